@@ -31,9 +31,16 @@ from qt_bert.run.inputs import (
     gather,
     pairs_or_test,
 )
+from qt_bert.scoring.asked import CalibrateOptions
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import Explanation, explain_pair
-from qt_bert.scoring.judge import Outputs, read_outputs
+from qt_bert.scoring.judge import (
+    AnyCalibration,
+    Outputs,
+    PairScorer,
+    asked_calibration,
+    read_outputs,
+)
 from qt_bert.shipped import DEV, shipped
 from qt_bert.text import Text, clip
 
@@ -185,11 +192,18 @@ class Grader:
     """
 
     def __init__(
-        self, scorer: Scorer, *, max_length: int | None = None, model_grades: str | None = None
+        self, scorer: PairScorer, *, max_length: int | None = None, model_grades: str | None = None
     ) -> None:
         """`max_length` and `model_grades` as the scorer's model was opened with."""
-        self.scorer = scorer
+        self._scorer = scorer
         self._max_length, self._model_grades = max_length, model_grades
+
+    @property
+    def scorer(self) -> Scorer:
+        """The scorer of a checkpoint. Raises ArgumentError for an ONNX export, which gives scores alone."""
+        if not isinstance(self._scorer, Scorer):
+            raise ArgumentError(f"{self._scorer.name} is an ONNX export: it scores, and no more")
+        return self._scorer
 
     def grade(self, query: str, title: str) -> Graded:
         """Grade one pair.
@@ -204,11 +218,18 @@ class Grader:
         probabilities = dict(zip(names, map(float, outputs.probabilities[0]), strict=True))
         return Graded(query, title, outputs.predicted[0], float(outputs.expected[0]), probabilities)
 
-    def score(self, pairs: Iterable[tuple[str, str]] | pd.DataFrame) -> pd.DataFrame:
+    def score(
+        self,
+        pairs: Iterable[tuple[str, str]] | pd.DataFrame,
+        *,
+        calibrated: bool = False,
+        calibration: str | Path | None = None,
+    ) -> pd.DataFrame:
         """Grade many (query, title) pairs, or a table with the columns `query` and `title`.
 
-        One row a pair, columns as `qt-bert score` writes them behind those of the table. Raises
-        ArgumentError for anything but pairs of texts with something in them.
+        One row a pair, columns as `qt-bert score` writes them behind those of the table. `calibration` is
+        a file of `calibrate`; `calibrated` takes what it saved in the model. Raises ArgumentError for
+        anything but pairs of texts with something in them.
         """
         import pandas as pd
 
@@ -222,7 +243,7 @@ class Grader:
                 "score takes (query, title) pairs, as in score([('京东小哥', '京东')])"
             )
         pairs = list(pairs)
-        outputs = self._outputs(pairs).columns()
+        outputs = self._outputs(pairs, self._calibration(calibrated, calibration)).columns()
         if table is not None:
             return table.assign(**outputs)
         texts = {"query": [query for query, _ in pairs], "title": [title for _, title in pairs]}
@@ -238,21 +259,24 @@ class Grader:
         *,
         by: str | Sequence[str] = (),
         auto_slices: bool = False,
+        calibrated: bool = False,
+        calibration: str | Path | None = None,
         **reader: Any,
     ) -> dict[str, Any]:
         """Every metric on a graded file (default: the test split that ships), with intervals.
 
         `by` names columns to repeat them for; `auto_slices` adds error rates by what the texts show,
-        worst first; `reader` are fields of `ReaderOptions` (`columns`,
+        worst first; calibration as for `score`; `reader` are fields of `ReaderOptions` (`columns`,
         `grades`, `no_header`, `max_rejects`).
         """
         from qt_bert.scoring.evaluate import evaluation_json
         from qt_bert.scoring.judge import judge_file
 
         path = pairs_or_test(None if pairs is None else Path(pairs))
-        judged = judge_file(path, ReaderOptions(**reader), self.scorer)
+        applied = self._calibration(calibrated, calibration)
+        judged = judge_file(path, ReaderOptions(**reader), self._scorer, calibration=applied)
         columns = (by,) if isinstance(by, str) else tuple(by)
-        return evaluation_json(judged, self.scorer, path, by=columns, auto_slices=auto_slices)
+        return evaluation_json(judged, self._scorer, path, by=columns, auto_slices=auto_slices)
 
     def queries(self, pairs: str | Path | None = None, **reader: Any) -> pd.DataFrame:
         """A row a query of a graded file, first the one whose mending would bring most (`query_table`)."""
@@ -262,7 +286,7 @@ class Grader:
         from qt_bert.scoring.judge import judge_file
 
         path = pairs_or_test(None if pairs is None else Path(pairs))
-        return pd.DataFrame(query_table(judge_file(path, ReaderOptions(**reader), self.scorer)))
+        return pd.DataFrame(query_table(judge_file(path, ReaderOptions(**reader), self._scorer)))
 
     def compare(
         self,
@@ -285,7 +309,7 @@ class Grader:
 
         path, models = (
             pairs_or_test(None if pairs is None else Path(pairs)),
-            (self.scorer, other.scorer),
+            (self._scorer, other._scorer),
         )
         rules, reader = None if gate is None else read_gate(Path(gate)), options or ReaderOptions()
         asked["by"] = [by] if isinstance(by, str) else list(by)
@@ -295,6 +319,18 @@ class Grader:
         found = compare_models(path, reader, *models, rejects_path=rejects, **asked)
         judged = {} if rules is None else {"gate": judge_gate(rules, found, models, path, reader)}
         return found | judged
+
+    def calibrate(self, pairs: str | Path | None = None, **asked: Any) -> dict[str, Any]:
+        """What logits mean, fitted on half of the queries of a graded file (default: the dev split that
+        ships), with a before and after on the others, as `qt-bert calibrate --out` writes it.
+
+        `asked` are fields of `CalibrateOptions` (`method`, `precision`, `out`, …) and of `ReaderOptions`.
+        """
+        from qt_bert.scoring.calibrate import calibrate_model
+
+        wanted, reader = _options(CalibrateOptions, {}, asked)
+        path = shipped(DEV) if pairs is None else Path(pairs)
+        return calibrate_model(path, reader, self._scorer, wanted)
 
     def attention(self, query: str, title: str) -> Attention:
         """The attention maps of a pair, of all heads; those of ablated heads are what they would give."""
@@ -456,10 +492,15 @@ class Grader:
             compact=True,
         )
 
-    def _outputs(self, pairs: Sequence[tuple[str, str]]) -> Outputs:
+    def _calibration(self, calibrated: bool, file: str | Path | None) -> AnyCalibration | None:
+        return asked_calibration(self._scorer, calibrated, None if file is None else Path(file))
+
+    def _outputs(
+        self, pairs: Sequence[tuple[str, str]], calibration: AnyCalibration | None = None
+    ) -> Outputs:
         _check_texts(pairs)
-        labels = self.scorer.checkpoint.settings.labels
-        return read_outputs(self.scorer.logits(list(pairs)), labels)
+        logits = self._scorer.logits(list(pairs))
+        return read_outputs(logits, self._scorer.settings.labels, calibration)
 
     def _by_head(self) -> Scorer:
         """The scorer with every head in its place: a pruned model's that went are zeros."""
@@ -494,7 +535,7 @@ class Grader:
         return gather(study, None if pairs is None else Path(pairs), reader)
 
 
-Options = TypeVar("Options", SweepOptions, StudyOptions, ProbeOptions)
+Options = TypeVar("Options", CalibrateOptions, SweepOptions, StudyOptions, ProbeOptions)
 
 
 def _options(
@@ -540,7 +581,7 @@ def load(
     Raises CheckpointError for a folder that cannot be opened, naming the fault.
     """
     given = None if model is None else str(model)
-    scorer = ModelOptions(given, dtype, max_length, model_grades, device, template).open()
+    scorer = ModelOptions(given, dtype, max_length, model_grades, device, template).open_scorer()
     return Grader(scorer, max_length=max_length, model_grades=model_grades)
 
 

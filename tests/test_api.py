@@ -62,6 +62,20 @@ def test_evaluate_and_explain(checkpoint_of, pair_file):
     assert grader.explain("京东小哥", "京东小哥最近").terms
 
 
+def test_a_calibration_is_fitted_and_applied(checkpoint_of, pair_file, tmp_path):
+    grader, out = qt_bert.load(checkpoint_of()), tmp_path / "c.json"
+    found = grader.calibrate(pair_file, out=out, resamples=20)
+    assert found["shown"]["n_pairs"] + found["fitted"]["n_pairs"] == 8 and out.exists()
+    temperature = found["calibration"]["temperature"]
+    plain, cooled = (grader.score([("狗", "猫")], calibration=one) for one in (None, out))
+    names = [f"p_{grade}" for grade in range(1, 6)]
+    powers = plain[names].to_numpy(float) ** (1 / temperature)
+    np.testing.assert_allclose(cooled[names].to_numpy(float), powers / powers.sum(), rtol=1e-4)
+    assert grader.evaluate(pair_file, calibration=out)["metrics"]["nll"]["value"] is not None
+    with pytest.raises(ArgumentError, match="no option 'cut'"):
+        grader.calibrate(pair_file, cut=1)
+
+
 @pytest.mark.parametrize("pairs", [["ab", "cd"], [("a", "")], [("a", None)], [("a",)], "ab", None])
 def test_what_is_no_pair_of_texts_is_refused(checkpoint_of, pairs):
     with pytest.raises(ArgumentError, match="pair"):

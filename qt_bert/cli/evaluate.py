@@ -10,10 +10,18 @@ from typing import Annotated, Any
 import typer
 
 from qt_bert.cli import opening, options
-from qt_bert.cli.opening import figure, interval, left_out, metrics_table, table
+from qt_bert.cli.opening import (
+    differences_table,
+    figure,
+    interval,
+    left_out,
+    metrics_table,
+    table,
+)
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.run.inputs import HeadsOutOptions, ModelOptions, pairs_or_test
+from qt_bert.scoring.asked import CalibrateOptions
 from qt_bert.shipped import DEV, shipped
 
 # `qt-bert check`: what is in a file of pairs, and what it shares with another.
@@ -66,6 +74,7 @@ def evaluate(
     rejects: options.Rejects = None,
     title_states: options.TitleStates = None,
     calibrated: options.Calibrated = False,
+    calibration: options.Calibration = None,
     resamples: options.Resamples = 2000,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
@@ -79,11 +88,11 @@ def evaluate(
     if errors is not None and errors == queries:
         raise ArgumentError(f"--errors and --queries: both {errors}; name two files")
     from qt_bert.scoring.evaluate import evaluation_json, query_table, write_beside, write_errors
-    from qt_bert.scoring.judge import judge_file, saved_calibration
+    from qt_bert.scoring.judge import asked_calibration, judge_file
 
-    scorer = model.open(without, reader, title_states=title_states, told=opening.say)
-    calibration = saved_calibration(scorer.checkpoint) if calibrated else None
-    judged = judge_file(path, reader, scorer, calibration=calibration, rejects_path=rejects)
+    scorer = model.open_scorer(without, reader, title_states=title_states, told=opening.say)
+    applied = asked_calibration(scorer, calibrated, calibration)
+    judged = judge_file(path, reader, scorer, calibration=applied, rejects_path=rejects)
     found = evaluation_json(
         judged,
         scorer,
@@ -102,6 +111,8 @@ def evaluate(
     opening.tell_rejects(judged.rejected, rejects)
     opening.tell_truncation(scorer)
     opening.tell_states(scorer)
+    if found["alike"]:
+        opening.say(f"warning: {found['alike']}")
     if as_json:
         typer.echo(json.dumps(_flat(found), ensure_ascii=False))
     else:
@@ -146,6 +157,7 @@ def _flat(found: dict[str, Any]) -> dict[str, Any]:
         "pnr_counts",
         "slices",
         "auto_slices",
+        "alike",
         "guards",
     )
     return found["metrics"] | {name: found[name] for name in kept if name in found}
@@ -196,7 +208,7 @@ def compare(
         replace(shared, model=model_a),
         replace(shared, model=model_b, model_grades=model_grades_b),
     )
-    scorers = [a.open(told=opening.say), b.open(without, reader, told=opening.say)]
+    scorers = [a.open_scorer(told=opening.say), b.open_scorer(without, reader, told=opening.say)]
     found = Grader(scorers[0]).compare(
         Grader(scorers[1]), path, gate=gate, by=by or (), rejects=rejects, options=reader,
         detect=detect, most=most, seed=seed,
@@ -257,28 +269,91 @@ def _tell_gate(gate: dict[str, Any]) -> None:
     opening.say(f"gate: {answer}: {passed} of {len(gate['rules'])} rules passed")
 
 
-# `qt-bert calibrate`: a temperature and grade cut-offs, saved beside the model.
+# `qt-bert calibrate`: what logits mean, fitted on some queries and shown on others.
 
 
 @options.command(options.SCORING)
 def calibrate(
-    model: Annotated[str, typer.Option(help="Model folder; its qt_bert.json is written.")],
-    shared: Annotated[ModelOptions, options.Without(("model",))],
+    model: ModelOptions,
+    asked: CalibrateOptions,
     reader: options.Reader,
     pairs: Annotated[
-        Path | None, typer.Option(help="Dev file to fit on. [default: the dev split that ships]")
+        Path | None,
+        typer.Option(help="Graded pairs to fit on. [default: the dev split that ships]"),
     ] = None,
     rejects: options.Rejects = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Fit a temperature and grade cut-offs on a dev file and save them beside the model."""
-    path = pairs if pairs is not None else shipped(DEV)
-    reader.open(path)
-    if not Path(model).is_dir():
-        raise ArgumentError(f"--model {model}: no such folder; calibration is saved into it")
-    from qt_bert.scoring.evaluate import calibrate_model
+    """Probabilities, a cut and grades from one logit, a temperature and cut-offs from several.
 
-    scorer = replace(shared, model=model).open(told=opening.say)
-    found = calibrate_model(path, reader, scorer, rejects_path=rejects)
-    cuts = ", ".join(f"{cut:.3f}" for cut in found.cutoffs) or "none (coarse labels)"
-    opening.say(f"temperature {found.temperature:.3f}; cut-offs {cuts}: saved in {model}")
-    opening.say("they act only where --calibrated is given")
+    Fitted on some queries, shown before and after on others; nothing is written without --out or --save.
+    """
+    path = pairs if pairs is not None else shipped(DEV)
+    for one in (path, asked.test):
+        if one is not None:
+            reader.open(one)
+    from qt_bert.scoring.calibrate import calibrate_model
+
+    scorer = model.open_scorer(told=opening.say)
+    found = calibrate_model(path, reader, scorer, asked, rejects_path=rejects)
+    typer.echo(json.dumps(found, ensure_ascii=False) if as_json else _calibration_text(found))
+    for line in found["warnings"]:
+        opening.say(f"warning: {line}")
+    places = [f"{asked.out} (--calibration)"] if asked.out else []
+    places += [f"{scorer.folder} (--calibrated)"] if asked.save else []
+    saved = f"saved in {' and '.join(places)}" if places else "not saved: give --out FILE or --save"
+    opening.say(saved)
+
+
+def _calibration_text(found: dict[str, Any]) -> str:
+    fitted, shown, made = found["fitted"], found["shown"], found["calibration"]
+    parts = [
+        f"{found['model']['name']}: fitted on {fitted['n_pairs']:,} pairs of {fitted['n_queries']:,} queries "
+        f"of {fitted['name']}, shown on {shown['n_pairs']:,} of {shown['n_queries']:,} others"
+    ]
+    if "cut" not in found:
+        cutoffs = ", ".join(f"{cut:.3f}" for cut in made["cutoffs"]) or "none (coarse labels)"
+        parts.append(f"temperature {made['temperature']:.3f}; cut-offs {cutoffs}")
+    else:
+        grades = ["-".join(map(str, sorted({one[0], one[-1]}))) for one in made["grades"][1:]]
+        cuts = {f"relevant ({found['relevant']})": found["cut"]}
+        cuts |= zip((f"grade {one}" for one in grades), found["cutoffs"], strict=True)
+        parts.append(_values("score from", cuts))
+    parts.append(differences_table(found["changes"], "before", "after"))
+    if "levels" in found:
+        parts.append(_values("grades after", found["levels"]))
+    rows = [("probability", "pairs", "true before", "pairs", "true after")]
+    both = found["reliability"]
+    for a, b in zip(both["before"], both["after"], strict=True):
+        if a["count"] or b["count"]:
+            pairs = (f"{a['count']:,}", f"{b['count']:,}")
+            share = (figure(a["accuracy"], 2), figure(b["accuracy"], 2))
+            rows.append((f"{a['low']:.2f}–{a['high']:.2f}", pairs[0], share[0], pairs[1], share[1]))
+    parts.append(table(rows))
+    for column, slices in found["slices"].items():
+        names = list(next(iter(slices.values()))["changes"])[:3]
+        head = (f"{name} before → after" for name in names)
+        rows = [(column, "pairs", *head, "own cut", "95 % interval", "")]
+        for value, one in slices.items():
+            each = [one["changes"][name] for name in names]
+            moved = (f"{figure(c['value_a'], 2)} → {figure(c['value_b'], 2)}" for c in each)
+            cut = one.get("cut", {"value": None})
+            rows.append(
+                (
+                    value,
+                    f"{one['n_pairs']:,}",
+                    *moved,
+                    figure(cut["value"]),
+                    interval(cut),
+                    one.get("reason", ""),
+                )
+            )
+        parts.append(table(rows))
+    return "\n\n".join(parts)
+
+
+def _values(head: str, values: dict[str, Any]) -> str:
+    rows = [(head, "", "95 % interval", "")]
+    for name, one in values.items():
+        rows.append((name, figure(one["value"]), interval(one), one.get("reason") or ""))
+    return table(rows)

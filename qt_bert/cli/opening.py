@@ -7,6 +7,7 @@ import threading
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -18,7 +19,7 @@ from qt_bert.text import Label, digits_for, in_language
 if TYPE_CHECKING:
     from qt_bert.probes.wording import ClaimInWords, MeasurementInWords
     from qt_bert.results.probe import SourcedClaim
-    from qt_bert.scoring.bulk import Scorer
+    from qt_bert.scoring.judge import PairScorer
 
 
 # Plain tables for a terminal.
@@ -72,16 +73,21 @@ def read_apart(model: Mapping[str, Any]) -> str:
 def metrics_table(found: dict[str, Any]) -> str:
     """Every metric with its interval, n and, where it has no value, the reason."""
     rows = [("metric", "value", "95 % interval", "n", "")]
+    without: dict[str, list[str]] = {}
     for name, metric in found["metrics"].items():
         n = f"{metric['n']:,}"
         if metric.get("n_queries") is not None:
             n = f"{metric['n_eligible']:,}/{metric['n_queries']:,} queries"
         reason = metric.get("reason") or ""
-        rows.append((name, figure(metric["value"]), interval(metric), n, reason))
+        if metric["value"] is None:
+            without.setdefault(reason, []).append(name)
+        else:
+            rows.append((name, figure(metric["value"]), interval(metric), n, reason))
     model, pairs = found["model"], found["pairs"]
     name = f"{model['name']}{read_apart(model)}{left_out(model)}"
     head = f"{name} on {pairs['name']}: {pairs['n_pairs']:,} pairs"
-    parts = [head, "", table([row[:4] + (row[4],) for row in rows])]
+    parts = [head, "", table(rows)]
+    parts += [f"without a value: {', '.join(names)} ({why})" for why, names in without.items()]
     for column, slices in found["slices"].items():
         parts += ["", _slices_table(column, slices)]
     return "\n".join(parts)
@@ -91,9 +97,9 @@ def differences_table(metrics: Mapping[str, Any], a: str, b: str) -> str:
     """Metrics of two models, called `a` and `b`, with their paired change and its interval."""
     rows: list[Sequence[str]] = [("metric", a, b, "change", "95 % interval", "")]
     for name, one in metrics.items():
-        values = (figure(value) for value in (one.value_a, one.value_b, one.difference))
-        ends = interval({"ci_low": one.ci_low, "ci_high": one.ci_high})
-        rows.append((name, *values, ends, one.reason or ""))
+        of = one if isinstance(one, dict) else asdict(one)
+        values = (figure(of[which]) for which in ("value_a", "value_b", "difference"))
+        rows.append((name, *values, interval(of), of["reason"] or ""))
     return table(rows)
 
 
@@ -204,7 +210,7 @@ def tell_rejects(rejected: int, listed: Path | None) -> None:
         say(f"{rejected:,} rows rejected, {where}")
 
 
-def tell_truncation(scorer: Scorer) -> None:
+def tell_truncation(scorer: PairScorer) -> None:
     """Say how many texts did not fit."""
     counts = scorer.counts
     if counts.truncated_titles or counts.truncated_queries:
@@ -215,7 +221,7 @@ def tell_truncation(scorer: Scorer) -> None:
         )
 
 
-def tell_states(scorer: Scorer) -> None:
+def tell_states(scorer: PairScorer) -> None:
     """Say how many titles were read, and why others had to be computed."""
     if scorer.split is None:
         return

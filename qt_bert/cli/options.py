@@ -152,5 +152,10 @@ TitleStates = Annotated[
     ),
 ]
 Calibrated = Annotated[
-    bool, typer.Option("--calibrated", help="Apply what `qt-bert calibrate` saved.")
+    bool,
+    typer.Option("--calibrated", help="Apply what `qt-bert calibrate --save` left in the model."),
+]
+Calibration = Annotated[
+    Path | None,
+    typer.Option(help="Apply the calibration in this file of `qt-bert calibrate --out`."),
 ]

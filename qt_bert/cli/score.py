@@ -15,12 +15,12 @@ from qt_bert.cluster.ray import RayOptions
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.run.inputs import HeadsOutOptions, ModelOptions
-from qt_bert.shipped import GRADED, shipped
+from qt_bert.shipped import GRADED, TEST, shipped
 
 if TYPE_CHECKING:
-    from qt_bert.cluster.estimate import Estimate
     from qt_bert.cluster.score import ScoreJob
     from qt_bert.scoring.bulk import Scorer
+    from qt_bert.scoring.judge import PairScorer
     from qt_bert.scoring.title_folder import Manifest
 
 
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 
 _ENGINES = ("local", "ray")
+_OF_RAY = tuple(one.name for one in fields(RayOptions))
 _PANEL = {"rich_help_panel": "Cluster · 集群"}
+_BILL = {"rich_help_panel": "The bill · 费用"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +39,12 @@ class EngineOptions(RayOptions):
 
     engine: str = field(default="local", metadata=_PANEL)
     """Who does the work: local, this process; or ray, actors on this machine or a cluster."""
-    dry_run: bool = field(default=False, metadata=_PANEL)
-    """With --engine ray: scan, measure a sample, say what the run would take."""
-    price_per_hour: float | None = field(default=None, metadata={**_PANEL, "min": 0})
+    dry_run: bool = field(default=False, metadata=_BILL)
+    """Write nothing: count the rows, measure a sample, say what hours, memory and money it would take; on
+    another --device, --dtype or --engine it is another bill."""
+    rows: int | None = field(default=None, metadata={**_BILL, "min": 1})
+    """With --dry-run: for so many rows; without a file the sample is of pairs that ship."""
+    price_per_hour: float | None = field(default=None, metadata={**_BILL, "min": 0})
     """With --dry-run: what a machine costs an hour."""
 
     def __post_init__(self) -> None:
@@ -47,23 +52,20 @@ class EngineOptions(RayOptions):
         if self.engine not in _ENGINES:
             raise ArgumentError(f"--engine {self.engine}: give one of {', '.join(_ENGINES)}")
         for one in fields(self):
-            if self.engine != "ray" and getattr(self, one.name) != one.default:
-                option = f"--{one.name.replace('_', '-')}"
+            option = f"--{one.name.replace('_', '-')}"
+            if getattr(self, one.name) == one.default:
+                continue
+            if self.engine != "ray" and one.name in _OF_RAY:
                 raise ArgumentError(f"{option} goes with --engine ray")
-        if self.price_per_hour is not None and not self.dry_run:
-            raise ArgumentError("--price-per-hour goes with --dry-run")
+            if not self.dry_run and one.name in ("price_per_hour", "rows"):
+                raise ArgumentError(f"{option} goes with --dry-run")
 
 
 def score_on_cluster(
     inputs: Sequence[str], job: ScoreJob, asked: EngineOptions, *, resume: bool, overwrite: bool
 ) -> None:
-    """Run it, or say what it would take; status 1 where partitions failed."""
-    if asked.dry_run:
-        from qt_bert.cluster.estimate import estimate
-
-        _tell_estimate(estimate(inputs, job, asked), asked)
-        return
-    from qt_bert.cluster.score import score_on_ray
+    """Run it; status 1 where partitions failed."""
+    from qt_bert.cluster.score import ALIKE, score_on_ray
 
     out = job.out
     with opening.resumable(None if "://" in out else Path(out)):
@@ -87,6 +89,10 @@ def score_on_cluster(
         listed = "" if report.failed else f", listed in {out}/rejects.tsv"
         opening.say(f"{counts['rejected']:,} rows rejected{listed}")
     opening.say(f"{counts['pairs']:,} pairs scored: {out}/parts")
+    if ALIKE in counts:
+        opening.say(
+            f"warning: {counts[ALIKE]:,} {ALIKE}; `qt-bert evaluate` on graded pairs says more"
+        )
     for name, why in report.failed.items():
         opening.say(f"error: partition {name}: {why}")
     if report.failed:
@@ -97,31 +103,53 @@ def score_on_cluster(
         raise typer.Exit(1)
 
 
-def _tell_estimate(found: Estimate, asked: EngineOptions) -> None:
-    scan = found.scan
+def tell_bill(
+    inputs: Sequence[str], reader: ReaderOptions, scorer: PairScorer, asked: EngineOptions
+) -> None:
+    """Measure and print what scoring `inputs` would take, or `--rows` like those that ship."""
+    from qt_bert.cluster.estimate import estimate
+
+    on_ray = asked.engine == "ray"
+    given = list(inputs) or [str(shipped(TEST))]
+    found = estimate(given, reader, scorer, asked if on_ray else None, rows=asked.rows)
+    scan, threads = found.scan, f"{found.threads} thread{'s' if found.threads > 1 else ''}"
     lines = [
         f"files          {len(scan.files):,} ({scan.skipped:,} others in the folders are skipped)",
-        f"rows           {scan.rows:,}",
-        f"partitions     {len(scan.parts):,} of {scan.rows_per_partition:,} rows",
-        f"sample         {found.sample_rows:,} rows in {found.sample_seconds:.1f} s on one thread of "
-        f"this machine: {found.rate:,.1f} rows/s",
-        f"actors         {found.actors:,} on {_machines(found.machines)}",
+        f"rows           {found.rows:,}"
+        + ("" if asked.rows is None else f" (--rows; the sample is of {', '.join(given)})"),
+        f"sample         {found.sample_rows:,} rows in {found.sample_seconds:.1f} s on {found.device}, "
+        f"{threads} of this machine: {found.rate:,.1f} rows/s",
+    ]
+    memory = f"memory         {found.memory / 1e6:,.0f} MB"
+    if on_ray:
+        each = found.workers / found.machines
+        lines += [
+            f"partitions     {found.partitions:,} of {asked.rows_per_partition:,} rows",
+            f"actors         {found.workers:,} on {_machines(found.machines)}",
+        ]
+        memory += f" an actor, {found.memory * each / 1e6:,.0f} MB a machine"
+    if found.gpu_memory is not None:
+        memory += f", and {found.gpu_memory / 1e6:,.0f} MB on a GPU"
+    lines += [
+        memory,
         f"expected time  {_clock(found.seconds)}",
         f"machine-hours  {found.machine_hours:,.3g}",
     ]
     if asked.price_per_hour is not None:
         cost = found.machine_hours * asked.price_per_hour
-        each = found.actors / found.machines
+        shown = f"{cost:,.2f}" if cost >= 1 else f"{cost:.2g}"
+        a_machine = f", a machine with {each:,.3g} actors" if on_ray else ""
         lines.append(
-            f"cost           {cost:,.2f} at {asked.price_per_hour:g} a machine-hour, a machine with "
-            f"{each:,.3g} actors"
+            f"cost           {shown} at {asked.price_per_hour:g} a machine-hour{a_machine}"
         )
     for line in lines:
         typer.echo(line)
+    worker = (
+        "every actor is as fast as this machine's thread" if on_ray else "it runs on this machine"
+    )
     typer.echo(
-        "assumes that every actor is as fast as this machine's thread, that all rows are pairs as "
-        "long as the sample's, and that nothing fails; starting and ending (some twenty seconds) are "
-        "left out"
+        f"assumes that {worker}, that all rows are pairs as long as the sample's, and that nothing fails; "
+        "starting and ending (some twenty seconds) are left out"
     )
 
 
@@ -140,24 +168,24 @@ def _clock(seconds: float) -> str:
 
 @options.command(options.SCORING)
 def score(
-    pairs: Annotated[
-        list[str],
-        typer.Argument(
-            help="File of pairs: .tsv .csv .jsonl .parquet; with --engine ray also several files, "
-            "folders of them, and addresses such as s3://bucket/day."
-        ),
-    ],
-    out: Annotated[
-        str,
-        typer.Option(
-            help="Where the scores go; the suffix says the format. With --engine ray: a folder or "
-            "its address."
-        ),
-    ],
     model: ModelOptions,
     reader: options.Reader,
     without: HeadsOutOptions,
     cluster: EngineOptions,
+    pairs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="File of pairs: .tsv .csv .jsonl .parquet; with --engine ray also several files, "
+            "folders of them, and addresses such as s3://bucket/day."
+        ),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the scores go; the suffix says the format. With --engine ray: a folder or "
+            "its address."
+        ),
+    ] = None,
     title_states: Annotated[
         str | None,
         typer.Option(
@@ -174,10 +202,16 @@ def score(
         ),
     ] = False,
     calibrated: options.Calibrated = False,
+    calibration: options.Calibration = None,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
 ) -> None:
     """Grade every pair of a file: probabilities, predicted and expected grade beside its columns."""
+    pairs = pairs or []
+    if not pairs and cluster.rows is None:
+        raise ArgumentError("give a file of pairs; with --dry-run, --rows may stand for it")
+    if out is None and not cluster.dry_run:
+        raise ArgumentError("--out FILE says where the scores go")
     if cluster.engine == "ray":
         for option, given in (("--heads-out", without.asked), ("--compare-whole", compare_whole)):
             if given:
@@ -185,6 +219,7 @@ def score(
                     f"{option} and --engine ray: it is only done by --engine local, on this machine"
                 )
         from qt_bert.cluster.score import ScoreJob
+        from qt_bert.codec import encode
         from qt_bert.models.devices import open_device
         from qt_bert.models.folder import resolve_folder
 
@@ -195,7 +230,7 @@ def score(
 
         job = ScoreJob(
             model=str(resolve_folder(shipped(GRADED) if model.model is None else model.model)),
-            out=out,
+            out=out or "",
             reader=reader,
             dtype=model.dtype,
             device=open_device(model.device).type,
@@ -203,31 +238,41 @@ def score(
             model_grades=model.model_grades,
             template=model.template,
             calibrated=calibrated,
+            calibration=None if calibration is None else str(calibration),
             title_states=title_states,
         )
+        if cluster.dry_run:
+            from qt_bert.cluster.score import PartScorer
+
+            tell_bill(pairs, reader, PartScorer(encode(job)).scorer, cluster)
+            return
         score_on_cluster(pairs, job, cluster, resume=resume, overwrite=overwrite)
         return
     if len(pairs) > 1:
         raise ArgumentError(
             f"{len(pairs)} inputs: --engine local scores one file; --engine ray scores many"
         )
-    path = Path(pairs[0])
-    reader.open(path)  # a file that cannot be read is said before the model is loaded
+    if pairs:
+        reader.open(Path(pairs[0]))  # a file that cannot be read is said before the model is loaded
     if compare_whole and title_states is None:
         raise ArgumentError("--compare-whole goes with --title-states")
-    from qt_bert.scoring.judge import saved_calibration
+    from qt_bert.scoring.judge import asked_calibration
     from qt_bert.scoring.score import score_file
 
     states = None if title_states is None else Path(title_states)
-    scorer = model.open(without, reader, title_states=states, told=opening.say)
-    calibration = saved_calibration(scorer.checkpoint) if calibrated else None
+    scorer = model.open_scorer(without, reader, title_states=states, told=opening.say)
+    applied = asked_calibration(scorer, calibrated, calibration)
+    if cluster.dry_run or out is None:
+        tell_bill(pairs, reader, scorer, cluster)
+        return
+    path = Path(pairs[0])
     with opening.resumable(Path(out)):
         report = score_file(
             path,
             reader,
             scorer,
             Path(out),
-            calibration=calibration,
+            calibration=applied,
             resume=resume,
             overwrite=overwrite,
         )
@@ -240,7 +285,10 @@ def score(
     opening.tell_states(scorer)
     opening.tell_rejects(report.rejected, Path(f"{out}.rejects.tsv"))
     opening.say(f"{report.pairs:,} pairs scored: {out}")
-    _tell_change(path, reader, scorer, all_pairs=compare_whole)
+    if report.alike:
+        opening.say(f"warning: {report.alike}")
+    if states is not None:
+        _tell_change(path, reader, scorer, all_pairs=compare_whole)  # type: ignore[arg-type]
 
 
 def _tell_change(pairs: Path, asked: ReaderOptions, scorer: Scorer, *, all_pairs: bool) -> None:

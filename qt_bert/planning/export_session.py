@@ -32,7 +32,7 @@ from qt_bert.progress import Progress, silent
 from qt_bert.results.evaluation import JudgedPairs, MetricDifference
 from qt_bert.results.plan import EXPORT, ExportFile, Int8Loss
 from qt_bert.results.probe import PairsRef
-from qt_bert.scoring.judge import judge_logits
+from qt_bert.scoring.judge import check_finite, judge_logits
 from qt_bert.stats.comparison import compare
 
 # The packages of the extra `export`: not everybody has them, and they talk a lot.
@@ -113,39 +113,65 @@ class OnnxScorer:
     onnxruntime is not installed. `threads` defaults to OMP_NUM_THREADS, else to onnxruntime's choice.
     """
 
+    left_out = split = None  # heads and title states are a checkpoint's
+
     def __init__(
         self,
         path: str | Path,
         *,
         threads: int | None = None,
+        max_length: int | None = None,
+        model_grades: str | None = None,
     ) -> None:
         need(RUNNING)
         folder, file = _file_of(Path(path))
+        self.folder, self.file = folder, file.name
         self.name = folder.name if file.name == MODEL else f"{folder.name}/{file.name}"
         self.export = _verified(folder)
+        if max_length is not None and max_length > self.export.positions:
+            raise ArgumentError(
+                f"--max-length {max_length}: {self.name} has positions for {self.export.positions} tokens"
+            )
         try:
             self.session = open_session(file, threads)
         except Exception as error:  # onnxruntime's errors have no common base
             raise CheckpointError(f"{file}: onnxruntime cannot open it ({error})") from error
         labels = int(self.session.get_outputs()[0].shape[1])
-        self.settings = read_settings(folder, labels, self.export.positions)
+        self.settings = read_settings(folder, labels, self.export.positions, model_grades)
         tokenizer = _tokenizer(folder / TOKENIZER)
         causal = self.export.family in FAMILIES and FAMILIES[self.export.family].causal
         self.tokenizer = PairTokenizer(
             tokenizer,
-            self.settings.max_length,
+            max_length or self.settings.max_length,
             last=self.export.pad if causal else None,
             template=self.settings.template,
         )
         self.counts = Counts()
 
+    def describe(self) -> dict[str, Any]:
+        """The facts of the model that was exported, under the name and hash of the file."""
+        own = {"name": self.name, "sha256": self.export.sha256[self.file], "device": "cpu"}
+        dtype = "int8" if self.file == INT8_MODEL else "float32"
+        return encode(self.export.model) | own | {"dtype": dtype, "family": self.export.family}
+
+    def facts(self) -> dict[str, Any]:
+        """What scores depend on beside the file of pairs; a calibration may be of the model exported."""
+        return {
+            "weights": [self.export.sha256[self.file], self.export.model.sha256],
+            "max_length": self.tokenizer.max_length,
+            "labels": repr(self.settings.labels),
+        }
+
     def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
-        """Float32 logits [pair, output] of (query, title) pairs, in their order."""
+        """Float32 logits [pair, output] of (query, title) pairs, in their order.
+
+        Raises CheckpointError where an output is NaN or infinite, naming the first such pair.
+        """
         out = np.empty((len(pairs), self.settings.labels.logits), np.float32)
         for rows, encoded in self._batches(pairs):
             out[rows] = self._run(encoded)
             shown.advance(len(rows))
-        return out
+        return check_finite(out, pairs, self.name)
 
     def _batches(
         self, pairs: Sequence[tuple[str, str]]
@@ -164,6 +190,14 @@ class OnnxScorer:
         given = {"input_ids": ids, "token_type_ids": types, "attention_mask": real.astype(np.int64)}
         (logits,) = self.session.run(None, {name: given[name] for name in self.export.inputs})
         return np.asarray(logits)
+
+
+def is_export(path: str | Path) -> bool:
+    """Whether it is a folder of `qt-bert export --onnx`, or an ONNX file in one."""
+    place = Path(path)
+    return (place if place.is_dir() else place.parent).joinpath(EXPORT).is_file() and (
+        place.is_dir() or place.suffix == ".onnx"
+    )
 
 
 def _file_of(path: Path) -> tuple[Path, Path]:

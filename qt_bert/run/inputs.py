@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from qt_bert.run.folder import ProbeFiles, RunFolder, RunInputs
     from qt_bert.run.stage import StudyContext
     from qt_bert.scoring.bulk import Scorer
+    from qt_bert.scoring.judge import PairScorer
 
 
 # The model, heads left out, title states.
@@ -88,8 +89,14 @@ class ModelOptions:
                 "out"
             )
         from qt_bert.models.checkpoint import has_bfloat16, open_checkpoint
+        from qt_bert.planning.export_session import is_export
         from qt_bert.scoring.bulk import Scorer
 
+        if self.model is not None and is_export(self.model):
+            raise ArgumentError(
+                f"--model {self.model}: an ONNX export, which score, evaluate, compare and calibrate open; "
+                "here the model that it was made of is needed"
+            )
         checkpoint = open_checkpoint(
             self.model if self.model is not None else shipped(GRADED),
             dtype=self.dtype,
@@ -114,6 +121,34 @@ class ModelOptions:
         described = without.describe()
         told(f"{checkpoint.name} without {described['heads_out']} ({described['mode']})")
         return without
+
+    def open_scorer(
+        self,
+        heads_out: HeadsOutOptions | None = None,
+        reader: ReaderOptions | None = None,
+        *,
+        title_states: Path | None = None,
+        told: Callable[[str], None] = lambda line: None,
+    ) -> PairScorer:
+        """As `open`, where nothing but scores is needed: a folder that `qt-bert export --onnx` wrote too,
+        as what is deployed is what is to be judged."""
+        from qt_bert.planning.export_session import OnnxScorer, is_export
+
+        if self.model is None or not is_export(self.model):
+            return self.open(heads_out, reader, title_states=title_states, told=told)
+        for option, given in (
+            ("--heads-out", heads_out is not None and heads_out.asked),
+            ("--title-states", title_states is not None),
+            ("--template", self.template is not None),
+            ("--dtype", self.dtype != "float32"),
+            ("--device", self.device not in ("auto", "cpu")),
+        ):
+            if given:
+                raise ArgumentError(
+                    f"{option}: {self.model} is an ONNX export, which runs on the CPU as it was exported; "
+                    "leave the option out, or give the model that it was made of"
+                )
+        return OnnxScorer(self.model, max_length=self.max_length, model_grades=self.model_grades)
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,21 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from qt_bert.data.tokenise import Counts, EncodedPair
-from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch, batches_of
+from qt_bert.models.card import ModelSettings
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
 from qt_bert.models.devices import GPU_BATCH_TOKENS, Memory, in_parts
 from qt_bert.progress import Progress, silent
+from qt_bert.scoring.judge import check_finite
 from qt_bert.scoring.title_states import SplitForward, TitleStates
-from qt_bert.text import clip
 
 BATCH_TOKENS = {"float32": 1024, "bfloat16": 4096}
 """Tokens a forward pass takes at most on a CPU (one pair, if that is longer): small batches stay in cache."""
@@ -92,6 +94,37 @@ class Scorer:
         return self.checkpoint.describe() | heads | states
 
     @property
+    def name(self) -> str:
+        """The checkpoint's."""
+        return self.checkpoint.name
+
+    @property
+    def folder(self) -> Path:
+        """The checkpoint's."""
+        return self.checkpoint.folder
+
+    @property
+    def settings(self) -> ModelSettings:
+        """What its logits mean."""
+        return self.checkpoint.settings
+
+    def facts(self) -> dict[str, Any]:
+        """What scores depend on beside the file, by name."""
+        offline = self.checkpoint.offline
+        found = {
+            "weights": [self.checkpoint.sha256],
+            "dtype": self.checkpoint.dtype,
+            "max_length": self.tokenizer.max_length,
+            "labels": repr(self.settings.labels),
+            "left_out": repr(self.left_out),
+        }
+        if offline is not None:
+            found["offline"] = offline.describe()
+        if self.split is not None:
+            found["title_states"] = self.split.states.describe()
+        return found
+
+    @property
     def forward(self) -> Forward:
         """How a batch becomes logits."""
         if self.left_out is not None:
@@ -147,15 +180,7 @@ class Scorer:
         Raises CheckpointError where an output is NaN or infinite, naming the first such pair.
         """
         out = self._logits(self.batches(pairs, self.batch_tokens), len(pairs), shown)
-        broken = np.flatnonzero(~np.isfinite(out).all(axis=1))
-        if len(broken):
-            query, title = pairs[broken[0]]
-            raise CheckpointError(
-                f"{self.checkpoint.name}: NaN or infinite outputs for {len(broken):,} of "
-                f"{len(pairs):,} pairs, the first {clip(query, 60)!r} / {clip(title, 60)!r}; "
-                "the weights are damaged"
-            )
-        return out
+        return check_finite(out, pairs, self.name)
 
     @torch.inference_mode()
     def logits_of(self, encoded: Sequence[EncodedPair]) -> np.ndarray:

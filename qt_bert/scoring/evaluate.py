@@ -12,19 +12,17 @@ import numpy as np
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
-from qt_bert.models.card import CARD, store_calibration
-from qt_bert.models.folder import MANIFEST, write_manifest
-from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.judge import Judged, Outputs, judge_file, judge_logits, read_outputs
+from qt_bert.scoring.judge import (
+    Judged,
+    Outputs,
+    PairScorer,
+    hardly_differ,
+    judge_file,
+    read_outputs,
+)
 from qt_bert.scoring.slices import automatic, by_column
 from qt_bert.scoring.tables import Columns, InputColumns, growing_table
 from qt_bert.stats.arrays import BoolArray
-from qt_bert.stats.calibration import (
-    Calibration,
-    fit_cutoffs,
-    fit_level_temperature,
-    fit_temperature,
-)
 from qt_bert.stats.comparison import Difference, compare, with_q
 from qt_bert.stats.evaluation import (
     errors_in_slices,
@@ -52,7 +50,7 @@ OF_QUERIES = 5
 
 def evaluation_json(
     judged: Judged,
-    scorer: Scorer,
+    scorer: PairScorer,
     path: Path,
     *,
     by: tuple[str, ...] = (),
@@ -67,7 +65,7 @@ def evaluation_json(
     `auto_slices` adds `errors_in_slices` of what the texts show, worst first.
     """
     measured = evaluate(judged.judgements, resamples=resamples, seed=seed).to_json()
-    outputs = read_outputs(judged.logits, scorer.checkpoint.settings.labels, judged.calibration)
+    outputs = read_outputs(judged.logits, scorer.settings.labels, judged.calibration)
     furthest = furthest_off(judged.judgements, worst)
     return {
         "schema": 1,
@@ -95,6 +93,7 @@ def evaluation_json(
         "slices": {column: slices(judged, column, resamples, seed) for column in by},
         "errors": [shown_pair(judged, outputs, int(i)) for i in furthest],
         "examples": examples(judged, outputs),
+        "alike": hardly_differ(outputs.ranking_score) if judged.judgements.eligible.any() else None,
         "truncated_titles": scorer.counts.truncated_titles,
         "truncated_queries": scorer.counts.truncated_queries,
         **({"auto_slices": _automatic(judged, resamples, seed)} if auto_slices else {}),
@@ -169,11 +168,11 @@ def _label(judged: Judged, row: int) -> str | None:
 
 
 def write_errors(
-    out: Path, judged: Judged, scorer: Scorer, pairs: Path, reader: ReaderOptions
+    out: Path, judged: Judged, scorer: PairScorer, pairs: Path, reader: ReaderOptions
 ) -> None:
     """Write every pair of `pairs` with its columns, its outputs and the signed `error`, furthest off
     first, in the format of `out`'s suffix."""
-    outputs = read_outputs(judged.logits, scorer.checkpoint.settings.labels, judged.calibration)
+    outputs = read_outputs(judged.logits, scorer.settings.labels, judged.calibration)
     order = furthest_off(judged.judgements, len(judged.pairs))
     added: dict[str, Any] = {"line": [pair.line for pair in judged.pairs], **outputs.columns()}
     added["error"] = signed_error(judged.judgements)
@@ -239,8 +238,8 @@ def write_beside(
 def compare_models(
     path: Path,
     options: ReaderOptions,
-    a: Scorer,
-    b: Scorer,
+    a: PairScorer,
+    b: PairScorer,
     *,
     most: int = 10,
     by: Sequence[str] = (),
@@ -280,14 +279,14 @@ def compare_models(
     return found | {"slices": slices}
 
 
-def check_comparable(a: Scorer, b: Scorer) -> None:
+def check_comparable(a: PairScorer, b: PairScorer) -> None:
     """ArgumentError where one model reads labels another way than the other.
 
     That is, as levels and as grades, so that no figure would mean the same.
     """
     if _reading(a) != _reading(b):
         raise ArgumentError(
-            f"{a.checkpoint.name} and {b.checkpoint.name} have outputs of different kinds; say what "
+            f"{a.name} and {b.name} have outputs of different kinds; say what "
             "the logits mean with --model-grades and --model-grades-b, or in their qt_bert.json"
         )
 
@@ -295,8 +294,8 @@ def check_comparable(a: Scorer, b: Scorer) -> None:
 def comparison_json(
     first: Judged,
     second: Judged,
-    a: Scorer,
-    b: Scorer,
+    a: PairScorer,
+    b: PairScorer,
     *,
     most: int = 10,
     detect: float | None = None,
@@ -337,52 +336,7 @@ def _difference(one: Difference, detect: float | None) -> dict[str, Any]:
     return asdict(one) | {"detectable": one.detectable(), "queries": one.queries_for(detect)}
 
 
-def _reading(scorer: Scorer) -> int | None:
+def _reading(scorer: PairScorer) -> int | None:
     """How a model has labels read: as so many levels, or (None) as grades."""
-    labels = scorer.checkpoint.settings.labels
+    labels = scorer.settings.labels
     return None if labels.grades is not None or labels.logits == 1 else labels.logits
-
-
-# Fitting a calibration on a dev file and saving it in the model's `qt_bert.json`.
-
-
-def calibrate_model(
-    path: Path, options: ReaderOptions, scorer: Scorer, *, rejects_path: Path | None = None
-) -> Calibration:
-    """Fit temperature, then cut-offs on the tempered expected grade (or level), and save both.
-
-    Cut-offs maximise QWK and are fitted only where the labels are the model's own levels (labels
-    coarser than these say nothing of where one output ends). Raises ArgumentError for a one-logit
-    model, or labels that share no levels with it.
-    """
-    checkpoint = scorer.checkpoint
-    labels = checkpoint.settings.labels
-    if labels.logits == 1:
-        raise ArgumentError(f"{checkpoint.name} has one logit: there is nothing to calibrate")
-    judged = judge_file(path, options, scorer, rejects_path=rejects_path)
-    if judged.judgements.truth is None:
-        raise ArgumentError(
-            f"{path}: its labels overlap, so they share no levels with the model; calibrate on "
-            "exact grades, or on labels that do not overlap"
-        )
-    if labels.grades is None:
-        temperature = fit_level_temperature(judged.logits, judged.judgements.truth)
-    else:
-        sets = [pair.grades or () for pair in judged.pairs]
-        temperature = fit_temperature(judged.logits, sets, model_grades=labels.grades)
-    tempered = judge_logits(judged.logits, judged.pairs, labels, Calibration(temperature, ()))
-    cutoffs: tuple[float, ...] = ()
-    if len(tempered.levels) == labels.logits:
-        cutoffs = fit_cutoffs(tempered.expected, judged.judgements.truth, n_levels=labels.logits)
-    found = Calibration(temperature, cutoffs)
-    _save(found, checkpoint.folder)
-    return found
-
-
-def _save(found: Calibration, folder: Path) -> None:
-    listed = (folder / MANIFEST).exists()
-    if listed:  # unlisted while it changes, so that a kill leaves a folder that opens
-        write_manifest(folder, without=CARD)
-    store_calibration(folder, found.to_json())
-    if listed:
-        write_manifest(folder)

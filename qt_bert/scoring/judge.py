@@ -2,27 +2,91 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
+from qt_bert.codec import decode
 from qt_bert.data.pairs import GradeMap, Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import sample_queries
-from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.models.card import ModelLabels
-from qt_bert.progress import progress
+from qt_bert.data.tokenise import Counts, PairTokenizer
+from qt_bert.errors import ArgumentError, CheckpointError, PairFileError
+from qt_bert.files import read_json
+from qt_bert.models.card import ModelLabels, ModelSettings
+from qt_bert.progress import Progress, progress, silent
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.calibration import Calibration, apply_cutoffs, apply_temperature
+from qt_bert.stats.calibration import (
+    Calibration,
+    ScoreCalibration,
+    apply_cutoffs,
+    apply_temperature,
+)
 from qt_bert.stats.judgements import Judgements, judge_grades, judge_levels, judge_scores
+from qt_bert.text import clip
 
-if TYPE_CHECKING:
-    from qt_bert.models.checkpoint import Checkpoint
-    from qt_bert.scoring.bulk import Scorer
+# What scores pairs: a checkpoint (`scoring.bulk`), or the file that `qt-bert export --onnx` wrote.
+
+
+class PairScorer(Protocol):
+    """All that scoring and judging ask of a model."""
+
+    tokenizer: PairTokenizer
+    counts: Counts
+    left_out: Any
+    split: Any
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def settings(self) -> ModelSettings: ...
+    def describe(self) -> dict[str, Any]:
+        """The model's plain facts."""
+
+    def facts(self) -> dict[str, Any]:
+        """What scores depend on beside the file; `weights` are the hashes that a calibration may name."""
+
+    def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
+        """Float32 logits [pair, output] of (query, title) pairs, in their order."""
+
+
+def check_finite(logits: np.ndarray, pairs: Sequence[tuple[str, str]], name: str) -> np.ndarray:
+    """`logits`. Raises CheckpointError where one is NaN or infinite, naming the first such pair."""
+    broken = np.flatnonzero(~np.isfinite(logits).all(axis=1))
+    if len(broken):
+        query, title = pairs[broken[0]]
+        raise CheckpointError(
+            f"{name}: NaN or infinite outputs for {len(broken):,} of {len(pairs):,} pairs, the first "
+            f"{clip(query, 60)!r} / {clip(title, 60)!r}; the weights are damaged"
+        )
+    return logits
+
+
+LEAST_SPREAD = 0.05
+"""Grades, or units of the one logit (a hundredth of its probability), between nine tenths of the scores."""
+FEWEST = 20
+
+
+def hardly_differ(scores: np.ndarray) -> str | None:
+    """Says that nine tenths of the ranking scores [n] lie closer than LEAST_SPREAD; None where they do
+    not, or there are fewer than 20."""
+    if len(scores) < FEWEST:
+        return None
+    low, high = np.quantile(scores, [0.05, 0.95])
+    if high - low >= LEAST_SPREAD:
+        return None
+    return (
+        f"scores hardly differ: nine tenths of {len(scores):,} lie between {low:.4g} and {high:.4g}; if "
+        "good and bad titles are among them, the model has collapsed (tuned at too high a learning rate, "
+        "on labels of one kind, or with other texts in its template) and ranks nothing"
+    )
 
 
 # What the logits of a window of pairs say: probabilities, the predicted and the expected grade.
@@ -30,10 +94,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Outputs of n pairs. For one-logit models all but `score` is None, else `score` is None.
+    """Outputs of n pairs. `score` is a one-logit model's, and without calibration all it has.
 
     `probabilities` [n, K]; `predicted` [n] names of outputs (the likeliest, ties to the lowest;
-    with cut-offs, by the expected grade); `expected` [n] = Σ p × value of the output.
+    with cut-offs, by the expected grade); `expected` [n] = Σ p × value of the output. Of a calibrated
+    one-logit model also `relevance` [n], the probability of being relevant, and `relevant` [n].
     """
 
     labels: ModelLabels
@@ -41,6 +106,8 @@ class Outputs:
     predicted: list[str] | None
     expected: np.ndarray | None
     score: np.ndarray | None
+    relevance: np.ndarray | None = None
+    relevant: np.ndarray | None = None
 
     @property
     def ranking_score(self) -> np.ndarray:
@@ -49,12 +116,18 @@ class Outputs:
 
     def columns(self) -> dict[str, list[object]]:
         """Output columns in order: `p_1` … `p_5`, `predicted_grade`, `expected_grade` (for other
-        models `p_<level>`, `predicted_level`, `expected_level`; for one logit `score`)."""
+        models `p_<level>`, `predicted_level`, `expected_level`; for one logit `score`, and where it
+        is calibrated all of these with `p_relevant` and `relevant`)."""
+        out: dict[str, list[object]] = {}
         if self.score is not None:
-            return {"score": list(self.score.astype(np.float32))}
-        assert self.probabilities is not None and self.expected is not None
+            out["score"] = list(self.score.astype(np.float32))
+        if self.relevance is not None and self.relevant is not None:
+            out["p_relevant"] = list(self.relevance.astype(np.float32))
+            out["relevant"] = ["1" if one else "0" for one in self.relevant]
+        if self.probabilities is None or self.expected is None:
+            return out
         kind = "grade" if self.labels.exact else "level"
-        out: dict[str, list[object]] = {
+        out |= {
             f"p_{name}": list(column.astype(np.float32))
             for name, column in zip(self.labels.names, self.probabilities.T, strict=True)
         }
@@ -64,11 +137,26 @@ class Outputs:
 
 
 def read_outputs(
-    logits: np.ndarray, labels: ModelLabels, calibration: Calibration | None = None
+    logits: np.ndarray, labels: ModelLabels, calibration: AnyCalibration | None = None
 ) -> Outputs:
     """Read logits [n, K] by what they mean; `calibration` acts only where it is given."""
     if labels.logits == 1:
-        return Outputs(labels, None, None, None, logits[:, 0])
+        score = logits[:, 0]
+        if not isinstance(calibration, ScoreCalibration):
+            return Outputs(labels, None, None, None, score)
+        given = score.astype(np.float64)
+        levels = ModelLabels(len(calibration.grades), calibration.grades)
+        probabilities = calibration.probabilities(given)
+        return Outputs(
+            levels,
+            probabilities,
+            [levels.names[i] for i in apply_cutoffs(given, calibration.cutoffs)],
+            probabilities @ np.array(levels.values),
+            score,
+            calibration.relevance(given),
+            given >= calibration.cut,
+        )
+    assert not isinstance(calibration, ScoreCalibration)
     probabilities = apply_temperature(logits, calibration.temperature if calibration else 1.0)
     expected = probabilities @ np.array(labels.values)
     if calibration and calibration.cutoffs:
@@ -101,15 +189,15 @@ class Judged:
     logits: np.ndarray
     judgements: Judgements
     rejected: int
-    calibration: Calibration | None = None
+    calibration: AnyCalibration | None = None
 
 
 def judge_file(
     path: Path,
     options: ReaderOptions,
-    scorer: Scorer,
+    scorer: PairScorer,
     *,
-    calibration: Calibration | None = None,
+    calibration: AnyCalibration | None = None,
     rejects_path: Path | None = None,
 ) -> Judged:
     """Read the graded pairs of `path`, score them, and judge them at levels model and labels share.
@@ -117,12 +205,10 @@ def judge_file(
     Raises PairFileError where rows have no label or a
     bad one (above `--max-rejects`), ArgumentError where labels and model do not fit.
     """
-    pairs, rejected = graded_pairs(
-        path, options, scorer.checkpoint.settings.labels, rejects_path=rejects_path
-    )
+    labels = scorer.settings.labels
+    pairs, rejected = graded_pairs(path, options, labels, rejects_path=rejects_path)
     with progress(len(pairs), "scoring", "pairs") as shown:
         logits = scorer.logits([(p.query, p.title) for p in pairs], shown)
-    labels = scorer.checkpoint.settings.labels
     judgements = judge_logits(logits, pairs, labels, calibration)
     return Judged(pairs, logits, judgements, rejected, calibration)
 
@@ -165,7 +251,7 @@ def judge_logits(
     logits: np.ndarray,
     pairs: list[Pair],
     labels: ModelLabels,
-    calibration: Calibration | None = None,
+    calibration: AnyCalibration | None = None,
 ) -> Judgements:
     """Judgements of logits [n, K] for pairs whose `grades` are read (levels count from 1).
 
@@ -173,8 +259,16 @@ def judge_logits(
     """
     sets = [pair.grades or () for pair in pairs]
     queries = [pair.query for pair in pairs]
-    if labels.logits == 1:
-        return judge_scores(logits[:, 0].astype(np.float64), sets, queries)
+    scores = logits[:, 0].astype(np.float64)
+    if labels.logits == 1 and not isinstance(calibration, ScoreCalibration):
+        return judge_scores(scores, sets, queries)
+    if isinstance(calibration, ScoreCalibration):
+        table = calibration.probabilities(scores)
+        judged = judge_grades(table, sets, queries, model_grades=calibration.grades)
+        judged = replace(judged, ranking_score=scores)
+        if len(judged.levels) == len(calibration.grades):
+            judged = judged.with_predicted(apply_cutoffs(scores, calibration.cutoffs))
+        return judged
     probabilities = apply_temperature(logits, calibration.temperature if calibration else 1.0)
     if labels.grades is None:
         judged = judge_levels(probabilities, _levels_of(sets, labels), queries)
@@ -208,10 +302,48 @@ def default_scheme(labels: ModelLabels) -> GradeMap:
     return GradeMap.identity()
 
 
-def saved_calibration(checkpoint: Checkpoint) -> Calibration:
-    """What `qt-bert calibrate` left beside the model. Raises ArgumentError where there is nothing."""
-    if checkpoint.settings.calibration is None:
+# Calibrations: in the model's `qt_bert.json`, or in a file of `qt-bert calibrate`.
+
+
+AnyCalibration = Calibration | ScoreCalibration
+
+
+def asked_calibration(
+    scorer: PairScorer, calibrated: bool, file: Path | None
+) -> AnyCalibration | None:
+    """That of a file of `qt-bert calibrate`, or, where it is to be `calibrated`, of the model; or none.
+
+    Raises ArgumentError where there is nothing, or what there is belongs to another model.
+    """
+    if file is None and not calibrated:
+        return None
+    stored = scorer.settings.calibration if file is None else _fitted_to(scorer, file)
+    if stored is None:
         raise ArgumentError(
-            f"--calibrated: {checkpoint.name} has no calibration; make one with `qt-bert calibrate`"
+            f"--calibrated: {scorer.name} has no calibration; make one with `qt-bert calibrate --save`"
         )
-    return Calibration.from_json(checkpoint.settings.calibration)
+    logits = scorer.settings.labels.logits
+    if ("curves" in stored) != (logits == 1):
+        raise ArgumentError(
+            f"the calibration is not of a model with {logits} logits; run qt-bert calibrate again"
+        )
+    if logits > 1:
+        return Calibration.from_json(stored)
+    where = "the stored calibration cannot be used (run qt-bert calibrate again)"
+    return decode(ScoreCalibration, stored, where)  # type: ignore[no-any-return]
+
+
+def _fitted_to(scorer: PairScorer, file: Path) -> dict[str, Any]:
+    try:
+        found = read_json(file)
+        model, stored = dict(found["model"]), dict(found["calibration"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ArgumentError(
+            f"--calibration {file}: no file of `qt-bert calibrate --out` ({error})"
+        ) from error
+    if model.get("sha256") not in scorer.facts()["weights"]:
+        raise ArgumentError(
+            f"--calibration {file} was fitted to {model.get('name')}, whose weights are not those of "
+            f"{scorer.name}; run qt-bert calibrate again"
+        )
+    return stored

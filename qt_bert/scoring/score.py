@@ -13,11 +13,10 @@ from qt_bert.data.tokenise import Counts
 from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
 from qt_bert.files import check_apart, read_json, sha256_file, write_json
 from qt_bert.progress import progress
-from qt_bert.scoring.bulk import WINDOW, Scorer
-from qt_bert.scoring.judge import read_outputs
+from qt_bert.scoring.bulk import WINDOW
+from qt_bert.scoring.judge import AnyCalibration, PairScorer, hardly_differ, read_outputs
 from qt_bert.scoring.tables import GrowingTable, InputColumns, count_rows, growing_table, windows
 from qt_bert.scoring.title_states import StateCounts
-from qt_bert.stats.calibration import Calibration
 
 # What a run of `score` leaves while it is unfinished, so that a killed one can go on.
 
@@ -26,7 +25,8 @@ from qt_bert.stats.calibration import Calibration
 class ScoreReport:
     """What a finished run has to say; `already`: the output was there and nothing was done.
 
-    `states` says how pairs were computed where title states were read.
+    `states` says how pairs were computed where title states were read; `alike` that the scores of the
+    first window that was scored hardly differ.
     """
 
     pairs: int = 0
@@ -36,6 +36,7 @@ class ScoreReport:
     resumed_at: int = 0
     states: StateCounts = StateCounts()
     already: bool = False
+    alike: str | None = None
 
 
 @dataclass(frozen=True)
@@ -127,10 +128,10 @@ class Work:
 def score_file(
     path: Path,
     options: ReaderOptions,
-    scorer: Scorer,
+    scorer: PairScorer,
     out: Path,
     *,
-    calibration: Calibration | None = None,
+    calibration: AnyCalibration | None = None,
     resume: bool = False,
     overwrite: bool = False,
     window: int = WINDOW,
@@ -163,7 +164,7 @@ def score_file(
     begun = work.begin(resume, overwrite)
     table.rewind(begun.mark)
     try:
-        standing = _score_rest(job, reader, work, begun)
+        standing, alike = _score_rest(job, reader, work, begun)
     except QtBertError:
         if not work.standing.pairs:
             work.end()  # nothing was scored: a refusal leaves nothing behind
@@ -173,17 +174,17 @@ def score_file(
         write_json(out.with_name(f"{out.name}.run.json"), model | facts)
     table.finish()
     work.end()
-    return standing.report(resumed_at=begun.pairs)
+    return replace(standing.report(resumed_at=begun.pairs), alike=alike)
 
 
-def _facts(scorer: Scorer) -> dict[str, Any]:
+def _facts(scorer: PairScorer) -> dict[str, Any]:
     """What is to be recorded of a scorer that is more than its model; empty for any other."""
     if scorer.left_out is not None:
         return {"guards": scorer.left_out.guards}
     return {} if scorer.split is None else {"title_states": asdict(scorer.split.counts)}
 
 
-def _count_on(scorer: Scorer, done: RunState | ScoreReport) -> None:
+def _count_on(scorer: PairScorer, done: RunState | ScoreReport) -> None:
     """Let the scorer's counts go on from what an earlier run has done."""
     scorer.counts = Counts(done.pairs, done.truncated_titles, done.truncated_queries)
     if scorer.split is not None:
@@ -196,34 +197,28 @@ class _Job:
 
     path: Path
     options: ReaderOptions
-    scorer: Scorer
-    calibration: Calibration | None
+    scorer: PairScorer
+    calibration: AnyCalibration | None
     window: int
 
     def key(self) -> str:
         """One hash of it."""
-        checkpoint = self.scorer.checkpoint
         asked: dict[str, Any] = {
             "pairs": sha256_file(self.path),
             "reader": repr(self.options),
-            "model": checkpoint.sha256,
-            "dtype": checkpoint.dtype,
-            "max_length": self.scorer.tokenizer.max_length,
-            "labels": repr(checkpoint.settings.labels),
-            "left_out": repr(self.scorer.left_out),
             "calibration": repr(self.calibration),
             "window": self.window,
+            **self.scorer.facts(),
         }
-        if checkpoint.offline is not None:
-            asked["offline"] = checkpoint.offline.describe()
-        if self.scorer.split is not None:
-            asked["title_states"] = self.scorer.split.states.describe()
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
-def _score_rest(job: _Job, reader: PairReader, work: Work, begun: RunState) -> RunState:
-    """Score and write the windows behind `begun`, saving after each; returns the last standing."""
-    scorer, standing = job.scorer, begun
+def _score_rest(
+    job: _Job, reader: PairReader, work: Work, begun: RunState
+) -> tuple[RunState, str | None]:
+    """Score and write the windows behind `begun`, saving after each; the last standing, and whether
+    the scores of the first of them hardly differ."""
+    scorer, standing, alike = job.scorer, begun, None
     _count_on(scorer, begun)
     columns: InputColumns | None = None
     with progress(count_rows(job.path), "scoring", "pairs", done=begun.pairs) as shown:
@@ -232,7 +227,9 @@ def _score_rest(job: _Job, reader: PairReader, work: Work, begun: RunState) -> R
             if number * job.window < begun.pairs:
                 continue
             logits = scorer.logits([(p.query, p.title) for p in pairs], shown)
-            outputs = read_outputs(logits, scorer.checkpoint.settings.labels, job.calibration)
+            outputs = read_outputs(logits, scorer.settings.labels, job.calibration)
+            if standing.pairs == begun.pairs:
+                alike = hardly_differ(outputs.ranking_score)
             mark = work.table.append(columns.table(pairs, outputs.columns(), str(job.path)))
             seen = scorer.counts
             counts = (seen.truncated_titles, seen.truncated_queries)
@@ -241,4 +238,4 @@ def _score_rest(job: _Job, reader: PairReader, work: Work, begun: RunState) -> R
             work.save(standing)
     standing = replace(standing, rejected=reader.rejected)
     work.save(standing)
-    return standing
+    return standing, alike

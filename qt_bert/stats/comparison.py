@@ -86,7 +86,7 @@ def compare(
     a: Judgements,
     b: Judgements,
     *,
-    metrics: Sequence[str] | None = None,
+    metrics: Sequence[str | Metric] | None = None,
     resamples: int = RESAMPLES,
     draws: int = DRAWS,
     seed: int = 0,
@@ -101,10 +101,11 @@ def compare(
     scales never mix. Raises ArgumentError where pairs or labels differ, or a metric is unknown.
     """
     _check_same_pairs(a, b)
-    unknown = [name for name in metrics or () if name not in METRICS]
+    unknown = [one for one in metrics or () if isinstance(one, str) and one not in METRICS]
     if unknown:
         raise ArgumentError(f"no metric is called {unknown[0]!r}; there are {', '.join(METRICS)}")
-    chosen = [METRICS[name] for name in (METRICS if metrics is None else metrics)]
+    named = METRICS if metrics is None else metrics
+    chosen = [METRICS[one] if isinstance(one, str) else one for one in named]
     tested = [metric for metric in chosen if _refusal(metric, a, b) is None]
     plain, drawn = [], []
     for model in (a, b):

@@ -190,7 +190,7 @@ class Evaluation:
     confusion: list[list[int]] | None
     per_grade: list[dict[str, Any]] | None
     reliability: list[dict[str, Any]] | None
-    pnr_counts: dict[str, int] | None
+    pnr_counts: dict[str, int]
     settings: dict[str, float]
 
     def to_json(self) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def evaluate(judgements: Judgements, *, resamples: int = RESAMPLES, seed: int = 
         confusion=confusion(judgements).tolist() if levelled else None,
         per_grade=per_grade(judgements) if levelled else None,
         reliability=reliability(judgements) if levelled else None,
-        pnr_counts=None if judgements.mode == "score" else pnr_counts(judgements),
+        pnr_counts=pnr_counts(judgements),
         settings={"resamples": resamples, "seed": seed, "auc_cut": judgements.auc_cut},
     )
 

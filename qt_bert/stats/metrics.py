@@ -27,8 +27,7 @@ ANY: frozenset[Mode] = GRADED | {"score"}
 
 REASONS: dict[Mode, str] = {
     "overlapping": "the labels are sets of grades that overlap: they are no ordered levels",
-    "score": "a one-logit model gives an order, no grades: judged by pairwise accuracy, NDCG, "
-    "Spearman",
+    "score": "a one-logit model gives an order, no grades, until it is calibrated",
 }
 NO_ORDER = "no query has titles of two grades"
 
@@ -383,7 +382,7 @@ ORDERED_PAIR_METRICS = (
             "Title pairs of a query in the right order over those in the wrong one; ties in neither.",
         ),
         needs="ranking",
-        modes=GRADED,
+        modes=ANY,
         estimator=additive(
             ordered_pairs_by_query, lambda n: ratio(n[:, CONCORDANT], n[:, DISCORDANT])
         ),
@@ -507,7 +506,7 @@ RANK_METRICS = (
             "whatever their queries, ties counting half.",
         ),
         needs="ranking",
-        modes=GRADED,
+        modes=ANY,
         estimator=_auc,
         of_ranks=additive(_mean_rank_statistics, _mean_rank_auc),
         undefined="all labels lie on one side of the cut",

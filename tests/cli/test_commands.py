@@ -30,10 +30,18 @@ def test_check_counts_and_compares(run, pair_file, tmp_path):
 
 def test_calibrate_then_evaluate_calibrated(run, fresh_checkpoint, pair_file):
     model = fresh_checkpoint()
-    assert run("calibrate", "--model", model, "--pairs", pair_file).status == 0
-    plain = json.loads(run("evaluate", "--model", model, "--pairs", pair_file, "--json").out)
+    card = model / "qt_bert.json"
+    ended = run("calibrate", "--model", model, "--pairs", pair_file)
+    assert ended.status == 0 and "not saved" in ended.err and not card.exists()
+    ended = run("calibrate", "--model", model, "--pairs", pair_file, "--save", "--json")
+    found = json.loads(ended.out)
+    assert json.loads(card.read_text())["calibration"] == found["calibration"]
     ended = run("evaluate", "--model", model, "--pairs", pair_file, "--calibrated", "--json")
-    assert json.loads(ended.out)["nll"]["value"] <= plain["nll"]["value"] + 1e-6
+    assert ended.status == 0
+    told = run("calibrate", "--model", model, "--pairs", pair_file, "--resamples", "50").out
+    assert f"temperature {found['calibration']['temperature']:.3f}" in told
+    changed = found["changes"]["qwk"]
+    assert f"{changed['value_a']:.3f}  {changed['value_b']:.3f}" in told
 
 
 def test_train_then_score(run, checkpoint_of, pair_file, tmp_path):

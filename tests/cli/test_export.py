@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+import qt_bert
+from qt_bert.errors import ArgumentError
 from qt_bert.planning import export, export_session
 from qt_bert.planning.export_session import INT8_MODEL, MODEL, OnnxScorer
 from qt_bert.results.plan import EXPORT
@@ -40,6 +42,44 @@ def test_a_model_becomes_a_folder_that_scores(run, checkpoint_of, pair_file, tmp
     assert printed.pop("out") == str(out)
     assert printed == json.loads((out / EXPORT).read_text(encoding="utf-8"))
     assert printed["int8"]["pairs"]["n_pairs"] == 8 and (out / INT8_MODEL).exists()
+
+
+def test_what_is_deployed_is_judged(run, checkpoint_of, pair_file, tmp_path, traced_once):
+    model, out = checkpoint_of("ernie"), tmp_path / "onnx"
+    assert run("export", "--onnx", "--int8", "--model", model, "--out", out).status == 0
+    pairs = ("--pairs", pair_file, "--resamples", "20")
+    both = [json.loads(run("evaluate", "--model", m, *pairs, "--json").out) for m in (model, out)]
+    for name in ("qwk", "nll", "spearman"):
+        assert both[1][name]["value"] == pytest.approx(both[0][name]["value"], abs=1e-4)
+    assert both[1]["model"]["name"] == "onnx"
+    assert both[1]["model"]["sha256"] == json.loads((out / EXPORT).read_text())["sha256"][MODEL]
+    ended = run("compare", model, out / INT8_MODEL, "--pairs", pair_file, "--json")
+    assert json.loads(ended.out)["b"]["dtype"] == "int8"
+    scored = [tmp_path / f"{n}.tsv" for n in (1, 2)]
+    for path, opened in zip(scored, (model, out), strict=True):
+        ended = run("score", pair_file, "--model", opened, "--out", path)
+        assert ended.status == 0, ended.err
+    rows = [[line.split("\t") for line in path.read_text("utf-8").splitlines()] for path in scored]
+    assert rows[0][0] == rows[1][0]
+    for a, b in zip(rows[0][1:], rows[1][1:], strict=True):
+        assert float(a[-1]) == pytest.approx(float(b[-1]), abs=1e-4)
+    assert run("score", "--dry-run", "--rows", "9", "--model", out, pair_file).status == 0
+    kept = tmp_path / "c.json"
+    assert run("calibrate", "--model", model, *pairs, "--out", kept).status == 0
+    assert run("evaluate", "--model", out, *pairs, "--calibration", kept).status == 0
+    exported = qt_bert.load(out)
+    assert exported.grade("狗", "猫").probabilities.keys() == set("12345")
+    with pytest.raises(ArgumentError, match="is an ONNX export"):
+        exported.attention("狗", "猫")
+    for refused in (
+        ("evaluate", "--model", out, *pairs, "--heads-out", "L0H0"),
+        ("evaluate", "--model", out, *pairs, "--dtype", "bfloat16"),
+        ("calibrate", "--model", out, *pairs, "--save"),
+        ("explain", "狗", "猫", "--model", out),
+    ):
+        ended = run(*refused)
+        assert ended.status == 2 and ended.err.startswith("error: "), refused
+        assert ended.err.count("\n") == 1, ended.err
 
 
 @pytest.mark.parametrize(

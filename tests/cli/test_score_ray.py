@@ -10,7 +10,7 @@ import pytest
         (["--actors", "2"], "--actors goes with --engine ray"),
         (["--address", "auto"], "--address goes with --engine ray"),
         (["--rows-per-partition", "9"], "--rows-per-partition goes with --engine ray"),
-        (["--dry-run"], "--dry-run goes with --engine ray"),
+        (["--rows", "9"], "--rows goes with --dry-run"),
         (["--engine", "ray", "--heads-out", "L0H0"], "--heads-out and --engine ray"),
         (["--engine", "ray", "--compare-whole"], "--compare-whole and --engine ray"),
         (["--engine", "ray", "--price-per-hour", "2"], "--price-per-hour goes with --dry-run"),
@@ -54,7 +54,25 @@ def test_the_dry_run_says_what_a_run_would_take(run, pair_file, checkpoint_of, t
     ended = run(*arguments, "--out", tmp_path / "out", "--actors", "2", "--price-per-hour", "3.5")
     assert ended.status == 0, ended.err
     assert "rows           8\n" in ended.out and "partitions     1 of 2,048 rows\n" in ended.out
-    assert "sample         8 rows" in ended.out
+    assert "sample         8 rows" in ended.out and "MB an actor, " in ended.out
     assert "at 3.5 a machine-hour" in ended.out and "assumes" in ended.out
     assert not (tmp_path / "out").exists()
     assert "cost" not in run(*arguments, "--out", tmp_path / "out").out
+
+
+def test_the_bill_of_one_machine_needs_no_file_and_no_out(run, pair_file, checkpoint_of, tmp_path):
+    before = set(tmp_path.iterdir())
+    asked = ("score", "--model", checkpoint_of(), "--dry-run", "--price-per-hour", "2")
+    ended = run(*asked, pair_file, "--rows", "10000000")
+    assert ended.status == 0, ended.err
+    shown = dict(line.split("  ", 1) for line in ended.out.splitlines()[:-1])
+    assert shown["rows"].strip().startswith("10,000,000 (--rows") and "actors" not in shown
+    rate = float(shown["sample"].split(": ")[1].removesuffix(" rows/s").replace(",", ""))
+    assert float(shown["machine-hours"]) == pytest.approx(1e7 / rate / 3600, rel=0.02)
+    assert float(shown["cost"].split()[0]) == pytest.approx(2e7 / rate / 3600, rel=0.02)
+    assert set(tmp_path.iterdir()) == before
+    assert run(*asked, "--rows", "5").status == 0  # pairs that ship are the sample
+    ended = run(*asked)
+    assert ended.status == 2 and "give a file of pairs" in ended.err
+    ended = run("score", pair_file, "--model", checkpoint_of())
+    assert ended.status == 2 and "--out FILE says" in ended.err

@@ -139,3 +139,19 @@ def test_evaluate_writes_queries_and_finds_slices(run, checkpoint_of, many_pairs
     new = tmp_path / "new.tsv"
     both = run(*asked, "--queries", new, "--errors", new)
     assert both.status == 2 and "name two files" in both.err
+
+
+@pytest.mark.parametrize("labels", [1, 5])
+def test_a_collapsed_model_is_noticed(run, checkpoint_of, tmp_path, labels):
+    path = tmp_path / "p.tsv"
+    rows = "".join(f"查询{n % 6}\t狗追猫{n}\t{1 + n % 5}\n" for n in range(24))
+    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
+    model = checkpoint_of("bert", labels=labels, initializer_range=1e-4)
+    ended = run("evaluate", "--pairs", path, "--model", model, "--resamples", "10", "--json")
+    assert "warning: scores hardly differ: nine tenths of 24 lie between" in ended.err
+    assert json.loads(ended.out)["alike"] in ended.err
+    ended = run("score", path, "--model", model, "--out", tmp_path / "o.tsv")
+    assert ended.status == 0 and "warning: scores hardly differ" in ended.err
+    lively = checkpoint_of("bert", labels=labels)
+    ended = run("score", path, "--model", lively, "--out", tmp_path / "o2.tsv")
+    assert ended.status == 0 and "hardly differ" not in ended.err

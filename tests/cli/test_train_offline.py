@@ -33,7 +33,7 @@ def test_an_offline_model_is_named_wherever_it_goes(run, train, pair_file, tmp_p
     assert "offline (offline layers: the lowest 1) on pairs.tsv: 8 pairs" in ended.out
     ended = run("evaluate", "--pairs", pair_file, "--model", out, "--json")
     assert json.loads(ended.out)["model"]["offline"] == block
-    ended = run("calibrate", "--model", out, "--pairs", pair_file)
+    ended = run("calibrate", "--model", out, "--pairs", pair_file, "--save")
     assert ended.status == 0, ended.err
     assert json.loads((out / "qt_bert.json").read_text("utf-8"))["offline"] == block
     ended = run("evaluate", "--pairs", pair_file, "--model", out, "--max-length", "40")

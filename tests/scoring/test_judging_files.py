@@ -6,12 +6,11 @@ import pytest
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.files import read_json, write_json
+from qt_bert.files import write_json
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.evaluate import (
-    calibrate_model,
     compare_models,
     evaluation_json,
     query_table,
@@ -186,37 +185,12 @@ def test_levels_and_grades_are_not_compared(checkpoint_of, pair_file):
         compare_models(pair_file, ReaderOptions(), a, b)
 
 
-def test_calibrating_changes_one_key_of_the_card(fresh_checkpoint, pair_file):
-    folder = fresh_checkpoint("bert", labels=3)
-    card = {"schema": 1, "grades": None, "max_length": 999, "mine": [1]}
-    write_json(folder / "qt_bert.json", card)
-    scorer = Scorer(open_checkpoint(folder, model_grades="0=1-2,1=3-4,2=5"))
-    found = calibrate_model(pair_file, ReaderOptions(), scorer)
-    stored = read_json(folder / "qt_bert.json")
-    assert stored.pop("calibration") == found.to_json()
-    assert stored == card
-
-
-def test_one_logit_cannot_be_calibrated(checkpoint_of, pair_file):
-    scorer = Scorer(open_checkpoint(checkpoint_of("bert", labels=1)))
-    with pytest.raises(ArgumentError, match="nothing to calibrate"):
-        calibrate_model(pair_file, ReaderOptions(), scorer)
-
-
 def test_cutoffs_act_on_the_scale_they_were_fitted_on():
     logits = np.log([[0.2, 0.3, 0.5]])  # 2.3 on the scale 1 … 3, 1.3 on 0 … 2
     labels = ModelLabels(3, None)
     assert read_outputs(logits, labels, Calibration(1.0, (1.5, 2.2))).predicted == ["2"]
     with pytest.raises(ArgumentError, match="run qt-bert calibrate again"):
         read_outputs(logits, labels, Calibration(1.0, (1.5, 2.2, 3.1)))
-
-
-def test_calibrating_on_coarse_labels_fits_no_cutoffs(fresh_checkpoint, tmp_path):
-    path = tmp_path / "p.tsv"
-    path.write_text("query\ttitle\tgrade\n狗\t猫\t0\n狗\t狗\t1\n", encoding="utf-8")
-    scorer = Scorer(open_checkpoint(fresh_checkpoint()))
-    found = calibrate_model(path, ReaderOptions(grades="0=1-2,1=3-5"), scorer)
-    assert found.cutoffs == ()
 
 
 def test_a_limit_takes_whole_queries_in_file_order(tmp_path):

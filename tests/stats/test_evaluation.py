@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn import metrics as reference
+from sklearn.metrics import roc_auc_score
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import FloatArray
@@ -87,12 +88,21 @@ def test_a_one_logit_model_is_judged_by_its_order_only():
     judged = judge_scores([3.0, 1.0, 2.0], [(5,), (1,), (2,)], ["猫"] * 3)
     found = evaluate(judged, resamples=0)
     values = {name: one.value for name, one in found.metrics.items() if one.value is not None}
-    assert set(values) == {"spearman", "pairwise_accuracy"} | {
+    assert set(values) == {"spearman", "pairwise_accuracy", "auc"} | {
         name for name in METRICS if name.startswith("ndcg")
     }
     assert list(values.values()) == pytest.approx([1.0] * len(values))
-    assert "one-logit" in (found.metrics["pnr"].reason or "")
-    assert found.pnr_counts is None
+    assert "one-logit" in (found.metrics["qwk"].reason or "")
+    assert "wrong order" in (found.metrics["pnr"].reason or "")
+    assert found.pnr_counts == {"concordant": 3, "discordant": 0, "tied": 0}
+
+
+def test_auc_and_pnr_of_one_logit_are_those_of_any_score():
+    scores, grades = [0.4, 0.4, -1.0, 2.0, 0.1], [4, 1, 2, 5, 5]
+    judged = judge_scores(scores, [(grade,) for grade in grades], ["猫", "猫", "猫", "狗", "猫"])
+    assert METRICS["auc"].value(judged) == roc_auc_score([g >= 4 for g in grades], scores)
+    # Of the six pairs of 猫: 4/1 tied; 4/2, 1/2, 5/2 by score; 5/4 and 5/1 are upside down.
+    assert METRICS["pnr"].value(judged) == 2 / 3
 
 
 def test_a_single_query_has_no_interval():
