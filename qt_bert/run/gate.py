@@ -24,7 +24,7 @@ from qt_bert.stats.verdict import LEAST_QUERIES, MOST_QUERIES, queries_needed
 if TYPE_CHECKING:
     from qt_bert.probes.behaviour import Judged
     from qt_bert.probes.behaviour_cases import Cases
-    from qt_bert.scoring.bulk import Scorer
+    from qt_bert.scoring.judge import PairScorer
 
 
 class Rule(NamedTuple):
@@ -103,7 +103,7 @@ def read_gate(path: Path) -> Gate:
 def judge_gate(
     gate: Gate,
     compared: Mapping[str, Any],
-    models: tuple[Scorer, Scorer],
+    models: tuple[PairScorer, PairScorer],
     pairs: Path,
     reader: ReaderOptions,
 ) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _non_inferior(rule: Rule, one: Mapping[str, Any]) -> tuple[str, str]:
     return "open", f"the interval holds the margin; {count} queries would decide, here {n:,}"
 
 
-def _told(model: Scorer, cases: Cases, pairs: Path, reader: ReaderOptions) -> dict[str, Judged]:
+def _told(model: PairScorer, cases: Cases, pairs: Path, reader: ReaderOptions) -> dict[str, Judged]:
     """The cases of each phenomenon as a model scores them; one logit's band is measured on the pairs."""
     import numpy as np
 
@@ -181,17 +181,17 @@ def _told(model: Scorer, cases: Cases, pairs: Path, reader: ReaderOptions) -> di
     from qt_bert.probes.behaviour_cases import titles_then_others
     from qt_bert.scoring.judge import graded_pairs, ranking_scores
 
-    labels = model.checkpoint.settings.labels
+    labels = model.settings.labels
 
     def scores(some: Sequence[Any]) -> Any:
-        return ranking_scores(model.fresh().logits([(p.query, p.title) for p in some]), labels)
+        return ranking_scores(model.logits([(p.query, p.title) for p in some]), labels)
 
     band = behaviour.fixed_band(labels)
     if band is None:
         ranked = behaviour.ranked_pairs(graded_pairs(pairs, reader, labels)[0])
         if not ranked:
             raise ArgumentError(
-                f"--gate: [behaviours] of {model.checkpoint.name}, one logit: {pairs} needs queries of "
+                f"--gate: [behaviours] of {model.name}, one logit: {pairs} needs queries of "
                 "two titles, to tell when two scores differ"
             )
         ranked = sample_queries(ranked, behaviour.QUICK_PAIRS)
