@@ -86,7 +86,7 @@ class Teaching:
         if weights.soft and not soft:
             raise ArgumentError(
                 f"soft learns a probability for each of {self.labels.logits} outputs, and "
-                f"{self.facts['name']} gives one score a pair; learn mse or margin_mse"
+                f"{self.facts['name']} gives none for these; learn mse or margin_mse"
             )
         return weights
 

@@ -63,7 +63,7 @@ def test_a_score_on_the_scale_of_the_labels_is_taken_as_it_is(said, taught):
     assert values[:, 0].tolist() == [4, 1, 3, 2, 4.5, 4, 2, 2] and values.dtype == np.float32
     assert made.facts["covered"] == 8 and made.facts["teaches"] == "scores"
     assert made.weights(None, LossWeights()) == LossWeights(mse=1.0)
-    with pytest.raises(ArgumentError, match="one score a pair"):
+    with pytest.raises(ArgumentError, match="none for these"):
         made.weights(LossWeights(soft=1.0), LossWeights())
 
 
