@@ -187,6 +187,7 @@ def sweep_ratio(scorer: Scorer, texts: list[tuple[str, str]]) -> tuple[float, fl
     encoded = scorer.tokenizer.encode(texts, offsets=False)
     ours = OurSweep(scorer, encoded)
     masks = ours.one_a_layer()
+    scorer.checkpoint.model.requires_grad_(False)  # the counter hooks what does
     batches = plain_batches(encoded, pad=scorer.pad, by_length=False)
     plain_logits(scorer.checkpoint, batches, masks[:1])
     ours.run(ours.batches[-1:])
