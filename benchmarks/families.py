@@ -15,14 +15,14 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
-from common.flops import matrix_flops
+from common.flops import flop_counter, matrix_flops
 from common.machine import processor
 from common.readme import markdown_table, rewrite_section
 from make_models import sentencepiece, shipped_characters, wordpiece
@@ -33,7 +33,6 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrai
 
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import CheckpointError
-from qt_bert.models.batches import Batch
 from qt_bert.models.checkpoint import open_checkpoint, open_tokenizer
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import TEST, shipped
@@ -112,7 +111,7 @@ def main() -> None:
             rows.append(row_of(Path(folder) / family, family, some, swept, asked.dtype))
         print(" | ".join(rows[-1]), flush=True)
     said = (
-        f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}, {asked.dtype}; "
+        f"{processor()}, torch {torch.__version__}, {asked.dtype}; "
         f"{asked.pairs_of} pairs of {asked.pairs.name} ({FEWER['qwen3']} by Qwen3), drawn with seed 0, are swept and "
         f"{len(some)} scored; times faster than the plain loop and than the best CrossEncoder."
     )
@@ -198,11 +197,13 @@ def sweep_ratio(scorer: Scorer, texts: list[tuple[str, str]]) -> tuple[float, fl
     seconds += timed(lambda: ours.run(second))
     apart = np.abs(theirs[0] - ours.logits_of(masks)) / np.maximum(1, np.abs(theirs[0]))
 
-    def whole(some: Sequence[Batch]) -> Iterator[torch.Tensor]:
-        return (forward(scorer.checkpoint, batch) for batch in some)
-
     heads = len(ours.shape.all_heads)
-    counted = heads * matrix_flops(whole, batches) / matrix_flops(ours.swept, ours.batches)
+    with (
+        flop_counter() as counter
+    ):  # of whole batches: what lies in a batch once is shared by its pairs
+        for batch in batches:
+            forward(scorer.checkpoint, batch)
+    counted = heads * counter.get_total_flops() / matrix_flops(ours.swept, ours.batches)
     return plain * heads / len(masks) / seconds, counted, float(apart.max())
 
 
