@@ -147,20 +147,29 @@ class Relative:
     def scores(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         """[..., heads, rows, length], of query [..., heads, rows, width]: all rows, or the first alone."""
         length, rows = key.shape[-2], query.shape[-2]
+        reach = self._reach(length)
+        there = slice(self.span - reach, self.span + reach)
         places = self._distances(length, key.device)
         found: list[torch.Tensor] = []
         if "c2p" in self.to:
-            all_of = torch.matmul(query, self.to["c2p"].transpose(-1, -2))
+            all_of = torch.matmul(query, self.to["c2p"][:, there].transpose(-1, -2))
             found.append(all_of.gather(-1, places[:rows].expand(*all_of.shape[:-1], length)))
         if "p2c" in self.to:
-            all_of = torch.matmul(key, self.to["p2c"].transpose(-1, -2))
+            all_of = torch.matmul(key, self.to["p2c"][:, there].transpose(-1, -2))
             back = places.T[:, :rows]
             taken = all_of.gather(-1, back.expand(*all_of.shape[:-1], rows))
             found.append(taken.transpose(-1, -2))
         return sum(found[1:], found[0])
 
+    def _reach(self, length: int) -> int:
+        """How many vectors to either side are multiplied: all, or in a short text those of its distances."""
+        buckets = self.attention.position_buckets
+        one_each = self.span if buckets <= 0 else buckets // 2  # further away, distances share a vector
+        traced = torch.compiler.is_exporting()  # one graph for all lengths
+        return self.span if traced or length > one_each else length
+
     def _distances(self, length: int, device: torch.device) -> torch.Tensor:
-        """The number of each row's distance to each column among the vectors [length, length]."""
+        """The number of each row's distance to each column among the vectors multiplied [length, length]."""
         if torch.compiler.is_exporting():
             return self._measured(length, device)
         if (length, device) not in self._places:
@@ -174,7 +183,7 @@ class Relative:
         sizes = self.attention.position_buckets, self.attention.max_relative_positions
         long = torch.empty(length, 1, device=device)
         found = build_relative_position(long, long, *sizes)[0] + self.span
-        return found.clamp(0, 2 * self.span - 1)
+        return found.clamp(0, 2 * self.span - 1) - (self.span - self._reach(length))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
