@@ -21,7 +21,6 @@ from qt_bert.cli.opening import (
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.run.inputs import HeadsOutOptions, ModelOptions, pairs_or_test
-from qt_bert.scoring.asked import CalibrateOptions
 from qt_bert.shipped import DEV, shipped
 
 # `qt-bert check`: what is in a file of pairs, and what it shares with another.
@@ -91,7 +90,7 @@ def evaluate(
     from qt_bert.scoring.judge import asked_calibration, judge_file
 
     scorer = model.open_scorer(without, reader, title_states=title_states, told=opening.say)
-    applied = asked_calibration(scorer, calibrated, calibration)
+    applied = asked_calibration(scorer, calibration or calibrated)
     judged = judge_file(path, reader, scorer, calibration=applied, rejects_path=rejects)
     found = evaluation_json(
         judged,
@@ -275,85 +274,59 @@ def _tell_gate(gate: dict[str, Any]) -> None:
 @options.command(options.SCORING)
 def calibrate(
     model: ModelOptions,
-    asked: CalibrateOptions,
     reader: options.Reader,
     pairs: Annotated[
-        Path | None,
-        typer.Option(help="Graded pairs to fit on. [default: the dev split that ships]"),
+        Path | None, typer.Option(help="Graded pairs. [default: the dev split that ships]")
     ] = None,
+    method: Annotated[str, typer.Option(help="Of one logit: platt or isotonic.")] = "platt",
+    precision: Annotated[
+        float | None,
+        typer.Option(help="Of one logit: the lowest cut with this. [default: best F1]"),
+    ] = None,
+    recall: Annotated[float | None, typer.Option(help="The highest cut with this.")] = None,
+    by: options.By = None,
+    out: Annotated[Path | None, typer.Option(help="JSON file, for --calibration.")] = None,
+    save: Annotated[bool, typer.Option("--save", help="In the model, for --calibrated.")] = False,
     rejects: options.Rejects = None,
+    resamples: options.Resamples = 2000,
+    seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
     """Probabilities, a cut and grades from one logit, a temperature and cut-offs from several.
 
-    Fitted on some queries, shown before and after on others; nothing is written without --out or --save.
+    Fitted on half of the queries, shown before and after on the others; saved by --out or --save.
     """
     path = pairs if pairs is not None else shipped(DEV)
-    for one in (path, asked.test):
-        if one is not None:
-            reader.open(one)
+    reader.open(path)
     from qt_bert.scoring.calibrate import calibrate_model
 
     scorer = model.open_scorer(told=opening.say)
-    found = calibrate_model(path, reader, scorer, asked, rejects_path=rejects)
+    found = calibrate_model(
+        path, reader, scorer, method=method, precision=precision, recall=recall, by=by or (), out=out,
+        save=save, resamples=resamples, seed=seed, rejects_path=rejects,
+    )  # fmt: skip
     typer.echo(json.dumps(found, ensure_ascii=False) if as_json else _calibration_text(found))
     for line in found["warnings"]:
         opening.say(f"warning: {line}")
-    places = [f"{asked.out} (--calibration)"] if asked.out else []
-    places += [f"{scorer.folder} (--calibrated)"] if asked.save else []
-    saved = f"saved in {' and '.join(places)}" if places else "not saved: give --out FILE or --save"
-    opening.say(saved)
+    if out is None and not save:
+        opening.say("not saved: give --out FILE or --save")
 
 
 def _calibration_text(found: dict[str, Any]) -> str:
-    fitted, shown, made = found["fitted"], found["shown"], found["calibration"]
-    parts = [
-        f"{found['model']['name']}: fitted on {fitted['n_pairs']:,} pairs of {fitted['n_queries']:,} queries "
-        f"of {fitted['name']}, shown on {shown['n_pairs']:,} of {shown['n_queries']:,} others"
-    ]
-    if "cut" not in found:
-        cutoffs = ", ".join(f"{cut:.3f}" for cut in made["cutoffs"]) or "none (coarse labels)"
-        parts.append(f"temperature {made['temperature']:.3f}; cut-offs {cutoffs}")
-    else:
-        grades = ["-".join(map(str, sorted({one[0], one[-1]}))) for one in made["grades"][1:]]
-        cuts = {f"relevant ({found['relevant']})": found["cut"]}
-        cuts |= zip((f"grade {one}" for one in grades), found["cutoffs"], strict=True)
-        parts.append(_values("score from", cuts))
-    parts.append(differences_table(found["changes"], "before", "after"))
-    if "levels" in found:
-        parts.append(_values("grades after", found["levels"]))
-    rows = [("probability", "pairs", "true before", "pairs", "true after")]
-    both = found["reliability"]
-    for a, b in zip(both["before"], both["after"], strict=True):
-        if a["count"] or b["count"]:
-            pairs = (f"{a['count']:,}", f"{b['count']:,}")
-            share = (figure(a["accuracy"], 2), figure(b["accuracy"], 2))
-            rows.append((f"{a['low']:.2f}–{a['high']:.2f}", pairs[0], share[0], pairs[1], share[1]))
-    parts.append(table(rows))
+    """The cuts, then before and after, of all and of each slice; the grades."""
+    made, every = found["calibration"], {"": found}
     for column, slices in found["slices"].items():
-        names = list(next(iter(slices.values()))["changes"])[:3]
-        head = (f"{name} before → after" for name in names)
-        rows = [(column, "pairs", *head, "own cut", "95 % interval", "")]
-        for value, one in slices.items():
-            each = [one["changes"][name] for name in names]
-            moved = (f"{figure(c['value_a'], 2)} → {figure(c['value_b'], 2)}" for c in each)
-            cut = one.get("cut", {"value": None})
-            rows.append(
-                (
-                    value,
-                    f"{one['n_pairs']:,}",
-                    *moved,
-                    figure(cut["value"]),
-                    interval(cut),
-                    one.get("reason", ""),
-                )
-            )
-        parts.append(table(rows))
-    return "\n\n".join(parts)
-
-
-def _values(head: str, values: dict[str, Any]) -> str:
-    rows = [(head, "", "95 % interval", "")]
-    for name, one in values.items():
-        rows.append((name, figure(one["value"]), interval(one), one.get("reason") or ""))
-    return table(rows)
+        every |= {f"{column} {value}: ": one for value, one in slices.items()}
+    cuts, changes = (
+        {where + name: of for where, one in every.items() for name, of in one[part].items()}
+        for part in ("cuts", "changes")
+    )
+    values = [("score from / grades after", "", "95 % interval", "")] + [
+        (name, figure(one["value"]), interval(one), one.get("reason") or "")
+        for name, one in (cuts | found["grades"]).items()
+    ]
+    fitted = f"fitted on {found['pairs']['fitted']:,} pairs, shown on {found['n_pairs']:,} others"
+    if "temperature" in made:
+        cutoffs = ", ".join(f"{cut:.3f}" for cut in made["cutoffs"]) or "none (coarse labels)"
+        fitted += f": temperature {made['temperature']:.3f}; cut-offs {cutoffs}"
+    return "\n\n".join((fitted, table(values), differences_table(changes, "before", "after")))
