@@ -185,7 +185,7 @@ class ScoreCalibration:
                 for a, b in self.curves
             ]
         )
-        return -np.diff(reached, axis=0, prepend=1.0, append=0.0).T
+        return np.asarray(-np.diff(reached, axis=0, prepend=1.0, append=0.0).T)
 
     def relevance(self, scores: npt.ArrayLike) -> FloatArray:
         """Probability that each pair is relevant [n]."""
