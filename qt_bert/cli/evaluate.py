@@ -279,11 +279,8 @@ def calibrate(
         Path | None, typer.Option(help="Graded pairs. [default: the dev split that ships]")
     ] = None,
     method: Annotated[str, typer.Option(help="Of one logit: platt or isotonic.")] = "platt",
-    precision: Annotated[
-        float | None,
-        typer.Option(help="Of one logit: the lowest cut with this. [default: best F1]"),
-    ] = None,
-    recall: Annotated[float | None, typer.Option(help="The highest cut with this.")] = None,
+    precision: Annotated[float | None, typer.Option(help="Lowest cut with this.")] = None,
+    recall: Annotated[float | None, typer.Option(help="Highest cut with this.")] = None,
     by: options.By = None,
     out: Annotated[Path | None, typer.Option(help="JSON file, for --calibration.")] = None,
     save: Annotated[bool, typer.Option("--save", help="In the model, for --calibrated.")] = False,
@@ -292,7 +289,7 @@ def calibrate(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Probabilities, a cut and grades from one logit, a temperature and cut-offs from several.
+    """Probabilities, a cut (of the best F1) and grades from one logit, a temperature and cut-offs from several.
 
     Fitted on half of the queries, shown before and after on the others; saved by --out or --save.
     """

@@ -71,11 +71,10 @@ def estimate(
 ) -> Estimate:
     """Scan `inputs`, score a sample of them in this process with `scorer`, and work out the rest.
 
-    `options` are those of a cluster; without, this process would do it all. At an address the cluster is
-    asked for its CPUs or GPUs; no cluster is started. `rows` stands for the number of rows there are.
-    Nothing is written. A sample of 512 pairs is taken over and over, twice as many each time, until it
-    lasts two seconds: a GPU is filled, and the first rounds warm up. Raises as `scan` and `lent` do;
-    PairFileError where the sample holds no pair.
+    `options` are those of a cluster, which is asked for its CPUs or GPUs but not started; without, this
+    process would do it all. `rows` stands for the rows there are. 512 pairs are scored over and over,
+    twice as many each time, until it takes two seconds: a GPU is filled, and the first rounds warm up.
+    Raises as `scan` and `lent` do; PairFileError where the sample holds no pair.
     """
     device = scorer.describe()["device"]
     on_gpu = device != "cpu"

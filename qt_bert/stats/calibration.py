@@ -261,8 +261,8 @@ def find_cuts(
     expected = found.probabilities(scores) @ np.arange(1.0, len(found.grades) + 1)
     cutoffs = fit_cutoffs(expected, truth, n_levels=len(found.grades))
     # The level expected rises with the score: a cut-off on one is a cut-off on the other.
-    below_all = scores.min() - 1
-    return [cut, *np.interp(cutoffs, expected[order], scores[order], left=below_all).tolist()]
+    rising, lowest = (expected[order], scores[order]), scores.min() - 1
+    return [cut, *np.interp(cutoffs, *rising, left=lowest).tolist()]
 
 
 def choose_cut(
@@ -272,7 +272,7 @@ def choose_cut(
     precision: float | None = None,
     recall: float | None = None,
 ) -> float:
-    """The score from which on pairs count as relevant, halfway to the next lower one; NaN if there is none.
+    """The score from which on pairs count as relevant; NaN if there is none.
 
     The lowest with this precision, or the highest with this recall, or else that of the best F1.
     """
@@ -288,11 +288,7 @@ def choose_cut(
     else:
         f1 = ratio(2 * precisions * recalls, precisions + recalls)[:-1]
         places = np.array([np.nanargmax(f1)])
-    if not places.size:
-        return float("nan")
-    cut = cuts[places[0]]
-    lower = scores[scores < cut]
-    return float((cut + lower.max()) / 2 if lower.size else cut)
+    return float(cuts[places[0]]) if places.size else float("nan")
 
 
 def query_intervals(
@@ -315,7 +311,6 @@ def query_intervals(
     ]
     found: list[dict[str, Any]] = []
     for value, column in zip(values, np.reshape(drawn, (-1, len(values))).T, strict=True):
-        low, high, reason = interval_or_reason(column, n_queries)
-        own = {"value": None if np.isnan(value) else value}
-        found.append(own | {"ci_low": low, "ci_high": high, "reason": reason})
+        own = (None if np.isnan(value) else value, *interval_or_reason(column, n_queries))
+        found.append(dict(zip(("value", "ci_low", "ci_high", "reason"), own, strict=True)))
     return found
