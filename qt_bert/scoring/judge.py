@@ -239,15 +239,15 @@ def judge_logits(
     sets = [pair.grades or () for pair in pairs]
     queries = [pair.query for pair in pairs]
     scores = logits[:, 0].astype(np.float64)
-    if labels.logits == 1 and not isinstance(calibration, ScoreCalibration):
-        return judge_scores(scores, sets, queries)
     if isinstance(calibration, ScoreCalibration):
         table = calibration.probabilities(scores)
         judged = judge_grades(table, sets, queries, model_grades=calibration.grades)
         judged = replace(judged, ranking_score=scores)
-        if len(judged.levels) == len(calibration.grades):
-            judged = judged.with_predicted(apply_cutoffs(scores, calibration.cutoffs))
-        return judged
+        fits = len(judged.levels) == len(calibration.grades)
+        levels = apply_cutoffs(scores, calibration.cutoffs)
+        return judged.with_predicted(levels) if fits else judged
+    if labels.logits == 1:
+        return judge_scores(scores, sets, queries)
     probabilities = apply_temperature(logits, calibration.temperature if calibration else 1.0)
     if labels.grades is None:
         judged = judge_levels(probabilities, _levels_of(sets, labels), queries)

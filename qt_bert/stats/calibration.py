@@ -261,8 +261,8 @@ def find_cuts(
     expected = found.probabilities(scores) @ np.arange(1.0, len(found.grades) + 1)
     cutoffs = fit_cutoffs(expected, truth, n_levels=len(found.grades))
     # The level expected rises with the score: a cut-off on one is a cut-off on the other.
-    rising, lowest = (expected[order], scores[order]), scores.min() - 1
-    return [cut, *np.interp(cutoffs, *rising, left=lowest).tolist()]
+    on_score = np.interp(cutoffs, expected[order], scores[order], left=scores.min() - 1)
+    return [cut, *on_score.tolist()]
 
 
 def choose_cut(
