@@ -451,11 +451,8 @@ class Grader:
     def prune_vocabulary(
         self, texts: str | Path, out: str | Path, **asked: Any
     ) -> SmallerVocabulary:
-        """The model with the tokens alone that a file of texts needs, saved at `out`.
-
-        `asked` as `planning.vocabulary.prune_vocabulary` takes it: `keep`, `min_count`, `pairs` to count
-        on what is lost, `reader`, `overwrite`.
-        """
+        """The model with the tokens alone that a file of texts needs, saved at `out`; `asked` as the
+        function of `planning.vocabulary` takes it (`keep`, `min_count`, `pairs`, …)."""
         from qt_bert.planning.vocabulary import prune_vocabulary
 
         return prune_vocabulary(self._stored(), Path(texts), Path(out), **asked)

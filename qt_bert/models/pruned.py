@@ -322,11 +322,8 @@ def _spread_units(family: Family, module: Any, count: int) -> None:
 
     for path in family.parts.up:
         linear = at(module, path)
-        put(
-            module,
-            path,
-            _linear(padded(linear.weight), None if linear.bias is None else padded(linear.bias)),
-        )
+        bias = None if linear.bias is None else padded(linear.bias)
+        put(module, path, _linear(padded(linear.weight), bias))
     down = at(module, family.parts.down)
     weight = torch.nn.functional.pad(down.weight, (0, count - there))
     put(module, family.parts.down, _linear(weight, down.bias))

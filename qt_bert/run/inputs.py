@@ -198,32 +198,6 @@ class SweepOptions:
     """Seed of every random draw."""
 
 
-# Which tokens a smaller vocabulary keeps.
-
-
-@dataclass(frozen=True)
-class VocabularyOptions:
-    """The texts that a smaller vocabulary is for. Raises ArgumentError for an option without them."""
-
-    vocabulary: Path | None = None
-    """Cut the vocabulary, in place of --plan, to the tokens of these texts: one a line (.txt), or a file
-    of pairs."""
-    keep: int | None = field(default=None, metadata={"min": 1})
-    """Keep so many tokens at most, those in most texts. [default: all that occur]"""
-    min_count: int = field(default=1, metadata={"min": 1})
-    """Let tokens go that fewer texts have."""
-    template: str | None = None
-    """How a causal language model is asked whose vocabulary is cut: qwen3-reranker, or a JSON file."""
-
-    def __post_init__(self) -> None:
-        if self.vocabulary is None and (self.keep, self.min_count, self.template) != (
-            None,
-            1,
-            None,
-        ):
-            raise ArgumentError("--keep, --min-count and --template go with --vocabulary TEXTS")
-
-
 # What ships, where nothing else is named.
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -140,13 +139,12 @@ class Teaching:
                     bad.append((row.line, ", ".join(str(cell) for cell in cells)))
                 else:
                     said[row.query.strip(), row.title.strip()].append(numbers)
-        widths = {len(one) for several in said.values() for one in several}
-        if len(widths) > 1 or not widths <= {1, self.labels.logits}:
+        width = len(self.source.scores)
+        if width not in (1, self.labels.logits):
             raise ArgumentError(
-                f"{file}: {' or '.join(map(str, sorted(widths)))} numbers a pair; a teacher gives one "
-                f"score, or a probability for each of {self.labels.logits} outputs"
+                f"{file}: {width} numbers a pair; a teacher gives one score, or a probability for each "
+                f"of {self.labels.logits} outputs"
             )
-        width = max(widths, default=1)
         self.facts |= {"name": file.name, "sha256": sha256_file(file)}
         silent = np.full(width, np.nan)
         means = {text: np.mean(several, axis=0) for text, several in said.items()}
@@ -224,10 +222,9 @@ def _text(pair: Pair) -> Text:
 
 
 def _numbers(cells: Sequence[str | None]) -> list[float] | None:
-    """The numbers in a row's cells, or in one cell's JSON list; None where one is none."""
+    """The numbers in a row's cells; None where one is none."""
     try:
-        parts: Any = json.loads(cells[0] or "") if (cells[0] or "")[:1] == "[" else cells
-        numbers = [float(part) for part in parts]
-    except (TypeError, ValueError):
+        numbers = [float(cell or "") for cell in cells]
+    except ValueError:
         return None
-    return numbers if numbers and np.isfinite(numbers).all() else None
+    return numbers if np.isfinite(numbers).all() else None

@@ -67,7 +67,7 @@ def test_a_score_on_the_scale_of_the_labels_is_taken_as_it_is(said, taught):
         made.weights(LossWeights(soft=1.0), LossWeights())
 
 
-def test_probabilities_come_in_columns_or_as_a_list(said, taught, tmp_path):
+def test_probabilities_come_in_columns(said, taught):
     shares = np.random.default_rng(0).dirichlet(np.ones(5), 8)
     shares[0] = [1, 0, 0, 0, 0]
     names = tuple(f"p_{grade}" for grade in range(1, 6))
@@ -75,13 +75,6 @@ def test_probabilities_come_in_columns_or_as_a_list(said, taught, tmp_path):
     values, made = taught(TeacherSource(None, file, names))
     np.testing.assert_allclose(np.exp(values), shares, atol=2e-6)
     assert made.weights(None, LossWeights()) == LossWeights(soft=1.0)
-    lines = [
-        json.dumps({"q": q, "t": t, "p": row.tolist()}, ensure_ascii=False)
-        for (q, t), row in zip(texts(), shares, strict=True)
-    ]
-    (tmp_path / "p.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    source = TeacherSource(None, tmp_path / "p.jsonl", ("p",), "query=q,title=t")
-    np.testing.assert_array_equal(taught(source)[0], values)
 
 
 def test_other_scores_get_the_mean_and_the_spread_of_the_labels(said, taught, capsys):

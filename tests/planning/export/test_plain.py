@@ -59,7 +59,6 @@ def test_transformers_gives_the_pruned_models_logits(pruned, texts, tmp_path, fa
     np.testing.assert_allclose(found, Scorer(small).logits(short), atol=2e-5)
     assert model.config.num_attention_heads == 4 and model.config.intermediate_size == 32
     assert made.difference <= 1e-5 * max(1, np.abs(found).max())
-    assert made.parameters == (small.parameters, sum(p.numel() for p in model.parameters()))
     assert made.weights[0] < made.weights[1] == (made.folder / "model.safetensors").stat().st_size
     assert open_checkpoint(made.folder).kept is None
 
