@@ -16,6 +16,7 @@ from qt_bert.stats.metrics import (
     BINS,
     METRICS,
     NO_ORDER,
+    Metric,
     as_matrices,
     confidence,
     confidence_bin,
@@ -200,8 +201,14 @@ class Evaluation:
         return metrics | tables | {"levels": list(self.levels)}
 
 
-def evaluate(judgements: Judgements, *, resamples: int = RESAMPLES, seed: int = 0) -> Evaluation:
-    """Compute every metric with a 95 % bootstrap interval over queries.
+def evaluate(
+    judgements: Judgements,
+    *,
+    metrics: Mapping[str, Metric] = METRICS,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Evaluation:
+    """Compute every one of the `metrics` with a 95 % bootstrap interval over queries.
 
     `resamples` 0 leaves the intervals out. AUC counts as relevant what has at least
     grade 4, or the first level above the middle. A metric that is
@@ -210,7 +217,7 @@ def evaluate(judgements: Judgements, *, resamples: int = RESAMPLES, seed: int = 
     levelled = judgements.truth is not None
     return Evaluation(
         mode=judgements.mode,
-        metrics=_measure_all(judgements, resamples, seed),
+        metrics=_measure_all(judgements, metrics, resamples, seed),
         levels=judgements.levels,
         confusion=confusion(judgements).tolist() if levelled else None,
         per_grade=per_grade(judgements) if levelled else None,
@@ -220,15 +227,17 @@ def evaluate(judgements: Judgements, *, resamples: int = RESAMPLES, seed: int = 
     )
 
 
-def _measure_all(judgements: Judgements, resamples: int, seed: int) -> dict[str, Measurement]:
+def _measure_all(
+    judgements: Judgements, metrics: Mapping[str, Metric], resamples: int, seed: int
+) -> dict[str, Measurement]:
     n, n_queries, eligible = len(judgements), judgements.n_queries, int(judgements.eligible.sum())
-    defined = {name: one for name, one in METRICS.items() if one.refusal(judgements) is None}
+    defined = {name: one for name, one in metrics.items() if one.refusal(judgements) is None}
     estimators = [metric.estimator(judgements) for metric in defined.values()]
     points = resample(estimators, iter([np.ones((1, n_queries))]))[:, 0]
     samples = resample(estimators, bootstrap_weights(n_queries, resamples, seed, width=n))
     found = dict(zip(defined, zip(points, samples, strict=True), strict=True))
     measured = {}
-    for name, metric in METRICS.items():
+    for name, metric in metrics.items():
         resting = eligible if metric.per_query else n_queries
         ranking = metric.needs == "ranking"
         value = low = high = None
