@@ -285,31 +285,25 @@ class Grader:
         pairs: str | Path | None = None,
         *,
         gate: str | Path | None = None,
-        by: str | Sequence[str] = (),
-        rejects: Path | None = None,
         options: ReaderOptions | None = None,
         **asked: Any,
     ) -> dict[str, Any]:
         """This model (a) and the `other` (b) on the same pairs, as `qt-bert compare --json` gives it.
 
-        `by`, and further `asked` (`detect`, `most`, `seed`), as `compare_models` takes them; a `gate` adds
-        what `judge_gate` says of its rules; `options` say how the file is read.
+        A `gate` is a file of rules; `options` say how the pairs are read; `asked` (`by`, `detect`, …) as
+        `compare_models` takes it.
         """
-        from qt_bert.run.gate import judge_gate, read_gate
+        from qt_bert.run.gate import Gate, judge_gate, read_gate
         from qt_bert.scoring.evaluate import compare_models
 
-        path, models = (
-            pairs_or_test(None if pairs is None else Path(pairs)),
-            (self._scorer, other._scorer),
-        )
-        rules, reader = None if gate is None else read_gate(Path(gate)), options or ReaderOptions()
-        asked["by"] = [by] if isinstance(by, str) else list(by)
-        if rules is not None:
-            asked["by"] = list(dict.fromkeys((*asked["by"], *rules.slices)))
-            asked["metrics"] = [one.name for one in rules.rules]
-        found = compare_models(path, reader, *models, rejects_path=rejects, **asked)
-        judged = {} if rules is None else {"gate": judge_gate(rules, found, models, path, reader)}
-        return found | judged
+        path, reader = pairs_or_test(pairs and Path(pairs)), options or ReaderOptions()
+        rules = Gate() if gate is None else read_gate(Path(gate))
+        asked["by"] = list(dict.fromkeys((*asked.get("by", ()), *rules.slices)))
+        models = self._scorer, other._scorer
+        found = compare_models(path, reader, *models, **asked)
+        if gate is not None:
+            found["gate"] = judge_gate(rules, found, models, path, reader)
+        return found
 
     def calibrate(self, pairs: str | Path | None = None, **asked: Any) -> dict[str, Any]:
         """What logits mean, fitted on half of the queries of a graded file (default: the dev split that

@@ -195,22 +195,19 @@ def compare(
     """Paired intervals and tests of every metric, and the pairs where the two differ most."""
     path = pairs_or_test(pairs)
     reader.open(path)
-    if detect is not None and not detect > 0:
-        raise ArgumentError(f"--detect {detect}: give a difference above 0")
+    from qt_bert.api import Grader
     from qt_bert.run.gate import read_gate
 
     if gate is not None:
         read_gate(gate)  # before the models are opened
-    from qt_bert.api import Grader
-
     a, b = (
         replace(shared, model=model_a),
         replace(shared, model=model_b, model_grades=model_grades_b),
     )
     scorers = [a.open_scorer(told=opening.say), b.open_scorer(without, reader, told=opening.say)]
     found = Grader(scorers[0]).compare(
-        Grader(scorers[1]), path, gate=gate, by=by or (), rejects=rejects, options=reader,
-        detect=detect, most=most, seed=seed,
+        Grader(scorers[1]), path, gate=gate, options=reader, by=by or (), detect=detect, most=most,
+        seed=seed, rejects_path=rejects,
     )  # fmt: skip
     opening.tell_rejects(found["rejected"], rejects)
     for scorer in scorers:
@@ -228,24 +225,23 @@ def compare(
 
 def _tell_comparison(found: dict[str, Any], path: Path, detect: float | None) -> None:
     typer.echo(f"{path}: {found['n_pairs']:,} pairs\n")
-    more = () if detect is None else ("seen from", f"queries for {detect:g}")
+    more = () if detect is None else (f"queries for {detect:g}",)
     head = ("A", "B", "B − A", "95 % interval", "p", "q", *more, "")
 
     def row(d: dict[str, Any]) -> tuple[str, ...]:
         values = (figure(d[k]) for k in ("value_a", "value_b", "difference"))
-        wanted = d.get("queries")
-        seen = (figure(d.get("detectable")), "–" if wanted is None else f"{wanted:,}")
         tests = (interval(d), figure(d["p"], 4), figure(d["q"], 4))
-        return *values, *tests, *(seen if more else ()), d["reason"] or ""
+        return (
+            *values,
+            *tests,
+            *(f"{d['queries']:,}" if "queries" in d else "–" for _ in more),
+            d["reason"] or "",
+        )
 
     typer.echo(table([("metric", *head)] + [(n, *row(d)) for n, d in found["metrics"].items()]))
     for column, slices in found["slices"].items():
-        rows = [(column, "metric", "queries", *head)]
-        for value, metrics in slices.items():
-            for name, d in metrics.items():
-                if d["value_a"] is not None:
-                    rows.append((value, name, f"{d['n_eligible']:,}", *row(d)))
-        typer.echo("\n" + table(rows, left=2))
+        rows = [(v, n, *row(d)) for v, metrics in slices.items() for n, d in metrics.items()]
+        typer.echo("\n" + table([(column, "metric", *head), *rows], left=2))
     pairs_rows = [("line", "grade", "A", "B", "query", "title")]
     for pair in found["most_different"]:
         shown = (figure(pair["a"], 2), figure(pair["b"], 2))
@@ -256,16 +252,13 @@ def _tell_comparison(found: dict[str, Any], path: Path, detect: float | None) ->
 
 
 def _tell_gate(gate: dict[str, Any]) -> None:
-    """Every rule that did not simply pass, and the outcome, for the log of a CI job."""
-    for one in gate["rules"]:
-        if one["reason"]:
-            change = f"B − A {figure(one['change'])} {interval(one)}".rstrip()
-            opening.say(
-                f"{one['outcome']}: {one['what']}: {change}, margin {one['margin']:g}: {one['reason']}"
-            )
-    passed = sum(one["outcome"] == "passed" for one in gate["rules"])
-    answer = "B may replace A" if gate["passed"] else "B may not replace A"
-    opening.say(f"gate: {answer}: {passed} of {len(gate['rules'])} rules passed")
+    """Every rule that did not pass, and the outcome, for the log of a CI job."""
+    failed = [one for one in gate["rules"] if one["reason"]]
+    for one in failed:
+        change = f"B − A {figure(one['change'])} {interval(one)}".rstrip()
+        opening.say(f"{one['what']}: {change}, loss allowed {one['margin']:g}: {one['reason']}")
+    answer = "B may not replace A" if failed else "B may replace A"
+    opening.say(f"gate: {answer}: {len(failed)} of {len(gate['rules'])} rules failed")
 
 
 # `qt-bert calibrate`: what logits mean, fitted on some queries and shown on others.

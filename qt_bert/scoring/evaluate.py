@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from qt_bert.scoring.judge import (
 from qt_bert.scoring.slices import automatic, by_column
 from qt_bert.scoring.tables import Columns, InputColumns, growing_table
 from qt_bert.stats.arrays import BoolArray
-from qt_bert.stats.comparison import Difference, compare, with_q
+from qt_bert.stats.comparison import compare
 from qt_bert.stats.evaluation import (
     errors_in_slices,
     evaluate,
@@ -34,6 +35,8 @@ from qt_bert.stats.evaluation import (
 from qt_bert.stats.intervals import RESAMPLES
 from qt_bert.stats.judgements import known
 from qt_bert.stats.metrics import METRICS, exponential_gain, ndcg_by_query
+from qt_bert.stats.tests import q_values
+from qt_bert.stats.verdict import POWER_FACTOR
 
 # `qt-bert evaluate`: one model on one graded file, as the plain data report and page draw.
 
@@ -243,40 +246,44 @@ def compare_models(
     *,
     most: int = 10,
     by: Sequence[str] = (),
-    metrics: Sequence[str] = (),
     detect: float | None = None,
     seed: int = 0,
     rejects_path: Path | None = None,
 ) -> dict[str, Any]:
     """Every metric of both with the paired difference, and the `most` pairs that differ most.
 
-    `by` names columns: for each value of each the metrics shown in slices and further `metrics`, with q
-    over all of them. `detect` is a difference: how many queries would show it. A one-logit model beside
-    a graded one is compared by the metrics of order; the others say why not. Raises ArgumentError where
+    `by` names columns: for each value of each the metrics shown in slices, with q over all of them. `detect`
+    is a difference: how many queries like these would show it with 80 % power. A one-logit model beside a
+    graded one is compared by the metrics of order; the others say why not. Raises ArgumentError where
     `check_comparable` does, and for a column that is not there.
     """
     check_comparable(a, b)
+    if detect is not None and not detect > 0:
+        raise ArgumentError(f"--detect {detect}: give a difference above 0")
     first, second = (
         judge_file(path, options, scorer, rejects_path=rejects_path) for scorer in (a, b)
     )
-    found = comparison_json(first, second, a, b, most=most, seed=seed, detect=detect)
-    wanted = dict.fromkeys((*SHOWN_IN_SLICES, *metrics))
-    every = {
-        (column, value, name): one
+    found = comparison_json(first, second, a, b, most=most, seed=seed)
+
+    def inside(rows: BoolArray) -> dict[str, dict[str, Any]]:
+        both = (one.judgements.subset(rows) for one in (first, second))
+        compared = compare(*both, metrics=SHOWN_IN_SLICES, seed=seed, most_different=0)
+        return {name: asdict(one) for name, one in compared.metrics.items()}
+
+    found["slices"] = {
+        column: {value: inside(rows) for value, rows in by_column(first.pairs, column).items()}
         for column in by
-        for value, rows in by_column(first.pairs, column).items()
-        for name, one in compare(
-            first.judgements.subset(rows),
-            second.judgements.subset(rows),
-            metrics=list(wanted),
-            seed=seed,
-            most_different=0,
-        ).metrics.items()
     }
-    slices: dict[str, dict[str, dict[str, Any]]] = {}
-    for (column, value, name), one in with_q(every).items():
-        slices.setdefault(column, {}).setdefault(value, {})[name] = _difference(one, detect)
-    return found | {"slices": slices}
+    of_slices = [
+        m for values in found["slices"].values() for one in values.values() for m in one.values()
+    ]
+    for family in (list(found["metrics"].values()), of_slices):
+        for one, q in zip(family, q_values([one["p"] for one in family]), strict=True):
+            one["q"] = q
+            if detect is not None and one["ci_low"] is not None:
+                half = (one["ci_high"] - one["ci_low"]) / 2
+                one["queries"] = ceil(POWER_FACTOR * one["n_queries"] * (half / detect) ** 2)
+    return found
 
 
 def check_comparable(a: PairScorer, b: PairScorer) -> None:
@@ -298,22 +305,23 @@ def comparison_json(
     b: PairScorer,
     *,
     most: int = 10,
-    detect: float | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """What `compare_models` gives but for slices, of pairs that both have judged."""
+    """What `compare_models` gives but for slices and q, of pairs that both have judged."""
     found = compare(
         first.judgements, second.judgements, resamples=resamples, seed=seed, most_different=most
-    )
+    ).to_json()
+    chosen = found.pop("most_different")
+    settings = found.pop("settings")
     return {
         "schema": 1,
         "a": a.describe(),
         "b": b.describe(),
         "n_pairs": len(first.pairs),
         "rejected": first.rejected,
-        "metrics": {name: _difference(one, detect) for name, one in found.metrics.items()},
-        "settings": found.settings,
+        "metrics": found,
+        "settings": settings,
         "most_different": [
             {
                 "id": first.pairs[i].id,
@@ -324,16 +332,9 @@ def comparison_json(
                 "a": float(first.judgements.ranking_score[i]),
                 "b": float(second.judgements.ranking_score[i]),
             }
-            for i in found.most_different
+            for i in chosen
         ],
     } | ({"guards": dict(b.left_out.guards)} if b.left_out else {})
-
-
-def _difference(one: Difference, detect: float | None) -> dict[str, Any]:
-    """Its figures; under `detect` also the least difference seen, and the queries for that one."""
-    if detect is None:
-        return asdict(one)
-    return asdict(one) | {"detectable": one.detectable(), "queries": one.queries_for(detect)}
 
 
 def _reading(scorer: PairScorer) -> int | None:
