@@ -84,8 +84,6 @@ def evaluate(
     for option, out in (("--errors", errors), ("--queries", queries)):
         if out is not None:
             _check_new(option, out, path)
-    if errors is not None and errors == queries:
-        raise ArgumentError(f"--errors and --queries: both {errors}; name two files")
     from qt_bert.scoring.evaluate import evaluation_json, query_table, write_beside, write_errors
     from qt_bert.scoring.judge import asked_calibration, judge_file
 
@@ -121,15 +119,11 @@ def evaluate(
 
 
 def _auto_table(slices: list[dict[str, Any]]) -> str:
-    sides = ("over_graded", "under_graded")
-    rows = [
-        ("slice", "n", "queries", "error", "rest", "more", "95 % interval", "q", "over", "under")
-    ]
+    rows = [("slice", "n", "queries", "error", "rest", "more", "95 % interval", "q")]
     for one in slices:
         counts = (f"{one['n']:,}", f"{one['n_queries']:,}")
         values = (figure(one[name]) for name in ("inside", "outside", "difference"))
-        shares = (figure(one[name]) for name in sides)
-        rows.append((one["slice"], *counts, *values, interval(one), figure(one["q"], 4), *shares))
+        rows.append((one["slice"], *counts, *values, interval(one), figure(one["q"], 4)))
     return table(rows)
 
 

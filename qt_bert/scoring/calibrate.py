@@ -38,7 +38,12 @@ from qt_bert.stats.metrics import METRICS, Metric, Text, additive, confusion_by_
 
 # Of two levels, not relevant and relevant, whose confusion matrix is flat: n = tn, fp, fn, tp.
 AT_A_CUT = tuple(
-    Metric(name, Text(zh, name), Text(zh, name), additive(confusion_by_query, formula))
+    Metric(
+        name=name,
+        title=Text(zh, name),
+        description=Text(zh, name),
+        estimator=additive(confusion_by_query, formula),
+    )
     for name, zh, formula in (
         ("precision", "精确率", lambda n: ratio(n[:, 3], n[:, 1] + n[:, 3])),
         ("recall", "召回率", lambda n: ratio(n[:, 3], n[:, 2] + n[:, 3])),

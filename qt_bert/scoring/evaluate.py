@@ -29,7 +29,6 @@ from qt_bert.stats.evaluation import (
     errors_in_slices,
     evaluate,
     furthest_off,
-    pair_errors,
     signed_error,
 )
 from qt_bert.stats.intervals import RESAMPLES
@@ -46,9 +45,6 @@ SHOWN_IN_SLICES = (
     *("accuracy", "macro_f1", "qwk", "mae", "over_graded", "under_graded"),
     *("spearman", "ndcg_at_5"),
 )
-SIDES = ("over_graded", "under_graded")
-OF_QUERIES = 5
-"""The depth of the NDCG by which queries are sorted."""
 
 
 def evaluation_json(
@@ -104,13 +100,12 @@ def evaluation_json(
 
 
 def _automatic(judged: Judged, resamples: int, seed: int) -> list[dict[str, Any]]:
-    """Slices by what the texts show: error rates, and the shares graded too high and too low."""
-    masks, judgements = automatic(judged.pairs), judged.judgements
-    found = errors_in_slices(judgements, masks, resamples=resamples, seed=seed)
-    for one in found:
-        own = judgements.subset(masks[one["slice"]])
-        one |= {side: METRICS[side].value(own) for side in SIDES}
-    return found
+    if judged.judgements.correct is None:
+        raise ArgumentError(
+            "--auto-slices: one logit has no grades to be wrong; calibrate it first"
+        )
+    masks = automatic(judged.pairs)
+    return errors_in_slices(judged.judgements, masks, resamples=resamples, seed=seed)
 
 
 def examples(judged: Judged, outputs: Outputs) -> list[dict[str, Any]]:
@@ -186,41 +181,30 @@ def write_errors(
 
 
 def query_table(judged: Judged) -> dict[str, list[Any]]:
-    """A row a query, first the one whose mending would bring most.
+    """A row a query, first the one whose mending brings the mean NDCG@5 most (`gain`).
 
-    `ndcg_gain` is what the mean NDCG@5 gains where this query is ranked right, `accuracy_gain` what
-    accuracy gains where its titles are graded right; queries are sorted by the one, then by the other,
-    then by their largest error. `over_graded` and `under_graded` count titles by the predicted grade, of
-    one logit by the rank; the title furthest off on each side stands beside. Empty: there is none.
+    `over_graded` and `under_graded` count titles by the predicted grade, of one logit by the rank; the title
+    furthest off on that side stands beside. Empty: there is none.
     """
     judgements = judged.judgements
-    error, score, index = signed_error(judgements), judgements.ranking_score, judgements.query_index
+    error, index = signed_error(judgements), judgements.query_index
     side = error if judgements.truth is None else known(judgements.predicted) - judgements.truth
-    wrong = None if judgements.correct is None else pair_errors(judgements)
-    ndcg, eligible = ndcg_by_query(judgements, exponential_gain, OF_QUERIES).T
+    ndcg, eligible = ndcg_by_query(judgements, exponential_gain, 5).T
     gains = np.where(eligible > 0, 1 - ndcg, 0) / max(eligible.sum(), 1)
     order = np.argsort(index, kind="stable")
-    rows: list[tuple[list[float], dict[str, Any]]] = []
-    for query, titles in enumerate(np.split(order, np.flatnonzero(np.diff(index[order])) + 1)):
-        ranked = bool(eligible[query])
-        missed = 0 if wrong is None else int(wrong[titles].sum())
-        row: dict[str, Any] = {
-            "query": judged.pairs[titles[0]].query,
-            "titles": len(titles),
-            f"ndcg_at_{OF_QUERIES}": float(ndcg[query]) if ranked else "",
-            "ndcg_gain": float(gains[query]) if ranked else "",
-            "accuracy_gain": "" if wrong is None else missed / len(wrong),
-            "wrong": "" if wrong is None else missed,
-        }
-        for name, sign in zip(SIDES, (1, -1), strict=True):
+    titles_of = np.split(order, np.flatnonzero(np.diff(index[order])) + 1)
+    rows: list[dict[str, Any]] = []
+    for query in np.argsort(-gains, kind="stable"):
+        titles = titles_of[query]
+        row = {"query": judged.pairs[titles[0]].query, "titles": len(titles)}
+        row["ndcg_at_5"] = float(ndcg[query]) if eligible[query] else ""
+        row["gain"] = float(gains[query])
+        for name, sign in (("over_graded", 1), ("under_graded", -1)):
             worst = titles[np.argmax(sign * error[titles])]
-            pair, off = judged.pairs[worst], sign * error[worst] > 0
-            told = (pair.title, pair.label or "", float(score[worst])) if off else ("", "", "")
             row[name] = int((sign * side[titles] > 0).sum())
-            row |= zip((f"{name}_title", f"{name}_label", f"{name}_score"), told, strict=True)
-        rows.append(([-gains[query], -missed, -np.abs(error[titles]).max()], row))
-    rows.sort(key=lambda one: one[0])
-    return {name: [row[name] for _, row in rows] for name in rows[0][1]}
+            row[f"{name}_title"] = judged.pairs[worst].title if sign * error[worst] > 0 else ""
+        rows.append(row)
+    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def write_beside(
