@@ -296,7 +296,7 @@ class Grader:
         from qt_bert.run.gate import Gate, judge_gate, read_gate
         from qt_bert.scoring.evaluate import compare_models
 
-        path, reader = pairs_or_test(pairs and Path(pairs)), options or ReaderOptions()
+        path, reader = pairs_or_test(Path(pairs) if pairs else None), options or ReaderOptions()
         rules = Gate() if gate is None else read_gate(Path(gate))
         asked["by"] = list(dict.fromkeys((*asked.get("by", ()), *rules.slices)))
         models = self._scorer, other._scorer

@@ -56,6 +56,7 @@ def _shown(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _figures(column: str, slices: Mapping[str, Any]) -> str:
     """A row for all raters and for every two of each slice, figures with their intervals."""
+    rows: list[tuple[str, ...]]
     rows = [(column, "raters", "n", "α", "κ", "quadratic κ", "within one", "bias (b − a)")]
     for value, one in slices.items():
         rows.append((value, "all", "", _cell(one["alpha"]), "", "", "", ""))
