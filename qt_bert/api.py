@@ -45,9 +45,7 @@ if TYPE_CHECKING:
     from qt_bert.ablation.interventions import MeanZ
     from qt_bert.figures import Figure
     from qt_bert.models.checkpoint import Checkpoint
-    from qt_bert.planning.export import PlainCopy
     from qt_bert.planning.prune import Pruned
-    from qt_bert.planning.vocabulary import SmallerVocabulary
     from qt_bert.results.plan import Plan
     from qt_bert.results.probe import ProbeResult
 
@@ -442,16 +440,14 @@ class Grader:
         render_plan(place)
         return Planned(made, place, gathered.model)
 
-    def prune_vocabulary(
-        self, texts: str | Path, out: str | Path, **asked: Any
-    ) -> SmallerVocabulary:
+    def prune_vocabulary(self, texts: str | Path, out: str | Path, **asked: Any) -> dict[str, Any]:
         """The model with the tokens alone that a file of texts needs, saved at `out`; `asked` as the
         function of `planning.vocabulary` takes it (`keep`, `min_count`, `pairs`, …)."""
         from qt_bert.planning.vocabulary import prune_vocabulary
 
         return prune_vocabulary(self._stored(), Path(texts), Path(out), **asked)
 
-    def export_transformers(self, out: str | Path, *, overwrite: bool = False) -> PlainCopy:
+    def export_transformers(self, out: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
         """The model as a folder that transformers opens by itself: what was pruned stands as zeros."""
         from qt_bert.planning.export import export_transformers
 

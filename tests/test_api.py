@@ -150,12 +150,12 @@ def test_a_table_keeps_its_columns(checkpoint_of):
 def test_a_vocabulary_is_cut_and_a_plain_folder_written(checkpoint_of, pair_file, tmp_path):
     grader = qt_bert.load(checkpoint_of(), dtype="float32")
     made = grader.prune_vocabulary(pair_file, tmp_path / "cut", pairs=pair_file)
-    assert made.tokens[1] == 59 and made.others == made.texts
+    assert made["tokens"][1] == 59 and made["others"] == made["texts"]
     again = qt_bert.load(tmp_path / "cut")
     pairs = [("狗追猫", "猫追狗")]
     assert again.score(pairs)["expected_grade"][0] == pytest.approx(
         grader.score(pairs)["expected_grade"][0], abs=1e-6
     )
-    assert again.export_transformers(tmp_path / "plain").difference <= 1e-5
+    assert again.export_transformers(tmp_path / "plain")["difference"] <= 1e-5
     with pytest.raises(ArgumentError, match="heads are ablated here"):
         grader.ablate("L0H0", reference=pair_file).export_transformers(tmp_path / "other")

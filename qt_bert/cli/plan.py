@@ -7,7 +7,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from qt_bert.models.checkpoint import Checkpoint
     from qt_bert.planning.export_session import GradedPairs
     from qt_bert.planning.prune import Pruned
-    from qt_bert.planning.vocabulary import SmallerVocabulary
     from qt_bert.results.plan import ExportFile, Int8Loss, Plan, PlanTest
 
 
@@ -205,8 +204,8 @@ def prune(
             rejects=rejects,
             overwrite=overwrite,
         )
-        opening.tell_rejects(small.rejected, rejects)
-        typer.echo(json.dumps(asdict(small), default=str) if as_json else _cut_as_text(small))
+        opening.tell_rejects(small["rejected"], rejects)
+        typer.echo(json.dumps(small) if as_json else _cut_as_text(small))
         return
     assert plan is not None
     reader.open(path)
@@ -257,17 +256,19 @@ def _pruned_as_text(made: Pruned) -> str:
     )
 
 
-def _cut_as_text(made: SmallerVocabulary) -> str:
-    (tokens, left), (before, after) = made.tokens, made.weights
+def _cut_as_text(made: dict[str, Any]) -> str:
+    (tokens, left), (before, after), lost = made["tokens"], made["weights"], made["lost"]
     lines = [
-        f"{made.folder}: {tokens:,} → {left:,} tokens; {before:,} → {after:,} bytes ({after / before:.0%})",
-        f"texts: {made.texts.changed:,} of {made.texts.pairs:,} change; of those that do not, logits "
-        f"within {made.difference:.1e}",
-        f"pairs: {made.others.changed:,} of {made.others.pairs:,} change, {made.others.unknown:,} more "
-        f"unknown tokens; largest change of a logit {made.lost.largest:.2g}",
+        f"{made['folder']}: {tokens:,} → {left:,} tokens; {before:,} → {after:,} bytes "
+        f"({after / before:.0%}); logits of texts that keep all theirs within {made['difference']:.1e}",
+        *(
+            f"{name}: {{changed:,}} of {{pairs:,}} change, {{unknown:,}} more unknown tokens".format(
+                **made[name]
+            )
+            for name in ("texts", "others")
+        ),
     ]
-    told = {name: one for name, one in made.lost.metrics.items() if one.difference is not None}
-    return "\n".join([*lines, *([differences_table(told, "whole", "cut")] if told else [])])
+    return "\n".join([*lines, differences_table(lost["metrics"], "whole", "cut")])
 
 
 # `qt-bert export`: a model as ONNX or as a plain folder, checked.
@@ -329,9 +330,9 @@ def export(
     checkpoint = open_checkpoint(folder, device=device, model_grades=model_grades, compact=True)
     if transformers:
         plain = export_transformers(checkpoint, out, overwrite=overwrite)
-        before, after = plain.weights
-        said = f"{out}: {before:,} → {after:,} bytes; logits within {plain.difference:.1e}"
-        typer.echo(json.dumps(asdict(plain), default=str) if as_json else said)
+        before, after = plain["weights"]
+        said = f"{out}: {before:,} → {after:,} bytes; logits within {plain['difference']:.1e}"
+        typer.echo(json.dumps(plain) if as_json else said)
         return
     graded = None if path is None else _graded(path, reader, checkpoint, rejects)
     opening.say(f"{checkpoint.name}: tracing, then checking against torch")

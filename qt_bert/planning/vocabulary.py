@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from qt_bert.progress import progress
 from qt_bert.scoring.bulk import WINDOW, Scorer
 from qt_bert.scoring.judge import default_scheme
 from qt_bert.scoring.tables import windows
-from qt_bert.scoring.title_run import WholeComparison, compare_scorers, open_titles
+from qt_bert.scoring.title_run import compare_scorers, open_titles
 from qt_bert.shipped import DEV, shipped
 
 WHOLE = 1_000_000
@@ -84,23 +84,19 @@ class Vocabulary:
                 left += new
         else:
             mark = self.model.get("continuing_subword_prefix") or ""
-            first, rest = (
-                (mark, text[len(mark) :]) if mark and text.startswith(mark) else ("", text)
-            )
-            parts = {first + rest[:1], *(mark + one for one in rest[1:])}
+            rest = text.removeprefix(mark)
+            first = text[: len(text) - len(rest) + 1]
+            parts = {first, *(mark + one for one in rest[1:])}
         return frozenset([token, *(self.ids[one] for one in parts if one in self.ids)])
 
     def needed(self) -> set[int]:
-        """Tokens that any text may need: added and special ones, that of the unknown, bytes; of a
-        unigram also the piece of the lowest score, by which the unknown is scored."""
+        """Tokens that any text may need: added and special ones, that of the unknown, and bytes."""
         names = [self.model.get("unk_token"), *(f"<0x{byte:02X}>" for byte in range(256))]
         if self.model["type"] == "BPE":
             names += ByteLevel.alphabet()
         found = self.added | {self.ids[name] for name in names if name in self.ids}
-        if self.model["type"] == "Unigram":
-            found.add(int(np.argmin([score for _, score in self.model["vocab"]])))
-            found |= {self.model["unk_id"]} - {None}
-        return found
+        unknown = self.model.get("unk_id")  # of a unigram
+        return found if unknown is None else found | {unknown}
 
     def only(self, places: Mapping[int, int]) -> dict[str, Any]:
         """The tokenizer.json with the tokens of `places` alone: old id → new one, in the same order."""
@@ -153,13 +149,14 @@ def chosen(
 ) -> list[int]:
     """The tokens that stay, sorted: those needed and, of others in `min_count` pairs or more, those in
     most pairs, `keep` in all at most; of equals the shorter first. ArgumentError for too small a `keep`."""
-    if keep is not None and keep < len(needed):
+    keep = len(vocabulary.tokens) if keep is None else keep
+    if keep < len(needed):
         raise ArgumentError(
             f"--keep {keep}: {len(needed)} tokens must stay (special tokens, bytes, those of the template)"
         )
     found = [one for one, rows in counts.items() if rows >= min_count and one not in needed]
     found.sort(key=lambda one: (-counts[one], len(vocabulary.tokens[one]), one))
-    return sorted(needed.union(found if keep is None else found[: keep - len(needed)]))
+    return sorted(needed.union(found[: keep - len(needed)]))
 
 
 def needed_by(checkpoint: Checkpoint, vocabulary: Vocabulary) -> set[int]:
@@ -170,6 +167,8 @@ def needed_by(checkpoint: Checkpoint, vocabulary: Vocabulary) -> set[int]:
     found |= {one for ids in _named_ids(checkpoint.model.config).values() for one in ids}
     if template := checkpoint.settings.template:
         found |= set(word_ids(checkpoint.tokenizer, template, str(checkpoint.folder)))
+    if checkpoint.family.first_position(0):  # positions are counted from the padding's id: it stays
+        found |= set(range(checkpoint.pad))
     return (found & vocabulary.tokens.keys()) | {checkpoint.pad}
 
 
@@ -196,33 +195,6 @@ def with_tokens(model: Any, places: Mapping[int, int]) -> Any:
 # `qt-bert prune --vocabulary`: counted, cut, saved, opened again and held against the whole.
 
 
-@dataclass(frozen=True)
-class Recut:
-    """Of so many `pairs`, how many have other tokens now; and how many more tokens are unknown."""
-
-    pairs: int
-    changed: int
-    unknown: int
-
-
-@dataclass(frozen=True)
-class SmallerVocabulary:
-    """Tokens and bytes of the weights before and after; what becomes of the `texts`, whose logits lie
-    within `difference` where they keep all their tokens, and of `others`, whose metrics are in `lost`.
-
-    `rejected` rows of both files held no text.
-    """
-
-    folder: Path
-    tokens: tuple[int, int]
-    weights: tuple[int, int]
-    texts: Recut
-    difference: float
-    others: Recut
-    lost: WholeComparison
-    rejected: int
-
-
 def prune_vocabulary(
     checkpoint: Checkpoint,
     texts: Path,
@@ -234,11 +206,13 @@ def prune_vocabulary(
     reader: ReaderOptions | None = None,
     rejects: Path | None = None,
     overwrite: bool = False,
-) -> SmallerVocabulary:
+) -> dict[str, Any]:
     """Save `checkpoint` (opened in float32, compact) in `out` with the tokens that `texts` need.
 
     `texts` has a text a line (.txt), or pairs; `pairs` (by default the dev split that ships) show what
-    is lost elsewhere. Both are held in memory.
+    is lost elsewhere. Both are held in memory. Returns tokens and bytes of the weights before and
+    after; what becomes of the `texts`, whose logits lie within `difference` where they keep all their
+    tokens, and of `others`, whose metrics are in `lost`; the `rejected` rows of both files.
 
     Raises ArgumentError as `chosen` and `check_apart` do and where no text keeps all its tokens,
     CheckpointError as `Vocabulary` does, EquivalenceError where a text that keeps its tokens is read
@@ -274,22 +248,30 @@ def prune_vocabulary(
             plain=is_plain(model),
         )
         small = open_checkpoint(folder, device=str(checkpoint.device), compact=True)
-        recut, same = _recut(checkpoint, small, places, own)
         scorers = Scorer(checkpoint), Scorer(small)
-        difference = _difference(*scorers, same)
-        recut_others, _ = _recut(checkpoint, small, places, [(p.query, p.title) for p in others])
+        changed, same = _recut(checkpoint, small, places, own)
+        if not same:
+            raise ArgumentError("no text keeps all its tokens: raise --keep, or lower --min-count")
+        expected, found = (one.logits(same) for one in scorers)
+        difference = float(np.abs(expected - found).max())
+        if not difference <= SAME * max(1.0, float(np.abs(expected).max())):
+            raise EquivalenceError(
+                f"logits of texts that keep all their tokens differ by {difference:.2e}; nothing was "
+                "saved"
+            )
+        elsewhere, _ = _recut(checkpoint, small, places, [(p.query, p.title) for p in others])
         with progress(2 * len(others), "what is lost", "pairs") as shown:
             lost = compare_scorers(others, *scorers, shown)
-        return SmallerVocabulary(
-            folder=out,
-            tokens=(checkpoint.model.config.vocab_size, len(kept)),
-            weights=(stored_bytes(checkpoint.folder), stored_bytes(folder)),
-            texts=recut,
-            difference=difference,
-            others=recut_others,
-            lost=lost,
-            rejected=source.rejected + judged.rejected,
-        )
+        return {
+            "folder": str(out),
+            "tokens": (checkpoint.model.config.vocab_size, len(kept)),
+            "weights": (stored_bytes(checkpoint.folder), stored_bytes(folder)),
+            "texts": changed,
+            "difference": difference,
+            "others": elsewhere,
+            "lost": asdict(lost),
+            "rejected": source.rejected + judged.rejected,
+        }
 
 
 def _recut(
@@ -297,41 +279,22 @@ def _recut(
     small: Checkpoint,
     places: Mapping[int, int],
     texts: Sequence[tuple[str, str]],
-) -> tuple[Recut, list[tuple[str, str]]]:
-    """What becomes of the tokens of these pairs, and the first of those that keep all of theirs.
+) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Of so many `pairs`, how many have other tokens now (`changed`) and how many more tokens are
+    `unknown`; and the first of those pairs all of whose tokens stay.
 
-    Raises EquivalenceError where such a pair is cut otherwise. One with an unknown word may be: a
-    WordPiece gives up a word whose longest pieces lead nowhere, and these pieces may be gone.
+    One with an unknown word that is cut otherwise is not among these: a WordPiece gives up a word whose
+    longest pieces lead nowhere, and these pieces may be gone.
     """
-    tokenizers = [one.pair_tokenizer(WHOLE) for one in (checkpoint, small)]
-    marks = [one.tokenizer.unk_token_id for one in (checkpoint, small)]
-    changed, unknown = 0, 0
-    same: list[tuple[str, str]] = []
+    both = checkpoint, small
+    (old_mark, new_mark) = (one.tokenizer.unk_token_id for one in both)
+    counts, same = Counter(pairs=len(texts), changed=0, unknown=0), []
     for window in windows(texts, WINDOW):
-        both = [one.encode(window, offsets=False) for one in tokenizers]
-        for pair, old, new in zip(window, *both, strict=True):
-            expected = [places.get(one, -1) for one in old.input_ids]
-            unknown += new.input_ids.count(marks[1]) - old.input_ids.count(marks[0])
-            if expected == new.input_ids:
-                same += [pair] if len(same) < CHECKED else []
-                continue
-            changed += 1
-            if -1 not in expected and marks[0] not in old.input_ids:
-                raise EquivalenceError(
-                    f"{pair[0][:40]!r} keeps all its tokens, and the smaller vocabulary cuts it "
-                    "otherwise; nothing was saved"
-                )
-    return Recut(len(texts), changed, unknown), same
-
-
-def _difference(whole: Scorer, cut: Scorer, texts: Sequence[tuple[str, str]]) -> float:
-    """The largest difference of a logit. Raises EquivalenceError where it is above SAME."""
-    if not texts:
-        raise ArgumentError("no text keeps all its tokens: raise --keep, or lower --min-count")
-    expected, found = (one.logits(texts) for one in (whole, cut))
-    difference = float(np.abs(expected - found).max())
-    if not difference <= SAME * max(1.0, float(np.abs(expected).max())):
-        raise EquivalenceError(
-            f"logits of texts that keep all their tokens differ by {difference:.2e}; nothing was saved"
-        )
-    return difference
+        cut = (one.pair_tokenizer(WHOLE).encode(window, offsets=False) for one in both)
+        for pair, old, new in zip(window, *cut, strict=True):
+            moved = [places.get(one) for one in old.input_ids]
+            counts["changed"] += moved != new.input_ids
+            counts["unknown"] += new.input_ids.count(new_mark) - old.input_ids.count(old_mark)
+            if moved == new.input_ids or not {None, places.get(old_mark)} & set(moved):
+                same.append(pair)
+    return dict(counts), same[:CHECKED]
