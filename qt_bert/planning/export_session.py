@@ -29,8 +29,8 @@ from qt_bert.files import sha256_file
 from qt_bert.models.card import read_settings
 from qt_bert.models.families import FAMILIES
 from qt_bert.progress import Progress, silent
-from qt_bert.results.evaluation import JudgedPairs, MetricDifference
-from qt_bert.results.plan import EXPORT, ExportFile, Int8Loss
+from qt_bert.results.evaluation import JudgedPairs
+from qt_bert.results.plan import EXPORT, ExportFile, Int8Loss, MetricDifference
 from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.judge import check_finite, judge_logits
 from qt_bert.stats.comparison import compare

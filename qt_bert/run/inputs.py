@@ -370,8 +370,6 @@ def gather(
     reader: ReaderOptions,
     *,
     discovery: Path | None = None,
-    compared: str | None = None,
-    compared_grades: str | None = None,
 ) -> Gathered:
     """Fill in what ships and check what can be checked before the model is opened.
 
@@ -396,7 +394,6 @@ def gather(
     files = ProbeFiles(
         discovery=discovery or discovery_of(path),
         base=tuned_from,
-        compared=resolve_folder(compared) if compared is not None else None,
         **(asked.files(path, reader) if isinstance(asked, ProbeOptions) else {}),
     )
     place = open_device(asked.device)
@@ -408,7 +405,6 @@ def gather(
         "max_length": asked.max_length,
         "model_grades": asked.model_grades,
         "template": asked.template,
-        "compared_grades": compared_grades,
         "resamples": asked.resamples,
         "seed": asked.seed,
         "profile": "full" if asked.full else "quick",
