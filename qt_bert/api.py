@@ -31,16 +31,9 @@ from qt_bert.run.inputs import (
     gather,
     pairs_or_test,
 )
-from qt_bert.scoring.asked import CalibrateOptions
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import Explanation, explain_pair
-from qt_bert.scoring.judge import (
-    AnyCalibration,
-    Outputs,
-    PairScorer,
-    asked_calibration,
-    read_outputs,
-)
+from qt_bert.scoring.judge import Outputs, PairScorer, asked_calibration, read_outputs
 from qt_bert.shipped import DEV, shipped
 from qt_bert.text import Text, clip
 
@@ -52,9 +45,7 @@ if TYPE_CHECKING:
     from qt_bert.ablation.interventions import MeanZ
     from qt_bert.figures import Figure
     from qt_bert.models.checkpoint import Checkpoint
-    from qt_bert.planning.export import PlainCopy
     from qt_bert.planning.prune import Pruned
-    from qt_bert.planning.vocabulary import SmallerVocabulary
     from qt_bert.results.plan import Plan
     from qt_bert.results.probe import ProbeResult
 
@@ -222,14 +213,13 @@ class Grader:
         self,
         pairs: Iterable[tuple[str, str]] | pd.DataFrame,
         *,
-        calibrated: bool = False,
-        calibration: str | Path | None = None,
+        calibrated: bool | str | Path = False,
     ) -> pd.DataFrame:
         """Grade many (query, title) pairs, or a table with the columns `query` and `title`.
 
-        One row a pair, columns as `qt-bert score` writes them behind those of the table. `calibration` is
-        a file of `calibrate`; `calibrated` takes what it saved in the model. Raises ArgumentError for
-        anything but pairs of texts with something in them.
+        One row a pair, columns as `qt-bert score` writes them behind those of the table. `calibrated` is
+        a file of `calibrate`, or True for what it saved in the model. Raises ArgumentError for anything
+        but pairs of texts with something in them.
         """
         import pandas as pd
 
@@ -243,7 +233,7 @@ class Grader:
                 "score takes (query, title) pairs, as in score([('京东小哥', '京东')])"
             )
         pairs = list(pairs)
-        outputs = self._outputs(pairs, self._calibration(calibrated, calibration)).columns()
+        outputs = self._outputs(pairs, calibrated).columns()
         if table is not None:
             return table.assign(**outputs)
         texts = {"query": [query for query, _ in pairs], "title": [title for _, title in pairs]}
@@ -259,21 +249,20 @@ class Grader:
         *,
         by: str | Sequence[str] = (),
         auto_slices: bool = False,
-        calibrated: bool = False,
-        calibration: str | Path | None = None,
+        calibrated: bool | str | Path = False,
         **reader: Any,
     ) -> dict[str, Any]:
         """Every metric on a graded file (default: the test split that ships), with intervals.
 
         `by` names columns to repeat them for; `auto_slices` adds error rates by what the texts show,
-        worst first; calibration as for `score`; `reader` are fields of `ReaderOptions` (`columns`,
+        worst first; `calibrated` as for `score`; `reader` are fields of `ReaderOptions` (`columns`,
         `grades`, `no_header`, `max_rejects`).
         """
         from qt_bert.scoring.evaluate import evaluation_json
         from qt_bert.scoring.judge import judge_file
 
         path = pairs_or_test(None if pairs is None else Path(pairs))
-        applied = self._calibration(calibrated, calibration)
+        applied = asked_calibration(self._scorer, calibrated)
         judged = judge_file(path, ReaderOptions(**reader), self._scorer, calibration=applied)
         columns = (by,) if isinstance(by, str) else tuple(by)
         return evaluation_json(judged, self._scorer, path, by=columns, auto_slices=auto_slices)
@@ -294,43 +283,33 @@ class Grader:
         pairs: str | Path | None = None,
         *,
         gate: str | Path | None = None,
-        by: str | Sequence[str] = (),
-        rejects: Path | None = None,
         options: ReaderOptions | None = None,
         **asked: Any,
     ) -> dict[str, Any]:
         """This model (a) and the `other` (b) on the same pairs, as `qt-bert compare --json` gives it.
 
-        `by`, and further `asked` (`detect`, `most`, `seed`), as `compare_models` takes them; a `gate` adds
-        what `judge_gate` says of its rules; `options` say how the file is read.
+        A `gate` is a file of rules; `options` say how the pairs are read; `asked` (`by`, `detect`, …) as
+        `compare_models` takes it.
         """
-        from qt_bert.run.gate import judge_gate, read_gate
+        from qt_bert.run.gate import Gate, judge_gate, read_gate
         from qt_bert.scoring.evaluate import compare_models
 
-        path, models = (
-            pairs_or_test(None if pairs is None else Path(pairs)),
-            (self._scorer, other._scorer),
-        )
-        rules, reader = None if gate is None else read_gate(Path(gate)), options or ReaderOptions()
-        asked["by"] = [by] if isinstance(by, str) else list(by)
-        if rules is not None:
-            asked["by"] = list(dict.fromkeys((*asked["by"], *rules.slices)))
-            asked["metrics"] = [one.name for one in rules.rules]
-        found = compare_models(path, reader, *models, rejects_path=rejects, **asked)
-        judged = {} if rules is None else {"gate": judge_gate(rules, found, models, path, reader)}
-        return found | judged
+        path, reader = pairs_or_test(Path(pairs) if pairs else None), options or ReaderOptions()
+        rules = Gate() if gate is None else read_gate(Path(gate))
+        asked["by"] = list(dict.fromkeys((*asked.get("by", ()), *rules.slices)))
+        models = self._scorer, other._scorer
+        found = compare_models(path, reader, *models, **asked)
+        if gate is not None:
+            found["gate"] = judge_gate(rules, found, models, path, reader)
+        return found
 
     def calibrate(self, pairs: str | Path | None = None, **asked: Any) -> dict[str, Any]:
         """What logits mean, fitted on half of the queries of a graded file (default: the dev split that
-        ships), with a before and after on the others, as `qt-bert calibrate --out` writes it.
-
-        `asked` are fields of `CalibrateOptions` (`method`, `precision`, `out`, …) and of `ReaderOptions`.
-        """
+        ships), with a before and after on the others; `asked` as `calibrate_model` takes it."""
         from qt_bert.scoring.calibrate import calibrate_model
 
-        wanted, reader = _options(CalibrateOptions, {}, asked)
         path = shipped(DEV) if pairs is None else Path(pairs)
-        return calibrate_model(path, reader, self._scorer, wanted)
+        return calibrate_model(path, asked.pop("options", ReaderOptions()), self._scorer, **asked)
 
     def attention(self, query: str, title: str) -> Attention:
         """The attention maps of a pair, of all heads; those of ablated heads are what they would give."""
@@ -461,19 +440,14 @@ class Grader:
         render_plan(place)
         return Planned(made, place, gathered.model)
 
-    def prune_vocabulary(
-        self, texts: str | Path, out: str | Path, **asked: Any
-    ) -> SmallerVocabulary:
-        """The model with the tokens alone that a file of texts needs, saved at `out`.
-
-        `asked` as `planning.vocabulary.prune_vocabulary` takes it: `keep`, `min_count`, `pairs` to count
-        on what is lost, `reader`, `overwrite`.
-        """
+    def prune_vocabulary(self, texts: str | Path, out: str | Path, **asked: Any) -> dict[str, Any]:
+        """The model with the tokens alone that a file of texts needs, saved at `out`; `asked` as the
+        function of `planning.vocabulary` takes it (`keep`, `min_count`, `pairs`, …)."""
         from qt_bert.planning.vocabulary import prune_vocabulary
 
         return prune_vocabulary(self._stored(), Path(texts), Path(out), **asked)
 
-    def export_transformers(self, out: str | Path, *, overwrite: bool = False) -> PlainCopy:
+    def export_transformers(self, out: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
         """The model as a folder that transformers opens by itself: what was pruned stands as zeros."""
         from qt_bert.planning.export import export_transformers
 
@@ -492,15 +466,12 @@ class Grader:
             compact=True,
         )
 
-    def _calibration(self, calibrated: bool, file: str | Path | None) -> AnyCalibration | None:
-        return asked_calibration(self._scorer, calibrated, None if file is None else Path(file))
-
     def _outputs(
-        self, pairs: Sequence[tuple[str, str]], calibration: AnyCalibration | None = None
+        self, pairs: Sequence[tuple[str, str]], calibrated: bool | str | Path = False
     ) -> Outputs:
         _check_texts(pairs)
-        logits = self._scorer.logits(list(pairs))
-        return read_outputs(logits, self._scorer.settings.labels, calibration)
+        applied = asked_calibration(self._scorer, calibrated)
+        return read_outputs(self._scorer.logits(list(pairs)), self._scorer.settings.labels, applied)
 
     def _by_head(self) -> Scorer:
         """The scorer with every head in its place: a pruned model's that went are zeros."""
@@ -535,7 +506,7 @@ class Grader:
         return gather(study, None if pairs is None else Path(pairs), reader)
 
 
-Options = TypeVar("Options", CalibrateOptions, SweepOptions, StudyOptions, ProbeOptions)
+Options = TypeVar("Options", SweepOptions, StudyOptions, ProbeOptions)
 
 
 def _options(

@@ -65,15 +65,13 @@ def test_evaluate_and_explain(checkpoint_of, pair_file):
 def test_a_calibration_is_fitted_and_applied(checkpoint_of, pair_file, tmp_path):
     grader, out = qt_bert.load(checkpoint_of()), tmp_path / "c.json"
     found = grader.calibrate(pair_file, out=out, resamples=20)
-    assert found["shown"]["n_pairs"] + found["fitted"]["n_pairs"] == 8 and out.exists()
+    assert found["n_pairs"] + found["pairs"]["fitted"] == 8 and out.exists()
     temperature = found["calibration"]["temperature"]
-    plain, cooled = (grader.score([("狗", "猫")], calibration=one) for one in (None, out))
+    plain, cooled = (grader.score([("狗", "猫")], calibrated=one) for one in (False, out))
     names = [f"p_{grade}" for grade in range(1, 6)]
     powers = plain[names].to_numpy(float) ** (1 / temperature)
     np.testing.assert_allclose(cooled[names].to_numpy(float), powers / powers.sum(), rtol=1e-4)
-    assert grader.evaluate(pair_file, calibration=out)["metrics"]["nll"]["value"] is not None
-    with pytest.raises(ArgumentError, match="no option 'cut'"):
-        grader.calibrate(pair_file, cut=1)
+    assert grader.evaluate(pair_file, calibrated=out)["metrics"]["nll"]["value"] is not None
 
 
 @pytest.mark.parametrize("pairs", [["ab", "cd"], [("a", "")], [("a", None)], [("a",)], "ab", None])
@@ -152,12 +150,12 @@ def test_a_table_keeps_its_columns(checkpoint_of):
 def test_a_vocabulary_is_cut_and_a_plain_folder_written(checkpoint_of, pair_file, tmp_path):
     grader = qt_bert.load(checkpoint_of(), dtype="float32")
     made = grader.prune_vocabulary(pair_file, tmp_path / "cut", pairs=pair_file)
-    assert made.tokens[1] == 59 and made.others == made.texts
+    assert made["tokens"][1] == 59 and made["others"] == made["texts"]
     again = qt_bert.load(tmp_path / "cut")
     pairs = [("狗追猫", "猫追狗")]
     assert again.score(pairs)["expected_grade"][0] == pytest.approx(
         grader.score(pairs)["expected_grade"][0], abs=1e-6
     )
-    assert again.export_transformers(tmp_path / "plain").difference <= 1e-5
+    assert again.export_transformers(tmp_path / "plain")["difference"] <= 1e-5
     with pytest.raises(ArgumentError, match="heads are ablated here"):
         grader.ablate("L0H0", reference=pair_file).export_transformers(tmp_path / "other")

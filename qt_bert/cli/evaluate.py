@@ -21,7 +21,6 @@ from qt_bert.cli.opening import (
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.run.inputs import HeadsOutOptions, ModelOptions, pairs_or_test
-from qt_bert.scoring.asked import CalibrateOptions
 from qt_bert.shipped import DEV, shipped
 
 # `qt-bert check`: what is in a file of pairs, and what it shares with another.
@@ -85,13 +84,11 @@ def evaluate(
     for option, out in (("--errors", errors), ("--queries", queries)):
         if out is not None:
             _check_new(option, out, path)
-    if errors is not None and errors == queries:
-        raise ArgumentError(f"--errors and --queries: both {errors}; name two files")
     from qt_bert.scoring.evaluate import evaluation_json, query_table, write_beside, write_errors
     from qt_bert.scoring.judge import asked_calibration, judge_file
 
     scorer = model.open_scorer(without, reader, title_states=title_states, told=opening.say)
-    applied = asked_calibration(scorer, calibrated, calibration)
+    applied = asked_calibration(scorer, calibration or calibrated)
     judged = judge_file(path, reader, scorer, calibration=applied, rejects_path=rejects)
     found = evaluation_json(
         judged,
@@ -122,15 +119,11 @@ def evaluate(
 
 
 def _auto_table(slices: list[dict[str, Any]]) -> str:
-    sides = ("over_graded", "under_graded")
-    rows = [
-        ("slice", "n", "queries", "error", "rest", "more", "95 % interval", "q", "over", "under")
-    ]
+    rows = [("slice", "n", "queries", "error", "rest", "more", "95 % interval", "q")]
     for one in slices:
         counts = (f"{one['n']:,}", f"{one['n_queries']:,}")
         values = (figure(one[name]) for name in ("inside", "outside", "difference"))
-        shares = (figure(one[name]) for name in sides)
-        rows.append((one["slice"], *counts, *values, interval(one), figure(one["q"], 4), *shares))
+        rows.append((one["slice"], *counts, *values, interval(one), figure(one["q"], 4)))
     return table(rows)
 
 
@@ -196,22 +189,19 @@ def compare(
     """Paired intervals and tests of every metric, and the pairs where the two differ most."""
     path = pairs_or_test(pairs)
     reader.open(path)
-    if detect is not None and not detect > 0:
-        raise ArgumentError(f"--detect {detect}: give a difference above 0")
+    from qt_bert.api import Grader
     from qt_bert.run.gate import read_gate
 
     if gate is not None:
         read_gate(gate)  # before the models are opened
-    from qt_bert.api import Grader
-
     a, b = (
         replace(shared, model=model_a),
         replace(shared, model=model_b, model_grades=model_grades_b),
     )
     scorers = [a.open_scorer(told=opening.say), b.open_scorer(without, reader, told=opening.say)]
     found = Grader(scorers[0]).compare(
-        Grader(scorers[1]), path, gate=gate, by=by or (), rejects=rejects, options=reader,
-        detect=detect, most=most, seed=seed,
+        Grader(scorers[1]), path, gate=gate, options=reader, by=by or (), detect=detect, most=most,
+        seed=seed, rejects_path=rejects,
     )  # fmt: skip
     opening.tell_rejects(found["rejected"], rejects)
     for scorer in scorers:
@@ -229,24 +219,23 @@ def compare(
 
 def _tell_comparison(found: dict[str, Any], path: Path, detect: float | None) -> None:
     typer.echo(f"{path}: {found['n_pairs']:,} pairs\n")
-    more = () if detect is None else ("seen from", f"queries for {detect:g}")
+    more = () if detect is None else (f"queries for {detect:g}",)
     head = ("A", "B", "B − A", "95 % interval", "p", "q", *more, "")
 
     def row(d: dict[str, Any]) -> tuple[str, ...]:
         values = (figure(d[k]) for k in ("value_a", "value_b", "difference"))
-        wanted = d.get("queries")
-        seen = (figure(d.get("detectable")), "–" if wanted is None else f"{wanted:,}")
         tests = (interval(d), figure(d["p"], 4), figure(d["q"], 4))
-        return *values, *tests, *(seen if more else ()), d["reason"] or ""
+        return (
+            *values,
+            *tests,
+            *(f"{d['queries']:,}" if "queries" in d else "–" for _ in more),
+            d["reason"] or "",
+        )
 
     typer.echo(table([("metric", *head)] + [(n, *row(d)) for n, d in found["metrics"].items()]))
     for column, slices in found["slices"].items():
-        rows = [(column, "metric", "queries", *head)]
-        for value, metrics in slices.items():
-            for name, d in metrics.items():
-                if d["value_a"] is not None:
-                    rows.append((value, name, f"{d['n_eligible']:,}", *row(d)))
-        typer.echo("\n" + table(rows, left=2))
+        rows = [(v, n, *row(d)) for v, metrics in slices.items() for n, d in metrics.items()]
+        typer.echo("\n" + table([(column, "metric", *head), *rows], left=2))
     pairs_rows = [("line", "grade", "A", "B", "query", "title")]
     for pair in found["most_different"]:
         shown = (figure(pair["a"], 2), figure(pair["b"], 2))
@@ -257,16 +246,13 @@ def _tell_comparison(found: dict[str, Any], path: Path, detect: float | None) ->
 
 
 def _tell_gate(gate: dict[str, Any]) -> None:
-    """Every rule that did not simply pass, and the outcome, for the log of a CI job."""
-    for one in gate["rules"]:
-        if one["reason"]:
-            change = f"B − A {figure(one['change'])} {interval(one)}".rstrip()
-            opening.say(
-                f"{one['outcome']}: {one['what']}: {change}, margin {one['margin']:g}: {one['reason']}"
-            )
-    passed = sum(one["outcome"] == "passed" for one in gate["rules"])
-    answer = "B may replace A" if gate["passed"] else "B may not replace A"
-    opening.say(f"gate: {answer}: {passed} of {len(gate['rules'])} rules passed")
+    """Every rule that did not pass, and the outcome, for the log of a CI job."""
+    failed = [one for one in gate["rules"] if one["reason"]]
+    for one in failed:
+        change = f"B − A {figure(one['change'])} {interval(one)}".rstrip()
+        opening.say(f"{one['what']}: {change}, loss allowed {one['margin']:g}: {one['reason']}")
+    answer = "B may not replace A" if failed else "B may replace A"
+    opening.say(f"gate: {answer}: {len(failed)} of {len(gate['rules'])} rules failed")
 
 
 # `qt-bert calibrate`: what logits mean, fitted on some queries and shown on others.
@@ -275,85 +261,56 @@ def _tell_gate(gate: dict[str, Any]) -> None:
 @options.command(options.SCORING)
 def calibrate(
     model: ModelOptions,
-    asked: CalibrateOptions,
     reader: options.Reader,
     pairs: Annotated[
-        Path | None,
-        typer.Option(help="Graded pairs to fit on. [default: the dev split that ships]"),
+        Path | None, typer.Option(help="Graded pairs. [default: the dev split that ships]")
     ] = None,
+    method: Annotated[str, typer.Option(help="Of one logit: platt or isotonic.")] = "platt",
+    precision: Annotated[float | None, typer.Option(help="Lowest cut with this.")] = None,
+    recall: Annotated[float | None, typer.Option(help="Highest cut with this.")] = None,
+    by: options.By = None,
+    out: Annotated[Path | None, typer.Option(help="JSON file, for --calibration.")] = None,
+    save: Annotated[bool, typer.Option("--save", help="In the model, for --calibrated.")] = False,
     rejects: options.Rejects = None,
+    resamples: options.Resamples = 2000,
+    seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Probabilities, a cut and grades from one logit, a temperature and cut-offs from several.
+    """Probabilities, a cut (of the best F1) and grades from one logit, a temperature and cut-offs from several.
 
-    Fitted on some queries, shown before and after on others; nothing is written without --out or --save.
+    Fitted on half of the queries, shown before and after on the others; saved by --out or --save.
     """
     path = pairs if pairs is not None else shipped(DEV)
-    for one in (path, asked.test):
-        if one is not None:
-            reader.open(one)
+    reader.open(path)
     from qt_bert.scoring.calibrate import calibrate_model
 
     scorer = model.open_scorer(told=opening.say)
-    found = calibrate_model(path, reader, scorer, asked, rejects_path=rejects)
+    found = calibrate_model(
+        path, reader, scorer, method=method, precision=precision, recall=recall, by=by or (), out=out,
+        save=save, resamples=resamples, seed=seed, rejects_path=rejects,
+    )  # fmt: skip
     typer.echo(json.dumps(found, ensure_ascii=False) if as_json else _calibration_text(found))
     for line in found["warnings"]:
         opening.say(f"warning: {line}")
-    places = [f"{asked.out} (--calibration)"] if asked.out else []
-    places += [f"{scorer.folder} (--calibrated)"] if asked.save else []
-    saved = f"saved in {' and '.join(places)}" if places else "not saved: give --out FILE or --save"
-    opening.say(saved)
+    if out is None and not save:
+        opening.say("not saved: give --out FILE or --save")
 
 
 def _calibration_text(found: dict[str, Any]) -> str:
-    fitted, shown, made = found["fitted"], found["shown"], found["calibration"]
-    parts = [
-        f"{found['model']['name']}: fitted on {fitted['n_pairs']:,} pairs of {fitted['n_queries']:,} queries "
-        f"of {fitted['name']}, shown on {shown['n_pairs']:,} of {shown['n_queries']:,} others"
-    ]
-    if "cut" not in found:
-        cutoffs = ", ".join(f"{cut:.3f}" for cut in made["cutoffs"]) or "none (coarse labels)"
-        parts.append(f"temperature {made['temperature']:.3f}; cut-offs {cutoffs}")
-    else:
-        grades = ["-".join(map(str, sorted({one[0], one[-1]}))) for one in made["grades"][1:]]
-        cuts = {f"relevant ({found['relevant']})": found["cut"]}
-        cuts |= zip((f"grade {one}" for one in grades), found["cutoffs"], strict=True)
-        parts.append(_values("score from", cuts))
-    parts.append(differences_table(found["changes"], "before", "after"))
-    if "levels" in found:
-        parts.append(_values("grades after", found["levels"]))
-    rows = [("probability", "pairs", "true before", "pairs", "true after")]
-    both = found["reliability"]
-    for a, b in zip(both["before"], both["after"], strict=True):
-        if a["count"] or b["count"]:
-            pairs = (f"{a['count']:,}", f"{b['count']:,}")
-            share = (figure(a["accuracy"], 2), figure(b["accuracy"], 2))
-            rows.append((f"{a['low']:.2f}–{a['high']:.2f}", pairs[0], share[0], pairs[1], share[1]))
-    parts.append(table(rows))
+    """The cuts, then before and after, of all and of each slice; the grades."""
+    made, every = found["calibration"], {"": found}
     for column, slices in found["slices"].items():
-        names = list(next(iter(slices.values()))["changes"])[:3]
-        head = (f"{name} before → after" for name in names)
-        rows = [(column, "pairs", *head, "own cut", "95 % interval", "")]
-        for value, one in slices.items():
-            each = [one["changes"][name] for name in names]
-            moved = (f"{figure(c['value_a'], 2)} → {figure(c['value_b'], 2)}" for c in each)
-            cut = one.get("cut", {"value": None})
-            rows.append(
-                (
-                    value,
-                    f"{one['n_pairs']:,}",
-                    *moved,
-                    figure(cut["value"]),
-                    interval(cut),
-                    one.get("reason", ""),
-                )
-            )
-        parts.append(table(rows))
-    return "\n\n".join(parts)
-
-
-def _values(head: str, values: dict[str, Any]) -> str:
-    rows = [(head, "", "95 % interval", "")]
-    for name, one in values.items():
-        rows.append((name, figure(one["value"]), interval(one), one.get("reason") or ""))
-    return table(rows)
+        every |= {f"{column} {value}: ": one for value, one in slices.items()}
+    cuts, changes = (
+        {where + name: of for where, one in every.items() for name, of in one[part].items()}
+        for part in ("cuts", "changes")
+    )
+    values = [("score from / grades after", "", "95 % interval", "")] + [
+        (name, figure(one["value"]), interval(one), one.get("reason") or "")
+        for name, one in (cuts | found["grades"]).items()
+    ]
+    fitted = f"fitted on {found['pairs']['fitted']:,} pairs, shown on {found['n_pairs']:,} others"
+    if "temperature" in made:
+        cutoffs = ", ".join(f"{cut:.3f}" for cut in made["cutoffs"]) or "none (coarse labels)"
+        fitted += f": temperature {made['temperature']:.3f}; cut-offs {cutoffs}"
+    return "\n\n".join((fitted, table(values), differences_table(changes, "before", "after")))

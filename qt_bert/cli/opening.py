@@ -73,21 +73,16 @@ def read_apart(model: Mapping[str, Any]) -> str:
 def metrics_table(found: dict[str, Any]) -> str:
     """Every metric with its interval, n and, where it has no value, the reason."""
     rows = [("metric", "value", "95 % interval", "n", "")]
-    without: dict[str, list[str]] = {}
     for name, metric in found["metrics"].items():
         n = f"{metric['n']:,}"
         if metric.get("n_queries") is not None:
             n = f"{metric['n_eligible']:,}/{metric['n_queries']:,} queries"
         reason = metric.get("reason") or ""
-        if metric["value"] is None:
-            without.setdefault(reason, []).append(name)
-        else:
-            rows.append((name, figure(metric["value"]), interval(metric), n, reason))
+        rows.append((name, figure(metric["value"]), interval(metric), n, reason))
     model, pairs = found["model"], found["pairs"]
     name = f"{model['name']}{read_apart(model)}{left_out(model)}"
     head = f"{name} on {pairs['name']}: {pairs['n_pairs']:,} pairs"
-    parts = [head, "", table(rows)]
-    parts += [f"without a value: {', '.join(names)} ({why})" for why, names in without.items()]
+    parts = [head, "", table([row[:4] + (row[4],) for row in rows])]
     for column, slices in found["slices"].items():
         parts += ["", _slices_table(column, slices)]
     return "\n".join(parts)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,22 +16,14 @@ from qt_bert.cli.opening import differences_table, figure, interval, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.progress import progress
-from qt_bert.run.inputs import (
-    StudyOptions,
-    VocabularyOptions,
-    check_device,
-    gather,
-    pairs_or_test,
-)
+from qt_bert.run.inputs import StudyOptions, check_device, gather, pairs_or_test
 from qt_bert.shipped import DEV, GRADED, shipped
 
 if TYPE_CHECKING:
     from qt_bert.data.pairs import Pair
     from qt_bert.models.checkpoint import Checkpoint
-    from qt_bert.planning.export import PlainCopy
     from qt_bert.planning.export_session import GradedPairs
     from qt_bert.planning.prune import Pruned
-    from qt_bert.planning.vocabulary import Recut, SmallerVocabulary
     from qt_bert.results.plan import ExportFile, Int8Loss, Plan, PlanTest
 
 
@@ -152,9 +144,18 @@ def _rows(test: PlanTest) -> list[tuple[str, ...]]:
 @options.command(options.SMALLER)
 def prune(
     out: Annotated[Path, typer.Option(help="Folder of the smaller model.")],
-    cut: VocabularyOptions,
     reader: options.Reader,
     plan: Annotated[Path | None, typer.Option(help="The plan.json of `qt-bert plan`.")] = None,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(
+            help="In place of --plan: keep the tokens of these texts (a line each, or pairs)."
+        ),
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="Keep so many tokens at most, those in most texts.")
+    ] = None,
+    min_count: Annotated[int, typer.Option(min=1, help="Let go tokens that fewer texts have.")] = 1,
     model: Annotated[
         str | None,
         typer.Option(
@@ -184,30 +185,29 @@ def prune(
     check_device(device)
     path = pairs if pairs is not None else shipped(DEV)
     folder = model if model is not None else shipped(GRADED)
-    if cut.vocabulary is not None:
-        if plan is not None or units is not None:
-            raise ArgumentError("--vocabulary goes without --plan and --units; prune twice")
-        if pairs is not None:
-            reader.open(pairs)
+    if (plan is None) == (vocabulary is None):
+        raise ArgumentError("give --plan PLAN.json, or --vocabulary TEXTS")
+    if units if plan is None else keep or min_count > 1:
+        raise ArgumentError("--units goes with --plan; --keep and --min-count go with --vocabulary")
+    if vocabulary is not None:
         from qt_bert.models.checkpoint import open_checkpoint
         from qt_bert.planning.vocabulary import prune_vocabulary
 
         small = prune_vocabulary(
-            open_checkpoint(folder, device=device, template=cut.template, compact=True),
-            cut.vocabulary,
+            open_checkpoint(folder, device=device, compact=True),
+            vocabulary,
             out,
-            keep=cut.keep,
-            min_count=cut.min_count,
+            keep=keep,
+            min_count=min_count,
             pairs=pairs,
             reader=reader,
             rejects=rejects,
             overwrite=overwrite,
         )
-        opening.tell_rejects(small.rejected, rejects)
-        typer.echo(json.dumps(asdict(small), default=str) if as_json else _cut_as_text(small))
+        opening.tell_rejects(small["rejected"], rejects)
+        typer.echo(json.dumps(small) if as_json else _cut_as_text(small))
         return
-    if plan is None:
-        raise ArgumentError("give --plan PLAN.json, or --vocabulary TEXTS")
+    assert plan is not None
     reader.open(path)
     from qt_bert.planning.prune import narrowed, open_teacher, plan_means
     from qt_bert.planning.prune import prune as run
@@ -256,26 +256,19 @@ def _pruned_as_text(made: Pruned) -> str:
     )
 
 
-def _cut_as_text(made: SmallerVocabulary) -> str:
-    sizes = (("tokens", made.tokens), ("parameters", made.parameters), ("bytes", made.weights))
-    said = (
-        f"{before:,} → {after:,} {name} ({after / before:.0%})" for name, (before, after) in sizes
-    )
+def _cut_as_text(made: dict[str, Any]) -> str:
+    (tokens, left), (before, after), lost = made["tokens"], made["weights"], made["lost"]
     lines = [
-        f"{made.folder}: {', '.join(said)}",
-        f"texts: {_recut_as_text(made.texts)}; where nothing changes, logits within {made.difference:.1e}",
-        f"{made.on}: {_recut_as_text(made.others)}; largest change of a logit {made.lost.largest:.2g}",
+        f"{made['folder']}: {tokens:,} → {left:,} tokens; {before:,} → {after:,} bytes "
+        f"({after / before:.0%}); logits of texts that keep all theirs within {made['difference']:.1e}",
+        *(
+            f"{name}: {{changed:,}} of {{pairs:,}} change, {{unknown:,}} more unknown tokens".format(
+                **made[name]
+            )
+            for name in ("texts", "others")
+        ),
     ]
-    told = {name: one for name, one in made.lost.metrics.items() if one.difference is not None}
-    return "\n".join([*lines, *([differences_table(told, "whole", "cut")] if told else [])])
-
-
-def _recut_as_text(made: Recut) -> str:
-    whole = max(made.tokens, 1)
-    return (
-        f"{made.changed:,} of {made.pairs:,} change, {made.gone / whole:.2%} of {made.tokens:,} tokens cut "
-        f"otherwise, {made.unknown / whole:.2%} more unknown"
-    )
+    return "\n".join([*lines, differences_table(lost["metrics"], "whole", "cut")])
 
 
 # `qt-bert export`: a model as ONNX or as a plain folder, checked.
@@ -296,8 +289,7 @@ def export(
         bool,
         typer.Option(
             "--transformers",
-            help="As a plain folder that transformers opens: what was pruned stands in it as zeros, so "
-            "it is as large as the whole.",
+            help="As a folder that transformers opens, as large as the whole model.",
         ),
     ] = False,
     int8: Annotated[
@@ -338,20 +330,14 @@ def export(
     checkpoint = open_checkpoint(folder, device=device, model_grades=model_grades, compact=True)
     if transformers:
         plain = export_transformers(checkpoint, out, overwrite=overwrite)
-        typer.echo(json.dumps(asdict(plain), default=str) if as_json else _plain_as_text(plain))
+        before, after = plain["weights"]
+        said = f"{out}: {before:,} → {after:,} bytes; logits within {plain['difference']:.1e}"
+        typer.echo(json.dumps(plain) if as_json else said)
         return
     graded = None if path is None else _graded(path, reader, checkpoint, rejects)
     opening.say(f"{checkpoint.name}: tracing, then checking against torch")
     made = export_onnx(checkpoint, out, int8_on=graded, overwrite=overwrite)
     typer.echo(_as_json(made, out) if as_json else _exported_as_text(made, out))
-
-
-def _plain_as_text(made: PlainCopy) -> str:
-    (own, written), (before, after) = made.parameters, (one / 1e6 for one in made.weights)
-    return (
-        f"{made.folder}: opened by plain transformers; {own:,} parameters and {written - own:,} zeros; "
-        f"weights {before:,.1f} MB → {after:,.1f} MB; logits within {made.difference:.1e}"
-    )
 
 
 def _graded(

@@ -27,17 +27,6 @@ def report(
     reader: ReaderOptions,
     pairs: options.Pairs = None,
     out: Annotated[Path, typer.Option(help="Run folder.")] = Path("report"),
-    compare: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL_B",
-            help="Set this model beside it: both evaluated, compared and probed on the same pairs "
-            "(takes twice the time).",
-        ),
-    ] = None,
-    model_grades_b: Annotated[
-        str | None, typer.Option(help="Which grades each logit of MODEL_B means.")
-    ] = None,
     only: Annotated[
         str | None,
         typer.Option(
@@ -59,11 +48,9 @@ def report(
     overwrite: options.Overwrite = False,
 ) -> None:
     """Evaluate and probe a model on graded pairs, and draw the report: report.html, report.json, tables."""
-    if model_grades_b is not None and compare is None:
-        raise ArgumentError("--model-grades-b goes with --compare MODEL_B, which names no model")
     if save_heads is not None and save_heads.is_dir():
         raise ArgumentError(f"--save-heads {save_heads} is a folder; give a file in it: heads.json")
-    gathered = gather(study, pairs, reader, compared=compare, compared_grades=model_grades_b)
+    gathered = gather(study, pairs, reader)
     from qt_bert.api import run_report
 
     with opening.resumable(out):

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 
 _ENGINES = ("local", "ray")
-_OF_RAY = tuple(one.name for one in fields(RayOptions))
 _PANEL = {"rich_help_panel": "Cluster · 集群"}
-_BILL = {"rich_help_panel": "The bill · 费用"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,33 +37,29 @@ class EngineOptions(RayOptions):
 
     engine: str = field(default="local", metadata=_PANEL)
     """Who does the work: local, this process; or ray, actors on this machine or a cluster."""
-    dry_run: bool = field(default=False, metadata=_BILL)
-    """Write nothing: count the rows, measure a sample, say what hours, memory and money it would take; on
-    another --device, --dtype or --engine it is another bill."""
-    rows: int | None = field(default=None, metadata={**_BILL, "min": 1})
+    dry_run: bool = field(default=False, metadata=_PANEL)
+    """Write nothing: count the rows, measure a sample, say what the run would take."""
+    rows: int | None = field(default=None, metadata={**_PANEL, "min": 1})
     """With --dry-run: for so many rows; without a file the sample is of pairs that ship."""
-    price_per_hour: float | None = field(default=None, metadata={**_BILL, "min": 0})
+    price_per_hour: float | None = field(default=None, metadata={**_PANEL, "min": 0})
     """With --dry-run: what a machine costs an hour."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.engine not in _ENGINES:
             raise ArgumentError(f"--engine {self.engine}: give one of {', '.join(_ENGINES)}")
-        for one in fields(self):
-            option = f"--{one.name.replace('_', '-')}"
-            if getattr(self, one.name) == one.default:
-                continue
-            if self.engine != "ray" and one.name in _OF_RAY:
-                raise ArgumentError(f"{option} goes with --engine ray")
-            if not self.dry_run and one.name in ("price_per_hour", "rows"):
-                raise ArgumentError(f"{option} goes with --dry-run")
+        for one in fields(RayOptions):
+            if self.engine != "ray" and getattr(self, one.name) != one.default:
+                raise ArgumentError(f"--{one.name.replace('_', '-')} goes with --engine ray")
+        if not self.dry_run and (self.rows, self.price_per_hour) != (None, None):
+            raise ArgumentError("--rows and --price-per-hour go with --dry-run")
 
 
 def score_on_cluster(
     inputs: Sequence[str], job: ScoreJob, asked: EngineOptions, *, resume: bool, overwrite: bool
 ) -> None:
     """Run it; status 1 where partitions failed."""
-    from qt_bert.cluster.score import ALIKE, score_on_ray
+    from qt_bert.cluster.score import score_on_ray
 
     out = job.out
     with opening.resumable(None if "://" in out else Path(out)):
@@ -89,10 +83,6 @@ def score_on_cluster(
         listed = "" if report.failed else f", listed in {out}/rejects.tsv"
         opening.say(f"{counts['rejected']:,} rows rejected{listed}")
     opening.say(f"{counts['pairs']:,} pairs scored: {out}/parts")
-    if ALIKE in counts:
-        opening.say(
-            f"warning: {counts[ALIKE]:,} {ALIKE}; `qt-bert evaluate` on graded pairs says more"
-        )
     for name, why in report.failed.items():
         opening.say(f"error: partition {name}: {why}")
     if report.failed:
@@ -106,50 +96,32 @@ def score_on_cluster(
 def tell_bill(
     inputs: Sequence[str], reader: ReaderOptions, scorer: PairScorer, asked: EngineOptions
 ) -> None:
-    """Measure and print what scoring `inputs` would take, or `--rows` like those that ship."""
+    """Measure and print what scoring `inputs` would take."""
     from qt_bert.cluster.estimate import estimate
 
-    on_ray = asked.engine == "ray"
-    given = list(inputs) or [str(shipped(TEST))]
-    found = estimate(given, reader, scorer, asked if on_ray else None, rows=asked.rows)
-    scan, threads = found.scan, f"{found.threads} thread{'s' if found.threads > 1 else ''}"
+    options = asked if asked.engine == "ray" else None
+    found = estimate(inputs, reader, scorer, options, rows=asked.rows)
+    scan = found.scan
+    on_gpu = f", {found.gpu_memory / 1e6:,.0f} MB on a GPU" if found.gpu_memory else ""
     lines = [
         f"files          {len(scan.files):,} ({scan.skipped:,} others in the folders are skipped)",
-        f"rows           {found.rows:,}"
-        + ("" if asked.rows is None else f" (--rows; the sample is of {', '.join(given)})"),
-        f"sample         {found.sample_rows:,} rows in {found.sample_seconds:.1f} s on {found.device}, "
-        f"{threads} of this machine: {found.rate:,.1f} rows/s",
-    ]
-    memory = f"memory         {found.memory / 1e6:,.0f} MB"
-    if on_ray:
-        each = found.workers / found.machines
-        lines += [
-            f"partitions     {found.partitions:,} of {asked.rows_per_partition:,} rows",
-            f"actors         {found.workers:,} on {_machines(found.machines)}",
-        ]
-        memory += f" an actor, {found.memory * each / 1e6:,.0f} MB a machine"
-    if found.gpu_memory is not None:
-        memory += f", and {found.gpu_memory / 1e6:,.0f} MB on a GPU"
-    lines += [
-        memory,
+        f"rows           {found.rows:,}",
+        f"partitions     {found.partitions:,} of {scan.rows_per_partition:,} rows",
+        f"sample         {found.sample_rows:,} rows in {found.sample_seconds:.1f} s on {found.device} of "
+        f"this machine: {found.rate:,.1f} rows/s",
+        f"workers        {found.workers:,} on {_machines(found.machines)}",
+        f"memory         {found.memory / 1e6:,.0f} MB a worker{on_gpu}",
         f"expected time  {_clock(found.seconds)}",
         f"machine-hours  {found.machine_hours:,.3g}",
     ]
     if asked.price_per_hour is not None:
         cost = found.machine_hours * asked.price_per_hour
-        shown = f"{cost:,.2f}" if cost >= 1 else f"{cost:.2g}"
-        a_machine = f", a machine with {each:,.3g} actors" if on_ray else ""
-        lines.append(
-            f"cost           {shown} at {asked.price_per_hour:g} a machine-hour{a_machine}"
-        )
+        lines.append(f"cost           {cost:,.2f} at {asked.price_per_hour:g} a machine-hour")
     for line in lines:
         typer.echo(line)
-    worker = (
-        "every actor is as fast as this machine's thread" if on_ray else "it runs on this machine"
-    )
     typer.echo(
-        f"assumes that {worker}, that all rows are pairs as long as the sample's, and that nothing fails; "
-        "starting and ending (some twenty seconds) are left out"
+        "assumes that every worker is as fast as this machine, that all rows are pairs as long as the "
+        "sample's, and that nothing fails; starting and ending (some twenty seconds) are left out"
     )
 
 
@@ -207,11 +179,11 @@ def score(
     overwrite: options.Overwrite = False,
 ) -> None:
     """Grade every pair of a file: probabilities, predicted and expected grade beside its columns."""
-    pairs = pairs or []
     if not pairs and cluster.rows is None:
         raise ArgumentError("give a file of pairs; with --dry-run, --rows may stand for it")
     if out is None and not cluster.dry_run:
         raise ArgumentError("--out FILE says where the scores go")
+    pairs = pairs or [str(shipped(TEST))]
     if cluster.engine == "ray":
         for option, given in (("--heads-out", without.asked), ("--compare-whole", compare_whole)):
             if given:
@@ -237,8 +209,7 @@ def score(
             max_length=model.max_length,
             model_grades=model.model_grades,
             template=model.template,
-            calibrated=calibrated,
-            calibration=None if calibration is None else str(calibration),
+            calibrated=str(calibration) if calibration else calibrated,
             title_states=title_states,
         )
         if cluster.dry_run:
@@ -252,8 +223,8 @@ def score(
         raise ArgumentError(
             f"{len(pairs)} inputs: --engine local scores one file; --engine ray scores many"
         )
-    if pairs:
-        reader.open(Path(pairs[0]))  # a file that cannot be read is said before the model is loaded
+    path = Path(pairs[0])
+    reader.open(path)  # a file that cannot be read is said before the model is loaded
     if compare_whole and title_states is None:
         raise ArgumentError("--compare-whole goes with --title-states")
     from qt_bert.scoring.judge import asked_calibration
@@ -261,11 +232,10 @@ def score(
 
     states = None if title_states is None else Path(title_states)
     scorer = model.open_scorer(without, reader, title_states=states, told=opening.say)
-    applied = asked_calibration(scorer, calibrated, calibration)
+    applied = asked_calibration(scorer, calibration or calibrated)
     if cluster.dry_run or out is None:
         tell_bill(pairs, reader, scorer, cluster)
         return
-    path = Path(pairs[0])
     with opening.resumable(Path(out)):
         report = score_file(
             path,
@@ -285,8 +255,6 @@ def score(
     opening.tell_states(scorer)
     opening.tell_rejects(report.rejected, Path(f"{out}.rejects.tsv"))
     opening.say(f"{report.pairs:,} pairs scored: {out}")
-    if report.alike:
-        opening.say(f"warning: {report.alike}")
     if states is not None:
         _tell_change(path, reader, scorer, all_pairs=compare_whole)  # type: ignore[arg-type]
 

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ from qt_bert.models.checkpoint import STREAM, bound_kernel_caches, open_checkpoi
 from qt_bert.models.devices import device_name
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.judge import Outputs, asked_calibration, hardly_differ, read_outputs
+from qt_bert.scoring.judge import Outputs, asked_calibration, read_outputs
 from qt_bert.scoring.tables import InputColumns
 from qt_bert.scoring.title_folder import open_states, tokenizer_sha256
 from qt_bert.sources import installed_versions, source_hash
@@ -44,7 +43,6 @@ from qt_bert.sources import installed_versions, source_hash
 RUN, PARTS, REJECTS = "run.json", "parts", "rejects.tsv"
 FOUND = b"qt_bert"
 """The key in a part file's metadata under which its counts and its rejects stand."""
-ALIKE = "partitions whose scores hardly differ"
 LOOKED_AT = 10_000
 """So many rows are done before a run is stopped for its rejects."""
 READERS = 16
@@ -55,7 +53,7 @@ READERS = 16
 class ScoreJob:
     """What is done to every partition, and all that the bytes of a part depend on.
 
-    `out` is a path or an address; `model`, `calibration` and `title_states` are paths that all machines have; `device` is `cpu`, or `cuda`:
+    `out` is a path or an address; `model`, `title_states` and a file `calibrated` are paths that all machines have; `device` is `cpu`, or `cuda`:
     the GPU that Ray gives an actor. `facts`
     say of the opened model, by name, what scores depend on: an actor that opens another one refuses.
     """
@@ -69,8 +67,7 @@ class ScoreJob:
     max_length: int | None = None
     model_grades: str | None = None
     template: str | None = None
-    calibrated: bool = False
-    calibration: str | None = None
+    calibrated: bool | str = False
     title_states: str | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
 
@@ -131,8 +128,7 @@ class PartScorer:
         self.scorer = Scorer(checkpoint, max_length=self.job.max_length)
         if self.job.title_states is not None:
             self.scorer = self.scorer.reading(open_states(self.job.title_states, checkpoint))
-        file = None if self.job.calibration is None else Path(self.job.calibration)
-        self.calibration = asked_calibration(self.scorer, self.job.calibrated, file)
+        self.calibration = asked_calibration(self.scorer, self.job.calibrated)
         mine = self.facts()
         other = [name for name, said in self.job.facts.items() if mine.get(name) != said]
         if other:
@@ -189,11 +185,7 @@ class PartScorer:
         scorer = self.scorer.fresh()
         texts = [(pair.query, pair.title) for pair in pairs]
         none: dict[str, list[Any]] = {name: [] for name in self._none}
-        alike = False
-        outputs = none
-        if texts:
-            said = self.outputs(scorer.logits(texts))
-            outputs, alike = said.columns(), hardly_differ(said.ranking_score) is not None
+        outputs = self.outputs(scorer.logits(texts)).columns() if texts else none
         outputs |= {"file": [part.file] * len(pairs), "line": [pair.line for pair in pairs]}
         columns = self.job.columns.table(pairs, outputs, part.file)
         types = {name: pa.string() for name in columns} | {"line": pa.int64()}
@@ -206,7 +198,6 @@ class PartScorer:
             "truncated_titles": scorer.counts.truncated_titles,
             "truncated_queries": scorer.counts.truncated_queries,
             **({} if scorer.split is None else asdict(scorer.split.counts)),
-            **({ALIKE: 1} if alike else {}),
         }
         found = {"rows": part.rows, "counts": counts, "file": part.file, "rejects": rejects}
         table = pa.table({name: pa.array(one, types[name]) for name, one in columns.items()})
@@ -273,12 +264,10 @@ def score_on_ray(
     out = Place.of(job.out)
     if out.filesystem is None:  # actors may start in other folders
         out = Place.of(os.path.realpath(job.out))
-    states, calibration = (
-        None if one is None else os.path.realpath(one)
-        for one in (job.title_states, job.calibration)
-    )
-    model = os.path.realpath(job.model)
-    job = replace(job, model=model, out=str(out), title_states=states, calibration=calibration)
+    states = None if job.title_states is None else os.path.realpath(job.title_states)
+    if isinstance(job.calibrated, str):
+        job = replace(job, calibrated=os.path.realpath(job.calibrated))
+    job = replace(job, model=os.path.realpath(job.model), out=str(out), title_states=states)
     record = _begun(out, resume=resume, overwrite=overwrite)
     job = replace(job, facts=PartScorer(encode(job)).facts())
     key = {

@@ -333,9 +333,7 @@ class ReaderOptions:
         return GradeMap.parse(self.grades) if self.grades is not None else default_map
 
 
-def for_each(
-    values: Sequence[str] | None, files: Sequence[object], option: str, what: str = "file"
-) -> Sequence[str]:
+def for_each(values: Sequence[str] | None, files: Sequence[Path], option: str) -> Sequence[str]:
     """The values of a repeated option: one for every file, or one for all; "" where there is none.
 
     Raises ArgumentError naming the `option` where their numbers do not match.
@@ -345,7 +343,7 @@ def for_each(
         return given * len(files)
     if len(given) != len(files):
         raise ArgumentError(
-            f"{option} was given {len(given)} times for {len(files)} {what}s; give it once for each "
-            f"{what}, or once for all"
+            f"{option} was given {len(given)} times for {len(files)} files; give it once for each "
+            "file, or once for all"
         )
     return given

@@ -48,13 +48,9 @@ def load_config(folder: Path) -> Any:
 
 def positions_of(config: Any) -> int:
     """Positions a text may take: the RoBERTa kind keeps its first padding_idx + 1 for itself."""
-    kept = config.pad_token_id + 1 if behind_padding(config) else 0
+    kind = config.model_type
+    kept = config.pad_token_id + 1 if "roberta" in kind or kind in _BEHIND_PADDING else 0
     return int(getattr(config, "max_position_embeddings", None) or LONGEST) - kept
-
-
-def behind_padding(config: Any) -> bool:
-    """Whether positions are numbered behind that of padding."""
-    return "roberta" in config.model_type or config.model_type in _BEHIND_PADDING
 
 
 _BEHIND_PADDING = ("camembert", "data2vec-text", "ibert", "longformer", "mpnet", "xmod")

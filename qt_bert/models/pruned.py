@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 from transformers import AutoModelForSequenceClassification
 from transformers.initialization import no_init_weights
 
@@ -84,12 +85,23 @@ def with_absent_heads(model: Any, family: Family, kept: Sequence[KeptLayer], hea
     return model
 
 
+@torch.no_grad()
 def with_absent_units(model: Any, family: Family) -> Any:
     """`model`, changed in place so that each layer is as wide as the widest, by units of zeros."""
     modules = family.layers_of(model)
     model.config.intermediate_size = max(map(family.units, modules))
     for module in modules:
-        _spread_units(family, module, model.config.intermediate_size)
+        units = family.units(module)
+        missing = model.config.intermediate_size - units
+        for path in family.parts.up:  # rows of the units, and behind them those of their gates
+            old = at(module, path)
+            weight = F.pad(old.weight.unflatten(0, (-1, units)), (0, 0, 0, missing)).flatten(0, 1)
+            bias = old.bias
+            if bias is not None:
+                bias = F.pad(bias.unflatten(0, (-1, units)), (0, missing)).flatten()
+            put(module, path, _linear(weight, bias))
+        down = at(module, family.parts.down)
+        put(module, family.parts.down, _linear(F.pad(down.weight, (0, missing)), down.bias))
     return model
 
 
@@ -309,27 +321,6 @@ def _cut_units(family: Family, module: Any, units: Sequence[int]) -> None:
         )
     down = at(module, family.parts.down)
     put(module, family.parts.down, _linear(down.weight[:, chosen], down.bias))
-
-
-@torch.no_grad()
-def _spread_units(family: Family, module: Any, count: int) -> None:
-    """Put units of zeros behind a layer's own, `count` in all."""
-    there = family.units(module)
-
-    def padded(rows: torch.Tensor) -> torch.Tensor:  # of the units, and of their gates
-        more = rows.new_zeros(len(rows) // there, count - there, *rows.shape[1:])
-        return torch.cat([rows.unflatten(0, (-1, there)), more], 1).flatten(0, 1)
-
-    for path in family.parts.up:
-        linear = at(module, path)
-        put(
-            module,
-            path,
-            _linear(padded(linear.weight), None if linear.bias is None else padded(linear.bias)),
-        )
-    down = at(module, family.parts.down)
-    weight = torch.nn.functional.pad(down.weight, (0, count - there))
-    put(module, family.parts.down, _linear(weight, down.bias))
 
 
 def _linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:

@@ -29,9 +29,9 @@ from qt_bert.planning.prune import (
 )
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import LayerMatch, Plan
-from qt_bert.training.batches import BatchLayout, TrainingSet, training_set
-from qt_bert.training.finetune import Tuner, TuneSettings, check_settings, check_teacher
-from qt_bert.training.losses import Losses, LossWeights, check_weights
+from qt_bert.training.batches import BatchLayout, training_set
+from qt_bert.training.finetune import Tuner, TuneSettings, check_settings
+from qt_bert.training.losses import OF_OUTPUTS, Losses, LossWeights
 from qt_bert.training.packing import on_device, packed_layers, read_states
 from qt_bert.training.recipes import PairSource, TeacherSource
 from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
@@ -41,10 +41,9 @@ from qt_bert.training.state import (
     is_finished,
     open_workspace,
     training_texts,
-    workspace_of,
 )
 from qt_bert.training.steps import training_device, weights_dtype
-from qt_bert.training.teachers import Teaching, key_of
+from qt_bert.training.teachers import Teaching, check_teacher, key_of, loss_for
 
 # What a student's loss is made of, by default.
 
@@ -100,7 +99,7 @@ class Distilled(nn.Module):
         weights, shown = self.losses.weights, batch.get("taught")
         logits, states = self._outputs(self.model, batch, self.apart[0])
         taught: list[torch.Tensor] = []
-        if weights.hidden or (weights.of_outputs and shown is None):
+        if weights.hidden or (shown is None and not set(OF_OUTPUTS).isdisjoint(weights.parts)):
             own, taught = self._taught(batch)
             shown = own if shown is None else shown
         found = list(self.losses.of(logits, batch, shown).values())
@@ -263,34 +262,19 @@ def run_distill(
     check_settings(settings)
     check_apart(out, job.student.model)
     check_teacher(job.loss, job.teacher, out)
+    asked = asdict(settings) | {
+        "plan": job.student.describe(),
+        "loss": (job.loss or IMITATION).describe(),
+        "sources": [source.options_key for source in job.sources],
+        "dev": job.dev.options_key if job.dev else None,
+        "max_length": job.max_length,
+        "stop_on": job.stop_on,
+        **({} if job.teacher is None else {"other_teacher": key_of(job.teacher)}),
+    }
     if resume and is_finished(out):
-        return finished_facts(out, _asked(job, settings))
+        return finished_facts(out, asked)
     place = training_device(device, settings.dtype)
-    open_workspace(out, resume=resume, overwrite=overwrite)
-    return _distil(job, out, settings, place)
-
-
-def check_job(job: DistillJob) -> None:
-    """Raise ArgumentError for what cannot be meant."""
-    if job.stop_on:
-        check_metric(job.stop_on)
-    weights = job.loss or IMITATION
-    check_weights(weights)
-    for source in job.sources:
-        if source.auxiliary:
-            raise ArgumentError(
-                f"{source.file}: a student has no auxiliary outputs; take the file as unlabelled"
-            )
-    if weights.of_outputs or weights.hidden:
-        return
-    if all(source.unlabelled for source in job.sources):
-        raise ArgumentError("without the teacher a student needs labelled pairs: give --pairs FILE")
-
-
-def _distil(
-    job: DistillJob, out: Path, settings: TuneSettings, place: torch.device
-) -> dict[str, Any]:
-    work = workspace_of(out)
+    work = open_workspace(out, resume=resume, overwrite=overwrite)
     teacher = open_teacher(job.student.plan, job.student.model)
     longest = job.max_length or teacher.settings.max_length
     if longest > teacher.longest:
@@ -302,12 +286,9 @@ def _distil(
             "from the teacher, or which title is better; give the loss soft, margin or listwise"
         )
     sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
-    teaching, weights = None, job.loss or IMITATION
-    if job.teacher is not None:
-        teaching = Teaching(job.teacher, labels, work, place, settings.dtype)
+    teaching = Teaching.of(job.teacher, labels, work, place, settings.dtype)
     data = training_set(sources, teacher.pair_tokenizer(longest), labels, work, teaching)
-    if teaching is not None:
-        weights = teaching.weights(job.loss, IMITATION)
+    losses = Losses(loss_for(data, labels, job.loss, IMITATION), tuple(labels.values))
     student = job.student.start_of(teacher, dev)
     student = replace(student, settings=replace(student.settings, max_length=longest))
     for one in (teacher, student):
@@ -319,7 +300,7 @@ def _distil(
             teacher.model,
             student.family,
             layer_map=job.student.layer_map,
-            losses=Losses(weights, tuple(labels.values)),
+            losses=losses,
             dtype=weights_dtype(settings.dtype),
             apart=(layers_apart(student.offline), layers_apart(teacher.offline)),
         ),
@@ -330,74 +311,31 @@ def _distil(
             longest,
             settings.slots,
             student.offline,
-            bool(weights.by_query),
+            losses.by_query,
         ),
         settings,
         work,
         judge_of(replace(student, dtype=settings.dtype), dev, figure),
         figure=figure,
-        identity=_identity(job, weights, data, dev, student),
+        identity={
+            "plan": job.student.describe(),
+            "loss": losses.weights.describe(),
+            "data": data.sha256,
+            "dev": digest_of(dev),
+            "stop_on": job.stop_on,
+            "max_length": student.settings.max_length,
+            **({} if student.offline is None else {"offline": student.offline.describe()}),
+        },
     )
     state = tuner.run()
-    facts = _facts(teacher, data, dev, tuner, figure) | {
-        "loss": weights.describe(),
-        **({} if teaching is None else {"taught_by": teaching.facts}),
-        "device": device_name(place),
-        "dtype": settings.dtype,
-        "asked": _asked(job, settings),
-    }
-    texts = training_texts(work, facts)
-    save_smaller(out, student, state=state, texts=texts, overwrite=True)  # it was opened for it
-    close_workspace(out)
-    return facts
-
-
-def levels_of(labels: ModelLabels) -> int | None:
-    """How many ordered levels labels are read as for a model; None: as grades."""
-    return labels.logits if labels.grades is None and labels.logits > 1 else None
-
-
-def _asked(job: DistillJob, settings: TuneSettings) -> dict[str, Any]:
-    """What a finished folder is compared with when it is asked to go on."""
-    return asdict(settings) | {
-        "plan": job.student.describe(),
-        "loss": (job.loss or IMITATION).describe(),
-        "sources": [source.options_key for source in job.sources],
-        "dev": job.dev.options_key if job.dev else None,
-        "max_length": job.max_length,
-        "stop_on": job.stop_on,
-        **({} if job.teacher is None else {"other_teacher": key_of(job.teacher)}),
-    }
-
-
-def _identity(
-    job: DistillJob,
-    weights: LossWeights,
-    data: TrainingSet,
-    dev: Sequence[Pair],
-    student: Checkpoint,
-) -> dict[str, Any]:
-    return {
-        "plan": job.student.describe(),
-        "loss": weights.describe(),
-        "data": data.sha256,
-        "dev": digest_of(dev),
-        "stop_on": job.stop_on,
-        "max_length": student.settings.max_length,
-        **({} if student.offline is None else {"offline": student.offline.describe()}),
-    }
-
-
-def _facts(
-    teacher: Checkpoint, data: TrainingSet, dev: Sequence[Pair], tuner: Tuner, figure: str
-) -> dict[str, Any]:
     at = tuner.standing
-    return {
+    labelled = sum(bool(one.allowed.any()) for one in data.examples)
+    facts = {
         "schema": 1,
         "teacher": {"name": teacher.name, "sha256": teacher.sha256},
         "rows": data.counts,
-        "labelled": sum(bool(e.allowed.any()) for e in data.examples),
-        "unlabelled": sum(not e.allowed.any() for e in data.examples),
+        "labelled": labelled,
+        "unlabelled": len(data.examples) - labelled,
         "data_sha256": data.sha256,
         "truncated": data.truncated,
         "dev_pairs": len(dev),
@@ -406,4 +344,32 @@ def _facts(
         "figure": figure,
         "best": at.best,
         "best_step": at.best_step,
+        "loss": losses.weights.describe(),
+        **({} if teaching is None else {"taught_by": teaching.facts}),
+        "device": device_name(place),
+        "dtype": settings.dtype,
+        "asked": asked,
     }
+    texts = training_texts(work, facts)
+    save_smaller(out, student, state=state, texts=texts, overwrite=True)  # it was opened for it
+    close_workspace(out)
+    return facts
+
+
+def check_job(job: DistillJob) -> None:
+    """Raise ArgumentError for what cannot be meant."""
+    if job.stop_on:
+        check_metric(job.stop_on)
+    for source in job.sources:
+        if source.auxiliary:
+            raise ArgumentError(
+                f"{source.file}: a student has no auxiliary outputs; take the file as unlabelled"
+            )
+    taught = {*OF_OUTPUTS, "hidden"} & set((job.loss or IMITATION).parts)
+    if not taught and all(source.unlabelled for source in job.sources):
+        raise ArgumentError("without the teacher a student needs labelled pairs: give --pairs FILE")
+
+
+def levels_of(labels: ModelLabels) -> int | None:
+    """How many ordered levels labels are read as for a model; None: as grades."""
+    return labels.logits if labels.grades is None and labels.logits > 1 else None

@@ -342,21 +342,13 @@ PLAIN_BOUND = 1e-5
 """How far a logit may lie from the pruned model's, as a share of the largest where that is above 1."""
 
 
-@dataclass(frozen=True)
-class PlainCopy:
-    """Parameters and bytes of the weights, of a model and of its copy with zeros; the largest
-    `difference` of a logit that transformers gives."""
-
-    folder: Path
-    parameters: tuple[int, int]
-    weights: tuple[int, int]
-    difference: float
-
-
-def export_transformers(checkpoint: Checkpoint, out: Path, *, overwrite: bool = False) -> PlainCopy:
+def export_transformers(
+    checkpoint: Checkpoint, out: Path, *, overwrite: bool = False
+) -> dict[str, Any]:
     """Write `checkpoint` (opened in float32, compact) to `out` as its family's own classifier.
 
     Heads and feed-forward units that went stand as zeros, so that the config says every layer's shape.
+    Returns the `folder`, bytes of the `weights` before and after, the largest `difference` of a logit.
     Raises CheckpointError for an offline model and for one with a weight that no config of its family
     has, EquivalenceError where transformers gives other logits, as `check_place` and `check_apart` do.
     """
@@ -370,27 +362,23 @@ def export_transformers(checkpoint: Checkpoint, out: Path, *, overwrite: bool = 
     if not is_plain(model):
         raise CheckpointError(
             f"{checkpoint.name} has a weight that no config of a {checkpoint.family.model_type} has (a "
-            "bias that means of heads were added to, or the norm of what is now the lowest layer); "
-            "export it as ONNX"
+            "bias of folded means, or the norm of what is now the lowest layer); export it as ONNX"
         )
     cases, names = made_up_cases(checkpoint), input_names(checkpoint)
-    expected = _with_logits(checkpoint, cases)
-    dtype = stored_dtype(checkpoint.folder)
+    stored = _with_logits(checkpoint, cases)
+    wanted = np.concatenate([stored[f"{number}/logits"] for number in range(len(cases))])
+    settings, dtype = checkpoint.settings, stored_dtype(checkpoint.folder)
     with atomic_folder(out) as folder:
-        settings = checkpoint.settings
         save_checkpoint(folder, model, checkpoint.tokenizer, settings=settings, dtype=dtype)
         with transformers_quietly(), torch.inference_mode():
             plain = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
-            inputs = ({name: torch.from_numpy(vars(one)[name]) for name in names} for one in cases)
-            found = [plain.eval()(**given).logits.numpy() for given in inputs]
-        wanted = [expected[f"{number}/logits"] for number in range(len(cases))]
-        difference = float(
-            np.max([np.abs(a - b).max() for a, b in zip(found, wanted, strict=True)])
-        )
-        if not difference <= PLAIN_BOUND * max(1.0, *(np.abs(one).max() for one in wanted)):
+            inputs = ({n: torch.from_numpy(vars(one)[n]) for n in names} for one in cases)
+            found = torch.cat([plain.eval()(**one).logits for one in inputs]).numpy()
+        difference = float(np.abs(found - wanted).max())
+        if not difference <= PLAIN_BOUND * max(1.0, np.abs(wanted).max()):
             raise EquivalenceError(
                 f"transformers gives logits that differ by {difference:.2g} from those of "
                 f"{checkpoint.name}; nothing was written"
             )
         weights = stored_bytes(checkpoint.folder), stored_bytes(folder)
-    return PlainCopy(out, (checkpoint.parameters, plain.num_parameters()), weights, difference)
+        return {"folder": str(out), "weights": weights, "difference": difference}

@@ -29,8 +29,8 @@ from qt_bert.files import sha256_file
 from qt_bert.models.card import read_settings
 from qt_bert.models.families import FAMILIES
 from qt_bert.progress import Progress, silent
-from qt_bert.results.evaluation import JudgedPairs, MetricDifference
-from qt_bert.results.plan import EXPORT, ExportFile, Int8Loss
+from qt_bert.results.evaluation import JudgedPairs
+from qt_bert.results.plan import EXPORT, ExportFile, Int8Loss, MetricDifference
 from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.judge import check_finite, judge_logits
 from qt_bert.stats.comparison import compare
@@ -125,7 +125,7 @@ class OnnxScorer:
     ) -> None:
         need(RUNNING)
         folder, file = _file_of(Path(path))
-        self.folder, self.file = folder, file.name
+        self.file = file.name
         self.name = folder.name if file.name == MODEL else f"{folder.name}/{file.name}"
         self.export = _verified(folder)
         if max_length is not None and max_length > self.export.positions:
@@ -149,24 +149,18 @@ class OnnxScorer:
         self.counts = Counts()
 
     def describe(self) -> dict[str, Any]:
-        """The facts of the model that was exported, under the name and hash of the file."""
-        own = {"name": self.name, "sha256": self.export.sha256[self.file], "device": "cpu"}
-        dtype = "int8" if self.file == INT8_MODEL else "float32"
-        return encode(self.export.model) | own | {"dtype": dtype, "family": self.export.family}
-
-    def facts(self) -> dict[str, Any]:
-        """What scores depend on beside the file of pairs; a calibration may be of the model exported."""
+        """The plain facts; `exported` is the hash of the model that the file was made of."""
         return {
-            "weights": [self.export.sha256[self.file], self.export.model.sha256],
-            "max_length": self.tokenizer.max_length,
-            "labels": repr(self.settings.labels),
+            "name": self.name,
+            "sha256": self.export.sha256[self.file],
+            "exported": self.export.model.sha256,
+            "family": self.export.family,
+            "dtype": "int8" if self.file == INT8_MODEL else "float32",
+            "device": "cpu",
         }
 
     def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
-        """Float32 logits [pair, output] of (query, title) pairs, in their order.
-
-        Raises CheckpointError where an output is NaN or infinite, naming the first such pair.
-        """
+        """Float32 logits [pair, output] of (query, title) pairs, in their order."""
         out = np.empty((len(pairs), self.settings.labels.logits), np.float32)
         for rows, encoded in self._batches(pairs):
             out[rows] = self._run(encoded)
@@ -190,14 +184,6 @@ class OnnxScorer:
         given = {"input_ids": ids, "token_type_ids": types, "attention_mask": real.astype(np.int64)}
         (logits,) = self.session.run(None, {name: given[name] for name in self.export.inputs})
         return np.asarray(logits)
-
-
-def is_export(path: str | Path) -> bool:
-    """Whether it is a folder of `qt-bert export --onnx`, or an ONNX file in one."""
-    place = Path(path)
-    return (place if place.is_dir() else place.parent).joinpath(EXPORT).is_file() and (
-        place.is_dir() or place.suffix == ".onnx"
-    )
 
 
 def _file_of(path: Path) -> tuple[Path, Path]:

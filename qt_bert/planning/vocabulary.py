@@ -5,15 +5,14 @@ from __future__ import annotations
 import copy
 import json
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tokenizers.pre_tokenizers import ByteLevel
 from torch import nn
 
 from qt_bert.data.reader import ReaderOptions
@@ -28,22 +27,27 @@ from qt_bert.models.checkpoint import (
     save_checkpoint,
 )
 from qt_bert.models.folder import stored_bytes
-from qt_bert.models.loading import behind_padding, stored_dtype
+from qt_bert.models.loading import stored_dtype
 from qt_bert.models.origins import word_ids
 from qt_bert.models.pruned import is_plain
 from qt_bert.planning.prune import CHECKED, kept_text
-from qt_bert.progress import Progress, progress
+from qt_bert.progress import progress
 from qt_bert.scoring.bulk import WINDOW, Scorer
 from qt_bert.scoring.judge import default_scheme
-from qt_bert.scoring.tables import count_rows, windows
-from qt_bert.scoring.title_run import WholeComparison, compare_scorers, open_titles
+from qt_bert.scoring.tables import windows
+from qt_bert.scoring.title_run import compare_scorers, open_titles
 from qt_bert.shipped import DEV, shipped
 
-# The vocabulary of a fast tokenizer, as tokenizer.json has it: what a token falls into, and a smaller one.
+WHOLE = 1_000_000
+"""Tokens of a pair at most where tokens are counted: nothing is cut."""
+
+SAME = 1e-6
+"""How far a logit of a text that keeps all its tokens may lie from the whole model's, as a share of
+the largest logit where that is above 1."""
 
 
 class Vocabulary:
-    """The tokens of a fast tokenizer of transformers.
+    """The tokens of a fast tokenizer, as tokenizer.json has them.
 
     Raises CheckpointError for one that is no WordPiece, unigram or BPE.
     """
@@ -54,72 +58,45 @@ class Vocabulary:
         self.ids: dict[str, int] = tokenizer.get_vocab()
         self.tokens = {one: token for token, one in self.ids.items()}
         self.added = {int(one["id"]) for one in self.spec["added_tokens"]}
-        kind, prefix = self.model.get("type"), self.model.get("continuing_subword_prefix") or ""
-        odd = kind == "BPE" and (prefix or self.model.get("end_of_word_suffix"))
-        if kind not in ("WordPiece", "Unigram", "BPE") or odd:
-            named = f"{kind} with marks within words" if odd else kind
+        if self.model.get("type") not in ("WordPiece", "Unigram", "BPE"):
             raise CheckpointError(
-                f"{where}: a tokenizer of the kind {named}; the vocabulary of WordPiece, Unigram and BPE "
-                "can be made smaller"
+                f"{where}: a tokenizer of the kind {self.model.get('type')}; the vocabulary of WordPiece, "
+                "Unigram and BPE can be made smaller"
             )
-        self.prefix = prefix
-
-    @cached_property
-    def _ranks(self) -> dict[tuple[str, str], int]:
-        return {pair: rank for rank, pair in enumerate(map(_merge, self.model["merges"]))}
+        # Older files write a merge as one text.
+        merges = [m.split(" ") if isinstance(m, str) else m for m in self.model.get("merges", [])]
+        self.merges: list[tuple[str, str]] = [(left, right) for left, right in merges]
+        self._parts: dict[str, set[str]] = defaultdict(set)
+        for left, right in self.merges:
+            self._parts[left + right] |= {left, right}
 
     def within(self, token: int) -> frozenset[int]:
-        """A token, and all shorter ones that are needed to make it or that stand in for it once it is gone.
-
-        These are, of BPE, all that its merges make on the way to it; of WordPiece and unigram, its
-        characters.
-        """
+        """A token, and the shorter ones that make it (BPE) or stand in for it once it is gone (its
+        characters)."""
         text = self.tokens[token]
         if token in self.added:
             return frozenset([token])
         if self.model["type"] == "BPE":
-            parts = self._merged(text)
-        elif self.prefix and text.startswith(self.prefix):
-            parts = {f"{self.prefix}{one}" for one in text.removeprefix(self.prefix)}
+            parts, left = {text}, [text]
+            while left:
+                new = self._parts.get(left.pop(), set()) - parts
+                parts |= new
+                left += new
         else:
-            parts = {text[:1], *(f"{self.prefix}{one}" for one in text[1:])}
+            mark = self.model.get("continuing_subword_prefix") or ""
+            rest = text.removeprefix(mark)
+            first = text[: len(text) - len(rest) + 1]
+            parts = {first, *(mark + one for one in rest[1:])}
         return frozenset([token, *(self.ids[one] for one in parts if one in self.ids)])
 
-    def _merged(self, text: str) -> set[str]:
-        """Every piece that there is while the merges are applied, the one of the lowest rank first."""
-        parts, seen = list(text), set(text)
-        while len(parts) > 1:
-            ranks = [self._ranks.get(pair, len(self._ranks)) for pair in pairwise(parts)]
-            at = ranks.index(min(ranks))
-            if ranks[at] == len(self._ranks):
-                break
-            parts[at : at + 2] = [parts[at] + parts[at + 1]]
-            seen.add(parts[at])
-        return seen
-
-    def length(self, token: int) -> int:
-        """Characters of a token, without the mark of a piece within a word."""
-        return len(self.tokens[token].removeprefix(self.prefix))
-
     def needed(self) -> set[int]:
-        """Tokens that any text may need: added and special ones, that of the unknown, bytes.
-
-        Of a unigram also the piece of the lowest score, by which the unknown is scored.
-        """
-        model, found = self.model, set(self.added)
-        if model["type"] == "Unigram":
-            found.add(int(np.argmin([score for _, score in model["vocab"]])))
-            found |= {one for one in (model["unk_id"],) if one is not None}
-        names = [model.get("unk_token")]
-        if model.get("byte_fallback"):
-            names += [f"<0x{byte:02X}>" for byte in range(256)]
-        if '"ByteLevel"' in json.dumps([self.spec["normalizer"], self.spec["pre_tokenizer"]]):
-            from tokenizers.pre_tokenizers import ByteLevel
-
+        """Tokens that any text may need: added and special ones, that of the unknown, and bytes."""
+        names = [self.model.get("unk_token"), *(f"<0x{byte:02X}>" for byte in range(256))]
+        if self.model["type"] == "BPE":
             names += ByteLevel.alphabet()
-        found |= {self.ids[name] for name in names if name in self.ids}
-        padding = (self.spec["padding"] or {}).get("pad_id", -1)
-        return found | ({padding} & self.tokens.keys())
+        found = self.added | {self.ids[name] for name in names if name in self.ids}
+        unknown = self.model.get("unk_id")  # of a unigram
+        return found if unknown is None else found | {unknown}
 
     def only(self, places: Mapping[int, int]) -> dict[str, Any]:
         """The tokenizer.json with the tokens of `places` alone: old id → new one, in the same order."""
@@ -131,50 +108,28 @@ class Vocabulary:
             stay = {token: places[old] for token, old in model["vocab"].items() if old in places}
             model["vocab"] = stay
         if model["type"] == "BPE":
-            merges = map(_merge, model["merges"])
-            model["merges"] = [
-                (a, b) for a, b in merges if a in stay and b in stay and a + b in stay
-            ]
-        spec["model"] = model
-        spec["added_tokens"] = [one | {"id": places[one["id"]]} for one in spec["added_tokens"]]
-        spec["post_processor"] = _moved(spec["post_processor"], places)
-        if spec["padding"]:
-            spec["padding"] = spec["padding"] | {"pad_id": places.get(spec["padding"]["pad_id"], 0)}
-        return spec
+            model["merges"] = [(a, b) for a, b in self.merges if {a, b, a + b} <= stay.keys()]
 
+        def moved(part: dict[str, Any]) -> dict[str, Any]:
+            for name in part.keys() & {"ids", "sep", "cls"}:
+                if isinstance(part[name], list):
+                    part[name] = [places[x] if isinstance(x, int) else x for x in part[name]]
+            return part
 
-def _merge(merge: Any) -> tuple[str, str]:
-    left, right = merge.split(" ") if isinstance(merge, str) else merge
-    return left, right
-
-
-def _moved(part: Any, places: Mapping[int, int]) -> Any:
-    """A post-processor with new token ids."""
-    if isinstance(part, list):
-        return [_moved(one, places) for one in part]
-    if not isinstance(part, dict):
-        return part
-    made = {name: _moved(value, places) for name, value in part.items()}
-    if "ids" in part:
-        made["ids"] = [places[one] for one in part["ids"]]
-    for name in ("sep", "cls"):
-        if isinstance(part.get(name), list):
-            token, old = part[name]
-            made[name] = [token, places[old]]
-    return made
-
-
-# Which tokens stay, and a tokenizer and a model with these alone.
+        processor = json.loads(json.dumps(spec["post_processor"]), object_hook=moved)
+        added = [one | {"id": places[one["id"]]} for one in spec["added_tokens"]]
+        return spec | {
+            "model": model,
+            "added_tokens": added,
+            "post_processor": processor,
+            "padding": None,
+        }
 
 
 def rows_with(
     tokenizer: PairTokenizer, vocabulary: Vocabulary, texts: Iterable[tuple[str, str]]
 ) -> Counter[int]:
-    """In how many of the pairs each token is, itself or within a longer one.
-
-    A part is in as many pairs as the whole, or more: however many of the most frequent tokens stay,
-    each stays with its parts.
-    """
+    """In how many of the pairs each token is, itself or within a longer one."""
     within: dict[int, frozenset[int]] = {}
     counts = Counter[int]()
     for window in windows(texts, WINDOW):
@@ -194,28 +149,27 @@ def chosen(
 ) -> list[int]:
     """The tokens that stay, sorted: those needed and, of others in `min_count` pairs or more, those in
     most pairs, `keep` in all at most; of equals the shorter first. ArgumentError for too small a `keep`."""
-    if keep is not None and keep < len(needed):
+    keep = len(vocabulary.tokens) if keep is None else keep
+    if keep < len(needed):
         raise ArgumentError(
             f"--keep {keep}: {len(needed)} tokens must stay (special tokens, bytes, those of the template)"
         )
     found = [one for one, rows in counts.items() if rows >= min_count and one not in needed]
-    found.sort(key=lambda one: (-counts[one], vocabulary.length(one), one))
-    return sorted(needed.union(found if keep is None else found[: keep - len(needed)]))
+    found.sort(key=lambda one: (-counts[one], len(vocabulary.tokens[one]), one))
+    return sorted(needed.union(found[: keep - len(needed)]))
 
 
 def needed_by(checkpoint: Checkpoint, vocabulary: Vocabulary) -> set[int]:
     """What must stay: of the tokenizer, of the config, of pairs' special tokens and of the template."""
-    config, tokenizer = checkpoint.model.config, checkpoint.tokenizer
     (pair,) = checkpoint.pair_tokenizer(WHOLE).encode([("a", "a")], offsets=False)
     special = zip(pair.input_ids, pair.side, strict=True)
     found = vocabulary.needed() | {one for one, side in special if side == SPECIAL}
-    found |= {*tokenizer.all_special_ids, *tokenizer("")["input_ids"]}
-    found |= {one for ids in _named_ids(config).values() for one in ids}
+    found |= {one for ids in _named_ids(checkpoint.model.config).values() for one in ids}
     if template := checkpoint.settings.template:
-        found |= set(word_ids(tokenizer, template, str(checkpoint.folder)))
-    if behind_padding(config):  # positions are counted from its number, which has to stay
+        found |= set(word_ids(checkpoint.tokenizer, template, str(checkpoint.folder)))
+    if checkpoint.family.first_position(0):  # positions are counted from the padding's id: it stays
         found |= set(range(checkpoint.pad))
-    return {one for one in found if one in vocabulary.tokens} | {checkpoint.pad}
+    return (found & vocabulary.tokens.keys()) | {checkpoint.pad}
 
 
 def _named_ids(config: Any) -> dict[str, list[int]]:
@@ -223,16 +177,6 @@ def _named_ids(config: Any) -> dict[str, list[int]]:
     named = {name: value for name, value in vars(config).items() if name.endswith("_token_id")}
     lists = {name: one if isinstance(one, list) else [one] for name, one in named.items()}
     return {name: ids for name, ids in lists.items() if None not in ids}
-
-
-def smaller_tokenizer(tokenizer: Any, config: Any, spec: dict[str, Any]) -> Any:
-    """The tokenizer with another tokenizer.json, opened as a folder's is."""
-    with tempfile.TemporaryDirectory() as work:
-        config.save_pretrained(work)
-        tokenizer.save_pretrained(work)
-        text = json.dumps(spec, ensure_ascii=False)
-        (Path(work) / "tokenizer.json").write_text(text, encoding="utf-8")
-        return open_tokenizer(Path(work))
 
 
 def with_tokens(model: Any, places: Mapping[int, int]) -> Any:
@@ -251,47 +195,6 @@ def with_tokens(model: Any, places: Mapping[int, int]) -> Any:
 # `qt-bert prune --vocabulary`: counted, cut, saved, opened again and held against the whole.
 
 
-WHOLE = 1_000_000
-"""Tokens of a pair at most where tokens are counted: nothing is cut."""
-
-SAME = 1e-6
-"""How far a logit of a text that keeps all its tokens may lie from the whole model's, as a share of
-the largest logit where that is above 1."""
-
-
-@dataclass(frozen=True)
-class Recut:
-    """Of so many pairs with so many tokens: pairs that are `changed`, tokens that are no more there,
-    and how many more are unknown."""
-
-    pairs: int
-    changed: int
-    tokens: int
-    gone: int
-    unknown: int
-
-
-@dataclass(frozen=True)
-class SmallerVocabulary:
-    """What came of it: tokens, parameters and bytes of the weights, before and after; what becomes of
-    the `texts`, and of the other pairs of the file `on`, whose logits and metrics are in `lost`.
-
-    On `texts` that keep all their tokens logits lie within `difference` of the whole model's. `rejected`
-    rows of both files held no text.
-    """
-
-    folder: Path
-    tokens: tuple[int, int]
-    parameters: tuple[int, int]
-    weights: tuple[int, int]
-    texts: Recut
-    difference: float
-    on: str
-    others: Recut
-    lost: WholeComparison
-    rejected: int
-
-
 def prune_vocabulary(
     checkpoint: Checkpoint,
     texts: Path,
@@ -299,124 +202,99 @@ def prune_vocabulary(
     *,
     keep: int | None = None,
     min_count: int = 1,
-    pairs: str | Path | None = None,
+    pairs: Path | None = None,
     reader: ReaderOptions | None = None,
     rejects: Path | None = None,
     overwrite: bool = False,
-) -> SmallerVocabulary:
+) -> dict[str, Any]:
     """Save `checkpoint` (opened in float32, compact) in `out` with the tokens that `texts` need.
 
-    `texts` has a text a line (.txt), or pairs; those of `pairs` (by default the dev split that
-    ships) show what is lost elsewhere. `reader` reads `pairs`, or `texts` where none are given.
+    `texts` has a text a line (.txt), or pairs; `pairs` (by default the dev split that ships) show what
+    is lost elsewhere. Both are held in memory. Returns tokens and bytes of the weights before and
+    after; what becomes of the `texts`, whose logits lie within `difference` where they keep all their
+    tokens, and of `others`, whose metrics are in `lost`; the `rejected` rows of both files.
 
     Raises ArgumentError as `chosen` and `check_apart` do and where no text keeps all its tokens,
-    CheckpointError as `Vocabulary` does and for a model with other weights of the vocabulary's size,
-    EquivalenceError where a text that keeps its tokens is read otherwise, PairFileError for a file,
-    RunFolderError as `check_place` does.
+    CheckpointError as `Vocabulary` does, EquivalenceError where a text that keeps its tokens is read
+    otherwise, PairFileError for a file, RunFolderError as `check_place` does.
     """
     check_place(out, overwrite)
-    on = Path(pairs or shipped(DEV))
+    reader = reader or ReaderOptions()
+    on, how = (shipped(DEV), ReaderOptions()) if pairs is None else (pairs, reader)
     for read in (checkpoint.folder, texts, on):
         check_apart(out, read)
-    own = reader or ReaderOptions()
-    other = ReaderOptions(max_rejects=own.max_rejects)
-    source = open_titles(texts, own if pairs is None else other, rejects)
-    scheme = default_scheme(checkpoint.settings.labels)
-    judged = (other if pairs is None else own).open(on, default_map=scheme)
-    whole = checkpoint.pair_tokenizer(WHOLE)
+    source = open_titles(texts, reader, rejects)
+    judged = how.open(on, default_map=default_scheme(checkpoint.settings.labels))
+    others, own = list(judged), list(source.pairs())
     vocabulary = Vocabulary(checkpoint.tokenizer, checkpoint.name)
-    needed = needed_by(checkpoint, vocabulary)
-    with progress(count_rows(texts), "counting tokens", "texts") as shown:
-        counts = rows_with(whole, vocabulary, _counted(source.pairs(), shown))
-    kept = chosen(counts, needed, vocabulary, keep, min_count)
+    counts = rows_with(checkpoint.pair_tokenizer(WHOLE), vocabulary, own)
+    kept = chosen(counts, needed_by(checkpoint, vocabulary), vocabulary, keep, min_count)
     places = {old: new for new, old in enumerate(kept)}
     model = with_tokens(checkpoint.model, places)
-    if is_plain(checkpoint.model) and not is_plain(model):
-        raise CheckpointError(
-            f"{checkpoint.name}: other weights than the embeddings have a row a token; its vocabulary "
-            "cannot be cut"
-        )
+    with tempfile.TemporaryDirectory() as work:  # the tokenizer, opened as a folder's is
+        model.config.save_pretrained(work)
+        checkpoint.tokenizer.save_pretrained(work)
+        spec = json.dumps(vocabulary.only(places), ensure_ascii=False)
+        (Path(work) / "tokenizer.json").write_text(spec, encoding="utf-8")
+        tokenizer = open_tokenizer(Path(work))
     with atomic_folder(out) as folder:
         save_checkpoint(
             folder,
             model,
-            smaller_tokenizer(checkpoint.tokenizer, model.config, vocabulary.only(places)),
+            tokenizer,
             settings=checkpoint.settings,
             texts=kept_text(checkpoint),
             dtype=stored_dtype(checkpoint.folder),
             plain=is_plain(model),
         )
         small = open_checkpoint(folder, device=str(checkpoint.device), compact=True)
-        with progress(count_rows(texts), "comparing tokens", "texts") as shown:
-            recut, same = _recut(checkpoint, small, places, _counted(source.pairs(), shown))
         scorers = Scorer(checkpoint), Scorer(small)
-        difference = _difference(*scorers, same)
-        read_pairs = list(judged)
-        others, _ = _recut(checkpoint, small, places, ((p.query, p.title) for p in read_pairs))
-        with progress(2 * len(read_pairs), "what is lost", "pairs") as shown:
-            lost = compare_scorers(read_pairs, *scorers, shown)
-        return SmallerVocabulary(
-            folder=out,
-            tokens=(checkpoint.model.config.vocab_size, len(kept)),
-            parameters=(checkpoint.parameters, small.parameters),
-            weights=(stored_bytes(checkpoint.folder), stored_bytes(folder)),
-            texts=recut,
-            difference=difference,
-            on=on.name,
-            others=others,
-            lost=lost,
-            rejected=source.rejected + judged.rejected,
-        )
-
-
-def _counted(texts: Iterable[tuple[str, str]], shown: Progress) -> Iterator[tuple[str, str]]:
-    for one in texts:
-        yield one
-        shown.advance()
+        changed, same = _recut(checkpoint, small, places, own)
+        if not same:
+            raise ArgumentError("no text keeps all its tokens: raise --keep, or lower --min-count")
+        expected, found = (one.logits(same) for one in scorers)
+        difference = float(np.abs(expected - found).max())
+        if not difference <= SAME * max(1.0, float(np.abs(expected).max())):
+            raise EquivalenceError(
+                f"logits of texts that keep all their tokens differ by {difference:.2e}; nothing was "
+                "saved"
+            )
+        elsewhere, _ = _recut(checkpoint, small, places, [(p.query, p.title) for p in others])
+        with progress(2 * len(others), "what is lost", "pairs") as shown:
+            lost = compare_scorers(others, *scorers, shown)
+        return {
+            "folder": str(out),
+            "tokens": (checkpoint.model.config.vocab_size, len(kept)),
+            "weights": (stored_bytes(checkpoint.folder), stored_bytes(folder)),
+            "texts": changed,
+            "difference": difference,
+            "others": elsewhere,
+            "lost": asdict(lost),
+            "rejected": source.rejected + judged.rejected,
+        }
 
 
 def _recut(
     checkpoint: Checkpoint,
     small: Checkpoint,
     places: Mapping[int, int],
-    texts: Iterable[tuple[str, str]],
-) -> tuple[Recut, list[tuple[str, str]]]:
-    """What becomes of the tokens of these pairs, and the first of those that keep all of theirs.
+    texts: Sequence[tuple[str, str]],
+) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Of so many `pairs`, how many have other tokens now (`changed`) and how many more tokens are
+    `unknown`; and the first of those pairs all of whose tokens stay.
 
-    Raises EquivalenceError where such a pair is cut otherwise. One with an unknown word may be: a
-    WordPiece gives up a word whose longest pieces lead nowhere, and these pieces may be gone.
+    One with an unknown word that is cut otherwise is not among these: a WordPiece gives up a word whose
+    longest pieces lead nowhere, and these pieces may be gone.
     """
-    tokenizers = [one.pair_tokenizer(WHOLE) for one in (checkpoint, small)]
-    marks = [one.tokenizer.unk_token_id for one in (checkpoint, small)]
-    found = np.zeros(5, np.int64)
-    same: list[tuple[str, str]] = []
+    both = checkpoint, small
+    (old_mark, new_mark) = (one.tokenizer.unk_token_id for one in both)
+    counts, same = Counter(pairs=len(texts), changed=0, unknown=0), []
     for window in windows(texts, WINDOW):
-        both = [one.encode(window, offsets=False) for one in tokenizers]
-        for pair, old, new in zip(window, *both, strict=True):
-            expected = [places.get(one, -1) for one in old.input_ids]
-            if -1 not in expected and marks[0] not in old.input_ids and expected != new.input_ids:
-                raise EquivalenceError(
-                    f"{pair[0][:40]!r} keeps all its tokens, and the smaller vocabulary cuts it "
-                    "otherwise; nothing was saved"
-                )
-            gone = (Counter(expected) - Counter(new.input_ids)).total()
-            unknown = new.input_ids.count(marks[1]) - old.input_ids.count(marks[0])
-            changed = expected != new.input_ids
-            tokens = len(old) - old.side.count(SPECIAL)
-            found += (1, changed, tokens, gone, max(0, unknown))
-            if not changed and len(same) < CHECKED:
+        cut = (one.pair_tokenizer(WHOLE).encode(window, offsets=False) for one in both)
+        for pair, old, new in zip(window, *cut, strict=True):
+            moved = [places.get(one) for one in old.input_ids]
+            counts["changed"] += moved != new.input_ids
+            counts["unknown"] += new.input_ids.count(new_mark) - old.input_ids.count(old_mark)
+            if moved == new.input_ids or not {None, places.get(old_mark)} & set(moved):
                 same.append(pair)
-    return Recut(*found.tolist()), same
-
-
-def _difference(whole: Scorer, cut: Scorer, texts: Sequence[tuple[str, str]]) -> float:
-    """The largest difference of a logit. Raises EquivalenceError where it is above SAME."""
-    if not texts:
-        raise ArgumentError("no text keeps all its tokens: raise --keep, or lower --min-count")
-    expected, found = (one.logits(texts) for one in (whole, cut))
-    difference = float(np.abs(expected - found).max())
-    if not difference <= SAME * max(1.0, float(np.abs(expected).max())):
-        raise EquivalenceError(
-            f"logits of texts that keep all their tokens differ by {difference:.2e}; nothing was saved"
-        )
-    return difference
+    return dict(counts), same[:CHECKED]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from qt_bert.report import comparison, plan
+from qt_bert.report import plan
 from qt_bert.report.blocks import Column, Link, Listing, Prose, Section, Table, columns, filled
 from qt_bert.report.evaluation import headlines, with_value
 from qt_bert.report.probes import badge, measured, source_value
@@ -25,7 +25,6 @@ SHOWN_SETS = ("matching", "boundary", "order", "reader")
 
 def answer_section(stored: Stored) -> Section | None:
     """What was judged, every claim, and a line each on heads, faults, plan, and what comes next."""
-    compared = stored.comparison
     lines = {
         "heads": _heads(stored),
         "breaks": list(_breaks(stored)),
@@ -35,7 +34,6 @@ def answer_section(stored: Stored) -> Section | None:
     rows = tuple((say(name), tuple(said)) for name, said in lines.items() if said)
     blocks = filled(
         None if stored.evaluation is None else _subject(stored, stored.evaluation),
-        None if compared is None else Prose(body=comparison.in_one_sentence(compared)),
         _claims(stored),
         Listing(rows=rows) if rows else None,
     )

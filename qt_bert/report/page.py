@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import compress
@@ -31,7 +31,6 @@ def page(
     footer: Text | None = None,
 ) -> str:
     """The whole page. Every text in it is escaped; see `_environment`."""
-    compared = record.inputs.arguments.get("compared")  # the model that the run sets beside its own
     return (
         _environment()
         .get_template("report.html.j2")
@@ -43,7 +42,6 @@ def page(
             style=_style(),
             heading=heading or say("query_title_relevance_model"),
             footer=footer or say("made_qt_bert_same"),
-            compared=str(compared.get("name")) if isinstance(compared, Mapping) else None,
         )
     )
 

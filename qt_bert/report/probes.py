@@ -15,7 +15,6 @@ from qt_bert.probes.wording import (
 )
 from qt_bert.report.blocks import (
     Badge,
-    Block,
     Cell,
     Column,
     FigureBlock,
@@ -27,7 +26,7 @@ from qt_bert.report.blocks import (
     columns,
     filled,
 )
-from qt_bert.report.stored import Stored, anchor_of, names
+from qt_bert.report.stored import anchor_of
 from qt_bert.report.words import say
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.heads import HeadTable, atlas_figures, offered, place_of, table_of
@@ -103,35 +102,18 @@ _MOST_HEADS = 12
 """Heads of a set in the atlas; all of them stand in the probe's section."""
 
 
-def atlas_section(stored: Stored) -> Section | None:
-    """The atlas of the model, and that of a second one behind it; None where no probe scored heads."""
-    blocks = atlas(stored.probes)
-    if stored.comparison is not None:
-        blocks += atlas(stored.compared_probes, "_b", names(stored.comparison)[1])
-    return Section(name="atlas", title=say("head_atlas"), blocks=blocks) if blocks else None
-
-
-def atlas(results: Sequence[ProbeResult], suffix: str = "", whose: str = "") -> tuple[Block, ...]:
-    """The named sets, a map of each quantity, and every head of the sets with what it does.
-
-    `suffix` and `whose` tell a second model's tables and figures from the first one's.
-    """
-
-    def title(of: Text) -> Text:
-        return say("title_of_model", title=of, whose=whose) if whose else of
-
+def atlas_section(results: Sequence[ProbeResult]) -> Section | None:
+    """The named sets, a map of each quantity, and every head of the sets with what it does; None where
+    no probe scored heads."""
     tables = [table_of(result) for result in results]
-    figures = [
-        FigureBlock(figure=replace(one, name=one.name + suffix, title=title(one.title)))
-        for one in atlas_figures(tables)
-    ]
+    figures = [FigureBlock(figure=one) for one in atlas_figures(tables)]
     if not figures:
-        return ()
-    return filled(
-        None if whose else Prose(body=say("one_cell_head_rows")),
+        return None
+    blocks = filled(
+        Prose(body=say("one_cell_head_rows")),
         Table(
-            name=f"atlas_sets{suffix}",
-            title=title(say("which_heads_do_what")),
+            name="atlas_sets",
+            title=say("which_heads_do_what"),
             columns=(
                 *columns(probe="probe", set="set_of_heads", does="what_they_do", n="how_many"),
                 Column("heads", say("which"), whole=True),
@@ -141,8 +123,9 @@ def atlas(results: Sequence[ProbeResult], suffix: str = "", whose: str = "") -> 
             grouped=True,
         ),
         *figures,
-        _atlas_heads(tables, f"atlas_heads{suffix}", title(say("every_head_chosen"))),
+        _atlas_heads(tables),
     )
+    return Section(name="atlas", title=say("head_atlas"), blocks=blocks)
 
 
 def _atlas_sets(tables: Sequence[HeadTable]) -> Iterator[tuple[Cell, ...]]:
@@ -155,7 +138,7 @@ def _atlas_sets(tables: Sequence[HeadTable]) -> Iterator[tuple[Cell, ...]]:
                 yield table.title, words.name, words.does, len(heads), shown, stable
 
 
-def _atlas_heads(tables: Sequence[HeadTable], name: str, title: Text) -> Table:
+def _atlas_heads(tables: Sequence[HeadTable]) -> Table:
     """Head by head, those of the sets alone; what several sets say of a head stands there once."""
     does: dict[str, list[Text]] = {}
     for table in tables:
@@ -174,8 +157,8 @@ def _atlas_heads(tables: Sequence[HeadTable], name: str, title: Text) -> Table:
             cells.append(Interval(value=value, low=low, high=high, unit=unit, digits=digits))
         rows.append((head, joined(dict.fromkeys(does[head])), *cells))
     return Table(
-        name=name,
-        title=title,
+        name="atlas_heads",
+        title=say("every_head_chosen"),
         columns=(
             *columns(head="head", does="what_does"),
             *(Column(one.name, one.title, digits=one.digits) for one, _ in shown),

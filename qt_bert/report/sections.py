@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from qt_bert.report.answer import answer_section
 from qt_bert.report.blocks import Column, Section, Table, columns, filled
-from qt_bert.report.comparison import comparison_section
 from qt_bert.report.evaluation import card_section, evaluation_section
 from qt_bert.report.plan import plan_section
 from qt_bert.report.probes import atlas_section, probe_section
@@ -21,8 +20,7 @@ def sections(stored: Stored) -> list[Section]:
     found = (
         answer_section(stored),
         evaluation_section(stored),
-        comparison_section(stored),
-        atlas_section(stored),
+        atlas_section(stored.probes),
         None if stored.plan is None else plan_section(stored.plan),
         *map(probe_section, stored.probes),
         card_section(stored),

@@ -7,13 +7,11 @@ from typing import NamedTuple
 
 from qt_bert.files import sha256_file
 from qt_bert.probes.wording import ClaimInWords, claims_in_words, plan_claim_in_words
-from qt_bert.results.evaluation import ComparisonResult, EvaluationResult
+from qt_bert.results.evaluation import EvaluationResult
 from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import RunFolder, read_plan_claim, read_probes
-from qt_bert.run.stages import COMPARED, COMPARISON
 from qt_bert.shipped import TEST, shipped, ships
-from qt_bert.text import clip
 
 
 class ClaimOf(NamedTuple):
@@ -26,11 +24,6 @@ class ClaimOf(NamedTuple):
 def anchor_of(result: ProbeResult) -> str:
     """The anchor of a probe's section."""
     return f"probe-{result.probe}"
-
-
-def names(comparison: ComparisonResult) -> tuple[str, str]:
-    """`A: graded` and `B: small`."""
-    return f"A: {clip(comparison.a.name, 40)}", f"B: {clip(comparison.b.name, 40)}"
 
 
 class Stored:
@@ -49,20 +42,9 @@ class Stored:
         return EvaluationResult.read(path) if path.is_file() else None
 
     @cached_property
-    def comparison(self) -> ComparisonResult | None:
-        """Both models pair by pair."""
-        path = self.folder.file(COMPARISON)
-        return ComparisonResult.read(path) if path.is_file() else None
-
-    @cached_property
     def probes(self) -> tuple[ProbeResult, ...]:
         """The results of the finished probes, in the order of the report."""
         return read_probes(self.folder)
-
-    @cached_property
-    def compared_probes(self) -> tuple[ProbeResult, ...]:
-        """Those of the second model; q is over its own claims."""
-        return read_probes(self.folder, COMPARED)
 
     @cached_property
     def plan(self) -> Plan | None:

@@ -1,4 +1,4 @@
-"""How well one model, or two side by side, grade a file: `evaluation.json`, `comparison.json`."""
+"""How well a model grades a file: `evaluation.json`."""
 
 from __future__ import annotations
 
@@ -233,50 +233,3 @@ def _point(item: ReliabilityBin) -> Point | None:
     if not item.count or item.confidence is None or item.accuracy is None:
         return None
     return Point(x=item.confidence, y=item.accuracy, n=item.count)
-
-
-# The content of `comparison.json`: two models on the same pairs.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricDifference:
-    """A metric of both; `difference` is b − a with its paired 95 % interval and two-sided p.
-
-    `reason` says why a value is missing.
-    """
-
-    value_a: float | None
-    value_b: float | None
-    difference: float | None
-    ci_low: float | None = None
-    ci_high: float | None = None
-    p: float | None = None
-    n: int
-    n_queries: int
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedPair:
-    """A pair with the ranking score (the expected grade, or the one logit) of both models."""
-
-    query: str
-    title: str
-    grade: Grade | None
-    a: float
-    b: float
-    id: str | None = None
-    line: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonResult(ResultFile):
-    """Every metric of both models, and the pairs on which they differ most."""
-
-    schema: Literal[1] = 1
-    a: JudgedModel
-    b: JudgedModel
-    n_pairs: int
-    metrics: dict[str, MetricDifference]
-    most_different: tuple[ComparedPair, ...] = ()
-    settings: dict[str, int] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from qt_bert.stats.verdict import with_q
 # Files that stages read beside model and pairs, and how they enter their keys.
 
 
-_MODELS = ("base", "second", "compared")
+_MODELS = ("base", "second")
 BASELINES = "baselines.json"
 """The file that says what a folder `baseline_table` measured."""
 
@@ -31,7 +31,7 @@ class ProbeFiles:
 
     `discovery`: pairs to choose on, where they are a file of their own. `base`: the folder of the
     model before fine-tuning. `second`: that of a model tuned from it with another seed. `userdict`:
-    further words for the segmenter. `gold`: a segmented file. `compared`: the folder of a model to set beside this one. `treebanks`: CoNLL-U files.
+    further words for the segmenter. `gold`: a segmented file. `treebanks`: CoNLL-U files.
     `texts`: pairs of other queries. `held_out_files`: graded pairs for figures alone.
     `baseline_table`: the folder of that study. `heads`:
     those to take for the matching ones, as text. `cases`: queries with two titles each.
@@ -43,7 +43,6 @@ class ProbeFiles:
     second: Path | None = None
     userdict: Path | None = None
     gold: Path | None = None
-    compared: Path | None = None
     treebanks: tuple[Path, ...] = ()
     texts: Path | None = None
     held_out_files: tuple[HeldOutFile, ...] = ()
@@ -55,7 +54,7 @@ class ProbeFiles:
     def arguments(self) -> dict[str, Any]:
         """Name and SHA-256 of each, as arguments of a run.
 
-        Raises CheckpointError where `base`, `second` or `compared` is no model, and OSError for a file that is not there.
+        Raises CheckpointError where `base` or `second` is no model, and OSError for a file that is not there.
         """
         return {
             field.name: _described(field.name, getattr(self, field.name)) for field in fields(self)
@@ -273,29 +272,28 @@ class RunFolder:
 # The results that the probes of a run left, with q over all their claims.
 
 
-def read_probes(folder: RunFolder, where: str = "probes") -> tuple[ProbeResult, ...]:
+def read_probes(folder: RunFolder) -> tuple[ProbeResult, ...]:
     """The results of the run's finished probes, in the order of the report.
 
-    `where` is their folder in the run's: the probes of a model that is compared lie in one of their own.
     q is set anew over all claims of the run, which are one family; verdicts rest on p and stay.
     Raises RunFolderError for a damaged result.
     """
-    return _family(folder, where)[0]
+    return _family(folder)[0]
 
 
 def read_plan_claim(folder: RunFolder) -> SourcedClaim | None:
     """The claim of the run's plan, with q over all claims of the run; None where there is none."""
-    return _family(folder, "probes")[1]
+    return _family(folder)[1]
 
 
-def _family(folder: RunFolder, where: str) -> tuple[tuple[ProbeResult, ...], SourcedClaim | None]:
+def _family(folder: RunFolder) -> tuple[tuple[ProbeResult, ...], SourcedClaim | None]:
     # The file's name is one in its folder; what the file says of itself may be anything.
-    results = [replace(ProbeResult.read(path), probe=path.stem) for path in _files(folder, where)]
+    results = [
+        replace(ProbeResult.read(path), probe=path.stem) for path in _files(folder, "probes")
+    ]
     results.sort(key=lambda result: (result.order, result.probe))
-    of_plan = []
-    if where == "probes":
-        plans = [Plan.read(path) for path in _files(folder, "plan") if path.name == "plan.json"]
-        of_plan = [one.evidence.claim for one in plans if one.evidence and one.evidence.claim]
+    plans = [Plan.read(path) for path in _files(folder, "plan") if path.name == "plan.json"]
+    of_plan = [one.evidence.claim for one in plans if one.evidence and one.evidence.claim]
     claims = iter(with_q([*(claim for result in results for claim in result.claims), *of_plan]))
     found = [
         replace(result, claims=tuple(next(claims) for _ in result.claims)) for result in results

@@ -1,102 +1,64 @@
-"""`compare --gate`: may the second model (B) replace the first (A)? Rules in TOML, each passed or not.
+"""`compare --gate`: may the second model (B) replace the first (A)? Rules in TOML, all of which must pass.
 
 A metric passes where its whole 95 % interval lies above the loss that is allowed: B is non-inferior.
 All rules must pass, so no interval is widened for their number (R. L. Berger, "Multiparameter hypothesis
-testing and acceptance sampling", Technometrics 24, 1982). Cases are a fixed list and no sample: of a
-phenomenon the scores themselves are compared.
+testing and acceptance sampling", Technometrics 24, 1982). Cases of a behaviour are a fixed list and no
+sample: B's score may not be lower.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from qt_bert.codec import decode
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.probes import behaviour
+from qt_bert.probes.behaviour_cases import read_cases, titles_then_others
+from qt_bert.scoring.evaluate import SHOWN_IN_SLICES
+from qt_bert.scoring.judge import PairScorer, graded_pairs, ranking_scores
 from qt_bert.shipped import BEHAVIOURS, shipped
 from qt_bert.stats.metrics import METRICS
-from qt_bert.stats.verdict import LEAST_QUERIES, MOST_QUERIES, queries_needed
-
-if TYPE_CHECKING:
-    from qt_bert.probes.behaviour import Judged
-    from qt_bert.probes.behaviour_cases import Cases
-    from qt_bert.scoring.judge import PairScorer
-
-
-class Rule(NamedTuple):
-    """By so much (`margin`) B may be worse in a metric; in a slice, of the column's value, or of each
-    (None)."""
-
-    name: str
-    margin: float
-    column: str | None = None
-    value: str | None = None
+from qt_bert.stats.verdict import LEAST_QUERIES
 
 
 @dataclass(frozen=True)
 class Gate:
-    """A file of rules: metric → margin, column → the same or value → the same, phenomenon → margin.
+    """Metric → the loss allowed, column → value → the same, and phenomena of the cases that ship."""
 
-    Slices of fewer queries than `skip_below` are not judged; `cases` is the file of the behaviours, which
-    lies beside the gate (None: what ships).
-    """
-
-    cases: str | None = None
-    skip_below: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
-    slices: dict[str, dict[str, float | dict[str, float]]] = field(default_factory=dict)
-    behaviours: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def rules(self) -> list[Rule]:
-        """Those of metrics."""
-        found = [Rule(*one) for one in self.metrics.items()]
-        for column, table in self.slices.items():
-            for name, given in table.items():
-                if isinstance(given, dict):
-                    found += [Rule(*one, column, name) for one in given.items()]
-                else:
-                    found.append(Rule(name, given, column))
-        return found
-
-    def read_cases(self) -> Cases:
-        """The cases of the behaviours. Raises PairFileError as `read_cases` does."""
-        from qt_bert.probes.behaviour_cases import read_cases
-
-        return read_cases(shipped(BEHAVIOURS) if self.cases is None else Path(self.cases))
+    slices: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    behaviours: tuple[str, ...] = ()
 
 
 def read_gate(path: Path) -> Gate:
     """The rules of a TOML file. Raises ArgumentError, naming the key, where it holds anything else."""
-
-    def bad(said: object) -> ArgumentError:
-        return ArgumentError(f"--gate {path}: {said}")
-
-    def known(what: str, names: Iterable[str], there: Iterable[str]) -> None:
-        if unknown := set(names) - set(there):
-            raise bad(f"no {what} {min(unknown)!r}; there are {', '.join(there)}")
-
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
-        gate = decode(Gate, given, "a rule")
+        gate: Gate = decode(Gate, given, "a rule")
     except (OSError, ValueError, RunFolderError) as error:
-        raise bad(error) from error
-    if gate.cases is not None:
-        gate = replace(gate, cases=str(path.parent / gate.cases))
-    sided = [name for name, one in METRICS.items() if one.direction != "zero"]
-    known("key", given, [one.name for one in fields(Gate)])
-    known("metric", [one.name for one in gate.rules], sided)
-    if not gate.rules and not gate.behaviours:
-        raise bad("no rule; give [metrics], [slices.COLUMN] or [behaviours] with margins")
-    for margin in (gate.skip_below, *(one.margin for one in gate.rules), *gate.behaviours.values()):
-        if margin < 0:
-            raise bad(f"{margin}: give numbers from 0 on")
-    if gate.behaviours:
-        known("phenomenon", gate.behaviours, gate.read_cases().phenomena)
+        raise ArgumentError(f"--gate {path}: {error}") from error
+    slices = [rules for values in gate.slices.values() for rules in values.values()]
+    cases = read_cases(shipped(BEHAVIOURS)).phenomena if gate.behaviours else {}
+    for what, names, there in (
+        ("key", given, [one.name for one in fields(Gate)]),
+        ("metric", gate.metrics, [n for n, one in METRICS.items() if one.direction != "zero"]),
+        ("metric of slices", {name for one in slices for name in one}, SHOWN_IN_SLICES),
+        ("behaviour", gate.behaviours, cases),
+    ):
+        if unknown := set(names) - set(there):
+            raise ArgumentError(
+                f"--gate {path}: no {what} {min(unknown)!r}; there are {', '.join(there)}"
+            )
+    margins = [margin for one in (gate.metrics, *slices) for margin in one.values()]
+    if min(margins, default=0 if gate.behaviours else -1) < 0:
+        raise ArgumentError(f"--gate {path}: give [metrics], as qwk = 0.01, with losses from 0 on")
     return gate
 
 
@@ -107,81 +69,50 @@ def judge_gate(
     pairs: Path,
     reader: ReaderOptions,
 ) -> dict[str, Any]:
-    """`passed`, and of each of the `rules` `what`, `margin`, `change` (B − A) with its interval, `outcome`
-    (passed, worse, open, skipped) and the `reason`.
+    """Whether B `passed`, and of each of the `rules` the `change` and the `reason` why it failed, or None.
 
-    `compared` is what `compare_models` says of the two models, with the slices of the gate's columns.
-    Raises ArgumentError for a slice that the pairs have not.
+    `compared` is what `compare_models` says of A and B, by the gate's columns. Raises ArgumentError for
+    a slice that the pairs have not.
     """
-    found: list[tuple[Any, ...]] = []
-    for rule in gate.rules:
-        for what, one in _about(rule, gate, compared):
-            skip = rule.column is not None and one["n_eligible"] < gate.skip_below
-            said = ("skipped", f"{one['n_eligible']} queries") if skip else _non_inferior(rule, one)
-            figures = (one["difference"], one["ci_low"], one["ci_high"])
-            found.append((what, rule.margin, *figures, *said))
+    rules = [
+        _rule(name, name, margin, compared["metrics"]) for name, margin in gate.metrics.items()
+    ]
+    for column, values in gate.slices.items():
+        there = compared["slices"][column]
+        for value, own in values.items():
+            if value not in there:
+                raise ArgumentError(
+                    f"--gate: the pairs have no {column} {value!r}; there are {', '.join(there)}"
+                )
+            told = f"{column} {value}"
+            rules += [_rule(f"{name}, {told}", name, m, there[value]) for name, m in own.items()]
     if gate.behaviours:
-        a, b = (_told(model, gate.read_cases(), pairs, reader) for model in models)
-        for name, margin in gate.behaviours.items():
-            change = b[name].score - a[name].score
+        a, b = (_cases_of(model, pairs, reader) for model in models)
+        for name in gate.behaviours:
+            change = b[name].score.value - a[name].score.value
             lost = f"{(b[name].outcomes < a[name].outcomes).sum()} of {len(a[name])} cases lost"
-            said = ("worse", lost) if change.value < -margin else ("passed", "")
-            ends = change.interval() or (None, None)
-            found.append((f"behaviour {name}", margin, change.value, *ends, *said))
-    names = ("what", "margin", "change", "ci_low", "ci_high", "outcome", "reason")
-    rules = [dict(zip(names, one, strict=True)) for one in found]
-    return {"passed": all(r["outcome"] in ("passed", "skipped") for r in rules), "rules": rules}
+            reason = lost if change < 0 else None
+            rules.append({"what": name, "margin": 0.0, "change": change, "reason": reason})
+    return {"passed": all(one["reason"] is None for one in rules), "rules": rules}
 
 
-def _about(
-    rule: Rule, gate: Gate, compared: Mapping[str, Any]
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What a rule is about, with its figures: all pairs, one slice, or each without a rule of its own."""
-    if rule.column is None:
-        yield rule.name, compared["metrics"][rule.name]
-        return
-    slices = compared["slices"][rule.column]
-    if rule.value not in (None, *slices):
-        raise ArgumentError(
-            f"--gate: no {rule.column} {rule.value!r} in the pairs; there are {', '.join(slices)}"
-        )
-    own = {one.value for one in gate.rules if (one.name, one.column) == (rule.name, rule.column)}
-    for value, metrics in slices.items():
-        if rule.value == value or (rule.value is None and value not in own):
-            yield f"{rule.name}, {rule.column} {value}", metrics[rule.name]
+def _rule(what: str, name: str, margin: float, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether B is non-inferior in a metric."""
+    one, reason = metrics[name], None
+    low, high, n = one["ci_low"], one["ci_high"], one["n_queries"]
+    if low is None:
+        reason = one["reason"]
+    elif n < LEAST_QUERIES:
+        reason = f"{n} queries; a judgement needs {LEAST_QUERIES}"
+    elif (worst := high if METRICS[name].direction == "lower" else -low) > margin:
+        reason = f"B may be worse by {worst:.3f}"
+    ends = {"ci_low": low, "ci_high": high}
+    return {"what": what, "margin": margin, "change": one["difference"], **ends, "reason": reason}
 
 
-def _non_inferior(rule: Rule, one: Mapping[str, Any]) -> tuple[str, str]:
-    """Outcome and reason: whether the whole interval lies above −margin, on the side that is better."""
-    n = one["n_eligible"]
-    if one["ci_low"] is None:
-        return "open", one["reason"] or "not defined"
-    if n < LEAST_QUERIES:
-        return "open", f"{n} queries; a judgement needs {LEAST_QUERIES}"
-    sign = -1.0 if METRICS[rule.name].direction == "lower" else 1.0
-    low, high = sorted(sign * end for end in (one["ci_low"], one["ci_high"]))
-    if low >= -rule.margin:
-        return "passed", ""
-    if high < -rule.margin:
-        return "worse", "the whole interval lies beyond the margin"
-    gain = sign * one["difference"]
-    if gain <= -rule.margin:
-        return "open", "worse by more than the margin, though not surely"
-    needed = queries_needed(n, gain - low, gain + rule.margin)
-    count = f"{needed:,}" if needed <= MOST_QUERIES else f"more than {MOST_QUERIES:,}"
-    return "open", f"the interval holds the margin; {count} queries would decide, here {n:,}"
-
-
-def _told(model: PairScorer, cases: Cases, pairs: Path, reader: ReaderOptions) -> dict[str, Judged]:
+def _cases_of(model: PairScorer, pairs: Path, reader: ReaderOptions) -> dict[str, behaviour.Judged]:
     """The cases of each phenomenon as a model scores them; one logit's band is measured on the pairs."""
-    import numpy as np
-
-    from qt_bert.data.splits import sample_queries
-    from qt_bert.probes import behaviour
-    from qt_bert.probes.behaviour_cases import titles_then_others
-    from qt_bert.scoring.judge import graded_pairs, ranking_scores
-
-    labels = model.settings.labels
+    labels, cases = model.settings.labels, read_cases(shipped(BEHAVIOURS)).listed
 
     def scores(some: Sequence[Any]) -> Any:
         return ranking_scores(model.logits([(p.query, p.title) for p in some]), labels)
@@ -190,11 +121,7 @@ def _told(model: PairScorer, cases: Cases, pairs: Path, reader: ReaderOptions) -
     if band is None:
         ranked = behaviour.ranked_pairs(graded_pairs(pairs, reader, labels)[0])
         if not ranked:
-            raise ArgumentError(
-                f"--gate: [behaviours] of {model.name}, one logit: {pairs} needs queries of "
-                "two titles, to tell when two scores differ"
-            )
-        ranked = sample_queries(ranked, behaviour.QUICK_PAIRS)
+            raise ArgumentError(f"--gate: behaviours of one logit: {pairs} has one title a query")
         band = behaviour.measured_band(scores(ranked), [one.query for one in ranked], pairs.name)
-    titles, others = np.split(scores(titles_then_others(cases.listed)), 2)
-    return behaviour.Judged(cases.listed, titles, others, band.value).by_phenomenon()
+    titles, others = np.split(scores(titles_then_others(cases)), 2)
+    return behaviour.Judged(cases, titles, others, band.value).by_phenomenon()

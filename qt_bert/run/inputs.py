@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,14 +89,8 @@ class ModelOptions:
                 "out"
             )
         from qt_bert.models.checkpoint import has_bfloat16, open_checkpoint
-        from qt_bert.planning.export_session import is_export
         from qt_bert.scoring.bulk import Scorer
 
-        if self.model is not None and is_export(self.model):
-            raise ArgumentError(
-                f"--model {self.model}: an ONNX export, which score, evaluate, compare and calibrate open; "
-                "here the model that it was made of is needed"
-            )
         checkpoint = open_checkpoint(
             self.model if self.model is not None else shipped(GRADED),
             dtype=self.dtype,
@@ -130,24 +124,21 @@ class ModelOptions:
         title_states: Path | None = None,
         told: Callable[[str], None] = lambda line: None,
     ) -> PairScorer:
-        """As `open`, where nothing but scores is needed: a folder that `qt-bert export --onnx` wrote too,
-        as what is deployed is what is to be judged."""
-        from qt_bert.planning.export_session import OnnxScorer, is_export
+        """As `open`, where scores are enough: also what `qt-bert export --onnx` wrote, folder or file."""
+        from qt_bert.planning.export_session import OnnxScorer
+        from qt_bert.results.plan import EXPORT
 
-        if self.model is None or not is_export(self.model):
+        place = Path(self.model or "")
+        if self.model is None or not (place.suffix == ".onnx" or (place / EXPORT).is_file()):
             return self.open(heads_out, reader, title_states=title_states, told=told)
-        for option, given in (
-            ("--heads-out", heads_out is not None and heads_out.asked),
-            ("--title-states", title_states is not None),
-            ("--template", self.template is not None),
-            ("--dtype", self.dtype != "float32"),
-            ("--device", self.device not in ("auto", "cpu")),
-        ):
-            if given:
-                raise ArgumentError(
-                    f"{option}: {self.model} is an ONNX export, which runs on the CPU as it was exported; "
-                    "leave the option out, or give the model that it was made of"
-                )
+        others = replace(self, max_length=None, model_grades=None)
+        plain = ModelOptions(self.model, device="cpu" if self.device == "cpu" else "auto")
+        asked = heads_out is not None and heads_out.asked
+        if others != plain or asked or title_states is not None:
+            raise ArgumentError(
+                f"{self.model}: an ONNX export runs on the CPU as it was exported; only --max-length and "
+                "--model-grades go with it"
+            )
         return OnnxScorer(self.model, max_length=self.max_length, model_grades=self.model_grades)
 
 
@@ -205,32 +196,6 @@ class SweepOptions:
     """Bootstrap resamples of queries."""
     seed: int = field(default=0, metadata={"min": 0})
     """Seed of every random draw."""
-
-
-# Which tokens a smaller vocabulary keeps.
-
-
-@dataclass(frozen=True)
-class VocabularyOptions:
-    """The texts that a smaller vocabulary is for. Raises ArgumentError for an option without them."""
-
-    vocabulary: Path | None = None
-    """Cut the vocabulary, in place of --plan, to the tokens of these texts: one a line (.txt), or a file
-    of pairs."""
-    keep: int | None = field(default=None, metadata={"min": 1})
-    """Keep so many tokens at most, those in most texts. [default: all that occur]"""
-    min_count: int = field(default=1, metadata={"min": 1})
-    """Let tokens go that fewer texts have."""
-    template: str | None = None
-    """How a causal language model is asked whose vocabulary is cut: qwen3-reranker, or a JSON file."""
-
-    def __post_init__(self) -> None:
-        if self.vocabulary is None and (self.keep, self.min_count, self.template) != (
-            None,
-            1,
-            None,
-        ):
-            raise ArgumentError("--keep, --min-count and --template go with --vocabulary TEXTS")
 
 
 # What ships, where nothing else is named.
@@ -405,8 +370,6 @@ def gather(
     reader: ReaderOptions,
     *,
     discovery: Path | None = None,
-    compared: str | None = None,
-    compared_grades: str | None = None,
 ) -> Gathered:
     """Fill in what ships and check what can be checked before the model is opened.
 
@@ -431,7 +394,6 @@ def gather(
     files = ProbeFiles(
         discovery=discovery or discovery_of(path),
         base=tuned_from,
-        compared=resolve_folder(compared) if compared is not None else None,
         **(asked.files(path, reader) if isinstance(asked, ProbeOptions) else {}),
     )
     place = open_device(asked.device)
@@ -443,7 +405,6 @@ def gather(
         "max_length": asked.max_length,
         "model_grades": asked.model_grades,
         "template": asked.template,
-        "compared_grades": compared_grades,
         "resamples": asked.resamples,
         "seed": asked.seed,
         "profile": "full" if asked.full else "quick",

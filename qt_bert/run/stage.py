@@ -36,8 +36,7 @@ T = TypeVar("T")
 class StudyContext:
     """What a stage gets: the run folder with its inputs, where model and pairs lie, and notes.
 
-    `files` are what probes read besides. `replaced` are arguments that are others here than in the
-    run: those of a model that is compared. A stage puts the figures of its checks into `guards`;
+    `files` are what probes read besides. A stage puts the figures of its checks into `guards`;
     they end in `run.json`.
     """
 
@@ -45,13 +44,12 @@ class StudyContext:
     model: Path
     pairs: Path
     files: ProbeFiles = ProbeFiles()
-    replaced: Mapping[str, Any] = field(default_factory=dict)
     guards: dict[str, Any] = field(default_factory=dict)
     _shared: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def argument(self, name: str) -> Any:
         """The run's argument `name`; a stage asks only for those that it declares."""
-        return {**self.folder.record.inputs.arguments, **self.replaced}[name]
+        return self.folder.record.inputs.arguments[name]
 
     def shared(self, name: str, build: Callable[[], T]) -> T:
         """What several stages use (the model, the pairs), built when it is first asked for."""

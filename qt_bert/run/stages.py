@@ -1,4 +1,4 @@
-"""The stages of `qt-bert report`: evaluation, comparison, probes, plan."""
+"""The stages of `qt-bert report`: evaluation, probes, plan."""
 
 from __future__ import annotations
 
@@ -109,60 +109,33 @@ def _reason(found: Explanation, heads: tuple[CarryingHead, ...]) -> Reason:
     )
 
 
-# A probe as a stage of a run, of its own model or of the one that it is compared with.
+# A probe as a stage of a run.
 
 
-COMPARED = "compare"
-"""The folder of the compared model's results in that of the run."""
+def probe_stage(probe: Probe) -> Stage:
+    """The stage `probe:NAME`, which writes `probes/NAME.json`.
 
-COMPARED_ARGUMENTS = ("compared", "compared_grades")
-# Of these it is not known what they would be for another model.
-_OF_ONE_MODEL = ("base", "second", "heads")
-
-
-def probe_stage(probe: Probe, *, compared: bool = False) -> Stage:
-    """The stage `probe:NAME`, which writes `probes/NAME.json`; or `compare:NAME`, the same of the model
-    that the run's is compared with.
-
-    A probe that needs a base belongs only to runs that have one; of a compared model it is not known.
+    A probe that needs a base belongs only to runs that have one.
     """
-    prefix, place, sweeps = _places(probe, compared)
-    own = tuple(name for name in probe.inputs if not (compared and name in _OF_ONE_MODEL))
-
-    def applies(inputs: RunInputs) -> bool:
-        if compared:
-            return has_compared(inputs) and not probe.needs_base
-        return not probe.needs_base or inputs.arguments["base"] is not None
-
     return Stage(
-        name=f"{prefix}:{probe.name}",
-        order=(10_000 if compared else 100) + probe.order,
-        run=partial(_run_probe, probe, compared),
-        outputs=(f"{place}/{probe.name}.json",),
-        arguments=(*SPLIT_ARGUMENTS, "userdict", *own, *(COMPARED_ARGUMENTS if compared else ())),
-        needs=tuple(f"{prefix}:{name}" for name in probe.needs),
-        folders=(sweeps,),
+        name=f"probe:{probe.name}",
+        order=100 + probe.order,
+        run=partial(_run_probe, probe),
+        outputs=(f"probes/{probe.name}.json",),
+        arguments=(*SPLIT_ARGUMENTS, "userdict", *probe.inputs),
+        needs=tuple(f"probe:{name}" for name in probe.needs),
+        folders=(f"sweeps/{probe.name}",),
         reads=probe.reads,
         quick_seconds=probe.quick_seconds,
-        applies=applies,
+        applies=lambda inputs: not probe.needs_base or inputs.arguments["base"] is not None,
     )
 
 
-def _places(probe: Probe, compared: bool) -> tuple[str, str, str]:
-    """How its stage's name begins, and the folders of its result and of its sweeps in that of the run."""
-    if compared:
-        return "compare", COMPARED, f"sweeps/{COMPARED}/{probe.name}"
-    return "probe", "probes", f"sweeps/{probe.name}"
-
-
-def _run_probe(probe: Probe, compared: bool, context: StudyContext) -> None:
-    _, place, sweeps = _places(probe, compared)
-    context = compared_context(context) if compared else context
-
+def _run_probe(probe: Probe, context: StudyContext) -> None:
     def find(name: str) -> ProbeResult:
         if name not in probe.needs:
             raise ArgumentError(f"the probe {probe.name!r} does not say that it needs {name!r}")
-        return ProbeResult.read(context.folder.file(f"{place}/{name}.json"))
+        return ProbeResult.read(context.folder.file(f"probes/{name}.json"))
 
     files = PairFiles(
         pairs=context.pairs, reader=reader_options(context), discovery=context.files.discovery
@@ -170,7 +143,7 @@ def _run_probe(probe: Probe, compared: bool, context: StudyContext) -> None:
     given = Context(
         label=probe.name,
         files=files,
-        work=context.folder.work(sweeps),
+        work=context.folder.work(f"sweeps/{probe.name}"),
         open_model=lambda: scorer_of(context),
         read_pairs=lambda labels: context.shared("split", lambda: files.read(labels)),
         full=context.argument("profile") == "full",
@@ -182,30 +155,7 @@ def _run_probe(probe: Probe, compared: bool, context: StudyContext) -> None:
         find=find,
         **{name: getattr(context.files, name) for name in probe.inputs},
     )
-    run_probe(probe, given).write(context.folder.file(f"{place}/{probe.name}.json"))
-
-
-def has_compared(inputs: RunInputs) -> bool:
-    """Whether the run has a second model."""
-    return inputs.arguments.get("compared") is not None
-
-
-def compared_context(context: StudyContext) -> StudyContext:
-    """The same run with the other model in place of its own; opened once for all stages."""
-    folder = context.files.compared
-    if folder is None:
-        raise ArgumentError("this run has no second model; give one with --compare")
-    other = context.shared(
-        "compared",
-        lambda: replace(
-            context,
-            model=folder,
-            files=replace(context.files, base=None, second=None, heads=None),
-            replaced={"model_grades": context.argument("compared_grades"), "template": None},
-        ),
-    )
-    other.guards = context.guards
-    return other
+    run_probe(probe, given).write(context.folder.file(f"probes/{probe.name}.json"))
 
 
 # A plan as a stage: of a whole run, or alone in a folder.
@@ -381,8 +331,8 @@ def _held_out(path: Path, reader: ReaderOptions, scorer: Scorer) -> Sample:
 # The first stage: how well the model grades the pairs, on all of them in every profile.
 
 
-def write_evaluation(context: StudyContext, name: str) -> None:
-    """Write the file `name`: the figures, why the examples have their grades, card and learning curve."""
+def write_evaluation(context: StudyContext) -> None:
+    """Write `evaluation.json`: the figures, why the examples have their grades, card and learning curve."""
     from qt_bert.data.segmenters import segmenter
     from qt_bert.scoring.evaluate import evaluation_json
 
@@ -402,7 +352,7 @@ def write_evaluation(context: StudyContext, name: str) -> None:
     found["examples"] = with_reasons(found["examples"], scorer, cut, context.guards)
     card = scorer.checkpoint.folder / "README.md"
     found["card"] = card.read_text(encoding="utf-8") if card.exists() else None
-    write_json(context.folder.file(name), found)
+    write_json(context.folder.file("evaluation.json"), found)
 
 
 EVALUATION_ARGUMENTS = (
@@ -418,32 +368,6 @@ EVALUATION_ARGUMENTS = (
 )
 """What an evaluation depends on, beside model and pairs."""
 
-# Two models side by side: the other one's evaluation, and every difference with its interval.
-
-
-EVALUATION, COMPARISON = "compared_evaluation.json", "comparison.json"
-
-
-def run_comparison(context: StudyContext) -> None:
-    """Write the other model's evaluation, and `comparison.json`.
-
-    Raises ArgumentError where the two models' outputs mean different things.
-    """
-    from qt_bert.scoring.evaluate import check_comparable, comparison_json
-
-    other = compared_context(context)
-    scorers = scorer_of(context), scorer_of(other)
-    check_comparable(*scorers)
-    write_evaluation(other, EVALUATION)
-    found = comparison_json(
-        judged_by(context),
-        judged_by(other),
-        *scorers,
-        resamples=context.argument("resamples"),
-        seed=context.argument("seed"),
-    )
-    write_json(context.folder.file(COMPARISON), found)
-
 
 # All stages of a report, and what runs them.
 
@@ -457,23 +381,14 @@ def stages() -> list[Stage]:
     evaluation = Stage(
         name="evaluation",
         order=10,
-        run=partial(write_evaluation, name="evaluation.json"),
+        run=write_evaluation,
         outputs=("evaluation.json",),
         arguments=EVALUATION_ARGUMENTS,
         quick_seconds=6,
     )
-    comparison = Stage(
-        name="comparison",
-        order=20,
-        run=run_comparison,
-        outputs=(EVALUATION, COMPARISON),
-        arguments=(*EVALUATION_ARGUMENTS, *COMPARED_ARGUMENTS),
-        quick_seconds=30,
-        applies=has_compared,
-    )
-    each = [probe_stage(probe, compared=other) for other in (False, True) for probe in probes()]
+    each = [probe_stage(probe) for probe in probes()]
     plan = replace(_plan_of_run(PlanRequest(budget=BUDGET)), run=_run_plan_of_run)
-    return sorted([evaluation, comparison, *each, plan], key=lambda stage: stage.order)
+    return sorted([evaluation, *each, plan], key=lambda stage: stage.order)
 
 
 def _plan_of_run(asked: PlanRequest) -> Stage:

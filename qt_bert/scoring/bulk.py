@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,30 +98,9 @@ class Scorer:
         return self.checkpoint.name
 
     @property
-    def folder(self) -> Path:
-        """The checkpoint's."""
-        return self.checkpoint.folder
-
-    @property
     def settings(self) -> ModelSettings:
         """What its logits mean."""
         return self.checkpoint.settings
-
-    def facts(self) -> dict[str, Any]:
-        """What scores depend on beside the file, by name."""
-        offline = self.checkpoint.offline
-        found = {
-            "weights": [self.checkpoint.sha256],
-            "dtype": self.checkpoint.dtype,
-            "max_length": self.tokenizer.max_length,
-            "labels": repr(self.settings.labels),
-            "left_out": repr(self.left_out),
-        }
-        if offline is not None:
-            found["offline"] = offline.describe()
-        if self.split is not None:
-            found["title_states"] = self.split.states.describe()
-        return found
 
     @property
     def forward(self) -> Forward:

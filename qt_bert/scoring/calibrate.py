@@ -1,9 +1,9 @@
-"""`qt-bert calibrate`: fitted on some queries, shown on others, saved where it is asked for."""
+"""`qt-bert calibrate`: fitted on half of the queries, shown on the others, saved where it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +14,16 @@ from qt_bert.codec import encode
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import half_of, split_halves
 from qt_bert.errors import ArgumentError
-from qt_bert.files import check_apart, sha256_file, write_json
+from qt_bert.files import sha256_file, write_json
 from qt_bert.models.card import CARD, ModelLabels, store_calibration
 from qt_bert.models.folder import MANIFEST, write_manifest
-from qt_bert.scoring.asked import CalibrateOptions
-from qt_bert.scoring.judge import (
-    AnyCalibration,
-    Judged,
-    PairScorer,
-    judge_file,
-    judge_logits,
-)
+from qt_bert.scoring.judge import Judged, PairScorer, judge_file, judge_logits
 from qt_bert.scoring.slices import by_column
-from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
+from qt_bert.stats.arrays import BoolArray, IntArray, ratio
 from qt_bert.stats.calibration import (
     Calibration,
     ScoreCalibration,
-    choose_cut,
-    cutoffs_on_scores,
+    find_cuts,
     fit_cutoffs,
     fit_level_temperature,
     fit_scores,
@@ -40,256 +32,172 @@ from qt_bert.stats.calibration import (
 )
 from qt_bert.stats.comparison import compare
 from qt_bert.stats.evaluation import evaluate, reliability
-from qt_bert.stats.judgements import Judgements, judge_grades, known, name_set, read_labels
-from qt_bert.stats.metrics import METRICS, Metric, Text, additive, sums_by_query
+from qt_bert.stats.intervals import RESAMPLES
+from qt_bert.stats.judgements import Judgements, judge_levels, known, name_set, read_labels
+from qt_bert.stats.metrics import METRICS, Metric, Text, additive, confusion_by_query
 
-# How good a cut is: metrics of two levels, not relevant and relevant.
-
-
-def _counts(judged: Judgements) -> FloatArray:
-    """Of each query: relevant pairs that are taken, pairs that are taken, relevant pairs [Q, 3]."""
-    taken, relevant = known(judged.predicted) == 1, known(judged.truth) == 1
-    return sums_by_query(judged, taken & relevant, taken, relevant)
-
-
+# Of two levels, not relevant and relevant, whose confusion matrix is flat: n = tn, fp, fn, tp.
 AT_A_CUT = tuple(
     Metric(
         name=name,
         title=Text(zh, name),
         description=Text(zh, name),
-        estimator=additive(_counts, formula),
-        undefined="no pair is taken, or none is relevant",
+        estimator=additive(confusion_by_query, formula),
     )
     for name, zh, formula in (
-        ("precision", "精确率", lambda n: ratio(n[:, 0], n[:, 1])),
-        ("recall", "召回率", lambda n: ratio(n[:, 0], n[:, 2])),
-        ("f1", "F1", lambda n: ratio(2 * n[:, 0], n[:, 1] + n[:, 2])),
+        ("precision", "精确率", lambda n: ratio(n[:, 3], n[:, 1] + n[:, 3])),
+        ("recall", "召回率", lambda n: ratio(n[:, 3], n[:, 2] + n[:, 3])),
+        ("f1", "F1", lambda n: ratio(2 * n[:, 3], n[:, 1] + n[:, 2] + 2 * n[:, 3])),
     )
 )
 OF_GRADES = ("accuracy", "macro_f1", "qwk", "mae", "ece", "brier", "nll")
-OF_LEVELS = ("accuracy", "qwk", "mae", "within_one", "ece", "nll")
-FEWEST = 20
-"""Pairs of a slice, relevant and not, for a cut of its own."""
-CUTOFF_RESAMPLES = 200
-"""For the intervals of grade cut-offs: each resample is a search of its own."""
-
-
-# Fitting, by what the model gives: a temperature of several logits, the meaning of one.
-
-
-def fit(judged: Judged, labels: ModelLabels, asked: CalibrateOptions) -> AnyCalibration:
-    """The calibration of a model whose logits mean `labels`.
-
-    Of several logits: a temperature, then cut-offs on the tempered expected grade (or level) that maximise
-    QWK, where the labels are the model's own levels (coarser ones say nothing of where one output ends).
-    Raises ArgumentError for labels that share no levels with the model, and as `fit_scores` does.
-    """
-    sets, truth = [known(pair.grades) for pair in judged.pairs], judged.judgements.truth
-    if labels.logits == 1:
-        how: Any = {name: getattr(asked, name) for name in ("method", "relevant", "aim", "least")}
-        return fit_scores(judged.logits[:, 0], sets, **how)
-    if truth is None:
-        raise ArgumentError(
-            "the labels overlap, so they share no levels with the model; calibrate on exact grades, or on "
-            "labels that do not overlap"
-        )
-    if labels.grades is None:
-        temperature = fit_level_temperature(judged.logits, truth)
-    else:
-        temperature = fit_temperature(judged.logits, sets, model_grades=labels.grades)
-    tempered = judge_logits(judged.logits, judged.pairs, labels, Calibration(temperature, ()))
-    if len(tempered.levels) != labels.logits:
-        return Calibration(temperature, ())
-    cutoffs = fit_cutoffs(tempered.expected, truth, n_levels=labels.logits)
-    return Calibration(temperature, cutoffs)
+RESAMPLED = 200
+"""Resamples for the intervals of cuts: each is a search of its own."""
+OVERLAPPING = "the labels overlap, so they are no levels; calibrate on labels that do not"
 
 
 def calibrate_model(
     path: Path,
     options: ReaderOptions,
     scorer: PairScorer,
-    asked: CalibrateOptions,
     *,
+    method: str = "platt",
+    precision: float | None = None,
+    recall: float | None = None,
+    by: Sequence[str] = (),
+    out: Path | None = None,
+    save: bool = False,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
     rejects_path: Path | None = None,
 ) -> dict[str, Any]:
     """Fit on half of the queries of `path`, show what that changes on the other half, save it as asked.
 
-    With `asked.test`, a file that is read alike, all of `path` is fitted on, and of `test` those queries
-    are shown that `path` has not. Before, one logit is read as the log-odds of being relevant, and what
-    lies above 0 as relevant. Gives what is written (docs/formats.md). Raises ArgumentError and
-    PairFileError for what cannot be fitted, shown or saved.
+    Several logits get a temperature and cut-offs; one gets what `fit_scores` finds. Before, one logit is
+    read as the log-odds of being relevant. Slices have cuts of their own. Gives what is written to `out`
+    (docs/formats.md). Raises ArgumentError and PairFileError for what cannot be fitted, shown or saved.
     """
-    for read in (path, asked.test):
-        if asked.out is not None and read is not None:
-            check_apart(asked.out, read)
-    if asked.save and not (scorer.folder / "config.json").is_file():
-        raise ArgumentError(f"--save: {scorer.folder} is no model folder; give --out FILE")
-    fitted, shown = _fitted_and_shown(path, options, scorer, asked.test, rejects_path)
-    labels = scorer.settings.labels
-    found = fit(fitted, labels, asked)
-    more: dict[str, Any] = {}
-    if isinstance(found, ScoreCalibration):
-        scores = shown.logits[:, 0].astype(np.float64)
-        before, after = (
-            _of_relevance(shown, found, p) for p in (expit(scores), found.relevance(scores))
+    if precision is not None and recall is not None:
+        raise ArgumentError("--precision and --recall: a cut is chosen by one of them; give one")
+    if out is not None and out.exists():
+        raise ArgumentError(f"--out {out} is there already; name another file or remove it")
+    checkpoint = getattr(scorer, "checkpoint", None)
+    if save and checkpoint is None:
+        raise ArgumentError(
+            f"--save: {scorer.name} is an export and stays as it is; give --out FILE"
         )
-        # Whether it is taken says how good the cut is; that it is relevant, how true its probability is.
-        cuts = before.with_predicted(scores > 0), after.with_predicted(scores >= found.cut)
-        compared: Compared = [(*cuts, AT_A_CUT), (before, after, ("ece", "brier", "nll"))]
-        graded = judge_logits(shown.logits, shown.pairs, labels, found)
-        measured = evaluate(graded, resamples=asked.resamples, seed=asked.seed).metrics
-        more["relevant"] = name_set(found.sides[1])
-        more |= _cuts(found, fitted, asked)
-        more["levels"] = {name: measured[name].to_json() for name in OF_LEVELS}
+    judged = judge_file(path, options, scorer, rejects_path=rejects_path)
+    split_halves(judged.pairs)  # refuses a half without pairs
+    fitted = np.array([half_of(pair.query) == "discovery" for pair in judged.pairs])
+    labels, wanted = scorer.settings.labels, {"precision": precision, "recall": recall}
+    found: Any
+    metrics: Sequence[str | Metric] = OF_GRADES
+    if labels.logits > 1:
+        found = _fit_temperature(judged, labels, fitted)
+        before, after = judged.judgements, judge_logits(judged.logits, judged.pairs, labels, found)
     else:
-        before, after = shown.judgements, judge_logits(shown.logits, shown.pairs, labels, found)
-        compared = [(before, after, OF_GRADES)]
-    changes = _changes(compared, asked)
-    slices: dict[str, Any] = {}
-    for column in asked.by or ():
-        slices[column] = {}
-        for value, rows in by_column(shown.pairs, column).items():
-            one = {"n_pairs": int(rows.sum()), "changes": _changes(compared, asked, rows)}
-            if isinstance(found, ScoreCalibration):
-                none = np.zeros(len(fitted.pairs), bool)
-                own = by_column(fitted.pairs, column).get(value, none)
-                one |= _cuts(found, fitted, asked, np.flatnonzero(own))
-            slices[column][value] = one
+        found, before, after, cuts_of = _fit_score(judged, fitted, method, wanted)
+        metrics = (*AT_A_CUT, "ece", "brier", "nll")
+
+    def shown(rows: BoolArray) -> dict[str, Any]:
+        """Of some pairs, before and after; of one logit the cuts that those fitted on would have."""
+        both = (one.subset(rows & ~fitted) for one in (before, after))
+        compared = compare(
+            *both, metrics=metrics, resamples=resamples, seed=seed, draws=0, most_different=0
+        ).metrics
+        places, cuts = np.flatnonzero(rows & fitted), dict[str, Any]()
+        if labels.logits == 1 and len(places):
+            each = query_intervals(cuts_of, before.query_index, places, RESAMPLED, seed)
+            cuts = dict(zip(("relevant", *map(name_set, found.grades[1:])), each, strict=True))
+        changes = {name: asdict(change) for name, change in compared.items()}
+        return {"n_pairs": int((rows & ~fitted).sum()), "cuts": cuts, "changes": changes}
+
+    every = shown(np.ones(len(fitted), bool))
+    graded = judge_logits(judged.logits, judged.pairs, labels, found).subset(~fitted)
+    grades = evaluate(graded, resamples=resamples, seed=seed).metrics
+    slices = {
+        column: {
+            value: shown(rows)
+            for value, rows in by_column(judged.pairs, column).items()
+            if (rows & ~fitted).any()
+        }
+        for column in by
+    }
     made = {
         "schema": 1,
         "kind": "calibration",
         "model": scorer.describe(),
-        "fitted": _named(path, fitted),
-        "shown": _named(asked.test or path, shown),
-        "calibration": found.to_json() if isinstance(found, Calibration) else encode(found),
-        **more,
-        "changes": changes,
-        "reliability": {"before": reliability(before), "after": reliability(after)},
+        "pairs": {"name": path.name, "sha256": sha256_file(path), "fitted": int(fitted.sum())},
+        "calibration": encode(found),
+        **every,
+        "grades": {name: grades[name].to_json() for name in OF_GRADES},
+        "reliability": [reliability(one.subset(~fitted)) for one in (before, after)],
         "slices": slices,
-        "warnings": worse(changes, asked),
+        "warnings": worse(every["changes"], wanted),
     }
-    if asked.out is not None:
-        write_json(asked.out, made)
-    if asked.save:
-        _save(made["calibration"], scorer.folder)
+    if out is not None:
+        write_json(out, made)
+    if save and checkpoint is not None:
+        listed = (checkpoint.folder / MANIFEST).exists()
+        if listed:  # unlisted while it changes, so that a kill leaves a folder that opens
+            write_manifest(checkpoint.folder, without=CARD)
+        store_calibration(checkpoint.folder, made["calibration"])
+        if listed:
+            write_manifest(checkpoint.folder)
     return made
 
 
-def _fitted_and_shown(
-    path: Path, options: ReaderOptions, scorer: PairScorer, test: Path | None, rejects: Path | None
-) -> tuple[Judged, Judged]:
-    every = judge_file(path, options, scorer, rejects_path=rejects)
-    if test is None:
-        split_halves(every.pairs)  # refuses a half without pairs
-        chosen = np.array([half_of(pair.query) == "discovery" for pair in every.pairs])
-        return _some(every, chosen, scorer), _some(every, ~chosen, scorer)
-    other = judge_file(test, options, scorer)
-    seen = {pair.query for pair in every.pairs}
-    new = np.array([pair.query not in seen for pair in other.pairs])
-    if not new.any():
-        raise ArgumentError(f"--test {test}: {path} has all of its queries; name other queries")
-    return every, _some(other, new, scorer)
+def _fit_temperature(judged: Judged, labels: ModelLabels, fitted: BoolArray) -> Calibration:
+    """A temperature, then cut-offs on the tempered expected grade (or level) that maximise QWK, where the
+    labels are the model's own levels (coarser ones say nothing of where one output ends)."""
+    if judged.judgements.truth is None:
+        raise ArgumentError(OVERLAPPING)
+    truth, logits = judged.judgements.truth[fitted], judged.logits[fitted]
+    if labels.grades is None:
+        temperature = fit_level_temperature(logits, truth)
+    else:
+        sets = [known(judged.pairs[i].grades) for i in np.flatnonzero(fitted)]
+        temperature = fit_temperature(logits, sets, model_grades=labels.grades)
+    found = Calibration(temperature, ())
+    if len(judged.judgements.levels) != labels.logits:
+        return found
+    tempered = judge_logits(judged.logits, judged.pairs, labels, found).expected[fitted]
+    return replace(found, cutoffs=fit_cutoffs(tempered, truth, n_levels=labels.logits))
 
 
-def _some(judged: Judged, rows: BoolArray, scorer: PairScorer) -> Judged:
-    """Some of the pairs, judged at levels of their own."""
-    pairs = [pair for pair, kept in zip(judged.pairs, rows, strict=True) if kept]
-    logits = judged.logits[rows]
-    judgements = judge_logits(logits, pairs, scorer.settings.labels)
-    return Judged(pairs, logits, judgements, judged.rejected)
+def _fit_score(
+    judged: Judged, fitted: BoolArray, method: str, wanted: Mapping[str, float | None]
+) -> tuple[ScoreCalibration, Judgements, Judgements, Callable[[IntArray], list[float]]]:
+    """Also whether pairs are relevant, before and after, and what finds the cuts of pairs at places."""
+    labels, ranked = read_labels([known(pair.grades) for pair in judged.pairs]), judged.judgements
+    if labels.kind == "overlapping":
+        raise ArgumentError(OVERLAPPING)
+    scores, truth = ranked.ranking_score, labels.index
+    relevant = ranked.ranking_truth >= ranked.auc_cut
+    first = int((np.unique(ranked.ranking_truth) < ranked.auc_cut).sum())
+    found = fit_scores(scores[fitted], truth[fitted], labels.sets, first, method=method, **wanted)
+    queries = [pair.query for pair in judged.pairs]
+    before, after = (
+        judge_levels(
+            np.stack([1 - p, p], axis=1), relevant.astype(int).tolist(), queries
+        ).with_predicted(scores >= cut)
+        for p, cut in ((expit(scores), 0.0), (found.relevance(scores), found.cut))
+    )
+    return found, before, after, lambda at: find_cuts(found, scores[at], truth[at], **wanted)
 
 
-def _cuts(
-    found: ScoreCalibration, fitted: Judged, asked: CalibrateOptions, own: IntArray | None = None
-) -> dict[str, Any]:
-    """The cut of one logit and its cut-offs into grades, with intervals over the queries fitted on; or the
-    cut that a slice's `own` pairs [places] would have."""
-    rows = np.arange(len(fitted.pairs)) if own is None else own
-    scores = fitted.logits[rows, 0].astype(np.float64)
-    truth = read_labels([known(pair.grades) for pair in fitted.pairs]).index[rows]
-    _, queries = np.unique(fitted.judgements.query_index[rows], return_inverse=True)
-    relevant = truth >= found.relevant
+def worse(changes: Mapping[str, Any], wanted: Mapping[str, float | None]) -> list[str]:
+    """A sentence for each metric that is worse after than before, or below what was `wanted`.
 
-    def cut_of(drawn: IntArray) -> float:
-        return choose_cut(scores[drawn], relevant[drawn], asked.aim, asked.least)  # type: ignore[arg-type]
-
-    if min(relevant.sum(), (~relevant).sum()) < FEWEST and own is not None:
-        return {"reason": f"fewer than {FEWEST} pairs to fit on, relevant or not"}
-    cut = [found.cut if own is None else cut_of(np.arange(len(rows)))]
-    if np.isnan(cut[0]):
-        return {"reason": f"no cut reaches this {asked.aim}"}
-    (at,) = query_intervals(cut, cut_of, queries, asked.resamples, asked.seed)
-    if own is not None:
-        return {"cut": at}
-
-    def cutoffs_of(drawn: IntArray) -> tuple[float, ...]:
-        return cutoffs_on_scores(found, scores[drawn], truth[drawn])
-
-    fewer = min(asked.resamples, CUTOFF_RESAMPLES)
-    cutoffs = query_intervals(found.cutoffs, cutoffs_of, queries, fewer, asked.seed)
-    return {"cut": at, "cutoffs": cutoffs}
-
-
-def _of_relevance(judged: Judged, found: ScoreCalibration, p: FloatArray) -> Judgements:
-    """Judgements of two levels, not relevant and relevant, of pairs that are all said to be relevant."""
-    sets, queries = zip(*((known(pair.grades), pair.query) for pair in judged.pairs), strict=True)
-    both = judge_grades(np.stack([1 - p, p], axis=1), sets, queries, model_grades=found.sides)
-    if both.levels != tuple(map(name_set, found.sides)):
-        raise ArgumentError(
-            f"labels to show it on lie across the cut between {' and '.join(map(name_set, found.sides))}; "
-            "take labels as fine as those it is fitted on"
-        )
-    return both.with_predicted(np.ones(len(p), np.int64))
-
-
-Compared = Sequence[tuple[Judgements, Judgements, Sequence[str | Metric]]]
-
-
-def _changes(
-    compared: Compared, asked: CalibrateOptions, rows: BoolArray | None = None
-) -> dict[str, Any]:
-    """Metrics before and after with the paired difference, of all pairs or those of `rows`."""
-    found: dict[str, Any] = {}
-    for *both, metrics in compared:
-        a, b = (one if rows is None else one.subset(rows) for one in both)  # type: ignore[union-attr]
-        drawn = {"resamples": asked.resamples, "seed": asked.seed, "draws": 0}
-        made = compare(a, b, metrics=metrics, most_different=0, **drawn)  # type: ignore[arg-type]
-        found |= {name: asdict(one) for name, one in made.metrics.items()}
-    return found
-
-
-def worse(changes: Mapping[str, Any], asked: CalibrateOptions) -> list[str]:
-    """A sentence for each metric that is worse after than before, or misses what was asked for.
-
-    Where a precision or a recall is asked for, the other is its price and no fault.
+    Precision, recall and F1 pay for each other: of them the one that chose the cut is judged.
     """
     told = []
+    aim = next((name for name, least in wanted.items() if least is not None), "f1")
     for name, one in changes.items():
-        a, b, change = one["value_a"], one["value_b"], one["difference"]
+        a, b, least = (one["value_a"] or 0.0, one["value_b"] or 0.0, wanted.get(name))
         lower = name in METRICS and METRICS[name].direction == "lower"
-        if asked.least is not None and name in ("precision", "recall", "f1"):
-            if name == asked.aim and (b is None or b < asked.least):
-                there = "undefined" if b is None else f"{b:.3f}"
-                told.append(f"{name} is {there} on the pairs shown, {asked.least:g} was asked for")
-        elif change and (change > 0) == lower and name not in ("precision", "recall"):
-            facing = one["ci_low" if lower else "ci_high"]
-            sure = facing is not None and (facing > 0) == lower and facing != 0
-            chance = "" if sure else " (within chance)"
-            told.append(
-                f"{name} is worse with the calibration: {a:.3f} before, {b:.3f} after{chance}"
-            )
+        if least is not None and b < least:
+            told.append(f"{name} is {b:.3f} on the pairs shown, {least:g} was asked for")
+        elif least is None and (name in METRICS or name == aim) and (a < b if lower else b < a):
+            told.append(f"{name} is worse with the calibration: {a:.3f} before, {b:.3f} after")
     return told
-
-
-def _named(path: Path, judged: Judged) -> dict[str, Any]:
-    counts = {"n_pairs": len(judged.pairs), "n_queries": judged.judgements.n_queries}
-    return {"name": path.name, "sha256": sha256_file(path), **counts}
-
-
-def _save(calibration: Mapping[str, Any], folder: Path) -> None:
-    listed = (folder / MANIFEST).exists()
-    if listed:  # unlisted while it changes, so that a kill leaves a folder that opens
-        write_manifest(folder, without=CARD)
-    store_calibration(folder, calibration)
-    if listed:
-        write_manifest(folder)

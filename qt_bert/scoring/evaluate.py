@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +24,18 @@ from qt_bert.scoring.judge import (
 from qt_bert.scoring.slices import automatic, by_column
 from qt_bert.scoring.tables import Columns, InputColumns, growing_table
 from qt_bert.stats.arrays import BoolArray
-from qt_bert.stats.comparison import Difference, compare, with_q
+from qt_bert.stats.comparison import compare
 from qt_bert.stats.evaluation import (
     errors_in_slices,
     evaluate,
     furthest_off,
-    pair_errors,
     signed_error,
 )
 from qt_bert.stats.intervals import RESAMPLES
 from qt_bert.stats.judgements import known
 from qt_bert.stats.metrics import METRICS, exponential_gain, ndcg_by_query
+from qt_bert.stats.tests import q_values
+from qt_bert.stats.verdict import POWER_FACTOR
 
 # `qt-bert evaluate`: one model on one graded file, as the plain data report and page draw.
 
@@ -43,9 +45,6 @@ SHOWN_IN_SLICES = (
     *("accuracy", "macro_f1", "qwk", "mae", "over_graded", "under_graded"),
     *("spearman", "ndcg_at_5"),
 )
-SIDES = ("over_graded", "under_graded")
-OF_QUERIES = 5
-"""The depth of the NDCG by which queries are sorted."""
 
 
 def evaluation_json(
@@ -101,13 +100,12 @@ def evaluation_json(
 
 
 def _automatic(judged: Judged, resamples: int, seed: int) -> list[dict[str, Any]]:
-    """Slices by what the texts show: error rates, and the shares graded too high and too low."""
-    masks, judgements = automatic(judged.pairs), judged.judgements
-    found = errors_in_slices(judgements, masks, resamples=resamples, seed=seed)
-    for one in found:
-        own = judgements.subset(masks[one["slice"]])
-        one |= {side: METRICS[side].value(own) for side in SIDES}
-    return found
+    if judged.judgements.correct is None:
+        raise ArgumentError(
+            "--auto-slices: one logit has no grades to be wrong; calibrate it first"
+        )
+    masks = automatic(judged.pairs)
+    return errors_in_slices(judged.judgements, masks, resamples=resamples, seed=seed)
 
 
 def examples(judged: Judged, outputs: Outputs) -> list[dict[str, Any]]:
@@ -183,41 +181,30 @@ def write_errors(
 
 
 def query_table(judged: Judged) -> dict[str, list[Any]]:
-    """A row a query, first the one whose mending would bring most.
+    """A row a query, first the one whose mending brings the mean NDCG@5 most (`gain`).
 
-    `ndcg_gain` is what the mean NDCG@5 gains where this query is ranked right, `accuracy_gain` what
-    accuracy gains where its titles are graded right; queries are sorted by the one, then by the other,
-    then by their largest error. `over_graded` and `under_graded` count titles by the predicted grade, of
-    one logit by the rank; the title furthest off on each side stands beside. Empty: there is none.
+    `over_graded` and `under_graded` count titles by the predicted grade, of one logit by the rank; the title
+    furthest off on that side stands beside. Empty: there is none.
     """
     judgements = judged.judgements
-    error, score, index = signed_error(judgements), judgements.ranking_score, judgements.query_index
+    error, index = signed_error(judgements), judgements.query_index
     side = error if judgements.truth is None else known(judgements.predicted) - judgements.truth
-    wrong = None if judgements.correct is None else pair_errors(judgements)
-    ndcg, eligible = ndcg_by_query(judgements, exponential_gain, OF_QUERIES).T
+    ndcg, eligible = ndcg_by_query(judgements, exponential_gain, 5).T
     gains = np.where(eligible > 0, 1 - ndcg, 0) / max(eligible.sum(), 1)
     order = np.argsort(index, kind="stable")
-    rows: list[tuple[list[float], dict[str, Any]]] = []
-    for query, titles in enumerate(np.split(order, np.flatnonzero(np.diff(index[order])) + 1)):
-        ranked = bool(eligible[query])
-        missed = 0 if wrong is None else int(wrong[titles].sum())
-        row: dict[str, Any] = {
-            "query": judged.pairs[titles[0]].query,
-            "titles": len(titles),
-            f"ndcg_at_{OF_QUERIES}": float(ndcg[query]) if ranked else "",
-            "ndcg_gain": float(gains[query]) if ranked else "",
-            "accuracy_gain": "" if wrong is None else missed / len(wrong),
-            "wrong": "" if wrong is None else missed,
-        }
-        for name, sign in zip(SIDES, (1, -1), strict=True):
+    titles_of = np.split(order, np.flatnonzero(np.diff(index[order])) + 1)
+    rows: list[dict[str, Any]] = []
+    for query in np.argsort(-gains, kind="stable"):
+        titles = titles_of[query]
+        row = {"query": judged.pairs[titles[0]].query, "titles": len(titles)}
+        row["ndcg_at_5"] = float(ndcg[query]) if eligible[query] else ""
+        row["gain"] = float(gains[query])
+        for name, sign in (("over_graded", 1), ("under_graded", -1)):
             worst = titles[np.argmax(sign * error[titles])]
-            pair, off = judged.pairs[worst], sign * error[worst] > 0
-            told = (pair.title, pair.label or "", float(score[worst])) if off else ("", "", "")
             row[name] = int((sign * side[titles] > 0).sum())
-            row |= zip((f"{name}_title", f"{name}_label", f"{name}_score"), told, strict=True)
-        rows.append(([-gains[query], -missed, -np.abs(error[titles]).max()], row))
-    rows.sort(key=lambda one: one[0])
-    return {name: [row[name] for _, row in rows] for name in rows[0][1]}
+            row[f"{name}_title"] = judged.pairs[worst].title if sign * error[worst] > 0 else ""
+        rows.append(row)
+    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def write_beside(
@@ -243,40 +230,44 @@ def compare_models(
     *,
     most: int = 10,
     by: Sequence[str] = (),
-    metrics: Sequence[str] = (),
     detect: float | None = None,
     seed: int = 0,
     rejects_path: Path | None = None,
 ) -> dict[str, Any]:
     """Every metric of both with the paired difference, and the `most` pairs that differ most.
 
-    `by` names columns: for each value of each the metrics shown in slices and further `metrics`, with q
-    over all of them. `detect` is a difference: how many queries would show it. A one-logit model beside
-    a graded one is compared by the metrics of order; the others say why not. Raises ArgumentError where
+    `by` names columns: for each value of each the metrics shown in slices, with q over all of them. `detect`
+    is a difference: how many queries like these would show it with 80 % power. A one-logit model beside a
+    graded one is compared by the metrics of order; the others say why not. Raises ArgumentError where
     `check_comparable` does, and for a column that is not there.
     """
     check_comparable(a, b)
+    if detect is not None and not detect > 0:
+        raise ArgumentError(f"--detect {detect}: give a difference above 0")
     first, second = (
         judge_file(path, options, scorer, rejects_path=rejects_path) for scorer in (a, b)
     )
-    found = comparison_json(first, second, a, b, most=most, seed=seed, detect=detect)
-    wanted = dict.fromkeys((*SHOWN_IN_SLICES, *metrics))
-    every = {
-        (column, value, name): one
+    found = comparison_json(first, second, a, b, most=most, seed=seed)
+
+    def inside(rows: BoolArray) -> dict[str, dict[str, Any]]:
+        both = (one.judgements.subset(rows) for one in (first, second))
+        compared = compare(*both, metrics=SHOWN_IN_SLICES, seed=seed, most_different=0)
+        return {name: asdict(one) for name, one in compared.metrics.items()}
+
+    found["slices"] = {
+        column: {value: inside(rows) for value, rows in by_column(first.pairs, column).items()}
         for column in by
-        for value, rows in by_column(first.pairs, column).items()
-        for name, one in compare(
-            first.judgements.subset(rows),
-            second.judgements.subset(rows),
-            metrics=list(wanted),
-            seed=seed,
-            most_different=0,
-        ).metrics.items()
     }
-    slices: dict[str, dict[str, dict[str, Any]]] = {}
-    for (column, value, name), one in with_q(every).items():
-        slices.setdefault(column, {}).setdefault(value, {})[name] = _difference(one, detect)
-    return found | {"slices": slices}
+    of_slices = [
+        m for values in found["slices"].values() for one in values.values() for m in one.values()
+    ]
+    for family in (list(found["metrics"].values()), of_slices):
+        for one, q in zip(family, q_values([one["p"] for one in family]), strict=True):
+            one["q"] = q
+            if detect is not None and one["ci_low"] is not None:
+                half = (one["ci_high"] - one["ci_low"]) / 2
+                one["queries"] = ceil(POWER_FACTOR * one["n_queries"] * (half / detect) ** 2)
+    return found
 
 
 def check_comparable(a: PairScorer, b: PairScorer) -> None:
@@ -298,22 +289,23 @@ def comparison_json(
     b: PairScorer,
     *,
     most: int = 10,
-    detect: float | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """What `compare_models` gives but for slices, of pairs that both have judged."""
+    """What `compare_models` gives but for slices and q, of pairs that both have judged."""
     found = compare(
         first.judgements, second.judgements, resamples=resamples, seed=seed, most_different=most
-    )
+    ).to_json()
+    chosen = found.pop("most_different")
+    settings = found.pop("settings")
     return {
         "schema": 1,
         "a": a.describe(),
         "b": b.describe(),
         "n_pairs": len(first.pairs),
         "rejected": first.rejected,
-        "metrics": {name: _difference(one, detect) for name, one in found.metrics.items()},
-        "settings": found.settings,
+        "metrics": found,
+        "settings": settings,
         "most_different": [
             {
                 "id": first.pairs[i].id,
@@ -324,16 +316,9 @@ def comparison_json(
                 "a": float(first.judgements.ranking_score[i]),
                 "b": float(second.judgements.ranking_score[i]),
             }
-            for i in found.most_different
+            for i in chosen
         ],
     } | ({"guards": dict(b.left_out.guards)} if b.left_out else {})
-
-
-def _difference(one: Difference, detect: float | None) -> dict[str, Any]:
-    """Its figures; under `detect` also the least difference seen, and the queries for that one."""
-    if detect is None:
-        return asdict(one)
-    return asdict(one) | {"detectable": one.detectable(), "queries": one.queries_for(detect)}
 
 
 def _reading(scorer: PairScorer) -> int | None:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from qt_bert.codec import decode
+from qt_bert.codec import decode, read_result
 from qt_bert.data.pairs import GradeMap, Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import sample_queries
 from qt_bert.data.tokenise import Counts, PairTokenizer
 from qt_bert.errors import ArgumentError, CheckpointError, PairFileError
-from qt_bert.files import read_json
 from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.progress import Progress, progress, silent
 from qt_bert.stats.arrays import FloatArray
@@ -29,6 +28,8 @@ from qt_bert.stats.calibration import (
 )
 from qt_bert.stats.judgements import Judgements, judge_grades, judge_levels, judge_scores
 from qt_bert.text import clip
+
+AnyCalibration = Calibration | ScoreCalibration
 
 # What scores pairs: a checkpoint (`scoring.bulk`), or the file that `qt-bert export --onnx` wrote.
 
@@ -44,17 +45,9 @@ class PairScorer(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def folder(self) -> Path: ...
-    @property
     def settings(self) -> ModelSettings: ...
-    def describe(self) -> dict[str, Any]:
-        """The model's plain facts."""
-
-    def facts(self) -> dict[str, Any]:
-        """What scores depend on beside the file; `weights` are the hashes that a calibration may name."""
-
-    def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
-        """Float32 logits [pair, output] of (query, title) pairs, in their order."""
+    def describe(self) -> dict[str, Any]: ...
+    def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray: ...
 
 
 def check_finite(logits: np.ndarray, pairs: Sequence[tuple[str, str]], name: str) -> np.ndarray:
@@ -69,23 +62,15 @@ def check_finite(logits: np.ndarray, pairs: Sequence[tuple[str, str]], name: str
     return logits
 
 
-LEAST_SPREAD = 0.05
-"""Grades, or units of the one logit (a hundredth of its probability), between nine tenths of the scores."""
-FEWEST = 20
-
-
 def hardly_differ(scores: np.ndarray) -> str | None:
-    """Says that nine tenths of the ranking scores [n] lie closer than LEAST_SPREAD; None where they do
-    not, or there are fewer than 20."""
-    if len(scores) < FEWEST:
-        return None
+    """Says that nine tenths of 20 ranking scores or more [n] lie closer than .05 grades, or .05 units of
+    the one logit, which are a hundredth of its probability."""
     low, high = np.quantile(scores, [0.05, 0.95])
-    if high - low >= LEAST_SPREAD:
+    if len(scores) < 20 or high - low >= 0.05:
         return None
     return (
         f"scores hardly differ: nine tenths of {len(scores):,} lie between {low:.4g} and {high:.4g}; if "
-        "good and bad titles are among them, the model has collapsed (tuned at too high a learning rate, "
-        "on labels of one kind, or with other texts in its template) and ranks nothing"
+        "good and bad titles are among them, the model has collapsed and ranks nothing"
     )
 
 
@@ -97,8 +82,8 @@ class Outputs:
     """Outputs of n pairs. `score` is a one-logit model's, and without calibration all it has.
 
     `probabilities` [n, K]; `predicted` [n] names of outputs (the likeliest, ties to the lowest;
-    with cut-offs, by the expected grade); `expected` [n] = Σ p × value of the output. Of a calibrated
-    one-logit model also `relevance` [n], the probability of being relevant, and `relevant` [n].
+    with cut-offs, by the expected grade); `expected` [n] = Σ p × value of the output. `relevance`: the
+    columns `p_relevant` and `relevant` of a calibrated one-logit model.
     """
 
     labels: ModelLabels
@@ -106,8 +91,7 @@ class Outputs:
     predicted: list[str] | None
     expected: np.ndarray | None
     score: np.ndarray | None
-    relevance: np.ndarray | None = None
-    relevant: np.ndarray | None = None
+    relevance: Mapping[str, list[object]] = field(default_factory=dict)
 
     @property
     def ranking_score(self) -> np.ndarray:
@@ -116,14 +100,11 @@ class Outputs:
 
     def columns(self) -> dict[str, list[object]]:
         """Output columns in order: `p_1` … `p_5`, `predicted_grade`, `expected_grade` (for other
-        models `p_<level>`, `predicted_level`, `expected_level`; for one logit `score`, and where it
-        is calibrated all of these with `p_relevant` and `relevant`)."""
+        models `p_<level>`, `predicted_level`, `expected_level`; for one logit `score`, behind which
+        `p_relevant`, `relevant` and all of these stand where it is calibrated)."""
         out: dict[str, list[object]] = {}
         if self.score is not None:
-            out["score"] = list(self.score.astype(np.float32))
-        if self.relevance is not None and self.relevant is not None:
-            out["p_relevant"] = list(self.relevance.astype(np.float32))
-            out["relevant"] = ["1" if one else "0" for one in self.relevant]
+            out = {"score": list(self.score.astype(np.float32)), **self.relevance}
         if self.probabilities is None or self.expected is None:
             return out
         kind = "grade" if self.labels.exact else "level"
@@ -146,16 +127,14 @@ def read_outputs(
             return Outputs(labels, None, None, None, score)
         given = score.astype(np.float64)
         levels = ModelLabels(len(calibration.grades), calibration.grades)
-        probabilities = calibration.probabilities(given)
-        return Outputs(
-            levels,
-            probabilities,
-            [levels.names[i] for i in apply_cutoffs(given, calibration.cutoffs)],
-            probabilities @ np.array(levels.values),
-            score,
-            calibration.relevance(given),
-            given >= calibration.cut,
-        )
+        table = calibration.probabilities(given)
+        predicted = [levels.names[i] for i in apply_cutoffs(given, calibration.cutoffs)]
+        relevance: dict[str, list[object]] = {
+            "p_relevant": list(calibration.relevance(given).astype(np.float32)),
+            "relevant": list((given >= calibration.cut).astype(int).astype(str)),
+        }
+        expected = table @ np.array(levels.values)
+        return Outputs(levels, table, predicted, expected, score, relevance)
     assert not isinstance(calibration, ScoreCalibration)
     probabilities = apply_temperature(logits, calibration.temperature if calibration else 1.0)
     expected = probabilities @ np.array(labels.values)
@@ -260,15 +239,15 @@ def judge_logits(
     sets = [pair.grades or () for pair in pairs]
     queries = [pair.query for pair in pairs]
     scores = logits[:, 0].astype(np.float64)
-    if labels.logits == 1 and not isinstance(calibration, ScoreCalibration):
-        return judge_scores(scores, sets, queries)
     if isinstance(calibration, ScoreCalibration):
         table = calibration.probabilities(scores)
         judged = judge_grades(table, sets, queries, model_grades=calibration.grades)
         judged = replace(judged, ranking_score=scores)
-        if len(judged.levels) == len(calibration.grades):
-            judged = judged.with_predicted(apply_cutoffs(scores, calibration.cutoffs))
-        return judged
+        fits = len(judged.levels) == len(calibration.grades)
+        levels = apply_cutoffs(scores, calibration.cutoffs)
+        return judged.with_predicted(levels) if fits else judged
+    if labels.logits == 1:
+        return judge_scores(scores, sets, queries)
     probabilities = apply_temperature(logits, calibration.temperature if calibration else 1.0)
     if labels.grades is None:
         judged = judge_levels(probabilities, _levels_of(sets, labels), queries)
@@ -305,45 +284,27 @@ def default_scheme(labels: ModelLabels) -> GradeMap:
 # Calibrations: in the model's `qt_bert.json`, or in a file of `qt-bert calibrate`.
 
 
-AnyCalibration = Calibration | ScoreCalibration
+def asked_calibration(scorer: PairScorer, asked: bool | str | Path) -> AnyCalibration | None:
+    """That of a file of `qt-bert calibrate --out`, of the model where `asked` is true, or none.
 
-
-def asked_calibration(
-    scorer: PairScorer, calibrated: bool, file: Path | None
-) -> AnyCalibration | None:
-    """That of a file of `qt-bert calibrate`, or, where it is to be `calibrated`, of the model; or none.
-
-    Raises ArgumentError where there is nothing, or what there is belongs to another model.
+    Raises ArgumentError and RunFolderError where there is none, or it is of another model.
     """
-    if file is None and not calibrated:
+    if not asked:
         return None
-    stored = scorer.settings.calibration if file is None else _fitted_to(scorer, file)
-    if stored is None:
-        raise ArgumentError(
-            f"--calibrated: {scorer.name} has no calibration; make one with `qt-bert calibrate --save`"
-        )
-    logits = scorer.settings.labels.logits
-    if ("curves" in stored) != (logits == 1):
-        raise ArgumentError(
-            f"the calibration is not of a model with {logits} logits; run qt-bert calibrate again"
-        )
-    if logits > 1:
-        return Calibration.from_json(stored)
-    where = "the stored calibration cannot be used (run qt-bert calibrate again)"
-    return decode(ScoreCalibration, stored, where)  # type: ignore[no-any-return]
-
-
-def _fitted_to(scorer: PairScorer, file: Path) -> dict[str, Any]:
-    try:
-        found = read_json(file)
-        model, stored = dict(found["model"]), dict(found["calibration"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ArgumentError(
-            f"--calibration {file}: no file of `qt-bert calibrate --out` ({error})"
-        ) from error
-    if model.get("sha256") not in scorer.facts()["weights"]:
-        raise ArgumentError(
-            f"--calibration {file} was fitted to {model.get('name')}, whose weights are not those of "
-            f"{scorer.name}; run qt-bert calibrate again"
-        )
-    return stored
+    if isinstance(asked, bool):
+        stored, where = scorer.settings.calibration, "the stored calibration"
+        if stored is None:
+            raise ArgumentError(
+                f"--calibrated: {scorer.name} has no calibration; make one with `qt-bert calibrate --save`"
+            )
+    else:
+        found, where = read_result(dict[str, Any], Path(asked)), str(asked)
+        stored, mine = found.get("calibration"), scorer.describe()
+        model = decode(dict[str, Any], found.get("model"), f"{asked}: model")
+        if model.get("sha256", "") not in (mine["sha256"], mine.get("exported")):
+            raise ArgumentError(
+                f"--calibration {asked} was fitted to {model.get('name')}, whose weights are not those of "
+                f"{scorer.name}; run qt-bert calibrate again"
+            )
+    kind = ScoreCalibration if scorer.settings.labels.logits == 1 else Calibration
+    return decode(kind, stored, f"{where} (run qt-bert calibrate again)")  # type: ignore[no-any-return]

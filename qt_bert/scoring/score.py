@@ -12,6 +12,7 @@ from qt_bert.data.reader import PairReader, ReaderOptions
 from qt_bert.data.tokenise import Counts
 from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
 from qt_bert.files import check_apart, read_json, sha256_file, write_json
+from qt_bert.models.devices import tell
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import WINDOW
 from qt_bert.scoring.judge import AnyCalibration, PairScorer, hardly_differ, read_outputs
@@ -25,8 +26,7 @@ from qt_bert.scoring.title_states import StateCounts
 class ScoreReport:
     """What a finished run has to say; `already`: the output was there and nothing was done.
 
-    `states` says how pairs were computed where title states were read; `alike` that the scores of the
-    first window that was scored hardly differ.
+    `states` says how pairs were computed where title states were read.
     """
 
     pairs: int = 0
@@ -36,7 +36,6 @@ class ScoreReport:
     resumed_at: int = 0
     states: StateCounts = StateCounts()
     already: bool = False
-    alike: str | None = None
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ def score_file(
     begun = work.begin(resume, overwrite)
     table.rewind(begun.mark)
     try:
-        standing, alike = _score_rest(job, reader, work, begun)
+        standing = _score_rest(job, reader, work, begun)
     except QtBertError:
         if not work.standing.pairs:
             work.end()  # nothing was scored: a refusal leaves nothing behind
@@ -174,7 +173,7 @@ def score_file(
         write_json(out.with_name(f"{out.name}.run.json"), model | facts)
     table.finish()
     work.end()
-    return replace(standing.report(resumed_at=begun.pairs), alike=alike)
+    return standing.report(resumed_at=begun.pairs)
 
 
 def _facts(scorer: PairScorer) -> dict[str, Any]:
@@ -206,19 +205,20 @@ class _Job:
         asked: dict[str, Any] = {
             "pairs": sha256_file(self.path),
             "reader": repr(self.options),
+            "model": {
+                n: v for n, v in self.scorer.describe().items() if n not in ("name", "device")
+            },
+            "max_length": self.scorer.tokenizer.max_length,
+            "labels": repr(self.scorer.settings.labels),
             "calibration": repr(self.calibration),
             "window": self.window,
-            **self.scorer.facts(),
         }
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
-def _score_rest(
-    job: _Job, reader: PairReader, work: Work, begun: RunState
-) -> tuple[RunState, str | None]:
-    """Score and write the windows behind `begun`, saving after each; the last standing, and whether
-    the scores of the first of them hardly differ."""
-    scorer, standing, alike = job.scorer, begun, None
+def _score_rest(job: _Job, reader: PairReader, work: Work, begun: RunState) -> RunState:
+    """Score and write the windows behind `begun`, saving after each; returns the last standing."""
+    scorer, standing = job.scorer, begun
     _count_on(scorer, begun)
     columns: InputColumns | None = None
     with progress(count_rows(job.path), "scoring", "pairs", done=begun.pairs) as shown:
@@ -228,8 +228,8 @@ def _score_rest(
                 continue
             logits = scorer.logits([(p.query, p.title) for p in pairs], shown)
             outputs = read_outputs(logits, scorer.settings.labels, job.calibration)
-            if standing.pairs == begun.pairs:
-                alike = hardly_differ(outputs.ranking_score)
+            if standing is begun and (alike := hardly_differ(outputs.ranking_score)):
+                tell(f"warning: {alike}")
             mark = work.table.append(columns.table(pairs, outputs.columns(), str(job.path)))
             seen = scorer.counts
             counts = (seen.truncated_titles, seen.truncated_queries)
@@ -238,4 +238,4 @@ def _score_rest(
             work.save(standing)
     standing = replace(standing, rejected=reader.rejected)
     work.save(standing)
-    return standing, alike
+    return standing

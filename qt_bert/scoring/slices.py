@@ -28,19 +28,15 @@ def by_column(pairs: Sequence[Pair], column: str) -> dict[str, BoolArray]:
     return {value or "(none)": np.array([value in row for row in tags]) for value in values}
 
 
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_LATIN = re.compile(r"[a-z]+")
-# Not in words that negate nothing: 不锈钢, 无线, 未来, 特别, 别墅.
-_NEGATION = re.compile(
-    "不(?![锈同过仅但如错])|没|无(?![线锡])|勿|未(?!来)|禁止|"
-    "(?<![特区类级性识分个告])别(?![墅名克人的])"
-)
-_QUESTIONS = {
-    "how": re.compile("怎|如何|咋"),
-    "what": re.compile("什么|啥|是谁|哪"),
-    "how many": re.compile("多少|几(?![何乎])|多[久大长高远重]"),
-    "why": re.compile("为什么|为何|为啥|原因"),
-    "whether": re.compile(r"吗|([能会可是])不\1|[是能可]否|有没有|还是"),
+_SHOWN = {
+    "number": re.compile(r"\d"),
+    "Latin letters": re.compile("[a-z]"),
+    # Not in words that negate nothing: 不锈钢, 无线, 未来, 特别, 别墅.
+    "negation": re.compile(
+        "不(?![锈同过仅但如错])|没|无(?![线锡])|勿|未(?!来)|禁止|"
+        "(?<![特区类级性识分个告])别(?![墅名克人的])"
+    ),
+    "question word": re.compile("怎|如何|什么|啥|哪|谁|多少|几(?![何乎])|为何|吗|是否|还是|有没有"),
 }
 
 
@@ -51,46 +47,19 @@ def character_overlap(query: str, title: str) -> float:
 
 
 def automatic(pairs: Sequence[Pair]) -> dict[str, BoolArray]:
-    """Slices that nobody tagged, by name [n]: lengths, shared characters, numbers, Latin letters,
-    negation, question words.
-
-    Lengths and shares part at the quarters of the file. What is asked or negated is told by words in the
-    text, not by its meaning. Full-width digits and letters count as plain ones.
-    """
-    texts = [
-        tuple(unicodedata.normalize("NFKC", text).casefold() for text in (pair.query, pair.title))
-        for pair in pairs
-    ]
+    """Slices that nobody tagged, by name [n]: lengths and shared characters, parted at the quarters of the
+    file; numbers, Latin letters, negation and question words in the query, full-width ones too."""
+    queries = [unicodedata.normalize("NFKC", pair.query).casefold() for pair in pairs]
     found: dict[str, BoolArray] = {}
-
-    def quarters(what: str, unit: str, values: Sequence[float], few: str, many: str) -> None:
+    for what, values in (
+        ("query length", [len(pair.query) for pair in pairs]),
+        ("title length", [len(pair.title) for pair in pairs]),
+        ("% of the query in the title", [100 * character_overlap(p.query, p.title) for p in pairs]),
+    ):
         low, high = np.quantile(values, [0.25, 0.75])
         if low < high:
-            found[f"{what}: {few} (≤ {low:g}{unit})"] = np.asarray(values) <= low
-            found[f"{what}: {many} (≥ {high:g}{unit})"] = np.asarray(values) >= high
-
-    def told(name: str, holds: Sequence[bool]) -> None:
-        found[name] = np.asarray(holds, dtype=np.bool_)
-
-    quarters("query length", "", [len(query) for query, _ in texts], "short", "long")
-    quarters("title length", "", [len(title) for _, title in texts], "short", "long")
-    shared = [round(100 * character_overlap(*both), 1) for both in texts]
-    quarters("query's characters in the title", " %", shared, "few", "many")
-    for name, pattern in (("number", _NUMBER), ("Latin word", _LATIN)):
-        asked = [set(pattern.findall(query)) for query, _ in texts]
-        there = [set(pattern.findall(title)) for _, title in texts]
-        told(f"{name} in the query", [bool(one) for one in asked])
-        told(
-            f"{name} of the query not in the title",
-            [bool(a - t) for a, t in zip(asked, there, strict=True)],
-        )
-    negated = [tuple(bool(_NEGATION.search(text)) for text in both) for both in texts]
-    told("negation in the query", [query for query, _ in negated])
-    told("negation in one text alone", [query != title for query, title in negated])
-    for name, pattern in _QUESTIONS.items():
-        told(f"question: {name}", [bool(pattern.search(query)) for query, _ in texts])
-    told(
-        "no question word",
-        [not any(p.search(query) for p in _QUESTIONS.values()) for query, _ in texts],
-    )
+            found[f"{what} ≤ {low:.0f}"] = np.asarray(values) <= low
+            found[f"{what} ≥ {high:.0f}"] = np.asarray(values) >= high
+    for what, pattern in _SHOWN.items():
+        found[what] = np.array([bool(pattern.search(query)) for query in queries])
     return found

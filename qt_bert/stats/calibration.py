@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qt_bert.errors import ArgumentError, CheckpointError
-from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, count_cells
-from qt_bert.stats.intervals import bootstrap_weights, percentile_interval
-from qt_bert.stats.judgements import (
-    FIVE_GRADES,
-    GRADES,
-    GradeSet,
-    Labels,
-    checked_set,
-    middle_cut,
-    name_set,
-    read_labels,
-    set_means,
-)
+from qt_bert.errors import ArgumentError
+from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, count_cells, ratio
+from qt_bert.stats.intervals import bootstrap_weights, interval_or_reason
+from qt_bert.stats.judgements import FIVE_GRADES, GradeSet, checked_set, read_labels
 from qt_bert.stats.metrics import weighted_kappa
 
 TEMPERATURES = (0.05, 20.0)
@@ -42,20 +32,6 @@ class Calibration:
             raise ArgumentError(f"temperature is {self.temperature}; it must be above 0")
         if not np.isfinite(self.cutoffs).all() or list(self.cutoffs) != sorted(self.cutoffs):
             raise ArgumentError(f"cut-offs must be rising numbers: {list(self.cutoffs)}")
-
-    def to_json(self) -> dict[str, Any]:
-        """`{temperature, cutoffs}`."""
-        return asdict(self) | {"cutoffs": list(self.cutoffs)}
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Calibration:
-        """Read what `to_json` gave. Raises CheckpointError where it is something else."""
-        try:
-            return cls(float(stored["temperature"]), tuple(map(float, stored["cutoffs"])))
-        except (KeyError, TypeError, ValueError, ArgumentError) as error:
-            raise CheckpointError(
-                f"the stored calibration cannot be used ({error}); run qt-bert calibrate again"
-            ) from error
 
 
 def apply_temperature(logits: npt.ArrayLike, temperature: float = 1.0) -> FloatArray:
@@ -180,224 +156,161 @@ def _kappas(cuts: IntArray, below: FloatArray) -> FloatArray:
 # One logit: the grades that a score means, and the score from which on a pair counts as relevant.
 
 
-Method = Literal["platt", "isotonic"]
-Aim = Literal["f1", "precision", "recall"]
-LEAST_SHARE = 1e-3
-"""Of each level, whatever the score: what no pair fitted on was is not impossible."""
-
-
-@dataclass(frozen=True)
-class Curve:
-    """The probability that a pair is of a level or a higher one, over the score.
-
-    Platt's: logistic, of `slope` and `intercept`. Isotonic: `shares` at `scores`, straight lines between.
-    """
-
-    slope: float = 0.0
-    intercept: float = 0.0
-    scores: tuple[float, ...] = ()
-    shares: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        if len(self.scores) != len(self.shares) or list(self.scores) != sorted(self.scores):
-            raise ArgumentError("the scores of a curve must rise, with a share each")
-
-    def __call__(self, scores: FloatArray) -> FloatArray:
-        from scipy.special import expit
-
-        if self.scores:
-            return np.interp(scores, self.scores, self.shares)
-        return np.asarray(expit(self.slope * scores + self.intercept))
-
-
 @dataclass(frozen=True)
 class ScoreCalibration:
-    """What one logit means: K levels, the sets of `grades` lowest first, and which are relevant.
+    """What one logit means: K levels, the sets of `grades`, lowest first.
 
-    `curves` [K − 1] say how likely a pair is of level 1, 2, … or higher; where two cross, the lower one
-    holds for both. `cutoffs` [K − 1] part the score into levels; from the score `cut` on a pair counts
+    `curves` [K − 1] say how likely a pair is of level 1, 2, … or higher: logistic ones by `(slope,)` and
+    `(intercept,)`, isotonic ones by scores and shares, with straight lines between; where two cross, the
+    lower one holds for both. `cutoffs` [K − 1] part the score into levels; from the score `cut` on a pair counts
     as relevant, that is, of the level `relevant` (from 0) or higher.
     """
 
-    kind: ClassVar[str] = "score"
-    method: Method
+    method: str
     grades: tuple[GradeSet, ...]
-    curves: tuple[Curve, ...]
+    curves: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]
     cutoffs: tuple[float, ...]
     relevant: int
     cut: float
 
-    def __post_init__(self) -> None:
-        steps = len(self.grades) - 1
-        if not len(self.curves) == len(self.cutoffs) == steps or not 1 <= self.relevant <= steps:
-            raise ArgumentError(f"{steps + 1} levels need {steps} curves and cut-offs")
-        if list(self.cutoffs) != sorted(self.cutoffs):
-            raise ArgumentError(f"cut-offs must be rising numbers: {list(self.cutoffs)}")
-
     def probabilities(self, scores: npt.ArrayLike) -> FloatArray:
-        """Probability of each level [n, K], a thousandth at least."""
+        """Probability of each level [n, K]."""
+        from scipy.special import expit
+
         given = np.asarray(scores, dtype=np.float64)
-        reached = np.minimum.accumulate([curve(given) for curve in self.curves], axis=0)
-        ends = np.ones((1, len(given)))
-        shares = -np.diff(np.concatenate([ends, reached, 0 * ends]), axis=0).T
-        return np.asarray(LEAST_SHARE + (1 - LEAST_SHARE * len(self.grades)) * shares)
+        logistic = self.method == "platt"
+        reached = np.minimum.accumulate(
+            [
+                expit(a[0] * given + b[0]) if logistic else np.interp(given, a, b)
+                for a, b in self.curves
+            ]
+        )
+        return np.asarray(-np.diff(reached, axis=0, prepend=1.0, append=0.0).T)
 
     def relevance(self, scores: npt.ArrayLike) -> FloatArray:
         """Probability that each pair is relevant [n]."""
         return np.asarray(self.probabilities(scores)[:, self.relevant :].sum(axis=1))
 
-    @property
-    def sides(self) -> tuple[GradeSet, GradeSet]:
-        """The grades that are not relevant, and those that are; with them grades that no label meant."""
-        high = set(sum(self.grades[self.relevant :], ()))
-        high |= set(range(min(high), GRADES[-1] + 1)).difference(*self.grades)
-        return tuple(sorted(set(GRADES) - high)), tuple(sorted(high))
-
 
 def fit_scores(
-    scores: npt.ArrayLike,
-    grade_sets: Sequence[Sequence[int]],
+    scores: FloatArray,
+    truth: IntArray,
+    grades: tuple[GradeSet, ...],
+    relevant: int,
     *,
-    method: Method = "platt",
-    relevant: int | None = None,
-    aim: Aim = "f1",
-    least: float | None = None,
+    method: str = "platt",
+    **wanted: float | None,
 ) -> ScoreCalibration:
-    """What the scores [n] of a one-logit model mean, by the labels of n pairs.
+    """What the scores [n] of a one-logit model mean, by the levels `truth` [n] (0-based) of n pairs.
 
     For each level but the lowest a curve of "this level or higher": Platt's (1999, with his targets) or
-    isotonic, both by scikit-learn. Cut-offs maximise QWK of the level expected. `relevant` is the lowest
-    grade that counts (default 4, or the first level above the middle); the cut is that of the best F1, or
-    the lowest with the precision `least`, or the highest with that recall. Raises ArgumentError for labels
-    that overlap or lie all on one side, scores that do not rise with them, and what no cut reaches.
+    isotonic, both by scikit-learn. `wanted` as for `choose_cut`. Raises ArgumentError for levels on one
+    side of `relevant`, scores that do not rise with them, and what no cut reaches.
     """
-    given, labels = np.asarray(scores, dtype=np.float64), read_labels(grade_sets)
-    if given.shape != labels.index.shape or not np.isfinite(given).all():
-        raise ArgumentError(
-            f"{given.size} scores for {labels.index.size} labels, or some no numbers"
-        )
-    first = _first_relevant(labels, relevant)
-    counted = labels.index >= first
+    counted = truth >= relevant
     if counted.all() or not counted.any():
         raise ArgumentError(
-            f"{'every' if counted.all() else 'no'} pair to fit on is relevant; say from which grade on "
-            f"with --relevant (labels: {', '.join(map(name_set, labels.sets))})"
+            f"{'every' if counted.all() else 'no'} pair to fit on is relevant (of grade 4, or a label "
+            "above the middle); say what labels mean with --grades"
         )
-    if given[counted].mean() <= given[~counted].mean():
+    if scores[counted].mean() <= scores[~counted].mean():
         raise ArgumentError(
             "relevant pairs do not score higher than others, so that a score means no grade; check the "
             "model, the labels and --template"
         )
-    n_levels = len(labels.sets)
-    curves = tuple(_fit_curve(given, labels.index >= one, method) for one in range(1, n_levels))
-    found = ScoreCalibration(method, labels.sets, curves, (0.0,) * (n_levels - 1), first, 0.0)
-    cut = choose_cut(given, counted, aim, least)
+    curves = tuple(_fit_curve(scores, truth >= one, method) for one in range(1, len(grades)))
+    found = ScoreCalibration(method, grades, curves, (), relevant, 0.0)
+    cut, *cutoffs = find_cuts(found, scores, truth, **wanted)
     if np.isnan(cut):
-        raise ArgumentError(f"--{aim} {least:g}: no cut on the score reaches it; ask for less")
-    cutoffs = cutoffs_on_scores(found, given, labels.index)
-    return replace(found, cutoffs=cutoffs, cut=cut)
+        raise ArgumentError("no cut on the score reaches the precision or recall; ask for less")
+    return replace(found, cutoffs=tuple(cutoffs), cut=cut)
 
 
-def _first_relevant(labels: Labels, relevant: int | None) -> int:
-    """The lowest level that counts as relevant."""
-    if labels.kind == "overlapping":
-        raise ArgumentError(
-            "the labels overlap, so that they are no levels; calibrate on labels that do not"
-        )
-    if relevant is None and labels.kind == "coarse":
-        return int(middle_cut(len(labels.sets))) - 1
-    grade = 4 if relevant is None else relevant
-    for one in labels.sets:
-        if min(one) < grade <= max(one):
-            raise ArgumentError(f"--relevant {grade}: lies within the label {name_set(one)}")
-    return int(np.searchsorted(set_means(labels.sets), grade))
-
-
-def _fit_curve(scores: FloatArray, reached: BoolArray, method: Method) -> Curve:
-    """Of the pairs that reached a level, by their score; both must be among them."""
+def _fit_curve(
+    scores: FloatArray, reached: BoolArray, method: str
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Of the pairs that reached a level, by their score."""
     if method == "isotonic":
         from sklearn.isotonic import IsotonicRegression
 
-        found = IsotonicRegression(y_min=0, y_max=1).fit(scores, reached)
-        ends = (found.X_thresholds_, found.y_thresholds_)
-        return Curve(0.0, 0.0, *(tuple(map(float, one)) for one in ends))
+        # What no pair fitted on was is not impossible.
+        rising = IsotonicRegression(y_min=1e-3, y_max=1 - 1e-3).fit(scores, reached)
+        return tuple(rising.X_thresholds_.tolist()), tuple(rising.y_thresholds_.tolist())
+    if method != "platt":
+        raise ArgumentError(f"--method {method!r}: choose from platt, isotonic")
     from sklearn.linear_model import LogisticRegression
 
     # Platt's targets stand for a share of a pair each: no pair is certain, and a slope stays finite.
-    n_reached = int(reached.sum())
-    above = (n_reached + 1) / (n_reached + 2)
-    target = np.where(reached, above, 1 / (len(scores) - n_reached + 2))
-    centre, scale = scores.mean(), scores.std() or 1.0
-    standard = np.tile((scores - centre) / scale, 2)[:, None]
-    classes = np.repeat([1, 0], len(scores))
-    fitted = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000).fit(
-        standard, classes, sample_weight=np.concatenate([target, 1 - target])
+    n = int(reached.sum())
+    target = np.where(reached, (n + 1) / (n + 2), 1 / (len(scores) - n + 2))
+    fitted = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-8).fit(
+        np.tile(scores, 2)[:, None],
+        np.repeat([1, 0], len(scores)),
+        sample_weight=np.concatenate([target, 1 - target]),
     )
-    slope = float(fitted.coef_[0, 0]) / scale
-    return Curve(slope, float(fitted.intercept_[0]) - slope * centre)
+    return (float(fitted.coef_[0, 0]),), (float(fitted.intercept_[0]),)
+
+
+def find_cuts(
+    found: ScoreCalibration, scores: FloatArray, truth: IntArray, **wanted: float | None
+) -> list[float]:
+    """On the scores [n] of pairs of the levels `truth` [n]: the cut, then the K − 1 cut-offs into levels,
+    which maximise QWK of the level expected."""
+    cut = choose_cut(scores, truth >= found.relevant, **wanted)
+    order = np.argsort(scores)
+    expected = found.probabilities(scores) @ np.arange(1.0, len(found.grades) + 1)
+    cutoffs = fit_cutoffs(expected, truth, n_levels=len(found.grades))
+    # The level expected rises with the score: a cut-off on one is a cut-off on the other.
+    on_score = np.interp(cutoffs, expected[order], scores[order], left=scores.min() - 1)
+    return [cut, *on_score.tolist()]
 
 
 def choose_cut(
-    scores: FloatArray, relevant: BoolArray, aim: Aim, least: float | None = None
+    scores: FloatArray,
+    relevant: BoolArray,
+    *,
+    precision: float | None = None,
+    recall: float | None = None,
 ) -> float:
-    """The score from which on pairs count as relevant, halfway to the next lower one; NaN if there is none.
+    """The score from which on pairs count as relevant; NaN if there is none.
 
-    The cut of the best F1; the lowest whose precision, or the highest whose recall, is at least `least`.
+    The lowest with this precision, or the highest with this recall, or else that of the best F1.
     """
     from sklearn.metrics import precision_recall_curve
 
     if not relevant.any():
         return float("nan")
-    precision, recall, cuts = precision_recall_curve(relevant, scores)
-    precision, recall = precision[:-1], recall[:-1]
-    if aim == "f1":
-        both = precision + recall
-        place = int(np.argmax(np.divide(precision * recall, both, out=0 * both, where=both > 0)))
+    precisions, recalls, cuts = precision_recall_curve(relevant, scores)
+    if precision is not None:
+        places = np.flatnonzero(precisions[:-1] >= precision)[:1]
+    elif recall is not None:
+        places = np.flatnonzero(recalls[:-1] >= recall)[-1:]
     else:
-        reaching = np.flatnonzero((precision if aim == "precision" else recall) >= (least or 0))
-        if not reaching.size:
-            return float("nan")
-        place = int(reaching[0 if aim == "precision" else -1])
-    lower = scores[scores < cuts[place]]
-    return float((cuts[place] + lower.max()) / 2 if lower.size else cuts[place])
-
-
-def cutoffs_on_scores(
-    found: ScoreCalibration, scores: FloatArray, truth: IntArray
-) -> tuple[float, ...]:
-    """Cut-offs of the level expected, as the scores halfway between the pairs that they part."""
-    levels = len(found.grades)
-    expected = found.probabilities(scores) @ np.arange(1.0, levels + 1)
-    cutoffs = []
-    for cut in fit_cutoffs(expected, truth, n_levels=levels):
-        below, above = scores[expected <= cut], scores[expected > cut]
-        low, high = below.max(initial=-np.inf), above.min(initial=np.inf)
-        one = low if not above.size else np.nextafter(high, low) if not below.size else None
-        cutoffs.append(float((low + high) / 2 if one is None else one))
-    return tuple(np.maximum.accumulate(cutoffs).tolist())
+        f1 = ratio(2 * precisions * recalls, precisions + recalls)[:-1]
+        places = np.array([np.nanargmax(f1)])
+    return float(cuts[places[0]]) if places.size else float("nan")
 
 
 def query_intervals(
-    values: Sequence[float],
-    statistic: Callable[[IntArray], npt.ArrayLike],
+    statistic: Callable[[IntArray], Sequence[float]],
     query_index: IntArray,
+    places: IntArray,
     resamples: int,
     seed: int = 0,
-) -> list[dict[str, float | None]]:
-    """`{value, ci_low, ci_high}` of numbers that `statistic` makes of pairs, with 95 % intervals over queries.
+) -> list[dict[str, Any]]:
+    """`{value, ci_low, ci_high, reason}` of numbers that `statistic` makes of the pairs at `places`.
 
-    It takes places of pairs, a pair as often as its query was drawn. No interval (None) where more than
-    5 % of the resamples have no such number.
+    It takes places, a pair's as often as its query was drawn. None for a number that is none.
     """
-    pairs, n_queries = np.arange(len(query_index)), int(query_index.max()) + 1
+    _, queries = np.unique(query_index[places], return_inverse=True)
+    n_queries, values = int(queries.max()) + 1, statistic(places)
     drawn = [
-        np.atleast_1d(statistic(np.repeat(pairs, weights[query_index].astype(np.int64))))
-        for rows in bootstrap_weights(n_queries, resamples, seed, width=len(pairs))
+        statistic(np.repeat(places, weights[queries].astype(np.int64)))
+        for rows in bootstrap_weights(n_queries, resamples, seed, width=len(places))
         for weights in rows
     ]
-    columns = np.array(drawn).reshape(len(drawn), len(values)).T
-    found = []
-    for value, column in zip(values, columns, strict=True):
-        low, high = percentile_interval(column) or (None, None)
-        found.append({"value": value, "ci_low": low, "ci_high": high})
+    found: list[dict[str, Any]] = []
+    for value, column in zip(values, np.reshape(drawn, (-1, len(values))).T, strict=True):
+        own = (None if np.isnan(value) else value, *interval_or_reason(column, n_queries))
+        found.append(dict(zip(("value", "ci_low", "ci_high", "reason"), own, strict=True)))
     return found

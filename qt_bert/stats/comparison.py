@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from scipy.stats import norm
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import FloatArray, IntArray, fractional_ranks
@@ -21,7 +19,6 @@ from qt_bert.stats.intervals import (
 )
 from qt_bert.stats.judgements import Judgements
 from qt_bert.stats.metrics import METRICS, Estimator, Metric
-from qt_bert.stats.tests import q_values
 
 DRAWS = 9_999
 ROUNDING = 1e-10
@@ -33,9 +30,7 @@ class Difference:
     """One metric of models a and b; `difference` is b − a with its paired 95 % interval.
 
     `p` is two-sided: the chance of a difference this large had the two models' predictions been
-    handed out at random, query by query; `q` is its Benjamini–Hochberg value over the metrics compared
-    together. `error` is the difference's bootstrap standard error. It rests on `n_eligible` of the
-    queries. None has a `reason`.
+    handed out at random, query by query. None has a `reason`.
     """
 
     value_a: float | None
@@ -47,23 +42,6 @@ class Difference:
     n: int
     n_queries: int
     reason: str | None = None
-    q: float | None = None
-    error: float | None = None
-    n_eligible: int = 0
-
-    def detectable(self, power: float = 0.8) -> float | None:
-        """The least true difference that so many queries show with this power, at 5 % two-sided."""
-        return None if not self.error else float(self.error * (norm.ppf(0.975) + norm.ppf(power)))
-
-    def queries_for(self, difference: float, power: float = 0.8) -> int | None:
-        """How many queries like these would show a true `difference`; None where no error is known.
-
-        Raises ArgumentError for a difference that is not above 0.
-        """
-        if not difference > 0:
-            raise ArgumentError(f"--detect {difference}: give a difference above 0")
-        seen = self.detectable(power)
-        return None if seen is None else math.ceil(self.n_queries * (seen / difference) ** 2)
 
 
 @dataclass(frozen=True)
@@ -116,9 +94,8 @@ def compare(
     p_values = swap_p_values(a, [b], tested, draws=draws, seed=seed)[0]
     rows = {metric.name: row for row, metric in enumerate(tested)}
     found: dict[str, Difference] = {}
-    eligible = int(a.eligible.sum())
     for metric in chosen:
-        value_a = value_b = difference = low = high = p = error = None
+        value_a = value_b = difference = low = high = p = None
         reason = _refusal(metric, a, b)
         if reason is None:
             row = rows[metric.name]
@@ -126,27 +103,16 @@ def compare(
             reason = metric.undefined
             if value_a is not None and value_b is not None:
                 difference = value_b - value_a
-                changes = drawn[1][row] - drawn[0][row]
-                low, high, reason = interval_or_reason(changes, a.n_queries)
-                error = None if low is None else float(np.nanstd(changes, ddof=1))
+                low, high, reason = interval_or_reason(drawn[1][row] - drawn[0][row], a.n_queries)
                 p = None if np.isnan(p_values[row]) else float(p_values[row])
-        resting = eligible if metric.per_query else a.n_queries
-        given = (value_a, value_b, difference, low, high, p, len(a), a.n_queries, reason)
-        found[metric.name] = Difference(*given, error=error, n_eligible=resting)
+        found[metric.name] = Difference(
+            value_a, value_b, difference, low, high, p, len(a), a.n_queries, reason
+        )
     return Comparison(
-        metrics=with_q(found),
+        metrics=found,
         most_different=differ_most(a, b, most_different).tolist(),
         settings={"resamples": resamples, "draws": draws, "seed": seed},
     )
-
-
-Key = TypeVar("Key")
-
-
-def with_q(found: Mapping[Key, Difference]) -> dict[Key, Difference]:
-    """The same differences with Benjamini–Hochberg q over those that have a p."""
-    q = q_values([one.p for one in found.values()])
-    return {key: replace(one, q=own) for (key, one), own in zip(found.items(), q, strict=True)}
 
 
 def swap_p_values(

@@ -16,6 +16,7 @@ from qt_bert.stats.metrics import (
     BINS,
     METRICS,
     NO_ORDER,
+    Metric,
     as_matrices,
     confidence,
     confidence_bin,
@@ -97,21 +98,6 @@ def furthest_off(judgements: Judgements, limit: int) -> IntArray:
     return np.argsort(-distance, kind="stable")[: max(limit, 0)]
 
 
-def pair_errors(judgements: Judgements) -> FloatArray:
-    """Which pairs are graded wrong, 1 or 0 [n]; of a one-logit model the share of the other titles of
-    the query, of another label, that a title is on the wrong side of (ties half), NaN without any."""
-    if judgements.correct is not None:
-        return np.asarray(1.0 - judgements.correct, np.float64)
-    score, truth = judgements.ranking_score, judgements.ranking_truth
-    found = np.full(len(judgements), np.nan)
-    order = np.argsort(judgements.query_index, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(judgements.query_index[order])) + 1):
-        wanted = np.sign(truth[rows, None] - truth[rows])
-        wrong = (1 - wanted * np.sign(score[rows, None] - score[rows])) / 2 * (wanted != 0)
-        found[rows] = ratio(wrong.sum(axis=1), (wanted != 0).sum(axis=1).astype(np.float64))
-    return found
-
-
 def errors_in_slices(
     judgements: Judgements,
     slices: Mapping[str, BoolArray],
@@ -119,37 +105,26 @@ def errors_in_slices(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """`pair_errors` of each slice (a mask [n]) and of the rest, worst slice first.
+    """Shares of pairs graded wrong in each slice (a mask [n]) and in the rest, worst slice first.
 
-    `{slice, n, n_queries, inside, outside, difference, ci_low, ci_high, p, q}`: the rates, and their
-    difference judged on jackknife pseudo-values over queries; q is over all slices. Slices with fewer
-    than LEAST_QUERIES queries inside or outside are left out.
+    Their `difference` is judged on jackknife pseudo-values over queries; q is over all slices, but those
+    with fewer than LEAST_QUERIES queries inside or outside, which are left out.
     """
-    errors, queries = pair_errors(judgements), judgements.query_index
-    told, filled = ~np.isnan(errors), np.nan_to_num(errors)
-    found: list[dict[str, Any]] = []
+    wrong, found = ~known(judgements.correct), list[dict[str, Any]]()
     for name, mask in slices.items():
-        sides = (mask & told, ~mask & told)
-        n_queries, others = (len(np.unique(queries[side])) for side in sides)
-        if min(n_queries, others) < LEAST_QUERIES:
+        counts = sums_by_query(judgements, mask, ~mask)
+        errors = sums_by_query(judgements, wrong & mask, wrong & ~mask)
+        n, n_queries = counts.sum(axis=0), np.count_nonzero(counts, axis=0)
+        if n_queries.min() < LEAST_QUERIES:
             continue
-        wrong, counted = (
-            sums_by_query(judgements, *columns) for columns in ([filled * s for s in sides], sides)
-        )
-        inside, outside = ratio(wrong.sum(axis=0), counted.sum(axis=0))
-        left = ratio(wrong.sum(axis=0) - wrong, counted.sum(axis=0) - counted)
-        change = from_leave_one_out(
-            inside - outside, left[:, 0] - left[:, 1], range(judgements.n_queries)
-        )
+        inside, outside = errors.sum(axis=0) / n
+        left = ratio(errors.sum(axis=0) - errors, n - counts)
+        change = from_leave_one_out(inside - outside, left[:, 0] - left[:, 1], range(len(counts)))
         low, high = (change.interval(resamples, seed) if resamples else None) or (None, None)
-        rates = {"inside": float(inside), "outside": float(outside), "difference": change.value}
-        tested = {
-            "ci_low": low,
-            "ci_high": high,
-            "p": float(sign_flip_p(change.centred, seed=seed)),
-        }
-        counts = {"slice": name, "n": int(sides[0].sum()), "n_queries": n_queries}
-        found.append(counts | rates | tested)
+        told = {"slice": name, "n": int(n[0]), "n_queries": int(n_queries[0])}
+        told |= {"inside": float(inside), "outside": float(outside), "difference": change.value}
+        told |= {"ci_low": low, "ci_high": high, "p": float(sign_flip_p(change.centred, seed=seed))}
+        found.append(told)
     for one, q in zip(found, q_values([one["p"] for one in found]), strict=True):
         one["q"] = q
     return sorted(found, key=lambda one: -one["difference"])
@@ -200,8 +175,14 @@ class Evaluation:
         return metrics | tables | {"levels": list(self.levels)}
 
 
-def evaluate(judgements: Judgements, *, resamples: int = RESAMPLES, seed: int = 0) -> Evaluation:
-    """Compute every metric with a 95 % bootstrap interval over queries.
+def evaluate(
+    judgements: Judgements,
+    *,
+    metrics: Mapping[str, Metric] = METRICS,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Evaluation:
+    """Compute every one of the `metrics` with a 95 % bootstrap interval over queries.
 
     `resamples` 0 leaves the intervals out. AUC counts as relevant what has at least
     grade 4, or the first level above the middle. A metric that is
@@ -210,7 +191,7 @@ def evaluate(judgements: Judgements, *, resamples: int = RESAMPLES, seed: int = 
     levelled = judgements.truth is not None
     return Evaluation(
         mode=judgements.mode,
-        metrics=_measure_all(judgements, resamples, seed),
+        metrics=_measure_all(judgements, metrics, resamples, seed),
         levels=judgements.levels,
         confusion=confusion(judgements).tolist() if levelled else None,
         per_grade=per_grade(judgements) if levelled else None,
@@ -220,15 +201,17 @@ def evaluate(judgements: Judgements, *, resamples: int = RESAMPLES, seed: int = 
     )
 
 
-def _measure_all(judgements: Judgements, resamples: int, seed: int) -> dict[str, Measurement]:
+def _measure_all(
+    judgements: Judgements, metrics: Mapping[str, Metric], resamples: int, seed: int
+) -> dict[str, Measurement]:
     n, n_queries, eligible = len(judgements), judgements.n_queries, int(judgements.eligible.sum())
-    defined = {name: one for name, one in METRICS.items() if one.refusal(judgements) is None}
+    defined = {name: one for name, one in metrics.items() if one.refusal(judgements) is None}
     estimators = [metric.estimator(judgements) for metric in defined.values()]
     points = resample(estimators, iter([np.ones((1, n_queries))]))[:, 0]
     samples = resample(estimators, bootstrap_weights(n_queries, resamples, seed, width=n))
     found = dict(zip(defined, zip(points, samples, strict=True), strict=True))
     measured = {}
-    for name, metric in METRICS.items():
+    for name, metric in metrics.items():
         resting = eligible if metric.per_query else n_queries
         ranking = metric.needs == "ranking"
         value = low = high = None

@@ -15,7 +15,6 @@ import torch
 from qt_bert.data.pairs import GRADES
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
-from qt_bert.files import check_apart
 from qt_bert.models.card import (
     MAX_LENGTH,
     ModelLabels,
@@ -38,7 +37,7 @@ from qt_bert.training.batches import (
     to_tensors,
     training_set,
 )
-from qt_bert.training.losses import Losses, LossWeights, check_weights
+from qt_bert.training.losses import OF_OUTPUTS, Losses, LossWeights
 from qt_bert.training.masters import MasterWeights, linear_schedule
 from qt_bert.training.model import BlockRequest, Measured, TuningModel, lift_layers, listed_layers
 from qt_bert.training.packing import on_device
@@ -56,7 +55,7 @@ from qt_bert.training.state import (
     training_texts,
 )
 from qt_bert.training.steps import Gradients, training_device, weights_dtype
-from qt_bert.training.teachers import Teaching, key_of
+from qt_bert.training.teachers import Teaching, check_teacher, key_of, loss_for
 
 FETCHED = 20
 """Steps whose losses a GPU keeps before anyone waits for them."""
@@ -380,15 +379,10 @@ def run_train(
     reader = PairTokenizer(
         tokenizer, job.max_length, title_tokens=titles, last=last, template=template
     )
-    teaching, weights = None, job.loss or LossWeights()
-    if job.teacher is not None:
-        teaching = Teaching(job.teacher, labels, work, place, settings.dtype)
+    teaching = Teaching.of(job.teacher, labels, work, place, settings.dtype)
     data = training_set(sources, reader, labels, work, teaching)
-    if teaching is not None:
-        weights = teaching.weights(job.loss, LossWeights())
-
+    losses = Losses(loss_for(data, labels, job.loss, LossWeights()), tuple(labels.values))
     apart = layers_apart(offline)
-    losses = Losses(weights, tuple(labels.values))
     model = TuningModel.open(
         job.base, labels.logits, data.auxiliaries, settings.seed, apart, losses
     )
@@ -405,9 +399,7 @@ def run_train(
     tuner = Tuner(
         model,
         data.examples,
-        BatchLayout.of(
-            model.family, pad, job.max_length, settings.slots, offline, bool(weights.by_query)
-        ),
+        BatchLayout.of(model.family, pad, job.max_length, settings.slots, offline, losses.by_query),
         settings,
         work,
         judge_of(view, dev, job.stop_on),
@@ -437,7 +429,7 @@ def run_train(
         "truncated": data.truncated,
         "auxiliary": data.auxiliaries,
         **({} if teaching is None else {"taught_by": teaching.facts}),
-        **({} if model.parts == () else {"loss": weights.describe()}),
+        **({} if model.parts == () else {"loss": losses.weights.describe()}),
         "dev_pairs": len(dev),
         "pairs_seen": sum(len(row) for plan in tuner.plans[: at.step] for row in plan.rows),
         "planned_steps": len(tuner.plans),
@@ -469,17 +461,14 @@ def check_job(job: TrainJob) -> None:
         listed_layers(job.layers_above)
         if not job.offline_layers:
             raise ArgumentError("--layers-above lifts layers over a block: give --offline-layers")
-    weights = job.loss
-    if weights is not None:
-        check_weights(weights)
-        if weights.hidden:
+    for name in () if job.loss is None else job.loss.parts:
+        if name == "hidden":
             raise ArgumentError(
                 "--loss hidden imitates the layers of a plan's teacher: qt-bert distill"
             )
-        if weights.of_outputs and job.teacher is None:
+        if name in OF_OUTPUTS and job.teacher is None:
             raise ArgumentError(
-                f"--loss {weights.of_outputs[0]} learns from a teacher: give --teacher or "
-                "--teacher-scores"
+                f"--loss {name} learns from a teacher: give --teacher or --teacher-scores"
             )
     for source in job.sources:
         if source.unlabelled and job.teacher is None:
@@ -489,16 +478,3 @@ def check_job(job: TrainJob) -> None:
             )
     if job.levels is not None and job.levels < 2:
         raise ArgumentError(f"--levels {job.levels}: a classifier tells at least two levels apart")
-
-
-def check_teacher(weights: LossWeights | None, teacher: TeacherSource | None, out: Path) -> None:
-    """Raise ArgumentError for a teacher that no loss asks, or that `out` would overwrite."""
-    if teacher is None:
-        return
-    for place in (teacher.folder, teacher.file):
-        if place is not None:
-            check_apart(out, place)
-    if weights is not None and not weights.of_outputs:
-        raise ArgumentError(
-            "no part of --loss learns from the teacher: give soft, mse or margin_mse"
-        )

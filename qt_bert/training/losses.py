@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -12,12 +12,13 @@ from torch.nn import functional as F
 from qt_bert.errors import ArgumentError
 from qt_bert.training.recipes import typed
 
-# How much each loss counts, and how a command line or a recipe says it.
+OF_OUTPUTS = ("soft", "mse", "margin_mse")
+"""Losses that learn from a teacher's outputs."""
 
 
 @dataclass(frozen=True)
 class LossWeights:
-    """How much each loss counts; 0 leaves it out.
+    """How much each loss counts; 0 leaves it out. Raises ArgumentError for what cannot be meant.
 
     Of labels: `nll` −log Σ p over the set; `ordinal` its steps (`ordinal_loss`); `margin` and
     `listwise` a query's titles against each other. Of a teacher: `soft` its distribution at
@@ -35,60 +36,40 @@ class LossWeights:
     hidden: float = 0.0
     temperature: float = 1.0
 
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not 0 <= value < float("inf") or (name == "temperature" and value == 0):
+                raise ArgumentError(
+                    f"loss: {name} = {value}; a weight is 0 or more, a temperature above 0"
+                )
+        if not self.parts:
+            raise ArgumentError("loss: every part has the weight 0, so there is nothing to learn")
+
     @classmethod
     def read(
         cls, spec: str | None, table: Mapping[str, Any], default: LossWeights, where: str
     ) -> LossWeights | None:
         """What `--loss nll,margin=0.5` says, else a recipe's `table` over the `default`; None where
         neither says anything. Raises ArgumentError for what is no loss or no weight."""
-        stored = typed(cls, asdict(default) | dict(table), where)
         if spec is None:
-            return stored if table else None
-        given: dict[str, float] = {}
+            return typed(cls, asdict(default) | dict(table), where) if table else None
+        given = {"nll": 0.0}
         for entry in spec.split(","):
-            name, _, number = (part.strip() for part in entry.partition("="))
-            name = name.replace("-", "_")
-            if name not in asdict(stored) or name in given:
-                raise ArgumentError(
-                    f"--loss {spec!r}: {entry.strip()!r} is no loss, or stands twice; write for "
-                    f"instance nll,margin=0.5, of {', '.join(asdict(stored))}"
-                )
+            name, _, number = entry.partition("=")
             try:
-                given[name] = float(number or 1)
+                given[name.strip().replace("-", "_")] = float(number or 1)
             except ValueError:
                 raise ArgumentError(f"--loss {spec!r}: {number!r} is no weight") from None
-        return replace(cls(nll=0.0, temperature=stored.temperature), **given)
+        return typed(cls, given, f"--loss {spec!r}")
+
+    def describe(self) -> dict[str, float]:
+        """The losses that count and, where one uses it, the temperature."""
+        return {n: v for n, v in asdict(self).items() if v and (n != "temperature" or self.soft)}
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The losses that count, in the order of the fields."""
-        return tuple(n for n, value in asdict(self).items() if value and n != "temperature")
-
-    @property
-    def by_query(self) -> tuple[str, ...]:
-        """Those that need the titles of a query in one batch."""
-        return tuple(n for n in self.parts if n in ("margin", "listwise", "margin_mse"))
-
-    @property
-    def of_outputs(self) -> tuple[str, ...]:
-        """Those that learn from a teacher's outputs."""
-        return tuple(n for n in self.parts if n in ("soft", "mse", "margin_mse"))
-
-    def describe(self) -> dict[str, float]:
-        """The losses that count and, where one uses it, the temperature."""
-        values = asdict(self)
-        return {n: values[n] for n in (*self.parts, *(("temperature",) if self.soft else ()))}
-
-
-def check_weights(weights: LossWeights) -> None:
-    """Raise ArgumentError for weights that cannot be meant."""
-    for name, value in asdict(weights).items():
-        if name != "temperature" and not 0 <= value < float("inf"):
-            raise ArgumentError(f"loss: {name} = {value}; a weight is 0 or more")
-    if not weights.parts:
-        raise ArgumentError("loss: every part has the weight 0, so there is nothing to learn")
-    if not 0 < weights.temperature < float("inf"):
-        raise ArgumentError(f"loss: temperature = {weights.temperature}; it must be above 0")
+        return tuple(name for name in self.describe() if name != "temperature")
 
 
 # One pair at a time: numbers [examples].
@@ -134,39 +115,33 @@ def soft_loss(student: torch.Tensor, teacher: torch.Tensor, temperature: float) 
     return divergence * temperature**2
 
 
-# The titles of a query against each other: one number a batch. A query's mean counts by its titles'
-# shares, so that batches whose queries are whole add up.
+# The titles of a query against each other: one number a batch. A query's mean counts by the `share`s
+# [examples] of its titles; `same` [examples, examples] says who shares a query.
 
 
 def margin_loss(
     scores: torch.Tensor, bounds: torch.Tensor, same: torch.Tensor, share: torch.Tensor
 ) -> torch.Tensor:
-    """The hinge [] over pairs of titles, one of which is labelled above the other: how much less
-    than their labels their scores [examples] differ.
+    """The hinge [] over pairs of titles, one labelled above the other: how much less than their labels
+    their scores [examples] differ.
 
-    The margin is the distance of the label sets, from the lowest of the better to the highest of the
-    worse; sets that touch make no pair. `bounds` [examples, 2] are a label's lowest and highest value
-    (NaN: none), `same` [examples, examples] says who shares a query, `share` [examples] what each
-    counts.
+    The margin is the distance of the label sets, whose lowest and highest values are `bounds`
+    [examples, 2] (NaN: none); sets that touch make no pair.
     """
     gap = torch.nan_to_num(bounds[:, None, 0] - bounds[None, :, 1])
-    pairs = same & (gap > 0)
     short = F.relu(gap - (scores[:, None] - scores[None, :]))
-    return _over_pairs(short, pairs, same, share)
+    return _over_pairs(short, same & (gap > 0), same, share)
 
 
 def margin_mse_loss(
     scores: torch.Tensor, taught: torch.Tensor, same: torch.Tensor, share: torch.Tensor
 ) -> torch.Tensor:
-    """Squared error [] of the differences of two titles' scores against the teacher's (Hofstätter et
-    al. 2020, "Improving efficient neural ranking models with cross-architecture knowledge
-    distillation"). `taught` [examples] is NaN where the teacher says nothing; else as `margin_loss`."""
-    known = ~taught.isnan()
-    taught = torch.nan_to_num(taught)
-    differ = (scores - taught)[:, None] - (scores - taught)[None, :]
-    itself = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-    pairs = same & known[:, None] & known[None, :] & ~itself
-    return _over_pairs(differ.square(), pairs, same, share)
+    """Squared error [] of the differences of two titles' scores against those of the `taught`, both
+    [examples] (Hofstätter et al. 2020, "Improving efficient neural ranking models with
+    cross-architecture knowledge distillation")."""
+    beside = scores - taught
+    error = (beside[:, None] - beside[None, :]).square()
+    return _over_pairs(error, same.triu(1), same, share)
 
 
 def listwise_loss(
@@ -203,6 +178,11 @@ class Losses:
     weights: LossWeights
     values: tuple[float, ...] = ()
 
+    @property
+    def by_query(self) -> bool:
+        """Whether the titles of a query must stand in one batch."""
+        return not {"margin", "listwise", "margin_mse"}.isdisjoint(self.weights.parts)
+
     def of(
         self,
         logits: torch.Tensor,
@@ -215,33 +195,28 @@ class Losses:
         its scores, NaN where it says nothing.
         """
         weights, share = self.weights, batch["share"]
-        found = {}
-        if weights.nll:
-            found["nll"] = (label_set_loss(logits, batch["allowed"]) * share).sum()
-        if weights.ordinal:
-            found["ordinal"] = (ordinal_loss(logits, batch["allowed"]) * share).sum()
-        there = share > 0
-        scores = self.scores(logits) if weights.by_query or weights.mse else share  # else not read
-        if weights.by_query:
-            query = batch["query"]
+        shown = logits if taught is None else torch.nan_to_num(taught)
+        told = share if taught is None else share * ~taught[:, 0].isnan()
+
+        def compared(
+            loss: Callable[..., torch.Tensor], target: torch.Tensor, share: torch.Tensor
+        ) -> torch.Tensor:
+            query, there = batch["query"], share > 0
             same = (query[:, None] == query[None, :]) & there[:, None] & there[None, :]
-        if weights.margin:
-            found["margin"] = margin_loss(scores, batch["bounds"], same, share)
-        if weights.listwise:
-            found["listwise"] = listwise_loss(scores, batch["bounds"], same, share)
-        if taught is not None:
-            known = ~taught[:, 0].isnan()
-            target = torch.nan_to_num(taught)
-        if weights.soft:
-            distance = soft_loss(logits, target, weights.temperature)
-            found["soft"] = (distance * share * known).sum()
-        if weights.mse:
-            error = (scores - self.scores(target)).square()
-            found["mse"] = (error * share * known).sum()
-        if weights.margin_mse:
-            shown = self.scores(target).masked_fill(~known, float("nan"))
-            found["margin_mse"] = margin_mse_loss(scores, shown, same, share)
-        return {name: getattr(weights, name) * value for name, value in found.items()}
+            return loss(self.scores(logits), target, same, share)
+
+        ways: dict[str, Callable[[], torch.Tensor]] = {
+            "nll": lambda: (label_set_loss(logits, batch["allowed"]) * share).sum(),
+            "ordinal": lambda: (ordinal_loss(logits, batch["allowed"]) * share).sum(),
+            "margin": lambda: compared(margin_loss, batch["bounds"], share),
+            "listwise": lambda: compared(listwise_loss, batch["bounds"], share),
+            "soft": lambda: (soft_loss(logits, shown, weights.temperature) * told).sum(),
+            "mse": lambda: ((self.scores(logits) - self.scores(shown)).square() * told).sum(),
+            "margin_mse": lambda: compared(margin_mse_loss, self.scores(shown), told),
+        }
+        return {
+            name: getattr(weights, name) * ways[name]() for name in weights.parts if name in ways
+        }
 
     def scores(self, logits: torch.Tensor) -> torch.Tensor:
         """What titles are ranked by [examples]: the expected value of the outputs, or the one logit."""

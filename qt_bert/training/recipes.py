@@ -101,14 +101,11 @@ def _queries(path: Path) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class TeacherSource:
-    """A model in a `folder`, or the columns `scores` of a `file` with queries and titles: one score,
-    or the probability of each output. `columns` are those of its query and title; at least the share
-    `coverage` of the training pairs must stand in it."""
+    """A model's folder, or a file of queries and titles with its columns `scores`: one score, or the
+    probability of each output; at least the share `coverage` of the training pairs must stand in it."""
 
-    folder: Path | None = None
-    file: Path | None = None
+    path: Path
     scores: tuple[str, ...] = ()
-    columns: str = ""
     coverage: float = 1.0
 
 
@@ -123,29 +120,22 @@ class LossOptions:
     """Learn what this model says, whatever its family or tokenizer."""
     teacher_scores: str | None = None
     """FILE:COLUMN[,COLUMN…]: learn a score, or a probability for each grade, of queries and titles."""
-    teacher_columns: str = ""
-    """Columns of query and title in it: query=q,title=t."""
     min_coverage: float = 1.0
     """Share of the training pairs that must stand in it."""
 
     def source(self) -> TeacherSource | None:
         """Where the teacher's outputs come from. Raises ArgumentError where that cannot be meant."""
+        if self.teacher is not None and self.teacher_scores is not None:
+            raise ArgumentError("--teacher and --teacher-scores: give one of them")
         if self.teacher_scores is None:
             return None if self.teacher is None else TeacherSource(self.teacher)
-        if self.teacher is not None:
-            raise ArgumentError("--teacher and --teacher-scores: give one of them")
-        if not 0 <= self.min_coverage <= 1:
-            raise ArgumentError(f"--min-coverage {self.min_coverage}: give a share from 0 to 1")
         name, _, names = self.teacher_scores.rpartition(":")
-        scores = tuple(one.strip() for one in names.split(","))
-        if not name or not all(scores) or len(set(scores)) < len(scores):
-            raise ArgumentError(
-                f"--teacher-scores {self.teacher_scores!r}: write FILE:COLUMN, or a column for each "
-                "grade, FILE:p_1,p_2,p_3,p_4,p_5"
-            )
         if not Path(name).is_file():
-            raise ArgumentError(f"--teacher-scores {name}: no such file")
-        return TeacherSource(None, Path(name), scores, self.teacher_columns, self.min_coverage)
+            raise ArgumentError(
+                f"--teacher-scores {self.teacher_scores}: no such file {name!r}; write FILE:COLUMN, or a "
+                "column for each grade, FILE:p_1,p_2,p_3,p_4,p_5"
+            )
+        return TeacherSource(Path(name), tuple(names.split(",")), self.min_coverage)
 
 
 # Recipes: TOML files that say what a training command reads and how it trains.

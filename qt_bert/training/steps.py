@@ -97,6 +97,11 @@ class Gradients:
                 return self._added(here)
             except torch.OutOfMemoryError as error:
                 words = str(error)
+            if "query" in here:  # its titles are compared, and would be parted
+                raise ArgumentError(
+                    "the GPU has no memory for a batch whose titles are compared: take fewer --slots, or "
+                    "--dtype bfloat16"
+                )
             self.masters.clear()  # parts that were done are done again
             self.memory.halve(self._rows(here), words)
 
@@ -114,12 +119,9 @@ class Gradients:
         if not self.memory.halved:
             yield batch
             return
-        size, rows, start = self._rows(batch), len(batch["segment"]), 0
-        between = _between_queries(batch)
-        while start < rows:
-            end = next((cut for cut in between if cut >= start + size), rows)
-            yield part_of(batch, slice(start, end))
-            start = end
+        size = self._rows(batch)
+        for start in range(0, len(batch["segment"]), size):
+            yield part_of(batch, slice(start, start + size))
 
     def _rows(self, batch: Packed) -> int:
         """Rows that are computed at once."""
@@ -128,7 +130,7 @@ class Gradients:
 
 
 _AT = {
-    "first_slot": ("allowed", "auxiliary", "share", "query", "bounds", "taught"),
+    "first_slot": ("allowed", "auxiliary", "share", "taught"),
     "masked_slot": ("masked_label", "masked_weight"),
     "cls_slot": ("belongs", "cls_weight"),
 }
@@ -136,19 +138,6 @@ _AT = {
 
 _MEANS = ("masked_weight", "cls_weight")
 """Weights whose sum a mean is over; a share is one of the whole already."""
-
-
-def _between_queries(batch: Packed) -> list[int]:
-    """Rows before which a batch may be parted: titles that are compared stay together."""
-    rows, slots = batch["segment"].shape
-    cuts = set(range(1, rows + 1))
-    if "query" in batch:
-        there = batch["share"] > 0
-        row = (batch["first_slot"] // slots)[there].tolist()
-        first: dict[int, int] = {}
-        for query, at in zip(batch["query"][there].tolist(), row, strict=True):
-            cuts.difference_update(range(first.setdefault(query, at) + 1, at + 1))
-    return sorted(cuts)
 
 
 def part_of(batch: Packed, rows: slice) -> dict[str, torch.Tensor]:

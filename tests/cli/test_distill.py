@@ -67,7 +67,7 @@ def test_a_loss_and_a_file_of_scores_over_the_recipes(run, asked, pair_file, tmp
         (("--loss", "hinge"), "--loss 'hinge'"),
         (("--loss", "nll,soft"), "--loss soft learns from a teacher"),
         (("--teacher", "nowhere"), "nowhere"),
-        (("--teacher-scores", "nowhere.tsv:a"), "nowhere.tsv: no such file"),
+        (("--teacher-scores", "nowhere.tsv:a"), "no such file 'nowhere.tsv'"),
         (("--teacher-scores", "{pairs}:none"), "no column 'none'"),
     ],
 )

@@ -108,7 +108,7 @@ def test_a_pruned_model_becomes_a_plain_folder(run, planned, pair_file, tmp_path
     said = json.loads(ended.out)
     config = json.loads((tmp_path / "plain" / "config.json").read_text(encoding="utf-8"))
     assert (config["model_type"], config["num_attention_heads"]) == ("bert", 4)
-    assert said["difference"] <= 1e-5 and said["parameters"][0] < said["parameters"][1]
+    assert said["difference"] <= 1e-5 and said["weights"][0] < said["weights"][1]
     again = run(*asked)
     assert again.status == 2 and "is not empty" in again.err
 

@@ -58,8 +58,8 @@ def test_a_vocabulary_is_cut_and_what_that_costs_is_printed(
     ("options", "says"),
     [
         ([], "give --plan PLAN.json, or --vocabulary TEXTS"),
-        (["--keep", "9"], "go with --vocabulary"),
-        (["--vocabulary", "texts.txt", "--units", "0.5"], "without --plan and --units"),
+        (["--keep", "9"], "give --plan PLAN.json, or"),
+        (["--vocabulary", "texts.txt", "--units", "0.5"], "--units goes with --plan"),
         (["--vocabulary", "gone.txt"], "gone.txt"),
         (["--vocabulary", "texts.txt", "--keep", "3"], "--keep 3: 5 tokens must stay"),
         (["--vocabulary", "texts.txt", "--pairs", "gone.tsv"], "gone.tsv"),

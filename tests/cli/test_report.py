@@ -26,8 +26,6 @@ def test_a_file_that_cannot_be_halved_still_gets_its_evaluation(run, checkpoint_
     [
         (("--base", "none"), "no such folder"),
         (("--segmenter", "none"), "jieba-search"),
-        (("--compare", "none"), "no such folder"),
-        (("--model-grades-b", "0=1-2"), "--compare"),
         (("--save-heads", "."), "heads.json"),
         (("--only", "matchings"), "this run has evaluation"),
     ],
@@ -42,24 +40,23 @@ def test_what_cannot_be_meant_is_refused_before_anything_runs(
     assert not out.exists()
 
 
-def test_two_models_are_probed_and_the_firsts_heads_saved(run, checkpoint_of, pair_file, tmp_path):
-    model, other = checkpoint_of(), checkpoint_of("xlm-roberta", layers=3)
+def test_all_is_probed_and_the_heads_are_saved(run, checkpoint_of, pair_file, tmp_path):
+    model = checkpoint_of()
     out, heads = tmp_path / "report", tmp_path / "heads.json"
-    arguments = ["report", "--model", model, "--pairs", pair_file, "--compare", other]
-    arguments += ["--out", out, "--resamples", "50", "--save-heads", heads]
+    arguments = ["report", "--model", model, "--pairs", pair_file, "--out", out]
+    arguments += ["--resamples", "50", "--save-heads", heads]
     ended = run(*arguments)
     assert ended.status == 0, ended.err
     without_base = {probe.name for probe in probes() if not probe.needs_base}
-    assert {path.stem for path in (out / "compare").glob("*.json")} == without_base
+    assert {path.stem for path in (out / "probes").glob("*.json")} == without_base
     sections = {
         one["name"] for one in json.loads((out / "report.json").read_text("utf-8"))["sections"]
     }
-    assert {"answer", "comparison", "atlas"} <= sections
-    assert f"B: {other.name}" in (out / "report.html").read_text(encoding="utf-8")
+    assert {"answer", "evaluation", "atlas"} <= sections
     stored = HeadsFile.read(heads)
     assert stored.model.sha256 == weights_sha256(model)
     assert {table.probe for table in stored.probes} == without_base
-    # 2 layers of 2, not the other's 6; these pairs share no term that a patch could be made of, and
+    # 2 layers of 2; these pairs share no term that a patch could be made of, and
     # hold no two spans that are known to mean the same.
     for table in stored.probes:
         headless = table.probe in NOT_OF_HEADS | {"patch", "relations"}
@@ -85,7 +82,7 @@ def test_models_of_one_score_are_reported(run, checkpoint_of, pair_file, tmp_pat
     out = tmp_path / "report"
     ended = run(
         "report", "--model", checkpoint_of(labels=1), "--pairs", pair_file, "--out", out,
-        "--compare", checkpoint_of("electra", labels=1), "--resamples", "50", "--only", "matching",
+        "--resamples", "50", "--only", "matching",
     )  # fmt: skip
     assert ended.status == 0, ended.err
     data = json.loads((out / "report.json").read_text(encoding="utf-8"))

@@ -10,10 +10,13 @@ import pytest
         (["--actors", "2"], "--actors goes with --engine ray"),
         (["--address", "auto"], "--address goes with --engine ray"),
         (["--rows-per-partition", "9"], "--rows-per-partition goes with --engine ray"),
-        (["--rows", "9"], "--rows goes with --dry-run"),
+        (["--rows", "9"], "--rows and --price-per-hour go with --dry-run"),
         (["--engine", "ray", "--heads-out", "L0H0"], "--heads-out and --engine ray"),
         (["--engine", "ray", "--compare-whole"], "--compare-whole and --engine ray"),
-        (["--engine", "ray", "--price-per-hour", "2"], "--price-per-hour goes with --dry-run"),
+        (
+            ["--engine", "ray", "--price-per-hour", "2"],
+            "--rows and --price-per-hour go with --dry-run",
+        ),
         (["--engine", "ray", "--actors", "0"], "--actors 0: give at least 1"),
         (["--engine", "ray", "--address", "nowhere"], "--address nowhere: give the cluster's HOST"),
         (["--engine", "ray", "--model", "no-such-folder"], "no-such-folder"),
@@ -54,7 +57,7 @@ def test_the_dry_run_says_what_a_run_would_take(run, pair_file, checkpoint_of, t
     ended = run(*arguments, "--out", tmp_path / "out", "--actors", "2", "--price-per-hour", "3.5")
     assert ended.status == 0, ended.err
     assert "rows           8\n" in ended.out and "partitions     1 of 2,048 rows\n" in ended.out
-    assert "sample         8 rows" in ended.out and "MB an actor, " in ended.out
+    assert "workers        1 on 1 machine" in ended.out and "MB a worker\n" in ended.out
     assert "at 3.5 a machine-hour" in ended.out and "assumes" in ended.out
     assert not (tmp_path / "out").exists()
     assert "cost" not in run(*arguments, "--out", tmp_path / "out").out
@@ -66,7 +69,7 @@ def test_the_bill_of_one_machine_needs_no_file_and_no_out(run, pair_file, checkp
     ended = run(*asked, pair_file, "--rows", "10000000")
     assert ended.status == 0, ended.err
     shown = dict(line.split("  ", 1) for line in ended.out.splitlines()[:-1])
-    assert shown["rows"].strip().startswith("10,000,000 (--rows") and "actors" not in shown
+    assert shown["rows"].strip() == "10,000,000" and shown["workers"].strip().startswith("1 on")
     rate = float(shown["sample"].split(": ")[1].removesuffix(" rows/s").replace(",", ""))
     assert float(shown["machine-hours"]) == pytest.approx(1e7 / rate / 3600, rel=0.02)
     assert float(shown["cost"].split()[0]) == pytest.approx(2e7 / rate / 3600, rel=0.02)

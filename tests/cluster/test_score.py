@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -218,39 +219,40 @@ def test_parts_that_do_not_arrive_here_are_told(run):
 
 def test_parts_are_calibrated_by_a_file(checkpoint_of, day, tmp_path):
     model = checkpoint_of(labels=1)
-    curves = [{"slope": 1.0, "intercept": 0.5}]
-    levels = {"kind": "score", "method": "platt", "grades": [[1, 2, 3], [4, 5]], "relevant": 1}
+    curves = [[[1.0], [0.5]]]
+    levels = {"method": "platt", "grades": [[1, 2, 3], [4, 5]], "relevant": 1}
     calibration = levels | {"curves": curves, "cutoffs": [0.0], "cut": 0.25}
     sha = open_checkpoint(model).sha256
     kept = {"model": {"name": "m", "sha256": sha}, "calibration": calibration}
     (tmp_path / "c.json").write_text(json.dumps(kept))
-    job = ScoreJob(model=str(model), out="", calibration=str(tmp_path / "c.json"))
+    job = ScoreJob(model=str(model), out="", calibrated=str(tmp_path / "c.json"))
     scorer = PartScorer(encode(job))
     logits = scorer.scorer.logits([("狗", "猫")])
     columns = scorer.outputs(logits).columns()
     score = float(logits[0, 0])
-    expected = 0.001 + 0.998 / (1 + np.exp(-score - 0.5))
+    expected = 1 / (1 + np.exp(-score - 0.5))
     assert columns["p_relevant"][0] == pytest.approx(expected, rel=1e-5)
     assert columns["relevant"] == [str(int(score >= 0.25))]
     assert columns["predicted_level"] == [str(int(score > 0))]
     assert "cut=0.25" in scorer.facts()["calibration"]
 
 
-def test_the_estimate_counts_and_measures(checkpoint_of, day, tmp_path):
+def test_the_estimate_counts_and_measures(checkpoint_of, day, monkeypatch):
+    monkeypatch.setattr("qt_bert.cluster.estimate.SAMPLE_SECONDS", 0.05)
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     options = RayOptions(rows_per_partition=4, actors=2)
     found = estimate([str(day)], ReaderOptions(), scorer, options)
     scan = found.scan
-    assert (len(scan.files), len(scan.parts), scan.rows, found.sample_rows) == (2, 5, 18, 13)
+    assert (len(scan.files), len(scan.parts), scan.rows) == (2, 5, 18)
     assert found.workers == 2 and found.machines == 1 and found.memory > 1e8
     assert found.seconds == pytest.approx(3 * (18 / 5) / found.rate)
     assert found.machine_hours == pytest.approx(found.seconds / 3600)
 
     many = estimate([str(day)], ReaderOptions(), scorer, options, rows=1_000_001)
-    assert (many.rows, many.partitions) == (1_000_001, 250_001)
-    assert many.seconds == pytest.approx(125_001 * (1_000_001 / 250_001) / many.rate)
+    assert (many.rows, many.partitions) == (1_000_001, math.ceil(1_000_001 * 5 / 18))
+    assert many.seconds == pytest.approx(1_000_001 / 2 / many.rate, rel=1e-4)
     here = estimate([str(day)], ReaderOptions(), scorer, rows=1_000_000)
-    assert (here.partitions, here.workers) == (1, 1)
+    assert here.workers == 1
     assert here.seconds == pytest.approx(1_000_000 / here.rate)
 
 

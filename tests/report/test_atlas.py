@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from qt_bert.report.blocks import FigureBlock, Interval, Table
-from qt_bert.report.probes import atlas
+from qt_bert.report.blocks import Interval, Section, Table
+from qt_bert.report.probes import atlas_section
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.probe import HeadScores, ProbeResult
 
@@ -31,12 +31,13 @@ def redundancy(result_of: Result) -> ProbeResult:
     return result_of("redundancy", 10, heads=heads, sets={"harmful": ()})
 
 
-def tables(blocks: tuple[object, ...]) -> dict[str, Table]:
-    return {block.name: block for block in blocks if isinstance(block, Table)}
+def tables(section: Section | None) -> dict[str, Table]:
+    assert section is not None
+    return {block.name: block for block in section.blocks if isinstance(block, Table)}
 
 
 def test_a_named_head_says_what_it_does_once(result_of):
-    table = tables(atlas([redundancy(result_of), matching(result_of)]))["atlas_heads"]
+    table = tables(atlas_section([redundancy(result_of), matching(result_of)]))["atlas_heads"]
     names = [column.name for column in table.columns]
     assert [row[0] for row in table.rows] == ["L0H1", "L1H2"]
     first = dict(zip(names, table.rows[0], strict=True))
@@ -48,12 +49,5 @@ def test_a_named_head_says_what_it_does_once(result_of):
     assert isinstance(missing, Interval) and missing.value is None
 
 
-def test_a_second_model_keeps_apart(result_of):
-    one, other = atlas([matching(result_of)]), atlas([matching(result_of)], "_b", "B: small")
-    assert not set(tables(one)) & set(tables(other))
-    (figure,) = [block.figure for block in other if isinstance(block, FigureBlock)]
-    assert (figure.name, figure.title.en.endswith("(B: small)")) == ("atlas_matching_b", True)
-
-
 def test_probes_without_such_scores_give_no_atlas(result_of):
-    assert atlas([result_of("other", 10)]) == ()
+    assert atlas_section([result_of("other", 10)]) is None

@@ -1,4 +1,4 @@
-"""The stages of a report: probes, a compared model, the plan; what each depends on, and what stays."""
+"""The stages of a report: probes, the plan; what each depends on, and what stays."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from qt_bert.planning.task import Effort
 from qt_bert.probes.base import Context, Probe
 from qt_bert.probes.registry import probe_named
 from qt_bert.report.stored import Stored
-from qt_bert.results.evaluation import ComparisonResult, EvaluationResult
 from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import ProbeFiles, RunFolder
 from qt_bert.run.inputs import ProbeOptions
 from qt_bert.run.stage import StudyContext, run_inputs, run_study
-from qt_bert.run.stages import PlanRequest, plan_stage, probe_stage, stages
+from qt_bert.run.stages import PlanRequest, plan_stage, probe_stage
 from qt_bert.shipped import BASELINES, TEST, shipped
 from qt_bert.text import Text
 from tests.conftest import PAIRS
@@ -44,7 +43,6 @@ def run(fake_probe, checkpoint_of, pair_file, tmp_path) -> Run:
             "template": None,
             "max_length": None,
             "model_grades": None,
-            "compared_grades": None,
             "resamples": 20,
             "seed": 0,
             "profile": "quick",
@@ -159,80 +157,6 @@ def test_what_is_not_asked_for_stays_while_it_holds(run, tmp_path):
     with pytest.raises(RunFolderError, match="holds probe:reader of another model, file, option"):
         run(both[1], beside=both, seed=1)
     assert (tmp_path / "run" / "probes" / "reader.json").is_file()
-
-
-# A model that the run's is compared with.
-
-
-@pytest.fixture
-def other(checkpoint_of) -> Path:
-    """A model of another family and another shape."""
-    return checkpoint_of("electra", layers=3, heads=4)
-
-
-NAMES = ("evaluation", "comparison", "probe:fake", "compare:fake")
-
-
-@pytest.fixture
-def compare(run) -> Run:
-    """Evaluate, compare and probe in one folder; the names of what ran."""
-
-    def go(compared, base=None, probe=None, **changes):
-        common = {stage.name: stage for stage in stages()}
-        probe = probe or fake()
-        own, others = probe_stage(probe), probe_stage(probe, compared=True)
-        files = ProbeFiles(compared=compared, base=base)
-        return run(common["evaluation"], common["comparison"], own, others, files=files, **changes)
-
-    return go
-
-
-def test_two_models_of_different_shapes(compare, other, tmp_path):
-    assert compare(other) == NAMES
-    out = tmp_path / "run"
-    found = ComparisonResult.read(out / "comparison.json")
-    assert [(one.layers, one.heads) for one in (found.a, found.b)] == [(2, 2), (3, 4)]
-    accuracy = found.metrics["accuracy"]
-    own = [
-        EvaluationResult.read(out / name).metrics["accuracy"].value
-        for name in ("evaluation.json", "compared_evaluation.json")
-    ]
-    assert found.n_pairs == 8 and [accuracy.value_a, accuracy.value_b] == own
-    one, two = (ProbeResult.read(out / name / "fake.json") for name in ("probes", "compare"))
-    assert one.model.sha256 != two.model.sha256
-    assert compare(None) == ()
-    left = {path.name for path in out.rglob("*") if path.is_file()}
-    assert not left & {"comparison.json", "compared_evaluation.json"}
-    assert not (out / "compare" / "fake.json").exists()
-    assert not (out / "sweeps" / "compare" / "fake").exists()
-
-
-def test_both_models_are_in_the_key(compare, other, checkpoint_of):
-    assert (compare(other), compare(other)) == (NAMES, ())
-    assert compare(checkpoint_of("electra", layers=3, heads=2)) == ("comparison", "compare:fake")
-    grades = "0=1,1=2,2=3,3=4,4=5"
-    assert compare(other, compared_grades=grades) == ("comparison", "compare:fake")
-
-
-def test_the_first_models_base_is_not_the_other_ones(compare, other, checkpoint_of):
-    base = checkpoint_of(labels=3)
-    assert compare(other, base, fake(needs_base=True)) == NAMES[:3]
-    seen: dict[str, Path | None] = {}
-    found = fake()
-
-    def look(context):
-        seen[context.model_ref.sha256] = context.base
-        return found.run(context)
-
-    compare(other, base, fake(run=look, uses=("base",)), seed=1)
-    assert sorted(seen.values(), key=str) == sorted([base, None], key=str)
-
-
-def test_outputs_of_different_kinds_are_refused(compare, checkpoint_of, tmp_path):
-    with pytest.raises(ArgumentError, match="outputs of different kinds"):
-        compare(checkpoint_of(labels=3))
-    assert (tmp_path / "run" / "evaluation.json").is_file()
-    assert not (tmp_path / "run" / "compared_evaluation.json").exists()
 
 
 # The plan.

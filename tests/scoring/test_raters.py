@@ -3,6 +3,7 @@
 import pytest
 
 import qt_bert
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import QtBertError
 
 ROWS = (
@@ -23,40 +24,47 @@ def rated(tmp_path):
 
 
 def test_a_file_of_two_raters(rated):
-    found = qt_bert.agree(rated, ["人工", "LLM"], by=["field"], resamples=20, most=2)
-    assert found["rated"]["人工"] == 4 and found["pairs"]["n_queries"] == 3
+    found = qt_bert.agree(rated, ["人工", "LLM"], by=["field"], resamples=20)
     (both,) = found["between"]
-    assert (
-        both["metrics"]["agreement"]["value"] == 0.5 and both["metrics"]["bias"]["value"] == -0.75
-    )
-    assert [(one["line"], one["distance"]) for one in found["furthest"]] == [(3, 4), (2, 1)]
+    assert both["metrics"]["bias"]["value"] == -0.75 and both["metrics"]["kappa"]["n"] == 4
+    assert both["confusion"] == [
+        [0, 1, 0, 0, 0],
+        [0, 0, 0, 0, 0],
+        [0, 0, 1, 0, 0],
+        [0, 0, 0, 1, 0],
+        [1, 0, 0, 0, 0],
+    ]
+    bias = {label: one["value"] for label, one in both["bias_by_label"].items()}
+    assert bias == {"1": 1, "3": 0, "4": 0, "5": -4}
+    assert [one["line"] for one in found["furthest"]] == [3, 2]
+    assert found["furthest"][0]["labels"] == {"人工": "5", "LLM": "1"}
     slices = found["slices"]["field"]
-    assert {
-        name: one["between"][0]["metrics"]["agreement"]["n"] for name, one in slices.items()
-    } == {
-        "x": 3,
-        "y": 2,
-    }
+    n = {name: one["between"][0]["metrics"]["kappa"]["n"] for name, one in slices.items()}
+    assert n == {"x": 3, "y": 2}
 
 
-def test_every_rater_may_have_a_scale_of_its_own(tmp_path):
+def test_labels_may_be_sets_of_grades(tmp_path):
     path = tmp_path / "two.csv"
     path.write_text(
-        "query,title,a,b\n高铁票价,x,0,1\n高铁票价,y,2,5\n上海天气,z,1,2\n", encoding="gb18030"
+        "query,title,grade,b\n高铁票价,x,0,1\n高铁票价,y,2,0\n上海天气,z,1,1\n", encoding="gb18030"
     )
-    found = qt_bert.agree(path, ["a", "b"], grades=["0=1-2,1=3-4,2=5", "1=1,2=2,5=5"], resamples=0)
-    assert found["labels"] == ["1", "1-2", "2", "3-4", "5"]
-    assert found["between"][0]["metrics"]["agreement"]["value"] == pytest.approx(2 / 3)
+    reader = ReaderOptions(grades="2=5,0=1-2,1=3-4")
+    found = qt_bert.agree(path, ["grade", "b"], reader, resamples=0)
+    assert found["labels"] == ["1-2", "3-4", "5"]
+    assert found["between"][0]["confusion"] == [[0, 1, 0], [0, 1, 0], [1, 0, 0]]
+    assert found["between"][0]["metrics"]["within_one"]["value"] == pytest.approx(2 / 3)
 
 
-@pytest.mark.parametrize("raters", [["人工"], ["人工", "人工"], ["人工", "nobody"], ["no", "LLM"]])
-def test_raters_that_are_not_there_are_told(rated, raters):
-    with pytest.raises(QtBertError, match=raters[-1] if raters != ["no", "LLM"] else "no"):
+@pytest.mark.parametrize(
+    ("raters", "said"),
+    [
+        (["人工"], "人工: name two columns"),
+        (["人工", "人工"], "each once"),
+        (["人工", "no"], "no: no such column.*LLM"),
+        (["LLM", "field"], "line 2, field: the label 'x'.*--grades"),
+        (["LLM", "grade"], "no pair has a grade of two"),
+    ],
+)
+def test_raters_that_cannot_be_read_are_told(rated, raters, said):
+    with pytest.raises(QtBertError, match=said):
         qt_bert.agree(rated, raters)
-
-
-def test_labels_that_are_no_grades_stop_it(tmp_path):
-    path = tmp_path / "p.tsv"
-    path.write_text("query\ttitle\ta\tb\n" + "狗\t猫\t0\t1\n" * 20, encoding="utf-8")
-    with pytest.raises(QtBertError, match="20 labels of 'a'.*line 2.*--grades"):
-        qt_bert.agree(path, ["a", "b"])

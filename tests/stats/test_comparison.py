@@ -7,7 +7,6 @@ from qt_bert.errors import ArgumentError
 from qt_bert.stats.comparison import compare, side_by_side, swap_p_values
 from qt_bert.stats.judgements import Judgements, judge_grades, judge_scores, known
 from qt_bert.stats.metrics import METRICS
-from qt_bert.stats.tests import q_values
 
 N = 200
 GRADES = np.random.default_rng(0).integers(1, 6, N)
@@ -111,31 +110,3 @@ def test_an_undefined_metric_has_a_reason():
 def test_what_cannot_be_compared_is_refused(good, rows, options, message):
     with pytest.raises(ArgumentError, match=message):
         compare(good, good.subset(np.arange(N)[rows]), **options)
-
-
-def test_queries_for_a_difference_by_hand(good, poor):
-    one = compare(good, poor, metrics=["accuracy"], draws=0).metrics["accuracy"]
-    hits = np.stack([known(model.correct) for model in (good, poor)]).reshape(2, -1, 5).mean(axis=2)
-    error = (hits[1] - hits[0]).std(ddof=1) / np.sqrt(40)
-    assert one.error == pytest.approx(error, rel=0.06)
-    assert one.detectable() == pytest.approx(2.8016 * one.error, rel=1e-4)
-    assert one.queries_for(0.01) == np.ceil(40 * (one.detectable() / 0.01) ** 2)
-    with pytest.raises(ArgumentError, match="above 0"):
-        one.queries_for(0.0)
-
-
-def test_nothing_is_detected_where_nothing_differs(good):
-    one = compare(good, good, metrics=["accuracy"], draws=0).metrics["accuracy"]
-    assert one.detectable() is None and one.queries_for(0.01) is None
-
-
-def test_q_is_over_the_metrics_compared_together(good, poor):
-    found = compare(good, poor, metrics=["accuracy", "qwk"], draws=99).metrics
-    assert [one.q for one in found.values()] == q_values([one.p for one in found.values()])
-    assert found["accuracy"].n_eligible == 40
-
-
-def test_a_metric_of_order_rests_on_queries_with_two_grades():
-    judged = judge_grades(np.eye(5)[[0, 1, 2]], [(1,), (2,), (3,)], ["甲", "甲", "乙"])
-    found = compare(judged, judged, metrics=["ndcg_at_5", "qwk"], draws=0).metrics
-    assert [one.n_eligible for one in found.values()] == [1, 2]

@@ -12,7 +12,6 @@ from qt_bert.stats.evaluation import (
     errors_in_slices,
     evaluate,
     furthest_off,
-    pair_errors,
     per_grade,
 )
 from qt_bert.stats.intervals import bootstrap_weights, percentile_interval, resample
@@ -40,12 +39,6 @@ def test_figures_of_each_grade_are_those_of_sklearn(random_judgements):
 
 def test_the_pairs_furthest_off_come_first(hand):
     assert furthest_off(hand, 2).tolist() == [2, 1]
-
-
-def test_errors_of_one_logit_are_titles_on_the_wrong_side():
-    judged = judge_scores([3, 2, 1, 5, 5], [(5,), (1,), (3,), (2,), (2,)], ["甲"] * 3 + ["乙"] * 2)
-    assert pair_errors(judged).tolist()[:3] == [0, 0.5, 0.5]
-    assert np.isnan(pair_errors(judged)[3:]).all()  # one label alone says nothing of order
 
 
 def test_a_slice_beside_the_rest(random_judgements):
