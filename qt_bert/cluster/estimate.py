@@ -102,7 +102,8 @@ def estimate(
         seconds = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     total = rows or found.rows
-    partitions = math.ceil(len(found.parts) * total / found.rows)
+    # Of rows that are not there yet it is not known how files would part them.
+    partitions = math.ceil(rows / asked.rows_per_partition) if rows else len(found.parts)
     return Estimate(
         scan=found,
         rows=total,

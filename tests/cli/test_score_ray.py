@@ -70,6 +70,7 @@ def test_the_bill_of_one_machine_needs_no_file_and_no_out(run, pair_file, checkp
     assert ended.status == 0, ended.err
     shown = dict(line.split("  ", 1) for line in ended.out.splitlines()[:-1])
     assert shown["rows"].strip() == "10,000,000" and shown["workers"].strip().startswith("1 on")
+    assert shown["partitions"].strip() == "4,883 of 2,048 rows"
     rate = float(shown["sample"].split(": ")[1].removesuffix(" rows/s").replace(",", ""))
     assert float(shown["machine-hours"]) == pytest.approx(1e7 / rate / 3600, rel=0.02)
     assert float(shown["cost"].split()[0]) == pytest.approx(2e7 / rate / 3600, rel=0.02)

@@ -249,7 +249,7 @@ def test_the_estimate_counts_and_measures(checkpoint_of, day, monkeypatch):
     assert found.machine_hours == pytest.approx(found.seconds / 3600)
 
     many = estimate([str(day)], ReaderOptions(), scorer, options, rows=1_000_001)
-    assert (many.rows, many.partitions) == (1_000_001, math.ceil(1_000_001 * 5 / 18))
+    assert (many.rows, many.partitions) == (1_000_001, math.ceil(1_000_001 / 4))
     assert many.seconds == pytest.approx(1_000_001 / 2 / many.rate, rel=1e-4)
     here = estimate([str(day)], ReaderOptions(), scorer, rows=1_000_000)
     assert here.workers == 1
