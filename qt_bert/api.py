@@ -264,8 +264,7 @@ class Grader:
         path = pairs_or_test(None if pairs is None else Path(pairs))
         applied = asked_calibration(self._scorer, calibrated)
         judged = judge_file(path, ReaderOptions(**reader), self._scorer, calibration=applied)
-        columns = (by,) if isinstance(by, str) else tuple(by)
-        return evaluation_json(judged, self._scorer, path, by=columns, auto_slices=auto_slices)
+        return evaluation_json(judged, self._scorer, path, by=_names(by), auto_slices=auto_slices)
 
     def queries(self, pairs: str | Path | None = None, **reader: Any) -> pd.DataFrame:
         """A row a query of a graded file, first the one whose mending would bring most (`query_table`)."""
@@ -282,13 +281,14 @@ class Grader:
         other: Grader,
         pairs: str | Path | None = None,
         *,
+        by: str | Sequence[str] = (),
         gate: str | Path | None = None,
         options: ReaderOptions | None = None,
         **asked: Any,
     ) -> dict[str, Any]:
         """This model (a) and the `other` (b) on the same pairs, as `qt-bert compare --json` gives it.
 
-        A `gate` is a file of rules; `options` say how the pairs are read; `asked` (`by`, `detect`, …) as
+        A `gate` is a file of rules; `options` say how the pairs are read; `by` and `asked` (`detect`, …) as
         `compare_models` takes it.
         """
         from qt_bert.run.gate import Gate, judge_gate, read_gate
@@ -296,9 +296,9 @@ class Grader:
 
         path, reader = pairs_or_test(Path(pairs) if pairs else None), options or ReaderOptions()
         rules = Gate() if gate is None else read_gate(Path(gate))
-        asked["by"] = list(dict.fromkeys((*asked.get("by", ()), *rules.slices)))
+        columns = tuple(dict.fromkeys((*_names(by), *rules.slices)))
         models = self._scorer, other._scorer
-        found = compare_models(path, reader, *models, **asked)
+        found = compare_models(path, reader, *models, by=columns, **asked)
         if gate is not None:
             found["gate"] = judge_gate(rules, found, models, path, reader)
         return found
@@ -504,6 +504,11 @@ class Grader:
         }
         study, reader = _options(family, own, asked)
         return gather(study, None if pairs is None else Path(pairs), reader)
+
+
+def _names(by: str | Sequence[str]) -> tuple[str, ...]:
+    """Columns, of which one may be named alone."""
+    return (by,) if isinstance(by, str) else tuple(by)
 
 
 Options = TypeVar("Options", SweepOptions, StudyOptions, ProbeOptions)

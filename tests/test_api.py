@@ -10,6 +10,7 @@ import torch
 
 import qt_bert
 from qt_bert.errors import ArgumentError
+from tests.conftest import PAIRS
 
 
 def test_every_public_name_is_there():
@@ -159,3 +160,14 @@ def test_a_vocabulary_is_cut_and_a_plain_folder_written(checkpoint_of, pair_file
     assert again.export_transformers(tmp_path / "plain")["difference"] <= 1e-5
     with pytest.raises(ArgumentError, match="heads are ablated here"):
         grader.ablate("L0H0", reference=pair_file).export_transformers(tmp_path / "other")
+
+
+def test_a_column_may_be_named_alone(checkpoint_of, tmp_path):
+    path = tmp_path / "pairs.tsv"
+    rows = (f"{q}\t{t}\t{g}\t{'ab'[g > 2]}\n" for q, t, g in PAIRS)
+    path.write_text("query\ttitle\tgrade\tfield\n" + "".join(rows), encoding="utf-8")
+    model = qt_bert.load(checkpoint_of())
+    for found in (model.compare(model, path, by="field"), model.evaluate(path, by="field")):
+        assert {column: set(values) for column, values in found["slices"].items()} == {
+            "field": {"a", "b"}
+        }

@@ -28,11 +28,10 @@ def agree(
     """How far raters agree, an LLM among them: κ, Krippendorff's α, bias, the pairs furthest apart."""
     from qt_bert.scoring.agreement import agree as measure
 
-    names, drawn = (
-        [one.strip() for one in raters.split(",")],
-        {"resamples": resamples, "seed": seed},
+    names = [one.strip() for one in raters.split(",")]
+    found = measure(
+        file, names, reader, by=by or (), resamples=resamples, seed=seed, rejects_path=rejects
     )
-    found = measure(file, names, reader, by=by or (), rejects_path=rejects, **drawn)
     opening.tell_rejects(found["rejected"], rejects)
     typer.echo(json.dumps(found, ensure_ascii=False) if as_json else "\n\n".join(_shown(found)))
 

@@ -164,9 +164,8 @@ class Relative:
     def _reach(self, length: int) -> int:
         """How many vectors to either side are multiplied: all, or in a short text those of its distances."""
         buckets = self.attention.position_buckets
-        one_each = (
-            self.span if buckets <= 0 else buckets // 2
-        )  # further away, distances share a vector
+        # Further away than this, distances share a vector.
+        one_each = self.span if buckets <= 0 else buckets // 2
         traced = torch.compiler.is_exporting()  # one graph for all lengths
         return self.span if traced or length > one_each else length
 

@@ -31,7 +31,7 @@ from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import LayerMatch, Plan
 from qt_bert.training.batches import BatchLayout, training_set
 from qt_bert.training.finetune import Tuner, TuneSettings, check_settings
-from qt_bert.training.losses import OF_OUTPUTS, Losses, LossWeights
+from qt_bert.training.losses import Losses, LossWeights
 from qt_bert.training.packing import on_device, packed_layers, read_states
 from qt_bert.training.recipes import PairSource, TeacherSource
 from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
@@ -99,7 +99,7 @@ class Distilled(nn.Module):
         weights, shown = self.losses.weights, batch.get("taught")
         logits, states = self._outputs(self.model, batch, self.apart[0])
         taught: list[torch.Tensor] = []
-        if weights.hidden or (shown is None and not set(OF_OUTPUTS).isdisjoint(weights.parts)):
+        if weights.hidden or (shown is None and weights.of_outputs):
             own, taught = self._taught(batch)
             shown = own if shown is None else shown
         found = list(self.losses.of(logits, batch, shown).values())
@@ -365,8 +365,10 @@ def check_job(job: DistillJob) -> None:
             raise ArgumentError(
                 f"{source.file}: a student has no auxiliary outputs; take the file as unlabelled"
             )
-    taught = {*OF_OUTPUTS, "hidden"} & set((job.loss or IMITATION).parts)
-    if not taught and all(source.unlabelled for source in job.sources):
+    weights = job.loss or IMITATION
+    if not (weights.of_outputs or weights.hidden) and all(
+        source.unlabelled for source in job.sources
+    ):
         raise ArgumentError("without the teacher a student needs labelled pairs: give --pairs FILE")
 
 

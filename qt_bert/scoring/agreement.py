@@ -100,8 +100,11 @@ def agree(
         "labels": list(map(name_set, sets)),
         **found,
         "slices": {
-            column: {value: measured(np.flatnonzero(of)) for value, of in masks.items()}
-            for column, masks in ((column, by_column(pairs, column)) for column in by)
+            column: {
+                value: measured(np.flatnonzero(of))
+                for value, of in by_column(pairs, column).items()
+            }
+            for column in by
         },
         "furthest": [
             {name: getattr(pairs[row], name) for name in ("line", "query", "title")}

@@ -93,10 +93,11 @@ def calibrate_model(
     found: Any
     metrics: Sequence[str | Metric] = OF_GRADES
     if labels.logits > 1:
-        found = _fit_temperature(judged, labels, fitted)
-        before, after = judged.judgements, judge_logits(judged.logits, judged.pairs, labels, found)
+        found, before = _fit_temperature(judged, labels, fitted), judged.judgements
+        graded = after = judge_logits(judged.logits, judged.pairs, labels, found)
     else:
         found, before, after, cuts_of = _fit_score(judged, fitted, method, wanted)
+        graded = judge_logits(judged.logits, judged.pairs, labels, found)
         metrics = (*AT_A_CUT, "ece", "brier", "nll")
 
     def shown(rows: BoolArray) -> dict[str, Any]:
@@ -113,8 +114,7 @@ def calibrate_model(
         return {"n_pairs": int((rows & ~fitted).sum()), "cuts": cuts, "changes": changes}
 
     every = shown(np.ones(len(fitted), bool))
-    graded = judge_logits(judged.logits, judged.pairs, labels, found).subset(~fitted)
-    grades = evaluate(graded, resamples=resamples, seed=seed).metrics
+    grades = evaluate(graded.subset(~fitted), resamples=resamples, seed=seed).metrics
     slices = {
         column: {
             value: shown(rows)

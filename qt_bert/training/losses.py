@@ -67,6 +67,11 @@ class LossWeights:
         return {n: v for n, v in asdict(self).items() if v and (n != "temperature" or self.soft)}
 
     @property
+    def of_outputs(self) -> tuple[str, ...]:
+        """Those that learn from a teacher's outputs."""
+        return tuple(name for name in self.parts if name in OF_OUTPUTS)
+
+    @property
     def parts(self) -> tuple[str, ...]:
         """The losses that count, in the order of the fields."""
         return tuple(name for name in self.describe() if name != "temperature")

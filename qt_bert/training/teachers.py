@@ -24,7 +24,7 @@ from qt_bert.progress import progress
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.training.batches import TrainingSet, bounds_of
-from qt_bert.training.losses import OF_OUTPUTS, LossWeights
+from qt_bert.training.losses import LossWeights
 from qt_bert.training.recipes import TeacherSource
 
 MISSING = "teacher_missing.tsv"
@@ -37,7 +37,7 @@ def check_teacher(weights: LossWeights | None, teacher: TeacherSource | None, ou
     """Raise ArgumentError for a teacher that no loss asks, or that `out` would overwrite."""
     if teacher is not None:
         check_apart(out, teacher.path)
-        if weights is not None and not set(OF_OUTPUTS) & set(weights.parts):
+        if weights is not None and not weights.of_outputs:
             raise ArgumentError(
                 "no part of --loss learns from the teacher: give soft, mse or margin_mse"
             )
