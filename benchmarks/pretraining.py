@@ -83,7 +83,7 @@ def against_plain(
         seed=0,
     )
     packed = copy.deepcopy(model)
-    on_device(packed, torch.device(device))
+    on_device(packed, torch.device(device), "bfloat16")
     plain = model.to(device)
     if device != "cpu":
         plain.set_attn_implementation("sdpa")

@@ -292,7 +292,7 @@ def run_distill(
     student = job.student.start_of(teacher, dev)
     student = replace(student, settings=replace(student.settings, max_length=longest))
     for one in (teacher, student):
-        on_device(one.model, place)
+        on_device(one.model, place, settings.dtype)
     figure = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
     tuner = Tuner(
         Distilled(

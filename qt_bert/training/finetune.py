@@ -392,7 +392,7 @@ def run_train(
     if job.max_length > longest:
         raise ArgumentError(f"--max-length {job.max_length}: the base has {longest} positions")
     model.model.config.pad_token_id = pad
-    on_device(model, place)
+    on_device(model, place, settings.dtype)
     view = Checkpoint(
         out.name, job.base, model.model, tokenizer, model.family, card, settings.dtype
     )

@@ -117,13 +117,14 @@ def filled(size: int, values: np.ndarray) -> np.ndarray:
     return np.pad(values, [(0, size - len(values))] + [(0, 0)] * (values.ndim - 1))
 
 
-def on_device(model: nn.Module, device: torch.device) -> None:
-    """Move a model; on a GPU its layers attend without keeping their maps.
+def on_device(model: nn.Module, device: torch.device, dtype: str) -> None:
+    """Move a model that trains in `dtype`; its layers attend without keeping their maps.
 
-    On a CPU the backward of that kernel in bfloat16 is several times slower where heads are narrow.
+    In bfloat16 on a CPU they keep them: the backward of that kernel is several times slower there where
+    heads are narrow. In float32 a step of 12 narrow heads is a tenth faster with it.
     """
     model.to(device)
-    if device.type == "cpu":
+    if device.type == "cpu" and dtype == "bfloat16":
         return
     for module in model.modules():  # each: the layers of a pruned model have configs of their own
         if "config" in vars(module):

@@ -487,7 +487,7 @@ def run_pretrain(
             f"rows of {settings.shape.long} tokens need as many positions; the model has "
             f"{model.config.max_position_embeddings}"
         )
-    on_device(model, place)
+    on_device(model, place, settings.dtype)
 
     facts = {
         "schema": 1,

@@ -190,7 +190,7 @@ def faked(case: Callable[..., Case], folder, mode: FakeTensorMode) -> Case:
     with mode:
         for one in (model, *getattr(model, "_teacher", ())):
             one._apply(mode.from_tensor)
-            on_device(one, GPU)
+            on_device(one, GPU, "float32")
         return model, loss, tree_map(mode.from_tensor, batch), aim
 
 
