@@ -124,7 +124,8 @@ def on_device(model: nn.Module, device: torch.device, dtype: str) -> None:
     heads are narrow. In float32 a step of 12 narrow heads is a tenth faster with it.
     """
     model.to(device)
-    if device.type == "cpu" and dtype == "bfloat16":
+    able = all(getattr(module, "_supports_sdpa", True) for module in model.modules())
+    if not able or (device.type == "cpu" and dtype == "bfloat16"):  # DeBERTa has no such kernel
         return
     for module in model.modules():  # each: the layers of a pruned model have configs of their own
         if "config" in vars(module):
