@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import math
 import re
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,11 +25,12 @@ from typing import Any
 
 import numpy as np
 
+from experiments.command import one_line_faults
 from qt_bert.cli.opening import figure, interval, table
 from qt_bert.data.pairs import GRADES, GradeMap, GradeSet, Pair
 from qt_bert.data.reader import read_pairs
 from qt_bert.data.segmenters import Segmenter, segmenter
-from qt_bert.errors import ArgumentError, PairFileError, QtBertError
+from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.files import write_json
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.comparison import compare
@@ -435,13 +435,10 @@ SHOWN = ("accuracy", "macro_f1", "qwk", "mae", "spearman", "ndcg_at_5")
 def main(arguments: list[str] | None = None) -> None:
     """Train, evaluate, compare, print; an input's fault is one line and exit status 2."""
     asked = _parse(arguments)
-    try:
+    with one_line_faults():
         found = run(asked)
         if asked.json is not None:
             write_json(asked.json, found)
-    except (QtBertError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
 
 
 def run(asked: argparse.Namespace) -> dict[str, Any]:

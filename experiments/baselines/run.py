@@ -14,7 +14,6 @@ import argparse
 import json
 import math
 import shutil
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -29,10 +28,11 @@ from scipy.stats import rankdata
 from experiments.baselines.lexical import Labelled, LexicalFeatures, fit_best, word_segmenter
 from experiments.baselines.rivals import ENCODES, LABELS, RivalScorer, tune_rival
 from experiments.baselines.words import spaced, spaced_shard, spaced_source, stacked, word_start
+from experiments.command import one_line_faults
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
 from qt_bert.data.splits import spread_over_queries
-from qt_bert.errors import ArgumentError, QtBertError
+from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.folder import weights_sha256
@@ -603,7 +603,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--pairs", type=Path, default=shipped(TEST), help="graded; the figures")
     parser.add_argument("--discovery", type=Path, default=shipped(DEV), help="heads are chosen on")
     asked = parser.parse_args(arguments)
-    try:
+    with one_line_faults():
         study = Study(
             out=asked.out,
             base=asked.base,
@@ -614,9 +614,6 @@ def main(arguments: list[str] | None = None) -> None:
         for row in run(study).record.rows:
             rate = "–" if row.rate is None else f"{row.rate:g}"
             print(f"{row.name:22} ρ on dev {row.discovery}  rate {rate}  {row.pairs_per_second}/s")
-    except (QtBertError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
 
 
 if __name__ == "__main__":

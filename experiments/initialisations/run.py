@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForSequenceClassification
 
+from experiments.command import one_line_faults
 from experiments.initialisations.frozen import FrozenArms
 from experiments.initialisations.job import LABELS, Outputs, RunFiles, StudyJob, read_splits
 from experiments.initialisations.record import (
@@ -39,7 +39,7 @@ from experiments.initialisations.record import (
     read_initialisations,
 )
 from qt_bert.data.pairs import GRADES, Pair
-from qt_bert.errors import ArgumentError, CheckpointError, QtBertError, RunFolderError
+from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.files import is_vacant, read_json, sha256_file, write_json
 from qt_bert.models.card import MAX_LENGTH, ModelSettings
 from qt_bert.models.checkpoint import open_checkpoint, open_tokenizer, save_checkpoint
@@ -285,11 +285,8 @@ def main(arguments: list[str] | None = None) -> None:
         discovery=PairSource(asked.dev),
         validation=PairSource(asked.test),
     )
-    try:
+    with one_line_faults():
         run_initialisations(job, asked.out, resume=asked.resume, said=_tell)
-    except (QtBertError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
 
 
 def _tell(one: Try) -> None:

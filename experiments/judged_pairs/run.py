@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from experiments.command import one_line_faults
 from qt_bert.data.reader import PairReader
-from qt_bert.errors import PairFileError, QtBertError
+from qt_bert.errors import PairFileError
 from qt_bert.files import atomic_folder
 from qt_bert.models.checkpoint import check_place
 
@@ -86,11 +86,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder of pairs/")
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args(arguments)
-    try:
+    with one_line_faults():
         counts = write_judged(asked.data, asked.out)
-    except (QtBertError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
     for name, one in counts.items():
         listed = ", ".join(f"{count:,} of {grade}" for grade, count in sorted(one.items()))
         print(f"{name}: {one.total():,} pairs, {listed}")

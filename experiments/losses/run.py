@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from experiments.command import one_line_faults
 from experiments.students.run import paired_differences
 from qt_bert.cli.opening import table
 from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
-from qt_bert.errors import ArgumentError, QtBertError
+from qt_bert.errors import ArgumentError
 from qt_bert.files import write_json
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
@@ -159,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--max-length", type=int, default=128)
     parser.add_argument("--no-compile", action="store_true")
     asked = parser.parse_args(arguments)
-    try:
+    with one_line_faults():
         result = run_losses(
             asked.out,
             losses=asked.loss or LOSSES,
@@ -171,9 +171,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             test=asked.test,
             max_length=asked.max_length,
         )
-    except (QtBertError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
     print(table(rows_of(result), left=1))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.command import one_line_faults
 from experiments.make_pairs.language import (
     Base,
     Draw,
@@ -36,7 +36,7 @@ from experiments.make_pairs.rules_of_wording import ORDER, POLARITY, SALAD, SAME
 from qt_bert.data.pairs import GradeSet
 from qt_bert.data.reader import PairReader
 from qt_bert.data.segmenters import Segmenter, segmenter
-from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
+from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import atomic_write
 from qt_bert.training.corpus import text_lines
 from qt_bert.training.recipes import Recipe, load_recipe
@@ -305,14 +305,11 @@ def main(arguments: list[str] | None = None) -> None:
         for rule in RULES.values():
             print(f"{rule.name:20} {grade_label(rule.grades):4} {rule.text}")
         return
-    try:
+    with one_line_faults():
         recipe = load_recipe(asked.recipe, asked.data)
         names = recipe.settings.get("forbidden", [])
         recipe.settings["forbidden"] = [asked.data / name for name in names]
         counts = make_from(recipe, asked.out, seed=asked.seed)
-    except (QtBertError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
     for name, count in counts.items():
         print(f"{count:7,}  {name}")
     print(f"{counts.total():,} pairs made: {asked.out}")

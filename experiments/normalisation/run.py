@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import io
 import shutil
-import sys
 import tempfile
 from collections.abc import Container, Mapping
 from pathlib import Path
@@ -18,7 +17,8 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import Tokenizer, normalizers
 
-from qt_bert.errors import CheckpointError, QtBertError
+from experiments.command import one_line_faults
+from qt_bert.errors import CheckpointError
 from qt_bert.files import atomic_folder, read_json, write_json
 from qt_bert.models.checkpoint import check_place
 from qt_bert.models.folder import MANIFEST, verify_folder, write_manifest
@@ -105,11 +105,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args(arguments)
-    try:
+    with one_line_faults():
         number = normalised(asked.model, asked.out)
-    except (QtBertError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
     print(f"{number:,} characters are read as others: {asked.out}")
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,12 +18,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.common.readme import markdown_table, rewrite_section
+from experiments.command import one_line_faults
 from experiments.pattern_maps.drawing import draw, draw_sheets
 from experiments.pattern_maps.fitting import train_classifier
 from experiments.pattern_maps.stored import CELLS, read_maps, save_maps
 from qt_bert.data.pairs import GradeMap
 from qt_bert.data.reader import read_pairs
-from qt_bert.errors import ArgumentError, QtBertError
+from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.base_model import open_base, random_like
 from qt_bert.probes.pattern_maps import (
@@ -49,11 +49,8 @@ CARD = "README.md"
 def main(arguments: list[str] | None = None) -> None:
     """Run the command asked for; an input's fault is one line and exit status 2."""
     asked = _parse(arguments)
-    try:
+    with one_line_faults():
         COMMANDS[asked.command](asked)
-    except (QtBertError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
 
 
 def draw_maps(asked: argparse.Namespace) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from experiments.command import one_line_faults
 from qt_bert.cli.opening import table
 from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
-from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
+from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import atomic_write, is_vacant, read_json, sha256_file, write_json
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.folder import resolve_folder
@@ -400,7 +400,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--overwrite", action="store_true")
     asked = parser.parse_args(arguments)
-    try:
+    with one_line_faults():
         stored = load_recipe(asked.recipe, asked.data)
         teacher = resolve_folder(asked.model or shipped(GRADED))
         values = {
@@ -419,9 +419,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             resume=asked.resume,
             overwrite=asked.overwrite,
         )
-    except (QtBertError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
     print(table(rows_of(found["differences"]), left=3))
 
 
