@@ -21,40 +21,39 @@ from qt_bert.data.reader import PairReader
 from qt_bert.models.checkpoint import open_tokenizer
 from qt_bert.models.loading import open_for_pretraining
 from qt_bert.training.corpus import load_corpus, text_lines
-from qt_bert.training.pretrain import BatchShape, PretrainBatch, Special, batches, losses
+from qt_bert.training.pretrain import BatchShape, PretrainBatch, batches, losses, special_of
 
-HELD_OUT = {
-    "qbqtc_eval": ("pairs/qbqtc_eval.jsonl", {"grade": "label"}),
-    "kuake_qtr_eval": ("pairs/kuake_qtr_eval.tsv", {"grade": "label_0_3"}),
-}
+HELD_OUT = ("pairs/qbqtc_eval.jsonl", "pairs/kuake_qtr_eval.tsv")
 SHORTEST = 8
 
 
 def main() -> None:
     arguments = parse()
     torch.manual_seed(0)
-    for name, (file, columns) in HELD_OUT.items():
-        path = arguments.data / file
+    files = [arguments.data / name for name in HELD_OUT]
+    for path in files:
         if not path.exists():
-            print(f"{name}: {path} is not there, left out")
-            continue
-        texts = unseen(path, columns, arguments.data)
+            print(f"{path} is not there, left out")
+    for path, texts in unseen([path for path in files if path.exists()], arguments.data).items():
         print(
-            f"\n{name}: {len(texts):,} texts of {SHORTEST} characters or more, none in the corpus"
+            f"\n{path.stem}: {len(texts):,} texts of {SHORTEST} characters or more, none in the corpus"
         )
         for folder in arguments.models:
             loss, accuracy, masked = measured(folder, texts, arguments.batches)
             print(f"  {folder}: loss {loss:.3f}, accuracy {accuracy:.3f} ({masked:,} masked)")
 
 
-def unseen(path: Path, columns: dict[str, str], data: Path) -> list[str]:
-    """The different queries and titles of a file that are no line of the corpus, in their order."""
-    pairs = list(PairReader(path, columns=columns))
-    texts = dict.fromkeys(t for pair in pairs for t in (pair.query, pair.title))
+def unseen(files: list[Path], data: Path) -> dict[Path, list[str]]:
+    """The different queries and titles of each file that are no line of the corpus, in their order."""
+    texts = {
+        path: dict.fromkeys(t for pair in PairReader(path) for t in (pair.query, pair.title))
+        for path in files
+    }
     for shard in sorted((data / "corpus").glob("*.txt.xz")):
         for line in text_lines(shard):
-            texts.pop(line, None)
-    return [text for text in texts if len(text) >= SHORTEST]
+            for found in texts.values():
+                found.pop(line, None)
+    return {path: [t for t in found if len(t) >= SHORTEST] for path, found in texts.items()}
 
 
 def measured(folder: Path, texts: list[str], number: int) -> tuple[float, float, int]:
@@ -71,13 +70,11 @@ def measured(folder: Path, texts: list[str], number: int) -> tuple[float, float,
 
 
 def _batches(folder: Path, texts: list[str]) -> Iterator[PretrainBatch]:
-    tokenizer = open_tokenizer(folder)
     with tempfile.TemporaryDirectory() as work:
         shard = Path(work) / "text.txt"
         shard.write_text("\n".join(texts), encoding="utf-8")
         corpus = load_corpus(folder, [shard], [], Path(work) / "corpus.npz")
-    ids = (getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "pad", "mask"))
-    return batches(corpus, Special(*ids, len(tokenizer)), BatchShape(), seed=0)
+    return batches(corpus, special_of(open_tokenizer(folder), folder), BatchShape(), seed=0)
 
 
 def parse() -> argparse.Namespace:

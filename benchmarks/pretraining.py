@@ -32,6 +32,7 @@ from qt_bert.training.pretrain import (
     batches,
     losses,
     new_model,
+    special_of,
 )
 from qt_bert.training.steps import Gradients
 
@@ -67,13 +68,7 @@ def against_plain(
     tokenizer = open_tokenizer(folder)
     with tempfile.TemporaryDirectory() as work:
         corpus = load_corpus(folder, shards, [], Path(work) / "corpus.npz")
-    special = Special(
-        tokenizer.cls_token_id,
-        tokenizer.sep_token_id,
-        tokenizer.pad_token_id,
-        tokenizer.mask_token_id,
-        len(tokenizer),
-    )
+    special = special_of(tokenizer, folder)
     model = new_model(
         vocabulary=len(tokenizer),
         layers=layers,

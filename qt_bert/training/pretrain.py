@@ -477,7 +477,7 @@ def run_pretrain(
     work = open_workspace(out, resume=resume, overwrite=overwrite)
     tokenizer = open_tokenizer(init)
     corpus = load_corpus(init, shards, pairs, work / "corpus.npz")
-    special = _special(tokenizer, init)
+    special = special_of(tokenizer, init)
     if shape is None:
         model = open_for_pretraining(init)
     else:
@@ -519,11 +519,12 @@ def run_pretrain(
     return facts | {"figures": figures}
 
 
-def _special(tokenizer: Any, init: Path) -> Special:
+def special_of(tokenizer: Any, folder: Path) -> Special:
+    """What pretraining must know of the tokenizer of `folder`. Raises CheckpointError where one is missing."""
     ids = {name: getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "pad", "mask")}
     absent = [name for name, number in ids.items() if number is None]
     if absent:
-        raise CheckpointError(f"{init}: the tokenizer has no [{absent[0].upper()}] token")
+        raise CheckpointError(f"{folder}: the tokenizer has no [{absent[0].upper()}] token")
     spelled = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     special = set(tokenizer.all_special_tokens)
     lengths = np.array([1 if t in special else len(t.removeprefix("##")) for t in spelled])
