@@ -1,40 +1,25 @@
-"""The initialisation study on a tiny model: all four arms, killed and resumed, and bad input."""
-
-from __future__ import annotations
+"""The study of starts on a tiny model: what is run and chosen, what goes on, and bad input."""
 
 import json
 import random
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
 from transformers import AutoModel, AutoTokenizer
 
-from experiments.initialisations.job import HeadSettings, StudyJob
-from experiments.initialisations.record import (
-    ARMS,
-    OUTPUTS,
-    RECORD,
-    Initialisations,
-    Try,
-    read_initialisations,
-)
-from experiments.initialisations.run import Study, run_initialisations
-from qt_bert.errors import CheckpointError, PairFileError, RunFolderError
+from experiments.initialisations.run import PENALTIES, RATES, main
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.models.folder import weights_sha256
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.training.finetune import TuneSettings
+from qt_bert.scoring.judge import judge_logits
+from qt_bert.stats.metrics import METRICS
 from qt_bert.training.recipes import PairSource
-from tests.experiments.made_initialisations import written
 
-QUICK = TuneSettings(epochs=2, slots=256, patience=0, compile=False, save_every=1)
-HEAD = HeadSettings(passes=6, pairs=32, rates=(3e-3, 3e-2), readings=3)
 GOOD, BAD = "北京上海高铁", "怎么去除衣服"
 
 
-def write(path: Path, count: int, first: int) -> Path:
+def write(path, count, first):
     """Pairs whose grade is 5 where the title repeats the query, else 1; three to a query."""
     rng, rows = random.Random(first), ["query\ttitle\tgrade"]
     for i in range(count):
@@ -46,152 +31,98 @@ def write(path: Path, count: int, first: int) -> Path:
 
 
 @pytest.fixture(scope="module")
-def job(checkpoint_of, tmp_path_factory) -> StudyJob:
+def asked(checkpoint_of, tmp_path_factory):
     place = tmp_path_factory.mktemp("study")
     classifier = checkpoint_of(hidden=32, seed=5)
     AutoModel.from_pretrained(classifier).save_pretrained(place / "base")
     AutoTokenizer.from_pretrained(classifier).save_pretrained(place / "base")
-    return StudyJob(
-        base=place / "base",
-        sources=(PairSource(write(place / "train.tsv", 120, 1000)),),
-        discovery=PairSource(write(place / "dev.tsv", 30, 2000)),
-        validation=PairSource(write(place / "test.tsv", 30, 3000)),
-        tuning=QUICK,
-        head=HEAD,
-        rates=(1e-3, 3e-3),
-        seeds=(0, 1),
-    )
+    files = {"train": (120, 1000), "dev": (30, 2000), "test": (30, 3000)}
+    return {
+        "--out": place / "out",
+        "--base": place / "base",
+        "--seeds": 2,
+        "--epochs": 1,
+        "--max-length": 48,
+    } | {f"--{name}": write(place / f"{name}.tsv", *how) for name, how in files.items()}
 
 
-@pytest.fixture(scope="module")
-def finished(job, tmp_path_factory) -> tuple[Path, Initialisations]:
-    out = tmp_path_factory.mktemp("whole") / "study"
-    return out, run_initialisations(job, out)
+def run(asked):
+    main(["--no-compile", *(str(part) for one in asked.items() for part in one)])
 
 
-def test_every_arm_is_run_at_every_rate_and_with_every_seed(finished):
-    _, found = finished
-    record = found.record
-    assert {arm: len(record.runs(arm)) for arm in ARMS} == dict.fromkeys(ARMS, 2)
-    tried = {arm: [one for one in record.tries if one.arm == arm] for arm in ARMS}
-    assert {arm: len(runs) for arm, runs in tried.items()} == {
-        "untrained": 2,
-        "frozen": 3,
-        "random": 3,
-        "tuned": 3,
+def one_by_one(base, pairs):
+    """Pooled vectors without padding."""
+    model, tokenizer = AutoModel.from_pretrained(base).eval(), AutoTokenizer.from_pretrained(base)
+    with torch.inference_mode():
+        read = [tokenizer(pair.query, pair.title, return_tensors="pt") for pair in pairs]
+        return np.concatenate([model(**one).pooler_output.double().numpy() for one in read])
+
+
+def test_every_start_is_chosen_on_dev_and_judged_on_test(asked, capsys):
+    run(asked)
+    shown = capsys.readouterr().out.splitlines()
+    out = asked["--out"]
+    runs = json.loads((out / "initialisations.json").read_text("utf-8"))["runs"]
+    by_start = {
+        start: [one for one in runs if one["start"] == start]
+        for start in ("untrained", "frozen", "random", "tuned")
     }
-    for arm in ("frozen", "random", "tuned"):
-        first = [one for one in tried[arm] if one.seed == 0]
-        best = max(first, key=lambda one: -1 if one.discovery is None else one.discovery)
-        final = [record.tries[record.final[row]] for row in record.runs(arm)]
-        assert final[0] == best
-        assert {one.rate for one in final} == {best.rate}
-        assert [one.seed for one in final] == [0, 1]
-    assert found.outputs["validation"].logits.shape == (8, 30, 5)
-    assert len(np.unique(found.outputs["validation"].queries)) == 10
+    assert {start: len(found) for start, found in by_start.items()} == {
+        "untrained": 2,
+        "frozen": len(PENALTIES),
+        "random": len(RATES) + 1,
+        "tuned": len(RATES) + 1,
+    }
+    for start in ("random", "tuned"):
+        first = [one for one in by_start[start] if one["seed"] == 0]
+        final = [one for one in by_start[start] if one["final"]]
+        best = max(first, key=lambda one: one["dev"]["qwk"])
+        assert [one["seed"] for one in final] == [0, 1]
+        assert {one["rate"] for one in final} == {best["rate"]}
+    (frozen,) = [one for one in by_start["frozen"] if one["final"]]
+    read = {name: PairSource(asked[name]).read(labelled=True) for name in ("--train", "--test")}
+    vectors = {name: one_by_one(asked["--base"], pairs) for name, pairs in read.items()}
+    truth = {name: [pair.grades[0] for pair in pairs] for name, pairs in read.items()}
+    model = LogisticRegression(C=frozen["rate"], max_iter=5000)
+    model.fit(vectors["--train"], truth["--train"])
+    assert frozen["test"]["accuracy"] == model.score(vectors["--test"], truth["--test"])
+    tuned = by_start["tuned"][-1]
+    pairs = read["--test"]
+    opened = open_checkpoint(out / f"tuned-{tuned['rate']:g}-1")
+    logits = Scorer(opened).logits([(pair.query, pair.title) for pair in pairs])
+    judged = judge_logits(logits, pairs, opened.settings.labels)
+    assert METRICS["accuracy"].value(judged) == tuned["test"]["accuracy"]
+    values = [one["test"]["spearman"] for one in by_start["untrained"]]
+    assert any(f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}" in line for line in shown)
 
 
-def test_outputs_are_those_of_the_folders(finished, job):
-    out, found = finished
-    texts = [(pair.query, pair.title) for pair in job.validation.read(labelled=True)]
-    for row, place in enumerate(found.record.final):
-        one = found.record.tries[place]
-        if one.folder is not None:
-            assert weights_sha256(out / one.folder) == one.sha256
-            logits = Scorer(open_checkpoint(out / one.folder)).logits(texts)
-            np.testing.assert_array_equal(found.outputs["validation"].logits[row], logits)
-
-
-def without_seconds(folder: Path) -> dict[str, object]:
-    record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-    for one in record["tries"]:
-        one.pop("seconds")
-    return record
-
-
-def test_killed_and_resumed_gives_the_same_record(finished, job, tmp_path, monkeypatch):
-    out, run, runs = tmp_path / "study", Study._run, []
-
-    def killed(self, arm, seed, rate):
-        runs.append(arm)
-        found = run(self, arm, seed, rate)
-        if len(runs) == 9:
-            raise KeyboardInterrupt  # the model is there, before the run's facts are kept
-        return found
-
-    monkeypatch.setattr(Study, "_run", killed)
-    with pytest.raises(KeyboardInterrupt):
-        run_initialisations(job, out)
-    assert not (out / RECORD).exists()
-    with pytest.raises(RunFolderError, match="--resume"):
-        run_initialisations(job, out)
-    runs.clear()
-    monkeypatch.setattr(Study, "_run", run)
-    again: list[Try] = []
-    run_initialisations(job, out, resume=True, said=again.append)
-    whole, _ = finished
-    assert without_seconds(out) == without_seconds(whole)
-    assert (out / OUTPUTS).read_bytes() == (whole / OUTPUTS).read_bytes()
-    assert len(again) == 11
-
-
-def test_what_does_not_fit_is_refused(finished, job, checkpoint_of, tmp_path):
-    with pytest.raises(RunFolderError, match="rates"):
-        run_initialisations(replace(job, rates=(5e-3,)), finished[0], resume=True)
-    with pytest.raises(CheckpointError, match="fine-tuned"):
-        run_initialisations(replace(job, base=checkpoint_of()), tmp_path / "study")
-
-
-def test_files_without_labels_or_with_shared_queries_are_refused(job, tmp_path):
-    plain = tmp_path / "plain.tsv"
-    plain.write_text("query\ttitle\n北京\t上海\n", encoding="utf-8")
-    for wrong in (
-        {"discovery": PairSource(plain)},
-        {"sources": (PairSource(plain),)},
-        {"validation": job.discovery},
-        {"validation": job.sources[0]},
-    ):
-        with pytest.raises(PairFileError):
-            run_initialisations(replace(job, **wrong), tmp_path / "study")
-    assert not (tmp_path / "study").exists()
-
-
-def test_damage_is_refused(tmp_path):
-    with pytest.raises(RunFolderError, match="no such result file"):
-        read_initialisations(tmp_path)
-    folder = written(tmp_path, "c" * 64)
-    stored = (folder / OUTPUTS).read_bytes()
-    (folder / OUTPUTS).write_bytes(stored[:-1])
-    with pytest.raises(RunFolderError, match="not the file"):
-        read_initialisations(folder)
-    (folder / OUTPUTS).unlink()
-    with pytest.raises(RunFolderError, match="missing"):
-        read_initialisations(folder)
+def test_run_again_it_trains_nothing_anew(asked):
+    out = asked["--out"]
+    weights = sorted(out.glob("*/model.safetensors"))
+    before = [path.stat().st_mtime_ns for path in weights]
+    stored = (out / "initialisations.json").read_bytes()
+    run(asked)
+    assert len(weights) == 2 * (len(RATES) + 1) + 2
+    assert [path.stat().st_mtime_ns for path in weights] == before
+    assert (out / "initialisations.json").read_bytes() == stored
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "says"),
+    ("option", "other", "says"),
     [
-        ("final", [0, 1], "not every arm"),
-        ("final", list(range(7)), "not every arm"),
-        ("final", [0, 2, 4, 6], "do not fit"),
-        ("final", [99], "not there"),
-        ("grades", [[1], [2]], "do not fit"),
-        ("tries", "none", "a list"),
+        ("--test", "--dev", "10 of its queries also stand in --dev"),
+        ("--dev", "--train", "of its queries also stand in --train"),
     ],
 )
-def test_a_record_that_its_outputs_do_not_fit_is_refused(tmp_path, key, value, says):
-    folder = written(tmp_path, "c" * 64)
-    record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-    record[key] = value
-    (folder / RECORD).write_text(json.dumps(record), encoding="utf-8")
-    with pytest.raises(RunFolderError, match=says):
-        read_initialisations(folder)
+def test_files_that_share_queries_are_refused(asked, capsys, option, other, says):
+    with pytest.raises(SystemExit) as stopped:
+        run(asked | {option: asked[other]})
+    assert stopped.value.code == 2
+    assert says in capsys.readouterr().err
 
 
-def test_no_text_is_in_the_record(finished):
-    out, _ = finished
-    text = (out / RECORD).read_text(encoding="utf-8")
-    assert not set(text) & set(GOOD + BAD)
-    with np.load(out / OUTPUTS, allow_pickle=False) as stored:
-        assert all(stored[name].dtype.kind in "fib" for name in stored.files)
+def test_a_tuned_base_is_refused(asked, checkpoint_of, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        run(asked | {"--base": checkpoint_of()})
+    assert stopped.value.code == 2
+    assert "it was fine-tuned" in capsys.readouterr().err
