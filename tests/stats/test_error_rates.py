@@ -1,7 +1,7 @@
 """How often verdicts are wrong: simulations from real differences per query.
 
-`per_query_differences.csv` holds what heads left out of the shipped model change for each of the
-160 queries of the shipped test split, in points of the probability of the label (`…_accuracy`: of
+`per_query_differences.csv` holds what heads left out of one `graded` (an earlier one than what
+ships may be) change for each of the 160 queries of the shipped test split, in points of the probability of the label (`…_accuracy`: of
 accuracy), averaged over a query's titles. Samples of queries are drawn from it with replacement,
 and a claim is judged at a margin that is the true value: every decision is then false. Run with
 `-s` to see the rates. The quick runs allow three standard errors more on one rate, but none on
