@@ -11,7 +11,6 @@ an untrained one; both are run here.
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -24,24 +23,25 @@ from sklearn.linear_model import LogisticRegression
 from transformers import AutoModel, AutoModelForSequenceClassification
 
 from experiments.command import one_line_faults
+from experiments.losses.run import judged_by, mean_of, trained
 from qt_bert.cli.opening import table
-from qt_bert.data.pairs import GRADES, Pair
+from qt_bert.data.pairs import Pair
 from qt_bert.errors import CheckpointError, PairFileError
 from qt_bert.files import write_json
 from qt_bert.models.card import ModelLabels, ModelSettings
-from qt_bert.models.checkpoint import open_checkpoint, open_tokenizer, save_checkpoint
+from qt_bert.models.checkpoint import open_tokenizer, save_checkpoint
 from qt_bert.models.folder import verify_folder, weight_shapes
 from qt_bert.models.loading import load_config, without_dropout
 from qt_bert.progress import progress
-from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.shipped import DEV, PRETRAINED, TEST, TRAIN, shipped
+from qt_bert.stats.judgements import FIVE_GRADES, Judgements
 from qt_bert.stats.metrics import METRICS
-from qt_bert.training.finetune import TrainJob, TuneSettings, run_train
+from qt_bert.training.finetune import TrainJob, TuneSettings
 from qt_bert.training.recipes import PairSource
-from qt_bert.training.state import workspace_of
 
-LABELS = ModelLabels(len(GRADES), tuple((grade,) for grade in GRADES))
+LABELS = ModelLabels(len(FIVE_GRADES), FIVE_GRADES)
+JUDGED = ("dev", "test")
 SHOWN = ("accuracy", "qwk", "spearman")
 CHOSEN_BY = "qwk"
 RATES = (7e-5, 2e-4, 6e-4)
@@ -99,20 +99,22 @@ class Study:
             drawn = np.random.default_rng(seed).normal(
                 scale=config.initializer_range, size=(config.hidden_size, LABELS.logits)
             )
-            logits = {name: found @ drawn for name, found in vectors.items()}
-            self._add("untrained", None, seed, logits, pairs)["final"] = True
+            judged = {
+                name: judge_logits(vectors[name] @ drawn, pairs[name], LABELS) for name in JUDGED
+            }
+            self._add("untrained", None, seed, judged)["final"] = True
         exact = [i for i, pair in enumerate(pairs["train"]) if len(pair.grades or ()) == 1]
         truth = [(pairs["train"][i].grades or ())[0] for i in exact]
         tried = []
         for penalty in PENALTIES:
             model = LogisticRegression(C=penalty, max_iter=5000)
             model.fit(vectors["train"][exact], truth)
-            logits = {}
-            for name, found in vectors.items():
-                logits[name] = np.full((len(found), LABELS.logits), -np.inf)
-                places = np.array(model.classes_) - 1
-                logits[name][:, places] = model.predict_log_proba(found)
-            tried.append(self._add("frozen", penalty, 0, logits, pairs))
+            judged = {}
+            for name in JUDGED:
+                logits = np.full((len(pairs[name]), LABELS.logits), -np.inf)
+                logits[:, model.classes_ - 1] = model.predict_log_proba(vectors[name])
+                judged[name] = judge_logits(logits, pairs[name], LABELS)
+            tried.append(self._add("frozen", penalty, 0, judged))
         max(tried, key=_merit)["final"] = True
 
     def _tuned(
@@ -128,14 +130,9 @@ class Study:
             max_length=self.max_length,
             stop_on=CHOSEN_BY,
         )
-        run_train(job, folder, replace(self.settings, lr=rate, seed=seed), resume=True)
-        shutil.rmtree(workspace_of(folder), ignore_errors=True)
-        scorer = Scorer(open_checkpoint(folder))
-        logits = {
-            name: scorer.logits([(pair.query, pair.title) for pair in pairs[name]])
-            for name in ("dev", "test")
-        }
-        return self._add(start, rate, seed, logits, pairs)
+        trained(job, folder, replace(self.settings, lr=rate, seed=seed))
+        judged = {name: judged_by(folder, pairs[name]) for name in JUDGED}
+        return self._add(start, rate, seed, judged)
 
     def _random(self, seed: int) -> Path:
         """A model in the shape of the base, with weights as before pretraining."""
@@ -152,14 +149,8 @@ class Study:
         return folder
 
     def _add(
-        self,
-        start: str,
-        rate: float | None,
-        seed: int,
-        logits: dict[str, np.ndarray],
-        pairs: dict[str, list[Pair]],
+        self, start: str, rate: float | None, seed: int, judged: dict[str, Judgements]
     ) -> dict[str, Any]:
-        judged = {name: judge_logits(logits[name], pairs[name], LABELS) for name in ("dev", "test")}
         figures = {
             split: {name: METRICS[name].value(found) for name in SHOWN}
             for split, found in judged.items()
@@ -211,11 +202,7 @@ def rows_of(runs: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("start", "chosen", "accuracy", "QWK", "ρ")]
     for start in dict.fromkeys(run["start"] for run in runs):
         final = [run for run in runs if run["start"] == start and run["final"]]
-        cells = []
-        for name in SHOWN:
-            values = [run["test"][name] for run in final if run["test"][name] is not None]
-            spread = f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
-            cells.append(f"{np.mean(values):.3f}{spread}" if values else "not defined")
+        cells = [mean_of([run["test"][name] for run in final]) for name in SHOWN]
         rate = final[0]["rate"]
         rows.append((start, "" if rate is None else f"{rate:g}", *cells))
     return rows

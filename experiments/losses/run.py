@@ -74,9 +74,8 @@ def run_losses(
                 loss=weights[loss],
             )
             own = replace(settings, seed=seed, patience=0)
-            facts = run_train(job, folder, own, resume=True)
-            shutil.rmtree(workspace_of(folder), ignore_errors=True)
-            found = {name: _judge(folder, pairs) for name, pairs in read.items()}
+            facts = trained(job, folder, own)
+            found = {name: judged_by(folder, pairs) for name, pairs in read.items()}
             judged[loss][seed] = found["test"]
             runs.append(
                 {
@@ -102,7 +101,15 @@ def run_losses(
     return result
 
 
-def _judge(folder: Path, pairs: list[Pair]) -> Judgements:
+def trained(job: TrainJob, folder: Path, settings: TuneSettings) -> dict[str, Any]:
+    """Train into `folder`, or take what is finished there; only the model stays."""
+    facts = run_train(job, folder, settings, resume=True)
+    shutil.rmtree(workspace_of(folder), ignore_errors=True)
+    return facts
+
+
+def judged_by(folder: Path, pairs: list[Pair]) -> Judgements:
+    """What the model in `folder` says of graded pairs."""
     opened = open_checkpoint(folder)
     logits = Scorer(opened).logits([(pair.query, pair.title) for pair in pairs])
     return judge_logits(logits, pairs, opened.settings.labels)
@@ -114,6 +121,13 @@ def _with_cutoffs(dev: Judgements, test: Judgements) -> float | None:
         raise ArgumentError("cut-offs are fitted on exact grades: give --dev and --test such")
     cutoffs = fit_cutoffs(dev.expected, dev.truth, n_levels=len(dev.levels))
     return METRICS["qwk"].value(test.with_predicted(apply_cutoffs(test.expected, cutoffs)))
+
+
+def mean_of(values: Sequence[float | None]) -> str:
+    """The mean over seeds ± their standard deviation, of the values that are defined."""
+    there = [value for value in values if value is not None]
+    spread = f" ± {np.std(there, ddof=1):.3f}" if len(there) > 1 else ""
+    return f"{np.mean(there):.3f}{spread}" if there else "not defined"
 
 
 def rows_of(result: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -131,11 +145,8 @@ def rows_of(result: dict[str, Any]) -> list[tuple[str, ...]]:
     ]
     for loss in dict.fromkeys(run["loss"] for run in result["runs"]):
         own = [run for run in result["runs"] if run["loss"] == loss]
-        cells = []
-        for name in ("qwk", CUT, "spearman", "ndcg_at_10"):
-            values = [run["metrics"][name] for run in own if run["metrics"][name] is not None]
-            spread = f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
-            cells.append(f"{np.mean(values):.3f}{spread}" if values else "not defined")
+        names = ("qwk", CUT, "spearman", "ndcg_at_10")
+        cells = [mean_of([run["metrics"][name] for run in own]) for name in names]
         differ = ""
         for one in result["differences"]:
             if one["rival"] == loss and one["metric"] == "spearman" and one["ci_low"] is not None:
