@@ -33,7 +33,6 @@ from qt_bert.probes.pattern_maps import (
 )
 from qt_bert.probes.pattern_maps import FIRST as FIRST_PASS
 from qt_bert.probes.pattern_maps import SECOND as SECOND_PASS
-from qt_bert.results.kept import KeptFile
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
 from qt_bert.stats.intervals import bootstrap_weights, percentile_interval
 
@@ -106,18 +105,16 @@ def macro_f1(table: FloatArray, kinds: Sequence[str]) -> float:
 FOLDS = 5
 
 
-def groups(maps: Sequence[DrawnMap], teacher: Mapping[str, Mapping[Head, Head]]) -> IntArray:
+def groups(maps: Sequence[DrawnMap]) -> IntArray:
     """The group of every map [n]: one for each layer and head, over all models together.
 
-    `teacher` says of smaller models which head of the larger one each was: the two are one group.
+    A head of a smaller model and the teacher's head that it started as are one group.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     heads = [Head(one.layer, one.head) for one in maps]
-    origins = [
-        teacher.get(one.model, {}).get(head, head) for one, head in zip(maps, heads, strict=True)
-    ]
+    origins = [one.teacher or head for one, head in zip(maps, heads, strict=True)]
     number = {head: place for place, head in enumerate(dict.fromkeys(heads + origins))}
     links = [(number[one], number[other]) for one, other in zip(heads, origins, strict=True)]
     rows, columns = zip(*links, strict=True)
@@ -242,15 +239,15 @@ def _whole(table: FloatArray) -> tuple[tuple[int, ...], ...]:
 # From labelled maps to the classifier that ships: judged over folds, the better one fitted on all.
 
 
-def train_classifier(folder: Path, student: Path, seed: int) -> TrainingRecord:
-    """Judge the rules over folds, fit them on all maps, and store; `student` is the folder that says which head of it was which before."""
+def train_classifier(folder: Path, seed: int) -> TrainingRecord:
+    """Judge the rules over folds, fit them on all maps, and store."""
     maps = read_maps(folder)
     ids = [one.id for one in maps]
     named = read_labels(folder / FIRST, ids)
     labels = places(named)
     second = places(read_labels(folder / SECOND, ids)) if (folder / SECOND).exists() else None
     seen = features(maps_of(maps)).double().numpy()
-    group = groups(maps, {"student": teachers(student)})
+    group = groups(maps)
     trained = np.array([one.model != RANDOM for one in maps])
     said = rules_held_out(seen, labels, group, seed)
     told = {FIRST_PASS: labels, RULES: said}
@@ -307,13 +304,6 @@ def examples(
         if agreed[row]:
             found.setdefault(KINDS[passes[0][row]], maps[row].id)
     return found
-
-
-def teachers(student: Path) -> dict[Head, Head]:
-    """Each head of a smaller model by its name in the teacher; none for a model that is none."""
-    kept = KeptFile.read(student)
-    names = {} if kept is None else kept.names
-    return {Head.parse(here): Head.parse(there) for here, there in names.items()}
 
 
 def _store(folder: Path, record: TrainingRecord, answers: list[list[str]]) -> TrainingRecord:

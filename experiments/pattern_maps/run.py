@@ -13,19 +13,20 @@ import argparse
 import csv
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from benchmarks.common.readme import markdown_table, rewrite_section
 from experiments.command import one_line_faults
 from experiments.pattern_maps.drawing import draw, draw_sheets
 from experiments.pattern_maps.fitting import train_classifier
-from experiments.pattern_maps.stored import CELLS, read_maps, save_maps
+from experiments.pattern_maps.stored import CELLS, DrawnMap, read_maps, save_maps
 from qt_bert.data.pairs import GradeMap
 from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head
 from qt_bert.probes.base_model import open_base, random_like
 from qt_bert.probes.pattern_maps import (
     ANSWERS,
@@ -38,6 +39,7 @@ from qt_bert.probes.pattern_maps import (
     Measured,
     TrainingRecord,
 )
+from qt_bert.results.kept import KeptFile
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import DEV, GRADED, PRETRAINED, STUDENT, shipped
 
@@ -66,10 +68,21 @@ def draw_maps(asked: argparse.Namespace) -> None:
     }
     pairs = read_pairs(shipped(DEV), grade_map=GradeMap.identity())
     scorers = {name: Scorer(checkpoint) for name, checkpoint in models.items()}
-    maps = draw(scorers, COUNTS, pairs, asked.seed)
+    kept = KeptFile.read(shipped(STUDENT))
+    maps = with_teachers(draw(scorers, COUNTS, pairs, asked.seed), kept.names if kept else {})
     hashes = {name: checkpoint.sha256 for name, checkpoint in models.items()}
     save_maps(asked.folder, maps, {**hashes, "pairs": DEV, "seed": str(asked.seed)})
     print(f"{len(maps)} maps in {asked.folder}")
+
+
+def with_teachers(maps: Iterable[DrawnMap], names: Mapping[str, str]) -> list[DrawnMap]:
+    """The maps; those of the student with the teacher's head that each head started as."""
+    return [
+        replace(one, teacher=Head.parse(names[str(Head(one.layer, one.head))]))
+        if one.model == "student" and names
+        else one
+        for one in maps
+    ]
 
 
 def draw_pictures(asked: argparse.Namespace) -> None:
@@ -81,7 +94,7 @@ def draw_pictures(asked: argparse.Namespace) -> None:
 def train(asked: argparse.Namespace) -> None:
     """Judge the rules over folds, fit them on all maps, print the figures."""
     begun = time.perf_counter()
-    record = train_classifier(asked.folder, shipped(STUDENT), asked.seed)
+    record = train_classifier(asked.folder, asked.seed)
     text = card_figures(asked.folder, record)
     print(text, f"{time.perf_counter() - begun:.0f} s", sep="\n\n")
     if (asked.folder / CARD).exists():

@@ -17,11 +17,12 @@ from qt_bert.files import atomic_write
 from qt_bert.models.batches import PADDING
 from qt_bert.models.batches import QUERY as QUERY_SIDE
 from qt_bert.models.batches import TITLE as TITLE_SIDE
+from qt_bert.models.heads import Head
 from qt_bert.probes.pattern_maps import Maps
 from qt_bert.stats.arrays import FloatArray
 
 TABLE, CELLS = "maps.csv", "maps.safetensors"
-COLUMNS = ("id", "model", "layer", "head", "pair", "tokens")
+COLUMNS = ("id", "model", "layer", "head", "pair", "tokens", "teacher")
 CLS, SEP, QUERY, TITLE = 0, 1, 2, 3
 """Kinds of tokens, as maps are stored with them."""
 
@@ -30,7 +31,8 @@ CLS, SEP, QUERY, TITLE = 0, 1, 2, 3
 class DrawnMap:
     """One head's attention on one pair, `weights` [tokens, tokens], rows looking; `kinds` [tokens].
 
-    `id` says nothing of where it comes from: `model`, `layer`, `head`, and the pair's id.
+    `id` says nothing of where it comes from: `model`, `layer`, `head`, and the pair's id. `teacher` is,
+    in a smaller model, the head of its teacher that this one started as.
     """
 
     id: str
@@ -40,6 +42,7 @@ class DrawnMap:
     pair: str
     weights: FloatArray
     kinds: np.ndarray
+    teacher: Head | None = None
 
 
 def maps_of(drawn: Sequence[DrawnMap]) -> Maps:
@@ -69,7 +72,8 @@ def save_maps(folder: Path, maps: Sequence[DrawnMap], drawn_from: dict[str, str]
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         for one in maps:
-            writer.writerow([one.id, one.model, one.layer, one.head, one.pair, len(one.kinds)])
+            place = [one.id, one.model, one.layer, one.head, one.pair]
+            writer.writerow([*place, len(one.kinds), one.teacher or ""])
     tensors = {
         "cells": np.concatenate([one.weights.astype(np.float16).ravel() for one in maps]),
         "kinds": np.concatenate([one.kinds for one in maps]),
@@ -90,6 +94,7 @@ def read_maps(folder: Path) -> list[DrawnMap]:
         with safe_open(folder / CELLS, framework="numpy") as tensors:
             cells, kinds = tensors.get_tensor("cells"), tensors.get_tensor("kinds")
         lengths = np.array([int(row["tokens"]) for row in rows], int)
+        teachers = [Head.parse(row["teacher"]) if row["teacher"] else None for row in rows]
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise ArgumentError(f"{folder}: no drawn maps in it ({error})") from error
     if len(cells) != (lengths**2).sum() or len(kinds) != lengths.sum():
@@ -105,6 +110,9 @@ def read_maps(folder: Path) -> list[DrawnMap]:
             row["pair"],
             square.reshape(length, length),
             kind,
+            teacher,
         )
-        for row, length, square, kind in zip(rows, lengths, squares, tokens, strict=True)
+        for row, length, square, kind, teacher in zip(
+            rows, lengths, squares, tokens, teachers, strict=True
+        )
     ]

@@ -23,7 +23,6 @@ from experiments.pattern_maps.fitting import (
     read_labels,
     rules_held_out,
     table_of,
-    teachers,
     train_classifier,
 )
 from experiments.pattern_maps.run import SEED, card_figures
@@ -31,7 +30,7 @@ from experiments.pattern_maps.stored import maps_of, read_maps, save_maps
 from qt_bert.errors import ArgumentError
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.pattern_maps import KINDS, features, open_classifier
-from qt_bert.shipped import PATTERNS, STUDENT, shipped
+from qt_bert.shipped import PATTERNS, shipped
 from tests.probes.planted_maps import planted
 
 SHAPES = {"large": Shape(3, 4), "small": Shape(2, 2, frozenset({(1, 0)}))}
@@ -68,18 +67,13 @@ def test_kappa_and_f1_by_hand():
 def test_no_head_stands_on_both_sides_of_a_fold():
     maps = read_maps(shipped(PATTERNS))
     labels = places(read_labels(shipped(PATTERNS) / "labels.csv", [one.id for one in maps]))
-    kept = teachers(shipped(STUDENT))
-    group = groups(maps, {"student": kept})
+    group = groups(maps)
     seen = []
     for fitted, judged in folds(labels, group, seed=0):
         heads = [{(maps[row].layer, maps[row].head) for row in side} for side in (fitted, judged)]
         assert not heads[0] & heads[1]
         origins = [
-            {
-                kept[Head(maps[row].layer, maps[row].head)]
-                for row in side
-                if maps[row].model == "student"
-            }
+            {maps[row].teacher for row in side if maps[row].model == "student"}
             for side in (fitted, judged)
         ]
         assert not origins[0] & heads[1] and not origins[1] & heads[0]
@@ -118,7 +112,7 @@ def test_the_rules_that_ship_and_their_answers_come_from_the_labels():
     ids = [one.id for one in maps]
     record = open_classifier(folder).record
     seen = features(maps_of(maps)).double().numpy()
-    group = groups(maps, {"student": teachers(shipped(STUDENT))})
+    group = groups(maps)
     with (folder / "answers.csv").open(encoding="utf-8", newline="") as file:
         stored = list(csv.DictReader(file))
     assert [row["group"] for row in stored] == group.astype(str).tolist()
@@ -143,11 +137,13 @@ def test_training_leaves_a_folder_that_the_probe_opens(tmp_path, monkeypatch):
         replace(planted("whole", seed), id=f"whole-{seed}", model="random", layer=seed, head=9)
         for seed in range(12)
     ]
+    maps[0] = replace(maps[0], teacher=Head(5, 1))
     save_maps(tmp_path, [*maps, *easy], {})
+    assert [one.teacher for one in read_maps(tmp_path)[:2]] == [Head(5, 1), None]
     called = {one.id: one.id.partition("-")[0].replace("whole", "block") for one in (*maps, *easy)}
     rows = "".join(f"{id},{kind},\n" for id, kind in called.items())
     (tmp_path / "labels.csv").write_text(f"id,label,note\n{rows}", encoding="utf-8")
-    record = train_classifier(tmp_path, tmp_path, seed=0)
+    record = train_classifier(tmp_path, seed=0)
     assert record.chosen == "rules" and record.judged_second is record.rules_second is None
     opened = open_classifier(tmp_path)
     assert opened.record == record and opened.errors_second is None
@@ -158,7 +154,7 @@ def test_training_leaves_a_folder_that_the_probe_opens(tmp_path, monkeypatch):
     # With a second pass, to which every vertical map is heterogeneous.
     stricter = rows.replace(",vertical,", ",heterogeneous,")
     (tmp_path / "second.csv").write_text(f"id,label,note\n{stricter}", encoding="utf-8")
-    record = train_classifier(tmp_path, tmp_path, seed=0)
+    record = train_classifier(tmp_path, seed=0)
     opened = open_classifier(tmp_path)
     assert opened.errors_second is not None and opened.errors_second.confusion[0].sum() == 0
     said = opened.answers(maps_of(maps[:12]))
