@@ -23,8 +23,6 @@ T = TypeVar("T")
 
 PATIENCE = 20.0
 """Seconds after which a visitor who has not looked in on a job counts as gone."""
-_PAUSE = 0.002
-"""Seconds in which whoever waits for the lock gets it; a lock released and taken again at once is not given away."""
 
 _log = logging.getLogger(__name__)
 
@@ -37,10 +35,15 @@ class Stopped(QtBertError):
 
 
 class ModelLock:
-    """Held by the thread that runs a model: two passes at once take far longer than one after another."""
+    """Held by the thread that runs a model: two passes at once take far longer than one after another.
+
+    Who releases it and takes it again at once comes after whoever waited: the first of them stands in
+    the door until it has the lock.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self._door = threading.Lock()
         self._owner: int | None = None
         self._depth = 0
 
@@ -49,8 +52,17 @@ class ModelLock:
         """Whether the calling thread holds it."""
         return self._owner == threading.get_ident()
 
+    @property
+    def awaited(self) -> bool:
+        """Whether another thread waits for it."""
+        return self._door.locked()
+
     def __enter__(self) -> None:
-        self._lock.acquire()
+        if self.mine:
+            self._lock.acquire()
+        else:
+            with self._door:
+                self._lock.acquire()
         self._owner, self._depth = threading.get_ident(), self._depth + 1
 
     def __exit__(self, *fault: object) -> None:
@@ -63,7 +75,6 @@ class ModelLock:
         """Let whoever waits go first, where the calling thread holds it once."""
         if self.mine and self._depth == 1:
             self.__exit__()
-            time.sleep(_PAUSE)
             self.__enter__()
 
 
@@ -81,7 +92,6 @@ class SharedScorer(Scorer):
         for batch in super().batches(pairs, min(budget, self._most), *given, **more):
             with self._model_lock:
                 yield batch
-            time.sleep(_PAUSE)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,18 +68,16 @@ def test_the_lock_is_of_one_thread_which_may_take_it_again() -> None:
 
 
 def test_whoever_waits_goes_first_where_a_job_gives_way() -> None:
-    lock, order, waiting = ModelLock(), [], threading.Event()
+    lock, order = ModelLock(), []
 
     def visit() -> None:
-        waiting.set()
         with lock:
             order.append("visitor")
 
     with lock:
         thread = threading.Thread(target=visit)
         thread.start()
-        waiting.wait(SOON)
-        time.sleep(0.05)
+        until(lambda: lock.awaited)
         with lock:
             lock.give_way()  # held twice: no other thread may see the middle
             order.append("inner")

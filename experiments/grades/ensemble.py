@@ -1,0 +1,74 @@
+"""What several models say of the training pairs in the mean, as a teacher for `qt-bert train`.
+
+python -m experiments.grades.ensemble --data DATA --out DATA/taught.tsv MODEL MODEL...
+
+Of this project's own pairs and of the judged ones; the pairs that follow a rule or a contrast are left
+to their labels.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy.special import softmax
+
+from experiments.command import one_line_faults
+from qt_bert.data.pairs import Pair
+from qt_bert.data.reader import PairReader
+from qt_bert.errors import ArgumentError
+from qt_bert.files import atomic_write
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.progress import progress
+from qt_bert.scoring.bulk import Scorer
+
+SOURCES = ("own/train.tsv", "own/train_hard.tsv", "own/train_middle.tsv", "judged/train.tsv")
+COLUMNS = ("query", "title", "p1", "p2", "p3", "p4", "p5")
+
+
+def mean_probabilities(models: Sequence[Path], texts: Sequence[tuple[str, str]]) -> np.ndarray:
+    """Probability of each grade [text, 5], the mean over the models.
+
+    Raises CheckpointError for a folder that cannot be read, ArgumentError for models of other outputs.
+    """
+    parts = []
+    for path in models:
+        opened = open_checkpoint(path, dtype="bfloat16")
+        if opened.settings.labels.logits != len(COLUMNS) - 2:
+            raise ArgumentError(f"{path}: not a model of five grades")
+        with progress(len(texts), opened.name, "pairs") as shown:
+            parts.append(softmax(Scorer(opened).logits(texts, shown), axis=1))
+    return np.mean(parts, axis=0)
+
+
+def write_taught(data: Path, models: Sequence[Path], out: Path) -> int:
+    """Write the mean of each pair of `SOURCES`, once, to `out`; returns how many there are."""
+    pairs: dict[tuple[str, str], Pair] = {}
+    for name in SOURCES:
+        for pair in PairReader(data / name):
+            pairs.setdefault((pair.query, pair.title), pair)
+    values = mean_probabilities(models, list(pairs))
+    lines = ["\t".join(COLUMNS)]
+    for texts, row in zip(pairs, values, strict=True):
+        lines.append("\t".join((*texts, *(f"{value:.5f}" for value in row))))
+    with atomic_write(out) as temporary:
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return len(pairs)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write the file; an input's fault is one line and exit status 2."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("models", type=Path, nargs="+", metavar="MODEL")
+    parser.add_argument("--data", type=Path, required=True, help="the folder of own/ and judged/")
+    parser.add_argument("--out", type=Path, required=True)
+    asked = parser.parse_args(arguments)
+    with one_line_faults():
+        count = write_taught(asked.data, asked.models, asked.out)
+    print(f"{count:,} pairs taught by {len(asked.models)} models: {asked.out}")
+
+
+if __name__ == "__main__":
+    main()
