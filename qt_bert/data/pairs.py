@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 
 from qt_bert.errors import ArgumentError
 
@@ -54,8 +55,9 @@ class GradeMap:
 
     @classmethod
     def identity(cls) -> GradeMap:
-        """The labels `1` to `5`, each meaning its own grade."""
-        return cls({str(grade): (grade,) for grade in GRADES})
+        """The labels `1` to `5`, and `1-2` to `4-5` for what lies between two grades."""
+        between = {f"{low}-{high}": (low, high) for low, high in pairwise(GRADES)}
+        return cls({str(grade): (grade,) for grade in GRADES} | between)
 
     @classmethod
     def levels(cls, n: int) -> GradeMap:

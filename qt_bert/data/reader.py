@@ -290,7 +290,7 @@ class ReaderOptions:
     no_header: bool = False
     """The first line is a pair, not names."""
     grades: str | None = None
-    """What the labels mean: '0=1-2,1=3-4,2=5' (default: labels are grades 1–5)."""
+    """What the labels mean: '0=1-2,1=3-4,2=5' (default: grades 1–5, 3-4 between two)."""
     max_rejects: float = 0.01
     """Share of rows that may be rejects before the command stops."""
     limit: int | None = field(default=None, metadata={"min": 1})

@@ -57,11 +57,6 @@ def _subject(stored: Stored, evaluation: EvaluationResult) -> Prose:
     )
 
 
-def standing(stored: Stored) -> Text:
-    """What the verdicts are worth on the split that ships; nothing elsewhere."""
-    return say("exploratory") if stored.on_shipped else Text("", "")
-
-
 def _claims(stored: Stored) -> Table:
     counts = Counter(one.said.claim.verdict for one in stored.claims)
     tally = say(
@@ -88,7 +83,7 @@ def _claims(stored: Stored) -> Table:
             )
             for said, anchor in stored.claims
         ),
-        note=say("claims_note", tally=tally, standing=standing(stored)),
+        note=say("claims_note", tally=tally),
     )
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from qt_bert.files import atomic_write
 from qt_bert.probes.wording import MeasurementInWords, measurements_in_words
-from qt_bert.report.answer import standing
 from qt_bert.report.blocks import Interval
 from qt_bert.report.evaluation import as_interval, in_groups
 from qt_bert.report.plan import in_one_sentence
@@ -42,8 +41,6 @@ def _lines(stored: Stored, language: str) -> Iterator[str]:
 
     yield f"# {words('results', model=inputs.model.name, pairs=inputs.pairs.name)}"
     yield from ("", words("results_made", profile=str(inputs.arguments.get("profile", "quick"))))
-    if worth := said(standing(stored)):
-        yield from ("", worth)
     if stored.claims:
         yield from ("", f"## {words('claims')}", "")
         heads = ("claim", "verdict", "value", "source_value", "margin", "queries_needed")

@@ -21,6 +21,8 @@ from qt_bert.stats.intervals import RESAMPLES
 from qt_bert.stats.judgements import Judgements, index_queries, judge_levels, name_set
 
 FURTHEST = 10
+EXACT = "1=1,2=2,3=3,4=4,5=5"
+"""A rater says one grade: what lies between two is no level of its own."""
 
 
 def agree(
@@ -42,7 +44,7 @@ def agree(
     file, reader = Path(path), reader or ReaderOptions()
     if len(set(raters)) < max(len(raters), 2):
         raise ArgumentError(f"--raters {','.join(raters)}: name two columns or more, each once")
-    scheme = GradeMap.parse(reader.grades) if reader.grades else GradeMap.identity()
+    scheme = GradeMap.parse(reader.grades or EXACT)
     sets = sorted(set(scheme.sets.values()), key=lambda one: (sum(one) / len(one), one))
     rows = reader.open(file, rejects_path=rejects_path)
     pairs = list(rows)

@@ -1,0 +1,36 @@
+"""The mean of several models as a teacher: each pair once, probabilities, what is refused."""
+
+import numpy as np
+import pytest
+
+import qt_bert
+from experiments.grades.ensemble import SOURCES, main
+from qt_bert.data.reader import PairReader
+
+
+@pytest.fixture
+def data(tmp_path):
+    for number, name in enumerate(SOURCES):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        rows = f"query\ttitle\tgrade\n猫吃鱼\t猫{number}\t4\n猫吃鱼\t鱼\t2\n"
+        (tmp_path / name).write_text(rows, encoding="utf-8")
+    return tmp_path
+
+
+def test_the_mean_over_models_of_each_pair_once(data, checkpoint_of, capsys):
+    models, out = [checkpoint_of(seed=seed) for seed in (1, 2)], data / "taught.tsv"
+    main([*map(str, models), "--data", str(data), "--out", str(out)])
+    rows = list(PairReader(out))
+    assert [row.title for row in rows] == ["猫0", "鱼", "猫1", "猫2", "猫3"]
+    said = np.array([[float(row.extra[f"p{grade}"]) for grade in range(1, 6)] for row in rows])
+    texts = [(row.query, row.title) for row in rows]
+    each = [qt_bert.load(model).score(texts).filter(regex="^p_").to_numpy() for model in models]
+    np.testing.assert_allclose(said, np.mean(each, axis=0), atol=0.01)
+    assert np.abs(each[0] - each[1]).max() > 0.02
+    assert "5 pairs taught by 2 models" in capsys.readouterr().out
+
+
+def test_a_model_of_other_outputs_is_refused(data, checkpoint_of, capsys):
+    with pytest.raises(SystemExit):
+        main([str(checkpoint_of(labels=1)), "--data", str(data), "--out", str(data / "taught.tsv")])
+    assert "not a model of five grades" in capsys.readouterr().err
