@@ -224,7 +224,10 @@ def _options() -> ReaderOptions:
         grades = right.text_input(
             say("标注的含义（--grades）", "What the labels mean (--grades)"),
             key="evaluate.grades",
-            help=say("不填：标注就是 1 到 5 档，3-4 在两档之间", "left empty: grades 1–5, 3-4 between two"),
+            help=say(
+                "不填：标注就是 1 到 5 档，3-4 在两档之间",
+                "left empty: grades 1–5, 3-4 between two",
+            ),
             placeholder="0=1-2,1=3-4,2=5",
             max_chars=500,
             **kept,

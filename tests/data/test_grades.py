@@ -21,7 +21,9 @@ def test_a_label_may_lie_between_two_grades():
     assert between == {"1-2": (1, 2), "4-5 ": (4, 5)}
 
 
-@pytest.mark.parametrize("label", ["0", "6", "2-1", "1-3", "01", "1.5", "", "五", "1e0", "+1", "nan"])
+@pytest.mark.parametrize(
+    "label", ["0", "6", "2-1", "1-3", "01", "1.5", "", "五", "1e0", "+1", "nan"]
+)
 def test_unknown_labels_are_refused_with_the_known_ones(label):
     with pytest.raises(ValueError, match="none of 1, 2, 3, 4, 5"):
         GradeMap.identity().grades_of(label)
