@@ -56,8 +56,8 @@ class GradeMap:
     @classmethod
     def identity(cls) -> GradeMap:
         """The labels `1` to `5`, and `1-2` to `4-5` for what lies between two grades."""
-        between = {f"{low}-{high}": (low, high) for low, high in pairwise(GRADES)}
-        return cls({str(grade): (grade,) for grade in GRADES} | between)
+        sets: dict[str, GradeSet] = {str(grade): (grade,) for grade in GRADES}
+        return cls(sets | {f"{low}-{high}": (low, high) for low, high in pairwise(GRADES)})
 
     @classmethod
     def levels(cls, n: int) -> GradeMap:

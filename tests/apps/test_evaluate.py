@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from qt_bert.cli import main
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.work import Job
+from qt_bert.inspection.work import Job, SharedScorer
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.heads import Head, spell
 from tests.apps.conftest import Build, Visit, opened, plain, until
@@ -329,7 +330,14 @@ def test_an_upload_survives_a_change_of_page_and_can_be_removed(app: Visit) -> N
 
 
 def test_a_stop_is_said(app: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qt_bert.inspection.work._PAUSE", 1.0)  # after each of many small batches
+    batches = SharedScorer.batches
+
+    def slowly(*given: Any, **more: Any) -> Iterator[Any]:
+        for batch in batches(*given, **more):
+            yield batch
+            time.sleep(1.0)
+
+    monkeypatch.setattr(SharedScorer, "batches", slowly)
     monkeypatch.setattr("qt_bert.inspection.inspected.LOCK_TOKENS", 16)
     at = app("evaluate", lang="en")
     at.button(key="evaluate.go").click().run()
