@@ -16,7 +16,6 @@ import numpy as np
 from scipy.special import softmax
 
 from experiments.command import one_line_faults
-from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import PairReader
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write
@@ -45,17 +44,14 @@ def mean_probabilities(models: Sequence[Path], texts: Sequence[tuple[str, str]])
 
 def write_taught(data: Path, models: Sequence[Path], out: Path) -> int:
     """Write the mean of each pair of `SOURCES`, once, to `out`; returns how many there are."""
-    pairs: dict[tuple[str, str], Pair] = {}
-    for name in SOURCES:
-        for pair in PairReader(data / name):
-            pairs.setdefault((pair.query, pair.title), pair)
-    values = mean_probabilities(models, list(pairs))
+    pairs = (pair for name in SOURCES for pair in PairReader(data / name))
+    texts = list(dict.fromkeys((pair.query, pair.title) for pair in pairs))
     lines = ["\t".join(COLUMNS)]
-    for texts, row in zip(pairs, values, strict=True):
-        lines.append("\t".join((*texts, *(f"{value:.5f}" for value in row))))
+    for one, row in zip(texts, mean_probabilities(models, texts), strict=True):
+        lines.append("\t".join((*one, *(f"{value:.5f}" for value in row))))
     with atomic_write(out) as temporary:
         temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return len(pairs)
+    return len(texts)
 
 
 def main(arguments: list[str] | None = None) -> None:
