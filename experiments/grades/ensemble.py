@@ -2,8 +2,8 @@
 
 python -m experiments.grades.ensemble --data DATA --out DATA/taught.tsv MODEL MODEL...
 
-Of this project's own pairs and of the judged ones; the pairs that follow a rule or a contrast are left
-to their labels.
+Of this project's own pairs and of the judged ones, or of `--pairs`; the pairs that follow a rule or a
+contrast are left to their labels. Columns p1 … p5 of grades, p0 … of a model of levels.
 """
 
 from __future__ import annotations
@@ -24,30 +24,32 @@ from qt_bert.progress import progress
 from qt_bert.scoring.bulk import Scorer
 
 SOURCES = ("own/train.tsv", "own/train_hard.tsv", "own/train_middle.tsv", "judged/train.tsv")
-COLUMNS = ("query", "title", "p1", "p2", "p3", "p4", "p5")
 
 
 def mean_probabilities(models: Sequence[Path], texts: Sequence[tuple[str, str]]) -> np.ndarray:
-    """Probability of each grade [text, 5], the mean over the models.
+    """Probability of each grade or level [text, K], the mean over the models.
 
     Raises CheckpointError for a folder that cannot be read, ArgumentError for models of other outputs.
     """
-    parts = []
+    parts: list[np.ndarray] = []
     for path in models:
         opened = open_checkpoint(path, dtype="bfloat16")
-        if opened.settings.labels.logits != len(COLUMNS) - 2:
-            raise ArgumentError(f"{path}: not a model of five grades")
+        logits = opened.settings.labels.logits
+        if logits < 2 or (parts and logits != parts[0].shape[1]):
+            raise ArgumentError(f"{path}: {logits} logits; all models need the same, two or more")
         with progress(len(texts), opened.name, "pairs") as shown:
             parts.append(softmax(Scorer(opened).logits(texts, shown), axis=1))
     return np.mean(parts, axis=0)
 
 
-def write_taught(data: Path, models: Sequence[Path], out: Path) -> int:
-    """Write the mean of each pair of `SOURCES`, once, to `out`; returns how many there are."""
-    pairs = (pair for name in SOURCES for pair in PairReader(data / name))
+def write_taught(data: Path, models: Sequence[Path], sources: Sequence[str], out: Path) -> int:
+    """Write the mean of each pair of the `sources` in `data`, once, to `out`; returns how many."""
+    pairs = (p for name in sources for p in PairReader(data / name))
     texts = list(dict.fromkeys((pair.query, pair.title) for pair in pairs))
-    lines = ["\t".join(COLUMNS)]
-    for one, row in zip(texts, mean_probabilities(models, texts), strict=True):
+    said = mean_probabilities(models, texts)
+    first = 1 if said.shape[1] == 5 else 0
+    lines = ["\t".join(("query", "title", *(f"p{first + k}" for k in range(said.shape[1]))))]
+    for one, row in zip(texts, said, strict=True):
         lines.append("\t".join((*one, *(f"{value:.5f}" for value in row))))
     with atomic_write(out) as temporary:
         temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -59,10 +61,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("models", type=Path, nargs="+", metavar="MODEL")
     parser.add_argument("--data", type=Path, required=True, help="the folder of own/ and judged/")
+    parser.add_argument(
+        "--pairs", nargs="+", default=SOURCES, metavar="FILE", help="in that folder"
+    )
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args(arguments)
     with one_line_faults():
-        count = write_taught(asked.data, asked.models, asked.out)
+        count = write_taught(asked.data, asked.models, asked.pairs, asked.out)
     print(f"{count:,} pairs taught by {len(asked.models)} models: {asked.out}")
 
 

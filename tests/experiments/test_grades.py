@@ -30,7 +30,29 @@ def test_the_mean_over_models_of_each_pair_once(data, checkpoint_of, capsys):
     assert "5 pairs taught by 2 models" in capsys.readouterr().out
 
 
-def test_a_model_of_other_outputs_is_refused(data, checkpoint_of, capsys):
+def test_levels_of_other_files(data, checkpoint_of, capsys):
+    out = data / "taught.tsv"
+    (data / "mine.tsv").write_text("query\ttitle\n猫吃鱼\t狗\n", encoding="utf-8")
+    main(
+        [
+            str(checkpoint_of(labels=3)),
+            "--data",
+            str(data),
+            "--out",
+            str(out),
+            "--pairs",
+            "mine.tsv",
+        ]
+    )
+    (row,) = PairReader(out)
+    assert list(row.extra) == ["p0", "p1", "p2"]
+    assert sum(map(float, row.extra.values())) == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("labels", [(1,), (5, 3)])
+def test_a_model_of_other_outputs_is_refused(labels, data, checkpoint_of, capsys):
+    models = [str(checkpoint_of(labels=count)) for count in labels]
     with pytest.raises(SystemExit):
-        main([str(checkpoint_of(labels=1)), "--data", str(data), "--out", str(data / "taught.tsv")])
-    assert "not a model of five grades" in capsys.readouterr().err
+        main([*models, "--data", str(data), "--out", str(data / "taught.tsv")])
+    assert f"{labels[-1]} logits" in capsys.readouterr().err
+    assert not (data / "taught.tsv").exists()
