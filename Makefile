@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 report: setup
-	@$(BIN)/qt-bert report --resume --out report --save-heads data/checkpoints/graded/heads.json --save-results docs
+	@$(BIN)/qt-bert report --resume --out report
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not nightly and not browser'
