@@ -26,29 +26,33 @@ from qt_bert.scoring.bulk import Scorer
 SOURCES = ("own/train.tsv", "own/train_hard.tsv", "own/train_middle.tsv", "judged/train.tsv")
 
 
-def mean_probabilities(models: Sequence[Path], texts: Sequence[tuple[str, str]]) -> np.ndarray:
-    """Probability of each grade or level [text, K], the mean over the models.
+def mean_probabilities(
+    models: Sequence[Path], texts: Sequence[tuple[str, str]]
+) -> tuple[list[str], np.ndarray]:
+    """The names of the grades or levels, and the probability of each [text, K], the mean over the models.
 
     Raises CheckpointError for a folder that cannot be read, ArgumentError for models of other outputs.
     """
-    parts: list[np.ndarray] = []
-    for path in models:
-        opened = open_checkpoint(path, dtype="bfloat16")
-        logits = opened.settings.labels.logits
-        if logits < 2 or (parts and logits != parts[0].shape[1]):
-            raise ArgumentError(f"{path}: {logits} logits; all models need the same, two or more")
-        with progress(len(texts), opened.name, "pairs") as shown:
-            parts.append(softmax(Scorer(opened).logits(texts, shown), axis=1))
-    return np.mean(parts, axis=0)
+    opened = [open_checkpoint(path, dtype="bfloat16") for path in models]
+    common = opened[0].settings.labels
+    for path, labels in zip(models, (one.settings.labels for one in opened), strict=True):
+        if labels.logits < 2 or labels != common:
+            raise ArgumentError(
+                f"{path}: {labels.logits} logits; all models need the same labels, two or more"
+            )
+    parts = []
+    for one in opened:
+        with progress(len(texts), one.name, "pairs") as shown:
+            parts.append(softmax(Scorer(one).logits(texts, shown), axis=1))
+    return common.names, np.mean(parts, axis=0)
 
 
 def write_taught(data: Path, models: Sequence[Path], sources: Sequence[str], out: Path) -> int:
     """Write the mean of each pair of the `sources` in `data`, once, to `out`; returns how many."""
-    pairs = (p for name in sources for p in PairReader(data / name))
+    pairs = (pair for name in sources for pair in PairReader(data / name))
     texts = list(dict.fromkeys((pair.query, pair.title) for pair in pairs))
-    said = mean_probabilities(models, texts)
-    first = 1 if said.shape[1] == 5 else 0
-    lines = ["\t".join(("query", "title", *(f"p{first + k}" for k in range(said.shape[1]))))]
+    names, said = mean_probabilities(models, texts)
+    lines = ["\t".join(("query", "title", *(f"p{name}" for name in names)))]
     for one, row in zip(texts, said, strict=True):
         lines.append("\t".join((*one, *(f"{value:.5f}" for value in row))))
     with atomic_write(out) as temporary:

@@ -30,20 +30,11 @@ def test_the_mean_over_models_of_each_pair_once(data, checkpoint_of, capsys):
     assert "5 pairs taught by 2 models" in capsys.readouterr().out
 
 
-def test_levels_of_other_files(data, checkpoint_of, capsys):
+def test_levels_of_other_files(data, checkpoint_of):
     out = data / "taught.tsv"
     (data / "mine.tsv").write_text("query\ttitle\n猫吃鱼\t狗\n", encoding="utf-8")
-    main(
-        [
-            str(checkpoint_of(labels=3)),
-            "--data",
-            str(data),
-            "--out",
-            str(out),
-            "--pairs",
-            "mine.tsv",
-        ]
-    )
+    model, files = str(checkpoint_of(labels=3)), ["--pairs", "mine.tsv"]
+    main([model, "--data", str(data), "--out", str(out), *files])
     (row,) = PairReader(out)
     assert list(row.extra) == ["p0", "p1", "p2"]
     assert sum(map(float, row.extra.values())) == pytest.approx(1, abs=1e-4)
