@@ -3,7 +3,7 @@
 python -m experiments.grades.ensemble --data DATA --out DATA/taught.tsv MODEL MODEL...
 
 Of this project's own pairs and of the judged ones, or of `--pairs`; the pairs that follow a rule or a
-contrast are left to their labels. Columns p1 … p5 of grades, p0 … of a model of levels.
+contrast are left to their labels. Columns as of `qt-bert score`: p_1 … p_5 of grades, p_0 … of levels.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def write_taught(data: Path, models: Sequence[Path], sources: Sequence[str], out
     pairs = (pair for name in sources for pair in PairReader(data / name))
     texts = list(dict.fromkeys((pair.query, pair.title) for pair in pairs))
     names, said = mean_probabilities(models, texts)
-    lines = ["\t".join(("query", "title", *(f"p{name}" for name in names)))]
+    lines = ["\t".join(("query", "title", *(f"p_{name}" for name in names)))]
     for one, row in zip(texts, said, strict=True):
         lines.append("\t".join((*one, *(f"{value:.5f}" for value in row))))
     with atomic_write(out) as temporary:

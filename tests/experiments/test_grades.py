@@ -36,7 +36,7 @@ def test_levels_of_other_files(data, checkpoint_of):
     model, files = str(checkpoint_of(labels=3)), ["--pairs", "mine.tsv"]
     main([model, "--data", str(data), "--out", str(out), *files])
     (row,) = PairReader(out)
-    assert list(row.extra) == ["p0", "p1", "p2"]
+    assert list(row.extra) == ["p_0", "p_1", "p_2"]
     assert sum(map(float, row.extra.values())) == pytest.approx(1, abs=1e-4)
 
 
