@@ -152,8 +152,8 @@ class Study:
 
     `base` is the pretrained model that `cross-encoder` and others start from; `files` the pairs that
     figures are taken of and heads are chosen on; `shape` that of the new models, which begin with
-    `first_layers`; each learning rate of `rates` is tried for `trial_steps`; `words` is the size of
-    the word models' vocabulary.
+    `first_layers`; each learning rate of `rates` is tried for `trial_steps` (an LSTM's for the
+    whole pass); `words` is the size of the word models' vocabulary.
     """
 
     out: Path
@@ -367,8 +367,8 @@ def _tuned(
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Grader]]:
     """The rows of all models but the lexical one, without speed and figure, and what grades by each.
 
-    A rate that suits one architecture may not suit another, so each is tried at the same few in
-    short runs, and the one that is best on the recipe's dev file is taken, the first among equals.
+    A rate that suits one architecture may not suit another, so each is tried at the same few, and
+    the one that is best on the recipe's dev file is taken, the first among equals.
     """
     rows: dict[str, dict[str, Any]] = {}
     graders: dict[str, Grader] = {}
@@ -400,13 +400,18 @@ def _tune(entry: Entry, job: TrainJob, out: Path, settings: TuneSettings) -> dic
 
 
 def _trial(study: Study, entry: Entry, rate: float) -> RateTrial:
-    """A short run, judged at its end; its model is thrown away."""
+    """One run at a rate; its model is thrown away. It is a short one, judged at its end.
+
+    From random weights a short run tells the rates apart by chance alone, so an LSTM's is a whole one.
+    """
     out = study.out / "trial"
 
     def reached() -> Arrays:
         for made in (out, workspace_of(out)):
             shutil.rmtree(made, ignore_errors=True)
-        settings = replace(study.settings(entry, rate), max_steps=study.trial_steps, evaluations=1)
+        settings = study.settings(entry, rate)
+        if entry.architecture != LSTM:
+            settings = replace(settings, max_steps=study.trial_steps, evaluations=1)
         best = _tune(entry, study.job(entry), out, settings)["best"]
         return {"reached": np.array(math.nan if best is None else best)}
 

@@ -68,8 +68,8 @@ class Pretraining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateTrial:
-    """A learning rate that was tried in a short run, and what it reached on the recipe's dev file;
-    None where the figure was not defined."""
+    """A learning rate that was tried, and what it reached on the recipe's dev file; None where the
+    figure was not defined."""
 
     rate: float
     reached: float | None
