@@ -28,15 +28,6 @@ def test_of_another_model_or_file_nothing_is_assumed(tmp_path):
     assert discovery_of(tmp_path / "test.tsv") is None
 
 
-@pytest.fixture
-def interruptible():
-    """Python's own answer to SIGINT, which a background job of a shell starts without."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_work_that_resumes_tidies_up_and_says_so_when_it_is_stopped(capsys, number, status):
     before, tidied = signal.getsignal(signal.SIGTERM), []
