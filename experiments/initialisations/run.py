@@ -23,8 +23,8 @@ from sklearn.linear_model import LogisticRegression
 from transformers import AutoModel, AutoModelForSequenceClassification
 
 from experiments.command import one_line_faults
-from experiments.losses.run import judged_by, mean_of, trained
-from qt_bert.cli.opening import table
+from experiments.losses.run import judged_by, trained
+from qt_bert.cli.opening import figure, interval, table
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import CheckpointError, PairFileError
 from qt_bert.files import write_json
@@ -35,6 +35,8 @@ from qt_bert.models.loading import load_config, without_dropout
 from qt_bert.progress import progress
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.shipped import DEV, PRETRAINED, TEST, TRAIN, shipped
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.stats.intervals import RESAMPLES, bootstrap_weights, interval_or_reason, resample
 from qt_bert.stats.judgements import FIVE_GRADES, Judgements
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.finetune import TrainJob, TuneSettings
@@ -44,7 +46,7 @@ LABELS = ModelLabels(len(FIVE_GRADES), FIVE_GRADES)
 JUDGED = ("dev", "test")
 SHOWN = ("accuracy", "qwk", "spearman")
 CHOSEN_BY = "qwk"
-RATES = (7e-5, 2e-4, 6e-4)
+RATES = (7e-5, 2e-4, 6e-4, 2e-3)
 PENALTIES = (0.1, 1.0, 10.0)
 """Inverse strengths of the penalty on a classifier over frozen weights."""
 
@@ -64,9 +66,10 @@ class Study:
     rates: Sequence[float] = RATES
     max_length: int = 128
     runs: list[dict[str, Any]] = field(default_factory=list)
+    on_test: list[Judgements] = field(default_factory=list)
 
     def run(self) -> list[dict[str, Any]]:
-        """Every start, `runs` of which are written to `out`/initialisations.json.
+        """Every start, as `means` gives them; also in `out`/initialisations.json, with all runs.
 
         Models that are finished are taken as they are. Raises CheckpointError for a base that was
         fine-tuned, PairFileError where two files share a query, and as `run_train` does.
@@ -86,8 +89,28 @@ class Study:
             final += [self._tuned(start, best, seed, pairs) for seed in range(1, self.seeds)]
             for one in final:
                 one["final"] = True
-        write_json(self.out / "initialisations.json", {"runs": self.runs})
-        return self.runs
+        starts = self.means()
+        write_json(self.out / "initialisations.json", {"runs": self.runs, "starts": starts})
+        return starts
+
+    def means(self) -> list[dict[str, Any]]:
+        """Of each start: what was chosen, and of each metric on test the mean over seeds.
+
+        The interval is over queries, which are drawn alike for the models of all seeds.
+        """
+        found = []
+        for start in dict.fromkeys(run["start"] for run in self.runs):
+            which = [i for i, run in enumerate(self.runs) if run["start"] == start and run["final"]]
+            row: dict[str, Any] = {"start": start, "rate": self.runs[which[0]]["rate"]}
+            judged = [self.on_test[i] for i in which]
+            for name in SHOWN:
+                defined = [v for v in map(METRICS[name].value, judged) if v is not None]
+                samples = np.mean([_resampled(one, name) for one in judged], axis=0)
+                low, high, _ = interval_or_reason(samples, judged[0].n_queries)
+                mean = float(np.mean(defined)) if len(defined) == len(judged) else None
+                row[name] = {"value": mean, "ci_low": low, "ci_high": high}
+            found.append(row)
+        return found
 
     def _frozen(self, pairs: dict[str, list[Pair]]) -> None:
         """A classifier over the encoder's pooled vectors: as drawn, and trained."""
@@ -157,6 +180,7 @@ class Study:
         }
         one = {"start": start, "rate": rate, "seed": seed, "final": False, **figures}
         self.runs.append(one)
+        self.on_test.append(judged["test"])
         return one
 
 
@@ -197,14 +221,18 @@ def _merit(one: dict[str, Any]) -> float:
     return -np.inf if value is None else float(value)
 
 
-def rows_of(runs: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """A row a start: what was chosen on dev, and on test means over seeds ± their deviation."""
+def _resampled(judged: Judgements, metric: str) -> FloatArray:
+    weights = bootstrap_weights(judged.n_queries, RESAMPLES, 0, width=len(judged))
+    return resample([METRICS[metric].estimator(judged)], weights)[0]
+
+
+def rows_of(starts: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """A row a start: what was chosen on dev; on test the mean over seeds [95 % over queries]."""
     rows: list[tuple[str, ...]] = [("start", "chosen", "accuracy", "QWK", "ρ")]
-    for start in dict.fromkeys(run["start"] for run in runs):
-        final = [run for run in runs if run["start"] == start and run["final"]]
-        cells = [mean_of([run["test"][name] for run in final]) for name in SHOWN]
-        rate = final[0]["rate"]
-        rows.append((start, "" if rate is None else f"{rate:g}", *cells))
+    for one in starts:
+        rate = "" if one["rate"] is None else f"{one['rate']:g}"
+        cells = [f"{figure(one[name]['value'])} {interval(one[name])}" for name in SHOWN]
+        rows.append((one["start"], rate, *cells))
     return rows
 
 
@@ -230,8 +258,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         max_length=asked.max_length,
     )
     with one_line_faults():
-        runs = study.run()
-    print(table(rows_of(runs), left=1))
+        starts = study.run()
+    print(table(rows_of(starts), left=1))
 
 
 if __name__ == "__main__":

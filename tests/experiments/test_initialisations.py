@@ -93,7 +93,32 @@ def test_every_start_is_chosen_on_dev_and_judged_on_test(asked, capsys):
     judged = judge_logits(logits, pairs, opened.settings.labels)
     assert METRICS["accuracy"].value(judged) == tuned["test"]["accuracy"]
     values = [one["test"]["spearman"] for one in by_start["untrained"]]
-    assert any(f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}" in line for line in shown)
+    untrained = json.loads((out / "initialisations.json").read_text("utf-8"))["starts"][0]
+    rho = untrained["spearman"]
+    assert rho["value"] == pytest.approx(np.mean(values), abs=1e-12)
+    assert f"{rho['value']:.3f} [{rho['ci_low']:.3f}, {rho['ci_high']:.3f}]" in shown[1]
+
+
+def test_the_interval_is_of_the_mean_over_seeds(asked):
+    """Of accuracy, by hand: queries drawn anew, both seeds' models counted on the same draw."""
+    run(asked)
+    found = json.loads((asked["--out"] / "initialisations.json").read_text("utf-8"))["starts"][-1]
+    pairs = PairSource(asked["--test"]).read(labelled=True)
+    queries = sorted({pair.query for pair in pairs})
+    right = np.zeros((2, len(queries)))
+    for seed in range(2):
+        opened = open_checkpoint(asked["--out"] / f"tuned-{found['rate']:g}-{seed}")
+        logits = Scorer(opened).logits([(pair.query, pair.title) for pair in pairs])
+        predicted = logits.argmax(axis=1) + 1
+        for pair, grade in zip(pairs, predicted, strict=True):
+            right[seed, queries.index(pair.query)] += grade == pair.grades[0]
+    sizes = np.array([sum(pair.query == query for pair in pairs) for query in queries])
+    drawn = np.random.default_rng(1).integers(len(queries), size=(20_000, len(queries)))
+    shares = right.mean(axis=0)[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+    low, high = np.quantile(shares, [0.025, 0.975])
+    accuracy = found["accuracy"]
+    assert accuracy["value"] == pytest.approx(right.mean(axis=0).sum() / len(pairs), abs=1e-12)
+    assert (accuracy["ci_low"], accuracy["ci_high"]) == pytest.approx((low, high), abs=0.03)
 
 
 def test_run_again_it_trains_nothing_anew(asked):
