@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
@@ -10,9 +13,10 @@ from qt_bert.data.pairs import GradeMap
 from qt_bert.data.reader import read_pairs
 from qt_bert.files import sha256_file
 from qt_bert.results.baselines import Baselines, digest_of, labels_of, read_baselines
-from qt_bert.shipped import BASELINES, DEV, TEST, shipped
+from qt_bert.shipped import BASELINES, DEV, GRADED, TEST, shipped
 
 FOLDER = shipped(BASELINES)
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +32,24 @@ def test_it_was_measured_on_the_split_that_ships(table):
     np.testing.assert_array_equal(table.labels, labels_of(pair.grades for pair in pairs))
 
 
+def rho(table, name) -> float:
+    expected = (table.of(name) * np.arange(1, 6)).sum(1)
+    return float(spearmanr(expected, table.labels.argmax(1) + 1).statistic)
+
+
 def test_the_card_holds_the_figures(table):
     card = (FOLDER / "README.md").read_text(encoding="utf-8")
     for row in table.record.rows:
-        expected = (table.of(row.name) * np.arange(1, 6)).sum(1)
-        grades = table.labels.argmax(1) + 1
-        assert f"| `{row.name}` | {spearmanr(expected, grades).statistic:.3f} [" in card
+        assert f"| `{row.name}` | {rho(table, row.name):.3f} [" in card
     for one in table.record.pretraining:
         assert f"{one.characters:,}" in card and f"{one.mlm_loss:.2f}" in card
+
+
+def test_what_the_page_and_the_results_say_is_of_this_table(table):
+    """Both are written by a report over all pairs, which must follow a new table."""
+    probes = json.loads((shipped(GRADED) / "heads.json").read_text(encoding="utf-8"))["probes"]
+    (said,) = [one["summary"] for one in probes if one["probe"] == "baselines"]
+    figures = [f"{rho(table, name):.3f}" for name in ("cross-encoder", "lstm-attention")]
+    for language, results in (("en", "results.md"), ("zh", "results.zh-CN.md")):
+        assert all(figure in said[language] for figure in figures)
+        assert said[language] in (DOCS / results).read_text(encoding="utf-8")
