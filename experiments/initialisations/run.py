@@ -24,6 +24,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification
 
 from experiments.command import one_line_faults
 from experiments.losses.run import judged_by, trained
+from experiments.students.run import resampled
 from qt_bert.cli.opening import figure, interval, table
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import CheckpointError, PairFileError
@@ -35,8 +36,7 @@ from qt_bert.models.loading import load_config, without_dropout
 from qt_bert.progress import progress
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.shipped import DEV, PRETRAINED, TEST, TRAIN, shipped
-from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.intervals import RESAMPLES, bootstrap_weights, interval_or_reason, resample
+from qt_bert.stats.intervals import interval_or_reason
 from qt_bert.stats.judgements import FIVE_GRADES, Judgements
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.finetune import TrainJob, TuneSettings
@@ -104,11 +104,10 @@ class Study:
             row: dict[str, Any] = {"start": start, "rate": self.runs[which[0]]["rate"]}
             judged = [self.on_test[i] for i in which]
             for name in SHOWN:
-                defined = [v for v in map(METRICS[name].value, judged) if v is not None]
-                samples = np.mean([_resampled(one, name) for one in judged], axis=0)
-                low, high, _ = interval_or_reason(samples, judged[0].n_queries)
-                mean = float(np.mean(defined)) if len(defined) == len(judged) else None
-                row[name] = {"value": mean, "ci_low": low, "ci_high": high}
+                mean, *samples = resampled(judged, name).mean(axis=0)
+                low, high, _ = interval_or_reason(np.array(samples), judged[0].n_queries)
+                value = None if np.isnan(mean) else float(mean)
+                row[name] = {"value": value, "ci_low": low, "ci_high": high}
             found.append(row)
         return found
 
@@ -219,11 +218,6 @@ def _check_apart(pairs: dict[str, list[Pair]]) -> None:
 def _merit(one: dict[str, Any]) -> float:
     value = one["dev"][CHOSEN_BY]
     return -np.inf if value is None else float(value)
-
-
-def _resampled(judged: Judgements, metric: str) -> FloatArray:
-    weights = bootstrap_weights(judged.n_queries, RESAMPLES, 0, width=len(judged))
-    return resample([METRICS[metric].estimator(judged)], weights)[0]
 
 
 def rows_of(starts: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:

@@ -172,7 +172,10 @@ def paired_differences(
     seeds = sorted(set(plan) & set(rival))
     found = []
     for metric in metrics:
-        values = [_values(arm, seeds, metric, resamples, seed) for arm in (plan, rival)]
+        values = [
+            resampled([arm[number] for number in seeds], metric, resamples, seed)
+            for arm in (plan, rival)
+        ]
         if any(np.isnan(one[:, 0]).any() for one in values):
             continue
         ours, theirs = (float(one[:, 0].mean()) for one in values)
@@ -202,10 +205,15 @@ def outcome_of(low: float | None, high: float | None) -> str:
     return "better" if low > 0 else "worse"
 
 
-def _values(arm: BySeed, seeds: list[int], metric: str, resamples: int, seed: int) -> FloatArray:
-    """A metric of each seed's student, plain and under the same query weights [seeds, 1 + R]."""
+def resampled(
+    judged: Sequence[Judgements], metric: str, resamples: int = RESAMPLES, seed: int = 0
+) -> FloatArray:
+    """A metric of models judged on the same pairs, plain and under the same query weights.
+
+    [models, 1 + R]; NaN where the metric is not defined for a model.
+    """
     rows = []
-    for one in (arm[number] for number in seeds):
+    for one in judged:
         if METRICS[metric].refusal(one):
             rows.append(np.full(1 + resamples, np.nan))
             continue
