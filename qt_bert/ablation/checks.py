@@ -171,7 +171,7 @@ def _swept(encoder: Encoder, batches: Sequence[Batch], variants: Sequence[Varian
 def _hooked(
     checkpoint: Checkpoint, batches: Sequence[Batch], variants: Sequence[Variant]
 ) -> np.ndarray:
-    plain = PlainModel(checkpoint.model, checkpoint.family, checkpoint.offline)
+    plain = PlainModel(checkpoint.model, checkpoint.family)
     return np.stack(
         [
             np.concatenate([plain.logits(batch, variant.parts).cpu().numpy() for batch in batches])

@@ -16,8 +16,7 @@ from typing import Any, Protocol
 import torch
 
 from qt_bert.errors import ArgumentError
-from qt_bert.models.batches import CLS, GONE, QUERY, TITLE, Batch, Direction
-from qt_bert.models.card import Offline, layers_apart
+from qt_bert.models.batches import GONE, Batch, Direction
 from qt_bert.models.families import Family, Rows, at
 
 
@@ -71,17 +70,13 @@ class Installed(Protocol):
 
 
 class PlainModel:
-    """A Hugging Face classifier that parts of variants install hooks on; `batch` is the one at work.
-
-    `offline` is the block of an offline model, which the Hugging Face model itself does not know.
-    """
+    """A Hugging Face classifier that parts of variants install hooks on; `batch` is the one at work."""
 
     batch: Batch
 
-    def __init__(self, model: Any, family: Family, offline: Offline | None = None) -> None:
+    def __init__(self, model: Any, family: Family) -> None:
         self.model = model
         self.family = family
-        self.offline = offline
         self.backbone = family.backbone_of(model)
         self.layers = family.layers_of(model)
         self._written: list[tuple[Any, Any, torch.Tensor]] = []
@@ -89,10 +84,7 @@ class PlainModel:
 
     def begin(self) -> None:
         """Forget all that was installed, but for weights that were written."""
-        # An offline model's lower layers: each text sees itself alone.
-        self._cuts: dict[int, list[_Cut]] = {
-            layer: [(("all",), None)] for layer in range(layers_apart(self.offline))
-        }
+        self._cuts: dict[int, list[_Cut]] = {}
         self._edits: dict[int, list[Edit]] = {}
         self._skipped: set[int] = set()
         self._mapped: list[tuple[int, Map]] = []
@@ -140,19 +132,8 @@ class PlainModel:
         return self.model(  # type: ignore[no-any-return]
             input_ids=self.batch.input_ids,
             attention_mask=self.batch.real.long(),
-            position_ids=None if self.offline is None else self._positions(self.offline),
             **types,
         ).logits
-
-    def _positions(self, offline: Offline) -> torch.Tensor:
-        """The numbers of the position embeddings [B, L], pair by pair."""
-        found = torch.zeros_like(self.batch.groups)
-        for row, groups in enumerate(self.batch.groups.tolist()):
-            before = sum(group in (CLS, QUERY) for group in groups)
-            moved = max(offline.title_start, before) - before
-            for place, group in enumerate(groups):
-                found[row, place] = place + (moved if group == TITLE else 0)
-        return found + self.family.first_position(self.model.config.pad_token_id)
 
     def write(self, parameter: Any, index: Any, values: torch.Tensor) -> None:
         """Let part of a parameter have other values, until `logits` returns."""

@@ -179,9 +179,11 @@ class Earlier:
     _made: dict[tuple[int, tuple[int, ...]], Layer] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        reason = self.tuned.family.lacks().get("revert")
-        if reason is not None:
-            raise ArgumentError(f"weights of single heads cannot be set back: {reason}")
+        if self.tuned.family.heads_share:
+            raise ArgumentError(
+                "weights of single heads cannot be set back: its heads share weights (norms, positions) "
+                "within a layer"
+            )
         ours, theirs = _sizes(self.tuned), _sizes(self.base)
         if ours != theirs:
             raise ArgumentError(

@@ -71,7 +71,6 @@ def evaluate(
         typer.Option(help="Write the queries, first whose mending brings most, to this file."),
     ] = None,
     rejects: options.Rejects = None,
-    title_states: options.TitleStates = None,
     calibrated: options.Calibrated = False,
     calibration: options.Calibration = None,
     resamples: options.Resamples = 2000,
@@ -87,7 +86,7 @@ def evaluate(
     from qt_bert.scoring.evaluate import evaluation_json, query_table, write_beside, write_errors
     from qt_bert.scoring.judge import asked_calibration, judge_file
 
-    scorer = model.open_scorer(without, reader, title_states=title_states, told=opening.say)
+    scorer = model.open_scorer(without, reader, told=opening.say)
     applied = asked_calibration(scorer, calibration or calibrated)
     judged = judge_file(path, reader, scorer, calibration=applied, rejects_path=rejects)
     found = evaluation_json(
@@ -107,7 +106,6 @@ def evaluate(
         opening.say(f"queries to mend first: {queries}")
     opening.tell_rejects(judged.rejected, rejects)
     opening.tell_truncation(scorer)
-    opening.tell_states(scorer)
     if found["alike"]:
         opening.say(f"warning: {found['alike']}")
     if as_json:

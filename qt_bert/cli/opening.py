@@ -64,12 +64,6 @@ def left_out(model: Mapping[str, Any]) -> str:
     return f" without {model['heads_out']} ({model['mode']})" if "heads_out" in model else ""
 
 
-def read_apart(model: Mapping[str, Any]) -> str:
-    """` (offline layers: the lowest 6)` for an offline model, else nothing."""
-    layers = model.get("offline", {}).get("layers")
-    return "" if layers is None else f" (offline layers: the lowest {layers})"
-
-
 def metrics_table(found: dict[str, Any]) -> str:
     """Every metric with its interval, n and, where it has no value, the reason."""
     rows = [("metric", "value", "95 % interval", "n", "")]
@@ -80,7 +74,7 @@ def metrics_table(found: dict[str, Any]) -> str:
         reason = metric.get("reason") or ""
         rows.append((name, figure(metric["value"]), interval(metric), n, reason))
     model, pairs = found["model"], found["pairs"]
-    name = f"{model['name']}{read_apart(model)}{left_out(model)}"
+    name = f"{model['name']}{left_out(model)}"
     head = f"{name} on {pairs['name']}: {pairs['n_pairs']:,} pairs"
     parts = [head, "", table([row[:4] + (row[4],) for row in rows])]
     for column, slices in found["slices"].items():
@@ -214,14 +208,3 @@ def tell_truncation(scorer: PairScorer) -> None:
             f"{counts.pairs:,} pairs were cut at {scorer.tokenizer.max_length} tokens "
             "(--max-length)"
         )
-
-
-def tell_states(scorer: PairScorer) -> None:
-    """Say how many titles were read, and why others had to be computed."""
-    if scorer.split is None:
-        return
-    counts, start = scorer.split.counts, scorer.split.states.offline.title_start
-    say(
-        f"{counts.read:,} pairs with stored title states; computed whole: {counts.unknown_titles:,} "
-        f"with unknown titles, {counts.long_queries:,} with queries beyond {start} tokens"
-    )

@@ -144,13 +144,6 @@ Unlabelled = Annotated[
     typer.Option(help="File with columns query and title, for what a teacher says of them."),
 ]
 PlanFile = Annotated[Path, typer.Option(help="The plan.json of `qt-bert plan`.")]
-TitleStates = Annotated[
-    Path | None,
-    typer.Option(
-        help="Read the titles' lower layers from this folder of `qt-bert title-states`; what it does "
-        "not know is computed whole."
-    ),
-]
 Calibrated = Annotated[
     bool,
     typer.Option("--calibrated", help="Apply what `qt-bert calibrate --save` left in the model."),

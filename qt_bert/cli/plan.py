@@ -118,14 +118,7 @@ def _as_text(made: Plan) -> str:
     ]
     for test in evidence.tests:
         rows += _rows(test)
-    return "\n".join([*lines, "", table(rows), *_offline(made)])
-
-
-def _offline(made: Plan) -> list[str]:
-    """What the plan says of reading titles before the query comes."""
-    from qt_bert.report.plan import recommendation
-
-    return [] if made.offline is None else ["", recommendation(made.offline).en]
+    return "\n".join([*lines, "", table(rows)])
 
 
 def _rows(test: PlanTest) -> list[tuple[str, ...]]:

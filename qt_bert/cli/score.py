@@ -1,4 +1,4 @@
-"""`qt-bert score`, here or on a cluster, and `qt-bert title-states`."""
+"""`qt-bert score`, here or on a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qt_bert.cli import opening, options
-from qt_bert.cli.opening import differences_table
 from qt_bert.cluster.ray import RayOptions
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
@@ -19,9 +18,7 @@ from qt_bert.shipped import GRADED, TEST, shipped
 
 if TYPE_CHECKING:
     from qt_bert.cluster.score import ScoreJob
-    from qt_bert.scoring.bulk import Scorer
     from qt_bert.scoring.judge import PairScorer
-    from qt_bert.scoring.title_folder import Manifest
 
 
 # `qt-bert score --engine ray`: from options to a run on a cluster, and what it came to in words.
@@ -72,12 +69,6 @@ def score_on_cluster(
         opening.say(
             f"{counts['truncated_titles']:,} titles and {counts['truncated_queries']:,} queries of "
             f"{counts['pairs']:,} pairs were cut to fit (--max-length)"
-        )
-    if "read" in counts:
-        opening.say(
-            f"{counts['read']:,} pairs with stored title states; computed whole: "
-            f"{counts['unknown_titles']:,} with unknown titles, {counts['long_queries']:,} with long "
-            "queries"
         )
     if counts["rejected"]:
         listed = "" if report.failed else f", listed in {out}/rejects.tsv"
@@ -158,21 +149,6 @@ def score(
             "its address."
         ),
     ] = None,
-    title_states: Annotated[
-        str | None,
-        typer.Option(
-            help="Read the titles' lower layers from this folder of `qt-bert title-states`; what it "
-            "does not know is computed whole."
-        ),
-    ] = None,
-    compare_whole: Annotated[
-        bool,
-        typer.Option(
-            "--compare-whole",
-            help="With --title-states: also compute every pair whole, and print what reading changes; "
-            "of float16 and int8 that is printed of the first pairs anyway.",
-        ),
-    ] = False,
     calibrated: options.Calibrated = False,
     calibration: options.Calibration = None,
     resume: options.Resume = False,
@@ -185,11 +161,10 @@ def score(
         raise ArgumentError("--out FILE says where the scores go")
     pairs = pairs or [str(shipped(TEST))]
     if cluster.engine == "ray":
-        for option, given in (("--heads-out", without.asked), ("--compare-whole", compare_whole)):
-            if given:
-                raise ArgumentError(
-                    f"{option} and --engine ray: it is only done by --engine local, on this machine"
-                )
+        if without.asked:
+            raise ArgumentError(
+                "--heads-out and --engine ray: it is only done by --engine local, on this machine"
+            )
         from qt_bert.cluster.score import ScoreJob
         from qt_bert.codec import encode
         from qt_bert.models.devices import open_device
@@ -210,7 +185,6 @@ def score(
             model_grades=model.model_grades,
             template=model.template,
             calibrated=str(calibration) if calibration else calibrated,
-            title_states=title_states,
         )
         if cluster.dry_run:
             from qt_bert.cluster.score import PartScorer
@@ -225,13 +199,10 @@ def score(
         )
     path = Path(pairs[0])
     reader.open(path)  # a file that cannot be read is said before the model is loaded
-    if compare_whole and title_states is None:
-        raise ArgumentError("--compare-whole goes with --title-states")
     from qt_bert.scoring.judge import asked_calibration
     from qt_bert.scoring.score import score_file
 
-    states = None if title_states is None else Path(title_states)
-    scorer = model.open_scorer(without, reader, title_states=states, told=opening.say)
+    scorer = model.open_scorer(without, reader, told=opening.say)
     applied = asked_calibration(scorer, calibration or calibrated)
     if cluster.dry_run or out is None:
         tell_bill(pairs, reader, scorer, cluster)
@@ -252,80 +223,5 @@ def score(
         )
         return
     opening.tell_truncation(scorer)
-    opening.tell_states(scorer)
     opening.tell_rejects(report.rejected, Path(f"{out}.rejects.tsv"))
     opening.say(f"{report.pairs:,} pairs scored: {out}")
-    if states is not None:
-        _tell_change(path, reader, scorer, all_pairs=compare_whole)  # type: ignore[arg-type]
-
-
-def _tell_change(pairs: Path, asked: ReaderOptions, scorer: Scorer, *, all_pairs: bool) -> None:
-    """Print what reading title states changes: of a sample where they are not exact, or of all pairs."""
-    if scorer.split is None or (scorer.split.states.dtype == "float32" and not all_pairs):
-        return
-    from qt_bert.scoring.title_run import SAMPLE, compare_whole
-
-    found = compare_whole(pairs, asked, scorer, most=None if all_pairs else SAMPLE)
-    typer.echo(
-        f"largest difference of a logit to the model computed whole: {found.largest:.1e} "
-        f"(the first {found.pairs:,} pairs)"
-    )
-    if found.metrics:
-        typer.echo(f"{found.graded:,} of them have a grade:")
-        typer.echo(differences_table(found.metrics, "whole", "with states"))
-
-
-# `qt-bert title-states`: what an offline model makes of titles before the query comes.
-
-
-@options.command(options.SCORING, "title-states")
-def title_states(
-    titles: Annotated[
-        Path,
-        typer.Argument(help="A title a line (.txt), or a file of pairs: .tsv .csv .jsonl .parquet"),
-    ],
-    out: Annotated[Path, typer.Option(help="Folder of the states.")],
-    reader: Annotated[ReaderOptions, options.Without(("limit", "grades"))],
-    model: Annotated[
-        str | None,
-        typer.Option(help="Offline model: `qt-bert train --offline-layers` makes one."),
-    ] = None,
-    dtype: Annotated[
-        str, typer.Option(help="float32, float16, or int8 with a scale for each token.")
-    ] = "float32",
-    device: options.Device = "auto",
-    resume: options.Resume = False,
-    overwrite: options.Overwrite = False,
-) -> None:
-    """Store the states of titles, so that `qt-bert score --title-states` need not compute them."""
-    from qt_bert.scoring.title_run import open_titles
-    from qt_bert.scoring.title_states import check_format
-
-    kind = check_format(dtype)
-    open_titles(titles, reader)  # a file that cannot be read is said before the model is loaded
-    from qt_bert.scoring.title_run import REJECTS, store_titles
-
-    scorer = ModelOptions(model, device=device).open(told=opening.say)
-    with opening.resumable(out):
-        report = store_titles(
-            titles, reader, scorer, out, dtype=kind, resume=resume, overwrite=overwrite
-        )
-    if report.already:
-        opening.say(f"{out} is there already and complete; --overwrite redoes it")
-        return
-    opening.tell_rejects(report.manifest.rejected, out / REJECTS)
-    for line in _told(report.manifest, out):
-        opening.say(line)
-
-
-def _told(manifest: Manifest, out: Path) -> list[str]:
-    each = manifest.bytes / max(1, manifest.titles)
-    block = manifest.of.offline
-    lines = [
-        f"{manifest.titles:,} titles of {manifest.rows:,} rows, equal ones once: "
-        f"{manifest.tokens:,} tokens behind {block.layers} layers",
-        f"{manifest.bytes / 1e6:,.1f} MB as {manifest.dtype}, {each:,.0f} bytes a title: {out}",
-    ]
-    if manifest.truncated:
-        lines.insert(1, f"{manifest.truncated:,} titles were cut at {block.title_tokens} tokens")
-    return lines

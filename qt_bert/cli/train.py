@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -115,34 +115,6 @@ def train(
     max_length: Annotated[
         int | None, typer.Option(help="Tokens a pair may take; the title is cut first.")
     ] = None,
-    offline_layers: Annotated[
-        int | None,
-        typer.Option(
-            help="Train an offline model, whose lowest K layers read query and title apart; 0: a plain "
-            "one. [default: as --base]"
-        ),
-    ] = None,
-    title_start: Annotated[
-        int | None,
-        typer.Option(
-            help="Position at which its titles begin. [default: as --base, else behind 95 % of the "
-            "queries that judge the run]"
-        ),
-    ] = None,
-    title_tokens: Annotated[
-        int | None,
-        typer.Option(
-            help="Tokens that it reads of a title. [default: as --base, else all that fit]"
-        ),
-    ] = None,
-    layers_above: Annotated[
-        str | None,
-        typer.Option(
-            help="Layers of --base, one for each layer above the offline ones, which start as these: "
-            "'0,1,2,4,5,11', the layers that a plan keeps. The offline ones then start by handing on "
-            "what they get. [default: every layer starts as itself]"
-        ),
-    ] = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:
@@ -160,10 +132,6 @@ def train(
         "levels": levels,
         "max_length": max_length,
         "stop_on": stop_on,
-        "offline_layers": offline_layers,
-        "title_start": title_start,
-        "title_tokens": title_tokens,
-        "layers_above": layers_above,
     }
     paths = {
         "base": resolve_folder(base if base is not None else shipped(PRETRAINED)),
@@ -182,18 +150,8 @@ def train(
         opening.say(json.dumps(facts["rows"], ensure_ascii=False))
         if "parameters" in facts:  # a folder finished by an older version does not say
             opening.say(f"{facts['parameters']:,} parameters")
-        if "offline" in facts:
-            opening.say(_block(facts["offline"]))
         best = "not defined" if facts["best"] is None else f"{facts['best']:.4f}"
         opening.say(f"best {job.stop_on} {best} at step {facts['best_step']}: {out}")
-
-
-def _block(offline: dict[str, Any]) -> str:
-    return (
-        f"offline layers: the lowest {offline['layers']}; titles begin at position "
-        f"{offline['title_start']} ({offline['title_start_from']}) and keep up to "
-        f"{offline['title_tokens']} tokens"
-    )
 
 
 @options.command(options.TRAINING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import socket
@@ -37,7 +38,6 @@ from qt_bert.progress import progress
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import Outputs, asked_calibration, read_outputs
 from qt_bert.scoring.tables import InputColumns
-from qt_bert.scoring.title_folder import open_states, tokenizer_sha256
 from qt_bert.sources import installed_versions, source_hash
 
 RUN, PARTS, REJECTS = "run.json", "parts", "rejects.tsv"
@@ -53,7 +53,7 @@ READERS = 16
 class ScoreJob:
     """What is done to every partition, and all that the bytes of a part depend on.
 
-    `out` is a path or an address; `model`, `title_states` and a file `calibrated` are paths that all machines have; `device` is `cpu`, or `cuda`:
+    `out` is a path or an address; `model` and a file `calibrated` are paths that all machines have; `device` is `cpu`, or `cuda`:
     the GPU that Ray gives an actor. `facts`
     say of the opened model, by name, what scores depend on: an actor that opens another one refuses.
     """
@@ -68,7 +68,6 @@ class ScoreJob:
     model_grades: str | None = None
     template: str | None = None
     calibrated: bool | str = False
-    title_states: str | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -126,8 +125,6 @@ class PartScorer:
             compact=True,
         )
         self.scorer = Scorer(checkpoint, max_length=self.job.max_length)
-        if self.job.title_states is not None:
-            self.scorer = self.scorer.reading(open_states(self.job.title_states, checkpoint))
         self.calibration = asked_calibration(self.scorer, self.job.calibrated)
         mine = self.facts()
         other = [name for name, said in self.job.facts.items() if mine.get(name) != said]
@@ -141,8 +138,7 @@ class PartScorer:
 
     def facts(self) -> dict[str, str]:
         """By name, what the scores depend on beside the options."""
-        checkpoint, split = self.scorer.checkpoint, self.scorer.split
-        offline = checkpoint.offline
+        checkpoint = self.scorer.checkpoint
         versions = installed_versions("tokenizers", "pyarrow")
         return {
             "weights": checkpoint.sha256,
@@ -151,9 +147,7 @@ class PartScorer:
             "labels": repr(checkpoint.settings.labels),
             "device": device_name(checkpoint.device),
             "--max-length": str(self.scorer.tokenizer.max_length),
-            "offline layers": "" if offline is None else json.dumps(offline.describe()),
             "calibration": "" if self.calibration is None else repr(self.calibration),
-            "title states": "" if split is None else json.dumps(split.states.describe()),
             "source of qt-bert": source_hash(),
             **{f"version of {name}": said for name, said in versions.items()},
         }
@@ -197,7 +191,6 @@ class PartScorer:
             "rejected": len(rejects),
             "truncated_titles": scorer.counts.truncated_titles,
             "truncated_queries": scorer.counts.truncated_queries,
-            **({} if scorer.split is None else asdict(scorer.split.counts)),
         }
         found = {"rows": part.rows, "counts": counts, "file": part.file, "rejects": rejects}
         table = pa.table({name: pa.array(one, types[name]) for name, one in columns.items()})
@@ -208,6 +201,13 @@ class PartScorer:
     def outputs(self, logits: np.ndarray) -> Outputs:
         """What logits [n, K] say, calibrated where the job asks for it."""
         return read_outputs(logits, self.scorer.checkpoint.settings.labels, self.calibration)
+
+
+def tokenizer_sha256(tokenizer: Any) -> str:
+    """One hash for what a fast tokenizer makes of a text, however it pads and cuts at the moment."""
+    stored = json.loads(tokenizer.backend_tokenizer.to_str())
+    stored |= {"truncation": None, "padding": None}
+    return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()
 
 
 def rows_of(part: FilePart, reader: ReaderOptions) -> tuple[list[Pair], list[list[Any]]]:
@@ -264,10 +264,9 @@ def score_on_ray(
     out = Place.of(job.out)
     if out.filesystem is None:  # actors may start in other folders
         out = Place.of(os.path.realpath(job.out))
-    states = None if job.title_states is None else os.path.realpath(job.title_states)
     if isinstance(job.calibrated, str):
         job = replace(job, calibrated=os.path.realpath(job.calibrated))
-    job = replace(job, model=os.path.realpath(job.model), out=str(out), title_states=states)
+    job = replace(job, model=os.path.realpath(job.model), out=str(out))
     record = _begun(out, resume=resume, overwrite=overwrite)
     job = replace(job, facts=PartScorer(encode(job)).facts())
     key = {

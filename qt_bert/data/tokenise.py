@@ -75,7 +75,7 @@ class PairTokenizer:
     """Encodes (query, title) pairs to at most `max_length` tokens, special tokens included.
 
     The title loses its last tokens first, down to none; only then does the query, and either is
-    flagged. With `title_tokens` no title keeps more than so many, whatever the query. `last` is the id
+    flagged. `last` is the id
     of padding where the classifier reads the last token that is none. `template` is what a causal
     model is asked (`data.templates`): its tokens are special ones. May be shared between threads. `tokenizer` is a fast tokenizer of transformers or a `tokenizers.Tokenizer`; it
     is copied and left as it is. Text that spells a special token, such as `[SEP]`, becomes that
@@ -90,14 +90,12 @@ class PairTokenizer:
         tokenizer: Any,
         max_length: int,
         *,
-        title_tokens: int | None = None,
         last: int | None = None,
         template: Template | None = None,
     ) -> None:
         self._backend = _private_copy(tokenizer)
         self._template = template
         self.max_length = max_length
-        self.title_tokens = title_tokens
         self._last = last
         self._mark = self._backend.token_to_id("▁")
         if template is None:
@@ -113,8 +111,6 @@ class PairTokenizer:
                 f"--max-length {max_length}: a pair needs {specials} special tokens and a token of "
                 f"each text, {specials + 2} at least"
             )
-        self.title_separators = max(0, specials - 2)
-        """Special tokens of a title: all but the first token and the first separator."""
         self._query_budget = max_length - specials
         self._characters = max_length * _CHARACTERS_PER_TOKEN
 
@@ -189,8 +185,7 @@ class PairTokenizer:
             encoded = self._encodings([whole], offsets)[0]
             ids, types, side, _ = encoded
         titles = side.count(TITLE)
-        above = 0 if self.title_tokens is None else max(0, titles - self.title_tokens)
-        excess = max(above, len(side) - self.max_length)
+        excess = len(side) - self.max_length
         spans = self._spelled(whole, encoded) if offsets else []
         if excess <= 0:
             return EncodedPair(ids, types, side, spans, False, False, at=self._read(ids))

@@ -80,20 +80,12 @@ class Batch:
         """All L rows of [..., B, L, size], or with `rows` 1 that of the token that is read; see `row_at`."""
         return tensor if rows == tensor.shape[-2] else row_at(tensor, self.at, axes=axes)
 
-    def some(self, rows: slice | np.ndarray) -> Batch:
+    def some(self, rows: slice) -> Batch:
         """Some of its pairs, as wide as it is."""
-        if isinstance(rows, slice):
-            if rows.start == 0 and rows.stop >= len(self):
-                return self
-            chosen: slice | torch.Tensor = rows
-            encoded = self.encoded[rows]
-        else:
-            if len(rows) == len(self):
-                return self
-            chosen = torch.from_numpy(rows).to(self.groups.device)
-            encoded = tuple(self.encoded[row] for row in rows)
-        part = self._each(lambda tensor: tensor[chosen], lambda donor: donor.some(rows))
-        return replace(part, rows=self.rows[rows], encoded=encoded)
+        if rows.start == 0 and rows.stop >= len(self):
+            return self
+        part = self._each(lambda tensor: tensor[rows], lambda donor: donor.some(rows))
+        return replace(part, rows=self.rows[rows], encoded=self.encoded[rows])
 
     def _each(
         self, of: Callable[[torch.Tensor], torch.Tensor], of_donor: Callable[[Batch], Batch]
@@ -175,14 +167,3 @@ def gone(direction: Direction, groups: torch.Tensor) -> torch.Tensor:
     for row, column in GONE[direction]:
         found |= (groups == row)[:, :, None] & (groups == column)[:, None, :]
     return found
-
-
-def moved_positions(groups: torch.Tensor, title_start: int) -> torch.Tensor:
-    """The position of every token, from 0 [B, L], of `groups` [B, L].
-
-    A title begins at `title_start`, or behind its query where that is longer.
-    """
-    title = groups == TITLE
-    places = torch.arange(groups.shape[1], device=groups.device).expand_as(groups)
-    begins = torch.where(title, places, groups.shape[1]).amin(1, keepdim=True)
-    return places + title * (title_start - begins).clamp(min=0)

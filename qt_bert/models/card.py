@@ -1,129 +1,52 @@
-"""`qt_bert.json` beside a checkpoint: what its logits mean, calibration, offline layers."""
+"""`qt_bert.json` beside a checkpoint: what its logits mean, its calibration, its template."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from qt_bert.data.pairs import GRADES, GradeMap, GradeSet
 from qt_bert.data.templates import Template
-from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json, write_json
-
-# A cross-encoder whose lower layers read the texts apart, so that a title's half is computed once.
-#
-# In the layers below `Offline.layers` no row sees the other text (MICE, Vast et al. 2026, keeps the
-# same rows apart), and a title's positions do not move with the query's length: what these layers
-# make of a title is the same whatever the query. What it does to tensors stands in
-# `models.batches`.
-
-
-LEAST = {"layers": 0, "title_start": 3, "title_tokens": 1}
-"""The least numbers: before a title stand the first token, one of the query, and a separator."""
-
-
-@dataclass(frozen=True)
-class Offline:
-    """The block of an offline model.
-
-    The layers 0 … `layers` − 1 read the texts apart (0: none does, and the positions alone are
-    moved); a title begins at position `title_start`, or behind its query where that is longer, and is
-    cut to `title_tokens` tokens, separators not counted.
-    """
-
-    layers: int
-    title_start: int
-    title_tokens: int
-
-    @classmethod
-    def read(cls, value: Any, path: Path) -> Offline | None:
-        """From the object in `qt_bert.json`, the file `path`; None where there is none.
-
-        Raises CheckpointError for what is no such object.
-        """
-        if value is None:
-            return None
-        if not isinstance(value, Mapping) or set(value) != set(LEAST):
-            raise CheckpointError(
-                f"{path}: `offline` is {value!r}, not an object of {', '.join(LEAST)}"
-            )
-        for name, least in LEAST.items():
-            if type(value[name]) is not int or value[name] < least:
-                raise CheckpointError(
-                    f"{path}: `offline` has {name} {value[name]!r}, not a number from {least}"
-                )
-        return cls(**value)
-
-    def checked(self, layers: int, where: str) -> Offline:
-        """Itself. Raises ArgumentError where a model of `layers` layers has none left above."""
-        if self.layers >= layers:
-            raise ArgumentError(
-                f"{where}: {self.layers} offline layers of {layers} leave no layer in which the "
-                "texts meet"
-            )
-        return self
-
-    def of_kept(self, layers: Sequence[int], where: str) -> Offline:
-        """The block of a model that keeps these of the layers. Raises ArgumentError as `checked`."""
-        below = sum(layer < self.layers for layer in layers)
-        return Offline(below, self.title_start, self.title_tokens).checked(len(layers), where)
-
-    def check_room(self, max_length: int, separators: int, name: str) -> None:
-        """Raise ArgumentError where pairs of `max_length` tokens would cut titles query by query.
-
-        `separators` are those of the title; `name` is the model's.
-        """
-        needed = self.title_start + self.title_tokens + separators
-        if max_length < needed:
-            raise ArgumentError(
-                f"--max-length {max_length}: titles of {name} begin at position {self.title_start} "
-                f"and have up to {self.title_tokens} tokens, whatever the query; give {needed} or "
-                "more"
-            )
-
-    def describe(self) -> dict[str, int]:
-        """The object in `qt_bert.json`."""
-        return {name: getattr(self, name) for name in LEAST}
-
-
-def layers_apart(offline: Offline | None) -> int:
-    """How many layers read the texts apart; in a model without such a block none does."""
-    return 0 if offline is None else offline.layers
-
 
 # The type that a model has in its config.json by which no other library opens it.
 #
-# transformers knows neither the layers of an offline model that read the texts apart nor where titles
-# begin, and of a pruned model's layers no more than the config says: under the family's own
+# transformers knows of a pruned model's layers no more than the config says: under the family's own
 # `model_type` it might open the folder and give other grades without a word. A type that it does not
 # know it refuses, by name.
 
 
-Mark = Literal["offline", "pruned"]
-_MARKED = re.compile(r"qt_bert-(offline|pruned)-")
+_PRUNED, _APART = "qt_bert-pruned-", "qt_bert-offline-"
 
 
-def mark(folder: Path, kind: Mark) -> None:
-    """Give the model in `folder`, saved as its family's, the type of such a model."""
+def mark(folder: Path) -> None:
+    """Give the pruned model in `folder`, saved as its family's, the type of such a model."""
     path = folder / "config.json"
     config = read_json(path)
-    write_json(path, config | {"model_type": f"qt_bert-{kind}-{config['model_type']}"})
-
-
-def mark_of(config: dict[str, Any]) -> Mark | None:
-    """What a config.json is marked as."""
-    found = _MARKED.match(str(config.get("model_type")))
-    return found[1] if found else None  # type: ignore[return-value]
+    write_json(path, config | {"model_type": _PRUNED + config["model_type"]})
 
 
 def unmarked(config: dict[str, Any]) -> dict[str, Any]:
     """A config.json as its family has it."""
-    if mark_of(config) is None:
+    marked = str(config.get("model_type"))
+    if not marked.startswith(_PRUNED):
         return config
-    return config | {"model_type": _MARKED.sub("", config["model_type"])}
+    return config | {"model_type": marked.removeprefix(_PRUNED)}
+
+
+def check_readable(folder: Path, config: Mapping[str, Any]) -> None:
+    """Raise CheckpointError where the model in `folder` reads its texts apart, as those of
+    `qt-bert train --offline-layers` did."""
+    block = _stored(folder / CARD).get("offline")
+    if block is not None or str(config.get("model_type")).startswith(_APART):
+        raise CheckpointError(
+            f"{folder}: its lowest layers read query and title apart (titles computed ahead), which this "
+            "version no longer does; train a four-layer student instead: `qt-bert plan --budget "
+            "layers=4`, then `qt-bert distill`"
+        )
 
 
 # `qt_bert.json` beside a checkpoint: which grades its logits mean, its length, its calibration.
@@ -173,7 +96,6 @@ class ModelSettings:
     labels: ModelLabels
     max_length: int = MAX_LENGTH
     calibration: Mapping[str, Any] | None = None
-    offline: Offline | None = None
     template: Template | None = None
     rest: Mapping[str, Any] = field(default_factory=dict)
 
@@ -185,8 +107,6 @@ class ModelSettings:
             "max_length": self.max_length,
             **self.rest,
         }
-        if self.offline:
-            value["offline"] = self.offline.describe()
         if self.template:
             value["template"] = asdict(self.template)
         if self.calibration:
@@ -227,22 +147,12 @@ def read_settings(
         raise CheckpointError(
             f"{path}: `calibration` is {calibration!r}, not an object; run qt-bert calibrate again"
         )
-    offline = Offline.read(stored.pop("offline", None), path)
     labels = ModelLabels(logits, grades)
-    return ModelSettings(labels, min(wanted, longest), calibration, offline, asking, stored)
-
-
-def stored_block(folder: Path) -> Offline | None:
-    """The block of the offline model in `folder`; None for any other.
-
-    Raises CheckpointError where `qt_bert.json` or its block cannot be read.
-    """
-    path = folder / CARD
-    return Offline.read(_stored(path).get("offline"), path)
+    return ModelSettings(labels, min(wanted, longest), calibration, asking, stored)
 
 
 def stored_template(folder: Path) -> Template | None:
-    """How the model in `folder` is asked. Raises CheckpointError as `stored_block` does."""
+    """How the model in `folder` is asked. Raises CheckpointError where `qt_bert.json` cannot be read."""
     path = folder / CARD
     return Template.read(_stored(path).get("template"), f"{path}: `template`")
 

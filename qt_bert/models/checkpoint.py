@@ -16,9 +16,9 @@ from qt_bert.data.templates import TEMPLATES
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.files import atomic_folder, is_vacant
-from qt_bert.models.card import CARD, ModelSettings, Offline, mark, read_settings
+from qt_bert.models.card import CARD, ModelSettings, mark, read_settings
 from qt_bert.models.devices import check_dtype, device_name, open_device, tell
-from qt_bert.models.families import Family, ReadOut, check_offline, plain_family
+from qt_bert.models.families import Family, ReadOut, plain_family
 from qt_bert.models.folder import (
     resolve_folder,
     verify_folder,
@@ -214,12 +214,7 @@ class Checkpoint:
         """The layer-by-layer forward, built anew: a change of the model's weights is not seen."""
         if not self.family.fast:
             return PlainEncoder(self.model, self.family)  # type: ignore[return-value]
-        return Encoder(self.model, self.family, self.offline)
-
-    @property
-    def offline(self) -> Offline | None:
-        """The layers that read the texts apart, of an offline model."""
-        return self.settings.offline
+        return Encoder(self.model, self.family)
 
     @property
     def device(self) -> torch.device:
@@ -287,13 +282,8 @@ class Checkpoint:
     def pair_tokenizer(self, max_length: int | None = None) -> PairTokenizer:
         """A tokenizer of its own (safe beside others in threads) for pairs up to `max_length`."""
         wanted = self.settings.max_length if max_length is None else max_length
-        if self.offline is None:
-            last = self.pad if self.reads == "last" else None
-            asking = self.settings.template
-            return PairTokenizer(self.tokenizer, wanted, last=last, template=asking)
-        made = PairTokenizer(self.tokenizer, wanted, title_tokens=self.offline.title_tokens)
-        self.offline.check_room(wanted, made.title_separators, self.name)
-        return made
+        last = self.pad if self.reads == "last" else None
+        return PairTokenizer(self.tokenizer, wanted, last=last, template=self.settings.template)
 
     def describe(self) -> dict[str, Any]:
         """Plain facts for reports and run records."""
@@ -308,7 +298,6 @@ class Checkpoint:
             "max_length": self.settings.max_length,
             "dtype": self.dtype,
             "device": device_name(self.device),
-            **({} if self.offline is None else {"offline": self.offline.describe()}),
             **({} if self.kept is None else {"teacher": self.kept.teacher.name}),
         }
 
@@ -369,19 +358,11 @@ def open_checkpoint(
     settings = read_settings(
         folder, config.num_labels, positions_of(config), model_grades, template
     )
-    if settings.offline is not None:
-        try:
-            check_offline(family, str(folder))
-            settings.offline.checked(config.num_hidden_layers, f"{folder / CARD}: `offline`")
-        except ArgumentError as error:
-            raise CheckpointError(str(error)) from error
     opened = Checkpoint(
         folder.name, folder, loaded, tokenizer, family, settings, dtype, kept, compact, template
     )
     if not family.fast:
         why = f"the fast engine does not know {family.model_type}"
-    elif settings.offline is not None:
-        return opened  # transformers does not know how it reads a pair
     else:
         why = family.cannot(config) or fault_of(opened, Encoder(loaded, family, laid_out=False))
         if not why:
@@ -413,8 +394,7 @@ def smaller_checkpoint(
 ) -> Checkpoint:
     """`checkpoint` with the model that `smaller_model` makes of it; its folder is the teacher's.
 
-    Of an offline model's block the kept layers stay offline. Raises ArgumentError as `smaller_model`
-    does, for a teacher whose own heads were pruned, and where no layer is left in which the texts meet.
+    Raises ArgumentError as `smaller_model` does, and for a teacher whose own heads were pruned.
     """
     if checkpoint.kept is not None and not checkpoint.kept.whole_heads:
         raise ArgumentError(
@@ -423,14 +403,8 @@ def smaller_checkpoint(
         )
     model, family = checkpoint.model, checkpoint.family
     teacher = reference_of(model, family, checkpoint.name, checkpoint.sha256)
-    settings = checkpoint.settings
-    if settings.offline is not None:
-        numbers = [layer.layer for layer in kept]
-        block = settings.offline.of_kept(numbers, f"a smaller {checkpoint.name}")
-        settings = replace(settings, offline=block)
     return replace(
         checkpoint,
-        settings=settings,
         model=smaller_model(model, family, kept, units=units, fold=fold),
         kept=KeptFile.of(teacher, with_own_widths(model, family, kept)),
         compact=True,
@@ -473,8 +447,8 @@ def save_checkpoint(
     """Write config, weights (`state` or the model's own, cast to `dtype`), tokenizer and manifest.
 
     The config keeps the model's own dtype, so that the Auto classes open float16 files in float32.
-    `settings` becomes `qt_bert.json`; `texts` are further files, name → content. The config of an
-    offline model says that it is one, and that of a pruned model that is not `plain` (`is_plain`).
+    `settings` becomes `qt_bert.json`; `texts` are further files, name → content. The config of a
+    pruned model that is not `plain` (`is_plain`) says that it is one.
 
     The folder is written whole or not at all (`atomic_folder`). Raises RunFolderError as
     `check_place` does.
@@ -491,10 +465,8 @@ def save_checkpoint(
         tokenizer.save_pretrained(temporary)
         if settings is not None:
             settings.write(temporary)
-        if settings is not None and settings.offline is not None:
-            mark(temporary, "offline")
-        elif not plain:
-            mark(temporary, "pruned")
+        if not plain:
+            mark(temporary)
         for name, text in (texts or {}).items():
             (temporary / name).write_text(text, encoding="utf-8")
         write_manifest(temporary)

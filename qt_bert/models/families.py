@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
-from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.errors import CheckpointError
 
 if TYPE_CHECKING:
     import torch
@@ -113,9 +113,9 @@ class Family:
     cannot: Callable[[Any], str] = lambda config: ""
     """Why the fast engine cannot run a model of this config; empty where it can."""
 
-    def first_position(self, pad: int | None) -> int:
+    def first_position(self, pad: int) -> int:
         """The number of the first token's position embedding: a RoBERTa's lie behind that of `pad`."""
-        return (pad or 0) + 1 if "roberta" in self.model_type else 0
+        return pad + 1 if "roberta" in self.model_type else 0
 
     def backbone_of(self, model: Any) -> Any:
         """The encoder of a Hugging Face model, without its classifier.
@@ -172,7 +172,7 @@ class Family:
         model: Any,
         input_ids: torch.Tensor,
         types: torch.Tensor,
-        positions: torch.Tensor | None,
+        positions: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Embeddings [batch, length, hidden] of tokens with their types, both [batch, length].
 
@@ -186,16 +186,10 @@ class Family:
         projected = getattr(backbone, "embeddings_project", None)
         return hidden if projected is None else projected(hidden)  # type: ignore[no-any-return]
 
-    def lacks(self) -> dict[str, str]:
-        """What a model of this family cannot have, by feature, each with the reason in a clause."""
-        found: dict[str, str] = {}
-        if self.causal:
-            found["offline"] = "its titles come after the query and see it in every layer"
-        elif self.positions != "learned":
-            found["offline"] = "its positions are not added to the embeddings, where titles move"
-        if self.norm_before or self.positions == "relative":
-            found["revert"] = "its heads share weights (norms, positions) within a layer"
-        return found
+    @property
+    def heads_share(self) -> bool:
+        """Whether heads share weights (norms, positions) within a layer: none is set back alone."""
+        return self.norm_before or self.positions == "relative"
 
 
 def needs_fast(model_type: str) -> str:
@@ -205,13 +199,6 @@ def needs_fast(model_type: str) -> str:
         "heads of it are left out; maps, sweeps, probes, plans, training and export need the fast engine, "
         f"which runs {', '.join(sorted(FAMILIES))}"
     )
-
-
-def check_offline(family: Family, where: str) -> None:
-    """Raise ArgumentError where no model of the family can read its texts apart in lower layers."""
-    reason = family.lacks().get("offline")
-    if reason is not None:
-        raise ArgumentError(f"{where}: a {family.model_type} cannot be an offline model: {reason}")
 
 
 def _pooled(model: Any, read: torch.Tensor) -> torch.Tensor:

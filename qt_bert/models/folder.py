@@ -10,7 +10,7 @@ from typing import Any
 
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json, sha256_file, write_json
-from qt_bert.models.card import CARD, mark_of, stored_block, unmarked
+from qt_bert.models.card import check_readable, unmarked
 from qt_bert.models.devices import tell
 from qt_bert.models.families import Family, family_of
 from qt_bert.models.origins import adapted
@@ -139,12 +139,13 @@ def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
     """Check a checkpoint folder; returns its config and family.
 
     Raises CheckpointError for: no folder, no or broken config.json, a type that transformers has only
-    with code of its own (`auto_map`), an unknown family, pickled or missing weights, a missing vocabulary, a damaged file, an offline
-    model whose block is missing.
+    with code of its own (`auto_map`), an unknown family, pickled or missing weights, a missing vocabulary, a damaged file,
+    and as `check_readable` does.
     """
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such folder; give a folder with config.json")
     stored = _config(folder)
+    check_readable(folder, stored)
     config = adapted(unmarked(stored), folder / "config.json")
     own = bool(stored.get("auto_map")) or any(folder.glob("modeling_*.py"))
     try:
@@ -165,11 +166,6 @@ def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
             f"{folder}: no vocabulary; copy the model's {_VOCABULARIES[0]} or {_VOCABULARIES[1]}"
         )
     verify_manifest(folder)
-    if mark_of(stored) == "offline" and stored_block(folder) is None:
-        raise CheckpointError(
-            f"{folder}: an offline model without `offline` in {CARD}, which says how it reads a "
-            "pair; fetch the folder anew"
-        )
     return config, family
 
 

@@ -10,9 +10,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from qt_bert.errors import ArgumentError
-from qt_bert.models.batches import At, Batch, gone, moved_positions, row_at
-from qt_bert.models.card import Offline
+from qt_bert.models.batches import At, Batch, row_at
 from qt_bert.models.devices import index
 from qt_bert.models.families import Family, at
 
@@ -383,17 +381,9 @@ class Encoder:
     model's weights is not seen.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        family: Family,
-        offline: Offline | None = None,
-        *,
-        laid_out: bool = True,
-    ) -> None:
+    def __init__(self, model: Any, family: Family, *, laid_out: bool = True) -> None:
         self.model = model
         self.family = family
-        self.offline = offline
         self.backbone = family.backbone_of(model)
         self.reads = family.read_out(model.config)
         kinds: dict[str | None, Rotary] = {}
@@ -408,34 +398,15 @@ class Encoder:
         return self.layers[0].device
 
     def embed(self, batch: Batch) -> torch.Tensor:
-        """Embeddings [B, L, hidden] of a batch of pairs, at the positions that the model gives them."""
-        start = None if self.offline is None else self.offline.title_start
-        positions = None if start is None else moved_positions(batch.groups, start)
-        return self.embed_tokens(batch.input_ids, batch.token_type_ids, positions)
-
-    def embed_tokens(
-        self,
-        input_ids: torch.Tensor,
-        token_type_ids: torch.Tensor,
-        positions: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Embeddings [batch, length, hidden]; `positions`, from 0, are the tokens' places by default."""
-        if positions is not None:
-            positions = positions + self.family.first_position(self.model.config.pad_token_id)
-        return self.family.embed(self.model, input_ids, token_type_ids, positions)
+        """Embeddings [B, L, hidden] of a batch of pairs."""
+        return self.family.embed(self.model, batch.input_ids, batch.token_type_ids)
 
     def biases(self, batch: Batch) -> list[torch.Tensor | None]:
         """What each layer adds to its attention scores: [B or 1, 1, 1 or L, L]; None where all is seen."""
         padding = self._padding(batch)
         windows = {layer.window for layer in self.layers}
         seen = {window: self._seen(batch.length, window, padding) for window in windows}
-        found = [seen[layer.window] for layer in self.layers]
-        if self.offline is None or not self.offline.layers:
-            return found
-        apart = unseen(gone("all", batch.groups)[:, None], self.layers[0].dtype)
-        below = apart if padding is None else apart + padding
-        offline = self.offline.layers
-        return [below] * offline + found[offline:]
+        return [seen[layer.window] for layer in self.layers]
 
     def _seen(
         self, length: int, window: int | None, padding: torch.Tensor | None
@@ -464,17 +435,6 @@ class Encoder:
         """The last state that the classifier reads of each pair [B, 1, hidden]."""
         return self._read(self.embed(batch), self.biases(batch), batch.at, batch.mask)
 
-    def below(self, batch: Batch, layers: int) -> torch.Tensor:
-        """The hidden states behind the first `layers` layers [B, L, hidden]; the batch may be half pairs."""
-        batch = batch.to(self.device)
-        return self._through(self.embed(batch), self.biases(batch)[:layers], 0)
-
-    def logits_from(self, hidden: torch.Tensor, batch: Batch, layers: int) -> torch.Tensor:
-        """Logits [B, labels] from the states behind the first `layers` layers; above these the texts meet."""
-        biases = self.biases(batch)[layers:]
-        read = self._read(hidden, biases, batch.at, batch.mask, layers)
-        return self.family.head(self.model, read)
-
     def logits(
         self,
         input_ids: torch.Tensor,
@@ -483,12 +443,9 @@ class Encoder:
     ) -> torch.Tensor:
         """Logits [batch, labels] of texts [batch, length], padded behind.
 
-        `mask` [batch, length] is 0 at padding; None means rows of one length. Raises ArgumentError
-        for an offline model, which must know the side of every token: see `logits_of`.
+        `mask` [batch, length] is 0 at padding; None means rows of one length.
         """
-        if self.offline is not None:
-            raise ArgumentError("an offline model reads pairs, not texts without sides")
-        hidden = self.embed_tokens(input_ids, token_type_ids)
+        hidden = self.family.embed(self.model, input_ids, token_type_ids)
         padding = None if mask is None else additive_mask(mask, hidden.dtype)
         length = input_ids.shape[1]
         biases = [self._seen(length, layer.window, padding) for layer in self.layers]
@@ -503,12 +460,11 @@ class Encoder:
         biases: Sequence[torch.Tensor | None],
         place: At,
         mask: torch.Tensor | None,
-        start: int = 0,
     ) -> torch.Tensor:
-        """From the input of layer `start` to the state that the classifier reads: all that the last computes."""
+        """From the embeddings to the state that the classifier reads: all that the last layer computes."""
         if self.reads == "mean":
-            return self.pooled(self._through(hidden, biases, start), mask)
-        hidden = self._through(hidden, biases[:-1], start)
+            return self.pooled(self._through(hidden, biases), mask)
+        hidden = self._through(hidden, biases[:-1])
         last, read = self.layers[-1], row_at(hidden, place)
         if not last.heads:
             return self.pooled(last.feed_forward(last.constant, read), None)
@@ -529,11 +485,9 @@ class Encoder:
         real = mask[..., None].to(hidden.dtype)
         return (hidden * real).sum(-2, keepdim=True) / real.sum(-2, keepdim=True)
 
-    def _through(
-        self, hidden: torch.Tensor, biases: Sequence[torch.Tensor | None], start: int
-    ) -> torch.Tensor:
-        """All tokens' states behind as many layers, from `start` on, as there are biases."""
-        for layer, bias in zip(self.layers[start:], biases, strict=False):
+    def _through(self, hidden: torch.Tensor, biases: Sequence[torch.Tensor | None]) -> torch.Tensor:
+        """All tokens' states behind as many layers as there are biases."""
+        for layer, bias in zip(self.layers, biases, strict=False):
             if layer.heads:
                 query, key, value = layer.project(hidden)
                 hidden = layer.finish(layer.attend(query, key, value, bias), hidden)

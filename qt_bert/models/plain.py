@@ -28,8 +28,6 @@ class PlainEncoder:
     It has none of what the fast engine has: asking for its `layers` raises CheckpointError.
     """
 
-    offline = None
-
     def __init__(self, model: Any, family: Family) -> None:
         self.model, self.family = model, family
         accepted = inspect.signature(model.forward).parameters

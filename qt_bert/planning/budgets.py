@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import numpy as np
 
@@ -132,8 +132,7 @@ class Form:
     def example(self, teacher: TeacherRef) -> tuple[KeptLayer, ...]:
         """Layers of this form: the highest, with the first heads of each, spread evenly.
 
-        What a form costs in time does not depend on which layers, heads and units they are; the
-        highest are those of an offline model in which the texts meet.
+        What a form costs in time does not depend on which layers, heads and units they are.
         """
         each, more = divmod(self.heads // self.sharing, self.layers)
         units = None if self.units == teacher.units else self.units
@@ -283,7 +282,6 @@ def _shown(cost: float, budget: Budget) -> str:
 # their ratio is kept.
 
 
-T = TypeVar("T")
 Texts = Sequence[tuple[str, str]]
 
 
@@ -312,7 +310,10 @@ def measure_speed(
     fewer pairs or runs, once it has taken SECONDS; fewer than LEAST_FOR_INTERVAL have no interval.
     """
     scorers = teacher.fresh(), smaller.fresh()
-    single = spread(texts, alone, lambda text: len(text[0]) + len(text[1]))
+    # Of all lengths alike.
+    ordered = sorted(texts, key=lambda text: len(text[0]) + len(text[1]))
+    places = np.unique(np.linspace(0, len(ordered) - 1, min(alone, len(ordered))).round())
+    single = [ordered[int(place)] for place in places]
     # In no order of length, as the longest may never come.
     order = np.random.default_rng(seed).permutation(len(single))
     for text in single[:WARM_UP]:
@@ -351,13 +352,6 @@ def in_turns(scorers: Sequence[Scores], texts: Texts, rounds: int, first: int = 
             scorers[place].logits(texts)
             seconds[turn, place] = time.perf_counter() - start
     return seconds
-
-
-def spread(texts: Iterable[T], count: int, length: Callable[[T], int]) -> list[T]:
-    """At most `count` of the texts, of all lengths alike."""
-    ordered = sorted(texts, key=length)
-    places = np.unique(np.linspace(0, len(ordered) - 1, min(count, len(ordered))).round())
-    return [ordered[int(place)] for place in places]
 
 
 def ratio(ratios: FloatArray, seed: int) -> Ratio:

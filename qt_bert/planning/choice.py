@@ -13,7 +13,6 @@ from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.ablation.masks import without_blocks
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
-from qt_bert.models.card import layers_apart
 from qt_bert.models.heads import Head
 from qt_bert.models.pruned import Units
 from qt_bert.planning.budgets import (
@@ -145,27 +144,24 @@ def choose_layers(
     by the exact mean loss.
 
     Each time the block whose absence adds least goes, and all others are measured anew without it:
-    down to one layer that is n(n + 1)/2 − 1 variants. Of an offline model a layer in which the texts meet always stays. `work` is a folder in which these
-    sweeps are kept and resumed. Raises ArgumentError for fewer than one layer, or all of them, and
+    down to one layer that is n(n + 1)/2 − 1 variants. `work` is a folder in which these sweeps are kept and
+    resumed. Raises ArgumentError for fewer than one layer, or all of them, and
     for pairs that cannot be judged.
     """
     shape = task.scorer.checkpoint.shape
     layers = range(shape.layers)
     if not 1 <= out < shape.layers:
         raise ArgumentError(f"{out} layers: 1 to {shape.layers - 1} of {shape.layers} can go")
-    meeting = [n for n in layers if n >= layers_apart(task.scorer.checkpoint.offline)]
     gone: list[int] = []
     # Each time the whole model and every layer that is left.
     runs = sum(1 + shape.layers - turn for turn in range(out))
     with progress(runs * len(pairs), "choosing layers", "runs") as shown:
         for turn in range(out):
-            variants = [without_blocks((*gone, n)) for n in layers if n not in gone]
+            left = [n for n in layers if n not in gone]
+            variants = [without_blocks((*gone, n)) for n in left]
             name = f"layers-{turn}"
             measured = losses(task.scorer, pairs, variants, work=work, name=name, shown=shown)
-            free = [
-                n for n in layers if n not in gone and [n] != [m for m in meeting if m not in gone]
-            ]
-            gone.append(min(free, key=lambda n: measured.mean(without_blocks((*gone, n)).name)))
+            gone.append(min(left, key=lambda n: measured.mean(without_blocks((*gone, n)).name)))
     return tuple(gone)
 
 

@@ -16,7 +16,7 @@ from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.files import check_apart
-from qt_bert.models.card import ModelLabels, layers_apart
+from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.families import Family
@@ -70,8 +70,7 @@ class Distilled(nn.Module):
     the products. Where a batch says what another teacher taught, `teacher` shows its layers alone.
 
     `layer_map` says which of the teacher's layers a student's layer imitates; layers it does not
-    name imitate none. `apart` is how many of the lowest layers of student and teacher are those of an
-    offline model's block.
+    name imitate none.
     """
 
     def __init__(
@@ -83,21 +82,19 @@ class Distilled(nn.Module):
         layer_map: Sequence[LayerMatch],
         losses: Losses,
         dtype: torch.dtype,
-        apart: tuple[int, int] = (0, 0),
     ) -> None:
         super().__init__()
         self.losses, self.parts = losses, losses.weights.parts
         self.model = without_dropout(model)
         self.family = family
         self.layer_map = tuple(layer_map)
-        self.apart = apart
         # In a tuple it is no part of the module, so neither trained nor stored.
         self._teacher = (teacher.to(dtype).eval().requires_grad_(False),)
 
     def loss(self, batch: Batch) -> torch.Tensor:
         """The weighted parts of the loss, in the order of `parts`."""
         weights, shown = self.losses.weights, batch.get("taught")
-        logits, states = self._outputs(self.model, batch, self.apart[0])
+        logits, states = self._outputs(self.model, batch)
         taught: list[torch.Tensor] = []
         if weights.hidden or (shown is None and weights.of_outputs):
             own, taught = self._taught(batch)
@@ -111,13 +108,11 @@ class Distilled(nn.Module):
     @torch.no_grad()
     def _taught(self, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """What the teacher gives; it is as fast uncompiled, and compiling it takes a minute."""
-        return self._outputs(self._teacher[0], batch, self.apart[1])
+        return self._outputs(self._teacher[0], batch)
 
-    def _outputs(
-        self, model: Any, batch: Batch, apart: int
-    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    def _outputs(self, model: Any, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Float32 logits [examples, K] and every layer's output."""
-        states = packed_layers(model, self.family, batch, apart=apart)
+        states = packed_layers(model, self.family, batch)
         read = read_states(model, self.family, states[-1].flatten(0, 1), batch)
         return self.family.head(model, read).float(), states
 
@@ -302,7 +297,6 @@ def run_distill(
             layer_map=job.student.layer_map,
             losses=losses,
             dtype=weights_dtype(settings.dtype),
-            apart=(layers_apart(student.offline), layers_apart(teacher.offline)),
         ),
         data.examples,
         BatchLayout.of(
@@ -310,7 +304,6 @@ def run_distill(
             student.pad,
             longest,
             settings.slots,
-            student.offline,
             losses.by_query,
         ),
         settings,
@@ -324,7 +317,6 @@ def run_distill(
             "dev": digest_of(dev),
             "stop_on": job.stop_on,
             "max_length": student.settings.max_length,
-            **({} if student.offline is None else {"offline": student.offline.describe()}),
         },
     )
     state = tuner.run()

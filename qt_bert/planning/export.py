@@ -50,19 +50,11 @@ from qt_bert.sources import installed_versions
 class Graph(nn.Module):
     """A checkpoint's forward: `input_ids`, `attention_mask`, `token_type_ids` [batch, length] → logits.
 
-    Without `token_type_ids` every token has type 0. The weights are the checkpoint's own. Raises
-    CheckpointError for an offline model.
+    Without `token_type_ids` every token has type 0. The weights are the checkpoint's own.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__()
-        if checkpoint.offline is not None:
-            raise CheckpointError(
-                f"{checkpoint.name} is an offline model: its lower layers read query and title apart, "
-                "and its titles begin at a position of their own. A plain copy knows neither and would "
-                "give other grades, so none is written; score with `qt-bert score`, or export a model "
-                "trained with `--offline-layers 0`"
-            )
         self.model = checkpoint.model  # embeddings, norms and head are parts of it
         self.encoder = Encoder(checkpoint.model, checkpoint.family, laid_out=False)
 
@@ -349,8 +341,7 @@ def export_transformers(
 
     Heads and feed-forward units that went stand as zeros, so that the config says every layer's shape.
     Returns the `folder`, bytes of the `weights` before and after, the largest `difference` of a logit.
-    Raises CheckpointError for an offline model and for one with a weight that no config of its family
-    has, EquivalenceError where transformers gives other logits, as `check_place` and `check_apart` do.
+    Raises CheckpointError for one with a weight that no config of its family has, EquivalenceError where transformers gives other logits, as `check_place` and `check_apart` do.
     """
     check_place(out, overwrite)
     check_apart(out, checkpoint.folder)

@@ -113,7 +113,7 @@ class OnnxScorer:
     onnxruntime is not installed. `threads` defaults to OMP_NUM_THREADS, else to onnxruntime's choice.
     """
 
-    left_out = split = None  # heads and title states are a checkpoint's
+    left_out = None  # heads are a checkpoint's
 
     def __init__(
         self,

@@ -21,7 +21,6 @@ from qt_bert.planning.choice import (
     size_of,
 )
 from qt_bert.planning.expectation import expectations
-from qt_bert.planning.offline import offline_plan
 from qt_bert.planning.prune import lost_heads, removal_of
 from qt_bert.planning.runs import Removal, as_measured, changes
 from qt_bert.planning.task import Functions, PlanTask, Sample
@@ -307,11 +306,10 @@ def make_plan(task: PlanTask) -> Plan:
     """What stays under the task's budget, with all that is known of it and of the grid.
 
     Finished work lies in `task.work`, so that a plan that was killed goes on.
-    Raises ArgumentError for a budget that cannot be met or meets itself, and as `offline_plan` does.
+    Raises ArgumentError for a budget that cannot be met or meets itself.
     """
     speeds = SpeedTable(task)
     forms = forms_asked(task, speeds)
-    offline = None if task.effort.offline is None else offline_plan(task)
     chosen = choose(task, forms, task.discovery.pairs, task.work)
     return Plan(
         teacher=task.teacher,
@@ -321,7 +319,6 @@ def make_plan(task: PlanTask) -> Plan:
         layer_map=layer_map(chosen.kept, task.teacher.layers),
         units={str(layer): tuple(units) for layer, units in (chosen.units or {}).items()},
         evidence=_evidence(task, forms, chosen, speeds),
-        offline=offline,
     )
 
 

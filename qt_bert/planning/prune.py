@@ -156,8 +156,7 @@ class Pruned:
     """What pruning made.
 
     `parameters` before and after. `difference` is the largest between logits of the masked teacher
-    and of the pruned model, before feed-forward units go. `plain`: transformers opens the folder too,
-    which it does of no offline model.
+    and of the pruned model, before feed-forward units go. `plain`: transformers opens the folder too.
     """
 
     folder: Path
@@ -180,12 +179,11 @@ def prune(
 
     Where a feed-forward gets narrower, the units that the plan names stay; a plan that names none
     keeps those of greatest gradient importance, measured on `pairs` in the model that is left once
-    heads and layers are gone. `means` are those of a plan whose replacement is `mean`. The offline
-    layers of an offline teacher are those of the pruned model that stay. `shown` counts pairs.
+    heads and layers are gone. `means` are those of a plan whose replacement is `mean`. `shown`
+    counts pairs.
 
-    Raises ArgumentError for means that are missing, for no pairs, where `out` is the teacher's
-    folder, and where all layers that stay are offline; EquivalenceError where the pruned model is
-    not the masked one; RunFolderError as `check_place` does.
+    Raises ArgumentError for means that are missing, for no pairs, and where `out` is the teacher's
+    folder; EquivalenceError where the pruned model is not the masked one; RunFolderError as `check_place` does.
     """
     if (plan.replacement == "mean") != (means is not None):
         raise ArgumentError(
@@ -207,8 +205,7 @@ def prune(
     dtype = stored_dtype(teacher.folder) if fold is None else torch.float32
     save_smaller(out, small, dtype=dtype, overwrite=overwrite)
     _opens_as_saved(out, small, texts)
-    plain = small.offline is None and is_plain(small.model)
-    return Pruned(out, (teacher.parameters, small.parameters), difference, plain)
+    return Pruned(out, (teacher.parameters, small.parameters), difference, is_plain(small.model))
 
 
 def narrowed(plan: Plan, units: str) -> Plan:

@@ -35,19 +35,6 @@ _ALL_SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfflineEffort:
-    """What the rows of offline layers take.
-
-    `rows` is how many numbers of layers are tried (None: each), `pairs` how many of discovery and of
-    validation (None: all), `queries` under how many the speed is measured.
-    """
-
-    rows: int | None = None
-    pairs: int | None = None
-    queries: int = 9
-
-
-@dataclass(frozen=True, kw_only=True)
 class Effort:
     """What a plan takes.
 
@@ -55,8 +42,7 @@ class Effort:
     plan itself is tested on all). Heads go in so many `rounds`. `heads` are the shares of the heads
     that the grid keeps; of layers it keeps at least the share `layers`, in at most `counts` steps (0:
     no budgets of layers). Latency is timed on `alone` pairs,
-    throughput on `bulk`. `offline`: of the layers that read titles before the query comes, None where
-    nothing is said of them.
+    throughput on `bulk`.
     """
 
     profile: Literal["quick", "full"]
@@ -68,7 +54,6 @@ class Effort:
     counts: int = 11
     alone: int = 32
     bulk: int = 128
-    offline: OfflineEffort | None = OfflineEffort()
 
 
 IN_REPORT = Effort(
@@ -80,11 +65,10 @@ IN_REPORT = Effort(
     counts=0,
     alone=8,
     bulk=16,
-    offline=None,
 )
 """A stage of a quick report: heads alone, in one round over all of discovery."""
 
-QUICK = Effort(profile="quick", choosing=128, measuring=256, offline=OfflineEffort(pairs=600))
+QUICK = Effort(profile="quick", choosing=128, measuring=256)
 """`qt-bert plan`: some minutes."""
 
 FULL = Effort(profile="full", choosing=None, measuring=None)
@@ -204,8 +188,7 @@ class Sample:
 class PlanTask:
     """One plan to make.
 
-    Everything is chosen on `discovery`, which may be a sample of `all_discovery`; `validation` and
-    `held_out` give figures alone. `functions` are what the heads do. `work` is a folder for what is
+    Everything is chosen on `discovery`; `validation` and `held_out` give figures alone. `functions` are what the heads do. `work` is a folder for what is
     to survive a kill; `singles_work` is where the sweep over every head alone lies, where a probe
     has made it. `replacement`: what stands in for a head that goes.
     """
@@ -216,7 +199,6 @@ class PlanTask:
     validation: Sample
     work: Path
     singles_work: Path | None = None
-    all_discovery: Sample | None = None
     held_out: Sequence[Sample] = ()
     functions: Functions = field(default_factory=lambda: Functions("none"))
     replacement: Replacement = "zero"
@@ -292,11 +274,6 @@ class PlanTask:
             whole_queries=self.scorer.checkpoint.settings.labels.logits == 1,
             seed=self.seed,
         )
-
-    @property
-    def whole_discovery(self) -> Sample:
-        """All pairs that may be chosen on."""
-        return self.discovery if self.all_discovery is None else self.all_discovery
 
     def units_of(self, kept: Sequence[KeptLayer], pairs: Sequence[Pair]) -> Units | None:
         """Which feed-forward units stay, chosen on `pairs`; None where all do."""

@@ -15,9 +15,18 @@ import numpy as np
 from tokenizers.pre_tokenizers import ByteLevel
 from torch import nn
 
-from qt_bert.data.reader import ReaderOptions
+from qt_bert.data.lines import PACKED_SUFFIXES, TextSource
+from qt_bert.data.pairs import Pair, Reason, Reject
+from qt_bert.data.reader import (
+    JUDGED_EVERY,
+    ReaderOptions,
+    check_share,
+    describe,
+    reject_log,
+    too_many,
+)
 from qt_bert.data.tokenise import SPECIAL, PairTokenizer
-from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError
+from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, PairFileError
 from qt_bert.files import atomic_folder, check_apart
 from qt_bert.models.checkpoint import (
     Checkpoint,
@@ -31,12 +40,12 @@ from qt_bert.models.loading import stored_dtype
 from qt_bert.models.origins import word_ids
 from qt_bert.models.pruned import is_plain
 from qt_bert.planning.prune import CHECKED, kept_text
-from qt_bert.progress import progress
+from qt_bert.progress import Progress, progress
 from qt_bert.scoring.bulk import WINDOW, Scorer
-from qt_bert.scoring.judge import default_scheme
+from qt_bert.scoring.judge import default_scheme, judge_logits
 from qt_bert.scoring.tables import windows
-from qt_bert.scoring.title_run import compare_scorers, open_titles
 from qt_bert.shipped import DEV, shipped
+from qt_bert.stats.comparison import compare
 
 WHOLE = 1_000_000
 """Tokens of a pair at most where tokens are counted: nothing is cut."""
@@ -192,6 +201,65 @@ def with_tokens(model: Any, places: Mapping[int, int]) -> Any:
     return made
 
 
+# The texts of a file: one a line, or query and title of its pairs.
+
+
+def read_texts(
+    path: Path, options: ReaderOptions, rejects: Path | None = None
+) -> tuple[list[tuple[str, str]], int]:
+    """The texts of a file as pairs in its order, and how many rows held none: those are listed in `rejects`.
+
+    A `.txt` (plain, .gz or .xz) has a text a line, which is given as query and as title, unless there is a
+    tab in its first line or `options` name its columns; any other file is one of pairs, as `PairReader`
+    reads it. Raises PairFileError for a file that cannot be read so.
+    """
+    packed = path.suffix.lower() in PACKED_SUFFIXES
+    text = (Path(path.stem) if packed else path).suffix.lower() == ".txt"
+    if text and not options.columns and not options.no_header:
+        first = next(iter(TextSource(path).lines()), (0, ""))
+        if "\t" not in (first.text if isinstance(first, Reject) else first[1]):
+            return _read_lines(path, check_share(options.max_rejects), rejects)
+    reader = options.open(path, rejects_path=rejects)
+    return [(pair.query, pair.title) for pair in reader], reader.rejected
+
+
+def _read_lines(path: Path, most: float, rejects: Path | None) -> tuple[list[tuple[str, str]], int]:
+    """A line of blanks, of bytes that are no text or with a NUL is a reject."""
+    found: list[tuple[str, str]] = []
+    reasons: Counter[str] = Counter()
+    first = None
+
+    def judge() -> None:
+        rows = len(found) + reasons.total()
+        if not rows:
+            raise PairFileError(f"{path}: the file has no texts")
+        if not found or too_many(reasons.total(), rows, most):
+            raise PairFileError(
+                f"{path}: {reasons.total():,} of the first {rows:,} lines hold no text, more than "
+                f"--max-rejects {most:g} allows ({describe(reasons, first)})"
+            )
+
+    with reject_log(rejects) as log:
+        for number, item in enumerate(TextSource(path).lines(), 1):
+            one = item if isinstance(item, Reject) else _text(*item)
+            if isinstance(one, str):
+                found.append((one, one))
+            else:
+                reasons[one.reason] += 1
+                first = first or one
+                log(one)
+            if number % JUDGED_EVERY == 0:
+                judge()
+        judge()
+    return found, reasons.total()
+
+
+def _text(line: int, text: str) -> str | Reject:
+    if text.isspace():
+        return Reject.of(line, Reason.EMPTY_TITLE, text)
+    return Reject.of(line, Reason.NUL, text) if "\0" in text else text
+
+
 # `qt-bert prune --vocabulary`: counted, cut, saved, opened again and held against the whole.
 
 
@@ -223,9 +291,9 @@ def prune_vocabulary(
     on, how = (shipped(DEV), ReaderOptions()) if pairs is None else (pairs, reader)
     for read in (checkpoint.folder, texts, on):
         check_apart(out, read)
-    source = open_titles(texts, reader, rejects)
+    own, rejected = read_texts(texts, reader, rejects)
     judged = how.open(on, default_map=default_scheme(checkpoint.settings.labels))
-    others, own = list(judged), list(source.pairs())
+    others = list(judged)
     vocabulary = Vocabulary(checkpoint.tokenizer, checkpoint.name)
     counts = rows_with(checkpoint.pair_tokenizer(WHOLE), vocabulary, own)
     kept = chosen(counts, needed_by(checkpoint, vocabulary), vocabulary, keep, min_count)
@@ -261,7 +329,7 @@ def prune_vocabulary(
             )
         elsewhere, _ = _recut(checkpoint, small, places, [(p.query, p.title) for p in others])
         with progress(2 * len(others), "what is lost", "pairs") as shown:
-            lost = compare_scorers(others, *scorers, shown)
+            lost = _lost(others, *scorers, shown)
         return {
             "folder": str(out),
             "tokens": (checkpoint.model.config.vocab_size, len(kept)),
@@ -269,8 +337,8 @@ def prune_vocabulary(
             "texts": changed,
             "difference": difference,
             "others": elsewhere,
-            "lost": asdict(lost),
-            "rejected": source.rejected + judged.rejected,
+            "lost": lost,
+            "rejected": rejected + judged.rejected,
         }
 
 
@@ -298,3 +366,23 @@ def _recut(
             if moved == new.input_ids or not {None, places.get(old_mark)} & set(moved):
                 same.append(pair)
     return dict(counts), same[:CHECKED]
+
+
+METRICS = ("accuracy", "qwk", "spearman", "ndcg_at_5")
+
+
+def _lost(pairs: Sequence[Pair], whole: Scorer, cut: Scorer, shown: Progress) -> dict[str, Any]:
+    """The `largest` difference of a logit over the `pairs`, and some `metrics` of both on the `graded` of
+    them, as `qt-bert compare` has them; none where there is no grade."""
+    labels = whole.checkpoint.settings.labels
+    texts = [(pair.query, pair.title) for pair in pairs]
+    first, second = (one.logits(texts, shown) for one in (whole, cut))
+    graded = [row for row, pair in enumerate(pairs) if pair.grades is not None]
+    metrics = {}
+    if graded:
+        some = [pairs[row] for row in graded]
+        judged = [judge_logits(one[graded], some, labels) for one in (first, second)]
+        found = compare(*judged, metrics=METRICS, most_different=0).metrics
+        metrics = {name: asdict(difference) for name, difference in found.items()}
+    largest = float(np.abs(first - second).max())
+    return {"pairs": len(pairs), "largest": largest, "graded": len(graded), "metrics": metrics}

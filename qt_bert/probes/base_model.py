@@ -13,7 +13,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from qt_bert.errors import CheckpointError
-from qt_bert.models.card import ModelLabels, stored_block
+from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import Checkpoint, open_tokenizer
 from qt_bert.models.devices import DTYPES
 from qt_bert.models.loading import open_for_tuning
@@ -50,7 +50,7 @@ def open_base(folder: Path, like: Checkpoint, option: str = "--base") -> Checkpo
         model.to(like.device, DTYPES[like.dtype]).eval(),
         open_tokenizer(folder),
         family,
-        replace(like.settings, labels=labels, offline=stored_block(folder)),
+        replace(like.settings, labels=labels),
         like.dtype,
     )
     _could_become(like, base, option)

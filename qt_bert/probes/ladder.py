@@ -16,7 +16,6 @@ from qt_bert.ablation.interventions import Variant
 from qt_bert.ablation.masks import Cut
 from qt_bert.figures import Curve, Point, curve
 from qt_bert.models.batches import Direction
-from qt_bert.models.card import layers_apart
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.contests import Ablated, ablate, grades_nothing
 from qt_bert.probes.shared import estimate_bars, estimate_points
@@ -47,8 +46,7 @@ def cut(first: int, last: int, direction: Direction = "all") -> Variant:
 
 def measure(context: Context) -> Result:
     """Climb the ladder on both halves, cut each direction in all layers, and judge the halves."""
-    checkpoint = context.model.checkpoint
-    layers = checkpoint.layers
+    layers = context.model.checkpoint.layers
     rungs = [cut(0, last) for last in range(layers)]
     directions = {name: cut(0, layers - 1, one) for name, one in PARTS.items()}
     chosen, tested = (
@@ -93,7 +91,6 @@ def measure(context: Context) -> Result:
             "again": again,
             "layers": layers,
             "half": layers // 2,
-            "offline": layers_apart(checkpoint.offline),
             "pairs": len(tested),
             "chosen_on": len(chosen),
             "halves_on": len(context.validation),
@@ -106,7 +103,6 @@ def measure(context: Context) -> Result:
                 "confirmed": again >= free,
                 "bar": LEAST_LOSS,
             },
-            "offline_layers": layers_apart(checkpoint.offline),
         },
         pairs=tested,
         nothing="nowhere" if free == layers else None,

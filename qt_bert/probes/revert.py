@@ -68,8 +68,7 @@ def earlier_of(folder: Path, scorer: Scorer) -> tuple[Checkpoint, Earlier]:
     Raises CheckpointError and ArgumentError for a base that the model cannot come from.
     """
     base = open_base(folder, scorer.checkpoint)
-    offline = scorer.checkpoint.offline
-    return base, Earlier(Encoder(base.model, base.family, offline), scorer.encoder)
+    return base, Earlier(base.encoder(), scorer.encoder)
 
 
 def everything(earlier: Earlier) -> Variant:
@@ -115,7 +114,7 @@ def _checked_ends(scorer: Scorer, folder: Path, pairs: Sequence[Pair]) -> dict[s
 def _rounding(earlier: Earlier, batches: Sequence[Batch]) -> float:
     """How far float32 alone moves the logits that both ends should have."""
     base, tuned = (
-        Encoder(copy.deepcopy(one.model).double(), one.family, one.offline)
+        Encoder(copy.deepcopy(one.model).double(), one.family)
         for one in (earlier.base, earlier.tuned)
     )
     return max(
@@ -259,7 +258,7 @@ def measure(context: Context) -> Result:
     """
     if context.model.checkpoint.kept is not None:
         return Result(nothing="pruned")
-    if "revert" in context.model.checkpoint.family.lacks():
+    if context.model.checkpoint.family.heads_share:
         return Result(nothing="family")
     if context.base is None:
         raise ArgumentError("the model before fine-tuning is needed; give its folder with --base")

@@ -27,14 +27,10 @@ from qt_bert.results.head_sets import set_words
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import (
     MARGIN,
-    MOST_LOST,
     TESTED,
     Expected,
     GridRow,
     Measured,
-    NoRows,
-    OfflinePlan,
-    OfflineRow,
     Plan,
     PlanEvidence,
     PlanTest,
@@ -50,7 +46,7 @@ from qt_bert.text import Text, interval, joined, listed, number, signed
 TITLE = say("plan_smaller_model")
 RHO = say("spearman_s")
 _NAMES = {TESTED: RHO, "qwk": say("qwk_weighted")}
-MEGABYTE, KILOBYTE = 1_000_000, 1_000
+MEGABYTE = 1_000_000
 
 VERDICTS: dict[Verdict, Badge] = {
     "non-inferior": Badge(say("no_worse"), "good"),
@@ -79,7 +75,7 @@ def render_plan(out: Path) -> Path:
 
 
 def plan_section(plan: Plan) -> Section:
-    """The answer, its tests, the budgets with their curves, heads, risks, layers, titles, the samples."""
+    """The answer, its tests, the budgets with their curves, heads, risks, layers, the samples."""
     evidence = plan.evidence
     if evidence is None:
         return Section(name="plan", title=TITLE, blocks=(_layer_map(plan),))
@@ -91,7 +87,6 @@ def plan_section(plan: Plan) -> Section:
         *(FigureBlock(figure=one) for one in evidence.figures),
         _at_risk(evidence),
         _layer_map(plan),
-        *_offline(plan.offline),
         _sample(plan, evidence),
     )
     return Section(name="plan", title=TITLE, blocks=blocks)
@@ -421,93 +416,3 @@ def _sample(plan: Plan, evidence: PlanEvidence) -> Prose:
     if evidence.profile == "quick":
         said.append(say("quick_plan"))
     return Prose(title=say("sample"), body=joined(said))
-
-
-# Which layers may read titles before the query comes: a few sentences, and a row a number of layers.
-
-
-_NO_ROWS: dict[NoRows, Text] = {
-    "offline": say("this_model_offline_one"),
-    "family": say("titles_not_apart"),
-    "one layer": say("one_layer_alone"),
-    "no room": say("queries_long_behind_most"),
-}
-
-
-def recommendation(found: OfflinePlan) -> Text:
-    """How many layers, what they cost before and after retraining, bytes and speed; or why none."""
-    if found.reason is not None:
-        return _NO_ROWS[found.reason]
-    return joined(_sentences(found))
-
-
-def _sentences(found: OfflinePlan) -> Iterator[Text]:
-    row = found.at
-    metric = say("quality_measured") if found.metric is None else metric_name(found.metric)
-    facts = {"layers": found.layers, "metric": metric, "most": MOST_LOST}
-    costs = _untrained(row, found.metric)
-    if found.chosen is not None:
-        yield say("lowest_layers_can_read", chosen=found.chosen, costs=costs, **facts)
-    else:
-        tried = listed(str(one.layers) for one in found.rows)
-        yield say(
-            "not_free_without_retraining", tried=tried, retrain=found.retrain, costs=costs, **facts
-        )
-    if found.chosen is None and found.retrain:
-        yield say("train_qt_bert_train", layers=found.retrain)
-    if (titles := found.titles) is not None:
-        half, eighth = (number(titles.size[kind] / KILOBYTE, 1) for kind in ("float16", "int8"))
-        tokens = number(titles.tokens, 1)
-        yield say("title_tokens_average_takes", tokens=tokens, half=half, eighth=eighth)
-    if row is not None and row.speed is not None and found.timed is not None:
-        ends = interval(row.speed.low, row.speed.high, 2)
-        shown = f"{number(row.speed.value, 2)} {ends}".rstrip()
-        yield say(
-            "one_query_over_titles", titles=found.timed.titles, layers=row.layers, shown=shown
-        )
-
-
-def _untrained(row: OfflineRow | None, metric: str | None) -> Text:
-    """`; untrained, it changes by … on validation`."""
-    if row is None or metric is None or metric not in row.both:
-        return Text("", "")
-    name, shown = metric_name(metric), _in_words(row.both[metric])
-    return say("untrained_changes_validation", name=name, shown=shown)
-
-
-def _offline(found: OfflinePlan | None) -> Iterator[Block]:
-    """The recommendation, and a row a number of layers with the change of each metric and the speed."""
-    if found is None:
-        return
-    yield Prose(title=say("titles_read_before_query"), body=recommendation(found))
-    metrics = dict.fromkeys((*([found.metric] if found.metric else ()), *found.positions))
-    chosen = found.chosen is not None
-    badge = Badge(say("free"), "good") if chosen else Badge(say("train_with"), "open")
-    yield Table(
-        name="plan_offline",
-        title=say("layers_read_titles_beforehand"),
-        columns=(
-            *columns(layers="lowest_layers", choice="choice"),
-            *(Column(name, say("change", name=metric_name(name))) for name in metrics),
-            Column("speed", say("speed")),
-        ),
-        rows=tuple(
-            (
-                row.layers,
-                badge if row is found.at else None,
-                *(_shown(row.both.get(name)) for name in metrics),
-                _shown(row.speed),
-            )
-            for row in found.rows
-        ),
-        note=say(
-            "offline_measured_on",
-            validation=_of(found.validation),
-            discovery=_of(found.discovery),
-            start=found.title_start,
-            room=found.title_tokens,
-            long=f"{100 * found.long_queries:.1f}",
-            most=MOST_LOST,
-        ),
-        folded=True,
-    )

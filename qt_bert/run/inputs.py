@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from qt_bert.scoring.judge import PairScorer
 
 
-# The model, heads left out, title states.
+# The model, and heads left out.
 
 
 DTYPES = ("float32", "tf32", "bfloat16", "float16")
@@ -72,22 +72,15 @@ class ModelOptions:
         reader: ReaderOptions | None = None,
         *,
         by_head: bool = False,
-        title_states: Path | None = None,
         told: Callable[[str], None] = lambda line: None,
     ) -> Scorer:
         """The model, ready to score; `told` hears what a person may want to know.
 
         The heads of `heads_out` are left out, its reference pairs read by `reader`. Where nobody asks
-        for single heads (`by_head`), a pruned model is opened as small as it is stored. `title_states`
-        is a folder of states to read; it goes with all heads alone. Raises ArgumentError for what
-        cannot be meant, CheckpointError for a folder that cannot be opened.
+        for single heads (`by_head`), a pruned model is opened as small as it is stored. Raises
+        ArgumentError for what cannot be meant, CheckpointError for a folder that cannot be opened.
         """
         asked = heads_out is not None and heads_out.asked
-        if title_states is not None and asked:
-            raise ArgumentError(
-                "--title-states and --heads-out: the states were computed with all heads; leave one "
-                "out"
-            )
         from qt_bert.models.checkpoint import has_bfloat16, open_checkpoint
         from qt_bert.scoring.bulk import Scorer
 
@@ -102,13 +95,6 @@ class ModelOptions:
         if self.dtype == "bfloat16" and checkpoint.device.type == "cpu" and not has_bfloat16():
             told("this processor has no bfloat16 products: float32 will be faster")
         scorer = Scorer(checkpoint, max_length=self.max_length)
-        if title_states is not None:
-            from qt_bert.scoring.title_folder import open_states
-
-            states = open_states(title_states, checkpoint)
-            block = f"{states.titles:,} titles behind {states.offline.layers} layers"
-            told(f"{title_states}: {block}, {states.dtype}")
-            return scorer.reading(states)
         if heads_out is None or not asked:
             return scorer
         without = heads_out.of(scorer, reader or ReaderOptions())
@@ -121,7 +107,6 @@ class ModelOptions:
         heads_out: HeadsOutOptions | None = None,
         reader: ReaderOptions | None = None,
         *,
-        title_states: Path | None = None,
         told: Callable[[str], None] = lambda line: None,
     ) -> PairScorer:
         """As `open`, where scores are enough: also what `qt-bert export --onnx` wrote, folder or file."""
@@ -130,11 +115,11 @@ class ModelOptions:
 
         place = Path(self.model or "")
         if self.model is None or not (place.suffix == ".onnx" or (place / EXPORT).is_file()):
-            return self.open(heads_out, reader, title_states=title_states, told=told)
+            return self.open(heads_out, reader, told=told)
         others = replace(self, max_length=None, model_grades=None)
         plain = ModelOptions(self.model, device="cpu" if self.device == "cpu" else "auto")
         asked = heads_out is not None and heads_out.asked
-        if others != plain or asked or title_states is not None:
+        if others != plain or asked:
             raise ArgumentError(
                 f"{self.model}: an ONNX export runs on the CPU as it was exported; only --max-length and "
                 "--model-grades go with it"

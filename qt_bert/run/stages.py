@@ -241,8 +241,6 @@ def _run_plan(
     task = _task(asked, quick, context)
     context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64], task.mask))
     plan = make_plan(task)
-    if plan.offline is not None and plan.offline.guards:
-        context.guards["offline"] = plan.offline.guards
     if task.means is not None:
         write_means(context.folder.file(outputs[1]), task.means)
     plan.write(context.folder.file(outputs[0]))
@@ -266,7 +264,6 @@ def _task(asked: PlanRequest, quick: Effort, context: StudyContext) -> PlanTask:
         budget=parse_budget(asked.budget),
         replacement=asked.replacement,
         discovery=discovery.smaller(choosing, whole_queries=one_logit, seed=seed),
-        all_discovery=discovery.smaller(asked.limit, whole_queries=one_logit, seed=seed),
         validation=validation.smaller(asked.limit, whole_queries=one_logit, seed=seed),
         held_out=held_out,
         functions=functions_of(context.model, scorer.checkpoint.sha256, asked.run),

@@ -19,7 +19,6 @@ from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
 from qt_bert.models.devices import GPU_BATCH_TOKENS, Memory, in_parts
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.judge import check_finite
-from qt_bert.scoring.title_states import SplitForward, TitleStates
 
 BATCH_TOKENS = {"float32": 1024, "bfloat16": 4096}
 """Tokens a forward pass takes at most on a CPU (one pair, if that is longer): small batches stay in cache."""
@@ -59,7 +58,7 @@ class LeftOut:
 class Scorer:
     """Scores pairs with one checkpoint; counts what it had to truncate in `counts`.
 
-    `left_out` says which heads it does without; `split` reads stored title states.
+    `left_out` says which heads it does without.
     """
 
     def __init__(
@@ -84,13 +83,11 @@ class Scorer:
         self.pad = checkpoint.pad
         self.counts = Counts()
         self.left_out: LeftOut | None = None
-        self.split: SplitForward | None = None
 
     def describe(self) -> dict[str, Any]:
-        """The checkpoint's plain facts, which heads are left out, which title states are read."""
+        """The checkpoint's plain facts, and which heads are left out."""
         heads = self.left_out.describe() if self.left_out else {}
-        states = {"title_states": self.split.states.describe()} if self.split else {}
-        return self.checkpoint.describe() | heads | states
+        return self.checkpoint.describe() | heads
 
     @property
     def name(self) -> str:
@@ -105,15 +102,12 @@ class Scorer:
     @property
     def forward(self) -> Forward:
         """How a batch becomes logits."""
-        if self.left_out is not None:
-            return self.left_out.forward
-        return self.encoder.logits_of if self.split is None else self.split
+        return self.encoder.logits_of if self.left_out is None else self.left_out.forward
 
     def fresh(self) -> Scorer:
         """This scorer with counts of its own and everything else shared."""
         other = copy.copy(self)
         other.counts = Counts()
-        other.split = self.split and self.split.fresh()
         return other
 
     def exact(self) -> Scorer:
@@ -128,27 +122,9 @@ class Scorer:
         return Scorer(again, max_length=self.tokenizer.max_length)
 
     def without(self, left_out: LeftOut) -> Scorer:
-        """A fresh one that leaves heads out, and computes every pair whole."""
-        other = self.whole()
+        """A fresh one that leaves heads out."""
+        other = self.fresh()
         other.left_out = left_out
-        return other
-
-    def reading(self, states: TitleStates) -> Scorer:
-        """A fresh one that reads the titles' halves from `states`, where they are known.
-
-        Raises ArgumentError where heads are left out, with which no states were computed, and where
-        the states are of another block.
-        """
-        if self.left_out is not None:
-            raise ArgumentError("title states were computed with all heads; leave none out")
-        other = self.fresh()
-        other.split = SplitForward(self.encoder, states)
-        return other
-
-    def whole(self) -> Scorer:
-        """A fresh one that reads no title states."""
-        other = self.fresh()
-        other.split = None
         return other
 
     @torch.inference_mode()
@@ -167,8 +143,6 @@ class Scorer:
 
     def _logits(self, batches: Iterable[Batch], pairs: int, shown: Progress = silent) -> np.ndarray:
         out = np.empty((pairs, self.checkpoint.model.config.num_labels), np.float32)
-        if self.split is not None:
-            self.split.forget()  # whatever was scored before, the same pairs get the same bits
         forward = self.forward
         waiting: list[tuple[np.ndarray, torch.Tensor]] = []
 

@@ -40,7 +40,6 @@ class PairScorer(Protocol):
     tokenizer: PairTokenizer
     counts: Counts
     left_out: Any
-    split: Any
 
     @property
     def name(self) -> str: ...

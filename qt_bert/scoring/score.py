@@ -17,24 +17,19 @@ from qt_bert.progress import progress
 from qt_bert.scoring.bulk import WINDOW
 from qt_bert.scoring.judge import AnyCalibration, PairScorer, hardly_differ, read_outputs
 from qt_bert.scoring.tables import GrowingTable, InputColumns, count_rows, growing_table, windows
-from qt_bert.scoring.title_states import StateCounts
 
 # What a run of `score` leaves while it is unfinished, so that a killed one can go on.
 
 
 @dataclass
 class ScoreReport:
-    """What a finished run has to say; `already`: the output was there and nothing was done.
-
-    `states` says how pairs were computed where title states were read.
-    """
+    """What a finished run has to say; `already`: the output was there and nothing was done."""
 
     pairs: int = 0
     truncated_titles: int = 0
     truncated_queries: int = 0
     rejected: int = 0
     resumed_at: int = 0
-    states: StateCounts = StateCounts()
     already: bool = False
 
 
@@ -47,12 +42,11 @@ class RunState:
     truncated_titles: int = 0
     truncated_queries: int = 0
     rejected: int = 0
-    states: StateCounts = StateCounts()
 
     def report(self, resumed_at: int) -> ScoreReport:
         """What a run that ends here has to say."""
         counts = (self.pairs, self.truncated_titles, self.truncated_queries, self.rejected)
-        return ScoreReport(*counts, resumed_at=resumed_at, states=self.states)
+        return ScoreReport(*counts, resumed_at=resumed_at)
 
 
 class Work:
@@ -103,8 +97,7 @@ class Work:
     def _stored(self) -> tuple[str, RunState]:
         try:
             stored = read_json(self.path)
-            states = StateCounts(**stored["standing"].pop("states", {}))
-            return stored["key"], RunState(**stored["standing"], states=states)
+            return stored["key"], RunState(**stored["standing"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise RunFolderError(
                 f"{self.path}: damaged, so nobody knows how far the run is; start anew with --overwrite"
@@ -139,8 +132,7 @@ def score_file(
     columns; TSV and CSV in its encoding.
 
     Rejected rows are listed in `out` + `.rejects.tsv`; a bad grade costs no row. Where the scorer
-    leaves heads out, `out` + `.run.json` says which, with the figures of the checks; where it reads
-    title states, which, and how many pairs were computed whole.
+    leaves heads out, `out` + `.run.json` says which, with the figures of the checks.
 
     Until the last row is written the work lies in hidden files beside `out`; `resume` goes on after
     the last finished window of `window` pairs, with the same bytes as an undisturbed run, and has
@@ -168,26 +160,17 @@ def score_file(
         if not work.standing.pairs:
             work.end()  # nothing was scored: a refusal leaves nothing behind
         raise
-    if facts := _facts(scorer):
-        model = {"schema": 1, "model": scorer.describe()}
-        write_json(out.with_name(f"{out.name}.run.json"), model | facts)
+    if scorer.left_out is not None:
+        facts = {"schema": 1, "model": scorer.describe(), "guards": scorer.left_out.guards}
+        write_json(out.with_name(f"{out.name}.run.json"), facts)
     table.finish()
     work.end()
     return standing.report(resumed_at=begun.pairs)
 
 
-def _facts(scorer: PairScorer) -> dict[str, Any]:
-    """What is to be recorded of a scorer that is more than its model; empty for any other."""
-    if scorer.left_out is not None:
-        return {"guards": scorer.left_out.guards}
-    return {} if scorer.split is None else {"title_states": asdict(scorer.split.counts)}
-
-
 def _count_on(scorer: PairScorer, done: RunState | ScoreReport) -> None:
     """Let the scorer's counts go on from what an earlier run has done."""
     scorer.counts = Counts(done.pairs, done.truncated_titles, done.truncated_queries)
-    if scorer.split is not None:
-        scorer.split.counts = done.states
 
 
 @dataclass(frozen=True)
@@ -233,8 +216,7 @@ def _score_rest(job: _Job, reader: PairReader, work: Work, begun: RunState) -> R
             mark = work.table.append(columns.table(pairs, outputs.columns(), str(job.path)))
             seen = scorer.counts
             counts = (seen.truncated_titles, seen.truncated_queries)
-            states = StateCounts() if scorer.split is None else scorer.split.counts
-            standing = RunState(seen.pairs, mark, *counts, states=states)
+            standing = RunState(seen.pairs, mark, *counts)
             work.save(standing)
     standing = replace(standing, rejected=reader.rejected)
     work.save(standing)

@@ -15,7 +15,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.models.batches import groups_of
-from qt_bert.models.card import ModelLabels, Offline
+from qt_bert.models.card import ModelLabels
 from qt_bert.models.families import Family
 from qt_bert.training.packing import Example, best_fit, filled, lay_out
 from qt_bert.training.recipes import PairSource
@@ -32,7 +32,8 @@ class LabelledExample(Example):
 
     `allowed` [outputs] is 1 at each output the label may mean; a pair without a label has none
     allowed, nor has one of an auxiliary source, whose class is `auxiliary` = (output, class).
-    `query` numbers the queries of each source; `bounds` are the label's lowest and highest value,
+    `groups` [length] is the side of every token, as `Batch.groups` has it. `query` numbers the queries of
+    each source; `bounds` are the label's lowest and highest value,
     from 0 for the lowest label (NaN: none); `taught` [outputs or 1] is what a teacher from outside
     says, NaN where it says nothing; None: there is none.
     """
@@ -40,6 +41,7 @@ class LabelledExample(Example):
     allowed: np.ndarray
     auxiliary: tuple[int, int]
     weight: float
+    groups: np.ndarray | None = field(default=None, kw_only=True)
     query: int = field(default=0, kw_only=True)
     bounds: tuple[float, float] = field(default=UNLABELLED, kw_only=True)
     taught: np.ndarray | None = field(default=None, kw_only=True)
@@ -184,15 +186,13 @@ def bounds_of(pair: Pair, labels: ModelLabels) -> tuple[float, float]:
 class BatchLayout:
     """Rows of one of these lengths (tokens), and the slots a batch has.
 
-    `title_start` is where titles begin in an offline model. With `by_query`, the titles of a query
-    stand in one batch, as far as it holds them.
+    With `by_query`, the titles of a query stand in one batch, as far as it holds them.
     """
 
     buckets: tuple[int, ...]
     slots: int
     pad: int
     first_position: int
-    title_start: int | None = None
     by_query: bool = False
 
     @classmethod
@@ -202,12 +202,10 @@ class BatchLayout:
         pad: int,
         longest: int,
         slots: int,
-        offline: Offline | None = None,
         by_query: bool = False,
     ) -> BatchLayout:
         """Two row lengths for examples of up to `longest` tokens, positions as the family counts them."""
-        start = None if offline is None else offline.title_start
-        return cls(buckets_for(longest), slots, pad, family.first_position(pad), start, by_query)
+        return cls(buckets_for(longest), slots, pad, family.first_position(pad), by_query)
 
 
 @dataclass(frozen=True)
@@ -282,21 +280,14 @@ def to_tensors(
     """The tensors of a batch, in shapes that depend on the row length alone.
 
     `share` [examples] is each example's weight over the weight of the whole batch; `slot_share`
-    [rows, slots] hands it out evenly over the example's tokens, 0 at empty slots. `groups`
-    [rows, slots], the side of every token, is there for an offline model; `query` [examples] and
-    `bounds` [examples, 2] where titles of a query are compared; `taught` [examples, outputs or 1]
+    [rows, slots] hands it out evenly over the example's tokens, 0 at empty slots. `query`
+    [examples] and `bounds` [examples, 2] are there where titles of a query are compared; `taught` [examples, outputs or 1]
     where a teacher from outside speaks.
     """
     total = sum(examples[i].weight for row in plan.rows for i in row)
     n_rows = max(1, layout.slots // plan.slots)
     rows = [[examples[i] for i in row] for row in plan.rows] + [[]] * (n_rows - len(plan.rows))
-    packed = lay_out(
-        rows,
-        plan.slots,
-        pad=layout.pad,
-        first_position=layout.first_position,
-        title_start=layout.title_start,
-    )
+    packed = lay_out(rows, plan.slots, pad=layout.pad, first_position=layout.first_position)
     flat = [example for row in rows for example in row]
     # Places for examples: a few sizes only, so that few shapes are compiled.
     step = max(16, n_rows * plan.slots // 24)
@@ -316,8 +307,6 @@ def to_tensors(
         "share": filled(room, share),
         "slot_share": slot_share.reshape(n_rows, plan.slots),
     }
-    if layout.title_start is None:
-        del arrays["groups"]
     if layout.by_query:
         arrays["query"] = filled(room, np.array([e.query for e in flat], np.int64))
         arrays["bounds"] = filled(room, np.array([e.bounds for e in flat], np.float32))

@@ -15,17 +15,9 @@ import torch
 from qt_bert.data.pairs import GRADES
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
-from qt_bert.models.card import (
-    MAX_LENGTH,
-    ModelLabels,
-    ModelSettings,
-    layers_apart,
-    stored_block,
-    stored_template,
-)
+from qt_bert.models.card import MAX_LENGTH, ModelLabels, ModelSettings, stored_template
 from qt_bert.models.checkpoint import Checkpoint, open_tokenizer, padding_of, save_checkpoint
 from qt_bert.models.devices import device_name
-from qt_bert.models.families import check_offline
 from qt_bert.models.folder import weights_sha256
 from qt_bert.models.loading import load_config, positions_of, tunable
 from qt_bert.progress import progress
@@ -39,7 +31,7 @@ from qt_bert.training.batches import (
 )
 from qt_bert.training.losses import OF_OUTPUTS, Losses, LossWeights
 from qt_bert.training.masters import MasterWeights, linear_schedule
-from qt_bert.training.model import BlockRequest, Measured, TuningModel, lift_layers, listed_layers
+from qt_bert.training.model import TuningModel
 from qt_bert.training.packing import on_device
 from qt_bert.training.recipes import PairSource, TeacherSource
 from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
@@ -290,9 +282,7 @@ class TrainJob:
 
     `dev` is the file early stopping reads (`stop_on` names the metric); without one, the pairs of a
     tenth of the training queries, by hash, are kept back for it. `levels` = K trains ordered levels
-    0 … K − 1, one logit each, instead of the five grades. The four from `offline_layers` on are what was asked of an
-    offline model: its block, see `BlockRequest`, and the layers of the base that those above it
-    start as, such as `0,1,2,4,5,11`, see `lift_layers`.
+    0 … K − 1, one logit each, instead of the five grades.
     """
 
     base: Path
@@ -301,25 +291,15 @@ class TrainJob:
     levels: int | None = None
     max_length: int = MAX_LENGTH
     stop_on: str = "qwk"
-    offline_layers: int | None = None
-    title_start: int | None = None
-    title_tokens: int | None = None
-    layers_above: str | None = None
     loss: LossWeights | None = None
     teacher: TeacherSource | None = None
 
     @property
-    def block(self) -> BlockRequest:
-        """What was asked of the block between the texts."""
-        return BlockRequest(self.offline_layers, self.title_start, self.title_tokens)
-
-    @property
     def unusual(self) -> dict[str, Any]:
-        """The block, the loss and the teacher, where they are not what folders without a word of them have."""
-        lifted = {} if self.layers_above is None else {"layers_above": self.layers_above}
+        """The loss and the teacher, where they are not what folders without a word of them have."""
         loss = {} if self.loss is None else {"loss": self.loss.describe()}
         teacher = {} if self.teacher is None else {"teacher": key_of(self.teacher)}
-        return self.block.describe() | lifted | loss | teacher
+        return loss | teacher
 
 
 def run_train(
@@ -344,8 +324,6 @@ def run_train(
     check_teacher(job.loss, job.teacher, out)
     unusual = job.unusual
     family = tunable(job.base)
-    if job.block.offline_layers or stored_block(job.base) is not None:
-        check_offline(family, str(job.base))
     base = weights_sha256(job.base)
     asked = asdict(settings) | {
         "base": base,
@@ -365,29 +343,16 @@ def run_train(
     grades = tuple((grade,) for grade in GRADES)
     labels = ModelLabels(job.levels, None) if job.levels else ModelLabels(len(grades), grades)
 
-    name = job.dev.file.name if job.dev else "a tenth of the training queries"
     config = load_config(job.base)
     pad = padding_of(tokenizer, config)
     last = pad if family.read_out(config) == "last" else None
-    measured = Measured(dev, name, PairTokenizer(tokenizer, job.max_length))
-    layers = int(config.num_hidden_layers)
-    offline, source = job.block.of(stored_block(job.base), measured, layers)
-    block: dict[str, Any] = {} if offline is None else {"offline": offline.describe()}
     template = stored_template(job.base)
-    card = ModelSettings(labels, job.max_length, offline=offline, template=template)
-    titles = None if offline is None else offline.title_tokens
-    reader = PairTokenizer(
-        tokenizer, job.max_length, title_tokens=titles, last=last, template=template
-    )
+    card = ModelSettings(labels, job.max_length, template=template)
+    reader = PairTokenizer(tokenizer, job.max_length, last=last, template=template)
     teaching = Teaching.of(job.teacher, labels, work, place, settings.dtype)
     data = training_set(sources, reader, labels, work, teaching)
     losses = Losses(loss_for(data, labels, job.loss, LossWeights()), tuple(labels.values))
-    apart = layers_apart(offline)
-    model = TuningModel.open(
-        job.base, labels.logits, data.auxiliaries, settings.seed, apart, losses
-    )
-    if job.layers_above is not None:
-        lift_layers(model.model, model.family, listed_layers(job.layers_above), apart)
+    model = TuningModel.open(job.base, labels.logits, data.auxiliaries, settings.seed, losses)
     longest = positions_of(model.model.config)
     if job.max_length > longest:
         raise ArgumentError(f"--max-length {job.max_length}: the base has {longest} positions")
@@ -399,7 +364,7 @@ def run_train(
     tuner = Tuner(
         model,
         data.examples,
-        BatchLayout.of(model.family, pad, job.max_length, settings.slots, offline, losses.by_query),
+        BatchLayout.of(model.family, pad, job.max_length, settings.slots, losses.by_query),
         settings,
         work,
         judge_of(view, dev, job.stop_on),
@@ -411,17 +376,13 @@ def run_train(
             "stop_on": job.stop_on,
             "max_length": job.max_length,
             **unusual,
-            **block,
         },
     )
     state = tuner.run()
     at = tuner.standing
-    if offline is not None:
-        block = {"offline": offline.describe() | {"title_start_from": source}}
     facts = {
         "schema": 1,
         "base": job.base.name,
-        **block,
         "parameters": sum(p.numel() for p in model.model.parameters()),
         "rows": data.counts,
         "data_sha256": data.sha256,
@@ -456,11 +417,6 @@ def run_train(
 def check_job(job: TrainJob) -> None:
     """Raise ArgumentError for what cannot be meant."""
     check_metric(job.stop_on)
-    job.block.check()
-    if job.layers_above is not None:
-        listed_layers(job.layers_above)
-        if not job.offline_layers:
-            raise ArgumentError("--layers-above lifts layers over a block: give --offline-layers")
     for name in () if job.loss is None else job.loss.parts:
         if name == "hidden":
             raise ArgumentError(

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from qt_bert.models.batches import PADDING, gone, moved_positions
 from qt_bert.models.families import Family
 from qt_bert.models.forward import hidden_places
 
@@ -19,13 +18,11 @@ from qt_bert.models.forward import hidden_places
 class Example:
     """One tokenised pair, special tokens included: ids and segment ids [length].
 
-    `groups` [length] is the side of every token, as `Batch.groups` has it; an offline model must know.
     `at` is the place of the token that the classifier reads.
     """
 
     input_ids: np.ndarray
     token_type_ids: np.ndarray
-    groups: np.ndarray | None = field(default=None, kw_only=True)
     at: int = field(default=0, kw_only=True)
 
     def __len__(self) -> int:
@@ -60,24 +57,19 @@ def lay_out(
     *,
     pad: int,
     first_position: int = 0,
-    title_start: int | None = None,
 ) -> dict[str, np.ndarray]:
-    """Write the examples of each row one behind the other: five arrays [rows, slots] and the place
+    """Write the examples of each row one behind the other: four arrays [rows, slots] and the place
     of each example.
 
     `input_ids`, `token_type_ids`, `position_ids`, which restart at `first_position`; `segment`
     numbers the examples of a row from 1 (0 = empty slot), and a token sees the tokens of its own
-    segment only; `groups` is the side of every token, where it is known. `first_slot` [examples] is
-    the flat index of the token of each example that is read, in the order of the rows.
-
-    With `title_start` a title begins there, as in an offline model, or behind its query where that
-    is longer. Raises ValueError where the sides of one are not known then.
+    segment only. `first_slot` [examples] is the flat index of the token of each example that is read, in
+    the order of the rows.
     """
     shape = (len(rows), slots)
     input_ids = np.full(shape, pad, np.int64)
     token_type_ids, segment = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     position_ids = np.full(shape, first_position, np.int64)
-    groups = np.full(shape, PADDING, np.int64)
     first_slot = []
     for r, row in enumerate(rows):
         start = 0
@@ -85,10 +77,8 @@ def lay_out(
             end = start + len(text)
             input_ids[r, start:end] = text.input_ids
             token_type_ids[r, start:end] = text.token_type_ids
-            position_ids[r, start:end] += _positions(text, title_start)
+            position_ids[r, start:end] += np.arange(len(text))
             segment[r, start:end] = number
-            if text.groups is not None:
-                groups[r, start:end] = text.groups
             first_slot.append(r * slots + start + text.at)
             start = end
     return {
@@ -96,20 +86,8 @@ def lay_out(
         "token_type_ids": token_type_ids,
         "position_ids": position_ids,
         "segment": segment,
-        "groups": groups,
         "first_slot": np.array(first_slot, np.int64),
     }
-
-
-def _positions(text: Example, title_start: int | None) -> np.ndarray:
-    """The position of every token of a text [length], from 0."""
-    if title_start is None:
-        return np.arange(len(text))
-    if text.groups is None:
-        raise ValueError("an offline model reads pairs, not texts without sides")
-    groups = torch.from_numpy(text.groups)  # on the CPU
-    positions = moved_positions(groups[None], title_start)
-    return positions[0].numpy()  # type: ignore[no-any-return]
 
 
 def filled(size: int, values: np.ndarray) -> np.ndarray:
@@ -139,22 +117,9 @@ def block_diagonal(segment: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return zeros.masked_fill(~same, torch.finfo(dtype).min)
 
 
-def sides_apart(mask: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
-    """`mask` [rows, 1, slots, slots], which keeps the sides of a pair apart besides.
-
-    `groups` [rows, slots] is the side of every token. Sides of other pairs are hidden already.
-    """
-    return mask.masked_fill(gone("all", groups)[:, None], torch.finfo(mask.dtype).min)
-
-
-def packed_hidden(
-    model: Any, family: Family, batch: Mapping[str, torch.Tensor], *, apart: int = 0
-) -> torch.Tensor:
-    """Last hidden states [slots, hidden] of packed rows; each example sees itself alone.
-
-    The lowest `apart` layers are those of an offline model's block.
-    """
-    return packed_layers(model, family, batch, apart=apart)[-1].flatten(0, 1)
+def packed_hidden(model: Any, family: Family, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """Last hidden states [slots, hidden] of packed rows; each example sees itself alone."""
+    return packed_layers(model, family, batch)[-1].flatten(0, 1)
 
 
 def read_states(
@@ -176,25 +141,23 @@ def read_states(
 
 
 def packed_layers(
-    model: Any, family: Family, batch: Mapping[str, torch.Tensor], *, apart: int = 0
+    model: Any, family: Family, batch: Mapping[str, torch.Tensor]
 ) -> list[torch.Tensor]:
     """Each layer's output [rows, slots, hidden], lowest first.
 
-    Layers may differ in heads and feed-forward units. In the lowest `apart` layers the sides of a
-    pair do not see each other, either.
+    Layers may differ in heads and feed-forward units.
     """
     backbone, places = family.backbone_of(model), batch["position_ids"]
     hidden = family.embed(model, batch["input_ids"], batch["token_type_ids"], places)
     whole = block_diagonal(batch["segment"], hidden.dtype)
-    below = sides_apart(whole, batch["groups"]) if apart else whole
     angles: dict[str | None, Any] = {}
     masks: dict[int | None, torch.Tensor] = {}
     outputs = []
-    for number, module in enumerate(family.layers_of(model)):
+    for module in family.layers_of(model):
         window = family.window(module)
         if window not in masks:
             masks[window] = _within(whole, window, family.causal)
-        mask = below if number < apart else masks[window]
+        mask = masks[window]
         if family.positions == "rotary":
             kind = family.kind(module)
             if kind not in angles:

@@ -98,7 +98,7 @@ def average_models(folders: Sequence[Path], out: Path, *, overwrite: bool = Fals
 
     It makes sense for models tuned from one another or from one start. Tokenizer, settings (without
     calibration) and learning curve are the last one's. Raises ArgumentError where fewer than two are
-    given or they differ in shape, labels, vocabulary or in the block of an offline model;
+    given or they differ in shape, labels or vocabulary;
     RunFolderError where `out` holds anything.
     """
     if len(folders) < 2:
@@ -117,7 +117,7 @@ def average_models(folders: Sequence[Path], out: Path, *, overwrite: bool = Fals
     if log.exists():
         texts[log.name] = log.read_text(encoding="utf-8")
     said = last.settings
-    settings = ModelSettings(said.labels, said.max_length, offline=said.offline)
+    settings = ModelSettings(said.labels, said.max_length)
     return save_checkpoint(
         out,
         last.model,
@@ -143,9 +143,3 @@ def _same_shape(
         raise ArgumentError(f"the outputs of {both} mean different things")
     if other.tokenizer.get_vocab() != last.tokenizer.get_vocab():
         raise ArgumentError(f"{both} have different vocabularies")
-    if other.offline != last.offline:
-        blocks = (str(one.offline and one.offline.describe()) for one in (other, last))
-        raise ArgumentError(
-            f"{both} read pairs in different ways (`offline` in qt_bert.json: "
-            f"{', '.join(blocks)}): no mean is defined"
-        )
