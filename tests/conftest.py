@@ -33,7 +33,7 @@ FAMILIES = (
     "deberta-v2",
 )
 LEARNED = FAMILIES[:5]
-"""Those whose positions are added to the embeddings: offline models can be made of them."""
+"""Those whose positions are added to the embeddings."""
 CHARACTERS = (
     "北京到上海高铁票价时刻表查询怎么去除衣服上的油渍沾了洗掉红烧排骨家常做法小哥最近在干嘛"
     "我伊朗长大假期电影苹果手机多少钱一斤狗追猫先后能吃不开通关闭0123456789abcdefghijklmnopqrstuvwxyz"
@@ -172,23 +172,6 @@ def make_checkpoint(
     torch.manual_seed(seed)
     AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
     return folder
-
-
-@pytest.fixture(scope="session")
-def offline_checkpoint_of(checkpoint_of, tmp_path_factory) -> Callable[..., Path]:
-    """As `checkpoint_of`, of models whose `below` layers read the texts apart."""
-    import json
-    import shutil
-
-    def build(family="bert", *, below=1, start=12, tokens=20, **options):
-        folder = tmp_path_factory.mktemp("offline") / f"{family}-offline"
-        shutil.copytree(checkpoint_of(family, **options), folder)
-        block = {"layers": below, "title_start": start, "title_tokens": tokens}
-        card = {"schema": 1, "max_length": 48, "offline": block}
-        (folder / "qt_bert.json").write_text(json.dumps(card), encoding="utf-8")
-        return folder
-
-    return build
 
 
 @pytest.fixture(scope="session")

@@ -65,16 +65,6 @@ def test_every_intervention(checkpoint_of, monkeypatch, family: str, reductions:
             assert set(swept.reduced) == {one.name for one in reductions}
 
 
-def test_an_offline_model(offline_checkpoint_of, monkeypatch) -> None:
-    opened = open_checkpoint(offline_checkpoint_of("bert", below=2, **OPTIONS))
-    with fake_gpu(monkeypatch) as mode:
-        there = on_fake_gpu(opened, mode)
-        scorer = Scorer(there)
-        assert scorer.logits(TEXTS).shape[0] == len(TEXTS)
-        for swept in sweep(there.encoder(), batches(opened), [NONE, *masks()]):
-            assert len(swept.logits) == len(masks()) + 1
-
-
 def test_importance(checkpoint_of, monkeypatch) -> None:
     opened = open_checkpoint(checkpoint_of("bert", **OPTIONS))
     with fake_gpu(monkeypatch) as mode:

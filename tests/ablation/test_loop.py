@@ -131,7 +131,7 @@ def run(encoder, given: list[Batch], variants, n: int = len(TEXTS), **options) -
 
 
 def plain(checkpoint, given: list[Batch], variants, n: int = len(TEXTS)) -> np.ndarray:
-    model = PlainModel(checkpoint.model, checkpoint.family, checkpoint.offline)
+    model = PlainModel(checkpoint.model, checkpoint.family)
     out = np.full((len(variants), n, checkpoint.model.config.num_labels), np.nan, np.float32)
     for batch in given:
         for i, variant in enumerate(variants):
@@ -151,18 +151,6 @@ def test_every_variant_equals_hooks(opened, family, budget, tokens):
     idle = IDLE | (NEVER_SEEN if checkpoint.family.causal else set())
     for variant, logits in zip(variants[1:], got[1:], strict=True):
         assert (np.abs(logits - got[0]).max() < 1e-5) == (variant.name in idle), variant.name
-
-
-@pytest.mark.parametrize(("family", "budget"), [("bert", 1), ("roberta", 1000)])
-def test_of_an_offline_model_too(offline_checkpoint_of, family, budget):
-    checkpoint = open_checkpoint(offline_checkpoint_of(family, below=2, **OPTIONS))
-    given, variants = batches(checkpoint, budget), [NONE, *masks(), *other_parts()]
-    got = run(checkpoint.encoder(), given, variants, tokens=60)
-    np.testing.assert_allclose(got, plain(checkpoint, given, variants), atol=5e-5)
-    cuts = [NONE, Variant("below", (Cut("all", 0, 1),)), Variant("above", (Cut("all", 2, 2),))]
-    none, below, above = run(checkpoint.encoder(), given, cuts)
-    np.testing.assert_allclose(below, none, atol=1e-6)
-    assert np.abs(above - none).max() > 1e-3
 
 
 def test_any_attention_kernel(opened):

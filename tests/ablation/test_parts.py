@@ -127,19 +127,10 @@ def patched() -> list[Variant]:
 
 
 @pytest.mark.parametrize(
-    ("family", "budget", "offline"),
-    [
-        *((family, 1000, False) for family in FAMILIES),
-        *((family, 1000, True) for family in LEARNED),
-        ("bert", 1, False),
-        ("bert", 1, True),
-    ],
+    ("family", "budget"), [*((family, 1000) for family in FAMILIES), ("bert", 1)]
 )
-def test_patches_equal_hooks(opened, offline_checkpoint_of, family, budget, offline):
+def test_patches_equal_hooks(opened, family, budget):
     checkpoint, encoder = opened(family)
-    if offline:
-        checkpoint = open_checkpoint(offline_checkpoint_of(family, below=2, **OPTIONS))
-        encoder = checkpoint.encoder()
     texts = OF_LETTERS if checkpoint.family.causal else COUPLES
     encoded, given = couples_of(checkpoint, budget, texts)
     n = len(encoded)

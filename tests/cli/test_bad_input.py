@@ -1,6 +1,7 @@
 """No bad input ends in a traceback: one line that names the fault, and a non-zero status."""
 
 import gzip
+import json
 import lzma
 import zipfile
 
@@ -126,6 +127,26 @@ def test_a_number_that_is_none_is_usage(run, pair_file):
 def test_a_model_that_is_not_there(run, pair_file, tmp_path):
     ended = run("evaluate", "--pairs", pair_file, "--model", tmp_path / "none")
     assert ended.status == 2 and "no such folder" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "value"),
+    [
+        ("config.json", "model_type", "qt_bert-offline-roberta"),
+        ("qt_bert.json", "offline", {"layers": 1, "title_start": 12, "title_tokens": 20}),
+    ],
+)
+@pytest.mark.parametrize("command", ["evaluate --model", "train --out {out} --base"])
+def test_a_model_that_computes_titles_ahead(
+    run, fresh_checkpoint, pair_file, tmp_path, file, key, value, command
+):
+    folder = fresh_checkpoint("roberta")
+    stored = json.loads((folder / file).read_text()) if (folder / file).exists() else {}
+    (folder / file).write_text(json.dumps(stored | {key: value}))
+    ended = run(*command.format(out=tmp_path / "out").split(), folder, "--pairs", pair_file)
+    assert ended.status == 2 and ended.err.count("\n") == 1
+    assert str(folder) in ended.err and "qt-bert plan --budget layers=4" in ended.err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_label_that_is_no_grade_says_how_to_read_it(run, checkpoint_of, tmp_path):

@@ -37,7 +37,6 @@ def test_a_plan_and_its_page(run, command, tmp_path):
     assert "2 of 2 layers and 2 of 4 heads stay" in ended.out and "spearman" in ended.out
     plan = Plan.read(out / "plan.json")
     assert plan.budget.asked == "heads=0.5"
-    assert [row.layers for row in plan.offline.rows] == [1] and "as float16 states" in ended.out
     page = (out / "plan.html").read_text(encoding="utf-8")
     assert "缩小相关性模型的计划" in page and "report.json" not in page
     again = run(*command, "--budget", "heads=0.5", "--out", out)

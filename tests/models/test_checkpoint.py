@@ -114,6 +114,8 @@ def test_every_family_opens(checkpoint_of, family):
         (config(num_labels=10**8), "num_labels is"),
         (config(vocab_size="many"), "vocab_size is"),
         (config(hidden_size=True), "hidden_size is"),
+        (config(model_type="qt_bert-offline-bert"), "layers=4"),
+        (written("qt_bert.json", '{"offline": {"layers": 0, "title_start": 12}}'), "layers=4"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

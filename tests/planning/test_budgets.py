@@ -233,14 +233,6 @@ def test_parameters_of_heads_that_share_keys(checkpoint_of, heads):
     assert found == parameters_of(small.model)
 
 
-def test_every_form_of_an_offline_model_has_a_layer_in_which_the_texts_meet(offline_checkpoint_of):
-    checkpoint = open_checkpoint(offline_checkpoint_of(layers=3, below=2))
-    teacher, whole = reference(checkpoint)
-    for layers in (1, 2, 3):
-        kept = Form(layers, 2 * layers, whole.units).example(teacher)
-        assert smaller_checkpoint(checkpoint, kept).offline.layers == layers - 1
-
-
 # A budget of latency, met by a fit to times made by hand.
 
 

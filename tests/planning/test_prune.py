@@ -62,32 +62,6 @@ def test_pruned_is_masked(teacher, plan_of, kept):
     assert masked_difference(teacher, small, plan_of(teacher, kept), TEXTS, None) <= 1e-4
 
 
-@pytest.mark.parametrize(
-    ("kept", "below"),
-    [((0, 2, 3), 1), ((0, 1, 3), 2), ((2, 3), 0)],
-)
-def test_the_offline_layers_of_an_offline_teacher_are_those_that_stay(
-    offline_checkpoint_of, plan_of, tmp_path, kept, below
-):
-    teacher = open_checkpoint(offline_checkpoint_of("bert", below=2, **SHAPE))
-    layers = tuple(KeptLayer(layer=n, heads=(0, 1, 2, 3)) for n in kept)
-    plan = plan_of(teacher, layers)
-    made = prune(teacher, plan, PAIRS, tmp_path / "small")
-    assert made.difference <= 1e-4 and not made.plain
-    opened = open_checkpoint(made.folder)
-    assert opened.offline == replace(teacher.offline, layers=below)
-
-
-def test_an_offline_teacher_keeps_a_layer_in_which_the_texts_meet(
-    offline_checkpoint_of, plan_of, tmp_path
-):
-    teacher = open_checkpoint(offline_checkpoint_of("bert", below=2, **SHAPE))
-    plan = plan_of(teacher, tuple(KeptLayer(layer=n, heads=(0,)) for n in (0, 1)))
-    with pytest.raises(ArgumentError, match="no layer in which the texts meet"):
-        prune(teacher, plan, PAIRS, tmp_path / "small")
-    assert not (tmp_path / "small").exists()
-
-
 def test_a_model_that_is_not_the_masked_one_is_not_saved(teacher, plan_of, tmp_path):
     small = smaller_checkpoint(teacher, all_but((0, 0)))
     with pytest.raises(EquivalenceError, match="nothing was saved"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -21,12 +23,25 @@ from transformers import (
     XLMRobertaTokenizer,
 )
 
-from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.errors import (
+    ArgumentError,
+    CheckpointError,
+    EquivalenceError,
+    PairFileError,
+    RunFolderError,
+)
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.models.origins import word_ids
 from qt_bert.planning import vocabulary
 from qt_bert.planning.prune import save_smaller
-from qt_bert.planning.vocabulary import Vocabulary, chosen, prune_vocabulary, rows_with
+from qt_bert.planning.vocabulary import (
+    Vocabulary,
+    chosen,
+    prune_vocabulary,
+    read_texts,
+    rows_with,
+)
 from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import FAMILIES
@@ -252,12 +267,6 @@ def test_what_a_smaller_model_keeps_stays_beside_it(checkpoint_of, files, tmp_pa
     )
 
 
-def test_an_offline_model_stays_one(offline_checkpoint_of, files, tmp_path):
-    checkpoint = open_checkpoint(offline_checkpoint_of("bert"), compact=True)
-    made = prune_vocabulary(checkpoint, files[0], tmp_path / "cut", pairs=files[1])
-    assert open_checkpoint(made["folder"]).offline == checkpoint.offline
-
-
 def test_pairs_are_texts_and_calibration_stays(checkpoint_of, files, tmp_path):
     checkpoint = open_checkpoint(checkpoint_of())
     checkpoint.settings = replace(checkpoint.settings, calibration={"temperature": 2.0})
@@ -338,3 +347,62 @@ def test_classes_that_build_their_tokenizer_anew_build_the_smaller_one(family, f
     np.testing.assert_allclose(
         by_transformers(made["folder"], pairs), by_transformers(folder, pairs), atol=1e-6
     )
+
+
+# The texts of a file.
+
+
+def titles(path: Path, rejects: Path | None = None, **options: object) -> list[str]:
+    return [title for _, title in read_texts(path, ReaderOptions(**options), rejects)[0]]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "packed"), [(".txt", bytes), (".txt.gz", gzip.compress), (".txt.xz", lzma.compress)]
+)
+def test_one_text_a_line_as_query_and_as_title(tmp_path, suffix, packed):
+    path = tmp_path / f"texts{suffix}"
+    path.write_bytes(packed("狗追猫\r\n\n 猫 \n狗\t猫\n".encode("gb18030")))
+    expected = [(one, one) for one in ("狗追猫", " 猫 ", "狗\t猫")]
+    assert read_texts(path, ReaderOptions()) == (expected, 0)
+
+
+def test_query_and_title_of_a_file_of_pairs(pair_file, tmp_path):
+    assert titles(pair_file)[:2] == ["衣服沾了油怎么洗掉", "红烧排骨的家常做法"]
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"q": "狗", "name": "猫"}\n', encoding="utf-8")
+    assert read_texts(path, ReaderOptions(columns="query=q,title=name")) == ([("狗", "猫")], 0)
+
+
+def test_a_text_file_of_pairs_is_known_by_its_tabs_or_its_options(pair_file, tmp_path):
+    path = tmp_path / "pairs.txt"
+    path.write_bytes(pair_file.read_bytes())
+    assert titles(path) == titles(pair_file)
+    path.write_text("猫\n", encoding="utf-8")
+    with pytest.raises(PairFileError, match="no column"):
+        titles(path, no_header=True)
+
+
+def test_lines_without_a_text_are_counted_and_listed(tmp_path):
+    path, rejects = tmp_path / "texts.txt", tmp_path / "rejects.tsv"
+    path.write_bytes("狗\n  \n猫\0\n".encode() + b"\xff\xff\n" + "苹果\n".encode())
+    found, rejected = read_texts(path, ReaderOptions(), rejects)
+    assert ([title for _, title in found], rejected) == (["狗", "苹果"], 3)
+    rows = [line.split("\t")[:2] for line in rejects.read_text(encoding="utf-8").splitlines()[1:]]
+    assert rows == [["2", "empty title"], ["3", "NUL character"], ["4", "undecodable bytes"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "the file is empty"),
+        (b"\n\n", "the file has no texts"),
+        (b" \n \n", "2 of the first 2 lines hold no text"),
+        ("狗\n".encode() + b" \n" * 11, "11 of the first 12 lines"),
+        (b"PK\x03\x04", "zip archive"),
+    ],
+)
+def test_a_file_without_texts(tmp_path, content, said):
+    path = tmp_path / "texts.txt"
+    path.write_bytes(content)
+    with pytest.raises(PairFileError, match=said):
+        titles(path)

@@ -1,4 +1,4 @@
-"""Texts cut apart layer by layer: planted layers, values by hand, offline and odd models."""
+"""Texts cut apart layer by layer: planted layers, values by hand, odd models."""
 
 from __future__ import annotations
 
@@ -107,18 +107,6 @@ def test_texts_that_meet_in_the_low_half(matches_low, context_of):
     assert claim(result).verdict == "reproduced" and claim(result).margin == 2
     assert claim(result).value == pytest.approx(found["low_half"].value - found["high_half"].value)
     assert claim(result).n_queries == len(pairs)
-
-
-def test_the_block_of_an_offline_model_is_the_floor(offline_checkpoint_of, context_of):
-    folder = offline_checkpoint_of(below=2, start=24, tokens=20, layers=4, seed=3)
-    result = run(context_of(folder, graded(40)))
-    assert result.settings["offline_layers"] == 2
-    assert result.settings["first_layer"]["discovery"] >= 2
-    assert measured(result)["low_half"].value == 0
-    # Cuts that change nothing below the block: the high half alone is the whole ladder.
-    ends = [series.points for series in result.figures[0].series if not series.dashed]
-    assert [point.y for points in ends for point in points[:3]] == [0] * 6
-    assert measured(result)["high_half"].value == pytest.approx(ends[1][-1].y, abs=1e-4)
 
 
 def test_values_by_hand(checkpoint_of, context_of):

@@ -1,4 +1,4 @@
-"""The plan's section: what it says, for plans of any shape, of titles read beforehand, and in a page."""
+"""The plan's section: what it says, for plans of any shape, and in a page."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 from qt_bert.report.blocks import Block, Prose, Table
 from qt_bert.report.page import page
-from qt_bert.report.plan import TITLE, plan_section, recommendation
+from qt_bert.report.plan import TITLE, plan_section
 from qt_bert.report.render import write_csv
-from qt_bert.results.plan import OfflinePlan, Plan
+from qt_bert.results.plan import Plan
 from qt_bert.run.folder import RunFolder
-from tests.results.made_plan import changed, offline_rows, plan, row
+from tests.results.made_plan import plan
 
 
 def blocks(made: Plan) -> dict[str, Block]:
@@ -53,40 +53,9 @@ def test_the_layer_map_names_the_heads_that_stay():
     )
 
 
-# Titles read before the query comes.
-
-
-@pytest.mark.parametrize(
-    ("reason", "words"),
-    [
-        ("offline", "an offline one already"),
-        ("one layer", "has one layer"),
-        ("no room", "leaves no room"),
-    ],
-)
-def test_a_model_without_rows_says_why_and_no_more(reason, words):
-    found = OfflinePlan(layers=1, reason=reason)
-    assert words in recommendation(found).en
-    assert "plan_offline" not in blocks(plan(offline=found))
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        *(plan(*shape) for shape in ((12, 12), (2, 4), (1, 2))),
-        *(
-            plan(offline=found)
-            for found in (
-                offline_rows(chosen=3),
-                offline_rows(timed=None, rows=(row(1, -0.1),), retrain=1, layers=2),
-                offline_rows(metric=None, positions={}),
-                offline_rows(metric="spearman", positions={"spearman": changed(0.0)["spearman"]}),
-            )
-        ),
-    ],
-)
-def test_a_plan_of_any_shape_is_drawn_with_its_texts_escaped(run, tmp_path, made):
-    section = plan_section(made)
+@pytest.mark.parametrize("shape", [(12, 12), (2, 4), (1, 2)])
+def test_a_plan_of_any_shape_is_drawn_with_its_texts_escaped(run, tmp_path, shape):
+    section = plan_section(plan(*shape))
     html = page(RunFolder.read(run).record, (), [section])
     assert TITLE.zh in html and "qbqtc &lt;b&gt;.jsonl" in html
     assert "qbqtc <b>" not in html

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from qt_bert.figures import Curve, HeatMap, Point, Series
@@ -13,16 +12,12 @@ from qt_bert.results.plan import (
     Expected,
     GridRow,
     Measured,
-    OfflinePlan,
-    OfflineRow,
     Plan,
     PlanEvidence,
     PlanTest,
     Ratio,
     Size,
     Speed,
-    StoredTitles,
-    Timed,
     layer_map,
 )
 from qt_bert.results.probe import PairsRef
@@ -151,9 +146,7 @@ def evidence(layers: int, heads: int, **changes: Any) -> PlanEvidence:
     return PlanEvidence(**(facts | changes))
 
 
-def plan(
-    layers: int = 12, heads: int = 12, *, offline: OfflinePlan | None = None, **changes: Any
-) -> Plan:
+def plan(layers: int = 12, heads: int = 12, **changes: Any) -> Plan:
     """A plan that takes the first head out of every layer."""
     kept = tuple(KeptLayer(layer=layer, heads=tuple(range(1, heads))) for layer in range(layers))
     return Plan(
@@ -163,50 +156,4 @@ def plan(
         kept=kept,
         layer_map=layer_map(kept, layers),
         evidence=evidence(layers, heads, **changes),
-        offline=offline,
     )
-
-
-# Layers that read titles beforehand, with plausible figures.
-
-OFFLINE_PAIRS = replace(PAIRS, n_pairs=160, n_queries=150)
-
-
-def changed(change: float, half: float = 0.01) -> dict[str, Measured]:
-    """The same change of three metrics."""
-    one = Measured(
-        base=0.7, value=0.7 + change, change=change, ci_low=change - half, ci_high=change + half
-    )
-    return {"spearman": one, "qwk": one, "accuracy": one}
-
-
-def row(layers: int, change: float) -> OfflineRow:
-    return OfflineRow(
-        layers=layers,
-        both=changed(change),
-        discovery=changed(change),
-        speed=Ratio(value=1.0 + layers / 10, low=1.0, high=1.2 + layers / 10),
-    )
-
-
-def offline_rows(**changes: Any) -> OfflinePlan:
-    """Rows of 3, 6 and 9 of 12 layers; none is free."""
-    facts: dict[str, Any] = {
-        "layers": 12,
-        "title_start": 24,
-        "title_tokens": 103,
-        "long_queries": 0.034,
-        "discovery": replace(OFFLINE_PAIRS, name="dev.tsv"),
-        "validation": OFFLINE_PAIRS,
-        "metric": "accuracy",
-        "chosen": None,
-        "retrain": 6,
-        "positions": changed(-0.004),
-        "rows": (row(3, -0.03), row(6, -0.2), row(9, -0.4)),
-        "titles": StoredTitles(
-            titles=500, tokens=18.4, size={"float32": 14_152.0, "float16": 7_086.0, "int8": 3_590.0}
-        ),
-        "timed": Timed(queries=5, titles=100, whole_ms=151.0, states="float16"),
-        "guards": {"unmasked": 2e-6, "bound": 1e-5},
-    }
-    return OfflinePlan(**(facts | changes))

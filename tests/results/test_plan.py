@@ -9,26 +9,15 @@ from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import (
     GridRow,
     Measured,
-    OfflinePlan,
-    OfflineRow,
     Plan,
     PlanTest,
     Size,
     layer_map,
 )
-from tests.results.made_plan import PAIRS, changed, expected, measured, offline_rows, plan
+from tests.results.made_plan import PAIRS, expected, measured, plan
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        plan(),
-        plan(2, 4, speed=None),
-        plan(2, 4, offline=offline_rows(chosen=3)),
-        plan(2, 4, offline=offline_rows(rows=(), timed=None, titles=None, metric=None)),
-        plan(2, 4, offline=OfflinePlan(layers=1, reason="one layer")),
-    ],
-)
+@pytest.mark.parametrize("made", [plan(), plan(2, 4, speed=None)])
 def test_a_plan_comes_back_as_it_was(tmp_path, made):
     made.write(tmp_path / "plan.json")
     assert Plan.read(tmp_path / "plan.json") == made
@@ -36,12 +25,12 @@ def test_a_plan_comes_back_as_it_was(tmp_path, made):
 
 def test_a_plan_made_by_hand_needs_no_evidence(tmp_path):
     path = tmp_path / "plan.json"
-    plan(2, 4, offline=offline_rows()).write(path)
-    without = ("evidence", "units", "offline")
+    plan(2, 4).write(path)
+    without = ("evidence", "units")
     stored = json.loads(path.read_text())
     path.write_text(json.dumps({k: v for k, v in stored.items() if k not in without}))
     found = Plan.read(path)
-    assert (found.evidence, found.offline, found.units) == (None, None, {})
+    assert (found.evidence, found.units) == (None, {})
 
 
 @pytest.mark.parametrize("key", ["teacher", "budget", "replacement", "kept", "layer_map"])
@@ -52,14 +41,6 @@ def test_a_missing_key_is_named(tmp_path, key):
     del stored[key]
     path.write_text(json.dumps(stored))
     with pytest.raises(RunFolderError, match=key):
-        Plan.read(path)
-
-
-def test_an_unknown_reason_is_refused(tmp_path):
-    path = tmp_path / "plan.json"
-    plan(2, 4, offline=OfflinePlan(layers=1, reason="one layer")).write(path)
-    path.write_text(path.read_text(encoding="utf-8").replace("one layer", "bad luck"))
-    with pytest.raises(RunFolderError, match="reason"):
         Plan.read(path)
 
 
@@ -102,15 +83,3 @@ def test_inside_is_within_the_prediction_interval(change, inside):
     )
     assert row.inside() is inside
     assert row.inside("qwk") is None
-
-
-def test_what_may_be_lost_is_the_upper_end():
-    row = OfflineRow(layers=1, both={}, discovery=changed(-0.03, 0.01))
-    assert row.may_lose("accuracy") == pytest.approx(0.04)
-    assert row.may_lose("ndcg_at_3") == float("inf")
-
-
-def test_the_plan_speaks_for_the_chosen_row_else_for_the_one_to_retrain():
-    first, second, _ = offline_rows().rows
-    assert [offline_rows(chosen=n).at for n in (None, 3)] == [second, first]
-    assert OfflinePlan(layers=1, reason="one layer").at is None

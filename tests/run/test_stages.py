@@ -181,8 +181,6 @@ def test_the_plan_lies_in_the_run_and_is_drawn_from_it(run, more_pairs, tmp_path
     plan = Plan.read(tmp_path / "run" / "plan" / "plan.json")
     assert plan.evidence is not None and plan.evidence.profile == "quick"
     assert folder.record.guards["plan"]["unmasked"] <= folder.record.guards["plan"]["bound"]
-    offline = folder.record.guards["plan"]["offline"]
-    assert plan.offline is not None and plan.offline.rows and plan.offline.guards == offline
     assert folder.record.stages["plan"].folders == ("sweeps/plan",)
     assert Stored(folder).plan
     assert run(stage, pairs=more_pairs) == ()

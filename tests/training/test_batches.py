@@ -40,23 +40,6 @@ def test_rows_are_laid_out_by_hand():
     assert rows["first_slot"].tolist() == [0, 2]
 
 
-def pair(*sides: int) -> Example:
-    ids = np.arange(len(sides))
-    return Example(ids, ids, groups=np.array(sides))
-
-
-def test_titles_of_an_offline_model_begin_at_their_start_or_behind_a_longer_query():
-    short, long = pair(0, 1, 2, 2), pair(0, 1, 1, 1, 2, 2)
-    rows = lay_out([[short, long]], 11, pad=1, first_position=2, title_start=3)
-    assert rows["position_ids"].tolist() == [[2, 3, 5, 6, 2, 3, 4, 5, 6, 7, 2]]
-    assert rows["groups"].tolist() == [[0, 1, 2, 2, 0, 1, 1, 1, 2, 2, -1]]
-
-
-def test_a_text_without_sides_has_no_place_in_an_offline_model():
-    with pytest.raises(ValueError, match="not texts without sides"):
-        lay_out([[example(7, 8)]], 6, pad=1, title_start=3)
-
-
 GRADES = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
 
 

@@ -55,15 +55,14 @@ def examples(labels: int = 5, auxiliary: int = 0) -> list[LabelledExample]:
                 allowed,
                 (0, place % 2) if place < auxiliary else (-1, 0),
                 1.0 + place % 3,
-                groups=groups,
             )
         )
     return made
 
 
-def graded(labels: int = 5, auxiliary: int = 0, apart: int = 0) -> dict[str, torch.Tensor]:
+def graded(labels: int = 5, auxiliary: int = 0) -> dict[str, torch.Tensor]:
     """One batch of them all, in ten rows of 32 slots."""
-    layout = BatchLayout((32,), 320, 0, 0, 6 if apart else None)
+    layout = BatchLayout((32,), 320, 0, 0)
     chosen = examples(labels, auxiliary)
     (plan,) = plan_epoch(chosen, layout, 0, 0)
     return to_tensors(plan, chosen, layout)
@@ -91,12 +90,10 @@ def summed(found: torch.Tensor) -> torch.Tensor:
 Case = tuple[torch.nn.Module, Callable, dict[str, torch.Tensor], Callable]
 
 
-def tuned(
-    folder, labels: int = 5, auxiliaries: int = 0, apart: int = 0, family: str = "bert"
-) -> Case:
+def tuned(folder, labels: int = 5, auxiliaries: int = 0, family: str = "bert") -> Case:
     outputs = {"clicks": ["0", "1"]} if auxiliaries else {}
-    model = TuningModel.open(folder(family, layers=3, labels=labels), labels, outputs, 0, apart)
-    batch = graded(labels, auxiliaries, apart)
+    model = TuningModel.open(folder(family, layers=3, labels=labels), labels, outputs, 0)
+    batch = graded(labels, auxiliaries)
     batch["token_type_ids"] %= max(1, getattr(model.model.config, "type_vocab_size", 1))
     return model, model.loss, batch, torch.sum
 
@@ -148,7 +145,6 @@ CASES: dict[str, Callable[..., Case]] = {
     "levels": lambda f: tuned(f, labels=3),
     "one output": lambda f: tuned(f, labels=1),
     "auxiliary": lambda f: tuned(f, auxiliaries=4),
-    "offline": lambda f: tuned(f, apart=2),
     "distilled": lambda f: distilled(f),
     "temperature": lambda f: distilled(f, temperature=2.0, hidden=0.0),
     "grades alone": lambda f: distilled(f, soft=0.0, hidden=0.0),

@@ -1,11 +1,11 @@
-"""The model as it is tuned: packed forward, label-set loss, lifted layers, against plain computations."""
+"""The model as it is tuned: packed forward and label-set loss, against plain computations."""
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.errors import CheckpointError
 from qt_bert.models.checkpoint import open_checkpoint, open_tokenizer
 from qt_bert.models.loading import open_for_tuning
 from qt_bert.planning.distill import without_dropout
@@ -16,8 +16,8 @@ from qt_bert.training.batches import (
     plan_epoch,
     to_tensors,
 )
-from qt_bert.training.model import TuningModel, lift_layers, listed_layers
-from tests.conftest import FAMILIES, LEARNED
+from qt_bert.training.model import TuningModel
+from tests.conftest import FAMILIES
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "小哥最近在干嘛"), ("狗", "猫" * 30), ("苹果", "手机")]
 
@@ -144,71 +144,8 @@ def test_an_epoch_holds_every_example_once_and_epochs_differ(checkpoint_of):
     assert [p.rows for p in plan_epoch(examples, layout, 3, 0)] == [p.rows for p in epochs[0]]
 
 
-SHAPE = {"layers": 4, "heads": 2, "hidden": 32}
-
-
-def opened(folder):
-    """A model, its family, and its layers."""
-    model, family = open_for_tuning(folder, 5)
-    return model.eval(), family, getattr(model, family.backbone).encoder.layer
-
-
-def test_upper_layers_start_as_the_chosen_ones_in_their_order(checkpoint_of):
-    model, family, layers = opened(checkpoint_of(**SHAPE))
-    before = [layer.attention.self.query.weight.clone() for layer in layers]
-    lift_layers(model, family, [2, 0], 2)
-    after = [layer.attention.self.query.weight for layer in layers]
-    for place, source in enumerate([0, 1, 2, 0]):  # the lower ones keep their own
-        assert torch.equal(after[place], before[source]), place
-    layers[3].attention.self.query.weight.data.zero_()  # copies, not the same tensors
-    assert torch.equal(layers[0].attention.self.query.weight, before[0])
-
-
-@pytest.mark.parametrize("name", LEARNED)
-def test_lower_layers_hand_on_what_they_get(checkpoint_of, name):
-    model, family, _ = opened(checkpoint_of(name, **SHAPE))
-    backbone = getattr(model, family.backbone)
-    ids = torch.arange(10, 30)[None]
-    lift_layers(model, family, [0, 1], 2)
-    with torch.inference_mode():
-        states = backbone(input_ids=ids, output_hidden_states=True).hidden_states
-    # The first layer's norm scales each token a little, and more where the embeddings are projected
-    # (ELECTRA), whose numbers vary together; the second has nothing left to do.
-    assert torch.nn.functional.cosine_similarity(states[0], states[2], dim=-1).mean() > 0.98
-    assert (states[2].norm(dim=-1) / states[0].norm(dim=-1) - 1).abs().mean() < 0.15
-    torch.testing.assert_close(states[1], states[2], atol=1e-5, rtol=1e-5)
-
-
-def test_what_they_would_add_learns_from_the_first_step(checkpoint_of):
-    model, family, layers = opened(checkpoint_of(**SHAPE))
-    lift_layers(model, family, [0, 1], 2)
-    model(input_ids=torch.arange(10, 30)[None]).logits.square().sum().backward()
-    for layer in layers[:2]:
-        assert layer.attention.output.dense.weight.grad.abs().max() > 0
-        assert layer.output.dense.weight.grad.abs().max() > 0
-
-
-@pytest.mark.parametrize(
-    ("lifted", "said"),
-    [([0], "names 1 layers; above 2 of 4 layers there are 2"), ([0, 4], "4: the base has layers")],
-)
-def test_layers_that_do_not_fit_are_refused_before_anything_changes(checkpoint_of, lifted, said):
-    model, family, layers = opened(checkpoint_of(**SHAPE))
-    before = layers[0].output.dense.weight.clone()
-    with pytest.raises(ArgumentError, match=said):
-        lift_layers(model, family, lifted, 2)
-    assert torch.equal(layers[0].output.dense.weight, before)
-
-
 @pytest.mark.parametrize(
     ("longest", "buckets"), [(128, (64, 128)), (48, (48,)), (100, (56, 104)), (64, (32, 64))]
 )
 def test_buckets(longest, buckets):
     assert buckets_for(longest) == buckets
-
-
-def test_the_list_of_layers():
-    assert listed_layers("0, 1,4") == [0, 1, 4]
-    for text in ("", "0-3", "L0,L1"):
-        with pytest.raises(ArgumentError, match="give layers of the base"):
-            listed_layers(text)

@@ -21,12 +21,6 @@ def test_every_weight_is_the_mean(checkpoint_of, tmp_path):
         torch.testing.assert_close(got, expected, atol=1e-3, rtol=1e-3)
 
 
-def test_offline_models_of_one_block_keep_it(offline_checkpoint_of, tmp_path):
-    folders = [offline_checkpoint_of(seed=seed) for seed in (0, 1)]
-    out = open_checkpoint(average_models(folders, tmp_path / "mean"))
-    assert out.offline == open_checkpoint(folders[0]).offline and out.offline is not None
-
-
 QUICK = {"slots": 48, "dtype": "float32", "compile": False, "patience": 0}
 
 
@@ -57,17 +51,10 @@ def test_unlabelled_pairs_need_a_teacher(job, tmp_path, pair_file):
         run_train(asked, tmp_path / "s", TuneSettings(**QUICK))
 
 
-@pytest.mark.parametrize(
-    ("other", "said"),
-    [({"labels": 3}, "shape"), ({"layers": 1}, "shape"), (None, "ways"), ({"start": 13}, "ways")],
-)
-def test_models_that_differ_have_no_mean(
-    offline_checkpoint_of, checkpoint_of, tmp_path, other, said
-):
-    first = checkpoint_of() if said == "shape" else offline_checkpoint_of()
-    offline = other is not None and said == "ways"
-    second = (offline_checkpoint_of if offline else checkpoint_of)("bert", **(other or {}))
-    with pytest.raises(ArgumentError, match=f"differ in {said}|read pairs in different {said}"):
-        average_models([first, second], tmp_path / "mean")
+@pytest.mark.parametrize("other", [{"labels": 3}, {"layers": 1}])
+def test_models_that_differ_have_no_mean(checkpoint_of, tmp_path, other):
+    first = checkpoint_of()
+    with pytest.raises(ArgumentError, match="differ in shape"):
+        average_models([first, checkpoint_of("bert", **other)], tmp_path / "mean")
     with pytest.raises(ArgumentError, match="two models or more"):
         average_models([first], tmp_path / "mean")

@@ -9,13 +9,11 @@ from qt_bert.ablation import sweep as run_sweep
 from qt_bert.ablation.engine import batch_tokens, masked_forward
 from qt_bert.ablation.masks import BlocksOut
 from qt_bert.errors import ArgumentError
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
 from qt_bert.planning.choice import (
     choose_heads,
     choose_layers,
 )
-from qt_bert.scoring.bulk import Scorer
 from tests.planning.choice.conftest import graded, loss_by_hand, zero
 
 
@@ -152,14 +150,6 @@ def test_layers_go_one_at_a_time_by_hand(task_of, tmp_path):
     names = sorted(path.name for path in (tmp_path / "path").iterdir())
     assert names == ["layers-0", "layers-1", "layers-2"]
     assert choose_layers(task, pairs, 3, work=tmp_path / "path") == path
-
-
-@pytest.mark.parametrize("below", [1, 2, 3])
-def test_a_layer_in_which_the_texts_meet_stays(task_of, offline_checkpoint_of, below):
-    folder = offline_checkpoint_of(below=below, layers=4, heads=2, hidden=16)
-    path = choose_layers(task_of(scorer=Scorer(open_checkpoint(folder))), graded(), 3)
-    [left] = set(range(4)) - set(path)
-    assert left >= below
 
 
 def test_faults_are_named(task_of) -> None:

@@ -1,4 +1,4 @@
-"""A student's loss: by hand, against plain transformers pair by pair, and of an offline teacher."""
+"""A student's loss: by hand, against plain transformers pair by pair."""
 
 import numpy as np
 import pytest
@@ -6,20 +6,17 @@ import torch
 from torch.nn import functional as F
 
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
-from qt_bert.planning.distill import IMITATION, Distilled
+from qt_bert.planning.distill import Distilled
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import layer_map
-from qt_bert.scoring.bulk import Scorer
 from qt_bert.training.batches import (
     BatchLayout,
     LabelledExample,
     plan_epoch,
     to_tensors,
-    training_set,
 )
 from qt_bert.training.losses import Losses, LossWeights
-from qt_bert.training.recipes import PairSource
-from tests.conftest import FAMILIES, LEARNED
+from tests.conftest import FAMILIES
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "小哥最近在干嘛"), ("狗", "猫" * 9), ("苹果", "手机")]
 LABELS = [(1, 0, 0, 0, 0), (0, 0, 1, 1, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0, 1)]  # the third has none
@@ -135,30 +132,3 @@ def test_without_the_teacher_only_the_grades_count(checkpoint_of):
     case, alone = Case(folder), Case(folder, weights=LossWeights())
     got = alone.model.loss(alone.batch())
     torch.testing.assert_close(got, case.model.loss(case.batch())[:1])
-
-
-@pytest.mark.parametrize("family", LEARNED)
-def test_both_see_what_the_scorer_sees(offline_checkpoint_of, pair_file, family):
-    teacher = open_checkpoint(offline_checkpoint_of(family, below=2, **SHAPE, labels=5))
-    teacher.model.double()  # both ways round alike
-    kept = tuple(KeptLayer(layer=n, heads=(0, 1, 2)) for n in (1, 2))
-    student = smaller_checkpoint(teacher, kept)
-    pairs = [(p.query, p.title) for p in PairSource(pair_file).read(labelled=True)]
-    expected = [torch.from_numpy(Scorer(one).logits(pairs)) for one in (student, teacher)]
-    data = training_set([PairSource(pair_file)], teacher.pair_tokenizer(), teacher.settings.labels)
-    layout = BatchLayout.of(teacher.family, teacher.pad, 48, 480, student.offline)
-    (plan,) = plan_epoch(data.examples, layout, 0, 0)
-    batch = to_tensors(plan, data.examples, layout)
-    model = Distilled(
-        student.model,
-        teacher.model,
-        teacher.family,
-        layer_map=layer_map(kept, 3),
-        losses=Losses(IMITATION),
-        dtype=torch.float64,
-        apart=(1, 2),
-    )
-    order = [i for row in plan.rows for i in row]
-    seen = (model._outputs(model.model, batch, 1)[0], model._taught(batch)[0])
-    for logits, wanted in zip(seen, expected, strict=True):
-        torch.testing.assert_close(logits[: len(order)], wanted[order], atol=1e-5, rtol=0)

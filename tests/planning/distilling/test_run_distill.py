@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,9 +12,8 @@ import torch
 from experiments.students.run import even_plan
 from qt_bert.ablation.interventions import MeanZ
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.models.card import Offline
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
-from qt_bert.planning.distill import IMITATION, DistillJob, run_distill
+from qt_bert.planning.distill import IMITATION, run_distill
 from qt_bert.planning.prune import prune
 from qt_bert.results.kept import KeptFile, KeptLayer
 from qt_bert.scoring.bulk import Scorer
@@ -191,35 +189,6 @@ def test_sources_that_cannot_teach_are_named(job_of, settings, tmp_path):
     auxiliary = replace(job, sources=(replace(labelled, auxiliary="other"),))
     with pytest.raises(ArgumentError, match="no auxiliary outputs"):
         run_distill(auxiliary, tmp_path / "s", settings)
-
-
-@pytest.fixture
-def offline_job_of(offline_checkpoint_of, job_of) -> Callable[..., DistillJob]:
-    """As `job_of`, of a teacher whose two lowest layers of three are offline."""
-
-    def build(*kept):
-        job = job_of(tuple(KeptLayer(layer=n, heads=(0, 1, 2, 3)) for n in kept))
-        folder = offline_checkpoint_of("bert", below=2, layers=3, heads=4, hidden=32, labels=5)
-        return replace(job, student=replace(job.student, model=folder))
-
-    return build
-
-
-def test_the_student_keeps_the_block_of_its_layers(offline_job_of, settings, tmp_path):
-    job = replace(offline_job_of(0, 2), stop_on="nll")
-    facts = run_distill(job, tmp_path / "s", settings)
-    opened = open_checkpoint(tmp_path / "s", compact=True)
-    assert opened.offline == Offline(1, 12, 20) and facts["steps"] == 6
-    dev = job.dev.read(labelled=True)
-    logits = Scorer(opened).logits([(p.query, p.title) for p in dev])
-    log_p = torch.log_softmax(torch.from_numpy(logits), -1).numpy()
-    nll = -np.mean([log_p[row, pair.grades[0] - 1] for row, pair in enumerate(dev)])
-    assert nll == pytest.approx(facts["best"], abs=0.02)
-
-
-def test_a_student_in_which_the_texts_never_meet_is_refused(offline_job_of, settings, tmp_path):
-    with pytest.raises(ArgumentError, match="no layer in which the texts meet"):
-        run_distill(offline_job_of(0, 1), tmp_path / "s", settings)
 
 
 @pytest.mark.parametrize("labels", [5, 1])

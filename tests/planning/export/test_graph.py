@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from qt_bert.errors import CheckpointError
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.families import FAMILIES
 from qt_bert.models.forward import Encoder
@@ -52,8 +51,3 @@ def test_without_types_every_token_has_type_0(checkpoint_of):
     untyped = inputs_of(case, types=False)
     assert torch.equal(graph(**untyped), graph(**untyped, token_type_ids=zeros))
     assert not torch.equal(graph(**untyped), graph(**inputs_of(case)))
-
-
-def test_an_offline_model_has_no_plain_copy(offline_checkpoint_of):
-    with pytest.raises(CheckpointError, match="read query and title apart.* so none is written"):
-        Graph(open_checkpoint(offline_checkpoint_of()))

@@ -81,12 +81,6 @@ def test_a_weight_that_no_config_has_is_refused(pruned, tmp_path, family, fold):
     assert not (tmp_path / "plain").exists()
 
 
-def test_an_offline_model_is_refused(offline_checkpoint_of, tmp_path):
-    opened = open_checkpoint(offline_checkpoint_of("bert"), compact=True)
-    with pytest.raises(CheckpointError, match="is an offline model"):
-        export_transformers(opened, tmp_path / "plain")
-
-
 def test_nothing_is_written_that_is_not_the_model(pruned, tmp_path, monkeypatch):
     small = pruned("bert", KEPT)
     with pytest.raises(ArgumentError, match="which is read"):
