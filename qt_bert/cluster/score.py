@@ -53,9 +53,9 @@ READERS = 16
 class ScoreJob:
     """What is done to every partition, and all that the bytes of a part depend on.
 
-    `out` is a path or an address; `model` and a file `calibrated` are paths that all machines have; `device` is `cpu`, or `cuda`:
-    the GPU that Ray gives an actor. `facts`
-    say of the opened model, by name, what scores depend on: an actor that opens another one refuses.
+    `out` is a path or an address; `model` and a file `calibrated` are paths that all machines have;
+    `device` is `cpu`, or `cuda`: the GPU that Ray gives an actor. `facts` say of the opened model,
+    by name, what scores depend on: an actor that opens another one refuses.
     """
 
     model: str

@@ -75,10 +75,10 @@ class PairTokenizer:
     """Encodes (query, title) pairs to at most `max_length` tokens, special tokens included.
 
     The title loses its last tokens first, down to none; only then does the query, and either is
-    flagged. `last` is the id
-    of padding where the classifier reads the last token that is none. `template` is what a causal
-    model is asked (`data.templates`): its tokens are special ones. May be shared between threads. `tokenizer` is a fast tokenizer of transformers or a `tokenizers.Tokenizer`; it
-    is copied and left as it is. Text that spells a special token, such as `[SEP]`, becomes that
+    flagged. `last` is the id of padding where the classifier reads the last token that is none. `template`
+    is what a causal model is asked (`data.templates`): its tokens are special ones. May be shared between
+    threads. `tokenizer` is a fast tokenizer of transformers or a `tokenizers.Tokenizer`; it is copied and
+    left as it is. Text that spells a special token, such as `[SEP]`, becomes that
     token, as it does in transformers; its side is still its text's.
 
     Raises CheckpointError for a tokenizer that is not a fast one, ArgumentError for a `max_length`

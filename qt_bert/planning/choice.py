@@ -145,8 +145,8 @@ def choose_layers(
 
     Each time the block whose absence adds least goes, and all others are measured anew without it:
     down to one layer that is n(n + 1)/2 − 1 variants. `work` is a folder in which these sweeps are kept and
-    resumed. Raises ArgumentError for fewer than one layer, or all of them, and
-    for pairs that cannot be judged.
+    resumed. Raises ArgumentError for fewer than one layer, or all of them, and for pairs that cannot be
+    judged.
     """
     shape = task.scorer.checkpoint.shape
     layers = range(shape.layers)

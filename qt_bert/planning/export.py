@@ -341,7 +341,8 @@ def export_transformers(
 
     Heads and feed-forward units that went stand as zeros, so that the config says every layer's shape.
     Returns the `folder`, bytes of the `weights` before and after, the largest `difference` of a logit.
-    Raises CheckpointError for one with a weight that no config of its family has, EquivalenceError where transformers gives other logits, as `check_place` and `check_apart` do.
+    Raises CheckpointError for one with a weight that no config of its family has, EquivalenceError where
+    transformers gives other logits, and as `check_place` and `check_apart` do.
     """
     check_place(out, overwrite)
     check_apart(out, checkpoint.folder)

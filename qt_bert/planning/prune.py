@@ -183,7 +183,8 @@ def prune(
     counts pairs.
 
     Raises ArgumentError for means that are missing, for no pairs, and where `out` is the teacher's
-    folder; EquivalenceError where the pruned model is not the masked one; RunFolderError as `check_place` does.
+    folder; EquivalenceError where the pruned model is not the masked one; RunFolderError as
+    `check_place` does.
     """
     if (plan.replacement == "mean") != (means is not None):
         raise ArgumentError(

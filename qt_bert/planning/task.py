@@ -41,8 +41,7 @@ class Effort:
     `choosing` and `measuring` are pairs of discovery, and of validation for the grid (None: all; the
     plan itself is tested on all). Heads go in so many `rounds`. `heads` are the shares of the heads
     that the grid keeps; of layers it keeps at least the share `layers`, in at most `counts` steps (0:
-    no budgets of layers). Latency is timed on `alone` pairs,
-    throughput on `bulk`.
+    no budgets of layers). Latency is timed on `alone` pairs, throughput on `bulk`.
     """
 
     profile: Literal["quick", "full"]
@@ -188,9 +187,9 @@ class Sample:
 class PlanTask:
     """One plan to make.
 
-    Everything is chosen on `discovery`; `validation` and `held_out` give figures alone. `functions` are what the heads do. `work` is a folder for what is
-    to survive a kill; `singles_work` is where the sweep over every head alone lies, where a probe
-    has made it. `replacement`: what stands in for a head that goes.
+    Everything is chosen on `discovery`; `validation` and `held_out` give figures alone. `functions` are
+    what the heads do. `work` is a folder for what is to survive a kill; `singles_work` is where the sweep
+    over every head alone lies, where a probe has made it. `replacement`: what stands in for a head that goes.
     """
 
     scorer: Scorer

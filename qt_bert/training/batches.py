@@ -33,9 +33,9 @@ class LabelledExample(Example):
     `allowed` [outputs] is 1 at each output the label may mean; a pair without a label has none
     allowed, nor has one of an auxiliary source, whose class is `auxiliary` = (output, class).
     `groups` [length] is the side of every token, as `Batch.groups` has it. `query` numbers the queries of
-    each source; `bounds` are the label's lowest and highest value,
-    from 0 for the lowest label (NaN: none); `taught` [outputs or 1] is what a teacher from outside
-    says, NaN where it says nothing; None: there is none.
+    each source; `bounds` are the label's lowest and highest value, from 0 for the lowest label (NaN: none);
+    `taught` [outputs or 1] is what a teacher from outside says, NaN where it says nothing; None: there is
+    none.
     """
 
     allowed: np.ndarray
@@ -281,8 +281,8 @@ def to_tensors(
 
     `share` [examples] is each example's weight over the weight of the whole batch; `slot_share`
     [rows, slots] hands it out evenly over the example's tokens, 0 at empty slots. `query`
-    [examples] and `bounds` [examples, 2] are there where titles of a query are compared; `taught` [examples, outputs or 1]
-    where a teacher from outside speaks.
+    [examples] and `bounds` [examples, 2] are there where titles of a query are compared; `taught`
+    [examples, outputs or 1] where a teacher from outside speaks.
     """
     total = sum(examples[i].weight for row in plan.rows for i in row)
     n_rows = max(1, layout.slots // plan.slots)
