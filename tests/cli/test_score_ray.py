@@ -12,7 +12,6 @@ import pytest
         (["--rows-per-partition", "9"], "--rows-per-partition goes with --engine ray"),
         (["--rows", "9"], "--rows and --price-per-hour go with --dry-run"),
         (["--engine", "ray", "--heads-out", "L0H0"], "--heads-out and --engine ray"),
-        (["--engine", "ray", "--compare-whole"], "--compare-whole and --engine ray"),
         (
             ["--engine", "ray", "--price-per-hour", "2"],
             "--rows and --price-per-hour go with --dry-run",
