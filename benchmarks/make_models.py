@@ -21,7 +21,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from qt_bert.models.checkpoint import open_tokenizer
+from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.shipped import PRETRAINED, shipped
 
 BERT_BASE_VOCABULARY = 21_128

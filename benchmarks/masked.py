@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 
 from qt_bert.data.reader import PairReader
-from qt_bert.models.checkpoint import open_tokenizer
 from qt_bert.models.loading import open_for_pretraining
+from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.training.corpus import load_corpus, text_lines
 from qt_bert.training.pretrain import BatchShape, PretrainBatch, batches, losses, special_of
 

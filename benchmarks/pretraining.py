@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from qt_bert.models.checkpoint import open_tokenizer
+from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.shipped import PRETRAINED, shipped
 from qt_bert.training.corpus import Corpus, load_corpus
 from qt_bert.training.masters import MasterWeights

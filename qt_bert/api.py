@@ -462,7 +462,7 @@ class Grader:
             opened.folder,
             device=str(opened.device),
             model_grades=self._model_grades,
-            template=opened.template,
+            reading=opened.reading,
             compact=True,
         )
 
@@ -483,7 +483,7 @@ class Grader:
             dtype=opened.dtype,
             device=str(opened.device),
             model_grades=self._model_grades,
-            template=opened.template,
+            reading=opened.reading,
         )
         return Scorer(whole, max_length=self._max_length)
 
@@ -500,7 +500,7 @@ class Grader:
             "device": str(opened.device),
             "max_length": self._max_length,
             "model_grades": self._model_grades,
-            "template": opened.template,
+            **asdict(opened.reading),
         }
         study, reader = _options(family, own, asked)
         return gather(study, None if pairs is None else Path(pairs), reader)
@@ -547,17 +547,24 @@ def load(
     max_length: int | None = None,
     model_grades: str | None = None,
     template: str | None = None,
+    token_types: str | None = None,
+    allow_unknown: bool = False,
 ) -> Grader:
     """Open a model folder (default: the graded checkpoint that ships) for grading.
 
     `device`: auto (a CUDA GPU where there is one), cpu, cuda, cuda:1 or mps; `dtype` on a GPU also
     tf32 or float16. ArgumentError for a device or number type that is not there. `template`: how a
-    causal language model is asked, `qwen3-reranker` or a JSON file.
+    causal language model is asked, `qwen3-reranker` or a JSON file; `token_types`: `yes` or `no`, where
+    transformers' own way is not the one that the model was tuned with; `allow_unknown`: open it though
+    its vocabulary knows few Chinese characters.
 
     Raises CheckpointError for a folder that cannot be opened, naming the fault.
     """
     given = None if model is None else str(model)
-    scorer = ModelOptions(given, dtype, max_length, model_grades, device, template).open_scorer()
+    how = ModelOptions(
+        given, dtype, max_length, model_grades, device, template, token_types, allow_unknown
+    )
+    scorer = how.open_scorer()
     return Grader(scorer, max_length=max_length, model_grades=model_grades)
 
 

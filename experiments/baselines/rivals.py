@@ -37,8 +37,9 @@ from qt_bert.data.tokenise import PairTokenizer, length_batches
 from qt_bert.files import read_json, write_json
 from qt_bert.models.batches import CLS, QUERY, TITLE, groups_of
 from qt_bert.models.card import ModelLabels, ModelSettings
-from qt_bert.models.checkpoint import open_tokenizer, save_checkpoint
+from qt_bert.models.checkpoint import save_checkpoint
 from qt_bert.models.loading import load_config, open_for_tuning
+from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.progress import progress
 from qt_bert.training.batches import BatchLayout, buckets_for, training_set
 from qt_bert.training.finetune import TrainJob, TuneSettings, epochs_of, steps_judged

@@ -23,8 +23,9 @@ from qt_bert.data.segmenters import segmenter
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_folder, atomic_write
 from qt_bert.models.card import ModelLabels, ModelSettings
-from qt_bert.models.checkpoint import open_tokenizer, save_checkpoint
+from qt_bert.models.checkpoint import save_checkpoint
 from qt_bert.models.loading import open_for_pretraining
+from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.progress import progress
 from qt_bert.training.corpus import text_lines
 from qt_bert.training.recipes import PairSource

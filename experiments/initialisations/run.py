@@ -30,9 +30,10 @@ from qt_bert.data.pairs import Pair
 from qt_bert.errors import CheckpointError, PairFileError
 from qt_bert.files import write_json
 from qt_bert.models.card import ModelLabels, ModelSettings
-from qt_bert.models.checkpoint import open_tokenizer, save_checkpoint
+from qt_bert.models.checkpoint import save_checkpoint
 from qt_bert.models.folder import verify_folder, weight_shapes
 from qt_bert.models.loading import load_config, without_dropout
+from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.progress import progress
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.shipped import DEV, PRETRAINED, TEST, TRAIN, shipped

@@ -183,7 +183,7 @@ def score(
             device=open_device(model.device).type,
             max_length=model.max_length,
             model_grades=model.model_grades,
-            template=model.template,
+            reading=model.reading,
             calibrated=str(calibration) if calibration else calibrated,
         )
         if cluster.dry_run:

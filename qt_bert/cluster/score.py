@@ -32,6 +32,7 @@ from qt_bert.errors import (
     RunFolderError,
 )
 from qt_bert.files import sha256_file
+from qt_bert.models.card import Reading
 from qt_bert.models.checkpoint import STREAM, bound_kernel_caches, open_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.progress import progress
@@ -66,7 +67,7 @@ class ScoreJob:
     device: str = "cpu"
     max_length: int | None = None
     model_grades: str | None = None
-    template: str | None = None
+    reading: Reading = Reading()
     calibrated: bool | str = False
     facts: Mapping[str, str] = field(default_factory=dict)
 
@@ -121,7 +122,7 @@ class PartScorer:
             dtype=self.job.dtype,
             device=self.job.device,
             model_grades=self.job.model_grades,
-            template=self.job.template,
+            reading=self.job.reading,
             compact=True,
         )
         self.scorer = Scorer(checkpoint, max_length=self.job.max_length)

@@ -78,7 +78,8 @@ class PairTokenizer:
     flagged. `last` is the id of padding where the classifier reads the last token that is none. `template`
     is what a causal model is asked (`data.templates`): its tokens are special ones. May be shared between
     threads. `tokenizer` is a fast tokenizer of transformers or a `tokenizers.Tokenizer`; it is copied and
-    left as it is. Text that spells a special token, such as `[SEP]`, becomes that
+    left as it is. Types of tokens are 0 where its `model_input_names` lack them, as in transformers. Text
+    that spells a special token, such as `[SEP]`, becomes that
     token, as it does in transformers; its side is still its text's.
 
     Raises CheckpointError for a tokenizer that is not a fast one, ArgumentError for a `max_length`
@@ -94,6 +95,9 @@ class PairTokenizer:
         template: Template | None = None,
     ) -> None:
         self._backend = _private_copy(tokenizer)
+        self._types = "token_type_ids" in getattr(
+            tokenizer, "model_input_names", ("token_type_ids",)
+        )
         self._template = template
         self.max_length = max_length
         self._last = last
@@ -137,7 +141,12 @@ class PairTokenizer:
             if self._template is not None:
                 return self._asked(pairs)
             return [
-                _Tokens(one.ids, one.type_ids, _sides(one), one.offsets if offsets else [])
+                _Tokens(
+                    one.ids,
+                    one.type_ids if self._types else [0] * len(one.ids),
+                    _sides(one),
+                    one.offsets if offsets else [],
+                )
                 for one in encode(list(pairs))
             ]
         except (TypeError, UnicodeError):
@@ -234,7 +243,12 @@ def _private_copy(tokenizer: Any) -> Any:
             f"{type(tokenizer).__name__} is not a fast tokenizer, so it cannot say where its "
             "tokens stand; save the model's tokenizer as tokenizer.json"
         )
-    copy = Tokenizer.from_str(backend.to_str())
+    try:
+        copy = Tokenizer.from_str(backend.to_str())
+    except (
+        Exception
+    ):  # a pre-tokenizer in Python (RoFormer's jieba) cannot be copied: nobody cuts by it
+        copy = backend
     copy.no_truncation()
     copy.no_padding()
     return copy
@@ -289,11 +303,13 @@ def padded(encoded: Sequence[EncodedPair], pad: int) -> Padded:
     return Padded(ids, types, real)
 
 
-def length_batches(lengths: Sequence[int], budget: int) -> Iterator[np.ndarray]:
+def length_batches(
+    lengths: Sequence[int], budget: int, *, padded: bool = True
+) -> Iterator[np.ndarray]:
     """Row indices of batches of at most `budget` tokens (one row, if that is longer), longest first.
 
     A batch ends where the length changes, unless it is under half full; then it goes on into
-    shorter rows, which are padded.
+    shorter rows, which are padded, or, without `padded`, ends there, too.
     """
     order = np.argsort(-np.asarray(lengths), kind="stable")
     start = 0
@@ -301,7 +317,8 @@ def length_batches(lengths: Sequence[int], budget: int) -> Iterator[np.ndarray]:
         longest = lengths[order[start]]
         full = (i - start + 1) * longest > budget
         changes = i < len(order) and lengths[order[i]] != lengths[order[i - 1]]
-        if i == len(order) or full or (changes and 2 * (i - start) * longest >= budget):
+        half = not padded or 2 * (i - start) * longest >= budget
+        if i == len(order) or full or (changes and half):
             yield order[start:i]
             start = i
 

@@ -108,9 +108,11 @@ def sent(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     return tensor.to(device)
 
 
-def batches_of(encoded: Sequence[EncodedPair], budget: int, *, pad: int) -> Iterator[Batch]:
+def batches_of(
+    encoded: Sequence[EncodedPair], budget: int, *, pad: int, padded: bool = True
+) -> Iterator[Batch]:
     """Batches of `length_batches` over `encoded`; `pad` is the token id of padding."""
-    for rows in length_batches([len(one) for one in encoded], budget):
+    for rows in length_batches([len(one) for one in encoded], budget, padded=padded):
         yield to_batch(rows, [encoded[i] for i in rows], pad=pad)
 
 

@@ -90,6 +90,19 @@ class ModelLabels:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How a model reads texts, where its folder does not say so rightly.
+
+    `template` as in `data.templates`; `token_types`: whether it is given the types of tokens, yes or no
+    (None: as transformers does); `allow_unknown`: whether its vocabulary may know few characters.
+    """
+
+    template: str | None = None
+    token_types: str | None = None
+    allow_unknown: bool = False
+
+
+@dataclass(frozen=True)
 class ModelSettings:
     """The content of `qt_bert.json`."""
 
@@ -155,6 +168,11 @@ def stored_template(folder: Path) -> Template | None:
     """How the model in `folder` is asked. Raises CheckpointError where `qt_bert.json` cannot be read."""
     path = folder / CARD
     return Template.read(_stored(path).get("template"), f"{path}: `template`")
+
+
+def allows_unknown(folder: Path) -> bool:
+    """Whether the model in `folder` may meet texts that its vocabulary hardly knows."""
+    return _stored(folder / CARD).get("allow_unknown") is True
 
 
 def store_calibration(folder: Path, calibration: Mapping[str, Any]) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification
 from transformers.utils import logging as hf_logging
 
 from qt_bert.data.templates import TEMPLATES
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.files import atomic_folder, is_vacant
-from qt_bert.models.card import CARD, ModelSettings, mark, read_settings
+from qt_bert.models.card import CARD, ModelSettings, Reading, mark, read_settings
 from qt_bert.models.devices import check_dtype, device_name, open_device, tell
 from qt_bert.models.families import Family, ReadOut, plain_family
 from qt_bert.models.folder import (
@@ -34,12 +34,11 @@ from qt_bert.models.loading import (
     load_config,
     load_weights,
     positions_of,
-    quietly,
     stored_rows,
 )
 from qt_bert.models.origins import word_ids
 from qt_bert.models.plain import PlainEncoder
-from qt_bert.models.proof import fault_of
+from qt_bert.models.proof import Proof
 from qt_bert.models.pruned import (
     Units,
     head_parameters,
@@ -50,6 +49,7 @@ from qt_bert.models.pruned import (
     with_absent_heads,
     with_own_widths,
 )
+from qt_bert.models.tokenizer import TYPES, choose_types, open_tokenizer, padding_of
 from qt_bert.results.kept import KeptFile, KeptLayer
 
 # How many compiled kernels oneDNN keeps.
@@ -196,7 +196,8 @@ class Checkpoint:
 
     `model` is the Hugging Face model of a cross-encoder of `family`.
     `kept` says what a smaller model keeps of its teacher. Unless it is `compact`, heads that were
-    pruned stand as zeros in `model`, so that every head has its number in the teacher.
+    pruned stand as zeros in `model`, so that every head has its number in the teacher. Where its
+    `padding_leaks` into the logits, batches hold pairs of one length.
     """
 
     name: str
@@ -208,12 +209,14 @@ class Checkpoint:
     dtype: str
     kept: KeptFile | None = None
     compact: bool = False
-    template: str | None = None
+    reading: Reading = Reading()
+    padding_leaks: bool = False
 
     def encoder(self) -> Encoder:
         """The layer-by-layer forward, built anew: a change of the model's weights is not seen."""
         if not self.family.fast:
-            return PlainEncoder(self.model, self.family)  # type: ignore[return-value]
+            types = TYPES in self.tokenizer.model_input_names
+            return PlainEncoder(self.model, self.family, types=types)  # type: ignore[return-value]
         return Encoder(self.model, self.family)
 
     @property
@@ -298,6 +301,7 @@ class Checkpoint:
             "max_length": self.settings.max_length,
             "dtype": self.dtype,
             "device": device_name(self.device),
+            **{name: value for name, value in asdict(self.reading).items() if value},
             **({} if self.kept is None else {"teacher": self.kept.teacher.name}),
         }
 
@@ -309,15 +313,16 @@ def open_checkpoint(
     device: str = "cpu",
     attention: str = "eager",
     model_grades: str | None = None,
-    template: str | None = None,
+    reading: Reading | None = None,
     compact: bool = False,
 ) -> Checkpoint:
     """Open a sequence-classification checkpoint for analysis.
 
     `dtype` and `device` as `check_dtype` and `open_device` take them, whose ArgumentError they raise;
-    `attention` is the Hugging Face kernel of `.model`; `template` how a causal language model is asked
-    (`data.templates`), which then has one logit. What the fast engine does not know, or does otherwise
-    than transformers, runs as transformers runs it, and that is said. A model whose heads were pruned gets heads of
+    `attention` is the Hugging Face kernel of `.model`; `reading` how texts are read; a causal
+    language model that is asked in a template has one logit. The model is proved from raw text (`proof`).
+    What the fast engine does not know, or does otherwise than transformers, runs as transformers runs it,
+    with a line that says so. A model whose heads were pruned gets heads of
     zeros in their place, so that probes and masks know each head by its number in the teacher;
     `compact` leaves them out, which is faster and gives the same logits.
 
@@ -325,15 +330,17 @@ def open_checkpoint(
     not fit the config, and for an encoder or classifier weight that is missing, which transformers
     would start at random.
     """
+    reading = reading or Reading()
     place = open_device(device)
     number = check_dtype(dtype, place)
     bound_kernel_caches()
     folder = resolve_folder(model)
     _, family = verify_folder(folder)
-    tokenizer = open_tokenizer(folder)
-    if template is not None and not family.causal:
+    tokenizer = open_tokenizer(folder, allow_unknown=reading.allow_unknown)
+    if reading.template is not None and not family.causal:
         tell(f"{folder}: no causal model, so --template is not used")
-        template = None
+        reading = replace(reading, template=None)
+    template = reading.template
 
     def answers() -> tuple[int, int]:
         asking = read_settings(folder, 1, LONGEST, None, template).template
@@ -355,34 +362,42 @@ def open_checkpoint(
             f"model's embeddings only {config.vocab_size}; the vocabulary belongs to another model"
         )
     config.pad_token_id = padding_of(tokenizer, config)
+    choose_types(tokenizer, loaded, reading.token_types, folder)
     settings = read_settings(
         folder, config.num_labels, positions_of(config), model_grades, template
     )
     opened = Checkpoint(
-        folder.name, folder, loaded, tokenizer, family, settings, dtype, kept, compact, template
+        folder.name, folder, loaded, tokenizer, family, settings, dtype, kept, compact, reading
     )
+    return _proved(opened)
+
+
+def _proved(opened: Checkpoint) -> Checkpoint:
+    """`opened` on the fast engine where that gives what transformers gives; else as transformers runs it.
+
+    A model whose padding leaks into its logits then gets batches of one length. Raises CheckpointError
+    where not even that gives transformers' logits of raw text.
+    """
+    proof, family, why = Proof(opened), opened.family, ""
     if not family.fast:
         why = f"the fast engine does not know {family.model_type}"
     else:
-        why = family.cannot(config) or fault_of(opened, Encoder(loaded, family, laid_out=False))
-        if not why:
-            return opened
-        opened = replace(opened, family=plain_family(family.model_type))
+        why = family.cannot(opened.model.config) or proof.fast_fault()
+    if not why:
+        return opened
+    opened = replace(opened, family=plain_family(family.model_type))
+    plain = opened.encoder()
+    if fault := proof.fault_of(plain, padded=False):
+        raise CheckpointError(f"{opened.folder}: {fault}")
+    leaks = proof.fault_of(plain, padded=True)
+    if leaks:
+        leaks = f"; {leaks}: padding reaches them, so batches hold pairs of one length"
     tell(
         f"{opened.name} is opened as transformers runs it ({why}): it can be scored, evaluated, compared, "
         "calibrated and explained by terms, and heads left out; the fast engine would add maps, sweeps, "
-        "probes, plans and training"
+        f"probes, plans and training{leaks}"
     )
-    return opened
-
-
-def padding_of(tokenizer: Any, config: Any) -> int:
-    """The token of padding; for a model that names none the tokenizer's, or one that ends no pair."""
-    if config.pad_token_id is not None:
-        return int(config.pad_token_id)
-    last = tokenizer("a", "b")["input_ids"][-1]
-    known = (tokenizer.pad_token_id, tokenizer.eos_token_id, *tokenizer.all_special_ids, 0)
-    return next(int(one) for one in known if one is not None and one != last)
+    return replace(opened, padding_leaks=bool(leaks))
 
 
 def smaller_checkpoint(
@@ -409,15 +424,6 @@ def smaller_checkpoint(
         kept=KeptFile.of(teacher, with_own_widths(model, family, kept)),
         compact=True,
     )
-
-
-def open_tokenizer(folder: Path) -> Any:
-    """The folder's fast tokenizer. Raises CheckpointError where it cannot be built."""
-    try:
-        with quietly():
-            return AutoTokenizer.from_pretrained(folder, use_fast=True, trust_remote_code=False)
-    except Exception as error:  # tokenizers raises bare Exception for a broken file
-        raise CheckpointError(f"{folder}: the tokenizer cannot be opened ({error})") from error
 
 
 # Saving a checkpoint as a plain Hugging Face folder: whole, or not at all.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,13 +24,11 @@ _OUTPUT = re.compile(
 class PlainEncoder:
     """A Hugging Face classifier as the scorer runs it: batches of pairs to logits.
 
-    It has none of what the fast engine has: asking for its `layers` raises CheckpointError.
+    It is given `types` of tokens where its tokenizer gives them (XLNet tells type 0 from none). It has none of what the fast engine has: asking for its `layers` raises CheckpointError.
     """
 
-    def __init__(self, model: Any, family: Family) -> None:
-        self.model, self.family = model, family
-        accepted = inspect.signature(model.forward).parameters
-        self._types = "token_type_ids" in accepted
+    def __init__(self, model: Any, family: Family, *, types: bool) -> None:
+        self.model, self.family, self._types = model, family, types
 
     @property
     def device(self) -> torch.device:

@@ -1,45 +1,141 @@
-"""The proof on opening: the fast forward is the Hugging Face model's, its maps are attention, heads count."""
+"""The proof on opening: from raw text, a model gives here what transformers' own tokenizer call and forward give."""
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from qt_bert.models.batches import batches_of
+from qt_bert.data.tokenise import EncodedPair
+from qt_bert.errors import CheckpointError
+from qt_bert.models.batches import batches_of, row_at
 from qt_bert.models.devices import whole_products
 from qt_bert.models.forward import Encoder
+from qt_bert.models.plain import PlainEncoder
+from qt_bert.models.tokenizer import PAIRS, TYPES, first_line
 
 if TYPE_CHECKING:
     from qt_bert.models.checkpoint import Checkpoint
 
-PAIRS = (
-    ("北京到上海高铁票价", "北京上海高铁票多少钱一张,几点发车"),
-    ("苹果", "苹果手机 iPhone 15 的价格"),
-    ("怎么去除衣服上的油渍", "红烧排骨的家常做法"),
-    ("狗", "猫"),
-)
 TOLERANCE = {torch.float32: 2e-4, torch.float64: 1e-6, torch.bfloat16: 0.15, torch.float16: 0.05}
 """Largest |difference| of logits / max(1, |logit|): roundings of random weights; another build is further."""
 
 
-@torch.inference_mode()
-def fault_of(checkpoint: Checkpoint, encoder: Encoder) -> str:
-    """Why the fast forward is not the model of `checkpoint`, in a clause; empty where it is (nnterp's checks).
+class Proof:
+    """What transformers makes of `PAIRS`, as a user would write it, and ours held against it.
 
-    On four pairs: every row of attention sums to one, the logits are those of the Hugging Face model, and
-    leaving all heads out moves them.
+    `theirs` are the logits [pair, output] of each pair alone. Raises CheckpointError where transformers
+    itself cannot run the model on a query and a title, and where our tokens are not its tokenizer's.
     """
-    with whole_products():
-        return _fault(checkpoint, encoder)
+
+    @torch.inference_mode()
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.checkpoint = checkpoint
+        longest = checkpoint.longest
+        each = [(pair, _call(checkpoint, *pair)) for pair in PAIRS]
+        each = [(pair, call) for pair, call in each if len(call["input_ids"]) <= longest]
+        pairs, calls = [pair for pair, _ in each], [call for _, call in each]
+        self.encoded = checkpoint.pair_tokenizer(longest).encode(pairs, offsets=False)
+        self._same_tokens(pairs, calls)
+        accepted = inspect.signature(checkpoint.model.forward).parameters
+        try:
+            with whole_products():
+                logits = [
+                    checkpoint.model(
+                        **{
+                            name: torch.tensor([ids], device=checkpoint.device)
+                            for name, ids in call.items()
+                            if name in accepted
+                        }
+                    ).logits
+                    for call in calls
+                ]
+                self.theirs = torch.cat(logits).double()
+        except Exception as error:  # models of 120 types: there is no common error
+            kind = checkpoint.family.model_type
+            raise CheckpointError(
+                f"{checkpoint.folder}: transformers cannot run this {kind} on a query and a title alone "
+                f"({first_line(error)})"
+            ) from error
+        outputs = checkpoint.model.config.num_labels
+        if self.theirs.shape != (len(pairs), outputs):
+            raise CheckpointError(
+                f"{checkpoint.folder}: transformers gives logits of the shape "
+                f"{tuple(self.theirs.shape)} for {len(pairs)} pairs, not {outputs} a pair"
+            )
+
+    def _same_tokens(self, pairs: list[tuple[str, str]], calls: list[dict[str, list[int]]]) -> None:
+        for pair, ours, call in zip(pairs, self.encoded, calls, strict=True):
+            types = call.get(TYPES, [0] * len(call["input_ids"]))
+            for name, found, wanted in (
+                ("tokens", ours.input_ids, call["input_ids"]),
+                ("token types", ours.token_type_ids, types),
+            ):
+                if found != wanted:
+                    raise CheckpointError(
+                        f"{self.checkpoint.folder}: the {name} of {pair[0]!r} and {pair[1]!r} are {found} "
+                        f"here, but {wanted} by transformers' {type(self.checkpoint.tokenizer).__name__}; "
+                        "such a tokenizer is not known here"
+                    )
+
+    def fast_fault(self) -> str:
+        """Why the fast engine does not run the model, in a clause; empty where it does."""
+        try:
+            encoder = Encoder(self.checkpoint.model, self.checkpoint.family, laid_out=False)
+        except Exception as error:  # a build of the type that the family does not declare
+            return f"the fast engine stops with {first_line(error)}"
+        faults = (self.fault_of(encoder, padded=padded) for padded in (False, True))
+        return next(filter(None, faults), "") or attention_fault(self, encoder)
+
+    @torch.inference_mode()
+    def fault_of(self, encoder: Encoder | PlainEncoder, *, padded: bool) -> str:
+        """Why `encoder` does not give each pair `theirs`, in a clause; empty where it does.
+
+        The pairs are run alone, or `padded` among each other.
+        """
+        each = [self.encoded] if padded else [[one] for one in self.encoded]
+        try:
+            with whole_products():
+                found = torch.cat([self._logits(encoder, pairs) for pairs in each])
+        except Exception as error:  # as above, or a type that takes no padding
+            return f"the forward stops with {first_line(error)}"
+        apart = float(((found - self.theirs).abs() / self.theirs.abs().clamp(min=1)).max())
+        if apart <= TOLERANCE[self.checkpoint.model.dtype]:
+            return ""
+        how = "padded among others" if padded else "alone"
+        return f"its logits of pairs {how} differ from transformers' by {apart:.2g}"
+
+    def _logits(self, encoder: Any, pairs: list[EncodedPair]) -> torch.Tensor:
+        """Logits in the order of `pairs`, of one batch."""
+        (batch,) = batches_of(pairs, 10**6, pad=self.checkpoint.pad)
+        logits = encoder.logits_of(batch).double()
+        return logits[torch.from_numpy(batch.rows).argsort().to(logits.device)]
 
 
-def _fault(checkpoint: Checkpoint, encoder: Encoder) -> str:
-    encoded = checkpoint.pair_tokenizer().encode(PAIRS, offsets=False)
-    (batch,) = batches_of(encoded, 10**6, pad=checkpoint.pad)
+def _call(checkpoint: Checkpoint, query: str, title: str) -> dict[str, list[int]]:
+    """What transformers' tokenizer gives a pair; in a template, with the prefix and suffix cut apart."""
+    tokenizer, asking = checkpoint.tokenizer, checkpoint.settings.template
+    if asking is None:
+        return dict(tokenizer(query, title))
+    body = f"{asking.before}{query}{asking.between}{title}"
+    texts = (asking.prefix, body, asking.suffix)
+    ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    joined = [token for part in ids for token in part]
+    return {"input_ids": joined, "attention_mask": [1] * len(joined)}
+
+
+@torch.inference_mode()
+def attention_fault(proof: Proof, encoder: Encoder) -> str:
+    """Why the maps of the fast `encoder` are no attention, in a clause; empty where they are (nnterp's checks).
+
+    Every row of attention sums to one, and leaving all heads out moves the logits.
+    """
+    (batch,) = batches_of(proof.encoded, 10**6, pad=proof.checkpoint.pad)
     batch = batch.to(encoder.device)
-    hidden = encoder.embed(batch)
+    hidden = without = encoder.embed(batch)
     for number, (layer, bias) in enumerate(zip(encoder.layers, encoder.biases(batch), strict=True)):
+        without = layer.feed_forward(layer.constant, without)
         if not layer.heads:
             continue
         query, key, _ = layer.project(hidden)
@@ -47,22 +143,10 @@ def _fault(checkpoint: Checkpoint, encoder: Encoder) -> str:
         rows = sums.transpose(1, 2)[batch.real]
         if not bool(((rows - 1).abs() < 0.05).all()):
             return f"rows of attention of layer {number} do not sum to one"
-    bound = TOLERANCE[layer.dtype]
-    theirs = hugging_face_logits(checkpoint, batch)
-    apart = _distance(encoder.logits_of(batch), theirs)
-    if not apart <= bound:
-        return f"its logits differ from transformers' by {apart:.2g}"
+    if encoder.reads != "mean":
+        without = row_at(without, batch.at)
+    logits = encoder.family.head(encoder.model, encoder.pooled(without, batch.mask)).double()
+    moved = (logits - proof.theirs[torch.from_numpy(batch.rows)]).abs().max()
+    if moved < 1e-6 and any(layer.heads for layer in encoder.layers):
+        return "leaving all of its heads out does not move its logits"
     return ""
-
-
-def hugging_face_logits(checkpoint: Checkpoint, batch: Any) -> torch.Tensor:
-    """What transformers gives a batch, padded as it is [B, labels]."""
-    types = {"token_type_ids": batch.token_type_ids} if checkpoint.family.segments else {}
-    return checkpoint.model(  # type: ignore[no-any-return]
-        input_ids=batch.input_ids, attention_mask=batch.real.long(), **types
-    ).logits
-
-
-def _distance(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    ours, theirs = ours.double(), theirs.double()
-    return float(((ours - theirs).abs() / theirs.abs().clamp(min=1)).max())

@@ -28,17 +28,12 @@ from qt_bert.data.reader import (
 from qt_bert.data.tokenise import SPECIAL, PairTokenizer
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, PairFileError
 from qt_bert.files import atomic_folder, check_apart
-from qt_bert.models.checkpoint import (
-    Checkpoint,
-    check_place,
-    open_checkpoint,
-    open_tokenizer,
-    save_checkpoint,
-)
+from qt_bert.models.checkpoint import Checkpoint, check_place, open_checkpoint, save_checkpoint
 from qt_bert.models.folder import stored_bytes
 from qt_bert.models.loading import stored_dtype
 from qt_bert.models.origins import word_ids
 from qt_bert.models.pruned import is_plain
+from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.planning.prune import CHECKED, kept_text
 from qt_bert.progress import Progress, progress
 from qt_bert.scoring.bulk import WINDOW, Scorer

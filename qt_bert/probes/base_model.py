@@ -14,9 +14,10 @@ from transformers import AutoModelForSequenceClassification
 
 from qt_bert.errors import CheckpointError
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.checkpoint import Checkpoint, open_tokenizer
+from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import DTYPES
 from qt_bert.models.loading import open_for_tuning
+from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.probes.base import Context
 from qt_bert.probes.texts import COMMON, texts_of
 from qt_bert.scoring.bulk import Scorer

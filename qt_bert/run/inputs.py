@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from qt_bert.data.reader import ReaderOptions, for_each
 from qt_bert.errors import ArgumentError
+from qt_bert.models.card import Reading
 from qt_bert.shipped import (
     BASELINES,
     BEHAVIOURS,
@@ -60,11 +61,22 @@ class ModelOptions:
     template: str | None = None
     """How a causal language model is asked, which answers yes or no: qwen3-reranker, or a JSON file of
     the texts; by default as the model's qt_bert.json says."""
+    token_types: str | None = None
+    """Whether the model is given the types of tokens: yes or no. [default: as transformers does]"""
+    allow_unknown: bool = False
+    """Open a model whose vocabulary knows few Chinese characters."""
 
     def __post_init__(self) -> None:  # said before torch is imported, and a folder made
         if self.dtype not in DTYPES:
             raise ArgumentError(f"--dtype {self.dtype!r}: choose from {', '.join(DTYPES)}")
+        if self.token_types not in (None, "yes", "no"):
+            raise ArgumentError(f"--token-types {self.token_types!r}: choose from yes, no")
         check_device(self.device)
+
+    @property
+    def reading(self) -> Reading:
+        """How the model reads texts."""
+        return Reading(self.template, self.token_types, self.allow_unknown)
 
     def open(
         self,
@@ -89,7 +101,7 @@ class ModelOptions:
             dtype=self.dtype,
             device=self.device,
             model_grades=self.model_grades,
-            template=self.template,
+            reading=self.reading,
             compact=not (by_head or asked),
         )
         if self.dtype == "bfloat16" and checkpoint.device.type == "cpu" and not has_bfloat16():
@@ -389,7 +401,7 @@ def gather(
         "device": f"{place} {device_name(place)}" if place.type == "cuda" else place.type,
         "max_length": asked.max_length,
         "model_grades": asked.model_grades,
-        "template": asked.template,
+        "reading": asdict(asked.reading),
         "resamples": asked.resamples,
         "seed": asked.seed,
         "profile": "full" if asked.full else "quick",

@@ -14,6 +14,7 @@ from qt_bert.codec import encode
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.files import sha256_file
+from qt_bert.models.card import Reading
 from qt_bert.probes.split import PairFiles
 from qt_bert.progress import Progress, silent
 from qt_bert.results.kept import KeptFile
@@ -116,7 +117,7 @@ SPLIT_ARGUMENTS = (
     "device",
     "max_length",
     "model_grades",
-    "template",
+    "reading",
     "resamples",
     "seed",
     "profile",
@@ -140,7 +141,7 @@ def scorer_of(context: StudyContext) -> Scorer:
             dtype=context.argument("dtype"),
             device=context.argument("device").split()[0],  # behind it stands the GPU's name
             model_grades=context.argument("model_grades"),
-            template=context.argument("template"),
+            reading=Reading(**context.argument("reading")),
         )
         return Scorer(checkpoint, max_length=context.argument("max_length"))
 

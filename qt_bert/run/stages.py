@@ -358,7 +358,7 @@ EVALUATION_ARGUMENTS = (
     "device",
     "max_length",
     "model_grades",
-    "template",
+    "reading",
     "resamples",
     "seed",
     "userdict",

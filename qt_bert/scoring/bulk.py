@@ -81,6 +81,7 @@ class Scorer:
         self.batch_tokens = batch_tokens or own
         self.memory = Memory(self.batch_tokens)
         self.pad = checkpoint.pad
+        self.padded = not checkpoint.padding_leaks
         self.counts = Counts()
         self.left_out: LeftOut | None = None
 
@@ -116,7 +117,7 @@ class Scorer:
         if checkpoint.model.dtype == torch.float32:
             return self
         again = open_checkpoint(
-            checkpoint.folder, device=str(checkpoint.device), template=checkpoint.template
+            checkpoint.folder, device=str(checkpoint.device), reading=checkpoint.reading
         )
         again = replace(again, settings=checkpoint.settings)
         return Scorer(again, max_length=self.tokenizer.max_length)
@@ -139,7 +140,8 @@ class Scorer:
     @torch.inference_mode()
     def logits_of(self, encoded: Sequence[EncodedPair]) -> np.ndarray:
         """Float32 logits [pair, output] of pairs that are tokens already; nothing is counted."""
-        return self._logits(batches_of(encoded, self.batch_tokens, pad=self.pad), len(encoded))
+        batches = batches_of(encoded, self.batch_tokens, pad=self.pad, padded=self.padded)
+        return self._logits(batches, len(encoded))
 
     def _logits(self, batches: Iterable[Batch], pairs: int, shown: Progress = silent) -> np.ndarray:
         out = np.empty((pairs, self.checkpoint.model.config.num_labels), np.float32)
@@ -182,7 +184,7 @@ class Scorer:
 
         for start, encoded in zip(starts, _ahead(encode, starts, self.on_cpu), strict=True):
             self.counts.add(encoded)
-            for batch in batches_of(encoded, budget, pad=self.pad):
+            for batch in batches_of(encoded, budget, pad=self.pad, padded=self.padded):
                 yield replace(batch, rows=batch.rows + start)
 
 

@@ -16,10 +16,11 @@ from qt_bert.data.pairs import GRADES
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
 from qt_bert.models.card import MAX_LENGTH, ModelLabels, ModelSettings, stored_template
-from qt_bert.models.checkpoint import Checkpoint, open_tokenizer, padding_of, save_checkpoint
+from qt_bert.models.checkpoint import Checkpoint, save_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.folder import weights_sha256
 from qt_bert.models.loading import load_config, positions_of, tunable
+from qt_bert.models.tokenizer import open_tokenizer, padding_of
 from qt_bert.progress import progress
 from qt_bert.training.batches import (
     BatchLayout,

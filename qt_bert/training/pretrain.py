@@ -19,11 +19,12 @@ from transformers import AutoModelForPreTraining, BertConfig, BertForPreTraining
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.files import sha256_file
 from qt_bert.models.card import ModelLabels, ModelSettings
-from qt_bert.models.checkpoint import open_tokenizer, save_checkpoint
+from qt_bert.models.checkpoint import save_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.families import FAMILIES
 from qt_bert.models.folder import verify_folder, weights_sha256
 from qt_bert.models.loading import open_for_pretraining
+from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.progress import progress
 from qt_bert.training.corpus import Corpus, TokenStore, load_corpus
 from qt_bert.training.masters import MasterWeights, linear_schedule

@@ -18,8 +18,8 @@ from experiments.baselines.words import spaced, stacked, word_tokenizer
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
 from qt_bert.files import read_json
-from qt_bert.models.checkpoint import open_tokenizer
 from qt_bert.models.loading import open_for_pretraining
+from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.probes.split import PairFiles
 from qt_bert.results.baselines import (
     CHARACTERS,

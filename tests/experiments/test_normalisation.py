@@ -7,8 +7,8 @@ from transformers import AutoTokenizer
 
 from experiments.normalisation.run import main, normalised, replacements
 from qt_bert.errors import CheckpointError, RunFolderError
-from qt_bert.models.checkpoint import open_tokenizer
 from qt_bert.models.folder import verify_folder
+from qt_bert.models.tokenizer import open_tokenizer
 
 
 @pytest.fixture

@@ -246,8 +246,8 @@ def test_a_save_that_fails_leaves_the_old_folder(checkpoint_of, tmp_path, monkey
 def test_tied_weights_are_stored_once(tmp_path, checkpoint_of):
     from transformers import BertForPreTraining
 
-    from qt_bert.models.checkpoint import open_tokenizer
     from qt_bert.models.folder import weight_shapes
+    from qt_bert.models.tokenizer import open_tokenizer
     from qt_bert.training.pretrain import new_model
 
     tokenizer = open_tokenizer(checkpoint_of())

@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSequenceClassificatio
 
 from qt_bert.data.templates import TEMPLATES
 from qt_bert.errors import CheckpointError
+from qt_bert.models.card import Reading
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.origins import adapted
 from qt_bert.scoring.bulk import Scorer
@@ -182,7 +183,7 @@ def test_a_reranker_that_answers_yes_or_no(tmp_path, tied, how):
         texts = vars(TEMPLATES[template])
         (tmp_path / "asked.json").write_text(json.dumps(texts), encoding="utf-8")
         template = str(tmp_path / "asked.json")
-    checkpoint = open_checkpoint(folder, template=None if how == "card" else template)
+    checkpoint = open_checkpoint(folder, reading=Reading(None if how == "card" else template))
     assert checkpoint.settings.labels.logits == 1 and checkpoint.family.fast
     got = Scorer(checkpoint).logits(TEXTS)[:, 0]
     assert got.tolist() == pytest.approx(asked(folder), abs=2e-5)
@@ -190,7 +191,7 @@ def test_a_reranker_that_answers_yes_or_no(tmp_path, tied, how):
 
 def test_the_texts_of_a_template_keep_their_places(tmp_path):
     folder = language_model(tmp_path / "model")
-    checkpoint = open_checkpoint(folder, template="qwen3-reranker")
+    checkpoint = open_checkpoint(folder, reading=Reading("qwen3-reranker"))
     (one,) = checkpoint.pair_tokenizer().encode([("高铁票价", "上海 手机")])
     for side, text in enumerate(("高铁票价", "上海 手机")):
         seen = [span for span, of in zip(one.spans, one.side, strict=True) if of == side]
@@ -213,7 +214,7 @@ def test_the_texts_of_a_template_keep_their_places(tmp_path):
 def test_a_language_model_that_nobody_says_how_to_ask(tmp_path, given, said):
     folder = language_model(tmp_path / "model")
     with pytest.raises((CheckpointError, Exception), match=said):
-        open_checkpoint(folder, template=given)
+        open_checkpoint(folder, reading=Reading(given))
 
 
 @pytest.mark.parametrize(
@@ -239,7 +240,7 @@ def test_the_head_of_an_untied_model_must_be_there(tmp_path):
     del weights["lm_head.weight"]
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(CheckpointError, match=r"lm_head\.weight is missing"):
-        open_checkpoint(folder, template="qwen3-reranker")
+        open_checkpoint(folder, reading=Reading("qwen3-reranker"))
 
 
 def test_a_classifier_that_names_no_padding_reads_the_last_token(tmp_path):

@@ -20,7 +20,8 @@ TEXTS = [("北京高铁", "上海高铁票价"), ("狗", "猫"), ("苹果多少�
 def theirs(checkpoint, gone: dict[int, list[int]] | None = None) -> np.ndarray:
     """The model's logits pair by pair, without padding, columns of W_O zeroed where heads are `gone`."""
     batch = [checkpoint.pair_tokenizer().encode([pair])[0] for pair in TEXTS]
-    encoder = PlainEncoder(checkpoint.model, checkpoint.family)
+    types = "token_type_ids" in checkpoint.tokenizer.model_input_names
+    encoder = PlainEncoder(checkpoint.model, checkpoint.family, types=types)
     kept = []
     for layer, heads in (gone or {}).items():
         weight = encoder._outputs()[layer].weight

@@ -31,6 +31,7 @@ from qt_bert.errors import (
     PairFileError,
     RunFolderError,
 )
+from qt_bert.models.card import Reading
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.models.origins import word_ids
 from qt_bert.planning import vocabulary
@@ -242,7 +243,7 @@ def test_a_longer_piece_that_goes_leaves_its_characters(files, tmp_path):
 
 def test_a_yes_or_no_model_keeps_its_template(files, tmp_path):
     causal = language_model(tmp_path / "causal", tie_word_embeddings=True)
-    checkpoint = open_checkpoint(causal, template="qwen3-reranker", compact=True)
+    checkpoint = open_checkpoint(causal, reading=Reading("qwen3-reranker"), compact=True)
     made = prune_vocabulary(checkpoint, files[0], tmp_path / "cut", pairs=files[1])
     opened = open_checkpoint(made["folder"])
     template = checkpoint.settings.template

@@ -1,0 +1,144 @@
+"""A folder's tokenizer, opened as transformers opens it, and held against what the folder stores."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import transformers
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
+
+from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.models.card import CARD, allows_unknown
+from qt_bert.models.devices import tell
+from qt_bert.models.loading import quietly
+
+PAIRS = (
+    ("北京到上海高铁票价", "北京上海高铁票多少钱 2024 时刻表查询"),
+    ("苹果", "苹果手机 iPhone 15 多少钱"),
+    ("怎么去除衣服上的油渍", "红烧排骨的家常做法"),
+    ("狗", "猫"),
+)
+"""What every tokenizer and model is proved on: four pairs of unlike lengths, in common characters."""
+
+UNKNOWN = 0.1
+"""The share of unknown tokens on `PAIRS` above which a vocabulary is not for Chinese texts."""
+
+TYPES = "token_type_ids"
+
+
+def open_tokenizer(folder: Path, *, allow_unknown: bool = False) -> Any:
+    """The folder's fast tokenizer, as transformers builds it.
+
+    A line on standard error says where that is not the one of tokenizer.json or vocab.txt. Raises
+    CheckpointError where it cannot be built, is no fast one, or does not know more than a tenth of the
+    tokens of `PAIRS`, unless that is allowed here or in the folder's `qt_bert.json`.
+    """
+    try:
+        with quietly():
+            opened = AutoTokenizer.from_pretrained(folder, use_fast=True, trust_remote_code=False)
+            backend = getattr(opened, "backend_tokenizer", None)
+            encoded = None if backend is None else [backend.encode(*pair) for pair in PAIRS]
+    except Exception as error:  # tokenizers raises bare Exception for a broken file
+        raise CheckpointError(
+            f"{folder}: the tokenizer cannot be opened ({first_line(error)})"
+        ) from error
+    if encoded is None:
+        raise CheckpointError(
+            f"{folder}: {type(opened).__name__} is not a fast tokenizer, so it cannot say where its "
+            "tokens stand; save the model's tokenizer as tokenizer.json"
+        )
+    _held_against_files(folder, backend, [one.ids for one in encoded])
+    unknown = [
+        one.ids[i] == opened.unk_token_id
+        for one in encoded
+        for i, side in enumerate(one.sequence_ids)
+        if side is not None
+    ]
+    share = sum(unknown) / max(1, len(unknown))
+    if (not unknown or share > UNKNOWN) and not (allow_unknown or allows_unknown(folder)):
+        raise CheckpointError(
+            f"{folder}: the tokenizer does not know {share:.0%} of the tokens of four plain Chinese pairs "
+            f"({len(opened):,} tokens in its vocabulary); copy the model's own vocabulary, or, where the "
+            f"model is meant so, --allow-unknown (`allow_unknown` in {CARD})"
+            if unknown
+            else f"{folder}: the tokenizer makes no token of four plain Chinese pairs; its vocabulary "
+            "is missing: copy the model's own tokenizer.json"
+        )
+    return opened
+
+
+def _held_against_files(folder: Path, backend: Any, ids: list[list[int]]) -> None:
+    """A line where transformers' tokenizer is not the one that the folder's files hold."""
+    stored, words = folder / "tokenizer.json", folder / "vocab.txt"
+    if stored.is_file():
+        own = Tokenizer.from_file(str(stored))
+        own.no_truncation()
+        own.no_padding()
+        for pair, theirs in zip(PAIRS, ids, strict=True):
+            encoded = own.encode(*pair)
+            if encoded.ids != theirs:
+                tell(
+                    f"{folder}: transformers {transformers.__version__} builds another tokenizer than "
+                    f"tokenizer.json: {pair[0]} {pair[1]} begins with the tokens {theirs[:6]}, by the file "
+                    f"with {encoded.ids[:6]}. Taken is transformers'; for that of the file mend "
+                    "tokenizer_config.json (tokenizer_class, add_prefix_space and the like)"
+                )
+                break
+    if words.is_file():
+        for number, word in enumerate(words.read_text(encoding="utf-8").split("\n")):
+            if (known := backend.token_to_id(word)) is not None and known != number:
+                tell(
+                    f"{folder}: the tokenizer numbers {word!r} {known}, vocab.txt {number}: one of the "
+                    "two belongs to another model. Taken is the tokenizer"
+                )
+                break
+
+
+def choose_types(tokenizer: Any, model: Any, asked: str | None, folder: Path) -> None:
+    """Have `tokenizer` give the types of tokens that the Hugging Face `model` is to get.
+
+    transformers sends them where `model_input_names` has them; `asked` turns that. Where types are left
+    out that a model may have been tuned with, and where it has no room for them, a line says so. Raises
+    ArgumentError for types that are asked for and not there.
+    """
+    names = [name for name in tokenizer.model_input_names if name != TYPES]
+    sent = len(names) < len(tokenizer.model_input_names)
+    given = max(max(tokenizer.backend_tokenizer.encode(*pair).type_ids) for pair in PAIRS)
+    room = getattr(model.config, "type_vocab_size", given + 1)
+    takes = room > 0 and TYPES in inspect.signature(model.forward).parameters
+    wanted = sent if asked is None else asked == "yes"
+    if wanted and (not takes or given >= room):
+        lacks = f"has {room} (type_vocab_size)" if takes else "takes none (token_type_ids)"
+        line = f"{folder}: the tokenizer gives {given + 1} types of tokens, the model {lacks}"
+        if asked:
+            raise ArgumentError(f"{line}; leave --token-types yes out")
+        if given and takes:
+            tell(f"{line}. Taken is type 0 for all")
+        wanted = False
+    elif asked is None and not sent and given and takes and room > given:
+        tell(
+            f"{folder}: transformers {transformers.__version__} leaves token_type_ids out "
+            f"({type(tokenizer).__name__}, model_input_names), though the tokenizer gives the title type "
+            f"{given}. Taken is type 0 for all, as transformers does; a model that was tuned with types, "
+            "as by transformers 4, needs --token-types yes (--token-types no: leave this line out)"
+        )
+    if wanted != sent:
+        tokenizer.model_input_names = [*names, TYPES] if wanted else names
+        tokenizer.init_kwargs["model_input_names"] = tokenizer.model_input_names  # saved with it
+
+
+def padding_of(tokenizer: Any, config: Any) -> int:
+    """The token of padding; for a model that names none the tokenizer's, or one that ends no pair."""
+    if config.pad_token_id is not None:
+        return int(config.pad_token_id)
+    last = tokenizer("a", "b")["input_ids"][-1]
+    known = (tokenizer.pad_token_id, tokenizer.eos_token_id, *tokenizer.all_special_ids, 0)
+    return next(int(one) for one in known if one is not None and one != last)
+
+
+def first_line(error: Exception) -> str:
+    """The name of an error's type and the first line of what it says."""
+    return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
