@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -362,7 +363,8 @@ def open_checkpoint(
             f"model's embeddings only {config.vocab_size}; the vocabulary belongs to another model"
         )
     config.pad_token_id = padding_of(tokenizer, config)
-    choose_types(tokenizer, loaded, reading.token_types, folder)
+    takes = TYPES in inspect.signature(loaded.forward).parameters
+    choose_types(tokenizer, config, takes, folder, reading.token_types)
     settings = read_settings(
         folder, config.num_labels, positions_of(config), model_grades, template
     )

@@ -112,14 +112,7 @@ def folder_sha256(folder: Path) -> str:
 # What a model folder must hold before any weight is read: each fault has its own clear error.
 
 
-_VOCABULARIES = (
-    "tokenizer.json",
-    "vocab.txt",
-    "vocab.json",
-    "sentencepiece.bpe.model",
-    "spiece.model",
-    "tokenizer.model",
-)
+_VOCABULARIES = ("tokenizer.json", "vocab*", "*.model", "*.vocab", "*.tiktoken")
 _PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
@@ -161,9 +154,9 @@ def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
     if own:
         tell(f"{folder}: its own code (auto_map) is not run; transformers has this model itself")
     _weights_present(folder)
-    if not any((folder / name).exists() for name in _VOCABULARIES):
+    if not any(any(folder.glob(name)) for name in _VOCABULARIES):
         raise CheckpointError(
-            f"{folder}: no vocabulary; copy the model's {_VOCABULARIES[0]} or {_VOCABULARIES[1]}"
+            f"{folder}: no vocabulary; copy the model's tokenizer.json, vocab.txt or *.model"
         )
     verify_manifest(folder)
     return config, family

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +96,10 @@ def _held_against_files(folder: Path, backend: Any, ids: list[list[int]]) -> Non
                 break
 
 
-def choose_types(tokenizer: Any, model: Any, asked: str | None, folder: Path) -> None:
-    """Have `tokenizer` give the types of tokens that the Hugging Face `model` is to get.
+def choose_types(
+    tokenizer: Any, config: Any, takes: bool, folder: Path, asked: str | None = None
+) -> None:
+    """Have `tokenizer` give the types of tokens that a model of `config`, if it `takes` any, is to get.
 
     transformers sends them where `model_input_names` has them; `asked` turns that. Where types are left
     out that a model may have been tuned with, and where it has no room for them, a line says so. Raises
@@ -107,8 +108,8 @@ def choose_types(tokenizer: Any, model: Any, asked: str | None, folder: Path) ->
     names = [name for name in tokenizer.model_input_names if name != TYPES]
     sent = len(names) < len(tokenizer.model_input_names)
     given = max(max(tokenizer.backend_tokenizer.encode(*pair).type_ids) for pair in PAIRS)
-    room = getattr(model.config, "type_vocab_size", given + 1)
-    takes = room > 0 and TYPES in inspect.signature(model.forward).parameters
+    room = getattr(config, "type_vocab_size", given + 1)
+    takes = takes and room > 0
     wanted = sent if asked is None else asked == "yes"
     if wanted and (not takes or given >= room):
         lacks = f"has {room} (type_vocab_size)" if takes else "takes none (token_type_ids)"

@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -299,13 +299,14 @@ def prune_vocabulary(
         checkpoint.tokenizer.save_pretrained(work)
         spec = json.dumps(vocabulary.only(places), ensure_ascii=False)
         (Path(work) / "tokenizer.json").write_text(spec, encoding="utf-8")
-        tokenizer = open_tokenizer(Path(work))
+        tokenizer = open_tokenizer(Path(work), allow_unknown=True)
+    settings = checkpoint.settings
     with atomic_folder(out) as folder:
         save_checkpoint(
             folder,
             model,
             tokenizer,
-            settings=checkpoint.settings,
+            settings=replace(settings, rest={**settings.rest, "allow_unknown": True}),
             texts=kept_text(checkpoint),
             dtype=stored_dtype(checkpoint.folder),
             plain=is_plain(model),

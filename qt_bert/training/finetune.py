@@ -20,7 +20,7 @@ from qt_bert.models.checkpoint import Checkpoint, save_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.folder import weights_sha256
 from qt_bert.models.loading import load_config, positions_of, tunable
-from qt_bert.models.tokenizer import open_tokenizer, padding_of
+from qt_bert.models.tokenizer import choose_types, open_tokenizer, padding_of
 from qt_bert.progress import progress
 from qt_bert.training.batches import (
     BatchLayout,
@@ -345,6 +345,7 @@ def run_train(
     labels = ModelLabels(job.levels, None) if job.levels else ModelLabels(len(grades), grades)
 
     config = load_config(job.base)
+    choose_types(tokenizer, config, family.segments, job.base)
     pad = padding_of(tokenizer, config)
     last = pad if family.read_out(config) == "last" else None
     template = stored_template(job.base)
