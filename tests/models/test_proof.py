@@ -1,0 +1,217 @@
+"""The proof on opening: what it compares, and that planted faults do not pass it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from qt_bert.data import tokenise
+from qt_bert.errors import CheckpointError
+from qt_bert.models import batches, families
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.forward import Encoder, Layer
+from qt_bert.models.proof import Proof
+from qt_bert.scoring.bulk import Scorer
+from tests.conftest import FAMILIES
+from tests.models.other_types import TYPES, other_checkpoint
+
+TEXTS = [("北京到上海高铁票价", "上海高铁票价时刻表查询"), ("狗", "猫"), ("苹果", "苹果手机 15")]
+
+
+def transformers_logits(folder, texts=TEXTS, *, padded: bool) -> np.ndarray:
+    """As a user would write it: the tokenizer's call and the model's forward on raw text."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    if model.config.pad_token_id is None:
+        model.config.pad_token_id = tokenizer.pad_token_id
+    found = []
+    with torch.inference_mode():
+        for some in [texts] if padded else [[pair] for pair in texts]:
+            given = tokenizer(
+                *map(list, zip(*some, strict=True)), padding=padded, return_tensors="pt"
+            )
+            found.append(model(**given).logits)
+    return torch.cat(found).numpy()
+
+
+@pytest.mark.parametrize("padded", [False, True], ids=["alone", "padded"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_raw_text_gives_the_logits_of_transformers(checkpoint_of, family, padded):
+    folder = checkpoint_of(family, labels=1)
+    wanted = transformers_logits(folder, padded=padded)
+    found = Scorer(open_checkpoint(folder)).logits(TEXTS)
+    np.testing.assert_array_less(np.abs(found - wanted), 2e-5 * np.maximum(1, np.abs(wanted)))
+
+
+@pytest.mark.parametrize("model_type", sorted(set(TYPES) - set(FAMILIES) - {"distilbert"}))
+def test_raw_text_gives_the_logits_of_transformers_on_plain_types(tmp_path, model_type):
+    folder = other_checkpoint(tmp_path / "model", model_type)
+    found = Scorer(open_checkpoint(folder)).logits(TEXTS)
+    for padded in (False, True):
+        wanted = transformers_logits(folder, padded=padded)
+        np.testing.assert_array_less(np.abs(found - wanted), 2e-5 * np.maximum(1, np.abs(wanted)))
+
+
+# Faults that are planted, each by one change of what stands between a text and its logits.
+
+
+def _tokens(change):
+    """A change of the tokens that a tokenizer of ours gives each pair."""
+
+    def plant(patch):
+        encodings = tokenise.PairTokenizer._encodings
+        patch.setattr(
+            tokenise.PairTokenizer,
+            "_encodings",
+            lambda self, *more: [change(one) for one in encodings(self, *more)],
+        )
+
+    return plant
+
+
+def _spec(old: str, new: str):
+    """A change of our copy of the tokenizer, in its JSON."""
+
+    def plant(patch):
+        from tokenizers import Tokenizer
+
+        copied = tokenise._private_copy
+
+        def changed(tokenizer):
+            text = copied(tokenizer).to_str()
+            assert old in text
+            return Tokenizer.from_str(text.replace(old, new))
+
+        patch.setattr(tokenise, "_private_copy", changed)
+
+    return plant
+
+
+def _padding_in_front(patch):
+    padded = tokenise.padded
+
+    def turned(encoded, pad):
+        ids, types, real = padded(encoded, pad)
+        for row, one in enumerate(encoded):
+            ids[row], types[row] = np.roll(ids[row], -len(one)), np.roll(types[row], -len(one))
+        return tokenise.Padded(ids, types, real)
+
+    patch.setattr(batches, "padded", turned)
+
+
+def _padding_is_seen(patch):
+    made = batches.to_batch
+    patch.setattr(batches, "to_batch", lambda *a, **k: replace(made(*a, **k), mask=None))
+
+
+def _rows_out_of_order(patch):
+    made = batches.to_batch
+
+    def shifted(*given, **more):
+        batch = made(*given, **more)
+        return replace(batch, rows=np.roll(batch.rows, 1))
+
+    patch.setattr(batches, "to_batch", shifted)
+
+
+def _outputs_in_another_order(patch):
+    bert = families.FAMILIES["bert"]
+    other = replace(bert, head=lambda model, read: bert.head(model, read).flip(-1))
+    patch.setitem(families.FAMILIES, "bert", other)
+
+
+def _a_layer_is_forgotten(patch):
+    made = Encoder.__init__
+
+    def shorter(self, *given, **more):
+        made(self, *given, **more)
+        self.layers = self.layers[:-1]
+
+    patch.setattr(Encoder, "__init__", shorter)
+
+
+def _scores_are_scaled_otherwise(patch):
+    attention = Layer.attention
+    patch.setattr(Layer, "attention", lambda self, q, *more: attention(self, 1.1 * q, *more))
+
+
+def _maps_are_no_attention(patch):
+    attention = Layer.attention
+    patch.setattr(Layer, "attention", lambda self, *more: 1.2 * attention(self, *more))
+
+
+REFUSED = {
+    "types left out": _tokens(lambda one: one._replace(types=[0] * len(one.ids))),
+    "types the other way": _tokens(lambda one: one._replace(types=[1 - t for t in one.types])),
+    "no last separator": _tokens(lambda one: type(one)(*(part[:-1] for part in one))),
+    "swapped vocabulary": _spec('"京":', '"京京":'),
+    "letters keep their case": _spec('"lowercase":true', '"lowercase":false'),
+}
+PLAIN = {
+    "padding in front": _padding_in_front,
+    "padding is seen": _padding_is_seen,
+    "rows out of order": _rows_out_of_order,
+    "outputs in another order": _outputs_in_another_order,
+    "a layer is forgotten": _a_layer_is_forgotten,
+    "scores scaled otherwise": _scores_are_scaled_otherwise,
+    "maps that are no attention": _maps_are_no_attention,
+}
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+def test_a_planted_fault_of_the_tokens_is_refused(checkpoint_of, monkeypatch, fault):
+    folder = checkpoint_of("bert", labels=3)
+    REFUSED[fault](monkeypatch)
+    with pytest.raises(CheckpointError, match="by transformers' BertTokenizer"):
+        open_checkpoint(folder)
+
+
+@pytest.mark.parametrize("fault", PLAIN)
+def test_a_planted_fault_of_the_forward_is_found(checkpoint_of, monkeypatch, fault):
+    """No such model is opened on the fast engine."""
+    opened = open_checkpoint(checkpoint_of("bert", labels=3))
+    assert Proof(opened).fast_fault() == ""
+    PLAIN[fault](monkeypatch)
+    again = replace(opened, family=families.FAMILIES["bert"])
+    fault = Proof(again).fast_fault()
+    assert "differ from transformers'" in fault
+
+
+def test_heads_that_do_nothing_are_found(fresh_checkpoint):
+    opened = open_checkpoint(fresh_checkpoint("bert"))
+    for module in opened.family.layers_of(opened.model):
+        torch.nn.init.zeros_(module.attention.output.dense.weight)
+    assert "leaving all of its heads out" in Proof(opened).fast_fault()
+
+
+@pytest.mark.parametrize("model_type", ["convbert", "fnet", "yoso"])
+def test_a_model_whose_padding_leaks_gets_batches_of_one_length(tmp_path, model_type, capsys):
+    own = {"convbert": {"embedding_size": 16}}.get(model_type, {})
+    TYPES.setdefault(model_type, own)
+    folder = other_checkpoint(tmp_path / "model", model_type)
+    opened = open_checkpoint(folder)
+    assert opened.padding_leaks and "padding reaches" in capsys.readouterr().err
+    scorer = Scorer(opened)
+    assert all(batch.mask is None for batch in scorer.batches(TEXTS, 1000))
+    together, alone = scorer.logits(TEXTS), [scorer.logits([pair])[0] for pair in TEXTS]
+    np.testing.assert_allclose(together, np.stack(alone), atol=1e-5)
+    if model_type != "yoso":  # whose hashes are drawn
+        np.testing.assert_allclose(together, transformers_logits(folder, padded=False), atol=1e-5)
+
+
+def test_padding_on_the_left_changes_nothing(fresh_checkpoint):
+    folder = fresh_checkpoint("bert")
+    tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
+    tokenizer.save_pretrained(folder)
+    found = Scorer(open_checkpoint(folder)).logits(TEXTS)
+    np.testing.assert_allclose(found, transformers_logits(folder, padded=False), atol=2e-5)
+
+
+def test_a_type_that_needs_more_than_two_texts_is_named_in_a_line(tmp_path):
+    TYPES.setdefault("xmod", {"type_vocab_size": 2})
+    with pytest.raises(CheckpointError, match="cannot run this xmod .* language unknown"):
+        open_checkpoint(other_checkpoint(tmp_path / "model", "xmod"))
