@@ -87,6 +87,7 @@ ARGUMENTS = {
     "length of 2": (["--max-length", "2"], "--max-length 2"),
     "length beyond the model": (["--max-length", "999"], "has positions for"),
     "unknown dtype": (["--dtype", "int8"], "choose from"),
+    "types neither yes nor no": (["--token-types", "some"], "choose from yes, no"),
     "model grades that do not fit": (["--model-grades", "0=1"], "--model-grades"),
     "calibration that is not there": (["--calibrated"], "has no calibration"),
 }
