@@ -34,6 +34,8 @@ def transformers_logits(folder, texts=TEXTS, *, padded: bool) -> np.ndarray:
             given = tokenizer(
                 *map(list, zip(*some, strict=True)), padding=padded, return_tensors="pt"
             )
+            if model.config.model_type == "distilbert":  # whose tests' tokenizer is a BERT's
+                del given["token_type_ids"]
             found.append(model(**given).logits)
     return torch.cat(found).numpy()
 
@@ -47,7 +49,7 @@ def test_raw_text_gives_the_logits_of_transformers(checkpoint_of, family, padded
     np.testing.assert_array_less(np.abs(found - wanted), 2e-5 * np.maximum(1, np.abs(wanted)))
 
 
-@pytest.mark.parametrize("model_type", sorted(set(TYPES) - set(FAMILIES) - {"distilbert"}))
+@pytest.mark.parametrize("model_type", sorted(set(TYPES) - set(FAMILIES)))
 def test_raw_text_gives_the_logits_of_transformers_on_plain_types(tmp_path, model_type):
     folder = other_checkpoint(tmp_path / "model", model_type)
     found = Scorer(open_checkpoint(folder)).logits(TEXTS)
