@@ -87,7 +87,7 @@ def measure(
 ) -> dict[str, Timed]:
     """Every model in turns, on single pairs and in bulk."""
     models = list(scorers.values())
-    single = spread(texts, alone, lambda text: len(text[0]) + len(text[1]))
+    single = spread(texts, alone)
     in_turns(models, single, 1)  # warm-up
     one = np.array([in_turns(models, [text], rounds).min(0) for text in single])
     bulk = in_turns(models, texts, rounds)

@@ -310,10 +310,7 @@ def measure_speed(
     fewer pairs or runs, once it has taken SECONDS; fewer than LEAST_FOR_INTERVAL have no interval.
     """
     scorers = teacher.fresh(), smaller.fresh()
-    # Of all lengths alike.
-    ordered = sorted(texts, key=lambda text: len(text[0]) + len(text[1]))
-    places = np.unique(np.linspace(0, len(ordered) - 1, min(alone, len(ordered))).round())
-    single = [ordered[int(place)] for place in places]
+    single = spread(texts, alone)
     # In no order of length, as the longest may never come.
     order = np.random.default_rng(seed).permutation(len(single))
     for text in single[:WARM_UP]:
@@ -352,6 +349,13 @@ def in_turns(scorers: Sequence[Scores], texts: Texts, rounds: int, first: int = 
             scorers[place].logits(texts)
             seconds[turn, place] = time.perf_counter() - start
     return seconds
+
+
+def spread(texts: Texts, count: int) -> list[tuple[str, str]]:
+    """At most `count` of the texts, of all lengths alike."""
+    ordered = sorted(texts, key=lambda text: len(text[0]) + len(text[1]))
+    places = np.unique(np.linspace(0, len(ordered) - 1, min(count, len(ordered))).round())
+    return [ordered[int(place)] for place in places]
 
 
 def ratio(ratios: FloatArray, seed: int) -> Ratio:
