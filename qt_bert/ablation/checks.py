@@ -154,7 +154,9 @@ def in_float32(checkpoint: Checkpoint, encoder: Encoder) -> tuple[Checkpoint, En
     device = checkpoint.device
     if checkpoint.model.dtype == torch.float32:
         return _on(checkpoint, torch.device("cpu")), encoder
-    exact = open_checkpoint(checkpoint.folder, reading=checkpoint.reading)
+    exact = open_checkpoint(
+        checkpoint.folder, model_grades=checkpoint.model_grades, reading=checkpoint.reading
+    )
     return exact, _on(exact, device).encoder()
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from qt_bert.data.segmenters import Span
 from qt_bert.data.templates import Template
 from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.text import clip
 
 # Pairs as token ids, with the place of every token in the query or the title.
 #
@@ -76,10 +77,10 @@ class PairTokenizer:
 
     The title loses its last tokens first, down to none; only then does the query, and either is
     flagged. `last` is the id of padding where the classifier reads the last token that is none. `template`
-    is what a causal model is asked (`data.templates`): its tokens are special ones. May be shared between
-    threads. `tokenizer` is a fast tokenizer of transformers or a `tokenizers.Tokenizer`; it is copied and
-    left as it is. Types of tokens are 0 where its `model_input_names` lack them, as in transformers. Text
-    that spells a special token, such as `[SEP]`, becomes that
+    is what a causal model is asked (`data.templates`): its tokens are special ones. `rows` are those of the
+    embeddings. May be shared between threads. `tokenizer` is a fast tokenizer of transformers or a
+    `tokenizers.Tokenizer`; it is copied and left as it is. Types of tokens are 0 where its
+    `model_input_names` lack them, as in transformers. Text that spells a special token, such as `[SEP]`, becomes that
     token, as it does in transformers; its side is still its text's.
 
     Raises CheckpointError for a tokenizer that is not a fast one, ArgumentError for a `max_length`
@@ -93,7 +94,9 @@ class PairTokenizer:
         *,
         last: int | None = None,
         template: Template | None = None,
+        rows: int | None = None,
     ) -> None:
+        self._rows = rows
         self._backend = _private_copy(tokenizer)
         self._types = "token_type_ids" in getattr(
             tokenizer, "model_input_names", ("token_type_ids",)
@@ -123,7 +126,7 @@ class PairTokenizer:
     ) -> list[EncodedPair]:
         """Encode pairs, in order; `offsets=False` leaves `spans` empty and is faster.
 
-        Raises ArgumentError where a text holds a lone surrogate, which is no Unicode text.
+        Raises ArgumentError for a lone surrogate, which is no Unicode text, and a token beyond `rows`.
         """
         limit = self._characters
         starts = [(query[:limit], title[:limit]) for query, title in pairs]
@@ -193,6 +196,11 @@ class PairTokenizer:
         ):
             encoded = self._encodings([whole], offsets)[0]
             ids, types, side, _ = encoded
+        if self._rows is not None and max(ids) >= self._rows:
+            raise ArgumentError(
+                f"the pair {clip(whole[0], 60)!r} / {clip(whole[1], 60)!r} holds the token "
+                f"{self._backend.id_to_token(max(ids))!r}, which has no embedding; take it out of the text"
+            )
         titles = side.count(TITLE)
         excess = len(side) - self.max_length
         spans = self._spelled(whole, encoded) if offsets else []

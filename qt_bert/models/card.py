@@ -63,11 +63,13 @@ class ModelLabels:
     """What the logits of a classifier mean.
 
     `grades[i]` is the set of grades logit i stands for; `grades` is None for levels that are not
-    grades (ordered, so called) and for one-logit models.
+    grades (ordered, so called) and for one-logit models. `order[i]` is the place of output i in the
+    folder's classifier, where these are not stored from the lowest to the highest.
     """
 
     logits: int
     grades: tuple[GradeSet, ...] | None
+    order: tuple[int, ...] | None = field(default=None, compare=False)
 
     @property
     def exact(self) -> bool:
@@ -87,6 +89,13 @@ class ModelLabels:
         if self.grades is None:
             return [float(i) for i in range(self.logits)]
         return [sum(grades) / len(grades) for grades in self.grades]
+
+    def ascending(self) -> ModelLabels:
+        """The same with grades from the lowest to the highest."""
+        order = tuple(sorted(range(self.logits), key=self.values.__getitem__))
+        if self.grades is None or order == tuple(range(self.logits)):
+            return self
+        return ModelLabels(self.logits, tuple(self.grades[i] for i in order), order)
 
 
 @dataclass(frozen=True)
@@ -173,6 +182,11 @@ def stored_template(folder: Path) -> Template | None:
 def allows_unknown(folder: Path) -> bool:
     """Whether the model in `folder` may meet texts that its vocabulary hardly knows."""
     return _stored(folder / CARD).get("allow_unknown") is True
+
+
+def lists_grades(folder: Path) -> bool:
+    """Whether `qt_bert.json` says which grades the outputs are. Raises CheckpointError as `stored_template` does."""
+    return _stored(folder / CARD).get("grades") is not None
 
 
 def store_calibration(folder: Path, calibration: Mapping[str, Any]) -> None:

@@ -17,11 +17,12 @@ from qt_bert.data.templates import TEMPLATES
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.files import atomic_folder, is_vacant
-from qt_bert.models.card import CARD, ModelSettings, Reading, mark, read_settings
+from qt_bert.models.card import CARD, ModelSettings, Reading, lists_grades, mark, read_settings
 from qt_bert.models.devices import check_dtype, device_name, open_device, tell
 from qt_bert.models.families import Family, ReadOut, plain_family
 from qt_bert.models.folder import (
     resolve_folder,
+    stored_as,
     verify_folder,
     weight_shapes,
     weights_sha256,
@@ -31,13 +32,15 @@ from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Shape
 from qt_bert.models.loading import (
     LONGEST,
+    PRETRAINED,
     check_all_read,
     load_config,
     load_weights,
     positions_of,
     stored_rows,
 )
-from qt_bert.models.origins import word_ids
+from qt_bert.models.origins import check_modules, word_ids
+from qt_bert.models.outputs import in_order
 from qt_bert.models.plain import PlainEncoder
 from qt_bert.models.proof import Proof
 from qt_bert.models.pruned import (
@@ -107,6 +110,7 @@ def stored_classifier(
     """
     shapes = weight_shapes(folder)
     config = load_config(folder)
+    check_modules(folder)
     if answers is not None and is_language_model(folder, family, shapes):
         return _answering(folder, config, shapes, attention, answers()), None
     if family.fast:
@@ -122,7 +126,7 @@ def stored_classifier(
 
 def is_language_model(folder: Path, family: Family, shapes: Mapping[str, Any]) -> bool:
     """Whether the weights are a causal language model's, without a classifier."""
-    return family.causal and family.classifier not in shapes
+    return family.causal and stored_as(shapes, family.classifier) is None
 
 
 def _answering(
@@ -141,8 +145,8 @@ def _answering(
         raise CheckpointError(f"{folder}: {len(missing)} weights are missing ({missing[0]}…)")
     if config.tie_word_embeddings:
         rows = model.get_input_embeddings().weight[list(answers)]
-    elif "lm_head.weight" in shapes:
-        rows = stored_rows(folder, "lm_head.weight", answers)
+    elif head := stored_as(shapes, "lm_head.weight"):
+        rows = stored_rows(folder, head, answers)
     else:
         raise CheckpointError(f"{folder}: lm_head.weight is missing, and it is not the embeddings")
     with torch.no_grad():
@@ -153,15 +157,19 @@ def _answering(
 def _classifier_fits(
     folder: Path, classifier: str, shapes: dict[str, list[int]], labels: int
 ) -> None:
-    shape = shapes.get(classifier)
-    if shape is None:
+    stored = stored_as(shapes, classifier)
+    if stored is None:
+        heads = [n for n, shape in shapes.items() if len(shape) == 2 and not PRETRAINED.search(n)]
+        why = "this is an encoder that was never fine-tuned for classification:"
+        if heads:
+            why = f"if it is {' or '.join(heads[:3])} in a model of another build, save it under that name, or"
         raise CheckpointError(
-            f"{folder}: no classifier ({classifier}); this is an encoder that was never "
-            "fine-tuned for classification: tune it with `qt-bert train`"
+            f"{folder}: no classifier ({classifier}); {why} tune it with `qt-bert train`"
         )
-    if shape[0] != labels:
+    if shapes[stored][0] != labels:
         raise CheckpointError(
-            f"{folder}: config.json speaks of {labels} labels, the classifier has {shape[0]} rows"
+            f"{folder}: config.json speaks of {labels} labels, the classifier has {shapes[stored][0]} rows; "
+            "id2label must name each"
         )
 
 
@@ -169,13 +177,14 @@ def _weights(folder: Path, config: Any, attention: str) -> Any:
     loaded, info = load_weights(
         AutoModelForSequenceClassification, folder, config, attention=attention
     )
-    missing = sorted(info["missing_keys"])
+    missing, spare = sorted(info["missing_keys"]), sorted(info["unexpected_keys"])
     if missing:
+        unplaced = f", and {', '.join(spare[:3])} have no place" if spare else ""
         raise CheckpointError(
-            f"{folder}: {len(missing)} weights are missing ({', '.join(missing[:3])}…); "
+            f"{folder}: {len(missing)} weights are missing ({', '.join(missing[:3])}…){unplaced}; "
             "transformers would start them at random, so the folder is refused"
         )
-    check_all_read(folder, info["unexpected_keys"])
+    check_all_read(folder, spare)
     return loaded
 
 
@@ -211,6 +220,7 @@ class Checkpoint:
     kept: KeptFile | None = None
     compact: bool = False
     reading: Reading = Reading()
+    model_grades: str | None = None
     padding_leaks: bool = False
 
     def encoder(self) -> Encoder:
@@ -287,7 +297,8 @@ class Checkpoint:
         """A tokenizer of its own (safe beside others in threads) for pairs up to `max_length`."""
         wanted = self.settings.max_length if max_length is None else max_length
         last = self.pad if self.reads == "last" else None
-        return PairTokenizer(self.tokenizer, wanted, last=last, template=self.settings.template)
+        asking, rows = self.settings.template, self.model.config.vocab_size
+        return PairTokenizer(self.tokenizer, wanted, last=last, template=asking, rows=rows)
 
     def describe(self) -> dict[str, Any]:
         """Plain facts for reports and run records."""
@@ -356,20 +367,38 @@ def open_checkpoint(
         folder, family, attention=attention, compact=compact, answers=answers
     )
     loaded, config = loaded.to(place, number).eval(), loaded.config
-    highest = max(tokenizer.get_vocab().values(), default=0)
-    if max(len(tokenizer), highest + 1) > config.vocab_size:
-        raise CheckpointError(
-            f"{folder}: the tokenizer knows {len(tokenizer)} tokens, the highest number {highest}, the "
-            f"model's embeddings only {config.vocab_size}; the vocabulary belongs to another model"
+    vocabulary, rows = tokenizer.get_vocab(), config.vocab_size
+    if beyond := [token for token, number in vocabulary.items() if number >= rows]:
+        known = (
+            f"{folder}: the tokenizer knows {len(vocabulary)} tokens, of which {len(beyond)} "
+            f"({beyond[0]!r}…) lie beyond the model's {rows} embeddings"
         )
+        if 10 * len(beyond) >= len(vocabulary) or max(tokenizer("a", "b")["input_ids"]) >= rows:
+            raise CheckpointError(f"{known}; the vocabulary belongs to another model")
+        tell(f"{known}; a pair with such a token is refused")
     config.pad_token_id = padding_of(tokenizer, config)
     takes = TYPES in inspect.signature(loaded.forward).parameters
     choose_types(tokenizer, config, takes, folder, reading.token_types)
     settings = read_settings(
         folder, config.num_labels, positions_of(config), model_grades, template
     )
+    settled = model_grades is not None or lists_grades(folder)
+    labels = in_order(settings.labels, config, folder, settled=settled)
+    settings = replace(settings, labels=labels)
+    if labels.order:
+        put_in_order(loaded, labels.order)
     opened = Checkpoint(
-        folder.name, folder, loaded, tokenizer, family, settings, dtype, kept, compact, reading
+        folder.name,
+        folder,
+        loaded,
+        tokenizer,
+        family,
+        settings,
+        dtype,
+        kept,
+        compact,
+        reading,
+        model_grades,
     )
     return _proved(opened)
 
@@ -400,6 +429,20 @@ def _proved(opened: Checkpoint) -> Checkpoint:
         f"probes, plans and training{leaks}"
     )
     return replace(opened, padding_leaks=bool(leaks))
+
+
+@torch.no_grad()
+def put_in_order(model: Any, order: Sequence[int]) -> None:
+    """Give the classifier its rows in this order. Raises CheckpointError where it is no linear layer."""
+    encoder = set(model.base_model.modules())
+    linear = [one for one in model.modules() if one not in encoder and hasattr(one, "out_features")]
+    if not linear or linear[-1].out_features != len(order):
+        raise CheckpointError(f"the outputs of a {model.config.model_type} cannot be put in order")
+    for parameter in linear[-1].parameters():
+        parameter.copy_(parameter[list(order)])
+    names = [model.config.id2label[place] for place in order]
+    model.config.id2label = dict(enumerate(names))
+    model.config.label2id = {name: place for place, name in enumerate(names)}
 
 
 def smaller_checkpoint(

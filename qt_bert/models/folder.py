@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,20 @@ from qt_bert.files import read_json, sha256_file, write_json
 from qt_bert.models.card import check_readable, unmarked
 from qt_bert.models.devices import tell
 from qt_bert.models.families import Family, family_of
-from qt_bert.models.origins import adapted
+from qt_bert.models.origins import adapted, modules_of
 
 _HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
 
 
 def resolve_folder(model: str | Path) -> Path:
-    """A local folder as it is; otherwise a hub name whose weights (never code) are fetched.
+    """A local folder (the one `modules.json` names), else a hub name whose weights are fetched, never code.
 
     Raises CheckpointError where neither is there.
     """
     path = Path(model)
+    if path.is_dir() and not (path / "config.json").exists():
+        inner = (place for place, kind in modules_of(path).items() if kind == "Transformer")
+        return path / next(inner, "")
     if path.exists() or not re.fullmatch(r"[\w.-]+/[\w.-]+", str(model)):
         return path
     from huggingface_hub import snapshot_download
@@ -114,6 +118,9 @@ def folder_sha256(folder: Path) -> str:
 
 _VOCABULARIES = ("tokenizer.json", "vocab*", "*.model", "*.vocab", "*.tiktoken")
 _PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+_SHORT = ("I8", "U8", "F8", "F6_", "F4", "E8")
+_STATE_OF_TRAINING = re.compile("(optimizer|scheduler|scaler|rng_state)")
+_OTHER_WEIGHTS = ("*.safetensors", "*.onnx", "*/*.onnx", "*.h5", "*.msgpack", "*.pdparams")
 
 
 _SIZES = {
@@ -137,6 +144,11 @@ def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
     """
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such folder; give a folder with config.json")
+    if found := [*folder.glob("adapter_config.json"), *folder.glob("adapter_model.*")]:
+        raise CheckpointError(
+            f"{folder}: {found[0].name} is of an adapter (LoRA), which is not applied; merge it by peft's "
+            "`model.merge_and_unload().save_pretrained(...)`, or remove it where that is done"
+        )
     stored = _config(folder)
     check_readable(folder, stored)
     config = adapted(unmarked(stored), folder / "config.json")
@@ -152,8 +164,8 @@ def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
             ) from error
         raise
     if own:
-        tell(f"{folder}: its own code (auto_map) is not run; transformers has this model itself")
-    _weights_present(folder)
+        tell(f"{folder}: its own code (auto_map) is not run; it is opened as a {family.model_type}")
+    weight_files(folder)
     if not any(any(folder.glob(name)) for name in _VOCABULARIES):
         raise CheckpointError(
             f"{folder}: no vocabulary; copy the model's tokenizer.json, vocab.txt or *.model"
@@ -178,34 +190,68 @@ def _config(folder: Path) -> dict[str, Any]:
             raise CheckpointError(
                 f"{path}: {name} is {str(size)[:40]}; it must be a number from 1 to {most:,}"
             )
+    named, gone = config.get("id2label") or {}, config.get("pruned_heads")
+    fault = ""
+    if not config.get("model_type"):
+        fault = 'no model_type, the kind of its layers; add it, such as "model_type": "bert"'
+    elif not isinstance(named, dict) or set(named) != set(map(str, range(len(named)))):
+        fault = f"id2label is {str(named)[:60]}; it must name each output by its number, from 0 on"
+    elif gone:
+        fault = f"pruned_heads {gone}, which transformers 5 cannot read; take the model from before, and `qt-bert prune`"
+    elif config.get("quantization_config"):
+        fault = "quantization_config: quantised weights are not read; `model.dequantize().save_pretrained(...)`"
+    if fault:
+        raise CheckpointError(f"{path}: {fault}")
     return config
 
 
-def _weights_present(folder: Path) -> None:
-    if any(folder.glob("*.safetensors")):
-        return
-    pickled = sorted(p.name for pattern in _PICKLES for p in folder.glob(pattern))
-    if pickled:
-        raise CheckpointError(
-            f"{folder}: {pickled[0]} is a pickle, which can run code when opened; convert it once, "
-            "where you trust it, with `model.save_pretrained(..., safe_serialization=True)`"
-        )
-    raise CheckpointError(f"{folder}: no weights (*.safetensors)")
+def weight_files(folder: Path) -> list[Path]:
+    """The files that transformers reads a model's weights from: `model.safetensors`, or an index's shards.
+
+    Raises CheckpointError where they are not there, naming what is there instead.
+    """
+    whole, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if whole.is_file():
+        return [whole]
+    if index.is_file():
+        try:
+            shards = [folder / name for name in sorted({*read_json(index)["weight_map"].values()})]
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise CheckpointError(f"{index}: not an index of weights ({error})") from error
+        if gone := [shard.name for shard in shards if not shard.is_file()]:
+            raise CheckpointError(f"{folder}: {gone[0]} is missing, though {index.name} lists it")
+        return shards
+    found = [p for one in (*_PICKLES, *_OTHER_WEIGHTS) for p in sorted(folder.glob(one))]
+    names = [str(p.relative_to(folder)) for p in found if not _STATE_OF_TRAINING.match(p.name)]
+    there = f", and {names[0]} is not read (a pickle can run code when opened)" if names else ""
+    raise CheckpointError(
+        f"{folder}: no weights (model.safetensors){there}; where you trust the model, save it once by "
+        "`model.save_pretrained(..., safe_serialization=True)`"
+    )
+
+
+def stored_as(shapes: Mapping[str, Any], name: str) -> str | None:
+    """Under which name a weight is stored: its own, or that behind a wrapper's prefix; None for neither."""
+    behind = (stored for stored in shapes if stored.endswith(f".{name}"))
+    return name if name in shapes else next(behind, None)
 
 
 def weight_shapes(folder: Path) -> dict[str, list[int]]:
     """Name → shape of every stored tensor, from the headers alone.
 
-    Raises CheckpointError where a file is truncated or no safetensors file.
+    Raises CheckpointError where a file is truncated or no safetensors file, and for quantised weights.
     """
     from safetensors import SafetensorError, safe_open
 
     shapes: dict[str, list[int]] = {}
-    for path in sorted(folder.glob("*.safetensors")):
+    for path in weight_files(folder):
         try:
             with safe_open(path, "pt") as handle:
                 for name in handle.keys():  # noqa: SIM118 - not a mapping
-                    shapes[name] = handle.get_slice(name).get_shape()
+                    stored = handle.get_slice(name)
+                    shapes[name] = stored.get_shape()
+                    if name.endswith(".weight") and stored.get_dtype().startswith(_SHORT):
+                        raise CheckpointError(f"{path}: {name} is quantised, and is not read so")
         except (SafetensorError, OSError) as error:
             raise CheckpointError(
                 f"{path}: truncated or not a safetensors file ({error}); fetch it anew"

@@ -15,8 +15,9 @@ from transformers.utils import logging as hf_logging
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json
 from qt_bert.models.card import unmarked
+from qt_bert.models.devices import tell
 from qt_bert.models.families import Family, needs_fast
-from qt_bert.models.folder import verify_folder, weight_shapes
+from qt_bert.models.folder import stored_as, verify_folder, weight_files, weight_shapes
 from qt_bert.models.origins import adapted
 
 
@@ -75,22 +76,36 @@ def load_weights(
 
     `resize` lets weights of another shape start at random (a new classifier). Raises
     CheckpointError where a file is truncated or the weights do not fit the config.
+
+    A wrapper's prefix of the names (`module.`, `_orig_mod.`) is taken off, and a line says so.
     """
-    weight_shapes(folder)
+    stored = weight_shapes(folder)
+    how: dict[str, Any] = {
+        "config": config,
+        "dtype": torch.float32,
+        "attn_implementation": attention,
+        "use_safetensors": True,
+        "trust_remote_code": False,
+        "ignore_mismatched_sizes": True,
+        "output_loading_info": True,
+    }
     try:
         with quietly():
-            model, info = auto_class.from_pretrained(
-                folder,
-                config=config,
-                dtype=torch.float32,
-                attn_implementation=attention,
-                use_safetensors=True,
-                trust_remote_code=False,
-                ignore_mismatched_sizes=resize,
-                output_loading_info=True,
-            )
+            model, info = auto_class.from_pretrained(folder, **how)
+            for name in sorted(info["missing_keys"]):
+                if prefix := (stored_as(stored, name) or "").removesuffix(name):
+                    tell(f"{folder}: the weights' names begin with {prefix}, read as a wrapper's")
+                    how["key_mapping"] = {f"^{re.escape(prefix)}": ""}
+                    model, info = auto_class.from_pretrained(folder, **how)
+                    break
     except Exception as error:  # shapes, headers, config: transformers has no common error
         raise CheckpointError(f"{folder}: the weights do not fit the config ({error})") from error
+    if info["mismatched_keys"] and not resize:
+        name, there, wanted = min(info["mismatched_keys"])
+        raise CheckpointError(
+            f"{folder}: the weights do not fit the config: {name} is {list(there)}, config.json makes it "
+            f"{list(wanted)} (its id2label names {config.num_labels} outputs)"
+        )
     return model, info
 
 
@@ -100,14 +115,23 @@ _ENCODER_WEIGHT = re.compile(
 )
 
 
+PRETRAINED = re.compile(
+    rf"{_ENCODER_WEIGHT.pattern}|(^|\.)(position_ids|token_type_ids|rel_embeddings|pooler|cls\.(predictions|seq\w+)"
+    r"|head\.(dense|norm)|decoder|(lm|mlm|mask|generator|discriminator)_\w+)(\.|$)"
+)
+"""Weights of encoders and of the heads that they were pretrained with."""
+
+
 def check_all_read(folder: Path, unexpected: Iterable[str]) -> None:
-    """Raise CheckpointError where stored weights of the encoder found no place in the model."""
+    """Raise CheckpointError where stored weights of the encoder found no place in the model; print others."""
     unread = sorted(name for name in unexpected if _ENCODER_WEIGHT.search(name))
     if unread:
         raise CheckpointError(
             f"{folder}: config.json has no place for {len(unread)} stored weights "
             f"({', '.join(unread[:3])}…); the grades would be another model's, so the folder is refused"
         )
+    if others := sorted(name for name in unexpected if not PRETRAINED.search(name)):
+        tell(f"{folder}: stored weights without a place are not read: {', '.join(others[:3])}")
 
 
 def stored_dtype(folder: Path) -> torch.dtype:
@@ -115,7 +139,7 @@ def stored_dtype(folder: Path) -> torch.dtype:
     from safetensors import safe_open
 
     types: set[str] = set()
-    for path in sorted(folder.glob("*.safetensors")):
+    for path in weight_files(folder):
         with safe_open(path, "pt") as handle:
             types |= {handle.get_slice(name).get_dtype() for name in handle.keys()}  # noqa: SIM118
     if types <= {"F16"}:
@@ -127,7 +151,7 @@ def stored_rows(folder: Path, name: str, rows: Sequence[int]) -> torch.Tensor:
     """Some rows of a stored tensor; no more is read of it."""
     from safetensors import safe_open
 
-    for path in sorted(folder.glob("*.safetensors")):
+    for path in weight_files(folder):
         with safe_open(path, "pt") as handle:
             if name in handle.keys():  # noqa: SIM118 - not a mapping
                 stored = handle.get_slice(name)
@@ -155,6 +179,7 @@ def open_for_tuning(folder: Path, labels: int) -> tuple[Any, Family]:
     """
     family = tunable(folder)
     config = without_dropout(load_config(folder))
+    config.id2label = config.problem_type = None  # those of the outputs that go
     config.num_labels = labels
     model, info = load_weights(AutoModelForSequenceClassification, folder, config, resize=True)
     lost = [

@@ -8,6 +8,7 @@ from typing import Any
 
 from qt_bert.data.templates import Template
 from qt_bert.errors import CheckpointError
+from qt_bert.files import read_json
 
 # A config.json in the words of transformers. GTE's models ship as `model_type: new` with code of their
 # own. transformers has the same model as `gte`, but neither reads the old name nor its kind of
@@ -67,3 +68,28 @@ def word_ids(tokenizer: Any, template: Template, where: str) -> tuple[int, int]:
             )
         found.append(int(ids[0]))
     return found[0], found[1]
+
+
+# A folder of sentence-transformers, whose `modules.json` lists what runs behind the transformer.
+
+
+def modules_of(folder: Path) -> dict[str, str]:
+    """Folder → kind of each module in `modules.json`; none where there is no such file."""
+    path = folder / "modules.json"
+    try:
+        listed = read_json(path) if path.is_file() else []
+        return {one["path"]: one["type"].rpartition(".")[2] for one in listed}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path}: not a list of modules ({error})") from error
+
+
+def check_modules(folder: Path) -> None:
+    """Raise CheckpointError where a model is more than the transformer in `folder`."""
+    around = modules_of(folder.parent)
+    listed = around if folder.name in around else modules_of(folder)
+    more = [kind for kind in listed.values() if kind not in ("Transformer", "LogitScore")]
+    if more:
+        raise CheckpointError(
+            f"{folder}: modules.json adds {', '.join(more)}, which is not read: the scores would be another "
+            "model's (with Pooling, no cross-encoder's); remove the file where the classifier is all of it"
+        )

@@ -137,7 +137,8 @@ def padding_of(tokenizer: Any, config: Any) -> int:
         return int(config.pad_token_id)
     last = tokenizer("a", "b")["input_ids"][-1]
     known = (tokenizer.pad_token_id, tokenizer.eos_token_id, *tokenizer.all_special_ids, 0)
-    return next(int(one) for one in known if one is not None and one != last)
+    rows = config.vocab_size
+    return next(int(one) for one in known if one is not None and one != last and one < rows)
 
 
 def first_line(error: Exception) -> str:

@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -137,7 +137,8 @@ class OnnxScorer:
         except Exception as error:  # onnxruntime's errors have no common base
             raise CheckpointError(f"{file}: onnxruntime cannot open it ({error})") from error
         labels = int(self.session.get_outputs()[0].shape[1])
-        self.settings = read_settings(folder, labels, self.export.positions, model_grades)
+        settings = read_settings(folder, labels, self.export.positions, model_grades)
+        self.settings = replace(settings, labels=settings.labels.ascending())
         tokenizer = _tokenizer(folder / TOKENIZER)
         causal = self.export.family in FAMILIES and FAMILIES[self.export.family].causal
         self.tokenizer = PairTokenizer(
@@ -183,7 +184,8 @@ class OnnxScorer:
                 row[one.at + 1 :] = False
         given = {"input_ids": ids, "token_type_ids": types, "attention_mask": real.astype(np.int64)}
         (logits,) = self.session.run(None, {name: given[name] for name in self.export.inputs})
-        return np.asarray(logits)
+        order = self.settings.labels.order
+        return np.asarray(logits if order is None else logits[:, list(order)])
 
 
 def _file_of(path: Path) -> tuple[Path, Path]:

@@ -117,7 +117,10 @@ class Scorer:
         if checkpoint.model.dtype == torch.float32:
             return self
         again = open_checkpoint(
-            checkpoint.folder, device=str(checkpoint.device), reading=checkpoint.reading
+            checkpoint.folder,
+            device=str(checkpoint.device),
+            model_grades=checkpoint.model_grades,
+            reading=checkpoint.reading,
         )
         again = replace(again, settings=checkpoint.settings)
         return Scorer(again, max_length=self.tokenizer.max_length)
