@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -14,6 +16,9 @@ from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.models.checkpoint import open_checkpoint, save_checkpoint
 from qt_bert.models.families import FAMILIES
 from qt_bert.models.folder import HEADS, folder_sha256, verify_manifest, write_manifest
+from qt_bert.models.loading import open_for_tuning
+from qt_bert.scoring.bulk import Scorer
+from tests.conftest import make_checkpoint
 
 
 def config(**values: object):
@@ -67,6 +72,63 @@ def vocabulary_of_another(folder):
     config(vocab_size=40)(folder)
 
 
+def renamed(old: str, new: str):
+    """`old` at the start of a name's part becomes `new`; an empty one stands before all."""
+
+    def change(stored):
+        for name in list(stored):
+            stored[name.replace(old, new, 1)] = stored.pop(name)
+
+    return weights(change)
+
+
+def quantised(folder):
+    weights(lambda stored: stored.update({KEY: stored[KEY].to(torch.int8)}))(folder)
+
+
+def extra_tokens(count: int):
+    def edit(folder: Path) -> None:
+        path = folder / "tokenizer.json"
+        stored = json.loads(path.read_text("utf-8"))
+        first = len(stored["model"]["vocab"])
+        like = stored["added_tokens"][-1]
+        stored["added_tokens"] += [
+            like | {"id": first + n, "content": f"[{n}号]"} for n in range(count)
+        ]
+        path.write_text(json.dumps(stored), "utf-8")
+
+    return edit
+
+
+def other_weights(name: str):
+    def edit(folder: Path) -> None:
+        (folder / "optimizer.pt").write_text("")  # a Trainer's
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / "model.safetensors").rename(folder / name)
+
+    return edit
+
+
+def sharded(folder: Path, *, lost: bool = False) -> None:
+    whole = folder / "model.safetensors"
+    stored = load_file(whole)
+    whole.unlink()
+    places = {name: f"model-0000{1 + n % 2}-of-00002.safetensors" for n, name in enumerate(stored)}
+    for shard in set(places.values()):
+        part = {name: stored[name] for name in stored if places[name] == shard}
+        save_file(part, folder / shard, metadata={"format": "pt"})
+    (folder / f"{whole.name}.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    if lost:
+        (folder / "model-00002-of-00002.safetensors").unlink()
+
+
+def modules(*kinds: str):
+    listed = [
+        {"path": f"{n}_{kind}" if n else "", "type": f"st.{kind}"} for n, kind in enumerate(kinds)
+    ]
+    return written("modules.json", json.dumps(listed))
+
+
 THREE = {"id2label": {str(i): str(i) for i in range(3)}, "label2id": {str(i): i for i in range(3)}}
 KEY = "bert.encoder.layer.1.attention.self.key.weight"
 
@@ -92,6 +154,24 @@ def test_every_family_opens(checkpoint_of, family):
         (config(model_type="x", auto_map={"AutoModel": "modeling.Evil"}), "code of its own"),
         (gone("model.safetensors"), "no weights"),
         (gone("vocab.txt", "tokenizer.json"), "no vocabulary"),
+        (config(model_type=None), "no model_type"),
+        (config(pruned_heads={"1": [0]}), "pruned_heads {'1': [0]}"),
+        (config(quantization_config={"quant_method": "gptq"}), "quantization_config"),
+        (written("adapter_config.json", "{}"), "adapter_config.json is of an adapter"),
+        (written("adapter_model.bin", ""), "adapter_model.bin is of an adapter"),
+        (modules("Transformer", "Dense"), "modules.json adds Dense"),
+        (modules("Transformer", "Pooling", "Normalize"), "modules.json adds Pooling, Normalize"),
+        (written("modules.json", '{"a": 1}'), "modules.json: not a list"),
+        (other_weights("model.fp16.safetensors"), "model.fp16.safetensors is not read"),
+        (other_weights("onnx/model.onnx"), "onnx/model.onnx is not read"),
+        (other_weights("pytorch_model.bin"), "pytorch_model.bin is not read"),
+        (partial(sharded, lost=True), "model-00002-of-00002.safetensors is missing"),
+        (quantised, f"{KEY} is quantised"),
+        (renamed("classifier", "linear"), "if it is linear.weight"),
+        (renamed("classifier", "classifier.3"), "if it is classifier.3.weight"),
+        (renamed("bert.", "encoder."), "encoder.embeddings.LayerNorm.bias"),
+        (renamed("self.query", "mixer.Wqkv"), "mixer.Wqkv.bias"),
+        (extra_tokens(40), "belongs to another model"),
         (written("tokenizer.json", "{}"), "tokenizer cannot be opened"),
         (truncated, "truncated"),
         (written("model.safetensors", ""), "truncated"),
@@ -181,6 +261,78 @@ def test_a_hub_name_without_network_is_an_error_of_one_line(monkeypatch):
 def test_an_unknown_dtype_is_refused(checkpoint_of):
     with pytest.raises(ArgumentError, match="choose from float32, tf32, bfloat16, float16"):
         open_checkpoint(checkpoint_of(), dtype="int4")
+
+
+TEXTS = [("北京到上海高铁票价", "上海到北京高铁票价"), ("狗", "猫追狗" * 5)]
+
+
+@pytest.mark.parametrize("prefix", ["module.", "model.", "_orig_mod.module.", "ranker."])
+@pytest.mark.parametrize("family", ["bert", "modernbert", "qwen2", "distilbert"])
+def test_a_wrappers_prefix_is_taken_off(tmp_path, family, prefix, capsys):
+    own = {"dim": 16, "n_layers": 1, "n_heads": 2} if family == "distilbert" else {}
+    folder = make_checkpoint(tmp_path / "own", family, **own)
+    before = Scorer(open_checkpoint(folder)).logits(TEXTS)
+    renamed("", prefix)(folder)
+    np.testing.assert_array_equal(Scorer(open_checkpoint(folder)).logits(TEXTS), before)
+    if prefix != "model." or family in ("bert", "distilbert"):  # a second one goes by itself
+        assert f"begin with {prefix}" in capsys.readouterr().err
+    if family != "distilbert":
+        open_for_tuning(folder, 3)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        sharded,
+        weights(lambda stored: stored.update({"loss.weight": torch.ones(5)})),
+        weights(lambda stored: stored.update({n: v.double() for n, v in stored.items()})),
+        config(pruned_heads={}, problem_type="single_label_classification"),
+        written("optimizer.pt", ""),
+        written("pytorch_model.bin", ""),
+        written("other.safetensors", ""),
+        modules("Transformer"),
+    ],
+)
+def test_what_changes_no_weight_changes_no_output(fresh_checkpoint, change):
+    folder = fresh_checkpoint()
+    before = Scorer(open_checkpoint(folder)).logits(TEXTS)
+    change(folder)
+    np.testing.assert_array_equal(Scorer(open_checkpoint(folder)).logits(TEXTS), before)
+
+
+def test_weights_without_a_place_are_named(fresh_checkpoint, capsys):
+    folder = fresh_checkpoint()
+    weights(lambda stored: stored.update({"norm.weight": torch.ones(16)}))(folder)
+    open_checkpoint(folder)
+    assert "are not read: norm.weight" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("extra", ["", "Dense"])
+def test_the_transformer_of_a_folder_of_modules(fresh_checkpoint, extra):
+    inner = fresh_checkpoint()
+    inner = inner.rename(inner.with_name("0_Transformer"))
+    listed = [{"path": inner.name, "type": "st.Transformer"}, {"path": "1", "type": f"st.{extra}"}]
+    (inner.parent / "modules.json").write_text(json.dumps(listed[: 1 + bool(extra)]))
+    for folder in (inner.parent, inner):
+        if extra:
+            with pytest.raises(CheckpointError, match=r"modules\.json adds Dense"):
+                open_checkpoint(folder)
+        else:
+            assert open_checkpoint(folder).folder == inner
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert"])
+@pytest.mark.parametrize("count", [1, 4])
+def test_spare_tokens_are_no_fault_until_a_text_holds_one(tmp_path, family, count, capsys):
+    own = {"dim": 16, "n_layers": 1, "n_heads": 2} if family == "distilbert" else {}
+    folder = make_checkpoint(tmp_path / "own", family, **own)
+    before = Scorer(open_checkpoint(folder)).logits(TEXTS)
+    extra_tokens(count)(folder)
+    scorer = Scorer(open_checkpoint(folder))
+    assert f"of which {count} (" in capsys.readouterr().err
+    np.testing.assert_array_equal(scorer.logits(TEXTS), before)
+    with pytest.raises(ArgumentError, match="'\\[0号\\]', which has no embedding"):
+        scorer.logits([("狗", "猫[0号]")])
 
 
 def test_a_pickle_is_never_opened(fresh_checkpoint, tmp_path):

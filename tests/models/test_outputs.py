@@ -75,7 +75,7 @@ def named(folder, names, **more):
 @pytest.mark.parametrize("family", ["bert", "roberta", "qwen3", "distilbert", "albert"])
 def test_outputs_are_put_in_rising_order(tmp_path, family, capsys):
     own = {"distilbert": {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 32}}.get(family, {})
-    folder = make_checkpoint(tmp_path / "model", family, labels=3, **own)
+    folder = make_checkpoint(tmp_path / "named", family, labels=3, **own)
     before = Scorer(open_checkpoint(folder)).logits(TEXTS)
     checkpoint = open_checkpoint(named(folder, ["3", "1", "2"]))
     assert checkpoint.settings.labels.order == (1, 2, 0)
@@ -145,7 +145,7 @@ def test_an_unknown_order_is_named(fresh_checkpoint, names, said, capsys):
 @pytest.mark.parametrize("family", ["bert", "distilbert"])
 def test_outputs_that_are_no_levels_of_one_scale(tmp_path, family, changes, said):
     own = {"dim": 16, "n_layers": 1, "n_heads": 2} if family == "distilbert" else {}
-    folder = make_checkpoint(tmp_path / "model", family, labels=3, **own)
+    folder = make_checkpoint(tmp_path / "named", family, labels=3, **own)
     named(folder, ["好", "中", "差"], **changes)
     with pytest.raises(CheckpointError, match=said):
         open_checkpoint(folder)
