@@ -369,10 +369,8 @@ def open_checkpoint(
     loaded, config = loaded.to(place, number).eval(), loaded.config
     vocabulary, rows = tokenizer.get_vocab(), config.vocab_size
     if beyond := [token for token, number in vocabulary.items() if number >= rows]:
-        known = (
-            f"{folder}: the tokenizer knows {len(vocabulary)} tokens, of which {len(beyond)} "
-            f"({beyond[0]!r}…) lie beyond the model's {rows} embeddings"
-        )
+        known = f"{folder}: {len(beyond)} of the tokenizer's {len(vocabulary)} tokens ({beyond[0]!r}…) lie beyond "
+        known += f"the model's {rows} embeddings"
         if 10 * len(beyond) >= len(vocabulary) or max(tokenizer("a", "b")["input_ids"]) >= rows:
             raise CheckpointError(f"{known}; the vocabulary belongs to another model")
         tell(f"{known}; a pair with such a token is refused")

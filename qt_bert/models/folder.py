@@ -117,10 +117,9 @@ def folder_sha256(folder: Path) -> str:
 
 
 _VOCABULARIES = ("tokenizer.json", "vocab*", "*.model", "*.vocab", "*.tiktoken")
-_PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _SHORT = ("I8", "U8", "F8", "F6_", "F4", "E8")
-_STATE_OF_TRAINING = re.compile("(optimizer|scheduler|scaler|rng_state)")
-_OTHER_WEIGHTS = ("*.safetensors", "*.onnx", "*/*.onnx", "*.h5", "*.msgpack", "*.pdparams")
+_NOT_READ = "*.safetensors *.onnx */*.onnx *.h5 *.msgpack *.pdparams pytorch_model*.bin *.pt *.pth *.ckpt *.pkl"
+"""Weights of other kinds; those of pickles can run code when opened."""
 
 
 _SIZES = {
@@ -206,10 +205,7 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files that transformers reads a model's weights from: `model.safetensors`, or an index's shards.
-
-    Raises CheckpointError where they are not there, naming what is there instead.
-    """
+    """`model.safetensors`, or an index's shards. Raises CheckpointError where one is missing."""
     whole, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
     if whole.is_file():
         return [whole]
@@ -221,9 +217,8 @@ def weight_files(folder: Path) -> list[Path]:
         if gone := [shard.name for shard in shards if not shard.is_file()]:
             raise CheckpointError(f"{folder}: {gone[0]} is missing, though {index.name} lists it")
         return shards
-    found = [p for one in (*_PICKLES, *_OTHER_WEIGHTS) for p in sorted(folder.glob(one))]
-    names = [str(p.relative_to(folder)) for p in found if not _STATE_OF_TRAINING.match(p.name)]
-    there = f", and {names[0]} is not read (a pickle can run code when opened)" if names else ""
+    found = [p.relative_to(folder) for one in _NOT_READ.split() for p in sorted(folder.glob(one))]
+    there = f", and {found[0]} is not read (a pickle can run code when opened)" if found else ""
     raise CheckpointError(
         f"{folder}: no weights (model.safetensors){there}; where you trust the model, save it once by "
         "`model.save_pretrained(..., safe_serialization=True)`"

@@ -70,11 +70,8 @@ def word_ids(tokenizer: Any, template: Template, where: str) -> tuple[int, int]:
     return found[0], found[1]
 
 
-# A folder of sentence-transformers, whose `modules.json` lists what runs behind the transformer.
-
-
 def modules_of(folder: Path) -> dict[str, str]:
-    """Folder → kind of each module in `modules.json`; none where there is no such file."""
+    """Folder → kind of each module in the `modules.json` of sentence-transformers, if there is one."""
     path = folder / "modules.json"
     try:
         listed = read_json(path) if path.is_file() else []

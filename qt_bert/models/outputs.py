@@ -30,9 +30,8 @@ _STRENGTHS = _ranks(
     "very strongly high < 完全 最 精确 精准 perfectly fully full completely exactly exact perfect"
 )
 _SCALES = [
-    _ranks(
-        "no n false f negative neg 否 假 错 负 负例 < yes y true t positive pos 是 真 对 正 正例"
-    ),
+    _ranks("no n false f negative neg 否 假 错 < yes y true t positive pos 是 真 对"),
+    _ranks("负 负例 负样本 < 正 正例 正样本"),
     _ranks("contradiction < neutral < entailment"),
     _ranks("i < c < s < e"),
     _ranks("terrible < bad poor < fair ok average neutral < good < excellent great < perfect"),
@@ -79,11 +78,10 @@ def _relevance(name: str) -> float | None:
 
 
 def in_order(labels: ModelLabels, config: Any, folder: Path, *, settled: bool) -> ModelLabels:
-    """`labels` from the lowest output to the highest: by their grades where these are `settled`, by
-    `qt_bert.json` or the user, else by the outputs' names.
+    """`labels` from the lowest output to the highest: by their grades where these are `settled`, else by the
+    outputs' names; a line says which are followed.
 
-    A line says what was followed. Raises CheckpointError for outputs that are no levels of one scale, by
-    `problem_type`, and for an `id2label` that `label2id` contradicts.
+    Raises CheckpointError where `problem_type` makes them no levels, or `label2id` contradicts `id2label`.
     """
     path, count = folder / "config.json", labels.logits
     if count == 1:

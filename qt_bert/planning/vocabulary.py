@@ -121,7 +121,8 @@ class Vocabulary:
             return part
 
         processor = json.loads(json.dumps(spec["post_processor"]), object_hook=moved)
-        added = [one | {"id": places[one["id"]]} for one in spec["added_tokens"]]
+        added = [one for one in spec["added_tokens"] if one["id"] in places]
+        added = [one | {"id": places[one["id"]]} for one in added]
         return spec | {
             "model": model,
             "added_tokens": added,
@@ -173,7 +174,8 @@ def needed_by(checkpoint: Checkpoint, vocabulary: Vocabulary) -> set[int]:
         found |= set(word_ids(checkpoint.tokenizer, template, str(checkpoint.folder)))
     if checkpoint.family.first_position(0):  # positions are counted from the padding's id: it stays
         found |= set(range(checkpoint.pad))
-    return (found & vocabulary.tokens.keys()) | {checkpoint.pad}
+    found &= vocabulary.tokens.keys() & set(range(checkpoint.model.config.vocab_size))
+    return found | {checkpoint.pad}
 
 
 def _named_ids(config: Any) -> dict[str, list[int]]:
