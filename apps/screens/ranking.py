@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import streamlit as st
@@ -275,9 +276,12 @@ def term_moves(model: Inspected, state: State) -> tuple[Tokens, int]:
     sides = (("query", query, Text("查询", "query")), ("title", title, Text("标题", "title")))
     for way, found in zip((BEFORE, AFTER), effects, strict=False):
         for side, text, said in sides:
-            changes = {one.start: one.change for one in found if one.side == side}
-            spans = model.segmenter.spans(text)
-            tokens = tuple(Token(text=text[a:b], value=changes.get(a)) for a, b in spans)
+            own = [one for one in found if one.side == side]
+            changes = {one.start: one.change for one in own}
+            edges = {edge for span in model.segmenter.spans(text) for edge in span}
+            edges -= {at for one in own for at in range(one.start + 1, one.end)}
+            pieces = pairwise(sorted(edges))
+            tokens = tuple(Token(text=text[a:b], value=changes.get(a)) for a, b in pieces)
             label = Text(f"{said.zh}，{way.zh}", f"{said.en}, {way.en}")
             lines.append(TokenLine(name=label, tokens=tokens))
     figure = Tokens(

@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 import tempfile
+import unicodedata
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -126,6 +127,31 @@ SEGMENTER_NAMES = ("jieba", "jieba-full", "jieba-search", "rjieba", "rjieba-sear
 
 
 _LATIN = re.compile("[a-zA-Z0-9]")
+_MARKS = re.compile("(?<=[a-zA-Z0-9])[\u0300-\u036f]+")
+
+
+class _Letters(dict[int, str]):
+    """Code point → the Latin letter or digit that it stands for, `x` for one of another alphabet."""
+
+    def __missing__(self, code: int) -> str:
+        first = unicodedata.normalize("NFKD", chr(code))[0]
+        if not _LATIN.match(first):
+            first = "x" if first.upper() != first.lower() else chr(code)
+        self[code] = first
+        return first
+
+
+_LETTERS = _Letters()
+
+
+def latin(text: str) -> str:
+    """`text` with `ｉ` as `i`, `é` as `e`, `ø` as `x`, one character for one, so that spans stay.
+
+    jieba knows no letters but a to z, and would cut `ｉＰｈｏｎｅ` into six words.
+    """
+    if text.isascii():
+        return text
+    return _MARKS.sub(lambda marks: "x" * len(marks[0]), text.translate(_LETTERS))
 
 
 class Segmenter(Protocol):
@@ -176,8 +202,8 @@ def segmenter(name: str, userdict: str | Path | None = None) -> Segmenter:
 
     def spans(text: str) -> list[Span]:
         if mode == "full":
-            return _full_spans(tokenizer, text)
-        found = tokenizer.tokenize(text, mode or "default")
+            return _full_spans(tokenizer, latin(text))
+        found = tokenizer.tokenize(latin(text), mode or "default")
         return sorted((start, end) for _, start, end in found)
 
     return SpanSegmenter(name, spans)
@@ -197,7 +223,7 @@ def tokenizer_of(library: str, words: tuple[UserWord, ...]) -> Any:
     """The tokenizer of `jieba` or `rjieba` with a user's words: one for all who ask, left as it is."""
     tokenizer = load_jieba() if library == "jieba" else _load_rjieba()
     for word in words:
-        tokenizer.add_word(word.text, word.frequency, word.tag)
+        tokenizer.add_word(latin(word.text), word.frequency, word.tag)
     return tokenizer
 
 
@@ -254,8 +280,8 @@ def jieba_tagger(userdict: str | Path | None = None) -> Tagger:
     def tagged(text: str) -> list[Tagged]:
         found: list[Tagged] = []
         end = 0
-        for word, tag in tagger.cut(text):
-            start = text.index(word, end)
+        for word, tag in tagger.cut(read := latin(text)):
+            start = read.index(word, end)
             end = start + len(word)
             found.append(Tagged((start, end), tag))
         return found

@@ -8,8 +8,10 @@ low layers, words and syntax in middle ones, and what relates the texts in high 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -322,12 +324,14 @@ def treebank_task(
 
 
 def _arcs(sentence: Sentence, encoded: EncodedPair) -> Iterator[Row]:
-    """The arcs of a sentence whose words are all there."""
+    """The arcs of a sentence whose words are all there, and share no token with another."""
+    words = [tokens_within(encoded, QUERY, span) for span in sentence.spans]
+    owners = Counter(chain(*words))
     tokens: list[tuple[int, int] | None] = []
-    for span in sentence.spans:
-        own = tokens_within(encoded, QUERY, span)
+    for own, span in zip(words, sentence.spans, strict=True):
         whole = own and encoded.spans[own[-1]][1] >= span[1]
-        tokens.append((own[0], own[-1] + 1) if whole else None)
+        alone = all(owners[token] == 1 for token in own)
+        tokens.append((own[0], own[-1] + 1) if whole and alone else None)
     for word, dependent in zip(sentence.words, tokens, strict=True):
         head = tokens[word.head] if word.relation is not None and word.head >= 0 else None
         if dependent is not None and head is not None:

@@ -350,13 +350,22 @@ def _spans(
             apart = not any(_meet(both[0], one[0]) and _meet(both[1], one[1]) for one in spans)
             if apart and _comparable(pair, *both):
                 other[both] = None
+
+    def tokens(both: tuple[Span, Span]) -> tuple[Tokens, Tokens] | None:
+        first, second = tokens_of(encoded, QUERY, both[0]), tokens_of(encoded, TITLE, both[1])
+        return None if first is None or second is None else (first, second)
+
+    linked = [one for one in map(tokens, spans) if one is not None]
     for relation, those in ((ALIGNED, sorted(wanted)), (UNLINKED, list(other))):
         for query, title in those:
-            first = tokens_of(encoded, QUERY, query)
-            second = tokens_of(encoded, TITLE, title)
-            if first is not None and second is not None:
-                lengths = query[1] - query[0], title[1] - title[0]
-                yield Link(number, unit, first, second, relation, (number, *lengths))
+            own = tokens((query, title))
+            if own is None or (
+                relation == UNLINKED
+                and any(_meet(own[0], one[0]) and _meet(own[1], one[1]) for one in linked)
+            ):  # a token of both texts' linked spans spells a part of these, too
+                continue
+            lengths = query[1] - query[0], title[1] - title[0]
+            yield Link(number, unit, *own, relation, (number, *lengths))
 
 
 def _as_long(span: Span, edges: set[int]) -> list[Span]:

@@ -165,8 +165,10 @@ class Words:
         """
         numbers = {word: number for number, word in enumerate({word for *_, word in self._places})}
         within = np.zeros((len(numbers), len(encoded)), np.float32)
-        for side, span, word in self._places:
-            within[numbers[word], tokens_within(encoded, side, span)] = 1
+        for side, (start, end), word in self._places:
+            for token in tokens_within(encoded, side, (start, end)):
+                first, last = encoded.spans[token]
+                within[numbers[word], token] = start <= first and last <= end
         return np.asarray(within.T @ within > 0)
 
 

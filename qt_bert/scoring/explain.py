@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from qt_bert.data.segmenters import Segmenter
+from qt_bert.data.segmenters import Segmenter, Span
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair
 from qt_bert.errors import CheckpointError
 from qt_bert.models.checkpoint import Checkpoint
@@ -89,19 +89,41 @@ def filled_terms(
 ) -> list[FilledTerm]:
     """A pair with fillers in the place of each of its terms, in text order.
 
-    Terms are the segmenter's words that hold a letter or digit. `whole` are the pair's tokens, with
-    spans; a term that was cut off with the end of a long text has none, and is left out.
+    Terms are the segmenter's words that hold a letter or digit; words that lie in the same tokens, or
+    stand apart and share one, are one term: no token's effect is given twice. `whole` are the
+    pair's tokens, with spans; a term that was cut off with the end of a long text has none, and is left out.
     """
     texts: dict[Side, str] = {"query": query, "title": title}
     found = []
     for side, text in texts.items():
-        for start, end in segmenter.spans(text):
-            term = text[start:end]
-            if any(c.isalnum() for c in term):
-                encoded = fill(whole, side, start, end, filler)
-                if encoded is not None:
-                    found.append(FilledTerm(side, start, end, term, encoded))
+        words = [
+            span for span in segmenter.spans(text) if any(map(str.isalnum, text[slice(*span)]))
+        ]
+        for start, end in _parted(words, whole, side):
+            encoded = fill(whole, side, start, end, filler)
+            if encoded is not None:
+                found.append(FilledTerm(side, start, end, text[start:end], encoded))
     return found
+
+
+def _parted(words: Sequence[Span], whole: EncodedPair, side: Side) -> list[Span]:
+    """`words` in order, those joined that tokens do not tell apart. Words within words stay apart."""
+    terms: dict[Span, set[int]] = {}
+
+    def near(span: Span, own: set[int]) -> Span | None:
+        for one, tokens in terms.items():
+            apart = one[1] <= span[0] or span[1] <= one[0]
+            if own & tokens and (apart or own == tokens):
+                return one
+        return None
+
+    for span in words:
+        own = _tokens(whole, side, *span)
+        while (one := near(span, own)) is not None:
+            own |= terms.pop(one)
+            span = min(one[0], span[0]), max(one[1], span[1])
+        terms[span] = own
+    return sorted(terms)
 
 
 def fill(
@@ -111,11 +133,16 @@ def fill(
 
     A token that spells more than these characters is filled with them.
     """
-    owner, ids, changed = _OWNERS[side], list(whole.input_ids), False
-    for token, (text, (first, last)) in enumerate(zip(whole.side, whole.spans, strict=True)):
-        if text == owner and first < end and last > start:
-            ids[token], changed = filler.id, True
-    return replace(whole, input_ids=ids) if changed else None
+    own = _tokens(whole, side, start, end)
+    ids = [filler.id if token in own else id for token, id in enumerate(whole.input_ids)]
+    return replace(whole, input_ids=ids) if own else None
+
+
+def _tokens(whole: EncodedPair, side: Side, start: int, end: int) -> set[int]:
+    """The tokens of characters [start, end) of one text."""
+    places = enumerate(zip(whole.side, whole.spans, strict=True))
+    of = _OWNERS[side]
+    return {at for at, (text, span) in places if text == of and span[0] < end and span[1] > start}
 
 
 def effects_of(filled: Sequence[FilledTerm], scores: FloatArray) -> list[TermEffect]:

@@ -132,6 +132,14 @@ def test_terms_as_explain_has_them(inspected: Inspected) -> None:
         assert values == pytest.approx([one.change for one in expected.terms], abs=1e-5)
 
 
+def test_words_that_share_a_token_stand_as_one(inspected: Inspected) -> None:
+    state = replace(STATE, query="ＡＢ高铁", title="カナ，한국의高铁", out=())
+    figure, _ = term_moves(inspected, state)
+    query, title = ([t.text for t in line.tokens] for line in figure.lines)
+    assert query == ["ＡＢ", "高铁"] and title == ["カナ", "，", "한국의", "高铁"]
+    assert [t.value is None for t in figure.lines[1].tokens] == [False, True, False, False]
+
+
 def test_only_so_many_terms_are_filled(
     inspected: Inspected, monkeypatch: pytest.MonkeyPatch
 ) -> None:

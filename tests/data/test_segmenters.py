@@ -43,6 +43,29 @@ def test_precise_words_join_to_the_text(name, text):
     assert "".join(segmenter(name).words(text)) == text
 
 
+@pytest.mark.parametrize("name", ["jieba", "jieba-full", "rjieba-search"])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ｉＰｈｏｎｅ１５手机", ["ｉＰｈｏｎｅ１５", "手机"]),
+        ("Pokémon手机", ["Pokémon", "手机"]),
+        ("Poke\u0301mon手机", ["Poke\u0301mon", "手机"]),
+        ("Røde手机", ["Røde", "手机"]),
+        ("привет手机", ["привет", "手机"]),
+        ("５㎏手机", ["５㎏", "手机"]),
+        ("手机，㈱１", ["手机", "，", "㈱", "１"]),
+    ],
+)
+def test_words_of_other_letters_are_whole(name, text, words):
+    assert segmenter(name).words(text) == words
+
+
+def test_a_users_word_of_other_letters_is_found(write):
+    path = write("words.txt", "Ｒøde麦 100 n\n")
+    assert segmenter("jieba", userdict=path).words("买Ｒøde麦") == ["买", "Ｒøde麦"]
+    assert [one.tag for one in jieba_tagger(path)("买Ｒøde麦")] == ["v", "n"]
+
+
 @pytest.mark.parametrize("name", ["jieba", "rjieba"])
 def test_a_user_dictionary_adds_words_to_this_segmenter_alone(write, name):
     path = write("words.txt", "\ufeff伊朗长大 1000 n\n\n石墨烯 \r\n")

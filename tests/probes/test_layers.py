@@ -237,6 +237,20 @@ def test_arcs_of_a_treebank_are_read_where_their_words_stand(treebank, tokenizer
     assert len(few.fit.places.texts) == len(few.check.places.texts) == 3
 
 
+def test_words_that_share_a_token_are_in_no_arc(treebank, tokenizer, monkeypatch):
+    encode = tokenizer.encode
+
+    def over_an_edge(pairs, **given):
+        """The second word's token spells the end of the first, too: amod alone remains."""
+        found = encode(pairs, **given)
+        for one in found:
+            one.spans[3] = (1, 3)
+        return found
+
+    monkeypatch.setattr(tokenizer, "encode", over_an_edge)
+    assert treebank_task([treebank], tokenizer, 100, 0) is None
+
+
 def test_arcs_of_words_that_were_cut_off_are_no_examples(treebank, checkpoint_of):
     short = open_checkpoint(checkpoint_of("bert")).pair_tokenizer(9)
     # Six tokens are left for the sentence: 排骨 loses its second character, nsubj alone remains.

@@ -13,6 +13,7 @@ import torch
 from qt_bert.ablation.interventions import Variant
 from qt_bert.ablation.weights import RevertedLayers
 from qt_bert.data.segmenters import SpanSegmenter
+from qt_bert.data.tokenise import EncodedPair
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError
 from qt_bert.models.batches import to_batch
 from qt_bert.models.card import ModelLabels
@@ -182,6 +183,13 @@ def word_of(spelled: list[str], side: list[int]) -> list[str | None]:
             word = spelled[first] + spelled[second]
             words[first] = words[second] = None if word == "，，" else word
     return words
+
+
+def test_a_token_over_the_edge_of_a_word_is_of_none():
+    spans = [(0, 0), (0, 1), (1, 3), (3, 4), (0, 0), (0, 2), (0, 0)]
+    one = EncodedPair([0] * 7, [0] * 7, [-1, 0, 0, 0, -1, 1, -1], spans, False, False)
+    alike = Words("高铁票价", "票价", BY_TWO).alike(one)
+    assert np.argwhere(alike).tolist() == [[1, 1], [3, 3], [3, 5], [5, 3], [5, 5]]
 
 
 def test_every_quantity_is_a_plain_count(made):

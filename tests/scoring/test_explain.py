@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from qt_bert.data.segmenters import segmenter
-from qt_bert.data.tokenise import EncodedPair
+from qt_bert.data.segmenters import SpanSegmenter, segmenter
+from qt_bert.data.tokenise import QUERY, EncodedPair, PairTokenizer
 from qt_bert.errors import CheckpointError
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
@@ -60,6 +60,58 @@ def test_all_tokens_of_a_term_are_filled_and_no_other():
     assert fill(whole, "title", 1, 3, filler).input_ids == [101, 7, 8, 102, 103, 103, 102]
     assert fill(whole, "title", 3, 5, filler) is None  # cut off with the end of the text
     assert whole.input_ids == [101, 7, 8, 102, 7, 9, 102]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "tokens", "terms"),
+    [
+        # A token over the edge of two words; over a space and a mark; over three words.
+        ("abcdef", "ab cd ef", "a bc d ef", ["abcd", "ef"]),
+        ("ab, cd e", "ab ,_ cd _ e", "ab,_cd _e", ["ab, cd", "e"]),
+        ("abcdef", "ab cd ef", "abcdef", ["abcdef"]),
+        # Two edges in a row; no word shares a token; the last word was cut off.
+        ("abcdef", "ab cd ef", "a bc de f", ["abcdef"]),
+        ("abcdef", "ab cd ef", "a b cd ef", ["ab", "cd", "ef"]),
+        ("abcdef", "ab cd ef", "ab c", ["ab", "cd"]),
+    ],
+)
+def test_words_that_share_a_token_are_one_term(text, words, tokens, terms):
+    def spans(pieces):
+        ends = np.cumsum([len(one) for one in pieces.split()]).tolist()
+        return list(zip([0, *ends], ends, strict=False))
+
+    of, cut = spans(tokens), SpanSegmenter("by hand", lambda _: spans(words))
+    n = len(of)
+    whole = EncodedPair(list(range(n)), [0] * n, [QUERY] * n, of, False, False)
+    found = filled_terms(text, "", whole, cut, Filler("[MASK]", 99))
+    assert [one.term for one in found if one.side == "query"] == terms
+    filled = [{at for at, id in enumerate(one.encoded.input_ids) if id == 99} for one in found]
+    assert sum(map(len, filled)) == len(set().union(*filled))
+
+
+def test_words_within_words_stay_where_tokens_tell_them_apart():
+    whole = EncodedPair([1, 2], [0, 0], [QUERY] * 2, [(0, 2), (2, 4)], False, False)
+    cut = SpanSegmenter("search", lambda _: [(0, 2), (0, 4), (1, 4), (2, 4)])
+    found = filled_terms("abcd", "", whole, cut, Filler("[MASK]", 99))
+    assert [one.term for one in found if one.side == "query"] == ["ab", "abcd", "cd"]
+
+
+def test_a_tokenizer_that_folds_width_gives_each_word_once():
+    """Word-level tokens of NFKC text, as some search models have them."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    names = ["[UNK]", "iphone15", "cafe", "5kg", "大米"]
+    backend = Tokenizer(models.WordLevel({n: i for i, n in enumerate(names)}, unk_token="[UNK]"))
+    backend.normalizer = normalizers.Sequence(
+        [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
+    )
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PairTokenizer(backend, 32)
+    query, title = "ｉＰｈｏｎｅ１５ Café", "５㎏ 大米 红烧排骨的做法"
+    (whole,) = tokenizer.encode([(query, title)])
+    found = filled_terms(query, title, whole, segmenter("jieba"), Filler("[UNK]", 0))
+    terms = [one.term for one in found]
+    assert terms == ["ｉＰｈｏｎｅ１５", "Café", "５㎏", "大米", "红烧排骨的做法"]
 
 
 def test_a_checkpoint_reads_fillers_in_the_term_s_place(checkpoint_of):
