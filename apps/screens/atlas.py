@@ -15,7 +15,7 @@ from qt_bert.app.widgets import caption, escaped, info, named, say
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.inspection.inputs import State, shipped_rows
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.shared import NO_GRADES, attention, score_name
+from qt_bert.inspection.shared import attention, score_name
 from qt_bert.inspection.study import Studied
 from qt_bert.models.heads import Head
 from qt_bert.results.head_sets import set_words
@@ -156,9 +156,6 @@ def evidence(studied: Studied, head: Head) -> list[Evidence]:
 def _at_work(here: Here) -> None:
     """The pairs that the head matters for."""
     st.subheader(say("它最起作用的文本对", "Pairs where it matters most"))
-    if not here.model.classifies:
-        caption(NO_GRADES)
-        return
     caption(
         f"从自带 dev 的 {LOOKED_AT} 对里，挑出只去掉这个头时输出变化最大的 {SHOWN} 对。",
         f"Of {LOOKED_AT} pairs of the dev that ships, the {SHOWN} whose outputs change most without this "

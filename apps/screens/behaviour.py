@@ -11,11 +11,11 @@ import streamlit as st
 
 from qt_bert.ablation.interventions import NONE
 from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import caption, finished, info, named, say, table, watch
+from qt_bert.app.widgets import caption, finished, named, say, table, watch
 from qt_bert.data.splits import sample_queries
 from qt_bert.inspection import inputs
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.shared import NO_GRADES, titles_cut
+from qt_bert.inspection.shared import titles_cut
 from qt_bert.inspection.work import Job
 from qt_bert.models.heads import Head
 from qt_bert.probes.behaviour import (
@@ -73,9 +73,6 @@ def main() -> None:
         "A query and two titles. Better: the first should score higher; alike: they should part by "
         "no more than the band.",
     )
-    if not here.model.classifies:
-        info(NO_GRADES)
-        return
     card = _all_cases(here)
     if card is not None:
         _cases(here, card)

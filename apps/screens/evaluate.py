@@ -18,7 +18,6 @@ from qt_bert.app.widgets import (
     choose,
     escaped,
     finished,
-    info,
     metric,
     say,
     show_rejects,
@@ -38,7 +37,7 @@ from qt_bert.inspection.inputs import (
     uploaded,
 )
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.shared import NO_GRADES, score_columns, titles_cut
+from qt_bert.inspection.shared import score_columns, titles_cut
 from qt_bert.inspection.work import Job
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.heads import Head, spell
@@ -117,9 +116,6 @@ def main() -> None:
         "The model's grades against labels; with heads left out also without these, and the two "
         f"compared. At most {MOST_PAIRS:,} pairs.",
     )
-    if not here.model.classifies:
-        info(NO_GRADES)
-        return
     session = st.session_state
     result = finished(JOB)
     if result is not None:

@@ -79,7 +79,7 @@ class Focus:
     """One pair, all layers and heads at once, whole and (if there are heads left out) without these.
 
     `rows` [ways, layers, heads, tokens] are [CLS]'s weights, `measured` [ways, layers, heads, MEASURED]
-    what is read of them, `grades` the outputs of each way (none for a model that does not classify).
+    what is read of them, `grades` the outputs of each way.
     `control` [layers, heads, tokens] are the mean weights without random heads, `random` [draws,
     layers, heads, MEASURED] and `random_grades` what each draw gives; None where none can be drawn.
     """
@@ -148,7 +148,7 @@ def focus(model: Inspected, state: State) -> Focus:
             of["share"] = of["matched"] / (of["matched"] + of["other"])
         measured = np.stack([one.times * of[one.of] for one in MEASURED], axis=-1)
         ways = len(known_ways)
-        sets = [(), state.out][:ways] if model.classifies else []
+        sets = [(), state.out][:ways]
         return Focus(
             encoded=encoded,
             tokens=model.tokens(encoded),
@@ -158,21 +158,19 @@ def focus(model: Inspected, state: State) -> Focus:
             grades=tuple(model.graded(encoded, heads, state.mode) for heads in sets),
             control=weights[ways:].mean(0) if drawn else None,
             random=measured[ways:] if drawn else None,
-            random_grades=model.outputs(logits[ways:]) if drawn and model.classifies else None,
+            random_grades=model.outputs(logits[ways:]) if drawn else None,
         )
 
     return model.kept.get(("focus", *text, state.out, state.mode, state.seed), made)
 
 
 def shifts(seen: Focus, head: Head) -> list[Shift]:
-    """The score of the pair, where the model grades, then what is measured of one head's row."""
-    found = []
-    if seen.grades:
-        scores = [float(one.ranking_score[0]) for one in seen.grades]
-        random = None if seen.random_grades is None else seen.random_grades.ranking_score
-        labels = seen.grades[0].labels
-        score = Quantity(score_name(labels), score_unit(labels), SCORE_DIGITS)
-        found.append(Shift(score, scores[0], scores[-1], random))
+    """The score of the pair, then what is measured of one head's row."""
+    scores = [float(one.ranking_score[0]) for one in seen.grades]
+    random = None if seen.random_grades is None else seen.random_grades.ranking_score
+    labels = seen.grades[0].labels
+    score = Quantity(score_name(labels), score_unit(labels), SCORE_DIGITS)
+    found = [Shift(score, scores[0], scores[-1], random)]
     for place, one in enumerate(MEASURED):
         before, after = (known(seen.measured[way][*head, place]) for way in (0, -1))
         random = None if seen.random is None else seen.random[:, *head, place]
@@ -242,11 +240,6 @@ def notes(seen: Focus, state: State) -> Iterator[Text]:
     """What a reader must know of this picture before reading it."""
     yield from cut_notes(seen.encoded)
     yield from layer_notes(state.out, state.layer)
-    if not seen.grades:
-        yield Text(
-            "这个模型还没有微调过，没有档位；注意力照样可看。",
-            "This model was not fine-tuned: it has no grades. Its attention can be seen all the same.",
-        )
     if not seen.matched.any():
         yield Text(
             "两文本没有共有的词，所以共有词的份额为 0，关注度和分散程度没有定义。",
@@ -290,7 +283,7 @@ def cls_tokens(seen: Focus, head: Head) -> Tokens:
 
 def grade_bars(seen: Focus) -> Bars | None:
     """The probabilities of the grades, before, after and random; None for a model of one logit."""
-    if not seen.grades or seen.grades[0].probabilities is None:
+    if seen.grades[0].probabilities is None:
         return None
     labels, random = seen.grades[0].labels, seen.random_grades
     series = [

@@ -17,7 +17,6 @@ from qt_bert.figures import Token, TokenLine, Tokens
 from qt_bert.inspection.inputs import clean_texts
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.shared import (
-    NO_GRADES,
     cut_notes,
     random_heads,
     score_name,
@@ -95,9 +94,6 @@ def main() -> None:
             "这个检查点训练时见过打乱的标题，因此它的反应里也有学来的部分。",
             "This checkpoint saw shuffled titles in training, so part of what it does was taught.",
         )
-    if not model.classifies:
-        info(NO_GRADES)
-        return
     side, pair = _asked(here)
     if pair is None:
         info(NO_ORDER)

@@ -24,7 +24,6 @@ from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.shared import (
     AFTER,
     BEFORE,
-    NO_GRADES,
     head_map,
     plain_and_without,
     score_columns,
@@ -81,9 +80,6 @@ def main() -> None:
         "Titles of one query by their expected grade, and again without the heads left out.",
     )
     here.stop_if_empty()
-    if not model.classifies:
-        info(NO_GRADES)
-        return
     st.text(say("查询：{query}", "Query: {query}").format(query=state.query))
     titles = _asked(here)
     if not titles:

@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import time
+import webbrowser
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
@@ -28,20 +29,21 @@ _PREFIX = "QT_BERT_APP_"
 class Settings:
     """Where models and results come from, and the language a visitor meets first.
 
-    `models` is a checkpoint or a folder of checkpoints (None: what ships), `run` a run folder whose
-    results are shown where they are of the model's weights, `base` the name or folder of the model
-    before fine-tuning, `device` where the models run.
+    `models` are checkpoints or folders of checkpoints (none: what ships), `run` a run folder whose
+    results are shown where they are of the model's weights, `base` the folder of the model before
+    fine-tuning, `device` where the models run.
     """
 
-    models: Path | None = None
+    models: tuple[Path, ...] = ()
     run: Path | None = None
-    base: str | None = None
+    base: Path | None = None
     device: str = "auto"
     language: Language = "zh"
 
     def to_environment(self) -> dict[str, str]:
         """`QT_BERT_APP_MODELS` and so on, as far as they are set."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values["models"] = "\n".join(map(str, self.models))
         return {f"{_PREFIX}{name.upper()}": str(value) for name, value in values.items() if value}
 
     @classmethod
@@ -51,9 +53,9 @@ class Settings:
             field.name: os.environ.get(f"{_PREFIX}{field.name.upper()}") for field in fields(cls)
         }
         return cls(
-            models=Path(given["models"]) if given["models"] else None,
+            models=tuple(map(Path, (given["models"] or "").splitlines())),
             run=Path(given["run"]) if given["run"] else None,
-            base=given["base"] or None,
+            base=Path(given["base"]) if given["base"] else None,
             device=given["device"] or "auto",
             language="en" if given["language"] == "en" else "zh",
         )
@@ -92,7 +94,7 @@ def check_port(host: str, port: int) -> None:
             ) from error
 
 
-def streamlit_arguments(host: str, port: int, *, browser: bool) -> list[str]:
+def streamlit_arguments(host: str, port: int) -> list[str]:
     """The arguments of `streamlit` that start the page.
 
     They say again what keeps visitors safe (`apps/.streamlit/config.toml`), so that no setting of
@@ -101,7 +103,7 @@ def streamlit_arguments(host: str, port: int, *, browser: bool) -> list[str]:
     options: dict[str, object] = {
         "server.address": host,
         "server.port": port,
-        "server.headless": not browser,
+        "server.headless": True,
         "server.enableXsrfProtection": True,
         "server.enableCORS": True,
         "server.maxUploadSize": 10,
@@ -121,7 +123,7 @@ def streamlit_arguments(host: str, port: int, *, browser: bool) -> list[str]:
     if host in _LOCAL:
         # A page elsewhere cannot reach this server by a name that it points here.
         flags += [f"--server.allowedHosts={name}" for name in _LOCAL]
-    return ["run", str(entry_script()), *flags]
+    return ["run", str(entry_script().with_name("server.py")), *flags]
 
 
 def serve(
@@ -131,22 +133,29 @@ def serve(
     os.environ.update(settings.to_environment())
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
-    arguments = streamlit_arguments(host, port, browser=browser)
-    threading.Thread(target=_warm, args=(settings, host, port), daemon=True).start()
+    arguments = streamlit_arguments(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    print(url := f"http://{shown}:{port}", file=sys.stderr, flush=True)
+    seen = browser and (
+        sys.platform != "linux" or {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()
+    )
+    opened = url.replace("0.0.0.0", "localhost") if seen else None
+    threading.Thread(target=_warm, args=(settings, host, port, opened), daemon=True).start()
     from streamlit.web.cli import main
 
-    shown = f"[{host}]" if ":" in host else host
-    print(f"http://{shown}:{port}", file=sys.stderr, flush=True)
     sys.argv = ["streamlit", *arguments]
     main(prog_name="streamlit")
 
 
-def _warm(settings: Settings, host: str, port: int) -> None:
-    """Open the first model once the server answers: importing torch first would keep it silent for seconds."""
+def _warm(settings: Settings, host: str, port: int, url: str | None) -> None:
+    """Once the server answers, `url` in a browser and the first model: importing torch first would keep it
+    silent for seconds."""
     for _ in range(100):
         if _answers(host, port):
             break
         time.sleep(0.1)
+    if url is not None:
+        webbrowser.open(url)
     from qt_bert.app.visit import warm
 
     warm(settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -170,7 +171,7 @@ def shelf_of(settings: Settings) -> Shelf:
 
 @lru_cache(maxsize=8)
 def _shelf(settings: Settings) -> Shelf:
-    return Shelf(settings.models, base=settings.base, device=settings.device)
+    return Shelf(*settings.models, base=settings.base, device=settings.device)
 
 
 def studied_of(inspected: Inspected, settings: Settings) -> Looked:
@@ -193,11 +194,11 @@ def warm(settings: Settings) -> None:
     try:
         shelf = shelf_of(settings)
         model = shelf.open(shelf.names[0])
-        studied_of(model, settings)
+        for why in studied_of(model, settings).refused:
+            print(why.en, file=sys.stderr, flush=True)
         _set_aside()
         _DRAWN.wait(60)  # what the first page does not show must not slow it
-        if (base := shelf.base_of(model.name)) is not None:
-            shelf.open(base)
+        shelf.base_of(model.name)
         model.part(model.shape.all_heads[:1], "mean")
     except QtBertError as error:
         _log.warning("%s", error)
@@ -229,8 +230,7 @@ class Here:
     @cached_property
     def base(self) -> Inspected | None:
         """The model before fine-tuning, where the shelf knows it; opened when first asked for."""
-        name = self.shelf.base_of(self.state.model)
-        return None if name is None else self.shelf.open(name)
+        return self.shelf.base_of(self.state.model)
 
     @cached_property
     def looked(self) -> Looked:

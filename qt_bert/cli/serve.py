@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ from typing import Annotated
 import typer
 
 from qt_bert.cli import app, options
+from qt_bert.cli.opening import say
 from qt_bert.errors import ArgumentError
 from qt_bert.run.inputs import check_device
 
@@ -23,16 +25,20 @@ class Language(StrEnum):
 
 @app.command("app", rich_help_panel=options.STUDY)
 def serve(
-    models: Annotated[
-        Path | None,
-        typer.Option(help="A checkpoint, or a folder of checkpoints. [default: what ships]"),
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            "--models",
+            help="Model folder, or a folder of them (repeatable, or separated by commas). "
+            "[default: what ships]",
+        ),
     ] = None,
     run: Annotated[
         Path | None, typer.Option(help="Run folder of `qt-bert report` whose results are shown.")
     ] = None,
     base: Annotated[
-        str | None,
-        typer.Option(help="Name of the model before fine-tuning, of --models or what ships."),
+        Path | None, typer.Option(help="Folder of the model before fine-tuning.")
     ] = None,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen at.")] = 8501,
     host: Annotated[
@@ -52,11 +58,13 @@ def serve(
         raise ArgumentError("the page needs Streamlit: pip install 'qt-bert[app]'")
     from qt_bert.app import launch
     from qt_bert.app.launch import Settings
-    from qt_bert.inspection.folders import model_folders
+    from qt_bert.inspection.folders import Folders
     from qt_bert.run.folder import RunFolder
 
     check_device(device)
-    model_folders(models, base)  # what it refuses is said here, and not to every visitor
+    models = tuple(path for text in model or () for path in _paths(text))
+    for name in Folders(models, base).left_out:  # what it refuses is said here, and not to visitors
+        say(f"{name}: no classifier, so it is not offered as a model that grades")
     if device not in ("auto", "cpu"):
         from qt_bert.models.devices import open_device
 
@@ -65,10 +73,16 @@ def serve(
         RunFolder.read(run)
     launch.check_port(host, port)
     settings = Settings(
-        models=None if models is None else models.resolve(),
+        models=models,
         run=None if run is None else run.resolve(),
-        base=base,
+        base=None if base is None else Path(os.path.abspath(base)),
         device=device,
         language=language.value,
     )
     launch.serve(settings, host=host, port=port, browser=not no_browser, threads=threads)
+
+
+def _paths(text: str) -> list[Path]:
+    """A folder, or several separated by commas, as no existing one is called; each by its own name."""
+    names = [text] if Path(text).exists() else text.split(",")
+    return [Path(os.path.abspath(one.strip())) for one in names if one.strip()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,20 +21,18 @@ from qt_bert.ablation.request import mean_z, without_intervention, without_plain
 from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.data.tokenise import EncodedPair, PairTokenizer
 from qt_bert.errors import ArgumentError
-from qt_bert.inspection.folders import model_folders, record_of, shipped_folders
+from qt_bert.inspection.folders import Folders
 from qt_bert.inspection.inputs import shipped_rows
 from qt_bert.inspection.work import Kept, ModelLock, SharedScorer, Worker
 from qt_bert.models.batches import batches_of
-from qt_bert.models.card import ModelLabels, unmarked
+from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
 from qt_bert.models.devices import open_device
-from qt_bert.models.folder import verify_folder, weight_shapes
 from qt_bert.models.heads import Head, checked_heads
 from qt_bert.probes.base_model import open_base
 from qt_bert.probes.streams import gathered, spelled
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import Outputs, read_outputs
-from qt_bert.shipped import GRADED, PRETRAINED
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +80,14 @@ class RunOutputs:
 class Inspected:
     """A model that visitors share; nothing a visitor asks for changes it.
 
-    `classifies` is False for a model before fine-tuning: its classifier is made up, and grades mean
-    nothing. `longest` is the number of tokens at which pairs are cut. `guards` are the figures of
+    `longest` is the number of tokens at which pairs are cut. `guards` are the figures of
     the check that leaving heads out works, made here, and again with the mean head outputs. Pages keep
     their answers in `kept`. Raises EquivalenceError where a check fails.
     """
 
-    def __init__(
-        self, name: str, checkpoint: Checkpoint, worker: Worker, *, classifies: bool = True
-    ) -> None:
+    def __init__(self, name: str, checkpoint: Checkpoint, worker: Worker) -> None:
         self.name = name
         self.worker, self.lock, self.kept = worker, worker.lock, Kept()
-        self.classifies = classifies
         self.scorer = Scorer(checkpoint)
         self.longest = self.scorer.tokenizer.max_length
         self.scorer.tokenizer = LockedTokenizer(self.scorer.tokenizer)
@@ -220,33 +214,20 @@ class Inspected:
 
 
 MOST_OPEN = 4
-_SHAPE = (
-    "model_type",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "max_position_embeddings",
-    "vocab_size",
-)
-"""What a model and the one it was tuned from have in common."""
 
 
 class Shelf:
     """Models by name, with the lock and the worker that all of them share.
 
-    `models` is a checkpoint folder, or a folder of such; what ships stands behind them. `base` names
-    the model that those of `models` were tuned from; without it their own training record is asked.
-    At most four models stay open, on `device`. Raises CheckpointError for a folder without a checkpoint,
-    ArgumentError for a `base` or a device that is not there.
+    `models` and `base` as in `Folders`. At most four models stay open, on `device`. Raises what
+    `Folders` does, and ArgumentError for a device that is not there.
     """
 
-    def __init__(
-        self, models: Path | None = None, *, base: str | None = None, device: str = "auto"
-    ) -> None:
+    def __init__(self, *models: Path, base: Path | None = None, device: str = "auto") -> None:
         self.device = str(open_device(device))
         self.lock = ModelLock()
         self.worker = Worker(self.lock)
-        self._base = base
-        self._folders = model_folders(models, base)
+        self._folders = Folders(models, base)
         self._open: OrderedDict[str, Inspected] = OrderedDict()
         self._listed = threading.Lock()
         self._opening = threading.Lock()
@@ -254,12 +235,7 @@ class Shelf:
     @property
     def names(self) -> tuple[str, ...]:
         """The models' names, the default first."""
-        return tuple(self._folders)
-
-    def _folder_of(self, name: str) -> Path:
-        if name not in self._folders:
-            raise ArgumentError(f"no model {name[:40]!r}; there is {', '.join(self._folders)}")
-        return self._folders[name]
+        return self._folders.names
 
     def open(self, name: str) -> Inspected:
         """The model, opened once for all.
@@ -267,56 +243,34 @@ class Shelf:
         Raises ArgumentError for an unknown name, CheckpointError and EquivalenceError as opening
         does. Opening takes the lock, so that whoever holds it could wait for ever: RuntimeError.
         """
-        self._folder_of(name)
+        if name not in self.names:
+            raise ArgumentError(f"no model {name[:40]!r}; there is {', '.join(self.names)}")
+        return self._kept(name, lambda: open_checkpoint(self._folders[name], device=self.device))
+
+    def base_of(self, name: str) -> Inspected | None:
+        """The model before fine-tuning, where it is known and of the same shape; raises as `open` does."""
+        tuned, base = self.open(name), self._folders.base_of(name)
+        if base is None or base in self.names:
+            return None if base is None else self.open(base)
+        folder = self._folders[base]
+        return self._kept(base, lambda: open_base(folder, tuned.scorer.checkpoint))
+
+    def _kept(self, name: str, read: Callable[[], Checkpoint]) -> Inspected:
         found = self._opened(name)
         if found is not None:
             return found
         if self.lock.mine:
             raise RuntimeError("a model that is not open yet must not be opened under the lock")
         with self._opening:  # one at a time: opening seeds torch's random numbers
-            found = self._opened(name) or self._inspected(name)
+            found = self._opened(name) or Inspected(name, read(), self.worker)
             with self._listed:
                 self._open[name] = found
                 while len(self._open) > MOST_OPEN:
                     self._open.popitem(last=False)
             return found
 
-    def base_of(self, name: str) -> str | None:
-        """The name of the model before fine-tuning, where it is known and of the same shape."""
-        folder = self._folder_of(name)
-        known = self._known_base(folder)
-        if known is None or known == name or known not in self._folders:
-            return None
-        one, other = (
-            unmarked(record_of(at, "config.json")) for at in (folder, self._folders[known])
-        )
-        return known if all(one.get(key) == other.get(key) for key in _SHAPE) else None
-
-    def _known_base(self, folder: Path) -> str | None:
-        """What ships says, else the option, else the model's own training record."""
-        places = {at.resolve(): name for name, at in self._folders.items()}
-        ours = dict(zip(shipped_folders(GRADED), shipped_folders(PRETRAINED), strict=False))
-        if folder in ours:
-            return places.get(ours[folder].resolve())
-        recorded = record_of(folder, "training.json").get("base")
-        return self._base or (recorded if isinstance(recorded, str) else None)
-
     def _opened(self, name: str) -> Inspected | None:
         with self._listed:
             if name in self._open:
                 self._open.move_to_end(name)
             return self._open.get(name)
-
-    def _inspected(self, name: str) -> Inspected:
-        folder = self._folders[name]
-        tuned = next((one for one in self._folders if self.base_of(one) == name), None)
-        if tuned is not None:
-            _, family = verify_folder(folder)
-            if family.classifier not in weight_shapes(folder):  # opened like what was tuned from it
-                found = self._opened(tuned)
-                like = found.scorer.checkpoint if found else self._read(self._folders[tuned])
-                return Inspected(name, open_base(folder, like), self.worker, classifies=False)
-        return Inspected(name, self._read(folder), self.worker)
-
-    def _read(self, folder: Path) -> Checkpoint:
-        return open_checkpoint(folder, device=self.device)

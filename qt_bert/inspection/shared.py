@@ -30,11 +30,6 @@ MODES: Mapping[str, Text] = {
     "uniform": Text("以均匀注意力代替", "replaced by even attention"),
     "mean": Text("以均值代替", "replaced by their mean"),
 }
-NO_GRADES = Text(
-    "这是微调前的模型，它的分类层没有学过，档位没有意义；请在左栏换一个模型。",
-    "This is the model before fine-tuning: its classifier learned nothing, and its grades mean "
-    "nothing. Choose another model on the left.",
-)
 CHANGE = Text("变化（去掉后 − 完整模型）", "change (without − whole)")
 
 

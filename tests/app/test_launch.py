@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import shutil
 import socket
 import tomllib
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from qt_bert.app.launch import Settings, check_port, entry_script, streamlit_arguments
 from qt_bert.app.visit import SCREENS, shelf_of, warm
 from qt_bert.errors import ArgumentError
+from qt_bert.shipped import GRADED, shipped
 
 
 def test_a_taken_port_is_said():
@@ -31,8 +33,8 @@ def test_an_address_that_is_none_is_said():
 
 
 def test_streamlit_is_told_to_be_safe():
-    arguments = streamlit_arguments("127.0.0.1", 8511, browser=False)
-    assert arguments[:2] == ["run", str(entry_script())]
+    arguments = streamlit_arguments("127.0.0.1", 8511)
+    assert arguments[:2] == ["run", str(entry_script().with_name("server.py"))]
     for flag in (
         "--server.address=127.0.0.1",
         "--browser.serverAddress=127.0.0.1",
@@ -47,14 +49,14 @@ def test_streamlit_is_told_to_be_safe():
         "--server.allowedHosts=127.0.0.1",
     ):
         assert flag in arguments
-    assert not any("allowedHosts" in a for a in streamlit_arguments("0.0.0.0", 1, browser=True))
+    assert not any("allowedHosts" in a for a in streamlit_arguments("0.0.0.0", 1))
 
 
 def test_the_pages_own_settings_are_as_safe():
     settings = tomllib.loads((entry_script().parent / ".streamlit/config.toml").read_text("utf-8"))
     said = dict(
         argument.removeprefix("--").split("=", 1)
-        for argument in streamlit_arguments("127.0.0.1", 1, browser=False)[2:]
+        for argument in streamlit_arguments("127.0.0.1", 1)[2:]
     )
     own = {f"{part}.{name}": value for part in settings for name, value in settings[part].items()}
     for name in (
@@ -74,7 +76,7 @@ def test_the_pages_own_settings_are_as_safe():
 def test_streamlit_knows_every_setting():
     from streamlit import config
 
-    for argument in streamlit_arguments("127.0.0.1", 1, browser=False)[2:]:
+    for argument in streamlit_arguments("127.0.0.1", 1)[2:]:
         name = argument.removeprefix("--").split("=", 1)[0]
         assert name in config.get_config_options(), name
 
@@ -89,7 +91,12 @@ def nothing_set(monkeypatch):
     "settings",
     [
         Settings(),
-        Settings(models=Path("/a b/模型"), run=Path("/r"), base="pretrained", language="en"),
+        Settings(
+            models=(Path("/a b/模型"), Path("/c,d:e")),
+            run=Path("/r"),
+            base=Path("/b"),
+            language="en",
+        ),
     ],
 )
 def test_what_is_written_is_read(settings, monkeypatch):
@@ -111,7 +118,7 @@ def test_every_page_has_its_script_and_every_script_is_a_page():
 
 def test_the_first_model_is_opened_and_set_aside(checkpoint_of):
     gc.unfreeze()
-    settings = Settings(models=checkpoint_of())
+    settings = Settings(models=(checkpoint_of(),))
     try:
         warm(settings)
         assert gc.get_freeze_count() > 10_000
@@ -121,8 +128,20 @@ def test_the_first_model_is_opened_and_set_aside(checkpoint_of):
         gc.unfreeze()
 
 
+def test_a_run_of_another_model_is_named(checkpoint_of, tmp_path, capsys):
+    gc.unfreeze()
+    run, folder = tmp_path / "run", tmp_path / "mine"
+    shutil.copytree(checkpoint_of(), folder)
+    shutil.copyfile(shipped(f"{GRADED}/heads.json"), folder / "heads.json")
+    run.mkdir()
+    warm(Settings(models=(folder,), run=run))
+    gc.unfreeze()
+    no_run, other = capsys.readouterr().err.splitlines()
+    assert no_run.startswith("run was not taken") and "other weights than mine" in other
+
+
 def test_a_fault_is_left_to_the_page(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
-        warm(Settings(models=tmp_path))
+        warm(Settings(models=(tmp_path,)))
     assert str(tmp_path) in caplog.text
     gc.unfreeze()

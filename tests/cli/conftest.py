@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.inspection.conftest import models  # noqa: F401 (a fixture)
+
 
 @dataclass(frozen=True)
 class Ended:

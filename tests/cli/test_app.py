@@ -30,7 +30,7 @@ def test_it_starts_with_what_was_asked_for(run, served, port, checkpoint_of, mon
     options = ("--models", folder.name, "--language", "en", "--threads", "1", "--no-browser")
     assert run("app", "--port", str(port), *options).status == 0
     ((settings, more),) = served
-    assert settings.models == folder and settings.language == "en"
+    assert settings.models == (folder,) and settings.language == "en"
     assert more == {"host": "127.0.0.1", "port": port, "browser": False, "threads": 1}
 
 
@@ -40,14 +40,40 @@ def test_it_starts_with_what_was_asked_for(run, served, port, checkpoint_of, mon
         (("--models", "{empty}"), "no checkpoint here"),
         (("--models", "/no/such/folder"), "no checkpoint here"),
         (("--run", "{empty}"), "no run folder"),
-        (("--base", "nope"), "--base 'nope'"),
+        (("--model", "{models}/before"), "no classifier"),
+        (("--model", "{models}/tuned", "--base", "nope"), "--base nope: no folder"),
+        (("--model", "{models}/tuned", "--base", "{models}/score"), "tuned cannot come of it"),
+        (("--base", "{models}/before"), "goes with --model"),
         (("--host", "203.0.113.9"), "cannot listen"),
     ],
 )
-def test_what_is_wrong_is_said(run, served, port, tmp_path, options, said):
-    ended = run("app", "--port", str(port), *(text.format(empty=tmp_path) for text in options))
+def test_what_is_wrong_is_said(run, served, port, tmp_path, models, options, said):
+    places = {"empty": tmp_path, "models": models}
+    ended = run("app", "--port", str(port), *(text.format(**places) for text in options))
     assert ended.status == 2 and said in ended.err and "Traceback" not in ended.err
-    assert not served
+    assert ended.err.count("\n") == 1 and not served
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--model", "{0}/tuned", "--model", "{0}/before,{0}/score"),
+        ("--models", "{0}/tuned, {0}/before", "--model", "{0}/score"),
+    ],
+)
+def test_several_models_and_a_base(run, served, port, models, given):
+    base = ("--base", str(models / "before"))
+    ended = run("app", "--port", str(port), *(one.format(models) for one in given), *base)
+    ((settings, _),) = served
+    assert ended.status == 0 and settings.base == models / "before"
+    assert {one.name for one in settings.models} == {"tuned", "before", "score"}
+    assert ended.err == ""  # the encoder is the base
+
+
+def test_an_encoder_among_models_is_named_and_left_out(run, served, port, models):
+    ended = run("app", "--port", str(port), "--model", str(models))
+    assert ended.status == 0 and len(served) == 1
+    assert ended.err.startswith("before: no classifier") and ended.err.count("\n") == 1
 
 
 def test_without_streamlit_it_says_what_to_install(run, served, monkeypatch):

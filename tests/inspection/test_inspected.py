@@ -22,7 +22,7 @@ from qt_bert.ablation.request import reference_means
 from qt_bert.cli import main
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.inspection import inspected as module
-from qt_bert.inspection.folders import checkpoints_in
+from qt_bert.inspection.folders import Folders, checkpoints_in
 from qt_bert.inspection.inputs import shipped_rows
 from qt_bert.inspection.inspected import MOST_OPEN, Inspected, Shelf
 from qt_bert.models.heads import Head, spell
@@ -179,29 +179,62 @@ def test_the_tokenizer_serves_one_thread_at_a_time(
 # The shelf.
 
 
-def test_classifiers_come_first_and_what_ships_last(shelf: Shelf) -> None:
-    assert shelf.names == ("score", "tuned", "before", "graded", "student", "pretrained")
+def test_classifiers_alone_are_offered_and_what_ships_last(models: Path, shelf: Shelf) -> None:
+    assert shelf.names == ("score", "tuned", "graded", "student")
+    assert Folders([models]).left_out == ("before",)
+    assert Folders([models], models / "before").left_out == ()
+
+
+def test_a_classifier_is_known_by_its_weights(models: Path, tmp_path: Path) -> None:
+    """Whatever config.json calls the model: an encoder saved as a classifier is none."""
+    from safetensors.numpy import load_file, save_file
+
+    tensors = load_file(models / "tuned" / "model.safetensors")
+    encoder = {name: one for name, one in tensors.items() if "classifier" not in name}
+    for name, kept in {
+        "wrapped": {f"module.{name}": one for name, one in tensors.items()},
+        "bare": {name.removeprefix("bert."): one for name, one in encoder.items()},
+        "asked": encoder,
+        "plain": encoder | {"score.weight": tensors["classifier.weight"]},
+    }.items():
+        shutil.copytree(models / "tuned", tmp_path / name)
+        save_file(kept, tmp_path / name / "model.safetensors", metadata={"format": "pt"})
+    (tmp_path / "asked" / "qt_bert.json").write_text('{"template": {"name": "t"}}')
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text("{}")
+    (tmp_path / "broken" / "model.safetensors").write_bytes(b"torn")
+    found = Folders([tmp_path])
+    assert found.left_out == ("bare",)
+    assert found.names[:4] == ("asked", "broken", "plain", "wrapped")
 
 
 def test_one_checkpoint_by_its_own_folder(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Shelf(models / "score").names == ("score", "graded", "student", "pretrained")
+    assert Shelf(models / "score").names == ("score", "graded", "student")
     monkeypatch.chdir(models / "score")
     assert Shelf(Path()).names[0] == "score"
 
 
 def test_the_shipped_folder_is_not_offered_twice() -> None:
-    assert Shelf(shipped(GRADED).parent).names == ("graded", "student", "pretrained")
-    assert Shelf(shipped(GRADED).parent).base_of("graded") == "pretrained"
+    folders = Folders([shipped(GRADED).parent])
+    assert folders.names == ("graded", "student")
+    assert folders.base_of("graded") == "pretrained"
 
 
 def test_a_model_called_like_one_that_ships(models: Path, tmp_path: Path) -> None:
     for name in ("graded", "pretrained"):
         shutil.copytree(models / "tuned", tmp_path / name)
-    shelf = Shelf(tmp_path)
-    own, ours = ("graded", "pretrained"), ("graded (shipped)", "student", "pretrained (shipped)")
-    assert shelf.names == own + ours
-    assert shelf.base_of("graded (shipped)") == "pretrained (shipped)"
-    assert shelf.base_of("graded") is None
+    folders = Folders([tmp_path])
+    assert folders.names == ("graded", "pretrained", "graded (shipped)", "student")
+    assert folders.base_of("graded (shipped)") == "pretrained (shipped)"
+    assert folders.base_of("graded") is None
+
+
+def test_models_called_alike_are_told_apart(models: Path, tmp_path: Path) -> None:
+    for run in ("first", "second", "third/first"):
+        shutil.copytree(models / "tuned", tmp_path / run / "checkpoint")
+    every = [tmp_path / run / "checkpoint" for run in ("first", "second", "third/first", "first")]
+    names = ("checkpoint", "second/checkpoint", "first/checkpoint")
+    assert Folders(every).names[:3] == names
 
 
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -217,25 +250,29 @@ def test_an_unknown_name_is_refused(shelf: Shelf) -> None:
             ask("../../etc")
 
 
-def test_the_base_is_what_the_training_record_names(shelf: Shelf) -> None:
-    assert shelf.base_of("tuned") == "before"
-    assert shelf.base_of("before") is None and shelf.base_of("score") is None
+def test_the_base_is_what_the_training_record_names(models: Path, shelf: Shelf) -> None:
+    folders = Folders([models])
+    assert folders.base_of("tuned") == "before" and folders.base_of("score") is None
+    base = shelf.base_of("tuned")
+    assert base is not None and base.name == "before" and shelf.base_of("tuned") is base
+    assert shelf.base_of("score") is None
 
 
-def test_the_base_given_counts_for_models_of_its_shape(models: Path) -> None:
-    shelf = Shelf(models, base="before")
-    assert shelf.base_of("tuned") == "before"
-    assert shelf.base_of("score") is None, "it has other layers"
-    assert shelf.base_of("graded") == "pretrained"
-    with pytest.raises(ArgumentError, match="--base 'nothing': there is score, tuned"):
-        Shelf(models, base="nothing")
+def test_the_base_given_counts_for_models_of_its_shape(models: Path, tmp_path: Path) -> None:
+    shutil.copytree(models / "before", tmp_path / "encoder")
+    folders = Folders([models, shipped(GRADED)], tmp_path / "encoder")
+    assert folders.base_of("tuned") == "encoder" and "encoder" not in folders.names
+    assert folders.base_of("score") is None, "it has other layers"
+    with pytest.raises(ArgumentError, match="score or tuned cannot come of it"):
+        Folders([models], models / "tuned")
+    assert Folders([models], tmp_path / "encoder").base_of("graded") == "pretrained"
 
 
 @pytest.mark.parametrize("record", ["[]", "{", '{"base": ["before"]}', '{"base": "tuned"}'])
 def test_a_strange_training_record_names_no_base(models: Path, tmp_path: Path, record: str) -> None:
     shutil.copytree(models / "tuned", tmp_path / "tuned")
     (tmp_path / "tuned" / "training.json").write_text(record)
-    assert Shelf(tmp_path).base_of("tuned") is None
+    assert Folders([tmp_path]).base_of("tuned") is None
 
 
 def test_a_model_is_opened_once_for_all(shelf: Shelf) -> None:
@@ -246,15 +283,14 @@ def test_a_model_is_opened_once_for_all(shelf: Shelf) -> None:
 
 
 def test_an_encoder_without_classifier_opens_as_the_base_of_its_model(shelf: Shelf) -> None:
-    base, tuned = shelf.open("before"), shelf.open("tuned")
-    assert not base.classifies and tuned.classifies
-    assert base.shape == tuned.shape and base.labels.grades is None
+    base, tuned = shelf.base_of("tuned"), shelf.open("tuned")
+    assert base is not None and base.shape == tuned.shape and base.labels.grades is None
     assert base.encode("狗追猫", "猫追狗") == tuned.encode("狗追猫", "猫追狗")
 
 
-def test_an_encoder_that_nothing_was_tuned_from_is_refused(models: Path) -> None:
-    with pytest.raises(CheckpointError, match="no classifier"):
-        Shelf(models / "before").open("before")
+def test_encoders_alone_are_refused(models: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"before: no classifier"):
+        Folders([models / "before"])
 
 
 def test_the_least_recently_used_is_forgotten(

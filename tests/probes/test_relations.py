@@ -183,6 +183,24 @@ def test_aligned_spans_beside_spans_as_long(checkpoint_of, monkeypatch):
     assert found == [[1, 3, 8, 10], [3, 5, 10, 12]]
 
 
+def test_a_token_of_two_linked_spans_is_no_unlinked_one(checkpoint_of, monkeypatch):
+    query, title = "北京小哥手机", "上海假期苹果"
+    known = {(query, title): (Aligned(0, 2, 0, 2), Aligned(2, 4, 2, 4))}
+    monkeypatch.setattr(relations_links, "alignments", lambda: known)
+    words = SpanSegmenter("twos", lambda text: [(at, at + 2) for at in range(0, len(text), 2)])
+    tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
+    encode, pairs = tokenizer.encode, [Pair(query, title, None, "1", 1, None, {})]
+    assert len(aligned_links(tokenizer, pairs, words, most=9, seed=0)) == 9
+
+    def over_an_edge(texts, **given):
+        (one,) = encode(texts, **given)
+        one.spans[3] = (1, 3)  # of both linked spans of the query
+        return [one]
+
+    monkeypatch.setattr(tokenizer, "encode", over_an_edge)
+    assert len(aligned_links(tokenizer, pairs, words, most=9, seed=0)) == 9 - 2
+
+
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
 def test_the_largest_weight_between_two_spans(checkpoint_of, family):
     scorer = Scorer(open_checkpoint(checkpoint_of(family)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -11,9 +10,6 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Error, P
 VEGA = "WARN"
 """What a warning of a chart begins with, as of an infinite extent or a dropped fit."""
 HOME = "127.0.0.1"
-SOUGHT = re.compile(r"^/\w+/_stcore/(health|host-config)$")
-"""At a page's address Streamlit looks for its server below that address first, and then at the root,
-where it is; Chromium itself reports the first two answers (404), and nothing can keep it from it."""
 
 
 @dataclass
@@ -44,10 +40,8 @@ class Watch:
             self.abroad.append(url)
 
     def _console(self, message: ConsoleMessage) -> None:
-        where = urlsplit(message.location.get("url", ""))
-        loud = message.type == "error" or message.text.startswith(VEGA)
-        if loud and not (where.hostname == HOME and SOUGHT.search(where.path)):
-            self.console.append(f"{message.type}: {message.text}")
+        if message.type == "error" or message.text.startswith(VEGA):
+            self.console.append(f"{message.type}: {message.text} {message.location.get('url', '')}")
 
     def _error(self, error: Error) -> None:
         self.console.append(f"uncaught: {error.message}\n{error.stack}")
