@@ -7,12 +7,15 @@ and each text its id.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from qt_bert import probes
 from qt_bert.data.segmenters import SpanSegmenter
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.base import Context, run_probe
@@ -200,3 +203,10 @@ def test_texts_have_both_languages_plain_fields_and_no_conditions(table):
             assert not CONDITIONS.search(said), path
         zh, en = (sorted(set(FIELD.findall(languages[one]))) for one in ("zh", "en"))
         assert zh == en, path
+
+
+def test_every_set_with_words_is_one_that_a_probe_names():
+    folder = Path(probes.__file__).parent
+    code = "\n".join(path.read_text("utf-8") for path in folder.glob("*.py"))
+    words = tomllib.loads((folder.parent / "results/head_sets.toml").read_text("utf-8"))
+    assert [name for name in words["sets"] if f'"{name}"' not in code] == []
