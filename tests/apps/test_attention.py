@@ -188,7 +188,7 @@ def test_before_and_after_fine_tuning(
     for name, seed in (("tuned", 0), ("untuned", 1)):
         shutil.copytree(checkpoint_of(positions=128, seed=seed), tmp_path / name)
     monkeypatch.setenv("QT_BERT_APP_MODELS", str(tmp_path))
-    monkeypatch.setenv("QT_BERT_APP_BASE", "untuned")
+    monkeypatch.setenv("QT_BERT_APP_BASE", str(tmp_path / "untuned"))
     at = visited(app, model="tuned", out="L0H1")
     at.session_state["attention.compare"] = "tuning"
     text = shown(at.run())
