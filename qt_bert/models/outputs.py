@@ -92,13 +92,17 @@ def in_order(labels: ModelLabels, config: Any, folder: Path, *, settled: bool) -
             "one scale; if they are, write single_label_classification there"
         )
     names = [str(config.id2label[place]) for place in range(count)]
-    numbers = {str(name): str(number) for name, number in (config.label2id or {}).items()}
+    label2id = config.label2id if isinstance(config.label2id, dict) else {}
+    numbers = {str(name): str(number) for name, number in label2id.items()}
     wrong = [name for n, name in enumerate(names) if numbers.get(name, str(n)) != str(n)]
     if wrong and not settled:
         raise CheckpointError(
             f"{path}: label2id makes {wrong[0]!r} output {numbers[wrong[0]]}, id2label another; make them agree"
         )
-    named = names != [f"LABEL_{place}" for place in range(count)]
+    default = [f"LABEL_{place}" for place in range(count)]
+    if names == default and sorted(numbers.values()) == sorted(map(str, range(count))):
+        names = sorted(numbers, key=lambda name: int(numbers[name]))
+    named = names != default
     by_name, as_stored = order_of(names) if named else None, tuple(range(count))
     called = f"{path}: id2label calls the outputs {', '.join(names)}"
     how = "; --model-grades 0=…,1=… or `grades` in qt_bert.json settles it"

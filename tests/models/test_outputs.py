@@ -151,6 +151,15 @@ def test_outputs_that_are_no_levels_of_one_scale(tmp_path, family, changes, said
         open_checkpoint(folder)
 
 
+@pytest.mark.parametrize(
+    ("label2id", "order"),
+    [({"相关": 0, "不相关": 1}, (1, 0)), ({"no": "0", "yes": "1"}, None), (["a"], None)],
+)
+def test_names_in_label2id_alone_count(fresh_checkpoint, label2id, order):
+    folder = named(fresh_checkpoint(labels=2), ["LABEL_0", "LABEL_1"], label2id=label2id)
+    assert open_checkpoint(folder).settings.labels.order == order
+
+
 def test_regression_of_one_output_is_a_score(fresh_checkpoint):
     folder = named(fresh_checkpoint(labels=1), ["score"], problem_type="regression")
     assert open_checkpoint(folder).settings.labels.logits == 1
