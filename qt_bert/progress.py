@@ -16,6 +16,16 @@ class Progress(Protocol):
         """Count `amount` more units done, with an optional short note (a loss, a file)."""
 
 
+_told: set[str] = set()
+
+
+def tell(line: str) -> None:
+    """Say a line on standard error, once in a process."""
+    if line not in _told:
+        _told.add(line)
+        print(line, file=sys.stderr, flush=True)
+
+
 class _Silent:
     def advance(self, amount: int = 1, note: str = "") -> None:
         return None

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
+from io import BufferedReader, BytesIO, RawIOBase
+from itertools import islice
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol, cast, runtime_checkable
+from typing import IO, Any, NamedTuple, Protocol, cast, runtime_checkable
 
+from qt_bert.data.encodings import UTF8_BOM, encoding_of, refuse_utf16
 from qt_bert.data.pairs import Reason, Reject
+from qt_bert.data.quoting import SEEN_LINES, quotes_tsv
 from qt_bert.errors import PairFileError
 
 # The bytes of a file, unpacked: a path of this machine, or what something else can open.
@@ -46,7 +50,7 @@ def open_stored(path: Location) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """The stored bytes of a file and, read through them, the unpacked ones; as `open_bytes`."""
     try:
         with _open(path) as stored, _unpacked(stored, path.name) as unpacked:
-            yield stored, unpacked
+            yield stored, _with_line_feeds(unpacked)
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise PairFileError(
             f"{path}: the compressed data is damaged or cut short ({error}); fetch or make it again"
@@ -75,6 +79,40 @@ def _unpacked(stored: IO[bytes], name: str) -> IO[bytes]:
             return stored
 
 
+_HEAD_BYTES = 65_536
+_IN_QUOTES = re.compile(rb'"[^"]*(?:"|\Z)')
+
+
+def _with_line_feeds(unpacked: IO[bytes]) -> IO[bytes]:
+    """The same bytes, but `\\n` for `\\r` where the file's lines end at `\\r` alone, as Excel for Mac
+    writes them; a cell in quotes may hold `\\n` there."""
+    head = unpacked.read(_HEAD_BYTES)
+    unpacked.seek(0)
+    plain = _IN_QUOTES.sub(b"", head[:-1] if len(head) == _HEAD_BYTES else head)
+    if b"\n" in plain or b"\r" not in plain or head.startswith(b"PAR1"):
+        return unpacked
+    return BufferedReader(_CarriageReturns(unpacked))
+
+
+class _CarriageReturns(RawIOBase):
+    def __init__(self, unpacked: IO[bytes]) -> None:
+        self._unpacked = unpacked
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._unpacked.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._unpacked.read(len(buffer)).replace(b"\r", b"\n")
+        buffer[: len(data)] = data
+        return len(data)
+
+
 class PartChanged(PairFileError):
     """A file was rewritten or cut short after its parts were fixed."""
 
@@ -89,17 +127,14 @@ class PartChanged(PairFileError):
 
 # A text file as numbered lines: unpacked, decoded, never held in memory.
 #
-# Lines end at `\n` alone; a `\r` before it goes with it. Bytes are split before they are decoded,
-# which is safe because `\n` is never part of a longer character in UTF-8 or GB18030. Lines without a
+# Lines end at `\n`, and a `\r` before it goes with it; or all of them at `\r` alone. Bytes are split
+# before they are decoded, which is safe because `\n` is never part of a longer character in UTF-8 or GB18030. Lines without a
 # character are skipped, but counted in the line numbers.
 
 
 PACKED_SUFFIXES = (".gz", ".xz")
-UTF8_BOM = b"\xef\xbb\xbf"
-ENCODING_VOTES = 10_000
 MAX_LINE_BYTES = 64 * 2**20
 MAX_EMPTY_LINES = 1_000_000
-_HEAD_BYTES = 4096
 
 _MAGIC = {
     b"PK\x03\x04": "a zip archive or an Excel workbook",
@@ -132,32 +167,23 @@ class TextSource:
 
     @cached_property
     def encoding(self) -> str:
-        """`utf-8`, `utf-8-sig` or `gb18030`.
-
-        Where there is no BOM, the first 10,000 lines that are not ASCII vote: each for UTF-8 if it
-        is valid UTF-8, else for GB18030 if it is that. So a few damaged lines in a UTF-8 file are
-        rejects, not a reason to misread the rest.
-        """
+        """`utf-8`, `utf-8-sig` or `gb18030`; PairFileError naming any other that it looks like."""
         if self._head.startswith(UTF8_BOM):
             return "utf-8-sig"
-        utf8 = gb18030 = 0
-        for _, line in self._raw_lines():
-            raw = without_end(line)
-            if raw.isascii():
-                continue
-            if _is_valid(raw, "utf-8"):
-                utf8 += 1
-            elif _is_valid(raw, "gb18030"):
-                gb18030 += 1
-            if utf8 + gb18030 == ENCODING_VOTES:
-                break
-        return "gb18030" if gb18030 > utf8 else "utf-8"
+        return encoding_of((without_end(line) for _, line in self.raw_lines()), str(self.path))
 
-    def lines(self) -> Iterator[tuple[int, str] | Reject]:
-        """`(line number from 1, text)`, or the reject of a line that is not valid text."""
-        return decoded(self._raw_lines(), self.encoding)
+    @cached_property
+    def quoted(self) -> bool:
+        """Whether fields between tabs stand in quotes as in CSV, by the first lines (`quotes_tsv`)."""
+        return quotes_tsv(without_end(line) for _, line in islice(self.raw_lines(), SEEN_LINES))
 
-    def _raw_lines(self) -> Iterator[tuple[int, bytes]]:
+    def lines(self, joined: Joined = iter) -> Iterator[tuple[int, str] | Reject]:
+        """`(line number from 1, text)`, or the reject of a line that is not valid text; `joined` makes
+        rows of the lines that belong together."""
+        return decoded(joined(self.raw_lines()), self.encoding)
+
+    def raw_lines(self) -> Iterator[tuple[int, bytes]]:
+        """Numbered lines with their ends, as they are stored."""
         with open_bytes(self.path) as handle:
             yield from enumerate(raw_lines(handle, self.path), start=1)
 
@@ -166,8 +192,8 @@ class TextSource:
 class TextBlock:
     """The lines from number `first` on whose unpacked bytes are `data`.
 
-    `encoding` is that of the whole file, and `header` the line that says which columns there are,
-    where one does: it is given as line 0, before all others.
+    `encoding` and `quoted` are those of the whole file, and `header` the line that says which columns
+    there are, where one does: it is given as line 0, before all others.
     """
 
     path: Location
@@ -175,13 +201,18 @@ class TextBlock:
     first: int
     encoding: str
     header: str | None = None
+    quoted: bool = False
 
-    def lines(self) -> Iterator[tuple[int, str] | Reject]:
-        """`(line number, text)`, or the reject of a line that is not valid text."""
+    def lines(self, joined: Joined = iter) -> Iterator[tuple[int, str] | Reject]:
+        """`(line number, text)`, or the reject of a line that is not valid text; as `TextSource`."""
         if self.header is not None:
             yield 0, self.header
-        yield from decoded(enumerate(BytesIO(self.data), start=self.first), self.encoding)
+        lines = enumerate(BytesIO(self.data), start=self.first)
+        yield from decoded(joined(lines), self.encoding)
 
+
+Joined = Callable[[Iterable[tuple[int, bytes]]], Iterable[tuple[int, bytes]]]
+"""Makes rows, each with the number of its first line, of numbered lines with their ends."""
 
 Lines = TextSource | TextBlock
 """Numbered lines of text: a whole file, or some lines of one."""
@@ -204,7 +235,7 @@ def raw_lines(handle: IO[bytes], path: Location) -> Iterator[bytes]:
         if len(raw) > MAX_LINE_BYTES:
             raise PairFileError(
                 f"{path}: line {number} is longer than {MAX_LINE_BYTES >> 20} MiB; "
-                "a file of pairs has one pair a line"
+                "a file of pairs has one pair a line (`jq -c '.[]'` makes lines of a JSON array)"
             )
         yield raw
 
@@ -238,19 +269,12 @@ def _refuse_binary(path: Location, head: bytes) -> None:
     for magic, kind in _MAGIC.items():
         if head.startswith(magic):
             raise PairFileError(f"{path}: is {kind}, not UTF-8 or GB18030 text; convert it first")
+    refuse_utf16(head, str(path))
     if head.count(0) > len(head) // 4:
         raise PairFileError(
             f"{path}: looks like UTF-16 or binary data (many NUL bytes), "
             "not UTF-8 or GB18030 text; convert it first"
         )
-
-
-def _is_valid(raw: bytes, encoding: str) -> bool:
-    try:
-        raw.decode(encoding)
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 # What every format hands to the reader: rows whose texts are not yet judged.

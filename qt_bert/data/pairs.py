@@ -55,17 +55,21 @@ class GradeMap:
 
     @classmethod
     def identity(cls) -> GradeMap:
-        """The labels `1` to `5`, and `1-2` to `4-5` for what lies between two grades."""
+        """The labels `1` to `5`, `1-2` to `4-5` for what lies between two grades, and what the lists
+        `pos` and `neg` of an object mean: grade 4 and above, and below."""
         sets: dict[str, GradeSet] = {str(grade): (grade,) for grade in GRADES}
-        return cls(sets | {f"{low}-{high}": (low, high) for low, high in pairwise(GRADES)})
+        sets |= {f"{low}-{high}": (low, high) for low, high in pairwise(GRADES)}
+        return cls(sets | {"pos": (4, 5), "neg": (1, 2, 3)})
 
     @classmethod
     def levels(cls, n: int) -> GradeMap:
-        """The labels `0` to n − 1 as ordered levels, for models with other than five outputs.
+        """The labels `0` to n − 1 as ordered levels, for models with other than five outputs; of two
+        levels also `neg` and `pos`.
 
         Levels are numbered from 1 like grades, but are no grades: level i is output i − 1.
         """
-        return cls({str(level): (level + 1,) for level in range(n)})
+        two: dict[str, GradeSet] = {"neg": (1,), "pos": (2,)} if n == 2 else {}
+        return cls({str(level): (level + 1,) for level in range(n)} | two)
 
     def grades_of(self, label: str) -> GradeSet:
         """The grades `label` may mean.
@@ -123,6 +127,20 @@ class Reason(StrEnum):
     MISSING_TITLE = "missing title"
     QUERY_NOT_TEXT = "query is not text"
     TITLE_NOT_TEXT = "title is not text"
+    QUERY_NAN = "query is NaN or infinite"
+    TITLE_NAN = "title is NaN or infinite"
+    GRADE_NAN = "grade is NaN"
+    NOT_A_LIST = "pos or neg is not a list of titles"
+    UNCLOSED_QUOTE = "unclosed quote"
+
+
+class Json(str):
+    """A value of a JSON Lines file that is no text, as it is written there; "" is null."""
+
+    @property
+    def literal(self) -> str:
+        """The value as JSON."""
+        return str(self) or "null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +150,7 @@ class Pair:
     `grades` is what the label may mean (None: no label, a bad one, or no scheme to read it by).
     `id` is the file's, or the line number where it has none. `line` counts physical lines from 1,
     a header included; in Parquet it is the row number from 1. `extra` holds the other columns in
-    file order.
+    file order, as text; `Json` and `ArrowCell` are texts that know what they are in their file.
     """
 
     query: str

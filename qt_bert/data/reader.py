@@ -129,7 +129,8 @@ class Judge:
             return row
         if reason := _fault(row):
             return Reject.of(row.line, reason, row.text)
-        label = (row.grade or "").strip() or None
+        stripped = (row.grade or "").strip()
+        label = (row.grade if stripped == row.grade else stripped) or None
         grades = None
         if self.grade_map is not None and label is not None:
             with suppress(ValueError):
@@ -137,7 +138,8 @@ class Judge:
         if self.grade_required and label is None:
             return Reject.of(row.line, Reason.MISSING_GRADE, row.text)
         if self.grade_required and self.grade_map is not None and grades is None:
-            return Reject.of(row.line, Reason.BAD_GRADE, row.text)
+            reason = Reason.GRADE_NAN if label in ("NaN", "nan") else Reason.BAD_GRADE
+            return Reject.of(row.line, reason, row.text)
         id_ = row.id if row.id and not row.id.isspace() else str(row.line)
         return Pair(row.query, row.title, grades, id_, row.line, label, row.extra)
 

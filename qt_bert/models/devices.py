@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from qt_bert.errors import ArgumentError
+from qt_bert.progress import tell as tell
 
 if TYPE_CHECKING:
     from qt_bert.models.batches import Batch
@@ -28,8 +28,6 @@ DTYPES = {
 """What `--dtype` offers. tf32 is float32 whose products a GPU makes with 10 bits of mantissa."""
 
 _ON_CPU = ("float32", "bfloat16")
-
-_told: set[str] = set()
 
 
 def open_device(asked: str) -> torch.device:
@@ -93,13 +91,6 @@ def whole_products() -> Iterator[None]:
 def device_name(device: torch.device) -> str:
     """What reports and keys call it: `cpu`, `mps`, or the name of the GPU."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-
-
-def tell(line: str) -> None:
-    """Say a line on standard error, once in a process."""
-    if line not in _told:
-        _told.add(line)
-        print(line, file=sys.stderr, flush=True)
 
 
 @lru_cache(maxsize=4096)

@@ -9,9 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-from qt_bert.data.formats import format_of, split_csv, split_tsv
+from qt_bert.data.formats import format_of
 from qt_bert.data.lines import TextSource
-from qt_bert.data.pairs import Pair, Reject
+from qt_bert.data.pairs import Pair, Reason, Reject
+from qt_bert.data.quoting import csv_rows, split_quoted
 from qt_bert.errors import PairFileError
 
 Relation = Literal["better", "alike"]
@@ -22,8 +23,6 @@ ALIKE: Relation = "alike"
 COLUMNS = ("id", "phenomenon", "relation", "query", "title", "other")
 SHOWN = 10
 """So many bad rows are told; the rest are counted."""
-
-_SPLIT = {"tsv": split_tsv, "csv": split_csv}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,17 +131,19 @@ class _Rows:
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
     """Line and named fields of every row below the header, or what is wrong with it."""
     kind = format_of(path)
-    if kind not in _SPLIT:
+    if kind not in ("tsv", "csv"):
         raise PairFileError(f"{path}: cases are read from TSV and CSV files; save them as one")
     places: dict[str, int] | None = None
     width = 0
-    for item in TextSource(path).lines():
+    for item in TextSource(path).lines(csv_rows if kind == "csv" else iter):
         if isinstance(item, Reject):
             yield item.line, item.reason
             continue
         line, text = item
-        fields = _SPLIT[kind](text)
-        if places is None:
+        fields = split_quoted(text) if kind == "csv" else text.split("\t")
+        if fields is None:
+            yield line, Reason.UNCLOSED_QUOTE
+        elif places is None:
             places, width = _places(path, line, fields), len(fields)
         elif len(fields) != width:
             yield line, f"{len(fields)} fields, but {width} columns"

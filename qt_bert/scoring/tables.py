@@ -6,9 +6,10 @@ import gzip
 import json
 import lzma
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from qt_bert.data.lines import Location, open_bytes
-from qt_bert.data.pairs import Pair, Reason
+from qt_bert.data.pairs import Json, Pair, Reason
+from qt_bert.data.parquet import ArrowCell, arrow_column, type_text
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.files import atomic_write
@@ -28,18 +30,22 @@ from qt_bert.text import spreadsheet_safe
 Row = TypeVar("Row")
 
 _FIXED = ("id", "query", "title", "grade")
+ABSENT = Json("")
+"""The cell of a row that has not the column; JSON Lines leave it out."""
 
 
 @dataclass(frozen=True)
 class InputColumns:
     """What a file has beside query, title and id: a label or none, and further columns in order.
 
-    `names` are the file's own for id, query, title and grade.
+    `names` are the file's own for id, query, title and grade; `types` those of further columns in
+    Parquet that are no plain text (`type_text`).
     """
 
     label: bool
     extra: tuple[str, ...]
     names: tuple[str, ...] = _FIXED
+    types: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], path: Location, options: ReaderOptions) -> InputColumns:
@@ -47,18 +53,30 @@ class InputColumns:
         label = any(p.label is not None for p in pairs) or has_grade_column(path, options)
         extra = tuple(dict.fromkeys(name for p in pairs for name in p.extra))
         wanted = {} if options.no_header else options.wanted_columns().wanted
-        return cls(label, extra, tuple(str(wanted.get(name, name)) for name in _FIXED))
+        types = {
+            name: type_text(cell.column.type)
+            for name, cell in (pairs[0].extra.items() if pairs else ())
+            if isinstance(cell, ArrowCell)
+        }
+        return cls(label, extra, tuple(str(wanted.get(name, name)) for name in _FIXED), types)
 
     @classmethod
     def union(cls, several: Iterable[InputColumns]) -> InputColumns:
-        """The columns of several files: a label where one has it, further columns as they first come.
+        """The columns of several files: a label where one has it, further columns as they first come, of
+        the type that all files give them, or text.
 
         A row of a file that lacks a column leaves it empty.
         """
         files = list(several)
         extra = dict.fromkeys(name for file in files for name in file.extra)
         names = files[0].names if files else _FIXED
-        return cls(any(file.label for file in files), tuple(extra), names)
+        types = {
+            name: kind
+            for file in files
+            for name, kind in file.types.items()
+            if all(other.types.get(name) == kind for other in files if name in other.extra)
+        }
+        return cls(any(file.label for file in files), tuple(extra), names, types)
 
     def table(
         self, pairs: Sequence[Pair], outputs: dict[str, list[Any]], where: str
@@ -84,7 +102,7 @@ class InputColumns:
             (shown, [getattr(p, name) or "" for p in pairs])
             for name, shown in zip(fixed, self.names, strict=False)
         ]
-        columns += [(name, [p.extra.get(name) or "" for p in pairs]) for name in self.extra]
+        columns += [(name, [p.extra.get(name, ABSENT) for p in pairs]) for name in self.extra]
         table: dict[str, list[Any]] = {}
         for shown, cells in columns:
             while shown in table or shown in outputs:
@@ -256,6 +274,9 @@ def _arrow(values: Sequence[Any]) -> Any:
 
     if values and isinstance(values[0], np.floating):
         return pa.array(np.asarray(values, np.float32))
+    typed = next((one for one in values if isinstance(one, ArrowCell)), None)
+    if typed is not None:
+        return arrow_column(values, typed.column.type)
     return pa.array([str(v) for v in values], pa.string())
 
 
@@ -269,8 +290,12 @@ def _one_line(text: str) -> str:
     return text.translate({9: " ", 10: " ", 13: " "})
 
 
+_QUOTED_IN_CSV = re.compile('[,"\\r\\n]')
+
+
 def _csv(columns: Columns, header: bool) -> str:
-    """CSV is what spreadsheets open: a text that one would run gets an apostrophe."""
+    """CSV is what spreadsheets open: a text that one would run gets an apostrophe. A cell with a line
+    break is quoted."""
     safe = {
         name: [spreadsheet_safe(one) if isinstance(one, str) else one for one in values]
         for name, values in columns.items()
@@ -278,8 +303,7 @@ def _csv(columns: Columns, header: bool) -> str:
     quoted = str.maketrans({'"': '""'})
 
     def cell(text: str) -> str:
-        text = _one_line(text)
-        return f'"{text.translate(quoted)}"' if "," in text or '"' in text else text
+        return f'"{text.translate(quoted)}"' if _QUOTED_IN_CSV.search(text) else text
 
     return _rows(safe, header, ",", cell)
 
@@ -299,16 +323,22 @@ def _rows(
 
 
 def _jsonl(columns: Columns, header: bool) -> str:
-    names = list(columns)
+    names = [json.dumps(name, ensure_ascii=False) for name in columns]
+    rows = zip(*columns.values(), strict=True)
+    lines = (zip(names, row, strict=True) for row in rows)
     return "".join(
-        json.dumps(dict(zip(names, map(_plain, row), strict=True)), ensure_ascii=False) + "\n"
-        for row in zip(*columns.values(), strict=True)
+        f"{{{', '.join(f'{name}: {_literal(one)}' for name, one in row if one is not ABSENT)}}}\n"
+        for row in lines
     )
 
 
-def _plain(value: Any) -> Any:
-    """JSON numbers of float32 with nine digits, all else text as it is."""
-    return float(f"{value:.9g}") if isinstance(value, np.floating) else value
+def _literal(value: Any) -> str:
+    """A value as JSON: numbers of float32 with nine digits, what was no text as it was read."""
+    if isinstance(value, Json):
+        return value.literal
+    if isinstance(value, np.floating):
+        value = float(f"{value:.9g}")
+    return json.dumps(str(value) if isinstance(value, str) else value, ensure_ascii=False)
 
 
 _LINES = {".tsv": _rows, ".csv": _csv, ".jsonl": _jsonl}
