@@ -21,13 +21,14 @@ from qt_bert.scoring.tables import InputColumns
 @dataclass(frozen=True)
 class Scan:
     """What a run reads: `parts` of at most `rows_per_partition` rows in order, `columns` of all files,
-    the `files` by name, and how many other files of the folders were `skipped`."""
+    the `files` by name, and the other files of the folders, which are `skipped`: all but those that are
+    hidden there as Spark hides them, by a name that begins with `.` or `_`."""
 
     parts: list[FilePart]
     rows_per_partition: int
     columns: InputColumns
     files: list[str]
-    skipped: int
+    skipped: list[str]
 
     @property
     def rows(self) -> int:
@@ -44,7 +45,8 @@ def scan(inputs: Sequence[str], reader: ReaderOptions, rows: int) -> Scan:
     if not inputs:
         raise ArgumentError("no input; give files of pairs, or folders that hold them")
     found: dict[tuple[str, str], Place] = {}
-    skipped = size = 0
+    skipped: list[str] = []
+    size = 0
     for text in inputs:
         files, passed = _files_of(Place.of(text))
         skipped += passed
@@ -74,18 +76,22 @@ def refuse_inside(out: str, inputs: Sequence[str]) -> None:
             raise ArgumentError(f"--out {out}: lies in the input {text}; give a folder elsewhere")
 
 
-def _files_of(place: Place) -> tuple[list[tuple[Place, int]], int]:
-    """The files of pairs that a place stands for with their bytes, and how many others its folder holds."""
+def _files_of(place: Place) -> tuple[list[tuple[Place, int]], list[str]]:
+    """The files of pairs that a place stands for with their bytes, and the others that its folder holds."""
     try:
         size = place.size()
         if size is None:
             raise PairFileError(f"{place}: cannot be read (No such file or directory)")
         if size >= 0:
-            return [(place, size)], 0
-        listed = {name: (place.join(name), size) for name, size in place.files().items()}
+            return [(place, size)], []
+        listed = {
+            name: (place.join(name), size)
+            for name, size in place.files().items()
+            if not any(part.startswith((".", "_")) for part in name.split("/"))
+        }
     except OSError as error:
         raise PairFileError(f"{place}: cannot be read ({error.strerror or error})") from error
-    found = [one for name, one in listed.items() if _is_taken(name, one[0])]
+    found = [one for one in listed.values() if _is_taken(one[0])]
     if not found:
         raise ArgumentError(
             f"{place}: there is no file of pairs in this folder (other files: {len(listed):,}); such "
@@ -93,12 +99,11 @@ def _files_of(place: Place) -> tuple[list[tuple[Place, int]], int]:
         )
     for one, _ in found:
         Place.of(one.text)  # a name that is not UTF-8 is refused
-    return found, len(listed) - len(found)
+    taken = {one.text for one, _ in found}
+    return found, [one.text for one, _ in listed.values() if one.text not in taken]
 
 
-def _is_taken(name: str, file: Place) -> bool:
-    if any(part.startswith(".") for part in name.split("/")):
-        return False
+def _is_taken(file: Place) -> bool:
     try:
         format_of(file.location)
     except PairFileError:

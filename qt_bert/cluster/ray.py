@@ -68,6 +68,8 @@ class RayOptions:
     or all GPUs]"""
     rows_per_partition: int = field(default=ROWS, metadata=_PANEL)
     """With --engine ray: rows that an actor takes at a time."""
+    skip_others: bool = field(default=False, metadata=_PANEL)
+    """With --engine ray: files in folders that are not of pairs are no error."""
 
     def __post_init__(self) -> None:
         for name in ("actors", "rows_per_partition"):

@@ -79,12 +79,12 @@ class RunRecord:
     once the run is `complete`."""
 
     kind: str = "score-ray"
-    schema: int = 2
+    schema: int = 3
     key: Mapping[str, str]
     arguments: Mapping[str, Any]
     columns: InputColumns
     files: tuple[str, ...]
-    skipped: int
+    skipped: tuple[str, ...]
     rows: int
     partitions: tuple[FilePart, ...]
     complete: bool = False
@@ -93,10 +93,11 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class RayReport:
-    """How a run ended: `counts` over all its parts; `failed`, partitions by name with the reason;
-    `already`, it had ended before."""
+    """How a run ended: `counts` over all its parts; `skipped`, files in its folders that are not of pairs;
+    `failed`, partitions by name with the reason; `already`, it had ended before."""
 
     counts: Mapping[str, int]
+    skipped: Sequence[str]
     failed: Mapping[str, str] = field(default_factory=dict)
     already: bool = False
 
@@ -301,7 +302,7 @@ def score_on_ray(
             arguments={"inputs": list(inputs), "model": job.model},
             columns=found.columns,
             files=tuple(found.files),
-            skipped=found.skipped,
+            skipped=tuple(found.skipped),
             rows=found.rows,
             partitions=tuple(found.parts),
         )
@@ -312,19 +313,19 @@ def score_on_ray(
             "--overwrite"
         )
     if record.complete:
-        return RayReport(record.counts, already=True)
+        return RayReport(record.counts, record.skipped, already=True)
     failed = _fill(out, replace(job, columns=record.columns), record, dispatch or _on(options))
     done = [part for part in record.partitions if part.name() not in failed]
     counts, listed = _totals(out, done)
     _judge(record, counts, job.reader.max_rejects)
     if failed:
-        return RayReport(counts, failed)
+        return RayReport(counts, record.skipped, failed)
     if listed:
         out.join(REJECTS).write(b"file\tline\treason\ttext\n" + listed)
     if not counts["pairs"]:
         raise PairFileError(f"not one of {record.rows:,} rows is a pair; all are listed in {out}")
     _store(out, replace(record, complete=True, counts=counts))
-    return RayReport(counts)
+    return RayReport(counts, record.skipped)
 
 
 def _begun(out: Place, *, resume: bool, overwrite: bool) -> RunRecord | None:

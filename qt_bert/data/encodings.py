@@ -14,7 +14,7 @@ ENCODING_VOTES = 10_000
 _SAMPLE_BYTES = 2**18
 _LEAST_CHARACTERS = 6
 """With fewer different ones nothing is said of what they look like."""
-_LEAST_SYLLABLES = 20
+_LEAST_SYLLABLES, _LEAST_KANA = 20, 10
 _LOOKS_RIGHT, _BETTER = 0.8, 0.25
 """The share of common characters that another encoding must give, and by how much more than GB18030."""
 
@@ -54,18 +54,19 @@ def refuse_utf16(head: bytes, path: str) -> None:
         text = head[: len(head) & ~1].decode(codec, "replace")
         common = sum("\t" <= c <= "~" or c in _common()["gb18030"] for c in text)
         if re.search("[\t\n,:]", text) and "\0" not in text and common > _LOOKS_RIGHT * len(text):
-            raise _refusal(path, "UTF-16", codec.removesuffix("e").replace("-", ""))
+            raise _refusal(path, "UTF-16", codec.replace("-le", "le").replace("-be", "be"))
 
 
 def _refuse_others(lines: Sequence[bytes], path: str) -> None:
-    runs = re.findall(rb"[\x80-\xff]+", b"\n".join(lines))
-    alone = re.findall(rb"(?<=[A-Za-z])[\xc0-\xff](?![\x80-\xff])", b"\n".join(lines))
-    if len(runs) >= _LEAST_CHARACTERS / 2 and len(alone) >= _LOOKS_RIGHT * len(runs):
-        raise _refusal(path, "Latin-1", "latin1")
     share = {codec: _share_common(lines, codec) for codec in _common()}
     found = max(_NAMES, key=lambda codec: share[codec])
     if share[found] > _LOOKS_RIGHT and share[found] >= share["gb18030"] + _BETTER:
         raise _refusal(path, *_NAMES[found])
+    # Accents stand alone among ASCII letters; a Chinese character has two such bytes.
+    runs = re.findall(rb"[\x80-\xff]+", b"\n".join(lines))
+    alone = [one for one in runs if re.fullmatch(rb"[\xc0-\xfe]", one)]
+    if len(alone) >= 3 and max(map(len, runs)) <= 2 and len(alone) >= 0.6 * len(runs):
+        raise _refusal(path, "Latin-1", "latin1")
 
 
 def _refusal(path: str, name: str, iconv: str) -> PairFileError:
@@ -76,7 +77,7 @@ def _refusal(path: str, name: str, iconv: str) -> PairFileError:
 
 
 # What common text in an encoding is made of. Chinese counts as such in either script, for GB18030 holds
-# both; the hanzi of Korean bytes all come from the first half of the list.
+# both; the hanzi of Korean bytes all come from the first half of the list, and Japanese is full of kana.
 
 _NAMES = {
     "cp950": ("Big5", "big5"),
@@ -89,16 +90,18 @@ _SIGNS = frozenset("，。！？、；：“”‘’（）《》【】「」『
 )
 
 
+_HIRAGANA = frozenset(map(chr, range(0x3041, 0x3097)))
+
+
 @cache
 def _common() -> dict[str, frozenset[str]]:
     """Codec → its common characters."""
     frequent = _table("gb2312", range(0xB0, 0xF8))
     traditional = _table("big5", range(0xA4, 0xC7)) | _SIGNS
     katakana = frozenset(map(chr, range(0x30A1, 0x30FD)))
-    japanese = _table("shift_jis", range(0x88, 0x99)) | katakana | _SIGNS
-    japanese |= frozenset(map(chr, range(0x3041, 0x3097)))
+    japanese = _table("shift_jis", range(0x88, 0x99)) | katakana | _HIRAGANA | _SIGNS
     return {
-        "gb18030": frequent | traditional | katakana,
+        "gb18030": frequent | traditional | katakana | frozenset(map(chr, range(0xC0, 0x100))),
         "cp950": traditional,
         "cp932": japanese,
         "cp949": frozenset(map(chr, range(0xAC00, 0xD7A4))) | _SIGNS,
@@ -126,6 +129,8 @@ def _share_common(lines: Sequence[bytes], codec: str) -> float:
         han = seen & _table("gb2312", range(0xB0, 0xF8))
         if len(han) >= _LEAST_SYLLABLES and han <= _table("gb2312", range(0xB0, 0xC9)):
             return 0.0
+        if len(seen & _HIRAGANA) >= _LEAST_KANA:
+            return 0.5
         if len(seen) < _LEAST_CHARACTERS:
             return 1.0
     return len(common) / max(len(seen), 1) * (1 - damaged / max(len(lines), 1))

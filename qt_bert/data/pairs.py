@@ -130,6 +130,7 @@ class Reason(StrEnum):
     QUERY_NAN = "query is NaN or infinite"
     TITLE_NAN = "title is NaN or infinite"
     GRADE_NAN = "grade is NaN"
+    NO_NUMBER = "label is no number"
     NOT_A_LIST = "pos or neg is not a list of titles"
     UNCLOSED_QUOTE = "unclosed quote"
 
@@ -171,6 +172,6 @@ class Reject:
     text: str
 
     @classmethod
-    def of(cls, line: int, reason: Reason, text: str) -> Reject:
+    def of(cls, line: int, reason: str, text: str) -> Reject:
         """A reject with `text` cut to 200 characters."""
-        return cls(line, reason.value, text[:EXCERPT_CHARACTERS])
+        return cls(line, str(reason), text[:EXCERPT_CHARACTERS])

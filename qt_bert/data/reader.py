@@ -174,6 +174,7 @@ class PairReader:
         grade_required: reject rows whose grade is missing or bad, instead of leaving it out.
         max_rejects: the share of the rows read so far that may be rejects; ten always may.
         rejects_path: where rejected rows are listed.
+        refuse: the reject that a pair is after all, or None.
 
     Raises:
         ArgumentError: arguments that cannot be meant.
@@ -197,6 +198,7 @@ class PairReader:
         grade_required: bool = False,
         max_rejects: float = 0.01,
         rejects_path: Path | None = None,
+        refuse: Callable[[Pair], Reject | None] | None = None,
     ) -> None:
         self.path: Location = path if isinstance(path, Readable) else Path(path)
         self.grade_map = grade_map
@@ -204,6 +206,7 @@ class PairReader:
         if rejects_path is not None and _is_same(rejects_path, self.path):
             raise ArgumentError(f"{rejects_path}: the rejects would overwrite the pairs")
         self._judge = Judge(grade_map, grade_required)
+        self._refuse = refuse
         self._max_rejects = check_share(max_rejects)
         self._rejects_path = rejects_path
         required = ("grade",) if grade_required else ()
@@ -243,7 +246,10 @@ class PairReader:
 
     def judged(self) -> Iterator[Pair | Reject]:
         """All rows in file order, pairs and rejects, uncounted and however many rejects there are."""
-        return map(self._judge.judge, self._file.rows())
+        judged = map(self._judge.judge, self._file.rows())
+        if (refuse := self._refuse) is None:
+            return judged
+        return ((isinstance(one, Pair) and refuse(one)) or one for one in judged)
 
     def _start_counting(self) -> None:
         self.rows_read = 0
@@ -305,6 +311,7 @@ class ReaderOptions:
         default_map: GradeMap | None = None,
         grade_required: bool = False,
         rejects_path: Path | None = None,
+        refuse: Callable[[Pair], Reject | None] | None = None,
     ) -> PairReader:
         """A reader of `path` by these options; `default_map` reads the labels without `--grades`.
 
@@ -318,6 +325,7 @@ class ReaderOptions:
             grade_required=grade_required,
             max_rejects=self.max_rejects,
             rejects_path=rejects_path,
+            refuse=refuse,
         )
 
     def wanted_columns(self) -> Columns:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qt_bert.data.pairs import GradeMap
+from qt_bert.data.pairs import GradeMap, Pair, Reason, Reject
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.files import sha256_file
@@ -38,16 +38,37 @@ def agree(
     """How far the columns `raters` of a file agree: all, every two, in slices; the pairs furthest apart.
 
     Labels are the levels of `reader.grades` (default: grades 1–5) by mean grade; an empty cell is no
-    rating. Raises ArgumentError for columns that are not there, PairFileError for a label that is no
-    grade.
+    rating, and a row with a label that is no grade is a reject. Raises ArgumentError for columns that are
+    not there, PairFileError where the rejects are too many.
     """
     file, reader = Path(path), reader or ReaderOptions()
     if len(set(raters)) < max(len(raters), 2):
         raise ArgumentError(f"--raters {','.join(raters)}: name two columns or more, each once")
     scheme = GradeMap.parse(reader.grades or EXACT)
     sets = sorted(set(scheme.sets.values()), key=lambda one: (sum(one) / len(one), one))
-    rows = reader.open(file, rejects_path=rejects_path)
-    pairs = list(rows)
+
+    def label_of(pair: Pair, rater: str) -> str:
+        return ((pair.label if rater == "grade" else pair.extra.get(rater)) or "").strip()
+
+    def refuse(pair: Pair) -> Reject | None:
+        for rater in raters:
+            try:
+                if label := label_of(pair, rater):
+                    scheme.grades_of(label)
+            except ValueError:
+                text = "\t".join((label, pair.query, pair.title))
+                return Reject.of(pair.line, f"{Reason.BAD_GRADE} of {rater}", text)
+        return None
+
+    rows = reader.open(file, rejects_path=rejects_path, refuse=refuse)
+    try:
+        pairs = list(rows)
+    except PairFileError as error:
+        if not any(Reason.BAD_GRADE in reason for reason in rows.reasons):
+            raise
+        raise PairFileError(
+            f"{error}; say what labels mean with --grades, or leave such cells empty"
+        ) from error
     cells = [{**pair.extra, "grade": pair.label} for pair in pairs]
     there = sorted(set().union(*cells))
     if missing := [one for one in raters if one not in there]:
@@ -55,16 +76,10 @@ def agree(
             f"--raters {missing[0]}: no such column in {file}; there are {', '.join(there)}"
         )
     levels = np.full((len(pairs), len(raters)), -1)
-    for pair, own, level in zip(pairs, cells, levels, strict=True):
+    for pair, level in zip(pairs, levels, strict=True):
         for place, rater in enumerate(raters):
-            try:
-                if label := (own.get(rater) or "").strip():
-                    level[place] = sets.index(scheme.grades_of(label))
-            except ValueError as error:
-                raise PairFileError(
-                    f"{file}, line {pair.line}, {rater}: {error}; say what labels mean with --grades, "
-                    "or leave the cell empty"
-                ) from error
+            if label := label_of(pair, rater):
+                level[place] = sets.index(scheme.grades_of(label))
     queries = np.array([pair.query for pair in pairs], dtype=object)
     drawn = {"resamples": resamples, "seed": seed}
 

@@ -86,7 +86,7 @@ def calibrate_model(
         raise ArgumentError(
             f"--save: {scorer.name} is an export and stays as it is; give --out FILE"
         )
-    judged = judge_file(path, options, scorer, rejects_path=rejects_path)
+    judged = judge_file(path, options, scorer, rejects_path=rejects_path, numbers=False)
     split_halves(judged.pairs)  # refuses a half without pairs
     fitted = np.array([half_of(pair.query) == "discovery" for pair in judged.pairs])
     labels, wanted = scorer.settings.labels, {"precision": precision, "recall": recall}

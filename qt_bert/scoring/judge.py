@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from qt_bert.codec import decode, read_result
-from qt_bert.data.pairs import GradeMap, Pair
+from qt_bert.data.pairs import GradeMap, Pair, Reason, Reject
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import sample_queries
 from qt_bert.data.tokenise import Counts, PairTokenizer
@@ -26,7 +29,13 @@ from qt_bert.stats.calibration import (
     apply_cutoffs,
     apply_temperature,
 )
-from qt_bert.stats.judgements import Judgements, judge_grades, judge_levels, judge_scores
+from qt_bert.stats.judgements import (
+    Judgements,
+    judge_grades,
+    judge_levels,
+    judge_numbers,
+    judge_scores,
+)
 from qt_bert.text import clip
 
 AnyCalibration = Calibration | ScoreCalibration
@@ -177,14 +186,22 @@ def judge_file(
     *,
     calibration: AnyCalibration | None = None,
     rejects_path: Path | None = None,
+    numbers: bool = True,
 ) -> Judged:
     """Read the graded pairs of `path`, score them, and judge them at levels model and labels share.
 
-    Raises PairFileError where rows have no label or a
+    Labels are numbers, which are judged by their order, where more than one in a hundred is a decimal and
+    `options` do not say what labels mean; without `numbers` a decimal is a bad grade. Raises PairFileError where rows have no label or a
     bad one (above `--max-rejects`), ArgumentError where labels and model do not fit.
     """
     labels = scorer.settings.labels
-    pairs, rejected = graded_pairs(path, options, labels, rejects_path=rejects_path)
+    pairs, rejected = graded_pairs(
+        path,
+        options,
+        labels,
+        rejects_path=rejects_path,
+        numbers=numbers and _has_decimals(path, options),
+    )
     with progress(len(pairs), "scoring", "pairs") as shown:
         logits = scorer.logits([(p.query, p.title) for p in pairs], shown)
     judgements = judge_logits(logits, pairs, labels, calibration)
@@ -198,17 +215,19 @@ def graded_pairs(
     *,
     rejects_path: Path | None = None,
     most: int | None = None,
+    numbers: bool = False,
 ) -> tuple[list[Pair], int]:
     """The pairs of `path` with their labels read as this model can be judged by, and the rejects.
 
-    Reading ends after `most` pairs, where it is given. Under `options.limit` about so many are drawn,
+    With `numbers` a label is any number, and `grades` stay None. Reading ends after `most` pairs, where it is given. Under `options.limit` about so many are drawn,
     in whole queries.
     """
     reader = options.open(
         path,
-        default_map=default_scheme(labels),
+        default_map=None if numbers else default_scheme(labels),
         grade_required=True,
         rejects_path=rejects_path,
+        refuse=_no_number if numbers else None,
     )
     try:
         with closing(iter(reader)) as rows:
@@ -225,19 +244,49 @@ def graded_pairs(
     return pairs, reader.rejected
 
 
+def _has_decimals(path: Path, options: ReaderOptions) -> bool:
+    if options.grades is not None:
+        return False
+    found = Counter(
+        not number_of(pair.label).is_integer()
+        for pair in options.open(path).judged()
+        if isinstance(pair, Pair) and pair.label is not None and isfinite(number_of(pair.label))
+    )
+    return found[True] > 0.01 * found.total()
+
+
+def _no_number(pair: Pair) -> Reject | None:
+    if isfinite(number_of(pair.label or "")):
+        return None
+    text = "\t".join((pair.label or "", pair.query, pair.title))
+    return Reject.of(pair.line, Reason.NO_NUMBER, text)
+
+
+def number_of(label: str) -> float:
+    """A label such as `3`, `3.67` or `-1.5e-2` as a number; NaN for any other text."""
+    return float(label) if _NUMBER.fullmatch(label) else nan
+
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
 def judge_logits(
     logits: np.ndarray,
     pairs: list[Pair],
     labels: ModelLabels,
     calibration: AnyCalibration | None = None,
 ) -> Judgements:
-    """Judgements of logits [n, K] for pairs whose `grades` are read (levels count from 1).
+    """Judgements of logits [n, K] for pairs whose `grades` are read (levels count from 1), or whose
+    labels are numbers, where none has grades.
 
     Raises ArgumentError where labels, or saved cut-offs, do not fit the model.
     """
     sets = [pair.grades or () for pair in pairs]
     queries = [pair.query for pair in pairs]
     scores = logits[:, 0].astype(np.float64)
+    if pairs and all(pair.grades is None and pair.label for pair in pairs):
+        ranked = read_outputs(logits, labels, calibration).ranking_score
+        return judge_numbers(ranked, [number_of(pair.label or "") for pair in pairs], queries)
     if isinstance(calibration, ScoreCalibration):
         table = calibration.probabilities(scores)
         judged = judge_grades(table, sets, queries, model_grades=calibration.grades)

@@ -161,7 +161,7 @@ def _check_same_pairs(a: Judgements, b: Judgements) -> None:
 def differ_most(a: Judgements, b: Judgements, limit: int) -> IntArray:
     """Indices of the pairs whose scores (ranks, for a one-logit model) differ most [≤ limit]."""
     scores = [a.ranking_score, b.ranking_score]
-    if "score" in (a.mode, b.mode):
+    if {"score", "numbers"} & {a.mode, b.mode}:
         scores = [fractional_ranks(score) for score in scores]
     return np.argsort(-np.abs(scores[0] - scores[1]), kind="stable")[: max(limit, 0)]
 

@@ -101,7 +101,7 @@ def name_set(grades: GradeSet) -> str:
     return ",".join(map(str, grades))
 
 
-Mode: TypeAlias = Literal["grades", "coarse", "levels", "overlapping", "score"]
+Mode: TypeAlias = Literal["grades", "coarse", "levels", "overlapping", "score", "numbers"]
 T = TypeVar("T")
 
 
@@ -115,17 +115,19 @@ class Judgements:
     - `coarse`: labels are disjoint sets of grades, which are the levels;
     - `levels`: the levels are those of a model with other than five logits;
     - `overlapping`: sets that cannot be told apart: only accuracy and ranking are defined;
-    - `score`: one logit: only the order of titles is defined.
+    - `score`: one logit: only the order of titles is defined;
+    - `numbers`: labels are numbers and no grades: only the order of titles is defined.
 
-    In the last two `levels` is empty, and `truth`, `level_probabilities` and
-    `label_probability` are None; in the last one `predicted` and `correct` are None as well.
+    In the last three `levels` is empty, and `truth`, `level_probabilities` and
+    `label_probability` are None; in the last two `predicted` and `correct` are None as well.
     """
 
     mode: Mode
     ranking_score: FloatArray
     """Expected grade (or level), or the one logit [n]."""
     ranking_truth: FloatArray
-    """Grade, level number from 1, or mean grade of the label [n]."""
+    """Grade, level number from 1, or mean grade of the label [n]; of numbers what they are above the
+    lowest one, or above 0 where none is below it."""
     spearman_target: FloatArray
     """What `spearman` sets the score against [n]: `ranking_truth` or a reference score."""
     query_index: IntArray
@@ -295,6 +297,22 @@ def judge_scores(
         row = int(np.argmin(np.isfinite(score)))
         raise ArgumentError(f"scores: pair {row} has {score[row]}, which is not a number")
     return _ranked(score, labels.ranking_truth, labels.auc_cut, queries)
+
+
+def judge_numbers(
+    scores: npt.ArrayLike, numbers: Sequence[float], queries: Sequence[str]
+) -> Judgements:
+    """Judge the order that `scores` [n] give, any scale, against labels that are `numbers` [n].
+
+    Raises ArgumentError for lengths that differ, no pair, NaN.
+    """
+    score, truth = (np.asarray(one, dtype=np.float64) for one in (scores, numbers))
+    if score.shape != truth.shape or not score.size:
+        raise ArgumentError(f"{score.size} scores for {truth.size} labels")
+    if not np.isfinite([score, truth]).all():
+        raise ArgumentError("a score or a label is not a finite number")
+    truth = truth - min(truth.min(), 0.0)
+    return replace(_ranked(score, truth, truth.max() + 1, queries), mode="numbers")
 
 
 def _ranked(

@@ -27,10 +27,13 @@ def test_a_folder_stands_for_its_files_of_pairs(tmp_path):
     write(tmp_path / "day" / "a.tsv", 10)
     write(tmp_path / "day" / "deep" / "b.tsv", 3)
     (tmp_path / "day" / "notes.md").write_text("x")
-    (tmp_path / "day" / ".hidden.tsv").write_text("x")
+    for name in (".hidden.tsv", "_SUCCESS", "_temporary/part-0.tsv"):
+        (tmp_path / "day" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "day" / name).write_text("x")
     found = cut(tmp_path / "day")
     assert [Path(one).name for one in found.files] == ["a.tsv", "b.tsv"]
-    assert (found.skipped, found.rows, [part.rows for part in found.parts]) == (2, 13, [4, 4, 2, 3])
+    assert found.skipped == [str(tmp_path / "day" / "notes.md")]
+    assert (found.rows, [part.rows for part in found.parts]) == (13, [4, 4, 2, 3])
     assert len({part.name() for part in found.parts}) == 4
 
 

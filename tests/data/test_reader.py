@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qt_bert.data.columns import Columns, parse_columns
-from qt_bert.data.quoting import split_quoted
 from qt_bert.data.pairs import GradeMap, Reason, Reject
+from qt_bert.data.quoting import split_quoted
 from qt_bert.data.reader import PairReader, ReaderOptions, read_pairs, reject_log
 from qt_bert.errors import ArgumentError, PairFileError
 
