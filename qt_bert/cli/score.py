@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,7 @@ from qt_bert.run.inputs import HeadsOutOptions, ModelOptions
 from qt_bert.shipped import GRADED, TEST, shipped
 
 if TYPE_CHECKING:
-    from qt_bert.cluster.score import ScoreJob
+    from qt_bert.cluster.score import RayReport, ScoreJob
     from qt_bert.scoring.judge import PairScorer
 
 
@@ -56,24 +56,16 @@ class EngineOptions(RayOptions):
 def score_on_cluster(
     inputs: Sequence[str], job: ScoreJob, asked: EngineOptions, *, resume: bool, overwrite: bool
 ) -> None:
-    """Run it; status 1 where partitions failed, or files were skipped without --skip-others."""
+    """Run it; status 1 where partitions failed, or files were skipped and that was not asked for."""
     from qt_bert.cluster.score import score_on_ray
 
     out = job.out
     with opening.resumable(None if "://" in out else Path(out)):
         report = score_on_ray(inputs, job, asked, resume=resume, overwrite=overwrite)
-    counts = report.counts
     if report.already:
         opening.say(f"{out} is there already and whole; --overwrite redoes it")
     else:
-        _tell_counts(counts, out, whole=not report.failed)
-    for name, why in report.failed.items():
-        opening.say(f"error: partition {name}: {why}")
-    if report.failed:
-        opening.say(
-            f"error: {len(report.failed):,} partitions failed, all others are done; --resume tries these "
-            "again"
-        )
+        _tell_counts(report, out)
     for name in report.skipped[:SKIPPED_SHOWN]:
         opening.say(f"skipped: {name}")
     if report.skipped:
@@ -85,16 +77,24 @@ def score_on_cluster(
         raise typer.Exit(1)
 
 
-def _tell_counts(counts: Mapping[str, int], out: str, *, whole: bool) -> None:
+def _tell_counts(report: RayReport, out: str) -> None:
+    counts = report.counts
     if counts["truncated_titles"] or counts["truncated_queries"]:
         opening.say(
             f"{counts['truncated_titles']:,} titles and {counts['truncated_queries']:,} queries of "
             f"{counts['pairs']:,} pairs were cut to fit (--max-length)"
         )
     if counts["rejected"]:
-        listed = f", listed in {out}/rejects.tsv" if whole else ""
+        listed = "" if report.failed else f", listed in {out}/rejects.tsv"
         opening.say(f"{counts['rejected']:,} rows rejected{listed}")
     opening.say(f"{counts['pairs']:,} pairs scored: {out}/parts")
+    for name, why in report.failed.items():
+        opening.say(f"error: partition {name}: {why}")
+    if report.failed:
+        opening.say(
+            f"error: {len(report.failed):,} partitions failed, all others are done; --resume tries these "
+            "again"
+        )
 
 
 def tell_bill(
@@ -109,7 +109,6 @@ def tell_bill(
     on_gpu = f", {found.gpu_memory / 1e6:,.0f} MB on a GPU" if found.gpu_memory else ""
     lines = [
         f"files          {len(scan.files):,} ({len(scan.skipped):,} others in the folders are skipped)",
-        *(f"skipped        {name}" for name in scan.skipped[:SKIPPED_SHOWN]),
         f"rows           {found.rows:,}",
         f"partitions     {found.partitions:,} of {scan.rows_per_partition:,} rows",
         f"sample         {found.sample_rows:,} rows in {found.sample_seconds:.1f} s on {found.device} of "

@@ -22,7 +22,7 @@ from qt_bert.cluster.places import Place
 from qt_bert.cluster.ray import RayOptions, check_address, run_on_ray
 from qt_bert.codec import decode, encode
 from qt_bert.data.pairs import EXCERPT_CHARACTERS, Pair, Reject
-from qt_bert.data.parquet import arrow_column, type_of
+from qt_bert.data.parquet import arrow_column
 from qt_bert.data.parts import FilePart, read_part
 from qt_bert.data.reader import ReaderOptions, check_share, one_line, too_many
 from qt_bert.errors import (
@@ -186,13 +186,6 @@ class PartScorer:
         outputs |= {"file": [part.file] * len(pairs), "line": [pair.line for pair in pairs]}
         columns = self.job.columns.table(pairs, outputs, part.file)
         types = {name: pa.string() for name in columns} | {"line": pa.int64()}
-        shown = list(columns)[4 if self.job.columns.label else 3 :]
-        kinds = self.job.columns.types
-        types |= {
-            own: type_of(kinds[name])
-            for own, name in zip(shown, self.job.columns.extra, strict=False)
-            if name in kinds
-        }
         types |= {
             n: pa.float32() for n, one in self._none.items() if isinstance(one[0], np.floating)
         }
@@ -203,10 +196,11 @@ class PartScorer:
             "truncated_queries": scorer.counts.truncated_queries,
         }
         found = {"rows": part.rows, "counts": counts, "file": part.file, "rejects": rejects}
+        kept = self.job.columns.typed
         table = pa.table(
             {
-                name: arrow_column(one, types[name])
-                if name in shown[: len(self.job.columns.extra)]
+                name: arrow_column(one)
+                if kept and types[name] == pa.string()
                 else pa.array(one, types[name])
                 for name, one in columns.items()
             }

@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from io import BufferedReader, BytesIO, RawIOBase
-from itertools import islice
+from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import IO, NamedTuple, Protocol, cast, runtime_checkable
 
 from qt_bert.data.encodings import UTF8_BOM, encoding_of, refuse_utf16
 from qt_bert.data.pairs import Reason, Reject
-from qt_bert.data.quoting import SEEN_LINES, quotes_tsv
 from qt_bert.errors import PairFileError
 
 # The bytes of a file, unpacked: a path of this machine, or what something else can open.
@@ -50,7 +48,7 @@ def open_stored(path: Location) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """The stored bytes of a file and, read through them, the unpacked ones; as `open_bytes`."""
     try:
         with _open(path) as stored, _unpacked(stored, path.name) as unpacked:
-            yield stored, _with_line_feeds(unpacked)
+            yield stored, unpacked
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise PairFileError(
             f"{path}: the compressed data is damaged or cut short ({error}); fetch or make it again"
@@ -79,40 +77,6 @@ def _unpacked(stored: IO[bytes], name: str) -> IO[bytes]:
             return stored
 
 
-_HEAD_BYTES = 65_536
-_IN_QUOTES = re.compile(rb'"[^"]*(?:"|\Z)')
-
-
-def _with_line_feeds(unpacked: IO[bytes]) -> IO[bytes]:
-    """The same bytes, but `\\n` for `\\r` where the file's lines end at `\\r` alone, as Excel for Mac
-    writes them; a cell in quotes may hold `\\n` there."""
-    head = unpacked.read(_HEAD_BYTES)
-    unpacked.seek(0)
-    plain = _IN_QUOTES.sub(b"", head[:-1] if len(head) == _HEAD_BYTES else head)
-    if b"\n" in plain or b"\r" not in plain or head.startswith(b"PAR1"):
-        return unpacked
-    return BufferedReader(_CarriageReturns(unpacked))
-
-
-class _CarriageReturns(RawIOBase):
-    def __init__(self, unpacked: IO[bytes]) -> None:
-        self._unpacked = unpacked
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._unpacked.seek(offset, whence)
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._unpacked.read(len(buffer)).replace(b"\r", b"\n")
-        buffer[: len(data)] = data
-        return len(data)
-
-
 class PartChanged(PairFileError):
     """A file was rewritten or cut short after its parts were fixed."""
 
@@ -127,14 +91,15 @@ class PartChanged(PairFileError):
 
 # A text file as numbered lines: unpacked, decoded, never held in memory.
 #
-# Lines end at `\n`, and a `\r` before it goes with it; or all of them at `\r` alone. Bytes are split
-# before they are decoded, which is safe because `\n` is never part of a longer character in UTF-8 or GB18030. Lines without a
+# Lines end at `\n` alone; a `\r` before it goes with it. Bytes are split before they are decoded,
+# which is safe because `\n` is never part of a longer character in UTF-8 or GB18030. Lines without a
 # character are skipped, but counted in the line numbers.
 
 
 PACKED_SUFFIXES = (".gz", ".xz")
 MAX_LINE_BYTES = 64 * 2**20
 MAX_EMPTY_LINES = 1_000_000
+_HEAD_BYTES = 65_536
 
 _MAGIC = {
     b"PK\x03\x04": "a zip archive or an Excel workbook",
@@ -162,28 +127,22 @@ class TextSource:
     def __init__(self, path: Location) -> None:
         self.path = path
         with open_bytes(path) as handle:
-            self._head = handle.read(_HEAD_BYTES)
-        _refuse_binary(path, self._head)
+            self.head = handle.read(_HEAD_BYTES)
+        _refuse_binary(path, self.head)
 
     @cached_property
     def encoding(self) -> str:
-        """`utf-8`, `utf-8-sig` or `gb18030`; PairFileError naming any other that it looks like."""
-        if self._head.startswith(UTF8_BOM):
+        """`utf-8`, `utf-8-sig` or `gb18030`; PairFileError naming another that it looks like."""
+        if self.head.startswith(UTF8_BOM):
             return "utf-8-sig"
-        return encoding_of((without_end(line) for _, line in self.raw_lines()), str(self.path))
-
-    @cached_property
-    def quoted(self) -> bool:
-        """Whether fields between tabs stand in quotes as in CSV, by the first lines (`quotes_tsv`)."""
-        return quotes_tsv(without_end(line) for _, line in islice(self.raw_lines(), SEEN_LINES))
+        return encoding_of((without_end(line) for _, line in self._raw_lines()), str(self.path))
 
     def lines(self, joined: Joined = iter) -> Iterator[tuple[int, str] | Reject]:
         """`(line number from 1, text)`, or the reject of a line that is not valid text; `joined` makes
         rows of the lines that belong together."""
-        return decoded(joined(self.raw_lines()), self.encoding)
+        return decoded(joined(self._raw_lines()), self.encoding)
 
-    def raw_lines(self) -> Iterator[tuple[int, bytes]]:
-        """Numbered lines with their ends, as they are stored."""
+    def _raw_lines(self) -> Iterator[tuple[int, bytes]]:
         with open_bytes(self.path) as handle:
             yield from enumerate(raw_lines(handle, self.path), start=1)
 
@@ -192,8 +151,8 @@ class TextSource:
 class TextBlock:
     """The lines from number `first` on whose unpacked bytes are `data`.
 
-    `encoding` and `quoted` are those of the whole file, and `header` the line that says which columns
-    there are, where one does: it is given as line 0, before all others.
+    `encoding` is that of the whole file, and `header` the line that says which columns there are,
+    where one does: it is given as line 0, before all others.
     """
 
     path: Location
@@ -201,14 +160,12 @@ class TextBlock:
     first: int
     encoding: str
     header: str | None = None
-    quoted: bool = False
 
     def lines(self, joined: Joined = iter) -> Iterator[tuple[int, str] | Reject]:
-        """`(line number, text)`, or the reject of a line that is not valid text; as `TextSource`."""
+        """`(line number, text)`, or the reject of a line that is not valid text."""
         if self.header is not None:
             yield 0, self.header
-        lines = enumerate(BytesIO(self.data), start=self.first)
-        yield from decoded(joined(lines), self.encoding)
+        yield from decoded(joined(enumerate(BytesIO(self.data), start=self.first)), self.encoding)
 
 
 Joined = Callable[[Iterable[tuple[int, bytes]]], Iterable[tuple[int, bytes]]]
@@ -235,7 +192,7 @@ def raw_lines(handle: IO[bytes], path: Location) -> Iterator[bytes]:
         if len(raw) > MAX_LINE_BYTES:
             raise PairFileError(
                 f"{path}: line {number} is longer than {MAX_LINE_BYTES >> 20} MiB; "
-                "a file of pairs has one pair a line (`jq -c '.[]'` makes lines of a JSON array)"
+                "a file of pairs has one pair a line"
             )
         yield raw
 
@@ -269,6 +226,12 @@ def _refuse_binary(path: Location, head: bytes) -> None:
     for magic, kind in _MAGIC.items():
         if head.startswith(magic):
             raise PairFileError(f"{path}: is {kind}, not UTF-8 or GB18030 text; convert it first")
+    plain = re.sub(rb'"[^"]*(?:"|\Z)', b"", head)  # a cell in quotes may hold other breaks
+    if b"\r" in plain[:-1] and b"\n" not in plain:
+        raise PairFileError(
+            f"{path}: lines end at CR alone, as Excel for Mac writes them; save it as UTF-8 CSV, or make "
+            "line feeds of them with tr '\\r' '\\n'"
+        )
     refuse_utf16(head, str(path))
     if head.count(0) > len(head) // 4:
         raise PairFileError(

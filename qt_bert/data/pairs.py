@@ -127,10 +127,7 @@ class Reason(StrEnum):
     MISSING_TITLE = "missing title"
     QUERY_NOT_TEXT = "query is not text"
     TITLE_NOT_TEXT = "title is not text"
-    QUERY_NAN = "query is NaN or infinite"
-    TITLE_NAN = "title is NaN or infinite"
-    GRADE_NAN = "grade is NaN"
-    NO_NUMBER = "label is no number"
+    NAN = "NaN is no text and no grade"
     NOT_A_LIST = "pos or neg is not a list of titles"
     UNCLOSED_QUOTE = "unclosed quote"
 

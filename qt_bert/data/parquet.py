@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,44 +23,6 @@ _BATCH_ROWS = 4096
 
 Cell = str | bytes | None
 """Text, bytes that are not UTF-8, or nothing."""
-
-
-class ArrowCell(str):
-    """A value that is no text, or nothing, as text; in the file it is what stands at `row` of `column`."""
-
-    column: Any
-    row: int
-
-
-def arrow_column(cells: Sequence[str], kind: Any) -> Any:
-    """Cells as an Arrow array of the type `kind`: what stands in columns of this type as it is, other
-    cells as their text where `kind` is text, else as nothing."""
-    import pyarrow as pa
-
-    def column_of(cell: str) -> Any:
-        return cell.column if isinstance(cell, ArrowCell) and cell.column.type == kind else None
-
-    parts = [pa.nulls(0, kind)]
-    for _, group in groupby(cells, lambda cell: id(column_of(cell))):
-        found = list(group)
-        if (column := column_of(found[0])) is not None:
-            parts.append(column.take(pa.array([cell.row for cell in found])))
-        elif kind == pa.string():
-            parts.append(pa.array(list(map(str, found)), kind))
-        else:
-            parts.append(pa.nulls(len(found), kind))
-    return pa.concat_arrays(parts)
-
-
-def type_text(kind: Any) -> str:
-    """An Arrow type as text for a file of JSON; `type_of` reads it."""
-    schema = import_module("pyarrow").schema([("", kind)])
-    return base64.b64encode(schema.serialize()).decode()
-
-
-def type_of(text: str) -> Any:
-    """The Arrow type that `type_text` wrote."""
-    return import_module("pyarrow").ipc.read_schema(base64.b64decode(text)).field(0).type
 
 
 class Span(NamedTuple):
@@ -145,7 +106,43 @@ def _hash_of(handle: IO[bytes], start: int, end: int) -> bytes:
     return digest.digest()
 
 
-# Read in small batches; columns that are not text become text.
+# Read in small batches; columns that are not text become text, and know what they are.
+
+
+class ArrowCell(str):
+    """A value that is no text, or nothing, as text; in the file it is what `column` has at `row`."""
+
+    column: Any
+    row: int
+
+
+def arrow_column(cells: Sequence[str]) -> Any:
+    """Cells as an Arrow array: of the type of the columns that they stand in, else of text."""
+    import pyarrow as pa
+
+    parts = [
+        pa.nulls(0, next((c.column.type for c in cells if isinstance(c, ArrowCell)), pa.string()))
+    ]
+    for _, group in groupby(cells, lambda cell: id(getattr(cell, "column", None))):
+        found = list(group)
+        if isinstance(found[0], ArrowCell):
+            parts.append(
+                found[0].column.take([one.row for one in found if isinstance(one, ArrowCell)])
+            )
+        else:
+            parts.append(pa.array(list(map(str, found)), pa.string()))
+    return pa.concat_arrays(parts)
+
+
+def _as_they_are(column: Any, cells: list[Cell]) -> list[Cell]:
+    text = str(column.type) == "string"
+    kept: list[Cell] = []
+    for row, cell in enumerate(cells):
+        if not text or not isinstance(cell, str):
+            cell = ArrowCell(_shown(cell))
+            cell.column, cell.row = column, row
+        kept.append(cell)
+    return kept
 
 
 class ParquetFile:
@@ -210,7 +207,7 @@ class ParquetFile:
             for first, batch in self._batches(stored):
                 cells = [_cells(column) for column in batch.columns]
                 for _, i in place.extra:
-                    cells[i] = _typed(batch.columns[i], cells[i])
+                    cells[i] = _as_they_are(batch.columns[i], cells[i])
                 for line, row in enumerate(zip(*cells, strict=True), start=first):
                     yield _row(line, row, place)
             self._refuse_changed(stored)  # the bytes were read twice, hashed and then parsed
@@ -260,18 +257,6 @@ def _cells(column: Any) -> list[Cell]:
         return [None if value is None else str(value) for value in column.to_pylist()]
 
 
-def _typed(column: Any, cells: list[Cell]) -> list[Cell]:
-    """The cells of a column that stays as it is: all but plain text with their places in it."""
-    text = column.type == import_module("pyarrow").string()
-    typed: list[Cell] = []
-    for row, cell in enumerate(cells):
-        if not text or not isinstance(cell, str):
-            cell = ArrowCell(_shown(cell))
-            cell.column, cell.row = column, row
-        typed.append(cell)
-    return typed
-
-
 def _decoded(value: bytes | None) -> Cell:
     if value is None:
         return None
@@ -284,7 +269,7 @@ def _decoded(value: bytes | None) -> Cell:
 def _row(line: int, cells: tuple[Cell, ...], place: Placement) -> RawRow | Reject:
     query, title = cells[place.query], cells[place.title]
     shown = "\t".join(_shown(cell) for cell in (query, title))
-    if any(isinstance(cell, bytes) for cell in cells):  # other columns hold none
+    if any(isinstance(cell, bytes) for cell in cells):
         return Reject.of(line, Reason.UNDECODABLE, shown)
     if query is None or title is None:
         missing = Reason.MISSING_QUERY if query is None else Reason.MISSING_TITLE
@@ -295,7 +280,7 @@ def _row(line: int, cells: tuple[Cell, ...], place: Placement) -> RawRow | Rejec
         _shown(title),
         None if place.grade is None else _known(cells[place.grade]),
         None if place.id is None else _known(cells[place.id]),
-        {name: cells[i] for name, i in place.extra} if place.extra else NO_EXTRA,
+        {name: _shown(cells[i]) for name, i in place.extra} if place.extra else NO_EXTRA,
         shown,
     )
 

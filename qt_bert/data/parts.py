@@ -44,7 +44,6 @@ class FilePart:
         encoding: of the file, as the reader found it.
         header: the line that names the columns or, without a header, as many empty fields as the
             file's first row has; None where the rows say it all.
-        quoted: whether fields of TSV stand in quotes, as the file's first lines tell.
     """
 
     file: str
@@ -55,7 +54,6 @@ class FilePart:
     sha256: str
     encoding: str
     header: str | None
-    quoted: bool = False
 
     def name(self) -> str:
         """Stem of the file, first line and 16 digits of a hash of all fields: safe as a file name."""
@@ -84,7 +82,6 @@ _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("file", "sha256", "encoding"), (str,)),
     **dict.fromkeys(("first", "rows", "offset", "length"), (int,)),
     "header": (str, type(None)),
-    "quoted": (bool,),
 }
 
 
@@ -94,8 +91,7 @@ def cut(
     rows: int,
     advance: Callable[[int], object] = lambda stored: None,
 ) -> Iterator[FilePart]:
-    """Cut a file into parts of `rows` rows, a line each unless a row spans several; the last may be
-    shorter, a header is in none.
+    """Cut a file into parts of `rows` rows; the last may be shorter, a header is in none.
 
     The file is streamed once and no more than one part of it is held; `advance` is told of the
     stored bytes as they are read. Columns are looked for before the first part is given. Raises
@@ -129,17 +125,17 @@ def _text_parts(
     opened = open_format(file, columns)
     assert not isinstance(opened, ParquetFile)
     head = opened.find_columns()
-    facts = (opened.encoding, head.text if head else None, opened.quoted)
     with open_stored(file) as (stored, handle):
         lines = enumerate(raw_lines(handle, file), start=1)
         first = 1 + (head.number if head else 0)
         offset, seen = sum(len(raw) for _, raw in islice(lines, first - 1)), 0
-        found = iter(opened.joined(lines))
-        while block := list(islice(found, rows)):
+        whole = iter(opened.joined(lines))
+        while block := list(islice(whole, rows)):
             data = b"".join(raw for _, raw in block)
             digest = hashlib.sha256(data).hexdigest()
             height = data.count(b"\n") + (not data.endswith(b"\n"))
-            yield FilePart(str(file), first, height, offset, len(data), digest, *facts)
+            place = (str(file), first, height, offset, len(data), digest)
+            yield FilePart(*place, opened.encoding, head.text if head else None)
             first, offset = first + height, offset + len(data)
             seen, before = stored.tell(), seen
             advance(seen - before)
@@ -166,7 +162,7 @@ def _rows(part: FilePart, file: Location, columns: Columns) -> Iterator[RawRow |
     if part.header is None:
         # A key that was asked for is in the file, but need not be in each part of it.
         columns = replace(columns, required=frozenset())
-    block = TextBlock(file, _data(part, file), part.first, part.encoding, part.header, part.quoted)
+    block = TextBlock(file, _data(part, file), part.first, part.encoding, part.header)
     return open_lines(block, columns).rows()
 
 

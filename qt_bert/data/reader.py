@@ -138,7 +138,7 @@ class Judge:
         if self.grade_required and label is None:
             return Reject.of(row.line, Reason.MISSING_GRADE, row.text)
         if self.grade_required and self.grade_map is not None and grades is None:
-            reason = Reason.GRADE_NAN if label in ("NaN", "nan") else Reason.BAD_GRADE
+            reason = Reason.NAN if label == "NaN" else Reason.BAD_GRADE
             return Reject.of(row.line, reason, row.text)
         id_ = row.id if row.id and not row.id.isspace() else str(row.line)
         return Pair(row.query, row.title, grades, id_, row.line, label, row.extra)

@@ -284,10 +284,7 @@ REASONS: dict[str, Text] = {
         Reason.MISSING_TITLE: "没有标题",
         Reason.QUERY_NOT_TEXT: "查询不是文本",
         Reason.TITLE_NOT_TEXT: "标题不是文本",
-        Reason.QUERY_NAN: "查询是 NaN 或无穷",
-        Reason.TITLE_NAN: "标题是 NaN 或无穷",
-        Reason.GRADE_NAN: "标注是 NaN",
-        Reason.NO_NUMBER: "标注不是数字",
+        Reason.NAN: "NaN 不是文本或标注",
         Reason.NOT_A_LIST: "pos 或 neg 不是标题列表",
         Reason.UNCLOSED_QUOTE: "引号没有闭合",
     }.items()

@@ -12,7 +12,7 @@ from typing import Literal, cast, get_args
 from qt_bert.data.formats import format_of
 from qt_bert.data.lines import TextSource
 from qt_bert.data.pairs import Pair, Reason, Reject
-from qt_bert.data.quoting import csv_rows, split_quoted
+from qt_bert.data.quoting import csv_rows, split_csv
 from qt_bert.errors import PairFileError
 
 Relation = Literal["better", "alike"]
@@ -140,7 +140,7 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
             yield item.line, item.reason
             continue
         line, text = item
-        fields = split_quoted(text) if kind == "csv" else text.split("\t")
+        fields = split_csv(text) if kind == "csv" else text.split("\t")
         if fields is None:
             yield line, Reason.UNCLOSED_QUOTE
         elif places is None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from qt_bert.data.pairs import GradeMap, Pair, Reason, Reject
+from qt_bert.data.pairs import GradeMap, Pair, Reject
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
 from qt_bert.scoring.slices import by_column
 from qt_bert.stats.agreement import OF_TWO, alpha
@@ -38,8 +38,8 @@ def agree(
     """How far the columns `raters` of a file agree: all, every two, in slices; the pairs furthest apart.
 
     Labels are the levels of `reader.grades` (default: grades 1–5) by mean grade; an empty cell is no
-    rating, and a row with a label that is no grade is a reject. Raises ArgumentError for columns that are
-    not there, PairFileError where the rejects are too many.
+    rating, a row with a label that is no grade a reject. Raises ArgumentError for columns that are not
+    there, PairFileError for too many rejects.
     """
     file, reader = Path(path), reader or ReaderOptions()
     if len(set(raters)) < max(len(raters), 2):
@@ -47,28 +47,21 @@ def agree(
     scheme = GradeMap.parse(reader.grades or EXACT)
     sets = sorted(set(scheme.sets.values()), key=lambda one: (sum(one) / len(one), one))
 
-    def label_of(pair: Pair, rater: str) -> str:
-        return ((pair.label if rater == "grade" else pair.extra.get(rater)) or "").strip()
-
     def refuse(pair: Pair) -> Reject | None:
         for rater in raters:
+            label = (pair.label if rater == "grade" else pair.extra.get(rater)) or ""
             try:
-                if label := label_of(pair, rater):
+                if label.strip():
                     scheme.grades_of(label)
             except ValueError:
-                text = "\t".join((label, pair.query, pair.title))
-                return Reject.of(pair.line, f"{Reason.BAD_GRADE} of {rater}", text)
+                text = f"{label}\t{pair.query}\t{pair.title}"
+                return Reject.of(
+                    pair.line, f"bad grade of {rater} (--grades: what labels mean)", text
+                )
         return None
 
     rows = reader.open(file, rejects_path=rejects_path, refuse=refuse)
-    try:
-        pairs = list(rows)
-    except PairFileError as error:
-        if not any(Reason.BAD_GRADE in reason for reason in rows.reasons):
-            raise
-        raise PairFileError(
-            f"{error}; say what labels mean with --grades, or leave such cells empty"
-        ) from error
+    pairs = list(rows)
     cells = [{**pair.extra, "grade": pair.label} for pair in pairs]
     there = sorted(set().union(*cells))
     if missing := [one for one in raters if one not in there]:
@@ -76,9 +69,9 @@ def agree(
             f"--raters {missing[0]}: no such column in {file}; there are {', '.join(there)}"
         )
     levels = np.full((len(pairs), len(raters)), -1)
-    for pair, level in zip(pairs, levels, strict=True):
+    for own, level in zip(cells, levels, strict=True):
         for place, rater in enumerate(raters):
-            if label := label_of(pair, rater):
+            if label := (own.get(rater) or "").strip():
                 level[place] = sets.index(scheme.grades_of(label))
     queries = np.array([pair.query for pair in pairs], dtype=object)
     drawn = {"resamples": resamples, "seed": seed}

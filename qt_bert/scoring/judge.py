@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -190,17 +189,19 @@ def judge_file(
 ) -> Judged:
     """Read the graded pairs of `path`, score them, and judge them at levels model and labels share.
 
-    Labels are numbers, which are judged by their order, where more than one in a hundred is a decimal and
-    `options` do not say what labels mean; without `numbers` a decimal is a bad grade. Raises PairFileError where rows have no label or a
+    Where more than one label in a hundred is a decimal, and `options` do not say what labels mean, they
+    are numbers, judged by their order; not so without `numbers`. Raises PairFileError where rows have no label or a
     bad one (above `--max-rejects`), ArgumentError where labels and model do not fit.
     """
     labels = scorer.settings.labels
+    if numbers and options.grades is None:
+        given = options.open(path).judged()
+        found = [number_of(one.label) for one in given if isinstance(one, Pair) and one.label]
+        numbers = sum(not one.is_integer() for one in found if isfinite(one)) > 0.01 * len(found)
+    else:
+        numbers = False
     pairs, rejected = graded_pairs(
-        path,
-        options,
-        labels,
-        rejects_path=rejects_path,
-        numbers=numbers and _has_decimals(path, options),
+        path, options, labels, rejects_path=rejects_path, numbers=numbers
     )
     with progress(len(pairs), "scoring", "pairs") as shown:
         logits = scorer.logits([(p.query, p.title) for p in pairs], shown)
@@ -219,7 +220,7 @@ def graded_pairs(
 ) -> tuple[list[Pair], int]:
     """The pairs of `path` with their labels read as this model can be judged by, and the rejects.
 
-    With `numbers` a label is any number, and `grades` stay None. Reading ends after `most` pairs, where it is given. Under `options.limit` about so many are drawn,
+    With `numbers` a label is any number, and `grades` are None. Reading ends after `most` pairs, where it is given. Under `options.limit` about so many are drawn,
     in whole queries.
     """
     reader = options.open(
@@ -244,30 +245,16 @@ def graded_pairs(
     return pairs, reader.rejected
 
 
-def _has_decimals(path: Path, options: ReaderOptions) -> bool:
-    if options.grades is not None:
-        return False
-    found = Counter(
-        not number_of(pair.label).is_integer()
-        for pair in options.open(path).judged()
-        if isinstance(pair, Pair) and pair.label is not None and isfinite(number_of(pair.label))
-    )
-    return found[True] > 0.01 * found.total()
-
-
 def _no_number(pair: Pair) -> Reject | None:
-    if isfinite(number_of(pair.label or "")):
-        return None
-    text = "\t".join((pair.label or "", pair.query, pair.title))
-    return Reject.of(pair.line, Reason.NO_NUMBER, text)
+    text = f"{pair.label}\t{pair.query}\t{pair.title}"
+    known = isfinite(number_of(pair.label or ""))
+    return None if known else Reject.of(pair.line, Reason.BAD_GRADE, text)
 
 
 def number_of(label: str) -> float:
-    """A label such as `3`, `3.67` or `-1.5e-2` as a number; NaN for any other text."""
-    return float(label) if _NUMBER.fullmatch(label) else nan
-
-
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+    """A label such as `3`, `3.67` or `-1e-2` as a number; NaN for any other text."""
+    written = re.fullmatch(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", label)
+    return float(label) if written else nan
 
 
 def judge_logits(

@@ -6,19 +6,19 @@ import gzip
 import json
 import lzma
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from qt_bert.data.formats import format_of
 from qt_bert.data.lines import Location, open_bytes
 from qt_bert.data.pairs import Json, Pair, Reason
-from qt_bert.data.parquet import ArrowCell, arrow_column, type_text
+from qt_bert.data.parquet import arrow_column
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.files import atomic_write
@@ -38,14 +38,13 @@ ABSENT = Json("")
 class InputColumns:
     """What a file has beside query, title and id: a label or none, and further columns in order.
 
-    `names` are the file's own for id, query, title and grade; `types` those of further columns in
-    Parquet that are no plain text (`type_text`).
+    `names` are the file's own for id, query, title and grade; `typed`: further columns have types.
     """
 
     label: bool
     extra: tuple[str, ...]
     names: tuple[str, ...] = _FIXED
-    types: Mapping[str, str] = field(default_factory=dict)
+    typed: bool = False
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], path: Location, options: ReaderOptions) -> InputColumns:
@@ -53,30 +52,20 @@ class InputColumns:
         label = any(p.label is not None for p in pairs) or has_grade_column(path, options)
         extra = tuple(dict.fromkeys(name for p in pairs for name in p.extra))
         wanted = {} if options.no_header else options.wanted_columns().wanted
-        types = {
-            name: type_text(cell.column.type)
-            for name, cell in (pairs[0].extra.items() if pairs else ())
-            if isinstance(cell, ArrowCell)
-        }
-        return cls(label, extra, tuple(str(wanted.get(name, name)) for name in _FIXED), types)
+        names = tuple(str(wanted.get(name, name)) for name in _FIXED)
+        return cls(label, extra, names, format_of(path) == "parquet")
 
     @classmethod
     def union(cls, several: Iterable[InputColumns]) -> InputColumns:
-        """The columns of several files: a label where one has it, further columns as they first come, of
-        the type that all files give them, or text.
+        """The columns of several files: a label where one has it, further columns as they first come.
 
-        A row of a file that lacks a column leaves it empty.
+        A row of a file that lacks a column leaves it empty. Types stay where all files have the same.
         """
         files = list(several)
         extra = dict.fromkeys(name for file in files for name in file.extra)
         names = files[0].names if files else _FIXED
-        types = {
-            name: kind
-            for file in files
-            for name, kind in file.types.items()
-            if all(other.types.get(name) == kind for other in files if name in other.extra)
-        }
-        return cls(any(file.label for file in files), tuple(extra), names, types)
+        typed = all(file.typed and file.extra == files[0].extra for file in files)
+        return cls(any(file.label for file in files), tuple(extra), names, typed)
 
     def table(
         self, pairs: Sequence[Pair], outputs: dict[str, list[Any]], where: str
@@ -274,10 +263,7 @@ def _arrow(values: Sequence[Any]) -> Any:
 
     if values and isinstance(values[0], np.floating):
         return pa.array(np.asarray(values, np.float32))
-    typed = next((one for one in values if isinstance(one, ArrowCell)), None)
-    if typed is not None:
-        return arrow_column(values, typed.column.type)
-    return pa.array([str(v) for v in values], pa.string())
+    return arrow_column([v if isinstance(v, str) else str(v) for v in values])
 
 
 def _text(value: Any) -> str:
@@ -290,12 +276,8 @@ def _one_line(text: str) -> str:
     return text.translate({9: " ", 10: " ", 13: " "})
 
 
-_QUOTED_IN_CSV = re.compile('[,"\\r\\n]')
-
-
 def _csv(columns: Columns, header: bool) -> str:
-    """CSV is what spreadsheets open: a text that one would run gets an apostrophe. A cell with a line
-    break is quoted."""
+    """CSV is what spreadsheets open: a text that one would run gets an apostrophe. Line breaks stay."""
     safe = {
         name: [spreadsheet_safe(one) if isinstance(one, str) else one for one in values]
         for name, values in columns.items()
@@ -303,7 +285,7 @@ def _csv(columns: Columns, header: bool) -> str:
     quoted = str.maketrans({'"': '""'})
 
     def cell(text: str) -> str:
-        return f'"{text.translate(quoted)}"' if _QUOTED_IN_CSV.search(text) else text
+        return f'"{text.translate(quoted)}"' if any(mark in text for mark in ',"\r\n') else text
 
     return _rows(safe, header, ",", cell)
 
@@ -324,21 +306,20 @@ def _rows(
 
 def _jsonl(columns: Columns, header: bool) -> str:
     names = [json.dumps(name, ensure_ascii=False) for name in columns]
-    rows = zip(*columns.values(), strict=True)
-    lines = (zip(names, row, strict=True) for row in rows)
-    return "".join(
-        f"{{{', '.join(f'{name}: {_literal(one)}' for name, one in row if one is not ABSENT)}}}\n"
-        for row in lines
+    rows = (zip(names, row, strict=True) for row in zip(*columns.values(), strict=True))
+    lines = (
+        ", ".join(f"{name}: {_literal(one)}" for name, one in row if one is not ABSENT)
+        for row in rows
     )
+    return "".join(f"{{{line}}}\n" for line in lines)
 
 
 def _literal(value: Any) -> str:
-    """A value as JSON: numbers of float32 with nine digits, what was no text as it was read."""
+    """JSON numbers of float32 with nine digits, what was no text as it was, all else text."""
     if isinstance(value, Json):
         return value.literal
-    if isinstance(value, np.floating):
-        value = float(f"{value:.9g}")
-    return json.dumps(str(value) if isinstance(value, str) else value, ensure_ascii=False)
+    plain = float(f"{value:.9g}") if isinstance(value, np.floating) else value
+    return json.dumps(plain, ensure_ascii=False)
 
 
 _LINES = {".tsv": _rows, ".csv": _csv, ".jsonl": _jsonl}

@@ -116,7 +116,7 @@ class Judgements:
     - `levels`: the levels are those of a model with other than five logits;
     - `overlapping`: sets that cannot be told apart: only accuracy and ranking are defined;
     - `score`: one logit: only the order of titles is defined;
-    - `numbers`: labels are numbers and no grades: only the order of titles is defined.
+    - `numbers`: labels are numbers and no grades: again only the order is.
 
     In the last three `levels` is empty, and `truth`, `level_probabilities` and
     `label_probability` are None; in the last two `predicted` and `correct` are None as well.
@@ -126,8 +126,7 @@ class Judgements:
     ranking_score: FloatArray
     """Expected grade (or level), or the one logit [n]."""
     ranking_truth: FloatArray
-    """Grade, level number from 1, or mean grade of the label [n]; of numbers what they are above the
-    lowest one, or above 0 where none is below it."""
+    """Grade, level number from 1, mean grade of the label, or the number, 0 at least [n]."""
     spearman_target: FloatArray
     """What `spearman` sets the score against [n]: `ranking_truth` or a reference score."""
     query_index: IntArray
@@ -300,18 +299,16 @@ def judge_scores(
 
 
 def judge_numbers(
-    scores: npt.ArrayLike, numbers: Sequence[float], queries: Sequence[str]
+    scores: npt.ArrayLike, numbers: npt.ArrayLike, queries: Sequence[str]
 ) -> Judgements:
-    """Judge the order that `scores` [n] give, any scale, against labels that are `numbers` [n].
+    """Judge the order that `scores` [n] give against labels that are `numbers` [n], on any scales.
 
-    Raises ArgumentError for lengths that differ, no pair, NaN.
+    Numbers below 0 lift all of them until the lowest is 0. Raises ArgumentError for lengths that
+    differ.
     """
-    score, truth = (np.asarray(one, dtype=np.float64) for one in (scores, numbers))
-    if score.shape != truth.shape or not score.size:
-        raise ArgumentError(f"{score.size} scores for {truth.size} labels")
-    if not np.isfinite([score, truth]).all():
-        raise ArgumentError("a score or a label is not a finite number")
+    truth = np.asarray(numbers, dtype=np.float64)
     truth = truth - min(truth.min(), 0.0)
+    score = np.asarray(scores, dtype=np.float64)
     return replace(_ranked(score, truth, truth.max() + 1, queries), mode="numbers")
 
 

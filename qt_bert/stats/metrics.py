@@ -23,7 +23,8 @@ Estimator: TypeAlias = Callable[[FloatArray], FloatArray]
 
 LEVELLED: frozenset[Mode] = frozenset({"grades", "coarse", "levels"})
 GRADED: frozenset[Mode] = LEVELLED | {"overlapping"}
-ANY: frozenset[Mode] = GRADED | {"score", "numbers"}
+WITH_GRADES: frozenset[Mode] = GRADED | {"score"}
+ANY: frozenset[Mode] = WITH_GRADES | {"numbers"}
 
 REASONS: dict[Mode, str] = {
     "overlapping": "the labels are sets of grades that overlap: they are no ordered levels",
@@ -299,13 +300,10 @@ def exponential_gain(truth: FloatArray) -> FloatArray:
 def ndcg_by_query(
     judgements: Judgements, gain_of: Callable[[FloatArray], FloatArray], depth: int
 ) -> FloatArray:
-    """NDCG of each eligible query beside a 1, and two zeros for the others [Q, 2].
-
-    Labels that are numbers are the gains themselves.
-    """
+    """NDCG of each eligible query beside a 1, and two zeros for the others [Q, 2]."""
     query, n_queries = judgements.query_index, judgements.n_queries
     truth = judgements.ranking_truth
-    gain = truth if judgements.mode == "numbers" else gain_of(truth)
+    gain = truth if judgements.mode == "numbers" else gain_of(truth)  # numbers are gains themselves
     actual = dcg_by_query(query, n_queries, judgements.ranking_score, gain, depth)
     ideal = dcg_by_query(query, n_queries, gain, gain, depth)
     eligible = judgements.eligible & (ideal > 0)
@@ -329,7 +327,7 @@ def _ndcg(
             f"gain {formula}, averaged over the orders of tied scores.",
         ),
         needs="ranking",
-        modes=ANY if linear else ANY - {"numbers"},
+        modes=ANY if linear else WITH_GRADES,
         estimator=additive(lambda judged: ndcg_by_query(judged, gain_of, depth), quotient),
         undefined=NO_ORDER,
         per_query=True,
@@ -356,39 +354,32 @@ def ordered_pairs_by_query(judgements: Judgements) -> FloatArray:
     """Concordant, discordant and score-tied title pairs of different truth in each query [Q, 3].
 
     Memory stays linear in n: for every level, the titles of that level below each better title
-    are read off one cumulated count along the order of scores. A level is a rank within its query,
-    so that labels may be numbers, each another one.
+    are read off one cumulated count along the order of scores. A level is a rank within the query, for
+    numbers may all be different.
     """
+    by_truth = np.lexsort((judgements.ranking_truth, judgements.query_index))
+    of, level = judgements.query_index[by_truth], np.empty(len(by_truth), dtype=np.int64)
+    changes = (np.diff(of) != 0) | (np.diff(judgements.ranking_truth[by_truth]) != 0)
+    steps = np.concatenate(([0], np.cumsum(changes)))
+    level[by_truth] = steps - steps[np.searchsorted(of, of)]
     order = np.lexsort((judgements.ranking_score, judgements.query_index))
     query = judgements.query_index[order]
-    score, truth = judgements.ranking_score[order], _levels_in_query(judgements)[order]
+    score, truth = judgements.ranking_score[order], level[order]
     query_start, query_end = (np.searchsorted(query, query, side=s) for s in ("left", "right"))
     changes = np.concatenate(([True], (np.diff(query) != 0) | (np.diff(score) != 0)))
     bounds = np.append(np.flatnonzero(changes), len(query))
     tie = np.cumsum(changes) - 1
     tie_start, tie_end = bounds[tie], bounds[tie + 1]
     counts = np.zeros((judgements.n_queries, 3))
-    for level in np.unique(truth)[:-1]:
-        seen = np.concatenate(([0], np.cumsum(truth == level)))
-        better = truth > level
+    for one in range(level.max()):
+        seen = np.concatenate(([0], np.cumsum(truth == one)))
+        better = truth > one
         for column, (start, end) in enumerate(
             ((query_start, tie_start), (tie_end, query_end), (tie_start, tie_end))
         ):
             found = np.where(better, seen[end] - seen[start], 0)
             counts[:, column] += sum_by(query, found, judgements.n_queries)
     return counts
-
-
-def _levels_in_query(judgements: Judgements) -> IntArray:
-    """Rank of each truth among the different ones of its query, from 0 [n]."""
-    query, truth = judgements.query_index, judgements.ranking_truth
-    order = np.lexsort((truth, query))
-    ends = np.diff(query[order]) != 0
-    steps = np.concatenate(([0], np.cumsum(ends | (np.diff(truth[order]) != 0))))
-    first = np.concatenate(([True], ends))
-    levels = np.empty(len(order), dtype=np.int64)
-    levels[order] = steps - steps[first][np.cumsum(first) - 1]
-    return levels
 
 
 ORDERED_PAIR_METRICS = (
@@ -524,7 +515,7 @@ RANK_METRICS = (
             "whatever their queries, ties counting half.",
         ),
         needs="ranking",
-        modes=ANY - {"numbers"},
+        modes=WITH_GRADES,
         estimator=_auc,
         of_ranks=additive(_mean_rank_statistics, _mean_rank_auc),
         undefined="all labels lie on one side of the cut",

@@ -61,10 +61,12 @@ def test_a_cell_without_a_grade_rejects_its_row_alone(rated, tmp_path, cell):
     listed = tmp_path / "rejects.tsv"
     found = qt_bert.agree(rated, ["人工", "LLM"], resamples=20, rejects_path=listed)
     assert found["rejected"] == 1 and found["between"][0]["metrics"]["kappa"]["n"] == 4
-    assert listed.read_text("utf-8").splitlines()[1] == f"7\tbad grade of 人工\t{cell} 鸟 f"
+    assert listed.read_text("utf-8").splitlines()[1] == (
+        f"7\tbad grade of 人工 (--grades: what labels mean)\t{cell} 鸟 f"
+    )
     with rated.open("a", encoding="utf-8") as handle:
         handle.writelines(f"鱼\t{i}\t1\tbad\ty\n" for i in range(10))
-    with pytest.raises(QtBertError, match="bad grade of LLM: 10, bad grade of 人工: 1"):
+    with pytest.raises(QtBertError, match="bad grade of LLM .*: 10, bad grade of 人工 .*: 1"):
         qt_bert.agree(rated, ["人工", "LLM"], resamples=20)
 
 
@@ -74,7 +76,7 @@ def test_a_cell_without_a_grade_rejects_its_row_alone(rated, tmp_path, cell):
         (["人工"], "人工: name two columns"),
         (["人工", "人工"], "each once"),
         (["人工", "no"], "no: no such column.*LLM"),
-        (["LLM", "field"], "bad grade of field: 5; the first is line 2, 'x 猫 a'.*--grades"),
+        (["LLM", "field"], "bad grade of field.*--grades.*: 5; the first is line 2, 'x 猫 a'"),
         (["LLM", "grade"], "no pair has a grade of two"),
     ],
 )

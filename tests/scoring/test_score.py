@@ -89,7 +89,8 @@ def test_hostile_texts_stay_one_row(scorer, tmp_path):
         run(path, scorer, out)
         pairs = list(ReaderOptions().open(out))
         formula = "'=cmd" if suffix == ".csv" else "=cmd"  # a spreadsheet would run it
-        assert [(p.query, p.title) for p in pairs] == [('a"b', "x y z"), (formula, '"q"')]
+        title = "x\ty\nz" if suffix == ".csv" else "x y z"
+        assert [(p.query, p.title) for p in pairs] == [('a"b', title), (formula, '"q"')]
         assert pairs[0].extra["note"] == "1,2"
 
 
