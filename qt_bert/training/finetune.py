@@ -350,7 +350,9 @@ def run_train(
     last = pad if family.read_out(config) == "last" else None
     template = stored_template(job.base)
     card = ModelSettings(labels, job.max_length, template=template)
-    reader = PairTokenizer(tokenizer, job.max_length, last=last, template=template)
+    reader = PairTokenizer(
+        tokenizer, job.max_length, last=last, template=template, rows=config.vocab_size
+    )
     teaching = Teaching.of(job.teacher, labels, work, place, settings.dtype)
     data = training_set(sources, reader, labels, work, teaching)
     losses = Losses(loss_for(data, labels, job.loss, LossWeights()), tuple(labels.values))
