@@ -12,7 +12,7 @@ import math
 import re
 import string
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -68,10 +68,6 @@ class Texts:
             return default if found is None else found
         return self.text(path)
 
-    def every_text(self) -> Iterator[tuple[str, Mapping[str, str]]]:
-        """Each path that holds a text, with its languages; for tests."""
-        yield from _texts_in(self._table, "")
-
     def _get(self, path: str) -> Any:
         found: Any = self._table
         for key in path.split("."):
@@ -108,15 +104,6 @@ class _Fill(string.Formatter):
         if not re.search("[1-9]", written):
             written = written.replace("-", "")  # 0 has no sign
         return written.replace("-", "−")
-
-
-def _texts_in(table: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, str]]]:
-    if set(table) & {"zh", "en"}:
-        yield path, table
-        return
-    for key, one in table.items():
-        if isinstance(one, Mapping):
-            yield from _texts_in(one, f"{path}.{key}" if path else key)
 
 
 @cache

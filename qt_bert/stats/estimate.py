@@ -12,16 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio
-
-if TYPE_CHECKING:
-    from qt_bert.stats.verdict import Claim, Side
 
 Interval: TypeAlias = tuple[float, float]
 Kind: TypeAlias = Literal["mean", "statistic", "correlation"]
@@ -100,23 +97,6 @@ class Estimate:
             z, edge = float(np.arctanh(self.value)), float(np.arctanh(margin))
             left = np.arctanh(self.leave_one_out)
         return from_leave_one_out(z, left, self.queries).centred, edge
-
-    def claim(
-        self,
-        id: str,
-        *,
-        side: Side,
-        margin: float,
-        unit: str,
-        resamples: int = RESAMPLES,
-        seed: int = 0,
-    ) -> Claim:
-        """This value judged: whether it lies `above` or `below` the margin (`judge_difference`)."""
-        from qt_bert.stats.verdict import judge_difference
-
-        return judge_difference(
-            self, id=id, side=side, margin=margin, unit=unit, resamples=resamples, seed=seed
-        )
 
     def __add__(self, other: Estimate | float) -> Estimate:
         if not isinstance(other, Estimate):

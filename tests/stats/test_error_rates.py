@@ -20,7 +20,7 @@ from scipy.stats import rankdata
 
 from qt_bert.stats.estimate import Estimate, from_leave_one_out, studentised_interval
 from qt_bert.stats.tests import sign_flip_p
-from qt_bert.stats.verdict import judge_contest
+from qt_bert.stats.verdict import judge_contest, judge_difference
 
 MOST, MOST_CONTESTS = 0.032, 0.06
 FAR = -50.0  # a margin that any target passes: the rank alone decides
@@ -147,9 +147,13 @@ def test_many_samples_at_once_are_judged_as_each_alone():
     x = REAL["layer_10_accuracy"]
     values, margin = x[drawn(len(x), 20, 150)], float(x.mean()) - 2.0
     verdicts = [
-        Estimate(float(one.mean()), one, tuple(range(20)))
-        .claim("x", side="above", margin=margin, unit="points")
-        .verdict
+        judge_difference(
+            Estimate(float(one.mean()), one, tuple(range(20))),
+            id="x",
+            side="above",
+            margin=margin,
+            unit="points",
+        ).verdict
         for one in values.T
     ]
     shares = tuple(verdicts.count(one) / 150 for one in ("reproduced", "not reproduced"))

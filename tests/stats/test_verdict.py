@@ -11,6 +11,7 @@ from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries
 from qt_bert.stats.tests import sign_flip_p
 from qt_bert.stats.verdict import (
     judge_contest,
+    judge_difference,
     not_testable,
     queries_needed,
     share_interval,
@@ -39,14 +40,14 @@ def spread(mean: float, n: int = 40, sd: float = 1.0, seed: int = 0) -> Estimate
     ],
 )
 def test_a_difference_is_judged_on_both_sides_of_one_margin(mean, side, margin, verdict):
-    claim = spread(mean).claim("x", side=side, margin=margin, **HOW)
+    claim = judge_difference(spread(mean), id="x", side=side, margin=margin, **HOW)
     assert claim.verdict == verdict
     assert claim.reason == ("decided" if verdict != "inconclusive" else "interval")
 
 
 def test_an_interval_beyond_the_margin_is_not_enough_without_p():
     five = over_queries([1.0] * 5 + [0.0] * 19, range(24))
-    claim = five.claim("x", side="above", margin=0, **HOW)
+    claim = judge_difference(five, id="x", side="above", margin=0, **HOW)
     assert claim.ci_low > 0
     assert claim.p > 0.05
     assert (claim.verdict, claim.reason) == ("inconclusive", "p")
@@ -55,7 +56,7 @@ def test_an_interval_beyond_the_margin_is_not_enough_without_p():
 def test_a_correlation_is_judged_as_fishers_z():
     left = 0.5 + 0.02 * np.random.default_rng(0).normal(size=30)
     rho = from_leave_one_out(0.5, left, range(30), correlation=True)
-    claim = rho.claim("x", side="above", margin=-0.9, unit="rho")
+    claim = judge_difference(rho, id="x", side="above", margin=-0.9, unit="rho")
     values, edge = rho.judged(-0.9)
     assert claim.p == sign_flip_p(values, edge)
     assert -1 < claim.ci_low < 0.5 < claim.ci_high < 1
@@ -72,7 +73,7 @@ def test_a_correlation_is_judged_as_fishers_z():
 )
 def test_what_cannot_be_judged_has_no_p_and_says_why(estimate, reason):
     for claim in (
-        estimate.claim("x", side="above", margin=0, **HOW),
+        judge_difference(estimate, id="x", side="above", margin=0, **HOW),
         judge_contest(estimate, [0 * estimate] * 19, id="x", side="above", margin=0, **HOW),
     ):
         assert (claim.verdict, claim.reason, claim.p) == ("not testable", reason, None)
@@ -80,7 +81,7 @@ def test_what_cannot_be_judged_has_no_p_and_says_why(estimate, reason):
 
 
 def test_a_claim_has_the_figures_of_its_estimate_whatever_the_reason():
-    claim = spread(3).claim("matching.five", side="above", margin=2, **HOW)
+    claim = judge_difference(spread(3), id="matching.five", side="above", margin=2, **HOW)
     assert (claim.id, claim.n_queries, claim.q) == ("matching.five", 40, None)
     assert (claim.ci_low, claim.ci_high) == spread(3).interval()
     assert (claim.value, claim.p) == (pytest.approx(3), sign_flip_p(spread(3).values, 2))
@@ -184,19 +185,19 @@ def test_queries_needed_by_hand():
 
 
 def test_an_open_claim_says_how_many_queries_would_decide_it():
-    above = spread(2.1).claim("x", side="above", margin=2, **HOW)
+    above = judge_difference(spread(2.1), id="x", side="above", margin=2, **HOW)
     assert above.needs_queries == queries_needed(40, above.value - above.ci_low, above.value - 2)
-    short = spread(1.9).claim("x", side="above", margin=2, **HOW)
+    short = judge_difference(spread(1.9), id="x", side="above", margin=2, **HOW)
     assert short.needs_queries == queries_needed(40, short.ci_high - short.value, 2 - short.value)
     assert above.needs_queries > 40 < short.needs_queries
-    assert spread(9).claim("x", side="above", margin=2, **HOW).needs_queries is None
+    assert judge_difference(spread(9), id="x", side="above", margin=2, **HOW).needs_queries is None
 
 
 def test_q_stands_over_the_claims_that_have_a_p():
     claims = [
-        spread(2.5).claim("a", side="above", margin=2, **HOW),
-        spread(3, n=10).claim("b", side="above", margin=2, **HOW),
-        spread(2.2).claim("c", side="above", margin=2, **HOW),
+        judge_difference(spread(2.5), id="a", side="above", margin=2, **HOW),
+        judge_difference(spread(3, n=10), id="b", side="above", margin=2, **HOW),
+        judge_difference(spread(2.2), id="c", side="above", margin=2, **HOW),
     ]
     a, b, c = with_q(claims)
     assert b.q is None
@@ -208,9 +209,12 @@ def test_q_stands_over_the_claims_that_have_a_p():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: spread(1).claim("x", side="over", margin=0, **HOW), "must be 'above' or 'below'"),
         (
-            lambda: spread(1).claim("x", side="above", margin=float("nan"), **HOW),
+            lambda: judge_difference(spread(1), id="x", side="over", margin=0, **HOW),
+            "must be 'above' or 'below'",
+        ),
+        (
+            lambda: judge_difference(spread(1), id="x", side="above", margin=float("nan"), **HOW),
             "must be a number",
         ),
         (lambda: queries_needed(10, -1, 1), "0 or more"),
