@@ -97,6 +97,8 @@ class Columns:
             if self.header
             else f"give its position, from 1, with --columns {name}=N"
         )
+        if len(names) == 1 and (mark := next((one for one in "\t;," if one in names[0]), None)):
+            advice = f"its fields seem to stand between {mark!r}; .tsv has tabs, .csv commas"
         wanted = self.wanted.get(name, name)
         return f"{where}: no column {wanted!r} for the {name}; there are {shown}{more}; {advice}"
 

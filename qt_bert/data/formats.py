@@ -67,6 +67,7 @@ class DelimitedFile:
     def rows(self) -> Iterator[RawRow | Reject]:
         """The rows in file order, and a reject where the fields are too few or too many."""
         placement: Placement | None = None
+        header: str | None = None
         plain = self._separator == "\t"
         for item in self._source.lines(self.joined):
             if isinstance(item, Reject):
@@ -79,7 +80,11 @@ class DelimitedFile:
             if placement is None:
                 placement = self._placement(line, fields)
                 if self._columns.header:
+                    header = text
                     continue
+            if text == header:  # of another file behind the first one
+                yield Reject.of(line, Reason.HEADER, text)
+                continue
             if plain and '"' in text and _LOOKS_QUOTED.search(text):
                 plain = False
                 tell(
@@ -203,20 +208,20 @@ class JsonLinesFile:
         )
 
     def _spread(self, line: int, text: str, value: dict[str, Any]) -> Iterator[RawRow | Reject]:
-        lists = {label: value.pop(label, []) for label in _LISTS}
+        lists = {label: value.get(label, []) for label in _LISTS}
+        kept = {key: one for key, one in value.items() if key.removesuffix("_scores") not in _LISTS}
         if not all(isinstance(titles, list) for titles in lists.values()):
             yield Reject.of(line, Reason.NOT_A_LIST, text)
         elif not any(lists.values()):
             yield Reject.of(line, Reason.MISSING_TITLE, text)
         else:
             for label, titles in lists.items():
-                value.pop(f"{label}_scores", None)
                 for number, title in enumerate(titles, start=1):
                     own = {"title": title, "grade": label}
                     keys = {
                         self._keys[name]: one for name, one in own.items() if name in self._keys
                     }
-                    row = self._row(line, text, value | keys)
+                    row = self._row(line, text, kept | keys)
                     if isinstance(row, RawRow):
                         row = row._replace(id=f"{row.id or line}:{label}{number}")
                     yield row
@@ -235,19 +240,23 @@ class JsonLinesFile:
         return None
 
     def _row(self, line: int, text: str, value: dict[str, Any]) -> RawRow | Reject:
-        if reason := self._refusal(text, value):
-            return Reject.of(line, reason, text)
+        try:
+            if reason := self._refusal(text, value):
+                return Reject.of(line, reason, text)
+            extra = {
+                key: field if isinstance(field, str) else _as_json(field)
+                for key, field in value.items()
+                if key not in self._known
+            }
+        except RecursionError:
+            return Reject.of(line, Reason.BAD_JSON, text)
         return RawRow(
             line,
             query=value[self._keys["query"]],
             title=value[self._keys["title"]],
             grade=self._optional("grade", value),
             id=self._optional("id", value),
-            extra={
-                key: field if isinstance(field, str) else _as_json(field)
-                for key, field in value.items()
-                if key not in self._known
-            },
+            extra=extra,
             text=text,
         )
 

@@ -130,6 +130,7 @@ class Reason(StrEnum):
     NAN = "NaN is no text and no grade"
     NOT_A_LIST = "pos or neg is not a list of titles"
     UNCLOSED_QUOTE = "unclosed quote"
+    HEADER = "the header again"
 
 
 class Json(str):

@@ -266,7 +266,7 @@ def _decoded(value: bytes | None) -> Cell:
         return value
 
 
-def _row(line: int, cells: tuple[Cell, ...], place: Placement) -> RawRow | Reject:
+def _row(line: int, cells: tuple[Any, ...], place: Placement) -> RawRow | Reject:
     query, title = cells[place.query], cells[place.title]
     shown = "\t".join(_shown(cell) for cell in (query, title))
     if any(isinstance(cell, bytes) for cell in cells):
@@ -280,7 +280,7 @@ def _row(line: int, cells: tuple[Cell, ...], place: Placement) -> RawRow | Rejec
         _shown(title),
         None if place.grade is None else _known(cells[place.grade]),
         None if place.id is None else _known(cells[place.id]),
-        {name: _shown(cells[i]) for name, i in place.extra} if place.extra else NO_EXTRA,
+        {name: cells[i] for name, i in place.extra} if place.extra else NO_EXTRA,
         shown,
     )
 

@@ -287,6 +287,7 @@ REASONS: dict[str, Text] = {
         Reason.NAN: "NaN 不是文本或标注",
         Reason.NOT_A_LIST: "pos 或 neg 不是标题列表",
         Reason.UNCLOSED_QUOTE: "引号没有闭合",
+        Reason.HEADER: "表头重复",
     }.items()
 }
 """Why a row is rejected, in words."""

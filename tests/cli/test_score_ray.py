@@ -79,3 +79,37 @@ def test_the_bill_of_one_machine_needs_no_file_and_no_out(run, pair_file, checkp
     assert ended.status == 2 and "give a file of pairs" in ended.err
     ended = run("score", pair_file, "--model", checkpoint_of())
     assert ended.status == 2 and "--out FILE says" in ended.err
+
+
+@pytest.mark.parametrize("already", [False, True])
+@pytest.mark.parametrize(
+    ("skipped", "asked", "status"), [(12, [], 1), (2, ["--skip-others"], 0), (0, [], 0)]
+)
+def test_files_that_are_not_read_are_named_last(
+    run, pair_file, checkpoint_of, tmp_path, monkeypatch, skipped, asked, status, already
+):
+    from qt_bert.cluster import score as module
+
+    counts = {"pairs": 1, "rejected": 0, "truncated_titles": 0, "truncated_queries": 0}
+    names = [f"day/{i}.x" for i in range(skipped)]
+    report = module.RayReport(counts, names, already=already)
+    monkeypatch.setattr(module, "score_on_ray", lambda *given, **more: report)
+    ended = run(
+        *(
+            "score",
+            pair_file,
+            "--engine",
+            "ray",
+            "--model",
+            checkpoint_of(),
+            "--out",
+            tmp_path / "o",
+        ),
+        *asked,
+    )
+    assert ended.status == status
+    *shown, last = ended.err.splitlines()
+    assert sum(line.startswith("skipped: day/") for line in shown) == min(skipped, 10)
+    assert ("run.json" in last) == bool(skipped) and (
+        not skipped or last.startswith(f"{skipped} files")
+    )

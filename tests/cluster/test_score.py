@@ -260,3 +260,41 @@ def test_the_estimate_counts_and_measures(checkpoint_of, day, monkeypatch):
 def test_less_than_one_is_refused(options):
     with pytest.raises(ArgumentError, match="give at least 1"):
         RayOptions(**options)
+
+
+def test_types_of_parquet_stay_and_rows_with_breaks_are_whole(run, tmp_path):
+    import pyarrow as pa
+
+    texts = [f"查询{row}" for row in range(6)]
+    columns = {"query": texts, "title": texts, "sku": range(6), "tags": [[1], None] * 3}
+    for name in ("a", "b"):
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    run("typed", [tmp_path / "a.parquet", tmp_path / "b.parquet"])
+    scored = pq.read_table(tmp_path / "typed" / "parts").sort_by(
+        [("file", "ascending"), ("line", "ascending")]
+    )
+    assert (
+        scored["sku"].to_pylist() == [*range(6)] * 2
+        and scored["tags"].to_pylist() == [[1], None] * 6
+    )
+    breaks = tmp_path / "c.csv"
+    breaks.write_text(
+        "query,title,sku\n" + "".join(f'查询{i},"标题\n{i},长",{i}\n' for i in range(6)), "utf-8"
+    )
+    run("mixed", [tmp_path / "a.parquet", breaks], rows=2)
+    scored = pq.read_table(tmp_path / "mixed" / "parts").sort_by(
+        [("file", "ascending"), ("line", "ascending")]
+    )
+    assert scored["sku"].to_pylist() == [str(i) for i in range(6)] * 2
+    assert scored["title"].to_pylist()[6:] == [f"标题\n{i},长" for i in range(6)]
+    assert scored["line"].to_pylist()[6:] == [2, 4, 6, 8, 10, 12]
+
+
+def test_what_a_folder_holds_beside_pairs_is_recorded(run, day, tmp_path):
+    for name in ("part-00000", "c.tsv.bz2", "_SUCCESS", ".a.crc"):
+        (day / name).write_text("x")
+    report = run()
+    assert list(report.skipped) == [str(day / "c.tsv.bz2"), str(day / "part-00000")]
+    record = json.loads((tmp_path / "out" / "run.json").read_text("utf-8"))
+    assert record["skipped"] == list(report.skipped) and record["complete"]
+    assert list(run(resume=True).skipped) == record["skipped"]

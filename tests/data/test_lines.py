@@ -76,6 +76,14 @@ def test_an_endless_line_is_refused(write, monkeypatch):
         ("parquet.tsv", b"PAR1rest", "must end in .parquet"),
         ("utf16.tsv", "query\ttitle\n".encode("utf-16"), "UTF-16"),
         ("utf16be.tsv", "query\ttitle\n".encode("utf-16-be"), "looks like UTF-16"),
+        (
+            "mixed.tsv",
+            "查询\t标题\n北京高铁\t北京高铁票价\n".encode("utf-16-le"),
+            "iconv -f utf-16le",
+        ),
+        ("mac.tsv", b"query\ttitle\rq\tt\r", "lines end at CR alone"),
+        ("mac.csv", b'query,title\rq,"a\nb"\r', "lines end at CR alone"),
+        ("mac.tsv.gz", gzip.compress(b"query\ttitle\rq\tt\rq\tt"), "lines end at CR alone"),
         ("plain.tsv.gz", b"query\ttitle\n", "damaged or cut short"),
         ("plain.tsv.xz", b"query\ttitle\n", "damaged or cut short"),
         ("empty.tsv.gz", gzip.compress(b"", mtime=0), "is empty"),
@@ -92,3 +100,56 @@ def test_packed_data_cut_short(write, suffix, pack):
     packed = pack("".join(f"查询{i}\t标题{i * i}\n" for i in range(5000)).encode())
     with pytest.raises(PairFileError, match="damaged or cut short"):
         lines(write(f"f{suffix}", packed[: len(packed) // 2]))
+
+
+GBK = (
+    "iPhone 15 Pro Max 256GB 钛金属\t苹果15手机壳😀",
+    "喆堃鎏犇羴\t鑫淼焱犇牛排",
+    "羋月傳 全集\t羋月傳電視劇線上看",
+    "優の良品 零食\t优の良品手信",
+    "ソニー WH-1000XM5\t索尼耳机ソニー官方",
+    "北京到上海高鐵\t北京到上海高鐵票價查詢",
+    "囍字贴\t结婚囍字窗花",
+    "①寸照片\t①寸证件照℃",
+    "龍鬚糖\t龍鬚糖怎麼做",
+    "㗎喇 粵語\t粵語嘅咗啲",
+    "Café 咖啡机\tDe'Longhi 德龙咖啡机 crème",
+    "饕餮 貔貅\t魑魅魍魉",
+    "T恤\tV领T恤 A股",
+)
+
+
+@pytest.mark.parametrize("texts", [*((one,) for one in GBK), GBK], ids=lambda one: one[0][:6])
+@pytest.mark.parametrize("times", [1, 30])
+def test_gb18030_is_read_whatever_its_characters(write, texts, times):
+    content = "\n".join(("query\ttitle", *texts * times))
+    source = TextSource(write("f.tsv", content.encode("gb18030")))
+    assert source.encoding == "gb18030"
+    assert [text for _, text in source.lines()] == content.split("\n")
+
+
+@pytest.mark.parametrize(
+    ("codec", "texts", "named"),
+    [
+        ("big5", ("悠遊卡餘額\t悠遊卡餘額查詢", "珍珠奶茶\t珍珠奶茶熱量"), "Big5.*iconv -f cp950"),
+        ("cp950", ("手機充電器\t蘋果手機充電器原廠",), "Big5"),
+        ("big5hkscs", ("羽絨服怎麼洗\t羽絨服的清洗方法", "港鐵\t港鐵路線圖"), "Big5"),
+        ("cp932", ("東京駅\t東京駅から新宿駅まで", "中古車\t中古車の価格比較"), "Shift-JIS"),
+        ("shift_jis", ("スマホケース\tスマホケース 透明 おすすめ",), "Shift-JIS"),
+        (
+            "cp949",
+            (
+                "서울 날씨\t서울 오늘 날씨 예보",
+                "휴대폰 충전기\t정품 충전기",
+                "갈비찜\t갈비찜 만드는 법",
+            ),
+            "EUC-KR",
+        ),
+        ("latin1", ("café crème\tmachine à café", "hôtel à Paris\thôtels étoilés"), "Latin-1"),
+        ("cp1252", ("größe\tSchuhgröße wählen", "müller\tMüller Öffnungszeiten"), "Latin-1"),
+    ],
+)
+def test_other_encodings_are_named(write, codec, texts, named):
+    path = write("f.tsv", "\n".join(("query\ttitle", *texts)).encode(codec))
+    with pytest.raises(PairFileError, match=f"looks like {named}"):
+        lines(path)

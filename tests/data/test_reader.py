@@ -133,6 +133,17 @@ def test_ten_rejects_are_tolerated_and_beyond_them_a_share(write):
         ("f.jsonl", GOOD, {"columns": {"grade": "lable"}}, PairFileError, "the key 'lable'"),
         ("f.jsonl", GOOD, {"columns": {"query": 1}}, ArgumentError, "not positions"),
         ("f.jsonl", GOOD, {"header": False}, ArgumentError, "--no-header is for TSV and CSV"),
+        ("f.json", "[\n" + GOOD + "]", {}, PairFileError, r"one JSON array.*jq -c"),
+        ("f.jsonl", "\ufeff [" + GOOD + "]", {}, PairFileError, "one JSON array"),
+        ("f.csv", "query;title\nq;t\n", {}, PairFileError, "stand between ';'; .tsv has tabs"),
+        ("f.tsv", "query,title\nq,t\n", {}, PairFileError, "stand between ','"),
+        (
+            "f.csv",
+            'query,"title\nq,t\n',
+            {},
+            PairFileError,
+            "line 1: the quote of a field is never",
+        ),
     ],
 )
 def test_what_cannot_be_read_as_asked_is_refused(write, name, content, options, error, reason):
@@ -179,6 +190,85 @@ def test_what_the_standard_library_writes_is_read_back(fields):
     assert split_csv(written.getvalue()) == fields
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("body", "read", "rejects"),
+    [
+        (['q,"a', "", 'b, ""c"""', "x,y"], [(2, "q", 'a\n\nb, "c"'), (5, "x", "y")], []),
+        (['"a', 'b","c', 'd"', "x,y"], [(2, "a\nb", "c\nd"), (5, "x", "y")], []),
+        # A quote that is never closed, or closed by what is none: the rows behind it are read.
+        (['q,"a', "x,y", "z,w"], [(3, "x", "y"), (4, "z", "w")], [2]),
+        (['q,"a', 'x,"y, z"', '"u', 'v",w'], [(3, "x", "y, z"), (4, "u\nv", "w")], [2]),
+        (["x,y", '"'], [(2, "x", "y")], [3]),
+        (['q,"a', "x" * 2**20, 'y"', "x,y"], [(5, "x", "y")], [2, 3, 4]),
+    ],
+)
+def test_rows_of_csv_span_lines(write, body, read, rejects, end):
+    path = write("f.csv", end.join(("query,title", *body, "")))
+    found = list(PairReader(path).judged())
+    pairs = [(p.line, p.query, p.title) for p in found if not isinstance(p, Reject)]
+    assert pairs == [(line, q.replace("\n", end), t.replace("\n", end)) for line, q, t in read]
+    assert [one.line for one in found if isinstance(one, Reject)] == rejects
+
+
+@given(st.lists(st.tuples(*[st.text(st.sampled_from('a,"\n 中'), max_size=9)] * 3), min_size=1))
+def test_a_file_that_the_standard_library_writes_is_read_back(tmp_path_factory, table):
+    path = tmp_path_factory.mktemp("csv") / "f.csv"
+    with open(path, "w", encoding="utf-8", newline="") as handle:
+        csv.writer(handle).writerows(
+            [("query", "title", "x"), *(("q" + q, "t" + t, x) for q, t, x in table)]
+        )
+    read = [(p.query[1:], p.title[1:], p.extra["x"]) for p in read_pairs(path)]
+    assert read == table
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (['"27"" 显示器"', "x"], "line 3: a field looks quoted"),
+        (["x", '"""引用"" 原文"'], "line 3: a field looks quoted"),
+        (['"小米"', '27" x'], ""),
+        (['"a', 'b""'], ""),
+    ],
+)
+def test_quotes_in_tsv_are_text_and_those_of_a_writer_are_warned_of(write, capsys, fields, said):
+    path = write("f.tsv", "query\ttitle\nq\tt\n" + "\t".join(fields) + "\n")
+    assert (read_pairs(path)[1].query, read_pairs(path)[1].title) == tuple(fields)
+    assert said in capsys.readouterr().err and capsys.readouterr().err == ""
+
+
+def test_a_header_behind_the_first_is_no_pair(write):
+    reader = PairReader(write("f.tsv", "query\ttitle\nq\tt\nquery\ttitle\nx\ty\n"))
+    assert [p.line for p in reader] == [2, 4] and reader.reasons == {"the header again": 1}
+
+
+def test_lists_of_titles_are_a_row_a_title(write):
+    row = {"query": "q", "pos": ["a", "b"], "neg": ["c"], "neg_scores": [0.5], "type": "x"}
+    bad = (
+        {"query": "q", "pos": ["d", None, {}, " "], "neg": "e"},
+        {"query": "q", "pos": [], "neg": []},
+    )
+    rows = [row, *bad, {"query": "q", "pos": ["d", None, " "]}]
+    path = write("f.jsonl", "\n".join(map(json.dumps, rows)))
+    reader = PairReader(path, grade_map=GradeMap.identity(), grade_required=True)
+    assert [(p.title, p.label, p.grades, p.line, p.id) for p in reader] == [
+        ("a", "pos", (4, 5), 1, "1:pos1"),
+        ("b", "pos", (4, 5), 1, "1:pos2"),
+        ("c", "neg", (1, 2, 3), 1, "1:neg1"),
+        ("d", "pos", (4, 5), 4, "4:pos1"),
+    ]
+    assert next(iter(reader)).extra == {"type": "x"}
+    reasons = (
+        "pos or neg is not a list of titles",
+        "missing title",
+        "title is not text",
+        "empty title",
+    )
+    assert reader.rejected == 0 or set(reader.reasons) == set(reasons)
+    two = read_pairs(path, grade_map=GradeMap.levels(2), grade_required=True)
+    assert [p.grades for p in two] == [(2,), (2,), (1,), (2,)]
+
+
 def test_extra_columns_keep_file_order(write):
     path = write("f.tsv", "field\tquery\t\ttitle\ttags\n旅游\tq\t?\tt\t\n")
     (pair,) = read_pairs(path)
@@ -203,6 +293,24 @@ def test_texts_survive_escapes_and_odd_separators(write):
     ]
 
 
+@pytest.mark.parametrize(
+    "value", ["NaN", "-Infinity", "1e400", "0.10", "[1.50, NaN]", "1234567890123456789012"]
+)
+def test_numbers_of_other_columns_cost_no_pair(write, value):
+    path = write("f.jsonl", GOOD.replace("}", f', "x": {value}, "n": {{"a": {value}}}}}'))
+    (pair,) = read_pairs(path)
+    assert pair.extra == {"x": value, "n": f'{{"a": {value}}}'}
+
+
+def test_a_grade_that_is_nan_is_named_where_it_is_needed(write):
+    path = write(
+        "f.jsonl", GOOD.replace("}", ', "grade": NaN}') + GOOD.replace("}", ', "grade": 3}')
+    )
+    assert len(read_pairs(path)) == 2
+    reader = PairReader(path, grade_map=GradeMap.identity(), grade_required=True)
+    assert [p.line for p in reader] == [2] and reader.reasons == {"NaN is no text and no grade": 1}
+
+
 def test_extra_keys_keep_file_order_and_become_text(write):
     path = write("f.jsonl", '{"z": 1.0, "query": "q", "a": null, "title": "t", "m": ["甲", {}]}')
     (pair,) = read_pairs(path)
@@ -218,6 +326,7 @@ def test_extra_keys_keep_file_order_and_become_text(write):
         ('{"query": "a", "query": "b", "title": "t"}', "bad JSON"),
         ('{"query": "a\tb", "title": "t"}', "bad JSON"),
         ("[" * 100_000, "bad JSON"),
+        ('{"query": "q", "title": "t", "x": ' + "[" * 900 + "]" * 900 + "}", "bad JSON"),
         ('["q", "t"]', "not a JSON object"),
         ('"q"', "not a JSON object"),
         ('{"title": "t"}', "missing query"),

@@ -348,3 +348,67 @@ def test_a_refused_file_leaves_nothing_behind(scorer, tmp_path):
         run(source, scorer, tmp_path / "out.tsv")
     left = {path.name for path in tmp_path.iterdir() if "model" not in path.name}
     assert left <= {"bad.tsv", "out.tsv.rejects.tsv"}
+
+
+def test_other_columns_of_json_lines_stay_as_they_are(scorer, tmp_path):
+    path, out = tmp_path / "p.jsonl", tmp_path / "o.jsonl"
+    other = '"z": 1.50, "n": null, "ok": true, "big": 12345678901234567890123, "x": NaN, "t": "1"'
+    other += ', "m": {"b": [1, null, {"价": "a\\nb"}], "a": -0.0}'
+    path.write_text(
+        f'{{"query": "狗", "title": "猫", "id": 7, "grade": 2, {other}}}\n'
+        '{"query": "狗", "title": "狗", "z": "文"}\n',
+        "utf-8",
+    )
+    run(path, scorer, out)
+    first, second = out.read_text("utf-8").splitlines()
+    assert first.startswith(
+        '{"id": 7, "query": "狗", "title": "猫", "grade": 2, ' + other + ', "p_1": '
+    )
+    row = json.loads(second)
+    assert row["z"] == "文" and not {"n", "m"} & set(row) and row["id"] == "2"
+    run(path, scorer, tmp_path / "o.tsv")
+    row = read_tsv((tmp_path / "o.tsv").read_text("utf-8"))[0]
+    assert (row["z"], row["n"], row["ok"], row["x"]) == ("1.50", "", "true", "NaN")
+
+
+def test_other_columns_of_parquet_keep_their_types(scorer, tmp_path):
+    import datetime
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {
+        "price": pa.array([1.5, None, float("nan"), -2, 3], pa.float32()),
+        "sku": pa.array([2**60 + 1, None, 3, 4, 5], pa.int64()),
+        "seen": pa.array([datetime.datetime(2024, 5, 1, 1, 2, 3, 4), None] * 2 + [None], pa.timestamp("ns", "Asia/Shanghai")),
+        "tags": pa.array([["a", None], None, [], ["b"], ["c"]]),
+        "of": pa.array([{"a": 1}, None, {"a": None}, {"a": 2}, None]),
+        "kind": pa.array(["甲", None, "乙", "甲", "丙"]).dictionary_encode(),
+        "note": pa.array(["x", None, "", None, "NaN"]),
+        "long": pa.array(["x", None, "", "y", "z"], pa.large_string()),
+        "raw": pa.array([b"\xff\xfe", None, b"", b"a", b"b"]),
+        "none": pa.nulls(5),
+    }  # fmt: skip
+    path, out = tmp_path / "p.parquet", tmp_path / "o.parquet"
+    pq.write_table(
+        pa.table({"query": ["狗"] * 5, "title": ["猫", "", "狗", "猫", "狗"], **columns}), path
+    )
+    run(path, scorer, out, window=2)
+    scored, given, kept = pq.read_table(out), pq.read_table(path), [0, 2, 3, 4]
+    for name in columns:
+        column = given[name].combine_chunks()
+        found = scored[name].combine_chunks()
+        assert str(found.type) == str(column.type), name
+        assert str(found.to_pylist()) == str(column.take(pa.array(kept)).to_pylist()), name
+    run(path, scorer, tmp_path / "o.tsv")
+    assert [r["sku"] for r in read_tsv((tmp_path / "o.tsv").read_text("utf-8"))][0] == str(
+        2**60 + 1
+    )
+
+
+def test_a_cell_with_line_breaks_comes_back_quoted(scorer, tmp_path):
+    path, out = tmp_path / "p.csv", tmp_path / "o.csv"
+    path.write_text('query,title,x\n狗,"猫\n狗, ""狗""","a\n\nb"\n猫,狗,c\n', "utf-8")
+    run(path, scorer, out, window=1)
+    read = [(p.query, p.title, p.extra["x"], p.id) for p in ReaderOptions().open(out)]
+    assert read == [("狗", '猫\n狗, "狗"', "a\n\nb", "2"), ("猫", "狗", "c", "6")]
