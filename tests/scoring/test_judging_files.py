@@ -199,3 +199,56 @@ def test_a_limit_takes_whole_queries_in_file_order(tmp_path):
     assert len(every) == 40 and len(some) == 12, "three queries of four pairs"
     queries = {pair.query for pair in some}
     assert some == [pair for pair in every if pair.query in queries]
+
+
+NUMBERS = ("0.37", "4", "2.5", "3.0", "7", "-1e-1")
+
+
+@pytest.mark.parametrize("labels", [1, 5, 3])
+def test_decimal_labels_are_judged_by_their_order(checkpoint_of, tmp_path, labels):
+    path = tmp_path / "p.tsv"
+    rows = [f"狗{i // 2}\t猫{i}\t{label}" for i, label in enumerate(NUMBERS)]
+    rows += ["狗\t猫\tgood", "狗\t猫\t3-4", "狗\t猫\tnan", "狗\t猫\t"]
+    path.write_text("query\ttitle\tgrade\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    scorer = Scorer(open_checkpoint(checkpoint_of(labels=labels)))
+    listed = tmp_path / "rejects.tsv"
+    judged = judge_file(path, ReaderOptions(), scorer, rejects_path=listed)
+    assert judged.judgements.mode == "numbers" and judged.rejected == 4
+    shown = [line.split("\t")[:2] for line in listed.read_text("utf-8").splitlines()[1:]]
+    assert shown == [
+        ["8", "bad grade"],
+        ["9", "bad grade"],
+        ["10", "bad grade"],
+        ["11", "missing grade"],
+    ]
+    ranked = read_outputs(judged.logits, scorer.settings.labels).ranking_score
+    assert judged.judgements.ranking_score.tolist() == ranked.tolist()
+    found = evaluation_json(judged, scorer, path, resamples=50)
+    assert found["metrics"]["spearman"]["value"] is not None and found["levels"] == []
+    assert "numbers" in found["metrics"]["accuracy"]["reason"] and query_table(judged)["query"]
+    compared = compare_models(path, ReaderOptions(), scorer, scorer)
+    assert compared["metrics"]["pairwise_accuracy"]["difference"] == 0
+
+
+@pytest.mark.parametrize(
+    ("decimals", "grades", "mode"),
+    [(1, None, "grades"), (3, None, "numbers"), (3, "1=1,2=2", "grades")],
+)
+def test_a_few_decimals_among_grades_are_rejects(checkpoint_of, tmp_path, decimals, grades, mode):
+    path = tmp_path / "p.tsv"
+    rows = [f"狗{i // 2}\t猫{i}\t{1 + i % 2}" for i in range(199)] + ["狗\t猫\t2.5"] * decimals
+    path.write_text("query\ttitle\tgrade\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    judged = judge_file(
+        path, ReaderOptions(grades=grades), Scorer(open_checkpoint(checkpoint_of()))
+    )
+    assert (judged.judgements.mode in ("numbers",)) == (mode == "numbers")
+    assert judged.rejected == (0 if mode == "numbers" else decimals)
+
+
+def test_lists_of_titles_are_judged_as_relevant_or_not(checkpoint_of, tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"query": "狗", "pos": ["猫"], "neg": ["狗", "猫狗"]}\n' * 3, encoding="utf-8")
+    judged = judge_file(path, ReaderOptions(), Scorer(open_checkpoint(checkpoint_of())))
+    assert judged.judgements.levels == ("1-3", "4-5") and len(judged.pairs) == 9
+    one = judge_file(path, ReaderOptions(), Scorer(open_checkpoint(checkpoint_of(labels=1))))
+    assert one.judgements.ranking_truth.tolist() == [2.0, 1.0, 1.0] * 3

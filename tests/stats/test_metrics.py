@@ -16,7 +16,13 @@ from scipy import stats
 from sklearn import metrics as reference
 
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.judgements import Judgements, judge_grades, judge_scores, known
+from qt_bert.stats.judgements import (
+    Judgements,
+    judge_grades,
+    judge_numbers,
+    judge_scores,
+    known,
+)
 from qt_bert.stats.metrics import METRICS, dcg_by_query, log_loss, ordered_pairs_by_query
 
 BY_HAND = {
@@ -171,3 +177,31 @@ def test_weights_are_repeated_queries(random_judgements, name):
     found = METRICS[name].estimator(judged)(weights.astype(np.float64))
     literal = [METRICS[name].value(repeated(judged, one.tolist())) for one in drawn]
     assert found.tolist() == pytest.approx(literal, abs=1e-12)
+
+
+def test_numbers_are_judged_by_their_order_alone():
+    numbers, scores = [0.5, 4.25, 2.75, 3.0, 3.0, 1.0], [0.1, 0.7, 0.9, 2.0, 1.0, 1.5]
+    judged = judge_numbers(scores, numbers, ["a"] * 3 + ["b"] * 3)
+    found = {name: metric.value(judged) for name, metric in METRICS.items()}
+    assert found["pairwise_accuracy"] == pytest.approx((2 + 1) / (3 + 2))
+    assert found["pnr"] == pytest.approx(3 / 2)
+    assert found["spearman"] == pytest.approx(stats.spearmanr(scores, numbers).statistic)
+    gains = (2.75 + 4.25 / log2(3) + 0.5 / 2) / (4.25 + 2.75 / log2(3) + 0.5 / 2)
+    others = (3 + 1 / log2(3) + 3 / 2) / (3 + 3 / log2(3) + 1 / 2)
+    assert found["ndcg_linear_at_3"] == pytest.approx((gains + others) / 2)
+    undefined = {name for name, value in found.items() if value is None}
+    assert {"accuracy", "qwk", "mae", "auc", "ece", "ndcg_at_5"} <= undefined
+    assert "numbers, not grades" in (METRICS["qwk"].refusal(judged) or "")
+    low = judge_numbers(scores, np.array(numbers) - 9, ["a"] * 3 + ["b"] * 3)
+    assert low.ranking_truth.min() == 0 and METRICS["pnr"].value(low) == found["pnr"]
+
+
+def test_title_pairs_are_counted_where_every_label_is_another():
+    rng = np.random.default_rng(0)
+    query, truth, score = rng.integers(0, 9, 60), rng.permutation(60) / 7, rng.integers(0, 5, 60)
+    judged = judge_numbers(score, truth, list(map(str, query)))
+    counts = dict.fromkeys((1, -1, 0), 0)
+    for i, j in np.ndindex(60, 60):
+        if query[i] == query[j] and truth[i] > truth[j]:
+            counts[int(np.sign(score[i] - score[j]))] += 1
+    assert ordered_pairs_by_query(judged).sum(axis=0).tolist() == [counts[1], counts[-1], counts[0]]
