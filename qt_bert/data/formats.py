@@ -31,7 +31,8 @@ from qt_bert.progress import tell
 class DelimitedFile:
     """Lines cut into fields at tabs, or rows that may span lines at commas that no quotes hold.
 
-    Quotes between tabs are text; a line that looks quoted as CSV is printed as a warning, once. The header, or without one the first row, says how many fields a row has.
+    Quotes between tabs are text; a line that looks quoted as CSV is printed as a warning, once. The
+    header, or without one the first row, says how many fields a row has.
     """
 
     def __init__(self, source: Lines, columns: Columns, separator: str) -> None:
@@ -192,16 +193,17 @@ class JsonLinesFile:
             if isinstance(value, Reason):
                 yield Reject.of(line, value, text)
                 continue
-            sought.see(self._with_keys(value))
-            if title not in value and ("pos" in value or "neg" in value):
-                yield from self._spread(line, text, value)
-            else:
+            if title in value or not ("pos" in value or "neg" in value):
+                sought.see(value)
                 yield self._row(line, text, value)
+            else:
+                sought.see(self._with_keys(value))
+                yield from self._spread(line, text, value)
         sought.refuse_unseen(self._source.path)
 
     def _with_keys(self, value: dict[str, Any]) -> dict[str, Any]:
         """An object with the keys that its lists of titles stand for."""
-        if "pos" not in value and "neg" not in value:
+        if self._keys["title"] in value or not ("pos" in value or "neg" in value):
             return value
         return value | dict.fromkeys(
             self._keys[one] for one in ("title", "grade") if one in self._keys
@@ -217,11 +219,10 @@ class JsonLinesFile:
         else:
             for label, titles in lists.items():
                 for number, title in enumerate(titles, start=1):
-                    own = {"title": title, "grade": label}
-                    keys = {
-                        self._keys[name]: one for name, one in own.items() if name in self._keys
-                    }
-                    row = self._row(line, text, kept | keys)
+                    kept[self._keys["title"]] = title
+                    if "grade" in self._keys:
+                        kept[self._keys["grade"]] = label
+                    row = self._row(line, text, kept)
                     if isinstance(row, RawRow):
                         row = row._replace(id=f"{row.id or line}:{label}{number}")
                     yield row
@@ -261,7 +262,8 @@ class JsonLinesFile:
         )
 
     def _optional(self, name: str, value: dict[str, Any]) -> str | None:
-        return _as_json(value.get(self._keys[name])) or None if name in self._keys else None
+        field = value.get(self._keys[name]) if name in self._keys else None
+        return None if field is None else _as_json(field)
 
 
 class _Sought:

@@ -136,6 +136,8 @@ class Reason(StrEnum):
 class Json(str):
     """A value of a JSON Lines file that is no text, as it is written there; "" is null."""
 
+    __slots__ = ()
+
     @property
     def literal(self) -> str:
         """The value as JSON."""

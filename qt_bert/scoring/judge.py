@@ -190,16 +190,14 @@ def judge_file(
     """Read the graded pairs of `path`, score them, and judge them at levels model and labels share.
 
     Where more than one label in a hundred is a decimal, and `options` do not say what labels mean, they
-    are numbers, judged by their order; not so without `numbers`. Raises PairFileError where rows have no label or a
-    bad one (above `--max-rejects`), ArgumentError where labels and model do not fit.
+    are numbers, judged by their order; not so without `numbers`. Raises PairFileError where rows have no
+    label or a bad one (above `--max-rejects`), ArgumentError where labels and model do not fit.
     """
     labels = scorer.settings.labels
-    if numbers and options.grades is None:
+    if numbers := numbers and options.grades is None:
         given = options.open(path).judged()
         found = [number_of(one.label) for one in given if isinstance(one, Pair) and one.label]
         numbers = sum(not one.is_integer() for one in found if isfinite(one)) > 0.01 * len(found)
-    else:
-        numbers = False
     pairs, rejected = graded_pairs(
         path, options, labels, rejects_path=rejects_path, numbers=numbers
     )
@@ -220,8 +218,8 @@ def graded_pairs(
 ) -> tuple[list[Pair], int]:
     """The pairs of `path` with their labels read as this model can be judged by, and the rejects.
 
-    With `numbers` a label is any number, and `grades` are None. Reading ends after `most` pairs, where it is given. Under `options.limit` about so many are drawn,
-    in whole queries.
+    With `numbers` a label is any number, and `grades` are None. Reading ends after `most` pairs, where
+    it is given. Under `options.limit` about so many are drawn, in whole queries.
     """
     reader = options.open(
         path,
