@@ -6,6 +6,7 @@ import gzip
 import json
 import lzma
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -276,10 +277,17 @@ def _one_line(text: str) -> str:
     return text.translate({9: " ", 10: " ", 13: " "})
 
 
+_SIGNED = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+
+
 def _csv(columns: Columns, header: bool) -> str:
-    """CSV is what spreadsheets open: a text that one would run gets an apostrophe. Line breaks stay."""
+    """CSV is what spreadsheets open: a text that one would run gets an apostrophe, but no number does.
+    Line breaks stay."""
     safe = {
-        name: [spreadsheet_safe(one) if isinstance(one, str) else one for one in values]
+        name: [
+            spreadsheet_safe(one) if isinstance(one, str) and not _SIGNED.fullmatch(one) else one
+            for one in values
+        ]
         for name, values in columns.items()
     }
     quoted = str.maketrans({'"': '""'})

@@ -408,7 +408,7 @@ def test_other_columns_of_parquet_keep_their_types(scorer, tmp_path):
 
 def test_a_cell_with_line_breaks_comes_back_quoted(scorer, tmp_path):
     path, out = tmp_path / "p.csv", tmp_path / "o.csv"
-    path.write_text('query,title,x\n狗,"猫\n狗, ""狗""","a\n\nb"\n猫,狗,c\n', "utf-8")
+    path.write_text('query,title,x\n狗,"猫\n狗, ""狗""","a\n\nb"\n猫,狗,-1.5e3\n', "utf-8")
     run(path, scorer, out, window=1)
     read = [(p.query, p.title, p.extra["x"], p.id) for p in ReaderOptions().open(out)]
-    assert read == [("狗", '猫\n狗, "狗"', "a\n\nb", "2"), ("猫", "狗", "c", "6")]
+    assert read == [("狗", '猫\n狗, "狗"', "a\n\nb", "2"), ("猫", "狗", "-1.5e3", "6")]
