@@ -221,7 +221,7 @@ def plan_stage(
         arguments=(*SPLIT_ARGUMENTS, *arguments),
         needs=needs,
         folders=(_WORK,),
-        quick_seconds=38,
+        quick_seconds=18,
         applies=_has_all_heads,
     )
 
@@ -381,7 +381,7 @@ def stages() -> list[Stage]:
         run=write_evaluation,
         outputs=("evaluation.json",),
         arguments=EVALUATION_ARGUMENTS,
-        quick_seconds=6,
+        quick_seconds=4,
     )
     each = [probe_stage(probe) for probe in probes()]
     plan = replace(_plan_of_run(PlanRequest(budget=BUDGET)), run=_run_plan_of_run)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from qt_bert import shipped
 from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.run import stage as stage_module
 from qt_bert.run.folder import RunFolder, RunRecord
 from qt_bert.run.stage import Stage, StudyContext, run_study, runs_of, select, stage_key
 
@@ -177,3 +179,10 @@ def test_some_stages_alone_bring_what_they_need(inputs):
     with pytest.raises(ArgumentError, match="matching, order, patch, plan"):
         chosen("patches")
     assert len(select(there, inputs())) == 5
+
+
+def test_a_forecast_counts_the_fastest_pass_of_two_seconds(monkeypatch):
+    clock = iter([0, 1.5, 10, 10.25, 20, 20.5])  # a slow start, then two passes; no fourth
+    monkeypatch.setattr(stage_module.time, "perf_counter", lambda: next(clock))
+    scorer = SimpleNamespace(fresh=lambda: SimpleNamespace(logits=lambda pairs: None))
+    assert stage_module._seconds(scorer, [("狗", "猫")]) == 0.25
