@@ -43,7 +43,9 @@ class Folders:
         for folder in shipped_folders(GRADED, STUDENT, PRETRAINED):
             self._add(folder, " (shipped)")
         there = list(self._named)
-        self._base = None if base is None else self._add(checkpoint_in(base))
+        if base is not None and not _is_checkpoint(base):
+            raise ArgumentError(f"--base {base}: no folder with config.json and *.safetensors")
+        self._base = None if base is None else self._add(Path(os.path.abspath(base)))
         encoders = {name for name, folder in self._named.items() if not _classifies(folder)}
         self._own = [name for name in dict.fromkeys(given) if name not in encoders]
         if given and not self._own:
@@ -112,13 +114,6 @@ def checkpoints_in(models: Path) -> list[Path]:
             "*.safetensors, or one of these"
         )
     return found
-
-
-def checkpoint_in(base: Path) -> Path:
-    """`base`, whose name is its own. Raises ArgumentError where it is no checkpoint."""
-    if not _is_checkpoint(base):
-        raise ArgumentError(f"--base {base}: no folder with config.json and *.safetensors")
-    return Path(os.path.abspath(base))
 
 
 def shipped_folders(*names: str) -> list[Path]:
