@@ -59,7 +59,9 @@ def refuse_other(sample: bytes, path: str) -> None:
     from charset_normalizer import from_bytes
 
     best = from_bytes(sample).best()
-    for name, codecs in _OTHERS.items() if best is not None else ():
+    if best is None:
+        return
+    for name, codecs in _OTHERS.items():
         if best.encoding.startswith(codecs):
             raise PairFileError(
                 f"{path}: looks like {name}, not UTF-8 or GB18030 text; convert it with `iconv -f {name} "
