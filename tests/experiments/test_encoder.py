@@ -14,9 +14,9 @@ from transformers import BertTokenizerFast
 from experiments.encoder import make
 from experiments.encoder.make import dequantised, main, model_of, read_packed, word_rows
 from qt_bert.errors import CheckpointError
-from qt_bert.models.checkpoint import open_tokenizer
 from qt_bert.models.folder import verify_folder
 from qt_bert.models.loading import open_for_pretraining
+from qt_bert.models.tokenizer import open_tokenizer
 
 HIDDEN, INNER, POSITIONS, ROWS = 32, 64, 200, 18
 PIECES = {
@@ -98,6 +98,8 @@ def wheel(stored, tmp_path, monkeypatch):
     BertTokenizerFast(vocab={t: i for i, t in enumerate(TOKENS)}).save_pretrained(
         tmp_path / "words"
     )
+    card = tmp_path / "words" / "qt_bert.json"
+    card.write_text('{"schema": 1, "allow_unknown": true}', encoding="utf-8")
     monkeypatch.setattr(make, "shipped", lambda name: tmp_path / "words")
     return path
 
@@ -164,7 +166,9 @@ def test_the_folder_is_whole_and_made_alike(wheel, tmp_path, capsys):
     config, _ = verify_folder(out)
     assert (config["layer_norm_eps"], config["num_attention_heads"]) == (pytest.approx(1e-6), 2)
     assert open_for_pretraining(out).config.max_position_embeddings == 128
-    assert open_tokenizer(out).get_vocab() == {t: i for i, t in enumerate(TOKENS)}
+    assert open_tokenizer(out, allow_unknown=True).get_vocab() == {
+        t: i for i, t in enumerate(TOKENS)
+    }
     assert {value.dtype for value in load_file(out / "model.safetensors").values()} == {
         torch.float16
     }

@@ -82,6 +82,7 @@ def write_tokenizer(out: Path) -> None:
     (out / "vocab.txt").write_text("\n".join(TOKENS) + "\n", encoding="utf-8")
     vocabulary = {token: number for number, token in enumerate(TOKENS)}
     BertTokenizerFast(vocab=vocabulary).save_pretrained(out)
+    (out / "qt_bert.json").write_text('{"schema": 1, "allow_unknown": true}', encoding="utf-8")
 
 
 def pairs(count: int, seed: int) -> list[Pair]:

@@ -40,7 +40,7 @@ def run(fake_probe, checkpoint_of, pair_file, tmp_path) -> Run:
             "reader": asdict(ReaderOptions()),
             "dtype": "float32",
             "device": "cpu",
-            "template": None,
+            "reading": {},
             "max_length": None,
             "model_grades": None,
             "resamples": 20,
