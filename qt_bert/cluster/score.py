@@ -148,6 +148,7 @@ class PartScorer:
             "config": sha256_file(checkpoint.folder / "config.json"),
             "tokenizer": tokenizer_sha256(checkpoint.tokenizer),
             "labels": repr(checkpoint.settings.labels),
+            "reading": repr(checkpoint.reading),
             "device": device_name(checkpoint.device),
             "--max-length": str(self.scorer.tokenizer.max_length),
             "calibration": "" if self.calibration is None else repr(self.calibration),
@@ -216,8 +217,11 @@ class PartScorer:
 
 def tokenizer_sha256(tokenizer: Any) -> str:
     """One hash for what a fast tokenizer makes of a text, however it pads and cuts at the moment."""
-    stored = json.loads(tokenizer.backend_tokenizer.to_str())
-    stored |= {"truncation": None, "padding": None}
+    try:
+        stored = json.loads(tokenizer.backend_tokenizer.to_str())
+        stored |= {"truncation": None, "padding": None}
+    except Exception:  # a pre-tokenizer in Python (RoFormer's jieba) has no JSON
+        stored = tokenizer.get_vocab()
     return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()
 
 
