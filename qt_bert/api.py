@@ -19,7 +19,6 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.segmenters import segmenter
 from qt_bert.errors import ArgumentError
 from qt_bert.files import one_writer
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head, checked_heads
 from qt_bert.run.inputs import (
     Gathered,
@@ -182,12 +181,9 @@ class Grader:
     ['1', '2', '3', '4', '5']
     """
 
-    def __init__(
-        self, scorer: PairScorer, *, max_length: int | None = None, model_grades: str | None = None
-    ) -> None:
-        """`max_length` and `model_grades` as the scorer's model was opened with."""
-        self._scorer = scorer
-        self._max_length, self._model_grades = max_length, model_grades
+    def __init__(self, scorer: PairScorer, *, max_length: int | None = None) -> None:
+        """`max_length` as the scorer's model was opened with."""
+        self._scorer, self._max_length = scorer, max_length
 
     @property
     def scorer(self) -> Scorer:
@@ -346,7 +342,7 @@ class Grader:
             )
         pairs = list(ReaderOptions().open(Path(reference or shipped(DEV))))
         without = leave_heads_out(self._by_head(), heads, mode, pairs)
-        return Grader(without, max_length=self._max_length, model_grades=self._model_grades)
+        return Grader(without, max_length=self._max_length)
 
     def sweep(
         self,
@@ -455,16 +451,13 @@ class Grader:
 
     def _stored(self) -> Checkpoint:
         """The model as it is stored, in float32, without heads that were pruned."""
+        return self._whole().again(dtype="float32", compact=True)
+
+    def _whole(self) -> Checkpoint:
+        """The checkpoint. Raises ArgumentError where heads are left out."""
         if self.scorer.left_out is not None:
             raise ArgumentError("heads are ablated here; ask the whole model, which load() gives")
-        opened = self.scorer.checkpoint
-        return open_checkpoint(
-            opened.folder,
-            device=str(opened.device),
-            model_grades=self._model_grades,
-            reading=opened.reading,
-            compact=True,
-        )
+        return self.scorer.checkpoint
 
     def _outputs(
         self, pairs: Sequence[tuple[str, str]], calibrated: bool | str | Path = False
@@ -478,28 +471,19 @@ class Grader:
         opened = self.scorer.checkpoint
         if opened.kept is None or not opened.compact:
             return self.scorer
-        whole = open_checkpoint(
-            opened.folder,
-            dtype=opened.dtype,
-            device=str(opened.device),
-            model_grades=self._model_grades,
-            reading=opened.reading,
-        )
-        return Scorer(whole, max_length=self._max_length)
+        return Scorer(opened.again(), max_length=self._max_length)
 
     def _gathered(
         self, family: type[StudyOptions], pairs: str | Path | None, asked: dict[str, Any]
     ) -> Gathered:
         """What a study runs on, of options by name. Raises ArgumentError for one that is none."""
-        if self.scorer.left_out is not None:
-            raise ArgumentError("heads are ablated here; ask the whole model, which load() gives")
-        opened = self.scorer.checkpoint
+        opened = self._whole()
         own: dict[str, Any] = {
             "model": str(opened.folder),
             "dtype": opened.dtype,
             "device": str(opened.device),
             "max_length": self._max_length,
-            "model_grades": self._model_grades,
+            "model_grades": opened.model_grades,
             **asdict(opened.reading),
         }
         study, reader = _options(family, own, asked)
@@ -565,7 +549,7 @@ def load(
         given, dtype, max_length, model_grades, device, template, token_types, allow_unknown
     )
     scorer = how.open_scorer()
-    return Grader(scorer, max_length=max_length, model_grades=model_grades)
+    return Grader(scorer, max_length=max_length)
 
 
 # What the commands call too.

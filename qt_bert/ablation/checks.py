@@ -18,7 +18,7 @@ from qt_bert.ablation.reference import PlainModel
 from qt_bert.data.tokenise import EncodedPair
 from qt_bert.errors import EquivalenceError
 from qt_bert.models.batches import Batch, batches_of, row_at
-from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import whole_products
 from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Head
@@ -154,9 +154,7 @@ def in_float32(checkpoint: Checkpoint, encoder: Encoder) -> tuple[Checkpoint, En
     device = checkpoint.device
     if checkpoint.model.dtype == torch.float32:
         return _on(checkpoint, torch.device("cpu")), encoder
-    exact = open_checkpoint(
-        checkpoint.folder, model_grades=checkpoint.model_grades, reading=checkpoint.reading
-    )
+    exact = checkpoint.again(dtype="float32", device="cpu")
     return exact, _on(exact, device).encoder()
 
 

@@ -293,6 +293,12 @@ class Checkpoint:
         """Hash of the stored weights."""
         return weights_sha256(self.folder)
 
+    def again(self, **changes: Any) -> Checkpoint:
+        """Its folder opened anew by `open_checkpoint`, in its own way but for `changes`, every head in place."""
+        own: dict[str, Any] = {"dtype": self.dtype, "device": str(self.device)}
+        own |= {"model_grades": self.model_grades, "reading": self.reading}
+        return open_checkpoint(self.folder, **(own | changes))
+
     def pair_tokenizer(self, max_length: int | None = None) -> PairTokenizer:
         """A tokenizer of its own (safe beside others in threads) for pairs up to `max_length`."""
         wanted = self.settings.max_length if max_length is None else max_length

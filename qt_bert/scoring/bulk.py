@@ -15,7 +15,7 @@ from qt_bert.data.tokenise import Counts, EncodedPair
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.card import ModelSettings
-from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import GPU_BATCH_TOKENS, Memory, in_parts
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.judge import check_finite
@@ -116,13 +116,7 @@ class Scorer:
         checkpoint = self.checkpoint
         if checkpoint.model.dtype == torch.float32:
             return self
-        again = open_checkpoint(
-            checkpoint.folder,
-            device=str(checkpoint.device),
-            model_grades=checkpoint.model_grades,
-            reading=checkpoint.reading,
-        )
-        again = replace(again, settings=checkpoint.settings)
+        again = replace(checkpoint.again(dtype="float32"), settings=checkpoint.settings)
         return Scorer(again, max_length=self.tokenizer.max_length)
 
     def without(self, left_out: LeftOut) -> Scorer:
