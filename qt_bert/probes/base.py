@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.figures import Figure, known
 from qt_bert.models.heads import Head
-from qt_bert.probes.split import HeldOutFile, PairFiles, Split, reference, told_apart
+from qt_bert.probes.split import PairFiles, ProbeFiles, Split, reference, told_apart
 from qt_bert.probes.texts import COMMON, Texts, texts_of, unit
 from qt_bert.progress import Progress, progress
 from qt_bert.results.heads import WINDOWS, layer_name
@@ -49,38 +49,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Input = Literal[
-    "base",
-    "second",
-    "gold",
-    "treebanks",
-    "texts",
-    "held_out_files",
-    "baseline_table",
-    "heads",
-    "cases",
-    "band_from",
-]
-"""What a probe may read besides model and pairs; `Context` says what each is."""
-
 _NAME = re.compile("[a-z][a-z0-9_]*")
 
 
 @dataclass(kw_only=True)
-class Context:
+class Context(ProbeFiles):
     """Everything a probe may use; model and pairs are opened when it first asks for them.
 
-    `open_model` opens the checkpoint; `read_pairs`, by default, reads `files`. `base` is the model
-    before fine-tuning, for probes that need it. `second` (a model tuned from it with another seed),
-    `gold` (a segmented file), `treebanks` (CoNLL-U
-    files), `texts` (pairs of other queries, for labels that need no grader) and `held_out_files`
-    (graded pairs for figures alone) are there where the user gave them; `baseline_table` is
-    the folder of what the experiment of that name measured. `heads` are
-    those to take for the matching ones; `cases` (queries with two titles each) and `band_from` (pairs
-    that a one-logit model's band is measured on) are files.
-    `find` gives the result of another probe that this one needs. `work` is a folder of the probe's
-    own for sweeps that resume: what lies in it was begun with the same inputs. A probe puts the
-    figures of its checks into `guards`.
+    `open_model` opens the checkpoint; `read_pairs`, by default, reads `files`. `find` gives the result
+    of another probe that this one needs. `work` is a folder of the probe's own for sweeps that resume:
+    what lies in it was begun with the same inputs. A probe puts the figures of its checks into `guards`.
     """
 
     label: str
@@ -88,21 +66,10 @@ class Context:
     work: Path
     open_model: Callable[[], Scorer]
     read_pairs: Callable[[ModelLabels], Split] | None = None
-    base: Path | None = None
-    second: Path | None = None
     full: bool = False
     seed: int = 0
     resamples: int = 2000
     segmenter_name: str = "jieba"
-    userdict: Path | None = None
-    gold: Path | None = None
-    treebanks: tuple[Path, ...] = ()
-    texts: Path | None = None
-    held_out_files: tuple[HeldOutFile, ...] = ()
-    baseline_table: Path | None = None
-    heads: str | None = None
-    cases: Path | None = None
-    band_from: Path | None = None
     find: Callable[[str], ProbeResult] | None = None
     guards: dict[str, Any] = field(default_factory=dict)
     _cached: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
@@ -225,20 +192,22 @@ class Probe:
     question: Text
     run: Callable[[Context], ProbeResult | Result]
     quick_seconds: float
-    uses: tuple[Input, ...] = ()
+    uses: tuple[str, ...] = ()
     needs_base: bool = False
     reads: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     shows: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict, hash=False)
 
     @property
-    def inputs(self) -> tuple[Input, ...]:
-        """What it reads besides model and pairs."""
-        return tuple(dict.fromkeys((*self.uses, *(("base",) if self.needs_base else ()))))
+    def inputs(self) -> tuple[str, ...]:
+        """The fields of `ProbeFiles` that it gets: the segmenter's words, and what it names."""
+        return ("userdict", *self.uses, *(("base",) if self.needs_base else ()))
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ArgumentError(f"{self.name!r} names no probe; use small letters, digits and _")
+        if unknown := {*self.uses} - {one.name for one in fields(ProbeFiles)}:
+            raise ArgumentError(f"{self.name}: uses {min(unknown)!r}, which is no input of a probe")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

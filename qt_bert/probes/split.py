@@ -1,16 +1,17 @@
-"""The pairs of a probe: discovery to choose on, validation to test on, split by query."""
+"""What a probe reads: pairs to choose on and to test on, split by query, and further files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import split_halves
 from qt_bert.files import sha256_file
+from qt_bert.results.baselines import RECORD
 from qt_bert.results.probe import PairsRef
 
 if TYPE_CHECKING:
@@ -64,6 +65,55 @@ class HeldOutFile:
         from qt_bert.scoring.judge import graded_pairs
 
         return graded_pairs(self.path, self.reader, labels)[0]
+
+
+@dataclass(kw_only=True)
+class ProbeFiles:
+    """What a probe may read besides model and pairs; each may be missing.
+
+    `base`: the folder of the model before fine-tuning. `second`: that of a model tuned from it with
+    another seed. `userdict`: further words for the segmenter. `gold`: a segmented file. `treebanks`:
+    CoNLL-U files. `texts`: pairs of other queries, for labels that need no grader. `held_out_files`:
+    graded pairs for figures alone. `baseline_table`: the folder of what that experiment measured.
+    `heads`: those to take for the matching ones, as text. `cases`: queries with two titles each.
+    `band_from`: pairs that a one-logit model's band is measured on.
+    """
+
+    base: Path | None = None
+    second: Path | None = None
+    userdict: Path | None = None
+    gold: Path | None = None
+    treebanks: tuple[Path, ...] = ()
+    texts: Path | None = None
+    held_out_files: tuple[HeldOutFile, ...] = ()
+    baseline_table: Path | None = None
+    heads: str | None = None
+    cases: Path | None = None
+    band_from: Path | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Name and SHA-256 of each, as arguments of a run.
+
+        Raises CheckpointError where `base` or `second` is no model, and OSError for a file that is not there.
+        """
+        return {one.name: described(getattr(self, one.name), one.name) for one in fields(self)}
+
+
+def described(given: Any, name: str = "") -> Any:
+    """A file by name and SHA-256, as the input `name` of a run; what is no file stays as it is."""
+    if isinstance(given, tuple):
+        return [described(one) for one in given]
+    if isinstance(given, HeldOutFile):
+        return {**described(given.path), "reader": asdict(given.reader)}
+    if not isinstance(given, Path):
+        return given
+    if name in ("model", "base", "second"):
+        from qt_bert.models.folder import folder_sha256, verify_folder
+
+        verify_folder(given)
+        return {"name": given.name, "sha256": folder_sha256(given)}
+    file = given / RECORD if name == "baseline_table" else given
+    return {"name": given.name, "sha256": sha256_file(file)}
 
 
 def told_apart(names: Iterable[str]) -> list[str]:

@@ -4,85 +4,17 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal
 
 from qt_bert.codec import encode, read_result
 from qt_bert.errors import RunFolderError
-from qt_bert.files import is_vacant, sha256_file, write_json
-from qt_bert.probes.split import HeldOutFile
+from qt_bert.files import is_vacant, write_json
 from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult, SourcedClaim
 from qt_bert.sources import installed_versions, source_hash
 from qt_bert.stats.verdict import with_q
-
-# Files that stages read beside model and pairs, and how they enter their keys.
-
-
-_MODELS = ("base", "second")
-BASELINES = "baselines.json"
-"""The file that says what a folder `baseline_table` measured."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProbeFiles:
-    """Where they lie; each may be missing.
-
-    `discovery`: pairs to choose on, where they are a file of their own. `base`: the folder of the
-    model before fine-tuning. `second`: that of a model tuned from it with another seed. `userdict`:
-    further words for the segmenter. `gold`: a segmented file. `treebanks`: CoNLL-U files.
-    `texts`: pairs of other queries. `held_out_files`: graded pairs for figures alone.
-    `baseline_table`: the folder of that study. `heads`:
-    those to take for the matching ones, as text. `cases`: queries with two titles each.
-    `band_from`: pairs to measure a band on.
-    """
-
-    discovery: Path | None = None
-    base: Path | None = None
-    second: Path | None = None
-    userdict: Path | None = None
-    gold: Path | None = None
-    treebanks: tuple[Path, ...] = ()
-    texts: Path | None = None
-    held_out_files: tuple[HeldOutFile, ...] = ()
-    baseline_table: Path | None = None
-    heads: str | None = None
-    cases: Path | None = None
-    band_from: Path | None = None
-
-    def arguments(self) -> dict[str, Any]:
-        """Name and SHA-256 of each, as arguments of a run.
-
-        Raises CheckpointError where `base` or `second` is no model, and OSError for a file that is not there.
-        """
-        return {
-            field.name: _described(field.name, getattr(self, field.name)) for field in fields(self)
-        }
-
-
-def _described(name: str, given: Any) -> Any:
-    if given is None or isinstance(given, str):
-        return given
-    if isinstance(given, tuple):
-        return [_described(name, one) for one in given]
-    if isinstance(given, HeldOutFile):
-        return {**_described(name, given.path), "reader": asdict(given.reader)}
-    return {"name": given.name, "sha256": _sha256(name, given)}
-
-
-def _sha256(name: str, path: Path) -> str:
-    if name in _MODELS:
-        return _model(path)
-    return sha256_file(path / BASELINES if name == "baseline_table" else path)
-
-
-def _model(folder: Path) -> str:
-    from qt_bert.models.folder import folder_sha256, verify_folder
-
-    verify_folder(folder)
-    return folder_sha256(folder)
-
 
 # What `run.json` holds: which inputs a run had, and which stages are done.
 

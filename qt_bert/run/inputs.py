@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from qt_bert.data.reader import ReaderOptions, for_each
 from qt_bert.errors import ArgumentError
@@ -24,7 +24,8 @@ from qt_bert.shipped import (
 )
 
 if TYPE_CHECKING:
-    from qt_bert.run.folder import ProbeFiles, RunFolder, RunInputs
+    from qt_bert.probes.split import HeldOutFile, ProbeFiles
+    from qt_bert.run.folder import RunFolder, RunInputs
     from qt_bert.run.stage import StudyContext
     from qt_bert.scoring.bulk import Scorer
     from qt_bert.scoring.judge import PairScorer
@@ -241,31 +242,27 @@ class StudyOptions(ModelOptions):
     seed: int = field(default=0, metadata={"min": 0})
     """Seed of every random draw."""
 
-    def held_out_files(self, max_rejects: float) -> list[tuple[Path, ReaderOptions]]:
+    def held_out_files(self, max_rejects: float) -> tuple[HeldOutFile, ...]:
         """Each held-out file with the way to read it.
 
         Raises ArgumentError for options that fit no file, PairFileError for a file that cannot be read.
         """
+        from qt_bert.probes.split import HeldOutFile
+
         paths = list(self.held_out or ())
         if not paths and (self.held_out_columns or self.held_out_grades):
             option = "--held-out-columns" if self.held_out_columns else "--held-out-grades"
             raise ArgumentError(f"{option} goes with --held-out FILE, which names no file")
-        each = zip(
-            paths,
-            for_each(self.held_out_columns, paths, "--held-out-columns"),
-            for_each(self.held_out_grades, paths, "--held-out-grades"),
-            strict=True,
-        )
-        found = [
-            (
-                path,
-                ReaderOptions(columns=one or None, grades=meant or None, max_rejects=max_rejects),
+        columns = for_each(self.held_out_columns, paths, "--held-out-columns")
+        grades = for_each(self.held_out_grades, paths, "--held-out-grades")
+        found = []
+        for path, one, meant in zip(paths, columns, grades, strict=True):
+            reader = ReaderOptions(
+                columns=one or None, grades=meant or None, max_rejects=max_rejects
             )
-            for path, one, meant in each
-        ]
-        for path, reader in found:
             reader.open(path)
-        return found
+            found.append(HeldOutFile(path=path, reader=reader))
+        return tuple(found)
 
 
 _PANEL = {"rich_help_panel": "For some probes · 个别探针"}
@@ -302,16 +299,16 @@ class ProbeOptions(StudyOptions):
     """Pairs on which `behaviour` measures the band of a model with one logit. [default: the discovery
     pairs]"""
 
-    def files(self, pairs: Path, reader: ReaderOptions) -> dict[str, Any]:
-        """The fields of `ProbeFiles`, what ships filled in where it belongs to `pairs` as `reader` takes
-        them: the table of baselines was measured on all of the test split.
+    def files(self, pairs: Path, reader: ReaderOptions, base: Path | None = None) -> ProbeFiles:
+        """What probes read, what ships filled in where it belongs to `pairs` as `reader` takes them: the
+        table of baselines was measured on all of the test split.
 
         Raises ArgumentError or PairFileError for what cannot be meant or is not there.
         """
         from qt_bert.models.folder import resolve_folder
         from qt_bert.probes.behaviour_cases import read_cases
-        from qt_bert.probes.split import HeldOutFile
-        from qt_bert.run.folder import BASELINES as TABLE
+        from qt_bert.probes.split import ProbeFiles
+        from qt_bert.results.baselines import RECORD
 
         for option in ("gold", "treebank", "texts", "cases", "band_from"):
             given = getattr(self, option)
@@ -323,23 +320,23 @@ class ProbeOptions(StudyOptions):
         table = self.baseline_table
         if table is None and reader.limit is None and on_test and ships(BASELINES):
             table = shipped(BASELINES)
-        if table is not None and not (table / TABLE).is_file():
-            raise ArgumentError(f"--baseline-table {table}: no {TABLE} in that folder")
+        if table is not None and not (table / RECORD).is_file():
+            raise ArgumentError(f"--baseline-table {table}: no {RECORD} in that folder")
         if self.cases is not None:
             read_cases(self.cases)  # every bad row is told now, and not after minutes of other work
-        held_out = self.held_out_files(reader.max_rejects)
-        return {
-            "second": None if self.second is None else resolve_folder(self.second),
-            "userdict": self.userdict,
-            "gold": self.gold,
-            "treebanks": tuple(self.treebank or ()),
-            "texts": self.texts or (shipped(TRAIN) if on_test else None),
-            "held_out_files": tuple(HeldOutFile(path=p, reader=r) for p, r in held_out),
-            "heads": self.heads,
-            "cases": self.cases or (shipped(BEHAVIOURS) if ships(BEHAVIOURS) else None),
-            "band_from": self.band_from,
-            "baseline_table": table,
-        }
+        return ProbeFiles(
+            base=base,
+            held_out_files=self.held_out_files(reader.max_rejects),
+            second=None if self.second is None else resolve_folder(self.second),
+            userdict=self.userdict,
+            gold=self.gold,
+            treebanks=tuple(self.treebank or ()),
+            texts=self.texts or (shipped(TRAIN) if on_test else None),
+            baseline_table=table,
+            heads=self.heads,
+            cases=self.cases or (shipped(BEHAVIOURS) if ships(BEHAVIOURS) else None),
+            band_from=self.band_from,
+        )
 
 
 # What `report` and `probe` run on: model, pairs, further files, and the inputs that decide the run.
@@ -347,10 +344,11 @@ class ProbeOptions(StudyOptions):
 
 @dataclass(frozen=True)
 class Gathered:
-    """The folder of the model, the file of pairs, the other files, and the run's inputs."""
+    """The folder of the model, the files of pairs, the other files, and the run's inputs."""
 
     model: Path
     pairs: Path
+    discovery: Path | None
     files: ProbeFiles
     inputs: RunInputs
 
@@ -358,7 +356,8 @@ class Gathered:
         """What the stages of the run in `folder` get."""
         from qt_bert.run.stage import StudyContext
 
-        return StudyContext(folder=folder, model=self.model, pairs=self.pairs, files=self.files)
+        given = {name: value for name, value in vars(self).items() if name != "inputs"}
+        return StudyContext(folder=folder, **given)
 
 
 def gather(
@@ -380,7 +379,7 @@ def gather(
     from qt_bert.data.segmenters import check_segmenter
     from qt_bert.models.devices import check_dtype, device_name, open_device
     from qt_bert.models.folder import resolve_folder
-    from qt_bert.run.folder import ProbeFiles
+    from qt_bert.probes.split import ProbeFiles, described
     from qt_bert.run.stage import HEADS_GONE, has_pruned_heads, run_inputs
 
     # A plan reads no more than every study does, and is cut by no base.
@@ -388,10 +387,11 @@ def gather(
     check_segmenter(more.segmenter, userdict=more.userdict)
     folder = resolve_folder(asked.model if asked.model is not None else shipped(GRADED))
     tuned_from = resolve_folder(more.base) if more.base is not None else base_of(folder)
-    files = ProbeFiles(
-        discovery=discovery or discovery_of(path),
-        base=tuned_from,
-        **(asked.files(path, reader) if isinstance(asked, ProbeOptions) else {}),
+    chosen_on = discovery or discovery_of(path)
+    files = (
+        asked.files(path, reader, tuned_from)
+        if isinstance(asked, ProbeOptions)
+        else ProbeFiles(base=tuned_from)
     )
     place = open_device(asked.device)
     check_dtype(asked.dtype, place)
@@ -406,6 +406,7 @@ def gather(
         "seed": asked.seed,
         "profile": "full" if asked.full else "quick",
         HEADS_GONE: has_pruned_heads(folder),
+        "discovery": described(chosen_on),
         **files.arguments(),
     }
-    return Gathered(folder, path, files, run_inputs(folder, path, given, more.segmenter))
+    return Gathered(folder, path, chosen_on, files, run_inputs(folder, path, given, more.segmenter))

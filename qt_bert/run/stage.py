@@ -15,16 +15,15 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.files import sha256_file
 from qt_bert.models.card import Reading
-from qt_bert.probes.split import PairFiles
+from qt_bert.probes.split import PairFiles, ProbeFiles, Split, described
 from qt_bert.progress import Progress, silent
 from qt_bert.results.kept import KeptFile
 from qt_bert.results.probe import ModelRef, PairsRef
-from qt_bert.run.folder import ProbeFiles, RunFolder, RunInputs, RunRecord, StageRecord
+from qt_bert.run.folder import RunFolder, RunInputs, RunRecord, StageRecord
 from qt_bert.shipped import shipped, ships
 
 if TYPE_CHECKING:
     from qt_bert.scoring.bulk import Scorer
-    from qt_bert.scoring.judge import Judged
 
 
 # What a stage of a study gets.
@@ -37,14 +36,15 @@ T = TypeVar("T")
 class StudyContext:
     """What a stage gets: the run folder with its inputs, where model and pairs lie, and notes.
 
-    `files` are what probes read besides. A stage puts the figures of its checks into `guards`;
-    they end in `run.json`.
+    `discovery`: pairs to choose on, where they are a file of their own. `files` are what probes read
+    besides. A stage puts the figures of its checks into `guards`; they end in `run.json`.
     """
 
     folder: RunFolder
     model: Path
     pairs: Path
-    files: ProbeFiles = ProbeFiles()
+    discovery: Path | None = None
+    files: ProbeFiles = field(default_factory=ProbeFiles)
     guards: dict[str, Any] = field(default_factory=dict)
     _shared: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -111,7 +111,7 @@ def stage_key(stage: Stage, record: RunRecord, needed: Mapping[str, str]) -> str
 # What the stages of one run share, opened when the first of them asks.
 
 
-SPLIT_ARGUMENTS = (
+GRADING_ARGUMENTS = (
     "reader",
     "dtype",
     "device",
@@ -120,9 +120,10 @@ SPLIT_ARGUMENTS = (
     "reading",
     "resamples",
     "seed",
-    "profile",
-    "discovery",
 )
+"""What every stage depends on, beside model and pairs."""
+
+SPLIT_ARGUMENTS = (*GRADING_ARGUMENTS, "profile", "discovery")
 """What every stage depends on that chooses on discovery and tests on validation."""
 
 HEADS_GONE = "heads_gone"
@@ -148,26 +149,21 @@ def scorer_of(context: StudyContext) -> Scorer:
     return context.shared("scorer", build)
 
 
-def judged_by(context: StudyContext) -> Judged:
-    """All graded pairs of the run, judged by its checkpoint.
-
-    Rows that are no pairs, if there are any, are listed in `rejects.tsv`.
-    """
-
-    def judge() -> Judged:
-        from qt_bert.scoring.judge import judge_file
-
-        rejects = context.folder.file("rejects.tsv")
-        return judge_file(
-            context.pairs, reader_options(context), scorer_of(context), rejects_path=rejects
-        )
-
-    return context.shared("judged", judge)
-
-
 def reader_options(context: StudyContext) -> ReaderOptions:
     """The run's reader options."""
     return ReaderOptions(**context.argument("reader"))
+
+
+def pair_files(context: StudyContext) -> PairFiles:
+    """Where the run's pairs lie."""
+    reader = reader_options(context)
+    return PairFiles(pairs=context.pairs, reader=reader, discovery=context.discovery)
+
+
+def split_of(context: StudyContext) -> Split:
+    """The run's graded pairs to choose on and to test on. Raises PairFileError as `PairFiles.read` does."""
+    labels = scorer_of(context).checkpoint.settings.labels
+    return context.shared("split", lambda: pair_files(context).read(labels))
 
 
 def has_pruned_heads(model: Path) -> bool:
@@ -184,12 +180,9 @@ def run_inputs(
     The model's hash covers every file of its folder, so that another calibration, meaning of the
     logits or card never answers from an old run. Raises CheckpointError for a folder that is no model.
     """
-    from qt_bert.models.folder import folder_sha256, verify_folder
-
-    verify_folder(model)
     return RunInputs(
-        model=ModelRef(name=model.name, sha256=folder_sha256(model)),
-        pairs=PairsRef(name=pairs.name, sha256=sha256_file(pairs)),
+        model=ModelRef(**described(model, "model")),
+        pairs=PairsRef(**described(pairs)),
         arguments=arguments,
         segmenter=segmenter,
     )
@@ -254,14 +247,9 @@ def forecast(stages: Sequence[Stage], context: StudyContext) -> Forecast:
         return Forecast(0, "nothing to run: all of it is done")
     names = ", ".join(stage.name.removeprefix("probe:") for stage in ahead)
     scorer = scorer_of(context)
-    files = PairFiles(
-        pairs=context.pairs, reader=reader_options(context), discovery=context.files.discovery
-    )
     try:
-        split = context.shared("split", lambda: files.read(scorer.checkpoint.settings.labels))
-    except (
-        PairFileError
-    ):  # the evaluation may still be made; the stage that halves the file says why
+        split = split_of(context)
+    except PairFileError:  # the evaluation may still be made; the stage that halves it says why
         return Forecast(sum(map(runs_of, ahead)), f"{len(ahead)} stages: {names}")
     pairs = [(pair.query, pair.title) for pair in split.validation[:TIMED]]
     scorer.fresh().logits(pairs[:8])  # the first batch allocates

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from qt_bert.codec import encode
-from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.files import sha256_file, write_json
 from qt_bert.planning.task import FULL, IN_REPORT, QUICK, Effort
 from qt_bert.probes.base import Context, Probe, run_probe
 from qt_bert.probes.registry import probe_named, probes
-from qt_bert.probes.split import PairFiles
+from qt_bert.probes.split import HeldOutFile, described
 from qt_bert.progress import progress
 from qt_bert.results.evaluation import CarryingHead, Reason, TermChange
 from qt_bert.results.plan import MEANS, Plan
@@ -23,20 +22,21 @@ from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import RunFolder, RunInputs
 from qt_bert.run.inputs import Gathered
 from qt_bert.run.stage import (
+    GRADING_ARGUMENTS,
     HEADS_GONE,
     SPLIT_ARGUMENTS,
     Stage,
     StudyContext,
     forecast,
-    judged_by,
+    pair_files,
     reader_options,
     run_study,
     scorer_of,
     select,
+    split_of,
 )
 
 if TYPE_CHECKING:
-    from qt_bert.data.pairs import Pair
     from qt_bert.data.segmenters import Segmenter
     from qt_bert.planning.task import PlanTask, Sample
     from qt_bert.scoring.bulk import Scorer
@@ -122,7 +122,7 @@ def probe_stage(probe: Probe) -> Stage:
         order=100 + probe.order,
         run=partial(_run_probe, probe),
         outputs=(f"probes/{probe.name}.json",),
-        arguments=(*SPLIT_ARGUMENTS, "userdict", *probe.inputs),
+        arguments=(*SPLIT_ARGUMENTS, *probe.inputs),
         needs=tuple(f"probe:{name}" for name in probe.needs),
         folders=(f"sweeps/{probe.name}",),
         reads=probe.reads,
@@ -137,20 +137,16 @@ def _run_probe(probe: Probe, context: StudyContext) -> None:
             raise ArgumentError(f"the probe {probe.name!r} does not say that it needs {name!r}")
         return ProbeResult.read(context.folder.file(f"probes/{name}.json"))
 
-    files = PairFiles(
-        pairs=context.pairs, reader=reader_options(context), discovery=context.files.discovery
-    )
     given = Context(
         label=probe.name,
-        files=files,
+        files=pair_files(context),
         work=context.folder.work(f"sweeps/{probe.name}"),
         open_model=lambda: scorer_of(context),
-        read_pairs=lambda labels: context.shared("split", lambda: files.read(labels)),
+        read_pairs=lambda labels: split_of(context),
         full=context.argument("profile") == "full",
         seed=context.argument("seed"),
         resamples=context.argument("resamples"),
         segmenter_name=context.folder.record.inputs.segmenter or "jieba",
-        userdict=context.files.userdict,
         guards=context.guards,
         find=find,
         **{name: getattr(context.files, name) for name in probe.inputs},
@@ -174,7 +170,7 @@ class PlanRequest:
 
     budget: str
     replacement: Literal["zero", "mean"] = "zero"
-    held_out: Sequence[tuple[Path, ReaderOptions]] = ()
+    held_out: Sequence[HeldOutFile] = ()
     limit: int | None = None
     run: Path | None = None
 
@@ -188,10 +184,7 @@ class PlanRequest:
             "budget": self.budget,
             "replacement": self.replacement,
             "limit": self.limit,
-            "held_out": [
-                {"name": path.name, "sha256": sha256_file(path), **asdict(reader)}
-                for path, reader in self.held_out
-            ],
+            "held_out": [{**described(one.path), **asdict(one.reader)} for one in self.held_out],
             "functions": functions.source,
             "sets": dict(functions.sets),
             "unstable": sorted(functions.unstable),
@@ -248,14 +241,16 @@ def _run_plan(
 
 def _task(asked: PlanRequest, quick: Effort, context: StudyContext) -> PlanTask:
     from qt_bert.planning.budgets import parse_budget
-    from qt_bert.planning.task import PlanTask, functions_of
+    from qt_bert.planning.task import PlanTask, Sample, functions_of
 
     scorer = scorer_of(context)
     effort = FULL if context.argument("profile") == "full" else quick
     seed = context.argument("seed")
-    one_logit = scorer.checkpoint.settings.labels.logits == 1
-    discovery, validation = _both(context, scorer)
-    held_out = [_held_out(path, reader, scorer) for path, reader in asked.held_out]
+    discovery, validation = _both(context)
+    labels = scorer.checkpoint.settings.labels
+    held_out = [
+        Sample.of(one.path.name, sha256_file(one.path), one.read(labels)) for one in asked.held_out
+    ]
     for one in held_out:
         _check_apart(discovery, one)
     choosing = _fewer(asked.limit, effort.choosing)
@@ -263,8 +258,8 @@ def _task(asked: PlanRequest, quick: Effort, context: StudyContext) -> PlanTask:
         scorer=scorer,
         budget=parse_budget(asked.budget),
         replacement=asked.replacement,
-        discovery=discovery.smaller(choosing, whole_queries=one_logit, seed=seed),
-        validation=validation.smaller(asked.limit, whole_queries=one_logit, seed=seed),
+        discovery=discovery.smaller(choosing, whole_queries=labels.logits == 1, seed=seed),
+        validation=validation.smaller(asked.limit, whole_queries=labels.logits == 1, seed=seed),
         held_out=held_out,
         functions=functions_of(context.model, scorer.checkpoint.sha256, asked.run),
         work=context.folder.work(_WORK),
@@ -287,15 +282,11 @@ def _fewer(one: int | None, other: int | None) -> int | None:
     return min((n for n in (one, other) if n is not None), default=None)
 
 
-def _both(context: StudyContext, scorer: Scorer) -> tuple[Sample, Sample]:
+def _both(context: StudyContext) -> tuple[Sample, Sample]:
     """Discovery and validation, as the probes have them."""
     from qt_bert.planning.task import Sample
 
-    files = PairFiles(
-        pairs=context.pairs, reader=reader_options(context), discovery=context.files.discovery
-    )
-    labels = scorer.checkpoint.settings.labels
-    split = context.shared("split", lambda: files.read(labels))
+    files, split = pair_files(context), split_of(context)
     halves = (
         (files.discovery or files.pairs, split.discovery),
         (files.pairs, split.validation),
@@ -316,25 +307,20 @@ def _check_apart(discovery: Sample, tested: Sample) -> None:
         )
 
 
-def _held_out(path: Path, reader: ReaderOptions, scorer: Scorer) -> Sample:
-    from qt_bert.planning.task import Sample
-    from qt_bert.scoring.judge import graded_pairs
-
-    pairs: list[Pair]
-    pairs, _ = graded_pairs(path, reader, scorer.checkpoint.settings.labels)
-    return Sample.of(path.name, sha256_file(path), pairs)
-
-
 # The first stage: how well the model grades the pairs, on all of them in every profile.
 
 
 def write_evaluation(context: StudyContext) -> None:
-    """Write `evaluation.json`: the figures, why the examples have their grades, card and learning curve."""
+    """Write `evaluation.json`: the figures, why the examples have their grades, card and learning curve.
+
+    Rows that are no pairs, if there are any, are listed in `rejects.tsv`.
+    """
     from qt_bert.data.segmenters import segmenter
     from qt_bert.scoring.evaluate import evaluation_json
+    from qt_bert.scoring.judge import judge_file
 
-    scorer = scorer_of(context)
-    judged = judged_by(context)
+    scorer, rejects = scorer_of(context), context.folder.file("rejects.tsv")
+    judged = judge_file(context.pairs, reader_options(context), scorer, rejects_path=rejects)
     found = evaluation_json(
         judged,
         scorer,
@@ -352,20 +338,6 @@ def write_evaluation(context: StudyContext) -> None:
     write_json(context.folder.file("evaluation.json"), found)
 
 
-EVALUATION_ARGUMENTS = (
-    "reader",
-    "dtype",
-    "device",
-    "max_length",
-    "model_grades",
-    "reading",
-    "resamples",
-    "seed",
-    "userdict",
-)
-"""What an evaluation depends on, beside model and pairs."""
-
-
 # All stages of a report, and what runs them.
 
 
@@ -380,7 +352,7 @@ def stages() -> list[Stage]:
         order=10,
         run=write_evaluation,
         outputs=("evaluation.json",),
-        arguments=EVALUATION_ARGUMENTS,
+        arguments=(*GRADING_ARGUMENTS, "userdict"),
         quick_seconds=4,
     )
     each = [probe_stage(probe) for probe in probes()]

@@ -104,3 +104,9 @@ def test_a_probe_that_a_file_declares_is_found_in_its_place(fake_probe):
 def test_a_name_is_a_file_name(fake_probe, name):
     with pytest.raises(ArgumentError, match="names no probe"):
         replace(probe_named("fake"), name=name)
+
+
+@pytest.mark.parametrize("name", ["golds", "seed", "files"])
+def test_what_a_probe_uses_is_an_input(fake_probe, name):
+    with pytest.raises(ArgumentError, match=f"fake: uses '{name}', which is no input"):
+        replace(probe_named("fake"), uses=("gold", name))

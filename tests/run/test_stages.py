@@ -15,10 +15,11 @@ from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.planning.task import Effort
 from qt_bert.probes.base import Context, Probe
 from qt_bert.probes.registry import probe_named
+from qt_bert.probes.split import ProbeFiles, described
 from qt_bert.report.stored import Stored
 from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ProbeResult
-from qt_bert.run.folder import ProbeFiles, RunFolder
+from qt_bert.run.folder import RunFolder
 from qt_bert.run.inputs import ProbeOptions
 from qt_bert.run.stage import StudyContext, run_inputs, run_study
 from qt_bert.run.stages import PlanRequest, plan_stage, probe_stage
@@ -35,7 +36,7 @@ Run = Callable[..., tuple[str, ...]]
 def run(fake_probe, checkpoint_of, pair_file, tmp_path) -> Run:
     """Run stages on a tiny model in one folder, always going on; returns the names of those that ran."""
 
-    def go(*chosen, files=NO_FILES, pairs=pair_file, beside=(), **changes):
+    def go(*chosen, files=NO_FILES, pairs=pair_file, discovery=None, beside=(), **changes):
         arguments = {
             "reader": asdict(ReaderOptions()),
             "dtype": "float32",
@@ -46,12 +47,14 @@ def run(fake_probe, checkpoint_of, pair_file, tmp_path) -> Run:
             "resamples": 20,
             "seed": 0,
             "profile": "quick",
+            "discovery": described(discovery),
             **files.arguments(),
             **changes,
         }
         inputs = run_inputs(checkpoint_of(), pairs, arguments, "jieba")
         folder = RunFolder.open(tmp_path / "run", inputs, resume=True)
-        context = StudyContext(folder=folder, model=checkpoint_of(), pairs=pairs, files=files)
+        places = {"pairs": pairs, "discovery": discovery, "files": files}
+        context = StudyContext(folder=folder, model=checkpoint_of(), **places)
         asked = chosen or (probe_stage(probe_named("fake")),)
         return run_study(asked, context, beside=beside)
 
@@ -88,10 +91,9 @@ def test_a_changed_argument_starts_its_sweeps_anew(run, tmp_path, change):
 def test_other_discovery_pairs_change_the_result(run, pair_file, tmp_path):
     dev = tmp_path / "dev.tsv"
     dev.write_bytes(pair_file.read_bytes())
-    files = ProbeFiles(discovery=dev)
-    assert (run(), run(files=files), run(files=files)) == (FAKE, FAKE, ())
+    assert (run(), run(discovery=dev), run(discovery=dev)) == (FAKE, FAKE, ())
     dev.write_text("query\ttitle\tgrade\n狗\t猫\t1\n", encoding="utf-8")
-    assert run(files=files) == FAKE
+    assert run(discovery=dev) == FAKE
     settings = json.loads((tmp_path / "run" / "probes" / "fake.json").read_text())["settings"]
     assert settings["discovery"]["n_pairs"] == 1
 
@@ -186,7 +188,7 @@ def test_the_plan_lies_in_the_run_and_is_drawn_from_it(run, more_pairs, tmp_path
     assert run(stage, pairs=more_pairs) == ()
     assert run(stage, pairs=more_pairs, seed=1) == ("plan",)
     with pytest.raises(ArgumentError, match="are also in"):
-        run(stage, pairs=more_pairs, files=ProbeFiles(discovery=more_pairs))
+        run(stage, pairs=more_pairs, discovery=more_pairs)
 
 
 # What a run reads, where nothing else is named.
@@ -194,8 +196,8 @@ def test_the_plan_lies_in_the_run_and_is_drawn_from_it(run, more_pairs, tmp_path
 
 def test_the_table_that_ships_goes_with_all_of_the_test_split_alone():
     whole = ProbeOptions().files(shipped(TEST), ReaderOptions())
-    assert whole["baseline_table"] == shipped(BASELINES)
+    assert whole.baseline_table == shipped(BASELINES)
     some = ProbeOptions().files(shipped(TEST), ReaderOptions(limit=80))
-    assert some["baseline_table"] is None
+    assert some.baseline_table is None
     given = ProbeOptions(baseline_table=shipped(BASELINES))
-    assert given.files(shipped(TEST), ReaderOptions(limit=80))["baseline_table"] is not None
+    assert given.files(shipped(TEST), ReaderOptions(limit=80)).baseline_table is not None
