@@ -44,7 +44,7 @@ from qt_bert.models.heads import Head, spell
 from qt_bert.results.quantities import metric_name
 from qt_bert.scoring.judge import graded_pairs, judge_logits
 from qt_bert.shipped import TEST, shipped
-from qt_bert.stats.comparison import DRAWS, Difference, compare, differ_most
+from qt_bert.stats.comparison import DRAWS, MetricDifference, compare, differ_most
 from qt_bert.stats.evaluation import Evaluation, evaluate, furthest_off
 from qt_bert.stats.metrics import METRICS
 from qt_bert.text import Text, clip, interval, number, signed
@@ -101,7 +101,7 @@ class Measured:
     key: Hashable
     about: Text
     plain: Evaluation
-    differences: dict[str, Difference]
+    differences: dict[str, MetricDifference]
     worst: list[Row]
     changed: list[Row]
     truncated: int
@@ -432,7 +432,7 @@ def _headline(found: Measured) -> None:
         other = found.differences.get(name)
         change = None if other is None or other.difference is None else signed(other.difference)
         with column:
-            about = say(Text(*METRICS[name].description))
+            about = say(METRICS[name].description)
             metric(say(metric_name(name)), number(one.value), change, about=about)
             st.caption(escaped(interval(one.ci_low, one.ci_high)))
     caption(

@@ -89,7 +89,7 @@ def main() -> None:
     if found.ndcg:
         before, after = found.ndcg[0] or 0.0, found.ndcg[-1] or 0.0
         change = signed(after - before) if len(found.ndcg) > 1 else None
-        about = say(Text(*METRICS[NDCG].description))
+        about = say(METRICS[NDCG].description)
         metric(say(metric_name(NDCG)), number(before), change, about=about)
     if found.truncated:
         caption(titles_cut(found.truncated, model.longest))

@@ -17,7 +17,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
 from pathlib import Path
@@ -450,7 +450,8 @@ def run(asked: argparse.Namespace) -> dict[str, Any]:
     train = _labelled(features, pairs, np.array(weights))
     model, dev_qwk = fit_best(train, _labelled(features, dev))
     lexical = _judge(model.predict_proba(features.table(_texts(test))), test)
-    metrics = evaluate(lexical).to_json()
+    tables = evaluate(lexical).to_json()
+    metrics = tables.pop("metrics") | tables
     print(f"{len(pairs):,} training pairs; l2 {model.l2:g} (dev QWK {dev_qwk[model.l2]:.3f})")
     print(f"{asked.test}: {len(test):,} pairs, {lexical.n_queries:,} queries\n")
     print(_metrics_table(metrics))
@@ -559,14 +560,15 @@ def _metrics_table(metrics: dict[str, Any]) -> str:
 
 def _compare(lexical: Judgements, model: Judgements) -> dict[str, Any]:
     """Print and give the paired differences, model − lexical."""
-    found = compare(lexical, model, metrics=SHOWN, most_different=0).to_json()
+    found = compare(lexical, model, metrics=SHOWN, most_different=0)
+    metrics = {name: asdict(found.metrics[name]) for name in SHOWN}
     rows = [["paired comparison", "lexical", "model", "model − lexical", "95 % interval", "p"]]
     for name in SHOWN:
-        one = found[name]
+        one = metrics[name]
         values = [figure(one[key]) for key in ("value_a", "value_b", "difference")]
         rows.append([name, *values, interval(one), figure(one["p"], 4)])
     print(f"\n{table(rows)}")
-    return {name: found[name] for name in (*SHOWN, "settings")}
+    return metrics | {"settings": found.settings}
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from qt_bert.codec import decode, encode
 from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import Counts, EncodedPair, PairTokenizer, length_batches, padded
 from qt_bert.errors import ArgumentError, CheckpointError
@@ -30,7 +29,7 @@ from qt_bert.models.card import read_settings
 from qt_bert.models.families import FAMILIES
 from qt_bert.progress import Progress, silent
 from qt_bert.results.evaluation import JudgedPairs
-from qt_bert.results.plan import EXPORT, ExportFile, Int8Loss, MetricDifference
+from qt_bert.results.plan import EXPORT, ExportFile, Int8Loss
 from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.judge import check_finite, judge_logits
 from qt_bert.stats.comparison import compare
@@ -267,7 +266,7 @@ def int8_loss(
             n_pairs=len(pairs),
             n_queries=first.n_queries,
         ),
-        metrics={name: decode(MetricDifference, encode(one)) for name, one in found.items()},
+        metrics=found,
         largest=float(np.abs(logits[1] - logits[0]).max()),
     )
 

@@ -99,7 +99,7 @@ def metric_name(name: str) -> Text:
     """A metric's display name."""
     if name in _NAMES:
         return _NAMES[name]
-    return Text(*METRICS[name].title) if name in METRICS else Text(name, name)
+    return METRICS[name].title if name in METRICS else Text(name, name)
 
 
 def _shown(one: Measured | Expected | Ratio | None) -> Interval | None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from qt_bert.figures import Curve, HeatMap, Point, Series
 from qt_bert.results import ResultFile
+from qt_bert.stats.evaluation import MetricValue
 from qt_bert.text import Text, counted
 
 # The content of `evaluation.json`: how well a model grades a file of pairs.
@@ -40,19 +41,6 @@ class JudgedPairs:
     sha256: str
     n_pairs: int
     n_queries: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricValue:
-    """A metric with its 95 % interval and its base; `reason` says why a value is missing."""
-
-    value: float | None
-    ci_low: float | None = None
-    ci_high: float | None = None
-    n: int | None = None
-    n_eligible: int | None = None
-    n_queries: int | None = None
-    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

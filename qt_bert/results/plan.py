@@ -14,6 +14,7 @@ from qt_bert.results import ResultFile
 from qt_bert.results.evaluation import JudgedModel, JudgedPairs
 from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.probe import PairsRef, SourcedClaim
+from qt_bert.stats.comparison import MetricDifference
 
 # What a plan rests on: what its budgets are expected to cost, and what was measured.
 
@@ -269,24 +270,6 @@ class ExportCheck:
     bound: float
     largest: float
     cases: tuple[CheckedCase, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricDifference:
-    """A metric of two models; `difference` is b − a with its paired 95 % interval and two-sided p.
-
-    `reason` says why a value is missing.
-    """
-
-    value_a: float | None
-    value_b: float | None
-    difference: float | None
-    ci_low: float | None = None
-    ci_high: float | None = None
-    p: float | None = None
-    n: int
-    n_queries: int
-    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

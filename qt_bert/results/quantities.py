@@ -18,7 +18,7 @@ from qt_bert.text import Label, Text
 
 def metric_name(metric: str) -> Text:
     """Its display name. Raises KeyError for no metric of the registry."""
-    return Text(*METRICS[metric].title)
+    return METRICS[metric].title
 
 
 SIGNIFICANT = 0.05

@@ -34,7 +34,8 @@ from qt_bert.stats.comparison import compare
 from qt_bert.stats.evaluation import evaluate, reliability
 from qt_bert.stats.intervals import RESAMPLES
 from qt_bert.stats.judgements import Judgements, judge_levels, known, name_set, read_labels
-from qt_bert.stats.metrics import METRICS, Metric, Text, additive, confusion_by_query
+from qt_bert.stats.metrics import METRICS, Metric, additive, confusion_by_query
+from qt_bert.text import Text
 
 # Of two levels, not relevant and relevant, whose confusion matrix is flat: n = tn, fp, fn, tp.
 AT_A_CUT = tuple(

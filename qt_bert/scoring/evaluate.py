@@ -63,7 +63,6 @@ def evaluation_json(
     `by` names columns of the file to slice by; ArgumentError where the file has none of that name.
     `auto_slices` adds `errors_in_slices` of what the texts show, worst first.
     """
-    measured = evaluate(judged.judgements, resamples=resamples, seed=seed).to_json()
     outputs = read_outputs(judged.logits, scorer.settings.labels, judged.calibration)
     furthest = furthest_off(judged.judgements, worst)
     return {
@@ -76,16 +75,9 @@ def evaluation_json(
             "n_queries": judged.judgements.n_queries,
             "rejected": judged.rejected,
         },
-        "mode": measured.pop("mode"),
-        "levels": measured.pop("levels"),
-        "confusion": measured.pop("confusion"),
-        "per_grade": measured.pop("per_grade"),
-        "reliability": measured.pop("reliability"),
-        "pnr_counts": measured.pop("pnr_counts"),
-        "settings": measured.pop("settings"),
-        "metrics": measured,
+        **evaluate(judged.judgements, resamples=resamples, seed=seed).to_json(),
         "descriptions": {
-            name: {**m.description._asdict(), "title": m.title._asdict(), "direction": m.direction}
+            name: {**asdict(m.description), "title": asdict(m.title), "direction": m.direction}
             for name, m in METRICS.items()
         },
         "without_grade_1": _without_grade_1(judged, resamples, seed),
@@ -295,17 +287,15 @@ def comparison_json(
     """What `compare_models` gives but for slices and q, of pairs that both have judged."""
     found = compare(
         first.judgements, second.judgements, resamples=resamples, seed=seed, most_different=most
-    ).to_json()
-    chosen = found.pop("most_different")
-    settings = found.pop("settings")
+    )
     return {
         "schema": 1,
         "a": a.describe(),
         "b": b.describe(),
         "n_pairs": len(first.pairs),
         "rejected": first.rejected,
-        "metrics": found,
-        "settings": settings,
+        "metrics": {name: asdict(one) for name, one in found.metrics.items()},
+        "settings": found.settings,
         "most_different": [
             {
                 "id": first.pairs[i].id,
@@ -316,7 +306,7 @@ def comparison_json(
                 "a": float(first.judgements.ranking_score[i]),
                 "b": float(second.judgements.ranking_score[i]),
             }
-            for i in chosen
+            for i in found.most_different
         ],
     } | ({"guards": dict(b.left_out.guards)} if b.left_out else {})
 

@@ -12,12 +12,12 @@ from qt_bert.stats.intervals import bootstrap_weights, interval_or_reason, resam
 from qt_bert.stats.metrics import (
     METRICS,
     Metric,
-    Text,
     additive,
     as_matrices,
     confusion_by_query,
     weighted_kappa,
 )
+from qt_bert.text import Text
 
 
 def _kappa(flat: FloatArray) -> FloatArray:

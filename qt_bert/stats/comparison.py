@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,8 @@ ROUNDING = 1e-10
 OTHER_LEVELS = "the two models are judged at different levels"
 
 
-@dataclass(frozen=True)
-class Difference:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricDifference:
     """One metric of models a and b; `difference` is b − a with its paired 95 % interval.
 
     `p` is two-sided: the chance of a difference this large had the two models' predictions been
@@ -36,9 +36,9 @@ class Difference:
     value_a: float | None
     value_b: float | None
     difference: float | None
-    ci_low: float | None
-    ci_high: float | None
-    p: float | None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    p: float | None = None
     n: int
     n_queries: int
     reason: str | None = None
@@ -48,16 +48,9 @@ class Difference:
 class Comparison:
     """What `compare` found; `most_different` are indices of the pairs that differ most."""
 
-    metrics: dict[str, Difference]
+    metrics: dict[str, MetricDifference]
     most_different: list[int]
     settings: dict[str, int]
-
-    def to_json(self) -> dict[str, Any]:
-        """One object: metric → its figures, then `most_different` and the settings."""
-        return {name: asdict(one) for name, one in self.metrics.items()} | {
-            "most_different": self.most_different,
-            "settings": self.settings,
-        }
 
 
 def compare(
@@ -93,7 +86,7 @@ def compare(
         drawn.append(resample(estimators, weights))
     p_values = swap_p_values(a, [b], tested, draws=draws, seed=seed)[0]
     rows = {metric.name: row for row, metric in enumerate(tested)}
-    found: dict[str, Difference] = {}
+    found: dict[str, MetricDifference] = {}
     for metric in chosen:
         value_a = value_b = difference = low = high = p = None
         reason = _refusal(metric, a, b)
@@ -105,8 +98,16 @@ def compare(
                 difference = value_b - value_a
                 low, high, reason = interval_or_reason(drawn[1][row] - drawn[0][row], a.n_queries)
                 p = None if np.isnan(p_values[row]) else float(p_values[row])
-        found[metric.name] = Difference(
-            value_a, value_b, difference, low, high, p, len(a), a.n_queries, reason
+        found[metric.name] = MetricDifference(
+            value_a=value_a,
+            value_b=value_b,
+            difference=difference,
+            ci_low=low,
+            ci_high=high,
+            p=p,
+            n=len(a),
+            n_queries=a.n_queries,
+            reason=reason,
         )
     return Comparison(
         metrics=found,

@@ -134,17 +134,17 @@ def _number_or_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-@dataclass(frozen=True)
-class Measurement:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricValue:
     """One metric's figure: `value` over `n` pairs, 95 % interval, and a `reason` for each None.
 
     Ranking metrics also say how many of the `n_queries` queries they rest on.
     """
 
     value: float | None
-    ci_low: float | None
-    ci_high: float | None
-    n: int
+    ci_low: float | None = None
+    ci_high: float | None = None
+    n: int | None = None
     n_eligible: int | None = None
     n_queries: int | None = None
     reason: str | None = None
@@ -160,19 +160,18 @@ class Evaluation:
     """What `evaluate` found: metrics by name, and tables that are None where undefined."""
 
     mode: str
-    metrics: dict[str, Measurement]
     levels: tuple[str, ...]
     confusion: list[list[int]] | None
     per_grade: list[dict[str, Any]] | None
     reliability: list[dict[str, Any]] | None
     pnr_counts: dict[str, int]
     settings: dict[str, float]
+    metrics: dict[str, MetricValue]
 
     def to_json(self) -> dict[str, Any]:
-        """One object: metric → `{value, ci_low, ci_high, n, …}`, then the tables."""
-        tables = {name: one for name, one in vars(self).items() if name != "metrics"}
+        """The tables, and last `metrics`: each as `{value, ci_low, ci_high, n, …}`."""
         metrics = {name: metric.to_json() for name, metric in self.metrics.items()}
-        return metrics | tables | {"levels": list(self.levels)}
+        return vars(self) | {"levels": list(self.levels), "metrics": metrics}
 
 
 def evaluate(
@@ -203,7 +202,7 @@ def evaluate(
 
 def _measure_all(
     judgements: Judgements, metrics: Mapping[str, Metric], resamples: int, seed: int
-) -> dict[str, Measurement]:
+) -> dict[str, MetricValue]:
     n, n_queries, eligible = len(judgements), judgements.n_queries, int(judgements.eligible.sum())
     defined = {name: one for name, one in metrics.items() if one.refusal(judgements) is None}
     estimators = [metric.estimator(judgements) for metric in defined.values()]
@@ -223,11 +222,11 @@ def _measure_all(
             else:
                 value = float(point)
                 low, high, reason = interval_or_reason(drawn, n_queries)
-        measured[name] = Measurement(
-            value,
-            low,
-            high,
-            n,
+        measured[name] = MetricValue(
+            value=value,
+            ci_low=low,
+            ci_high=high,
+            n=n,
             n_eligible=resting if ranking else None,
             n_queries=n_queries if ranking else None,
             reason=reason,

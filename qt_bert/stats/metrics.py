@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from qt_bert.stats.arrays import FloatArray, IntArray, count_cells, ratio, sum_by
 from qt_bert.stats.judgements import Judgements, Mode, known
+from qt_bert.text import Text
 
 Estimator: TypeAlias = Callable[[FloatArray], FloatArray]
 """Query weights [R, Q] to the metric under each row [R], NaN where it is undefined."""
@@ -32,13 +33,6 @@ REASONS: dict[Mode, str] = {
     "numbers": "the labels are numbers, not grades: only the order can be judged",
 }
 NO_ORDER = "no query has titles of two grades"
-
-
-class Text(NamedTuple):
-    """One text in both languages."""
-
-    zh: str
-    en: str
 
 
 @dataclass(frozen=True, kw_only=True)
