@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from qt_bert import figures
 from qt_bert.ablation.engine import Reduction, View
 from qt_bert.ablation.families import DRAWS, layer_matched
 from qt_bert.ablation.interventions import NONE, Intervention, Variant
@@ -142,19 +143,8 @@ def head_map(
     **options: Any,
 ) -> HeatMap:
     """`values` [layers, heads] as a heat map, the heads `marked` outlined; `options` are HeatMap's."""
-    layers, heads = values.shape
-    return HeatMap(
-        name=name,
-        title=title,
-        x_label=HEAD,
-        y_label=LAYER,
-        unit=unit,
-        columns=tuple(f"H{head}" for head in range(heads)),
-        rows=tuple(f"L{layer}" for layer in range(layers)),
-        values=cells(values),
-        marked=tuple((head.layer, head.head) for head in marked),
-        **options,
-    )
+    looks = {"title": title, "x_label": HEAD, "y_label": LAYER, "unit": unit} | options
+    return figures.head_map(name, values, marked=map(str, marked), **looks)
 
 
 def cells(values: FloatArray) -> tuple[tuple[float | None, ...], ...]:

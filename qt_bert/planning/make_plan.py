@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from qt_bert import figures
 from qt_bert.ablation.effects import Effects
 from qt_bert.figures import Curve, Figure, HeatMap, Point, Series
 from qt_bert.models.heads import Head
@@ -256,19 +257,15 @@ def head_map(
         tuple(None if name in gone else worth.get(name, 0.0) for name in row) for row in names
     )
     end = _colour_end([abs(value) for row in values for value in row if value is not None])
-    return HeatMap(
-        name="plan_heads",
+    return figures.head_map(
+        "plan_heads",
+        values,
         title=Text("留下哪些头", "Which heads stay"),
         x_label=Text("头", "head"),
         y_label=Text("层", "layer"),
         unit=Text("‰", "‰"),
-        columns=tuple(f"H{head}" for head in range(teacher.heads)),
-        rows=tuple(f"L{layer}" for layer in range(teacher.layers)),
-        values=values,
         annotations=tuple(map(tuple, letters)) if functions.sets else None,
-        marked=tuple(
-            (i, j) for i, row in enumerate(letters) for j, letter in enumerate(row) if letter
-        ),
+        marked=[name for row in names for name in row if _letters(functions, name)],
         scale="diverging",
         low=-end,
         high=end,
