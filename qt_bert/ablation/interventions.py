@@ -14,7 +14,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch
 from qt_bert.models.devices import index
 from qt_bert.models.forward import Encoder, Layer
-from qt_bert.models.heads import Head
+from qt_bert.models.heads import Head, by_layer
 
 # The clean model on a batch: what patches put in, and what paths hold still.
 
@@ -231,11 +231,26 @@ class Intervention(Protocol):
         with."""
 
 
-def keep_sorted(part: Any) -> None:
-    """`__post_init__` of a part on heads: sorted, each once. Raises ArgumentError for no heads."""
-    if not part.heads:
-        raise ArgumentError(f"no heads for {part.kind!r}; the plain model is the variant `none`")
-    object.__setattr__(part, "heads", tuple(sorted(set(part.heads))))
+@dataclass(frozen=True)
+class OfHeads:
+    """What changes some heads, layer by layer: sorted, each once. Raises ArgumentError for no heads."""
+
+    heads: tuple[Head, ...]
+
+    def __post_init__(self: Any) -> None:
+        if not self.heads:
+            raise ArgumentError(
+                f"no heads for {self.kind!r}; the plain model is the variant `none`"
+            )
+        object.__setattr__(self, "heads", tuple(sorted(set(self.heads))))
+
+    def change(self, layer: int, heads: tuple[int, ...]) -> LayerIntervention:
+        """What differs in a layer that has such heads."""
+        raise NotImplementedError
+
+    def changes(self) -> Mapping[int, LayerIntervention]:
+        """`change` of each layer that has such heads."""
+        return {layer: self.change(layer, heads) for layer, heads in by_layer(self.heads).items()}
 
 
 @dataclass(frozen=True)

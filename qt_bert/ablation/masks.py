@@ -13,9 +13,9 @@ from qt_bert.ablation.interventions import (
     Intervention,
     LayerIntervention,
     MeanZ,
+    OfHeads,
     Site,
     Variant,
-    keep_sorted,
 )
 from qt_bert.ablation.reference import PlainLayer, PlainModel
 from qt_bert.errors import ArgumentError
@@ -34,7 +34,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @dataclass(frozen=True)
-class HeadMask:
+class HeadMask(OfHeads):
     """Heads left out: their slice at W_O's input is replaced; W_O's bias stays.
 
     `mode`: `zero` gives 0; `uniform` the mean of the value vectors, as the masked pass has them,
@@ -42,12 +42,11 @@ class HeadMask:
     Raises ArgumentError for no heads, an unknown mode, or `mean` without `means`.
     """
 
-    heads: tuple[Head, ...]
     mode: Mode = "zero"
     means: MeanZ | None = None
 
     def __post_init__(self) -> None:
-        keep_sorted(self)
+        super().__post_init__()
         if self.mode not in MODES:
             raise ArgumentError(f"mode {self.mode!r}: choose from {', '.join(MODES)}")
         if (self.mode == "mean") != (self.means is not None):
@@ -57,12 +56,8 @@ class HeadMask:
     def kind(self) -> str:
         return self.mode
 
-    def changes(self) -> Mapping[int, LayerIntervention]:
-        """A replacement of head outputs for each layer that has masked heads."""
-        return {
-            layer: LayerIntervention(z=Replacement(layer, heads, self.mode, self.means))
-            for layer, heads in by_layer(self.heads).items()
-        }
+    def change(self, layer: int, heads: tuple[int, ...]) -> LayerIntervention:
+        return LayerIntervention(z=Replacement(layer, heads, self.mode, self.means))
 
     def install(self, model: PlainModel) -> None:
         """Rewrite the heads' slices in a hook before W_O."""
@@ -119,7 +114,7 @@ class Replacement:
 
 
 @dataclass(frozen=True)
-class SegmentBlock:
+class SegmentBlock(OfHeads):
     """Query and title cannot see each other in these heads.
 
     Q holds the query's tokens and the first separator, T the title's and every later separator.
@@ -127,19 +122,11 @@ class SegmentBlock:
     before the softmax. Raises ArgumentError for no heads.
     """
 
-    heads: tuple[Head, ...]
     kind: ClassVar[str] = "block"
     means: ClassVar[None] = None
 
-    def __post_init__(self) -> None:
-        keep_sorted(self)
-
-    def changes(self) -> Mapping[int, LayerIntervention]:
-        """Another additive mask for each layer that has such heads."""
-        return {
-            layer: LayerIntervention(attention=Unseen(_BETWEEN, heads))
-            for layer, heads in by_layer(self.heads).items()
-        }
+    def change(self, layer: int, heads: tuple[int, ...]) -> LayerIntervention:
+        return LayerIntervention(attention=Unseen(_BETWEEN, heads))
 
     def install(self, model: PlainModel) -> None:
         """Another attention mask for the heads, in a hook before the layer attends."""

@@ -14,12 +14,12 @@ from qt_bert.ablation.interventions import (
     CleanCache,
     LayerIntervention,
     MeanZ,
+    OfHeads,
     Projections,
     Site,
     Variant,
     ZEdit,
     edit_z,
-    keep_sorted,
 )
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.reference import PlainLayer, PlainModel
@@ -42,25 +42,17 @@ FAMILY = "patch"
 
 
 @dataclass(frozen=True)
-class Patch:
+class Patch(OfHeads):
     """The donor's z (the input of W_O) in place of some heads' own, at every token.
 
     Raises ArgumentError for no heads.
     """
 
-    heads: tuple[Head, ...]
     kind: ClassVar[str] = "patch"
     means: ClassVar[None] = None
 
-    def __post_init__(self) -> None:
-        keep_sorted(self)
-
-    def changes(self) -> Mapping[int, LayerIntervention]:
-        """The donor's z in each layer that has such heads."""
-        return {
-            layer: LayerIntervention(z=DonorZ(layer, heads))
-            for layer, heads in by_layer(self.heads).items()
-        }
+    def change(self, layer: int, heads: tuple[int, ...]) -> LayerIntervention:
+        return LayerIntervention(z=DonorZ(layer, heads))
 
     def install(self, model: PlainModel) -> None:
         """Write what the plain model's own run gave the donor, in a hook before W_O."""

@@ -12,7 +12,7 @@ from qt_bert.ablation.interventions import (
     EMBEDDINGS,
     CleanCache,
     LayerIntervention,
-    keep_sorted,
+    OfHeads,
 )
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.errors import ArgumentError
@@ -20,7 +20,7 @@ from qt_bert.models.batches import At, row_at
 from qt_bert.models.devices import index
 from qt_bert.models.families import at
 from qt_bert.models.forward import Encoder, Layer
-from qt_bert.models.heads import Head, by_layer
+from qt_bert.models.heads import Head
 
 # A property erased where the model would read it: an affine map of one layer's output.
 #
@@ -209,23 +209,15 @@ class Earlier:
 
 
 @dataclass(frozen=True)
-class Reverted:
+class Reverted(OfHeads):
     """Some heads with the weights they had before fine-tuning. Raises ArgumentError for no heads."""
 
-    heads: tuple[Head, ...]
     earlier: Earlier
     kind: ClassVar[str] = "revert"
     means: ClassVar[None] = None
 
-    def __post_init__(self) -> None:
-        keep_sorted(self)
-
-    def changes(self) -> Mapping[int, LayerIntervention]:
-        """Other weights in each layer that has such heads."""
-        return {
-            layer: LayerIntervention(weights=self.earlier.with_heads(layer, heads))
-            for layer, heads in by_layer(self.heads).items()
-        }
+    def change(self, layer: int, heads: tuple[int, ...]) -> LayerIntervention:
+        return LayerIntervention(weights=self.earlier.with_heads(layer, heads))
 
     def install(self, model: PlainModel) -> None:
         """Write the base's rows and columns into the Hugging Face model's own weights."""
