@@ -18,7 +18,7 @@ from qt_bert.text import Label, digits_for, in_language
 
 if TYPE_CHECKING:
     from qt_bert.probes.wording import ClaimInWords, MeasurementInWords
-    from qt_bert.results.probe import SourcedClaim
+    from qt_bert.results.probe import Measurement, SourcedClaim
     from qt_bert.scoring.judge import PairScorer
 
 
@@ -111,15 +111,14 @@ def measurements_table(measurements: Sequence[MeasurementInWords]) -> str:
     """Each measurement in English with the source's figure, ours, its interval and the queries."""
     rows = [("measured", "95 % interval", "queries", "source", "measurement")]
     for said in measurements:
-        queries = f"{said.n_queries:,}" if said.n_queries else ""
-        there, value, ends = _source_and_value(said, said.unit)
+        found = said.measurement
+        queries = f"{found.n_queries:,}" if found.n_queries else ""
+        there, value, ends = _source_and_value(found, said.unit)
         rows.append((value, ends, queries, there, said.text.en))
     return table(rows, left=0, sentence=True)
 
 
-def _source_and_value(
-    found: SourcedClaim | MeasurementInWords, unit: Label
-) -> tuple[str, str, str]:
+def _source_and_value(found: SourcedClaim | Measurement, unit: Label) -> tuple[str, str, str]:
     """The source's figure, ours in its unit, and the interval."""
     source = found.source.value
     digits = digits_for(found.value, found.ci_low, found.ci_high)

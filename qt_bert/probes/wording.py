@@ -13,7 +13,7 @@ from typing import Any
 from qt_bert.errors import ArgumentError
 from qt_bert.probes.texts import COMMON, Texts, has_texts, texts_of, unit
 from qt_bert.results.heads import HeadTable
-from qt_bert.results.probe import Measurement, ProbeResult, Source, SourcedClaim
+from qt_bert.results.probe import Measurement, ProbeResult, SourcedClaim
 from qt_bert.stats.verdict import MOST_QUERIES, Verdict
 from qt_bert.text import Label, Text, shortest
 
@@ -53,16 +53,11 @@ class ClaimInWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementInWords:
-    """A value with its 95 % interval and no verdict, its text, unit and source."""
+    """A measurement with its text and unit."""
 
-    id: str
+    measurement: Measurement
     text: Text
-    value: float | None
-    ci_low: float | None
-    ci_high: float | None
     unit: Label
-    n_queries: int
-    source: Source
 
 
 def claims_in_words(result: ProbeResult | HeadTable) -> tuple[ClaimInWords, ...]:
@@ -127,16 +122,8 @@ def _reason(claim: SourcedClaim, own: Texts | None, facts: Mapping[str, Any]) ->
 
 def _measurement(measured: Measurement, probe: str, facts: Mapping[str, Any]) -> MeasurementInWords:
     text = _filled(_texts(probe), f"measurements.{measured.id}", facts)
-    return MeasurementInWords(
-        id=measured.id,
-        text=text or Text(measured.id, measured.id),
-        value=measured.value,
-        ci_low=measured.ci_low,
-        ci_high=measured.ci_high,
-        unit=unit(measured.unit),
-        n_queries=measured.n_queries,
-        source=measured.source,
-    )
+    text = text or Text(measured.id, measured.id)
+    return MeasurementInWords(measurement=measured, text=text, unit=unit(measured.unit))
 
 
 def _texts(probe: str) -> Texts | None:

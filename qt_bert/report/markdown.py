@@ -83,8 +83,8 @@ def _measurement(row: MeasurementInWords, said: Say) -> tuple[str, ...]:
     return (
         said(row.text),
         f"{_shown(measured(row))} {said(row.unit)}".rstrip(),
-        _label(source_value(row.source), said),
-        source_place(row.source),
+        _label(source_value(row.measurement.source), said),
+        source_place(row.measurement.source),
     )
 
 

@@ -72,7 +72,7 @@ def badge(said: ClaimInWords) -> Badge:
 
 def measured(said: ClaimInWords | MeasurementInWords) -> Interval:
     """A value with its interval, in its unit."""
-    found = said.claim if isinstance(said, ClaimInWords) else said
+    found = said.claim if isinstance(said, ClaimInWords) else said.measurement
     low, high = found.ci_low, found.ci_high
     digits = digits_for(found.value, low, high)
     return Interval(value=found.value, low=low, high=high, unit=said.unit, digits=digits)
@@ -232,11 +232,11 @@ def _measurements(result: ProbeResult) -> Table:
         columns=_MEASUREMENTS,
         rows=tuple(
             (
-                source_place(said.source) or say("no_source"),
+                source_place(said.measurement.source) or say("no_source"),
                 said.text,
                 measured(said),
-                source_value(said.source),
-                said.n_queries or None,
+                source_value(said.measurement.source),
+                said.measurement.n_queries or None,
             )
             for said in measurements_in_words(result)
         ),

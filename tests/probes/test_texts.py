@@ -185,9 +185,10 @@ def test_every_id_has_its_text_and_every_text_its_id(name, results):
             assert said.text.en != claim.id and said.reason.en != judged.reason
             assert (said.reason == Text("", "")) == (judged.reason == "decided")
     for measured in measurements_in_words(result):
-        check(measured.text, measured.id)
-        assert measured.text.en != measured.id
-        assert texts.value(f"measurements.{measured.id}.unit", "") in {"", *units}
+        id = measured.measurement.id
+        check(measured.text, id)
+        assert measured.text.en != id
+        assert texts.value(f"measurements.{id}.unit", "") in {"", *units}
     # Also what this run did not show: reasons why there is nothing to measure.
     for path, _ in _texts_in(texts._table):
         check(texts.text(path, {**result.facts, **SAMPLE}), path)
