@@ -32,9 +32,7 @@ def distill(
     stop_on: Annotated[
         str | None, typer.Option(help="Metric of the dev file. [qwk; of one output, spearman]")
     ] = None,
-    max_length: Annotated[
-        int | None, typer.Option(help="Tokens a pair may take; the title is cut first.")
-    ] = None,
+    max_length: options.MaxLength = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:

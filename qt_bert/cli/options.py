@@ -143,6 +143,13 @@ Unlabelled = Annotated[
     list[Path] | None,
     typer.Option(help="File with columns query and title, for what a teacher says of them."),
 ]
+Model = Annotated[
+    str | None,
+    typer.Option(help="Model folder (or hub name). [default: the graded checkpoint that ships]"),
+]
+MaxLength = Annotated[
+    int | None, typer.Option(help="Tokens a pair may take; the title is cut first.")
+]
 PlanFile = Annotated[Path, typer.Option(help="The plan.json of `qt-bert plan`.")]
 Calibrated = Annotated[
     bool,

@@ -149,12 +149,7 @@ def prune(
         int | None, typer.Option(min=1, help="Keep so many tokens at most, those in most texts.")
     ] = None,
     min_count: Annotated[int, typer.Option(min=1, help="Let go tokens that fewer texts have.")] = 1,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Model folder (or hub name). [default: the graded checkpoint that ships]"
-        ),
-    ] = None,
+    model: options.Model = None,
     units: Annotated[
         str | None,
         typer.Option(
@@ -271,12 +266,7 @@ def _cut_as_text(made: dict[str, Any]) -> str:
 def export(
     out: Annotated[Path, typer.Option(help="Folder of the exported model.")],
     reader: options.Reader,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Model folder (or hub name). [default: the graded checkpoint that ships]"
-        ),
-    ] = None,
+    model: options.Model = None,
     onnx: Annotated[bool, typer.Option("--onnx", help="As ONNX, unless --transformers.")] = True,
     transformers: Annotated[
         bool,

@@ -112,9 +112,7 @@ def train(
         int | None, typer.Option(help="Train K ordered levels, labels 0 … K−1, instead of grades.")
     ] = None,
     stop_on: Annotated[str | None, typer.Option(help="Metric of the dev file. [qwk]")] = None,
-    max_length: Annotated[
-        int | None, typer.Option(help="Tokens a pair may take; the title is cut first.")
-    ] = None,
+    max_length: options.MaxLength = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:
