@@ -35,13 +35,7 @@ from qt_bert.training.losses import Losses, LossWeights
 from qt_bert.training.packing import on_device, packed_layers, read_states
 from qt_bert.training.recipes import PairSource, TeacherSource
 from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
-from qt_bert.training.state import (
-    close_workspace,
-    finished_facts,
-    is_finished,
-    open_workspace,
-    training_texts,
-)
+from qt_bert.training.state import close_workspace, finished_facts, open_workspace, training_texts
 from qt_bert.training.steps import training_device, weights_dtype
 from qt_bert.training.teachers import Teaching, check_teacher, key_of, loss_for
 
@@ -266,8 +260,8 @@ def run_distill(
         "stop_on": job.stop_on,
         **({} if job.teacher is None else {"other_teacher": key_of(job.teacher)}),
     }
-    if resume and is_finished(out):
-        return finished_facts(out, asked)
+    if resume and (finished := finished_facts(out, asked)) is not None:
+        return finished
     place = training_device(device, settings.dtype)
     work = open_workspace(out, resume=resume, overwrite=overwrite)
     teacher = open_teacher(job.student.plan, job.student.model)

@@ -40,10 +40,8 @@ from qt_bert.training.state import (
     RunLog,
     close_workspace,
     finished_facts,
-    is_finished,
     load_state,
     open_workspace,
-    same_settings,
     save_state,
     training_texts,
 )
@@ -155,9 +153,8 @@ class Tuner:
         self.best: dict[str, torch.Tensor] = {}
         asked = asdict(settings) | {"steps": len(self.plans)} | (identity or {})
         self.asked = json.loads(json.dumps(asked))
-        if (stored := load_state(out)) is not None:
+        if (stored := load_state(out, self.asked)) is not None:
             tensors, values = stored
-            same_settings(out, values["settings"], self.asked)
             self.masters.load(tensors)
             self.standing = RunState(**values["standing"])
             self.best = {k.removeprefix("best/"): v for k, v in tensors.items() if k[:5] == "best/"}
@@ -335,8 +332,8 @@ def run_train(
         "stop_on": job.stop_on,
         **unusual,
     }
-    if resume and is_finished(out):
-        return finished_facts(out, asked)
+    if resume and (finished := finished_facts(out, asked)) is not None:
+        return finished
     place = training_device(device, settings.dtype)
     work = open_workspace(out, resume=resume, overwrite=overwrite)
     tokenizer = open_tokenizer(job.base)

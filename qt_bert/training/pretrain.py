@@ -41,10 +41,8 @@ from qt_bert.training.state import (
     RunLog,
     close_workspace,
     finished_facts,
-    is_finished,
     load_state,
     open_workspace,
-    same_settings,
     save_state,
     training_texts,
 )
@@ -347,9 +345,8 @@ def pretrain(
     masters = MasterWeights(model, weights_dtype(settings.dtype), lr=settings.lr)
     asked = json.loads(json.dumps(plain_settings(settings) | (identity or {})))
     done, tokens, characters = 0, 0, 0
-    if (stored := load_state(out)) is not None:
+    if (stored := load_state(out, asked)) is not None:
         tensors, values = stored
-        same_settings(out, values["settings"], asked)
         masters.load(tensors)
         done, tokens, characters = (values[name] for name in ("step", "tokens", "characters"))
     log = RunLog(out / "log.jsonl", keep_until=done)
@@ -472,8 +469,8 @@ def run_pretrain(
         "text": [sha256_file(shard) for shard in shards],
         "pairs": [source.options_key for source in pairs],
     }
-    if resume and is_finished(out):
-        return finished_facts(out, asked)
+    if resume and (finished := finished_facts(out, asked)) is not None:
+        return finished
     place = training_device(device, settings.dtype)
     work = open_workspace(out, resume=resume, overwrite=overwrite)
     tokenizer = open_tokenizer(init)

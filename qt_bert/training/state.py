@@ -64,10 +64,12 @@ def save_state(folder: Path, tensors: dict[str, torch.Tensor], values: dict[str,
         )
 
 
-def load_state(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
+def load_state(
+    folder: Path, asked: dict[str, Any]
+) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
     """What `save_state` stored, or None where there is none.
 
-    Raises RunFolderError where the file is not a training state.
+    Raises RunFolderError where the file is not a training state, or of other settings than `asked`.
     """
     path = folder / STATE_FILE
     if not path.exists():
@@ -76,14 +78,16 @@ def load_state(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]] |
         with safe_open(path, "pt") as handle:
             metadata = handle.metadata() or {}
             tensors = {k: handle.get_tensor(k) for k in handle.keys()}  # noqa: SIM118
-        return tensors, json.loads(metadata["values"])
+        values = json.loads(metadata["values"])
     except Exception as error:
         raise RunFolderError(
             f"{path} is not a training state ({error}); start anew with --overwrite"
         ) from error
+    _same_settings(folder, values["settings"], asked)
+    return tensors, values
 
 
-def same_settings(folder: Path, stored: dict[str, Any], asked: dict[str, Any]) -> None:
+def _same_settings(folder: Path, stored: dict[str, Any], asked: dict[str, Any]) -> None:
     """Refuse to resume a run under other settings (RunFolderError naming the first that differ)."""
     differ = [k for k in sorted(stored.keys() | asked.keys()) if stored.get(k) != asked.get(k)]
     if differ:
@@ -108,15 +112,15 @@ def workspace_of(out: Path) -> Path:
     return out.with_name(f"{out.name}.training")
 
 
-def is_finished(out: Path) -> bool:
-    """Whether `out` is a finished folder, and no run that replaces it was begun."""
-    return (out / _FACTS).exists() and not (workspace_of(out) / _REPLACES).exists()
+def finished_facts(out: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
+    """What the finished folder says of its making; RunFolderError where `asked` differs from it.
 
-
-def finished_facts(out: Path, asked: dict[str, Any]) -> dict[str, Any]:
-    """What the finished folder says of its making; RunFolderError where `asked` differs from it."""
+    None where `out` is no such folder, or a run that replaces it was begun.
+    """
+    if not (out / _FACTS).exists() or (workspace_of(out) / _REPLACES).exists():
+        return None
     facts: dict[str, Any] = read_json(out / _FACTS)
-    same_settings(out, facts.get("asked", {}), json.loads(json.dumps(asked)))
+    _same_settings(out, facts.get("asked", {}), json.loads(json.dumps(asked)))
     return facts
 
 
