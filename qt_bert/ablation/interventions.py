@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -232,7 +233,7 @@ class Intervention(Protocol):
 
 
 @dataclass(frozen=True)
-class OfHeads:
+class OfHeads(ABC):
     """What changes some heads, layer by layer: sorted, each once. Raises ArgumentError for no heads."""
 
     heads: tuple[Head, ...]
@@ -244,9 +245,9 @@ class OfHeads:
             )
         object.__setattr__(self, "heads", tuple(sorted(set(self.heads))))
 
+    @abstractmethod
     def change(self, layer: int, heads: tuple[int, ...]) -> LayerIntervention:
         """What differs in a layer that has such heads."""
-        raise NotImplementedError
 
     def changes(self) -> Mapping[int, LayerIntervention]:
         """`change` of each layer that has such heads."""
