@@ -33,15 +33,12 @@ from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.naming import (
-    VALIDATION,
-    Elsewhere,
     Named,
-    by_mean,
     by_query,
     means,
     name_heads,
     one_sided_p,
-    stability,
+    stability_of_means,
 )
 from qt_bert.probes.shared import estimate_bars, head_table
 from qt_bert.probes.streams import is_punctuation
@@ -350,14 +347,7 @@ def _stability(
 ) -> Stability | None:
     """Of the heads named for a kind. The base rate is the same for all, so that shares order them."""
     first, again = discovery.of(kind), validation.of(kind)
-    return stability(
-        by_mean(first),
-        one.heads(),
-        len(first),
-        pool=shape.all_heads,
-        elsewhere=[Elsewhere(VALIDATION, by_mean(again), len(again))],
-        seed=seed,
-    )
+    return stability_of_means(first, again, one.heads(), shape.all_heads, seed)
 
 
 # The probe.

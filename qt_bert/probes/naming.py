@@ -214,6 +214,14 @@ def by_mean(per_query: FloatArray) -> Rule:
     return score
 
 
+def stability_of_means(
+    first: FloatArray, again: FloatArray, chosen: Collection[Head], pool: Iterable[Head], seed: int
+) -> Stability | None:
+    """`stability` by the mean over queries [queries, layers, heads], also `again`, on validation."""
+    elsewhere = [Elsewhere(VALIDATION, by_mean(again), len(again))]
+    return stability(by_mean(first), chosen, len(first), pool=pool, elsewhere=elsewhere, seed=seed)
+
+
 def among(rule: Rule, allowed: BoolArray) -> Rule:
     """`rule` over some heads alone: those where `allowed` [layers, heads] is True."""
     return lambda weights: np.where(allowed, rule(weights), np.nan)

@@ -24,16 +24,7 @@ from qt_bert.probes.base import Context, Result
 from qt_bert.probes.base_model import open_base, open_second, scorer_like
 from qt_bert.probes.contests import PAIRS_A_QUERY, few_a_query
 from qt_bert.probes.matching_scores import scores_by, stable_matching
-from qt_bert.probes.naming import (
-    VALIDATION,
-    Elsewhere,
-    Named,
-    by_mean,
-    means,
-    name_heads,
-    one_sided_p,
-    stability,
-)
+from qt_bert.probes.naming import Named, means, name_heads, one_sided_p, stability_of_means
 from qt_bert.probes.shared import estimate_bars, head_table
 from qt_bert.probes.shift_maps import LIKENESS, WEIGHTS, Comparison, compare
 from qt_bert.results.probe import Stability
@@ -198,14 +189,7 @@ def _stability(
     context: Context, discovery: Comparison, seen: Comparison, named: Named, shape: Shape
 ) -> Stability | None:
     rise, again = (one.change("matched") for one in (discovery, seen))
-    return stability(
-        by_mean(rise),
-        named.heads(),
-        len(rise),
-        pool=shape.all_heads,
-        elsewhere=[Elsewhere(VALIDATION, by_mean(again), len(again))],
-        seed=context.seed,
-    )
+    return stability_of_means(rise, again, named.heads(), shape.all_heads, context.seed)
 
 
 def _figures(
