@@ -189,12 +189,7 @@ def _stored(
     shown: Progress,
 ) -> np.ndarray:
     texts = "\n".join(f"{p.id}\t{p.query}\t{p.title}\t{p.label}" for p in pairs)
-    reference = PairsRef(
-        name=folder.name,
-        sha256=hashlib.sha256(texts.encode()).hexdigest(),
-        n_pairs=len(pairs),
-        n_queries=len({pair.query for pair in pairs}),
-    )
+    reference = PairsRef.of(folder.name, hashlib.sha256(texts.encode()).hexdigest(), pairs)
 
     run = partial(
         run_sweep,

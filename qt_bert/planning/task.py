@@ -161,9 +161,7 @@ class Sample:
     @classmethod
     def of(cls, name: str, sha256: str, pairs: Sequence[Pair]) -> Sample:
         """`pairs` of the file called `name`, with this hash."""
-        queries = len({pair.query for pair in pairs})
-        ref = PairsRef(name=name, sha256=sha256, n_pairs=len(pairs), n_queries=queries)
-        return cls(ref, list(pairs))
+        return cls(PairsRef.of(name, sha256, pairs), list(pairs))
 
     @property
     def texts(self) -> list[tuple[str, str]]:

@@ -130,9 +130,4 @@ def told_apart(names: Iterable[str]) -> list[str]:
 
 def reference(path: Path, pairs: list[Pair]) -> PairsRef:
     """`path` by name and hash, with the number of `pairs` used of it and of their queries."""
-    return PairsRef(
-        name=path.name,
-        sha256=sha256_file(path),
-        n_pairs=len(pairs),
-        n_queries=len({pair.query for pair in pairs}),
-    )
+    return PairsRef.of(path.name, sha256_file(path), pairs)

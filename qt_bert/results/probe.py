@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from qt_bert.codec import encode
+from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import Figure
 from qt_bert.results import ResultFile
@@ -176,6 +177,12 @@ class PairsRef:
     sha256: str
     n_pairs: int | None = None
     n_queries: int | None = None
+
+    @classmethod
+    def of(cls, name: str, sha256: str, pairs: Sequence[Pair]) -> PairsRef:
+        """With the numbers of `pairs` and of their queries."""
+        queries = {pair.query for pair in pairs}
+        return cls(name=name, sha256=sha256, n_pairs=len(pairs), n_queries=len(queries))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
