@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import numpy as np
 
@@ -510,7 +510,18 @@ def _options(
             f"no option {min(wrong)!r}; there are {', '.join(sorted(known | reading))}"
         )
     reader = ReaderOptions(**{name: asked[name] for name in asked.keys() & reading})
-    return family(**own, **{name: asked[name] for name in asked.keys() & known}), reader
+    hints = get_type_hints(family)
+    given = {name: _paths(asked[name], str(hints[name])) for name in asked.keys() & known}
+    return family(**own, **given), reader
+
+
+def _paths(value: Any, hint: str) -> Any:
+    """An option's value, with a path for each text where the option takes paths."""
+    if "Path" not in hint or value is None:
+        return value
+    if "list" in hint:
+        return [Path(one) for one in ([value] if isinstance(value, str | Path) else value)]
+    return Path(value)
 
 
 def _check_texts(pairs: Sequence[Any]) -> None:

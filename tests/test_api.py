@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -171,3 +172,13 @@ def test_a_column_may_be_named_alone(checkpoint_of, tmp_path):
         assert {column: set(values) for column, values in found["slices"].items()} == {
             "field": {"a", "b"}
         }
+
+
+def test_files_of_a_probe_may_be_given_as_text(tmp_path):
+    from qt_bert.api import _options
+    from qt_bert.run.inputs import ProbeOptions
+
+    given = {"gold": "gold.txt", "treebank": ["a.conllu"], "held_out": "held.tsv", "seed": 3}
+    asked, _ = _options(ProbeOptions, {}, given)
+    assert asked.gold == Path("gold.txt") and asked.treebank == [Path("a.conllu")]
+    assert asked.held_out == [Path("held.tsv")] and asked.seed == 3
