@@ -257,7 +257,7 @@ class Checkpoint:
 
     @property
     def heads(self) -> int:
-        return int(self.model.config.num_attention_heads)
+        return int(getattr(self.model.config, "num_attention_heads", 0))  # FNet has none
 
     @property
     def shape(self) -> Shape:

@@ -71,8 +71,8 @@ class PlainEncoder:
         ]
         if len(found) == 1:
             found *= layers
-        heads = int(self.model.config.num_attention_heads)
-        if len(found) != layers or any(one.in_features % heads for one in found):
+        heads = int(getattr(self.model.config, "num_attention_heads", 0))
+        if not heads or len(found) != layers or any(one.in_features % heads for one in found):
             raise CheckpointError(
                 f"heads of a {self.family.model_type} cannot be left out: {len(found)} attention output "
                 f"matrices are known for its {layers} layers"

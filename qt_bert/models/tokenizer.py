@@ -39,17 +39,20 @@ def open_tokenizer(folder: Path, *, allow_unknown: bool = False) -> Any:
         with quietly():
             opened = AutoTokenizer.from_pretrained(folder, use_fast=True, trust_remote_code=False)
             backend = getattr(opened, "backend_tokenizer", None)
-            encoded = None if backend is None else [backend.encode(*pair) for pair in PAIRS]
+        if backend is not None:
+            backend.no_truncation()  # what a tokenizer.json may keep of its last use
+            backend.no_padding()
+            encoded = [backend.encode(*pair) for pair in PAIRS]
+            _held_against_files(folder, backend, [one.ids for one in encoded])
     except Exception as error:  # tokenizers raises bare Exception for a broken file
         raise CheckpointError(
             f"{folder}: the tokenizer cannot be opened ({first_line(error)})"
         ) from error
-    if encoded is None:
+    if backend is None:
         raise CheckpointError(
             f"{folder}: {type(opened).__name__} is not a fast tokenizer, so it cannot say where its "
             "tokens stand; save the model's tokenizer as tokenizer.json"
         )
-    _held_against_files(folder, backend, [one.ids for one in encoded])
     unknown = [
         one.ids[i] == opened.unk_token_id
         for one in encoded
@@ -87,7 +90,8 @@ def _held_against_files(folder: Path, backend: Any, ids: list[list[int]]) -> Non
                 )
                 break
     if words.is_file():
-        for number, word in enumerate(words.read_text(encoding="utf-8").split("\n")):
+        lines = words.read_text(encoding="utf-8", errors="replace").split("\n")
+        for word, number in {word: number for number, word in enumerate(lines)}.items():
             if (known := backend.token_to_id(word)) is not None and known != number:
                 tell(
                     f"{folder}: the tokenizer numbers {word!r} {known}, vocab.txt {number}: one of the "

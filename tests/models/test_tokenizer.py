@@ -111,6 +111,18 @@ def test_a_tokenizer_that_the_config_builds_otherwise_is_named(fresh_checkpoint,
     assert ("builds another tokenizer than tokenizer.json" in line) == (not same) and not same
 
 
+def test_padding_and_truncation_that_a_tokenizer_was_saved_with_change_nothing(
+    fresh_checkpoint, capsys
+):
+    folder = fresh_checkpoint("bert")
+    stored = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    stored.enable_padding(length=48)
+    stored.enable_truncation(8)
+    stored.save(str(folder / "tokenizer.json"))
+    np.testing.assert_allclose(logits(folder), theirs(folder, types=True), atol=2e-5)
+    assert capsys.readouterr().err == ""
+
+
 def test_two_vocabularies_of_a_folder_that_differ_are_named(fresh_checkpoint, capsys):
     folder = fresh_checkpoint("bert")
     words = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
@@ -118,6 +130,29 @@ def test_two_vocabularies_of_a_folder_that_differ_are_named(fresh_checkpoint, ca
     (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
     open_checkpoint(folder)
     assert f"numbers {words[10]!r} 20, vocab.txt 10" in capsys.readouterr().err
+
+
+def test_a_word_that_stands_twice_in_a_vocabulary_has_its_last_number(fresh_checkpoint, capsys):
+    folder = fresh_checkpoint("bert")
+    words = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
+    words[10] = words[20]
+    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    open_checkpoint(folder)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_type_without_attention_heads_scores(tmp_path):
+    from tests.models.other_types import TYPES, other_checkpoint
+
+    TYPES.setdefault("fnet", {})
+    folder = change(
+        other_checkpoint(tmp_path / "model", "fnet"), "config.json", num_attention_heads=None
+    )
+    opened = open_checkpoint(folder)
+    assert opened.describe()["heads"] == 0
+    np.testing.assert_allclose(Scorer(opened).logits(TEXTS), theirs(folder, types=True), atol=2e-5)
+    with pytest.raises(CheckpointError, match="heads of a fnet cannot be left out"):
+        opened.encoder().without([])
 
 
 def other_vocabulary(folder, words, **kind):
