@@ -263,7 +263,7 @@ class Grader:
         return evaluation_json(judged, self._scorer, path, by=_names(by), auto_slices=auto_slices)
 
     def queries(self, pairs: str | Path | None = None, **reader: Any) -> pd.DataFrame:
-        """A row a query of a graded file, first the one whose mending would bring most (`query_table`)."""
+        """A row a query of a graded file, sorted by possible NDCG@5 gain (`query_table`)."""
         import pandas as pd
 
         from qt_bert.scoring.evaluate import query_table

@@ -12,7 +12,7 @@ class QtBertError(Exception):
 
 
 class ArgumentError(QtBertError):
-    """A command-line argument or function argument that cannot be meant."""
+    """An invalid argument, of a command or a function."""
 
 
 class PairFileError(QtBertError):

@@ -124,7 +124,7 @@ def in_language(label: Label, language: str) -> str:
 
 
 def listed(labels: Iterable[Label], zh: str = "、", en: str = ", ") -> Text:
-    """Labels one after the other, with a mark between them that each language has its own of."""
+    """Join labels with each language's separator."""
     said = list(labels)
     return Text(
         zh.join(in_language(one, "zh") for one in said),

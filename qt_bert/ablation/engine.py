@@ -40,7 +40,7 @@ Of = Literal["attention", "z", "hidden"]
 class View:
     """What a reduction sees of one variant in one layer, for a batch of B pairs of L tokens.
 
-    `values`: attention weights [B, heads, rows, L], the heads' head outputs [B, heads, rows,
+    `values`: attention weights [B, heads, rows, L], each head's output z [B, heads, rows,
     width], or the layer's output [B, rows, hidden]; rows is L, or 1 (the token that is read) for
     `first_row`. Attention is the softmax's own, also for a head whose head output is replaced; head
     outputs are those that reach W_O. Rows and columns of padding hold no meaning: `batch.real`
@@ -307,7 +307,7 @@ class LayerPass:
 
     @cached_property
     def z(self) -> torch.Tensor:
-        """The heads' head outputs [states, B, heads, rows, width], edited where a branch is
+        """Each head's output z [states, B, heads, rows, width], edited where a branch is
         alone."""
         z = self.attended[1]
         if not self.keeps_attention:

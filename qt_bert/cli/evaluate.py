@@ -68,7 +68,7 @@ def evaluate(
     ] = None,
     queries: Annotated[
         Path | None,
-        typer.Option(help="Write the queries, first whose mending brings most, to this file."),
+        typer.Option(help="Write the queries, sorted by possible NDCG@5 gain, to this file."),
     ] = None,
     rejects: options.Rejects = None,
     calibrated: options.Calibrated = False,

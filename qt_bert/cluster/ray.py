@@ -1,4 +1,4 @@
-"""Ray Data as an engine: texts go to actors, and what they say comes back as it is said.
+"""Ray Data as an engine: texts go to actors, results stream back.
 
 Ray ends a connected process without a word where the head of its cluster, or its own processes on that
 machine, are gone; and it reads its settings once, as it is imported. So a process of its own is connected

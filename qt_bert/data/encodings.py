@@ -54,7 +54,8 @@ def refuse_other(sample: bytes, path: str) -> None:
     """Raise PairFileError, beginning with `path`, where some bytes of a file are text in an encoding that
     is not read."""
     sample = sample[:_SAMPLE_BYTES]
-    if sum(byte > 0x7F or byte == 0 for byte in sample) < _LEAST_BYTES:
+    beyond = sum(byte > 0x7F or byte == 0 for byte in sample)
+    if beyond < _LEAST_BYTES:
         return
     from charset_normalizer import from_bytes
 
@@ -62,7 +63,10 @@ def refuse_other(sample: bytes, path: str) -> None:
     if best is None:
         return
     for name, codecs in _OTHERS.items():
-        if best.encoding.startswith(codecs):
+        latin = (
+            name == "ISO-8859-1"
+        )  # accents among ASCII letters: bytes of no text are called so, too
+        if best.encoding.startswith(codecs) and not (latin and 2 * beyond > len(sample)):
             raise PairFileError(
                 f"{path}: looks like {name}, not UTF-8 or GB18030 text; convert it with `iconv -f {name} "
                 "-t utf-8` (with `-f gb18030` if that is what it is)"

@@ -177,7 +177,7 @@ class PairReader:
         refuse: the reject that a pair is after all, or None.
 
     Raises:
-        ArgumentError: arguments that cannot be meant.
+        ArgumentError: invalid arguments.
         PairFileError: at construction or while iterating: the file cannot be read as asked, has
             too many rejects, or not one accepted row.
     """
@@ -315,7 +315,7 @@ class ReaderOptions:
     ) -> PairReader:
         """A reader of `path` by these options; `default_map` reads the labels without `--grades`.
 
-        Raises ArgumentError for options that cannot be meant, PairFileError for the file.
+        Raises ArgumentError for invalid options, PairFileError for the file.
         """
         return PairReader(
             path,

@@ -1,6 +1,6 @@
 """What a visitor looks at, and where it comes from: links, typed texts and heads, cases, rows, uploads.
 
-Links are checked like typed input. What cannot be meant is refused in both languages.
+Links are checked like typed input. What is invalid is refused in both languages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class RefusedInput(ArgumentError):
-    """Something typed, or in a link, that cannot be meant; `said` says it in both languages."""
+    """Something typed, or in a link, that is invalid; `said` is the message in both languages."""
 
     def __init__(self, said: Text) -> None:
         super().__init__(said.en)

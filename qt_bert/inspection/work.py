@@ -37,8 +37,7 @@ class Stopped(QtBertError):
 class ModelLock:
     """Held by the thread that runs a model: two passes at once take far longer than one after another.
 
-    Who releases it and takes it again at once comes after whoever waited: the first of them stands in
-    the door until it has the lock.
+    A fair lock: a thread that re-acquires it queues behind waiting threads.
     """
 
     def __init__(self) -> None:

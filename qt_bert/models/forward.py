@@ -345,7 +345,7 @@ class Layer:
         return self._of_heads(weight.unflatten(0, (self.groups, self.width)), 0)
 
     def mix(self, z: torch.Tensor) -> torch.Tensor:
-        """W_O over the heads' head outputs [..., heads, rows, width], with its bias [..., rows,
+        """W_O over each head's output z [..., heads, rows, width], with its bias [..., rows,
         hidden]."""
         return self.packed_output(z.transpose(-3, -2).flatten(-2))
 
@@ -369,7 +369,7 @@ class Layer:
         return given if self.norm_before else self.down_norm(given)  # type: ignore[no-any-return]
 
     def finish(self, z: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
-        """From the heads' head outputs [batch, heads, rows, width] to the layer's output [batch,
+        """From each head's output z [batch, heads, rows, width] to the layer's output [batch,
         rows, hidden]."""
         return self.feed_forward(self.mix(z), hidden)
 

@@ -23,7 +23,7 @@ from qt_bert.models.origins import adapted
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """transformers says errors alone while the block runs: what it warns of is checked here."""
+    """Silence transformers' warnings while the block runs: what they warn of is checked here."""
     verbosity = hf_logging.get_verbosity()
     hf_logging.set_verbosity_error()
     hf_logging.disable_progress_bar()

@@ -168,7 +168,7 @@ class Costs:
 def parameter_costs(model: Any, family: Family) -> Costs:
     """The parameters of each part of a classifier whose layers all have one shape.
 
-    Of a ModernBERT, whose lowest layer has a norm less, a smaller one's sum is off by less than a norm.
+    ModernBERT's first layer lacks a norm; totals err by less than one.
     """
     layers = family.layers_of(model)
     first = layers[-1]

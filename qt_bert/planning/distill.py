@@ -343,7 +343,7 @@ def run_distill(
 
 
 def check_job(job: DistillJob) -> None:
-    """Raise ArgumentError for what cannot be meant."""
+    """Raise ArgumentError for invalid settings."""
     if job.stop_on:
         check_metric(job.stop_on)
     for source in job.sources:

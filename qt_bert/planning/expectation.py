@@ -1,4 +1,4 @@
-"""What each budget will cost on new queries, free of the winner's luck.
+"""What each budget will cost on new queries, corrected for selection bias.
 
 What was chosen for its figure on some queries looks better on these than it is. So heads or layers
 are chosen on each half of the queries and read on the other half: every query counts once, under a

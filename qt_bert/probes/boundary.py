@@ -378,7 +378,7 @@ def balanced_of(said: BoolArray, labels: BoolArray) -> FloatArray:
 def by_character(learned: Sequence[str], labels: BoolArray, asked: Sequence[str]) -> BoolArray:
     """What each left character's own share of word ends says: no model, no context [D].
 
-    A character's share is drawn to that of all by one count; unknown ones have that of all.
+    A character's share is smoothed with one pseudo-count at the overall rate; unknown ones have that rate.
     """
     overall = float(labels.mean()) if len(labels) else 0.0
     counts: dict[str, list[float]] = {}

@@ -303,7 +303,7 @@ def contest(
     """`heads` ablated, against sets of `random_sets`: the contest, and the target's own run.
 
     `statistic` gives what is compared, larger where a variant does more; by default the points lost.
-    At most `most` sets are drawn, and run by the third, as long as `against` asks for more of them; `claim`
+    At most `most` sets are drawn, and run in three batches, as long as `against` asks for more of them; `claim`
     is the id of the claim that rests on the contest. None where there is no set to compare with.
     """
     chosen = few_a_query(context.validation) if pairs is None else list(pairs)

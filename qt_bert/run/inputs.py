@@ -52,7 +52,7 @@ class ModelOptions:
     """Model folder (or hub name). [default: the graded checkpoint that ships]"""
     dtype: str = "float32"
     """Number type: float32; bfloat16 where the processor has it; on a GPU also float16, and tf32,
-    float32 with rounded products."""
+    float32 with TF32 matrix products."""
     max_length: int | None = None
     """Tokens a pair may take; the title is cut first."""
     model_grades: str | None = None
@@ -91,7 +91,7 @@ class ModelOptions:
 
         The heads of `heads_out` are left out, its reference pairs read by `reader`. Where nobody asks
         for single heads (`by_head`), a pruned model is opened as small as it is stored. Raises
-        ArgumentError for what cannot be meant, CheckpointError for a folder that cannot be opened.
+        ArgumentError for an invalid option, CheckpointError for a folder that cannot be opened.
         """
         asked = heads_out is not None and heads_out.asked
         from qt_bert.models.checkpoint import has_bfloat16, open_checkpoint
@@ -303,7 +303,7 @@ class ProbeOptions(StudyOptions):
         """What probes read, what ships filled in where it belongs to `pairs` as `reader` takes them: the
         table of baselines was measured on all of the test split.
 
-        Raises ArgumentError or PairFileError for what cannot be meant or is not there.
+        Raises ArgumentError or PairFileError for an invalid option or a missing file.
         """
         from qt_bert.models.folder import resolve_folder
         from qt_bert.probes.behaviour_cases import read_cases
@@ -372,7 +372,7 @@ def gather(
     `discovery` is a file to choose on; without it, dev goes with the test split that ships, and any
     other file is halved. Without a base, the pretrained model that ships is the base of the graded one
     that ships; another model, tuned from another one, gets none. Raises ArgumentError, CheckpointError
-    or PairFileError for what cannot be meant or is not there.
+    or PairFileError for an invalid option or a missing file.
     """
     path = pairs_or_test(pairs)
     reader.open(path)

@@ -441,7 +441,7 @@ def run_plan(
 
     The folder is a run of one stage: `run.json` says what it was made from, `sweeps/` holds what
     survives a kill. Raises RunFolderError where the flags do not fit what lies there, ArgumentError
-    for a budget that cannot be meant or met, PairFileError for a file that cannot be read.
+    for a budget that is invalid or cannot be met, PairFileError for a file that cannot be read.
     """
     from qt_bert.models.loading import load_config
     from qt_bert.planning.budgets import count_kept, parse_budget

@@ -1,4 +1,4 @@
-"""`qt-bert evaluate`, `compare` and `calibrate`: one model or two on a graded file."""
+"""`qt-bert evaluate` and `compare`: one model or two on a graded file."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def write_errors(
 
 
 def query_table(judged: Judged) -> dict[str, list[Any]]:
-    """A row a query, first the one whose mending brings the mean NDCG@5 most (`gain`).
+    """A row a query, sorted by what the mean NDCG@5 could gain (`gain`).
 
     `over_graded` and `under_graded` count titles by the predicted grade, of one logit by the rank; the title
     furthest off on that side stands beside. Empty: there is none.

@@ -1,1 +1,1 @@
-"""One loop for pretraining and one for fine-tuning, their data, and the rules that make pairs."""
+"""One loop for pretraining and one for fine-tuning, and their data."""

@@ -223,7 +223,7 @@ class Tuner:
 
 
 def check_settings(settings: TuneSettings) -> None:
-    """Raise ArgumentError for a setting that cannot be meant."""
+    """Raise ArgumentError for an invalid setting."""
     least = {
         "epochs": 1,
         "max_steps": 0,
@@ -416,7 +416,7 @@ def run_train(
 
 
 def check_job(job: TrainJob) -> None:
-    """Raise ArgumentError for what cannot be meant."""
+    """Raise ArgumentError for invalid settings."""
     check_metric(job.stop_on)
     for name in () if job.loss is None else job.loss.parts:
         if name == "hidden":

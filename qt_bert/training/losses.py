@@ -18,7 +18,7 @@ OF_OUTPUTS = ("soft", "mse", "margin_mse")
 
 @dataclass(frozen=True)
 class LossWeights:
-    """How much each loss counts; 0 leaves it out. Raises ArgumentError for what cannot be meant.
+    """How much each loss counts; 0 leaves it out. Raises ArgumentError for invalid settings.
 
     Of labels: `nll` −log Σ p over the set; `ordinal` its steps (`ordinal_loss`); `margin` and
     `listwise` a query's titles against each other. Of a teacher: `soft` its distribution at

@@ -396,7 +396,7 @@ def plain_settings(settings: PretrainSettings) -> dict[str, Any]:
 
 
 def check_settings(settings: PretrainSettings, stop_at: int | None = None) -> None:
-    """Raise ArgumentError for a setting that cannot be meant."""
+    """Raise ArgumentError for an invalid setting."""
     counts = {
         "--steps": settings.steps,
         "--stop-at": stop_at,

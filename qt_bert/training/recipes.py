@@ -124,7 +124,7 @@ class LossOptions:
     """Share of the training pairs that must stand in it."""
 
     def source(self) -> TeacherSource | None:
-        """Where the teacher's outputs come from. Raises ArgumentError where that cannot be meant."""
+        """Where the teacher's outputs come from. Raises ArgumentError where that is invalid."""
         if self.teacher is not None and self.teacher_scores is not None:
             raise ArgumentError("--teacher and --teacher-scores: give one of them")
         if self.teacher_scores is None:
@@ -162,7 +162,7 @@ class Recipe:
 def load_recipe(path: Path, data: Path) -> Recipe:
     """Read a recipe; relative file names start from `data`, `text` may hold globs.
 
-    Raises ArgumentError naming the table or key that cannot be meant, or the file that is missing.
+    Raises ArgumentError naming the invalid table or key, or the missing file.
     """
     try:
         with open(path, "rb") as handle:
