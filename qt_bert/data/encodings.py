@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from qt_bert.errors import PairFileError
@@ -10,18 +11,15 @@ UTF8_BOM = b"\xef\xbb\xbf"
 ENCODING_VOTES = 10_000
 
 _SAMPLE_BYTES = 2**14
-_LEAST_BYTES = 80
-"""So many bytes of text beyond ASCII tell encodings apart; with fewer GB18030 is not doubted."""
 _OTHERS = {
-    "Big5": ("big5", "cp950"),
-    "Shift-JIS": ("shift_jis", "cp932"),
-    "EUC-JP": ("euc_j",),
-    "EUC-KR": ("euc_kr", "cp949", "johab"),
-    "ISO-8859-1": ("latin", "iso8859", "cp125"),
-    "UTF-16LE": ("utf_16_le",),
-    "UTF-16BE": ("utf_16_be",),
+    "Big5": (9, ("big5", "cp950")),
+    "Shift-JIS": (9, ("shift_jis", "cp932")),
+    "EUC-JP": (9, ("euc_j",)),
+    "EUC-KR": (20, ("euc_kr", "cp949", "johab")),
+    "ISO-8859-1": (4, ("latin", "iso8859", "cp125")),
 }
-"""What is named, as iconv calls it, and how the codecs begin that charset-normalizer finds."""
+"""What is named, as iconv calls it; how many characters beyond ASCII must differ, for a few rare ones
+look like another encoding; how the codecs begin that charset-normalizer finds."""
 
 
 def encoding_of(lines: Iterable[bytes], path: str) -> str:
@@ -31,7 +29,7 @@ def encoding_of(lines: Iterable[bytes], path: str) -> str:
     if it is that. So a few damaged lines in a UTF-8 file are rejects, not a reason to misread the rest.
 
     Most bytes of Big5, Shift-JIS and EUC-KR are valid GB18030 too, of another text: where UTF-8 loses,
-    PairFileError, beginning with `path`, as `refuse_other` raises it.
+    PairFileError, beginning with `path`, where the bytes look like one of them.
     """
     utf8 = gb18030 = 0
     sample = b""
@@ -46,31 +44,36 @@ def encoding_of(lines: Iterable[bytes], path: str) -> str:
         if utf8 + gb18030 == ENCODING_VOTES:
             break
     if gb18030 > utf8 or not utf8:
-        refuse_other(sample, path)
+        _refuse_other(sample, path)
     return "gb18030" if gb18030 > utf8 else "utf-8"
 
 
-def refuse_other(sample: bytes, path: str) -> None:
-    """Raise PairFileError, beginning with `path`, where some bytes of a file are text in an encoding that
-    is not read."""
-    sample = sample[:_SAMPLE_BYTES]
-    beyond = sum(byte > 0x7F or byte == 0 for byte in sample)
-    if beyond < _LEAST_BYTES:
-        return
+def refuse_utf16(head: bytes, path: str) -> None:
+    """Raise PairFileError where the first bytes of a file are UTF-16 without a byte order mark: its
+    separators and line ends are two bytes."""
+    for name, marks in (("UTF-16LE", rb"[\t,]\0.*\n\0"), ("UTF-16BE", rb"\0[\t,].*\0\n")):
+        if re.search(marks, head, re.DOTALL):
+            raise _refusal(path, name)
+
+
+def _refuse_other(sample: bytes, path: str) -> None:
     from charset_normalizer import from_bytes
 
-    best = from_bytes(sample).best()
-    if best is None:
-        return
-    for name, codecs in _OTHERS.items():
-        latin = (
-            name == "ISO-8859-1"
-        )  # accents among ASCII letters: bytes of no text are called so, too
-        if best.encoding.startswith(codecs) and not (latin and 2 * beyond > len(sample)):
-            raise PairFileError(
-                f"{path}: looks like {name}, not UTF-8 or GB18030 text; convert it with `iconv -f {name} "
-                "-t utf-8` (with `-f gb18030` if that is what it is)"
-            )
+    best = from_bytes(sample[:_SAMPLE_BYTES]).best()
+    characters = {one for one in sample.decode("gb18030", "replace") if one > "\x7f"}
+    accents = 2 * sum(byte > 0x7F for byte in sample) < len(sample)  # among letters of ASCII
+    for name, (least, codecs) in _OTHERS.items():
+        if best is None or not best.encoding.startswith(codecs) or len(characters) < least:
+            continue
+        if accents or name != "ISO-8859-1":
+            raise _refusal(path, name)
+
+
+def _refusal(path: str, name: str) -> PairFileError:
+    return PairFileError(
+        f"{path}: looks like {name}, not UTF-8 or GB18030 text; convert it with `iconv -f {name} -t utf-8` "
+        "(with `-f gb18030` if that is what it is)"
+    )
 
 
 def _is_valid(raw: bytes, codec: str) -> bool:

@@ -14,7 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, NamedTuple, Protocol, cast, runtime_checkable
 
-from qt_bert.data.encodings import UTF8_BOM, encoding_of, refuse_other
+from qt_bert.data.encodings import UTF8_BOM, encoding_of, refuse_utf16
 from qt_bert.data.pairs import Reason, Reject
 from qt_bert.errors import PairFileError
 
@@ -232,8 +232,7 @@ def _refuse_binary(path: Location, head: bytes) -> None:
             f"{path}: lines end at CR alone, as Excel for Mac writes them; save it as UTF-8 CSV, or make "
             "line feeds of them with tr '\\r' '\\n'"
         )
-    if b"\0" in head:
-        refuse_other(head, str(path))
+    refuse_utf16(head, str(path))
     if head.count(0) > len(head) // 4:
         raise PairFileError(
             f"{path}: looks like UTF-16 or binary data (many NUL bytes), "
