@@ -174,6 +174,14 @@ def make_checkpoint(
     return folder
 
 
+@pytest.fixture(autouse=True)
+def lines_anew(monkeypatch) -> None:
+    """A line on standard error that is printed once in a process is printed once in each test."""
+    from qt_bert import progress
+
+    monkeypatch.setattr(progress, "_told", set())
+
+
 @pytest.fixture(scope="session")
 def checkpoint_of(tmp_path_factory) -> Callable[..., Path]:
     """`checkpoint_of("electra", labels=1)`: a folder, made once for each set of arguments."""

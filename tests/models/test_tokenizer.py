@@ -10,19 +10,12 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerFast
 
-from qt_bert import progress
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.models.card import Reading
 from qt_bert.models.checkpoint import open_checkpoint, save_checkpoint
 from qt_bert.scoring.bulk import Scorer
 
 TEXTS = [("北京到上海", "上海高铁票价"), ("狗", "猫")]
-
-
-@pytest.fixture(autouse=True)
-def lines_anew(monkeypatch):
-    """A line on standard error is printed once in a process."""
-    monkeypatch.setattr(progress, "_told", set())
 
 
 def change(folder, name="tokenizer_config.json", **changes):
