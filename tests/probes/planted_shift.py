@@ -54,6 +54,7 @@ def untrained(folder: Path, out: Path, seed: int) -> Path:
     torch.manual_seed(seed)
     BertForSequenceClassification(config).save_pretrained(out)
     tokenizer.save_pretrained(out)
+    (out / "qt_bert.json").write_text('{"schema": 1, "allow_unknown": true}', encoding="utf-8")
     return out
 
 
