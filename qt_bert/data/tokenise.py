@@ -253,9 +253,8 @@ def _private_copy(tokenizer: Any) -> Any:
         )
     try:
         copy = Tokenizer.from_str(backend.to_str())
-    except (
-        Exception
-    ):  # a pre-tokenizer in Python (RoFormer's jieba) cannot be copied: nobody cuts by it
+    except Exception:
+        # A pre-tokenizer in Python (RoFormer's jieba) cannot be copied; nobody sets truncation on it.
         copy = backend
     copy.no_truncation()
     copy.no_padding()

@@ -413,11 +413,11 @@ def _proved(opened: Checkpoint) -> Checkpoint:
     A model whose padding leaks into its logits then gets batches of one length. Raises CheckpointError
     where not even that gives transformers' logits of raw text.
     """
-    proof, family, why = Proof(opened), opened.family, ""
-    if not family.fast:
-        why = f"the fast engine does not know {family.model_type}"
-    else:
+    proof, family = Proof(opened), opened.family
+    if family.fast:
         why = family.cannot(opened.model.config) or proof.fast_fault()
+    else:
+        why = f"the fast engine does not know {family.model_type}"
     if not why:
         return opened
     opened = replace(opened, family=plain_family(family.model_type))
