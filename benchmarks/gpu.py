@@ -33,7 +33,7 @@ from sentence_transformers import CrossEncoder
 from sweeping.ours import OurSweep, Texts
 from sweeping.plain import PlainLoop, forward
 
-from qt_bert.cli.opening import table
+from qt_bert.cli.terminal import table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.models.batches import Batch
 from qt_bert.models.checkpoint import open_checkpoint

@@ -25,7 +25,7 @@ from playwright.sync_api import sync_playwright
 from benchmarks.common.machine import processor
 from benchmarks.common.readme import markdown_table, rewrite_section
 from benchmarks.common.wire import Wire, wired
-from qt_bert.cli.opening import table
+from qt_bert.cli.terminal import table
 from qt_bert.files import write_json
 from tests.browser.driving.charts import click_head
 from tests.browser.driving.chromium import launched

@@ -24,7 +24,7 @@ import torch
 from common.arguments import positive
 from common.machine import processor
 
-from qt_bert.cli.opening import table
+from qt_bert.cli.terminal import table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import QtBertError
 from qt_bert.files import write_json

@@ -26,7 +26,7 @@ from sweeping.measure import Measured, measure
 from sweeping.ours import Texts
 from sweeping.table import HEAD, conditions, rows
 
-from qt_bert.cli.opening import table
+from qt_bert.cli.terminal import table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.files import write_json

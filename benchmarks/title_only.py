@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qt_bert.cli.opening import figure, interval
+from qt_bert.cli.terminal import figure, interval
 from qt_bert.data.pairs import GRADES, GradeMap, Pair
 from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError, QtBertError

@@ -19,7 +19,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.segmenters import segmenter
 from qt_bert.errors import ArgumentError
 from qt_bert.files import one_writer
-from qt_bert.models.heads import Head, checked_heads
+from qt_bert.heads import Head, checked_heads
 from qt_bert.run.inputs import (
     Gathered,
     ModelOptions,
@@ -75,7 +75,7 @@ class Attention:
         """The map of `L3H7` as an Altair chart. Raises ArgumentError for a head that is not there."""
         from qt_bert.charts import chart
         from qt_bert.figures import HeatMap
-        from qt_bert.models.heads import Shape
+        from qt_bert.heads import Shape
 
         (one,) = checked_heads([Head.parse(head)], Shape(*self.weights.shape[:2]))
         figure = HeatMap(

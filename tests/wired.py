@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from qt_bert.data.pairs import Pair
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from tests.conftest import make_checkpoint
 
 DIRECT, RELAYED, MIDDLE, READER = Head(0, 1), Head(0, 2), Head(1, 3), Head(2, 0)

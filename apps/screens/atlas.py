@@ -9,15 +9,16 @@ import numpy as np
 import streamlit as st
 
 from qt_bert.ablation.interventions import NONE, Variant
-from qt_bert.app.figures import draw
-from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import caption, escaped, info, named, say
 from qt_bert.data.splits import spread_over_queries
-from qt_bert.inspection.inputs import State, shipped_rows
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.shared import attention, score_name
-from qt_bert.inspection.study import Studied
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
+from qt_bert.page.figures import draw
+from qt_bert.page.maps import attention, score_name
+from qt_bert.page.model import Inspected
+from qt_bert.page.pairs import shipped_rows
+from qt_bert.page.state import State
+from qt_bert.page.study import Studied
+from qt_bert.page.visit import Here, visit
+from qt_bert.page.widgets import caption, escaped, info, named, say
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.heads import atlas_figure, base_of, marked, offered, place_of, values_of
 from qt_bert.results.probe import set_label

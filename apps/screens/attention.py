@@ -7,11 +7,10 @@ import io
 import numpy as np
 import streamlit as st
 
-from qt_bert.app.figures import draw
-from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import caption, choose, info, metric, say
 from qt_bert.figures import HeatMap
-from qt_bert.inspection.shared import (
+from qt_bert.heads import Head
+from qt_bert.page.figures import draw
+from qt_bert.page.maps import (
     AFTER,
     BEFORE,
     CHANGE,
@@ -25,7 +24,8 @@ from qt_bert.inspection.shared import (
     last_start,
     overview,
 )
-from qt_bert.models.heads import Head
+from qt_bert.page.visit import Here, visit
+from qt_bert.page.widgets import caption, choose, info, metric, say
 from qt_bert.results.palette import LIGHT
 from qt_bert.text import Text, number
 

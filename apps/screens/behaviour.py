@@ -10,14 +10,14 @@ import numpy as np
 import streamlit as st
 
 from qt_bert.ablation.interventions import NONE
-from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import caption, finished, named, say, table, watch
 from qt_bert.data.splits import sample_queries
-from qt_bert.inspection import inputs
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.shared import titles_cut
-from qt_bert.inspection.work import Job
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
+from qt_bert.page import pairs as page_pairs
+from qt_bert.page.maps import titles_cut
+from qt_bert.page.model import Inspected
+from qt_bert.page.visit import Here, visit
+from qt_bert.page.widgets import caption, finished, named, say, table, watch
+from qt_bert.page.work import Job
 from qt_bert.probes.behaviour import (
     RIGHT,
     UNDECIDED,
@@ -80,7 +80,7 @@ def main() -> None:
 
 def _all_cases(here: Here) -> Card | None:
     """The card as far as it is made, and the button that makes it."""
-    model, state, cases = here.model, here.state, inputs.shipped_behaviours()
+    model, state, cases = here.model, here.state, page_pairs.shipped_behaviours()
     finished(JOB)
 
     def key(out: Sequence[Head]) -> tuple[object, ...]:
@@ -130,7 +130,7 @@ def band_of(model: Inspected) -> Band:
     """The probe's band; of a model of one logit measured on the dev pairs that ship, once a model."""
 
     def made() -> Band:
-        pairs = sample_queries(ranked_pairs(inputs.shipped_rows("dev")), BAND_PAIRS)
+        pairs = sample_queries(ranked_pairs(page_pairs.shipped_rows("dev")), BAND_PAIRS)
         logits = model.run([(pair.query, pair.title) for pair in pairs], [NONE]).logits[0]
         queries = [pair.query for pair in pairs]
         return measured_band(model.outputs(logits).ranking_score, queries, shipped(DEV).name)

@@ -12,8 +12,24 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import (
+from qt_bert.data.pairs import Pair, Reject
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.data.splits import sample_queries, spread_over_queries
+from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.heads import Head, spell
+from qt_bert.models.card import ModelLabels
+from qt_bert.page.maps import score_columns, titles_cut
+from qt_bert.page.model import Inspected
+from qt_bert.page.pairs import (
+    MOST_CHARACTERS,
+    UPLOADED_SUFFIXES,
+    RefusedFile,
+    listed_rejects,
+    shown_name,
+    uploaded,
+)
+from qt_bert.page.visit import Here, visit
+from qt_bert.page.widgets import (
     caption,
     choose,
     escaped,
@@ -24,23 +40,7 @@ from qt_bert.app.widgets import (
     table,
     watch,
 )
-from qt_bert.data.pairs import Pair, Reject
-from qt_bert.data.reader import ReaderOptions
-from qt_bert.data.splits import sample_queries, spread_over_queries
-from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.inspection.inputs import (
-    MOST_CHARACTERS,
-    UPLOADED_SUFFIXES,
-    RefusedFile,
-    listed_rejects,
-    shown_name,
-    uploaded,
-)
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.shared import score_columns, titles_cut
-from qt_bert.inspection.work import Job
-from qt_bert.models.card import ModelLabels
-from qt_bert.models.heads import Head, spell
+from qt_bert.page.work import Job
 from qt_bert.results.quantities import metric_name
 from qt_bert.scoring.judge import graded_pairs, judge_logits
 from qt_bert.shipped import TEST, shipped

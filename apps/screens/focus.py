@@ -12,13 +12,10 @@ import streamlit as st
 import torch
 
 from qt_bert.ablation.engine import Reduction
-from qt_bert.app.figures import draw
-from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import caption, info, metric, say
 from qt_bert.figures import Bars, BarSeries, HeatMap, Token, TokenLine, Tokens, known
-from qt_bert.inspection.inputs import State
-from qt_bert.inspection.inspected import Inspected, ReadPair
-from qt_bert.inspection.shared import (
+from qt_bert.heads import Head, spell
+from qt_bert.page.figures import draw
+from qt_bert.page.maps import (
     AFTER,
     ATTENTION,
     BEFORE,
@@ -36,7 +33,10 @@ from qt_bert.inspection.shared import (
     score_name,
     score_unit,
 )
-from qt_bert.models.heads import Head, spell
+from qt_bert.page.model import Inspected, ReadPair
+from qt_bert.page.state import State
+from qt_bert.page.visit import Here, visit
+from qt_bert.page.widgets import caption, info, metric, say
 from qt_bert.probes.focus import MATCHED, QUANTITIES, Kind, kinds_of, row_quantities
 from qt_bert.scoring.judge import Outputs
 from qt_bert.text import Label, Text, in_language, number, signed

@@ -9,21 +9,16 @@ from typing import NamedTuple
 import numpy as np
 import streamlit as st
 
-from qt_bert.app.figures import draw
-from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import caption, info, metric, named, say, table
 from qt_bert.data.shuffles import shuffle_characters, shuffle_words
 from qt_bert.figures import Token, TokenLine, Tokens
-from qt_bert.inspection.inputs import clean_texts
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.shared import (
-    cut_notes,
-    random_heads,
-    score_name,
-    score_unit,
-)
-from qt_bert.inspection.study import Studied
-from qt_bert.models.heads import Head, spell
+from qt_bert.heads import Head, spell
+from qt_bert.page.figures import draw
+from qt_bert.page.maps import cut_notes, random_heads, score_name, score_unit
+from qt_bert.page.model import Inspected
+from qt_bert.page.pairs import clean_texts
+from qt_bert.page.study import Studied
+from qt_bert.page.visit import Here, visit
+from qt_bert.page.widgets import caption, info, metric, named, say, table
 from qt_bert.probes.order import CASE_QUERY, CASE_SHUFFLED, CASE_TITLE, trained_on_shuffled
 from qt_bert.results.probe import set_label
 from qt_bert.scoring.judge import ranking_scores

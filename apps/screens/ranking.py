@@ -14,14 +14,12 @@ from qt_bert.ablation.explain import head_effects
 from qt_bert.ablation.families import single
 from qt_bert.ablation.interventions import with_plain
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.app.figures import draw
-from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import caption, escaped, info, metric, say, table
 from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.figures import HeatMap, Token, TokenLine, Tokens
-from qt_bert.inspection.inputs import State, default_titles, plain_text, shipped_rows
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.shared import (
+from qt_bert.heads import Head
+from qt_bert.models.card import ModelLabels
+from qt_bert.page.figures import draw
+from qt_bert.page.maps import (
     AFTER,
     BEFORE,
     head_map,
@@ -31,8 +29,11 @@ from qt_bert.inspection.shared import (
     score_unit,
     titles_cut,
 )
-from qt_bert.models.card import ModelLabels
-from qt_bert.models.heads import Head
+from qt_bert.page.model import Inspected
+from qt_bert.page.pairs import default_titles, plain_text, shipped_rows
+from qt_bert.page.state import State
+from qt_bert.page.visit import Here, visit
+from qt_bert.page.widgets import caption, escaped, info, metric, say, table
 from qt_bert.results.quantities import metric_name
 from qt_bert.scoring.explain import effects_of, filled_terms, filler_of
 from qt_bert.scoring.judge import default_scheme, judge_logits

@@ -10,16 +10,16 @@ import streamlit as st
 import torch
 
 from qt_bert.ablation.engine import Reduction, View
-from qt_bert.app.figures import draw
-from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import caption, choose, info, say
 from qt_bert.data.tokenise import QUERY, TITLE
 from qt_bert.figures import Token, TokenLine, Tokens
-from qt_bert.inspection.inputs import shipped_rows
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.shared import plain_and_without
-from qt_bert.inspection.work import SharedScorer
-from qt_bert.models.heads import Head, checked_heads
+from qt_bert.heads import Head, checked_heads
+from qt_bert.page.figures import draw
+from qt_bert.page.maps import plain_and_without
+from qt_bert.page.model import Inspected
+from qt_bert.page.pairs import shipped_rows
+from qt_bert.page.visit import Here, visit
+from qt_bert.page.widgets import caption, choose, info, say
+from qt_bert.page.work import SharedScorer
 from qt_bert.probes.boundary import (
     FULL,
     LEAST_DECISIONS,

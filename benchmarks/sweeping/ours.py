@@ -12,10 +12,10 @@ from qt_bert.ablation.families import single
 from qt_bert.ablation.interventions import with_plain
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.data.tokenise import EncodedPair
+from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.devices import GPU_BATCH_TOKENS
-from qt_bert.models.heads import Head, Shape
 from qt_bert.scoring.bulk import Scorer
 
 Texts = list[tuple[str, str]]

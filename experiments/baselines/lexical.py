@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from experiments.command import one_line_faults
-from qt_bert.cli.opening import figure, interval, table
+from qt_bert.cli.terminal import figure, interval, table
 from qt_bert.data.pairs import GRADES, GradeMap, GradeSet, Pair
 from qt_bert.data.reader import read_pairs
 from qt_bert.data.segmenters import Segmenter, segmenter

@@ -25,7 +25,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification
 from experiments.command import one_line_faults
 from experiments.losses.run import judged_by, trained
 from experiments.students.run import resampled
-from qt_bert.cli.opening import figure, interval, table
+from qt_bert.cli.terminal import figure, interval, table
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import CheckpointError, PairFileError
 from qt_bert.files import write_json

@@ -14,7 +14,7 @@ from experiments.pattern_maps.stored import CELLS, TABLE, DrawnMap, maps_of, rea
 from qt_bert.codec import encode
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write, sha256_file, write_json
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from qt_bert.probes.pattern_maps import (
     ANSWERS,
     KINDS,

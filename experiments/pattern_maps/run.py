@@ -25,8 +25,8 @@ from experiments.pattern_maps.stored import CELLS, DrawnMap, read_maps, save_map
 from qt_bert.data.pairs import GradeMap
 from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError
+from qt_bert.heads import Head
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.models.heads import Head
 from qt_bert.probes.base_model import open_base, random_like
 from qt_bert.probes.pattern_maps import (
     ANSWERS,

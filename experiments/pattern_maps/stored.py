@@ -14,10 +14,10 @@ from safetensors.numpy import save_file
 
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write
+from qt_bert.heads import Head
 from qt_bert.models.batches import PADDING
 from qt_bert.models.batches import QUERY as QUERY_SIDE
 from qt_bert.models.batches import TITLE as TITLE_SIDE
-from qt_bert.models.heads import Head
 from qt_bert.probes.pattern_maps import Maps
 from qt_bert.stats.arrays import FloatArray
 

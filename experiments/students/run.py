@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from experiments.command import one_line_faults
-from qt_bert.cli.opening import table
+from qt_bert.cli.terminal import table
 from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, RunFolderError

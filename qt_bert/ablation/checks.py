@@ -17,11 +17,11 @@ from qt_bert.ablation.patches import donor_batches
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.data.tokenise import EncodedPair
 from qt_bert.errors import EquivalenceError
+from qt_bert.heads import Head
 from qt_bert.models.batches import Batch, batches_of, row_at
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import whole_products
 from qt_bert.models.forward import Encoder
-from qt_bert.models.heads import Head
 
 PAIRS = 8
 VARIANTS = 5

@@ -24,10 +24,10 @@ from qt_bert.ablation.interventions import (
     edit_z,
 )
 from qt_bert.errors import ArgumentError
+from qt_bert.heads import Shape, checked_heads
 from qt_bert.models.batches import At, Batch, row_at
 from qt_bert.models.devices import Memory, in_parts, index, stack_tokens
 from qt_bert.models.forward import Encoder, Layer
-from qt_bert.models.heads import Shape, checked_heads
 from qt_bert.progress import Progress, silent
 
 # Reductions: small functions of what a pass computes, evaluated in the same pass.

@@ -16,7 +16,7 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.patches import FAMILY, Patch, donor_batches, single_patches
 from qt_bert.data.tokenise import EncodedPair
 from qt_bert.errors import ArgumentError, EquivalenceError
-from qt_bert.models.heads import Shape
+from qt_bert.heads import Shape
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import TermEffect, fill, filler_of
 from qt_bert.scoring.judge import Outputs, ranking_scores, read_outputs

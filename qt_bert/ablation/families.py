@@ -18,7 +18,7 @@ import numpy as np
 
 from qt_bert.ablation.interventions import Intervention, Variant
 from qt_bert.errors import ArgumentError
-from qt_bert.models.heads import Head, Shape, by_layer, checked_heads, parse_heads
+from qt_bert.heads import Head, Shape, by_layer, checked_heads, parse_heads
 
 MaskOf = Callable[[Iterable[Head]], Intervention]
 """How heads are left out, for instance `lambda heads: HeadMask(tuple(heads), "uniform")`."""

@@ -22,7 +22,7 @@ from qt_bert.codec import read_result
 from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import atomic_write
-from qt_bert.models.heads import Head, Shape, parse_heads, spell
+from qt_bert.heads import Head, Shape, parse_heads, spell
 from qt_bert.results.probe import PairsRef
 
 if TYPE_CHECKING:

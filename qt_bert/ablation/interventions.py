@@ -12,10 +12,10 @@ import torch
 
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.errors import ArgumentError
+from qt_bert.heads import Head, by_layer
 from qt_bert.models.batches import Batch
 from qt_bert.models.devices import index
 from qt_bert.models.forward import Encoder, Layer
-from qt_bert.models.heads import Head, by_layer
 
 # The clean model on a batch: what patches put in, and what paths hold still.
 

@@ -19,10 +19,10 @@ from qt_bert.ablation.interventions import (
 )
 from qt_bert.ablation.reference import PlainLayer, PlainModel
 from qt_bert.errors import ArgumentError
+from qt_bert.heads import Head, Shape, by_layer
 from qt_bert.models.batches import DIRECTIONS, Direction, gone
 from qt_bert.models.devices import index
 from qt_bert.models.forward import unseen
-from qt_bert.models.heads import Head, Shape, by_layer
 
 # Heads left out. HEAD-MASK is the article's ("BERT 可解释性-从“头”说起", 二): the head gives the zero
 # vector. `uniform` is that of Kovaleva et al. 2019 ("Revealing the Dark Secrets of BERT", disabling

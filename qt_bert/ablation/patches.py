@@ -25,9 +25,9 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.reference import PlainLayer, PlainModel
 from qt_bert.data.tokenise import EncodedPair, length_batches
 from qt_bert.errors import ArgumentError
+from qt_bert.heads import Head, Shape, by_layer
 from qt_bert.models.batches import Batch, to_batch
 from qt_bert.models.devices import index
-from qt_bert.models.heads import Head, Shape, by_layer
 
 # Patching: a head's z in the run of one text is replaced by its z in the run of the text's donor.
 #

@@ -21,10 +21,10 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import half_of
 from qt_bert.errors import ArgumentError, EquivalenceError
+from qt_bert.heads import Head, Shape, parse_heads, spell
 from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.forward import Encoder
-from qt_bert.models.heads import Head, Shape, parse_heads, spell
 from qt_bert.models.plain import PlainEncoder
 from qt_bert.progress import Progress, progress, silent
 from qt_bert.scoring.bulk import LeftOut, Scorer

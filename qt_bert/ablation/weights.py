@@ -16,11 +16,11 @@ from qt_bert.ablation.interventions import (
 )
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.errors import ArgumentError
+from qt_bert.heads import Head
 from qt_bert.models.batches import At, row_at
 from qt_bert.models.devices import index
 from qt_bert.models.families import at
 from qt_bert.models.forward import Encoder, Layer
-from qt_bert.models.heads import Head
 
 # A property erased where the model would read it: an affine map of one layer's output.
 #

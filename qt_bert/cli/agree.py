@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from qt_bert.cli import opening, options
-from qt_bert.cli.opening import figure, interval, table
+from qt_bert.cli import options, terminal
+from qt_bert.cli.terminal import figure, interval, table
 from qt_bert.data.reader import ReaderOptions
 
 
@@ -32,7 +32,7 @@ def agree(
     found = measure(
         file, names, reader, by=by or (), resamples=resamples, seed=seed, rejects_path=rejects
     )
-    opening.tell_rejects(found["rejected"], rejects)
+    terminal.tell_rejects(found["rejected"], rejects)
     typer.echo(json.dumps(found, ensure_ascii=False) if as_json else "\n\n".join(_shown(found)))
 
 

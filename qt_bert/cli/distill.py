@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from qt_bert.cli import opening, options
+from qt_bert.cli import options, terminal
 from qt_bert.cli.options import Overwrite, Resume
 from qt_bert.errors import ArgumentError
 from qt_bert.shipped import GRADED, shipped
@@ -61,11 +61,11 @@ def distill(
     job = typed(DistillJob, values, f"{stored.where} [job]")
     given = how.over(stored.settings, max_steps=steps)
     settings = typed(TuneSettings, given, f"{stored.where} [settings]")
-    with opening.resumable(out):
+    with terminal.resumable(out):
         facts = run_distill(
             job, out, settings, device=how.device, resume=resume, overwrite=overwrite
         )
     if facts:
-        opening.say(json.dumps(facts["rows"], ensure_ascii=False))
+        terminal.say(json.dumps(facts["rows"], ensure_ascii=False))
         best = "not defined" if facts["best"] is None else f"{facts['best']:.4f}"
-        opening.say(f"best {facts['figure']} {best} at step {facts['best_step']}: {out}")
+        terminal.say(f"best {facts['figure']} {best} at step {facts['best_step']}: {out}")

@@ -9,15 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from qt_bert.cli import opening, options
-from qt_bert.cli.opening import (
-    differences_table,
-    figure,
-    interval,
-    left_out,
-    metrics_table,
-    table,
-)
+from qt_bert.cli import options, terminal
+from qt_bert.cli.terminal import differences_table, figure, interval, left_out, metrics_table, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.run.inputs import HeadsOutOptions, ModelOptions, pairs_or_test
@@ -86,7 +79,7 @@ def evaluate(
     from qt_bert.scoring.evaluate import evaluation_json, query_table, write_beside, write_errors
     from qt_bert.scoring.judge import asked_calibration, judge_file
 
-    scorer = model.open_scorer(without, reader, told=opening.say)
+    scorer = model.open_scorer(without, reader, told=terminal.say)
     applied = asked_calibration(scorer, calibration or calibrated)
     judged = judge_file(path, reader, scorer, calibration=applied, rejects_path=rejects)
     found = evaluation_json(
@@ -100,14 +93,14 @@ def evaluate(
     )
     if errors is not None:
         write_errors(errors, judged, scorer, path, reader)
-        opening.say(f"pairs furthest off: {errors}")
+        terminal.say(f"pairs furthest off: {errors}")
     if queries is not None:
         write_beside(queries, "--queries", path, reader, query_table(judged))
-        opening.say(f"queries to mend first: {queries}")
-    opening.tell_rejects(judged.rejected, rejects)
-    opening.tell_truncation(scorer)
+        terminal.say(f"queries to mend first: {queries}")
+    terminal.tell_rejects(judged.rejected, rejects)
+    terminal.tell_truncation(scorer)
     if found["alike"]:
-        opening.say(f"warning: {found['alike']}")
+        terminal.say(f"warning: {found['alike']}")
     if as_json:
         typer.echo(json.dumps(_flat(found), ensure_ascii=False))
     else:
@@ -196,14 +189,14 @@ def compare(
         replace(shared, model=model_a),
         replace(shared, model=model_b, model_grades=model_grades_b),
     )
-    scorers = [a.open_scorer(told=opening.say), b.open_scorer(without, reader, told=opening.say)]
+    scorers = [a.open_scorer(told=terminal.say), b.open_scorer(without, reader, told=terminal.say)]
     found = Grader(scorers[0]).compare(
         Grader(scorers[1]), path, gate=gate, options=reader, by=by or (), detect=detect, most=most,
         seed=seed, rejects_path=rejects,
     )  # fmt: skip
-    opening.tell_rejects(found["rejected"], rejects)
+    terminal.tell_rejects(found["rejected"], rejects)
     for scorer in scorers:
-        opening.tell_truncation(scorer)
+        terminal.tell_truncation(scorer)
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
     else:
@@ -248,9 +241,9 @@ def _tell_gate(gate: dict[str, Any]) -> None:
     failed = [one for one in gate["rules"] if one["reason"]]
     for one in failed:
         change = f"B − A {figure(one['change'])} {interval(one)}".rstrip()
-        opening.say(f"{one['what']}: {change}, loss allowed {one['margin']:g}: {one['reason']}")
+        terminal.say(f"{one['what']}: {change}, loss allowed {one['margin']:g}: {one['reason']}")
     answer = "B may not replace A" if failed else "B may replace A"
-    opening.say(f"gate: {answer}: {len(failed)} of {len(gate['rules'])} rules failed")
+    terminal.say(f"gate: {answer}: {len(failed)} of {len(gate['rules'])} rules failed")
 
 
 # `qt-bert calibrate`: what logits mean, fitted on some queries and shown on others.
@@ -282,16 +275,16 @@ def calibrate(
     reader.open(path)
     from qt_bert.scoring.calibrate import calibrate_model
 
-    scorer = model.open_scorer(told=opening.say)
+    scorer = model.open_scorer(told=terminal.say)
     found = calibrate_model(
         path, reader, scorer, method=method, precision=precision, recall=recall, by=by or (), out=out,
         save=save, resamples=resamples, seed=seed, rejects_path=rejects,
     )  # fmt: skip
     typer.echo(json.dumps(found, ensure_ascii=False) if as_json else _calibration_text(found))
     for line in found["warnings"]:
-        opening.say(f"warning: {line}")
+        terminal.say(f"warning: {line}")
     if out is None and not save:
-        opening.say("not saved: give --out FILE or --save")
+        terminal.say("not saved: give --out FILE or --save")
 
 
 def _calibration_text(found: dict[str, Any]) -> str:

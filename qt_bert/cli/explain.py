@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qt_bert.cli import opening, options
-from qt_bert.cli.opening import left_out, table
+from qt_bert.cli import options, terminal
+from qt_bert.cli.terminal import left_out, table
 from qt_bert.run.inputs import HeadsOutOptions, ModelOptions
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ def explain(
     cut = make_segmenter(segmenter, userdict=userdict)
     from qt_bert.scoring.explain import explain_pair
 
-    scorer = model.open(without, by_head=True, told=opening.say)
+    scorer = model.open(without, by_head=True, told=terminal.say)
     found = explain_pair(query, title, scorer, cut)
     heads = restoring = None
     if scorer.left_out is None:
         heads, restoring = _heads_of(found, scorer)
-    opening.tell_truncation(scorer)
+    terminal.tell_truncation(scorer)
     shown = (found, heads, restoring)
     typer.echo(_as_json(*shown) if as_json else _as_text(*shown))
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qt_bert.cli import opening, options
-from qt_bert.cli.opening import claims_table, measurements_table, table
+from qt_bert.cli import options, terminal
+from qt_bert.cli.terminal import claims_table, measurements_table, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.run.inputs import ProbeOptions, gather
@@ -53,14 +53,14 @@ def report(
     gathered = gather(study, pairs, reader)
     from qt_bert.api import run_report
 
-    with opening.resumable(out):
+    with terminal.resumable(out):
         page, ran = run_report(
             gathered,
             out,
             None if only is None else only.split(","),
             resume=resume,
             overwrite=overwrite,
-            told=opening.say,
+            told=terminal.say,
         )
     if save_heads is not None:
         from qt_bert.results.heads import heads_file
@@ -73,7 +73,7 @@ def report(
         from qt_bert.run.folder import RunFolder
 
         write_results(RunFolder.read(out), save_results)
-    opening.say("nothing changed since the last run" if not ran else f"ran: {', '.join(ran)}")
+    terminal.say("nothing changed since the last run" if not ran else f"ran: {', '.join(ran)}")
     typer.echo(f"report: {page.resolve()}")
 
 
@@ -107,15 +107,15 @@ def probe(
     gathered = gather(study, pairs, reader)
     from qt_bert.run.stages import run_one_probe
 
-    with opening.resumable(out):
+    with terminal.resumable(out):
         found = run_one_probe(name, gathered, out, resume=resume, overwrite=overwrite)
     if rejected := found.settings.get("rejected"):
-        opening.say(f"{rejected:,} rows rejected; `qt-bert check --rejects` lists them")
-    opening.say(f"result: {out / 'probes' / name}.json")
+        terminal.say(f"{rejected:,} rows rejected; `qt-bert check --rejects` lists them")
+    terminal.say(f"result: {out / 'probes' / name}.json")
     if html:
         from qt_bert.report.render import render_probe
 
-        opening.say(f"page: {render_probe(found, gathered.inputs, out / 'probes').resolve()}")
+        terminal.say(f"page: {render_probe(found, gathered.inputs, out / 'probes').resolve()}")
     typer.echo(json.dumps(found.to_json(), ensure_ascii=False) if as_json else _as_text(found))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qt_bert.cli import opening, options
+from qt_bert.cli import options, terminal
 from qt_bert.cluster.ray import RayOptions
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
@@ -60,16 +60,16 @@ def score_on_cluster(
     from qt_bert.cluster.score import score_on_ray
 
     out = job.out
-    with opening.resumable(None if "://" in out else Path(out)):
+    with terminal.resumable(None if "://" in out else Path(out)):
         report = score_on_ray(inputs, job, asked, resume=resume, overwrite=overwrite)
     if report.already:
-        opening.say(f"{out} is there already and whole; --overwrite redoes it")
+        terminal.say(f"{out} is there already and whole; --overwrite redoes it")
     else:
         _tell_counts(report, out)
     for name in report.skipped[:SKIPPED_SHOWN]:
-        opening.say(f"skipped: {name}")
+        terminal.say(f"skipped: {name}")
     if report.skipped:
-        opening.say(
+        terminal.say(
             f"{len(report.skipped):,} files in the folders are not of pairs by their names (all are listed "
             f"in {out}/run.json); with --skip-others this is no error"
         )
@@ -80,18 +80,18 @@ def score_on_cluster(
 def _tell_counts(report: RayReport, out: str) -> None:
     counts = report.counts
     if counts["truncated_titles"] or counts["truncated_queries"]:
-        opening.say(
+        terminal.say(
             f"{counts['truncated_titles']:,} titles and {counts['truncated_queries']:,} queries of "
             f"{counts['pairs']:,} pairs were cut to fit (--max-length)"
         )
     if counts["rejected"]:
         listed = "" if report.failed else f", listed in {out}/rejects.tsv"
-        opening.say(f"{counts['rejected']:,} rows rejected{listed}")
-    opening.say(f"{counts['pairs']:,} pairs scored: {out}/parts")
+        terminal.say(f"{counts['rejected']:,} rows rejected{listed}")
+    terminal.say(f"{counts['pairs']:,} pairs scored: {out}/parts")
     for name, why in report.failed.items():
-        opening.say(f"error: partition {name}: {why}")
+        terminal.say(f"error: partition {name}: {why}")
     if report.failed:
-        opening.say(
+        terminal.say(
             f"error: {len(report.failed):,} partitions failed, all others are done; --resume tries these "
             "again"
         )
@@ -215,12 +215,12 @@ def score(
     from qt_bert.scoring.judge import asked_calibration
     from qt_bert.scoring.score import score_file
 
-    scorer = model.open_scorer(without, reader, told=opening.say)
+    scorer = model.open_scorer(without, reader, told=terminal.say)
     applied = asked_calibration(scorer, calibration or calibrated)
     if cluster.dry_run or out is None:
         tell_bill(pairs, reader, scorer, cluster)
         return
-    with opening.resumable(Path(out)):
+    with terminal.resumable(Path(out)):
         report = score_file(
             path,
             reader,
@@ -231,10 +231,10 @@ def score(
             overwrite=overwrite,
         )
     if report.already:
-        opening.say(
+        terminal.say(
             f"{out} is there already and nothing of it is unfinished; --overwrite redoes it"
         )
         return
-    opening.tell_truncation(scorer)
-    opening.tell_rejects(report.rejected, Path(f"{out}.rejects.tsv"))
-    opening.say(f"{report.pairs:,} pairs scored: {out}")
+    terminal.tell_truncation(scorer)
+    terminal.tell_rejects(report.rejected, Path(f"{out}.rejects.tsv"))
+    terminal.say(f"{report.pairs:,} pairs scored: {out}")

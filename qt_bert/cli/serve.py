@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from qt_bert.cli import app, options
-from qt_bert.cli.opening import say
+from qt_bert.cli.terminal import say
 from qt_bert.errors import ArgumentError
 from qt_bert.run.inputs import check_device
 
@@ -56,9 +56,9 @@ def serve(
     """Serve the inspection page: ask the model, leave heads out, see what they did."""
     if importlib.util.find_spec("streamlit") is None:
         raise ArgumentError("the page needs Streamlit: pip install 'qt-bert[app]'")
-    from qt_bert.app import launch
-    from qt_bert.app.launch import Settings
-    from qt_bert.inspection.folders import Folders
+    from qt_bert.page import server
+    from qt_bert.page.folders import Folders
+    from qt_bert.page.settings import Settings
     from qt_bert.run.folder import RunFolder
 
     check_device(device)
@@ -71,7 +71,7 @@ def serve(
         open_device(device)
     if run is not None:
         RunFolder.read(run)
-    launch.check_port(host, port)
+    server.check_port(host, port)
     settings = Settings(
         models=models,
         run=None if run is None else run.resolve(),
@@ -79,7 +79,7 @@ def serve(
         device=device,
         language=language.value,
     )
-    launch.serve(settings, host=host, port=port, browser=not no_browser, threads=threads)
+    server.serve(settings, host=host, port=port, browser=not no_browser, threads=threads)
 
 
 def _paths(text: str) -> list[Path]:

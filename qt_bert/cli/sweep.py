@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qt_bert.cli import opening, options
-from qt_bert.cli.opening import figure, interval, table
+from qt_bert.cli import options, terminal
+from qt_bert.cli.terminal import figure, interval, table
 from qt_bert.run.inputs import ModelOptions, SweepOptions, pairs_or_test
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ def sweep(
     from qt_bert.api import sweep_pairs
 
     check_flags(out, resume=resume, overwrite=overwrite)
-    scorer = model.open(by_head=True, told=opening.say)
-    with opening.resumable(out):
+    scorer = model.open(by_head=True, told=terminal.say)
+    with terminal.resumable(out):
         folder, rejected = sweep_pairs(
             scorer, path, reader, asked, out, rejects=rejects, resume=resume, overwrite=overwrite
         )
-    opening.tell_rejects(rejected, rejects)
-    opening.tell_truncation(scorer)
+    terminal.tell_rejects(rejected, rejects)
+    terminal.tell_truncation(scorer)
     typer.echo(_as_json(folder) if as_json else _as_text(folder))
 
 

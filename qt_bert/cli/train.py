@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qt_bert.cli import opening, options
+from qt_bert.cli import options, terminal
 from qt_bert.cli.options import Overwrite, Resume
 from qt_bert.errors import ArgumentError
 from qt_bert.files import check_apart
@@ -70,7 +70,7 @@ def pretrain(
         raise ArgumentError(f"{where}: shape must be a table, [settings.shape]")
     values["shape"] = typed(BatchShape, rows, f"{where} shape")
     settings = typed(PretrainSettings, values, where)
-    with opening.resumable(out):
+    with terminal.resumable(out):
         facts = run_pretrain(
             resolve_folder(init if init is not None else shipped(PRETRAINED)),
             stored.text + list(text or []),
@@ -86,7 +86,7 @@ def pretrain(
     figures = facts.get("figures", {})
     loss = figures.get("mlm_loss")
     seen = f"{figures.get('tokens', 0):,} tokens ({figures.get('characters', 0):,} characters) seen"
-    opening.say(f"{seen}, MLM loss {loss}: {out}")
+    terminal.say(f"{seen}, MLM loss {loss}: {out}")
 
 
 def _shape(layers: int | None, heads: int, hidden: int, positions: int) -> NewShape | None:
@@ -142,14 +142,14 @@ def train(
     job = typed(TrainJob, {**stored.job, **given, **paths}, f"{stored.where} [job]")
     settings = typed(TuneSettings, how.over(stored.settings), f"{stored.where} [settings]")
     check_apart(out, job.base)
-    with opening.resumable(out):
+    with terminal.resumable(out):
         facts = run_train(job, out, settings, device=how.device, resume=resume, overwrite=overwrite)
     if facts:
-        opening.say(json.dumps(facts["rows"], ensure_ascii=False))
+        terminal.say(json.dumps(facts["rows"], ensure_ascii=False))
         if "parameters" in facts:  # a folder finished by an older version does not say
-            opening.say(f"{facts['parameters']:,} parameters")
+            terminal.say(f"{facts['parameters']:,} parameters")
         best = "not defined" if facts["best"] is None else f"{facts['best']:.4f}"
-        opening.say(f"best {job.stop_on} {best} at step {facts['best_step']}: {out}")
+        terminal.say(f"best {job.stop_on} {best} at step {facts['best_step']}: {out}")
 
 
 @options.command(options.TRAINING)
@@ -165,4 +165,4 @@ def average(
         check_apart(out, one)
 
     average_models(models, out, overwrite=overwrite)
-    opening.say(f"mean of {len(models)} models: {out}")
+    terminal.say(f"mean of {len(models)} models: {out}")

@@ -17,6 +17,7 @@ from qt_bert.data.templates import TEMPLATES
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.files import atomic_folder, is_vacant
+from qt_bert.heads import Shape
 from qt_bert.models.card import CARD, ModelSettings, Reading, lists_grades, mark, read_settings
 from qt_bert.models.devices import check_dtype, device_name, open_device, tell
 from qt_bert.models.families import Family, ReadOut, plain_family
@@ -29,7 +30,6 @@ from qt_bert.models.folder import (
     write_manifest,
 )
 from qt_bert.models.forward import Encoder
-from qt_bert.models.heads import Shape
 from qt_bert.models.loading import (
     LONGEST,
     PRETRAINED,

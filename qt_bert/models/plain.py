@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 import torch
 
 from qt_bert.errors import CheckpointError
+from qt_bert.heads import Head, by_layer
 from qt_bert.models.batches import Batch
 from qt_bert.models.families import Family, needs_fast
-from qt_bert.models.heads import Head, by_layer
 
 _OUTPUT = re.compile(
     r"(attention\.output\.dense|attention\.attn\.o|attention\.(out_lin|dense|o_proj)"

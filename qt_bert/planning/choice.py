@@ -13,7 +13,7 @@ from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.ablation.masks import without_blocks
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from qt_bert.models.pruned import Units
 from qt_bert.planning.budgets import (
     FLOAT16_BYTES,

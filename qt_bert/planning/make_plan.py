@@ -9,7 +9,7 @@ import numpy as np
 from qt_bert import figures
 from qt_bert.ablation.effects import Effects
 from qt_bert.figures import Curve, Figure, HeatMap, Point, Series
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from qt_bert.planning.budgets import Form, SpeedTable
 from qt_bert.planning.choice import (
     Chosen,

@@ -19,6 +19,7 @@ from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, EquivalenceError, RunFolderError
 from qt_bert.files import check_apart
+from qt_bert.heads import Head, names_of
 from qt_bert.models.checkpoint import (
     Checkpoint,
     check_place,
@@ -26,7 +27,6 @@ from qt_bert.models.checkpoint import (
     save_checkpoint,
     smaller_checkpoint,
 )
-from qt_bert.models.heads import Head, names_of
 from qt_bert.models.loading import stored_dtype
 from qt_bert.models.pruned import Units, is_plain
 from qt_bert.planning.runs import Removal, parts_of

@@ -20,7 +20,7 @@ from qt_bert.ablation.masks import BlocksOut, blocks
 from qt_bert.ablation.sweep import run_sweep
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from qt_bert.probes.redundancy import SINGLES
 from qt_bert.progress import Progress, silent
 from qt_bert.results.plan import Measured

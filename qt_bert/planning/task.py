@@ -15,8 +15,8 @@ from qt_bert.ablation.request import reference_means
 from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import sample_queries, spread_over_queries
 from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.heads import Head
 from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
-from qt_bert.models.heads import Head
 from qt_bert.models.pruned import Units, reference_of
 from qt_bert.planning.budgets import Form
 from qt_bert.planning.prune import important_units

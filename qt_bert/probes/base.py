@@ -22,7 +22,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.figures import Figure, known
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from qt_bert.probes.split import PairFiles, ProbeFiles, Split, reference, told_apart
 from qt_bert.probes.texts import COMMON, Texts, texts_of, unit
 from qt_bert.progress import Progress, progress

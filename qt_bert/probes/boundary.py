@@ -30,7 +30,7 @@ from qt_bert.data.splits import half_of
 from qt_bert.data.tokenise import QUERY, TITLE, PairTokenizer
 from qt_bert.errors import PairFileError
 from qt_bert.figures import Figure, Point, curve, head_map
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.base_model import open_base, other_seed, random_like, scorer_like
 from qt_bert.probes.contests import PAIRS_A_QUERY, few_a_query

@@ -27,9 +27,9 @@ from qt_bert.data.tokenise import SPECIAL, EncodedPair
 from qt_bert.data.treebank import Sentence, halves, read_treebank
 from qt_bert.errors import PairFileError
 from qt_bert.figures import Figure, head_map
+from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch, row_at
 from qt_bert.models.forward import Encoder
-from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.naming import (

@@ -29,9 +29,9 @@ from qt_bert.data.segmenters import Segmenter, Span
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.figures import Figure, head_map
+from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch, row_at
 from qt_bert.models.forward import Encoder
-from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Contest, Context, Result
 from qt_bert.probes.contests import ablate, contest, layer_matched_sets, zeroed
 from qt_bert.probes.matching_scores import chosen_heads, discovery_scores, stable_matching

@@ -19,7 +19,7 @@ from qt_bert.ablation.interventions import Intervention, Variant
 from qt_bert.ablation.masks import SegmentBlock
 from qt_bert.data.pairs import Pair
 from qt_bert.figures import Figure, bars, head_map
-from qt_bert.models.heads import Head, Shape
+from qt_bert.heads import Head, Shape
 from qt_bert.probes.base import Contest, Context, Result, mean_of
 from qt_bert.probes.base_model import other_seed
 from qt_bert.probes.contests import (

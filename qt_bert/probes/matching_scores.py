@@ -25,8 +25,8 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE
+from qt_bert.heads import Head
 from qt_bert.models.batches import Batch
-from qt_bert.models.heads import Head
 from qt_bert.probes.base import Context
 from qt_bert.probes.matching_cells import (
     CHARACTERS,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from qt_bert.models.heads import Head, by_layer, names_of, parse_heads
+from qt_bert.heads import Head, by_layer, names_of, parse_heads
 from qt_bert.probes.base import Context
 from qt_bert.probes.texts import COMMON, texts_of
 from qt_bert.results.probe import (

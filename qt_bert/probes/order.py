@@ -30,9 +30,9 @@ from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, length_batches
 from qt_bert.errors import CheckpointError
 from qt_bert.figures import head_map
+from qt_bert.heads import Head
 from qt_bert.models.batches import Batch, to_batch
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.heads import Head
 from qt_bert.probes.base import Contest, Context, Result
 from qt_bert.probes.base_model import other_seed
 from qt_bert.probes.contests import (

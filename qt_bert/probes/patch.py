@@ -28,8 +28,8 @@ from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
 from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.figures import Figure, head_map
+from qt_bert.heads import Head, Shape
 from qt_bert.models.forward import Encoder
-from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.contests import CONTEST_PAIRS, PAIRS_A_QUERY, against, few_a_query, random_sets
 from qt_bert.probes.naming import FunctionHeads, function_heads, named_beside

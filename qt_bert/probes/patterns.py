@@ -21,7 +21,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import Bars, HeatMap, head_map
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.naming import by_query, means

@@ -16,7 +16,7 @@ from qt_bert.ablation.families import layers, random_sets, random_shares, single
 from qt_bert.ablation.importance import importance_on
 from qt_bert.ablation.interventions import Variant
 from qt_bert.figures import Curve, Point, curve, head_map
-from qt_bert.models.heads import Head, Shape
+from qt_bert.heads import Head, Shape
 from qt_bert.probes.base import Context, Result, mean_of
 from qt_bert.probes.contests import (
     CONTEST_PAIRS,

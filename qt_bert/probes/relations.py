@@ -21,7 +21,7 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.treebank import ROOT
 from qt_bert.figures import Figure, head_map
-from qt_bert.models.heads import Head, Shape
+from qt_bert.heads import Head, Shape
 from qt_bert.probes.base import Context, Result, mean_of
 from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.contests import ablate, few_a_query

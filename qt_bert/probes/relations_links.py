@@ -26,7 +26,7 @@ from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
 from qt_bert.data.treebank import Sentence, halves, read_treebank
 from qt_bert.errors import PairFileError
-from qt_bert.models.heads import Head, by_layer
+from qt_bert.heads import Head, by_layer
 from qt_bert.probes.matching_cells import Aligned, alignments
 from qt_bert.probes.streams import is_punctuation, stream, tokens_within
 from qt_bert.progress import Progress, silent

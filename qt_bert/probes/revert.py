@@ -34,11 +34,11 @@ from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.figures import Bars, HeatMap, head_map
+from qt_bert.heads import Head
 from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import whole_products
 from qt_bert.models.forward import Encoder
-from qt_bert.models.heads import Head
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.contests import SETS, ablate, contest

@@ -28,7 +28,7 @@ from qt_bert.ablation.patches import Entry, Path, path_name
 from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.figures import Edge, Graph, Node
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from qt_bert.probes.base import Context, Result, mean_of
 from qt_bert.probes.contests import layer_matched_sets
 from qt_bert.probes.focus import FOCUS, Places, partly_matched, read_row

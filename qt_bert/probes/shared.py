@@ -8,8 +8,8 @@ import pandas as pd
 
 from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.figures import Bars, Point, bars, known
+from qt_bert.heads import Head, Shape
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, Interval

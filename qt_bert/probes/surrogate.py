@@ -24,8 +24,8 @@ from qt_bert.data.segmenters import Segmenter, Span
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair
 from qt_bert.figures import head_map
+from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch
-from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.contests import random_sets, zeroed
 from qt_bert.probes.matching_cells import DIRECTIONS

@@ -13,7 +13,7 @@ from qt_bert.ablation.families import halves, layer_matched, named_set, random_s
 from qt_bert.ablation.interventions import Variant, with_plain
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.errors import ArgumentError
-from qt_bert.models.heads import Head, Shape, by_layer, parse_heads, spell
+from qt_bert.heads import Head, Shape, by_layer, parse_heads, spell
 
 SHAPE = Shape(4, 5)
 SHAPES = st.builds(Shape, st.integers(1, 7), st.integers(1, 6), st.just(frozenset()))

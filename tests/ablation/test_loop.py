@@ -15,9 +15,9 @@ from qt_bert.ablation.patches import ENTRIES, Path
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.ablation.weights import AffineMap, Erasure
 from qt_bert.errors import ArgumentError
+from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import DIRECTIONS, Batch, batches_of
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.models.heads import Head, Shape
 from tests.conftest import FAMILIES
 
 TEXTS = [

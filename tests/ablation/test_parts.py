@@ -22,9 +22,9 @@ from qt_bert.ablation.patches import (
 )
 from qt_bert.ablation.weights import AffineMap, Earlier, Erasure, Reverted, RevertedLayers
 from qt_bert.errors import ArgumentError
+from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import batches_of
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.models.heads import Head, Shape
 from tests.ablation.test_loop import OPTIONS, SHAPE, a_map, batches, plain, run
 from tests.conftest import FAMILIES, LEARNED
 

@@ -22,10 +22,10 @@ from qt_bert.data.pairs import GRADES
 from qt_bert.data.reader import ReaderOptions, read_pairs
 from qt_bert.data.splits import half_of
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
+from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
-from qt_bert.models.heads import Head, Shape
 from qt_bert.scoring.bulk import Scorer
 
 SHAPE = Shape(3, 2)

@@ -22,9 +22,9 @@ from qt_bert.ablation.sweep import SweepWork, run_sweep
 from qt_bert.data.pairs import GradeMap
 from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError, EquivalenceError, RunFolderError
+from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import to_batch
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.models.heads import Head, Shape
 from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.bulk import LeftOut, Scorer
 from qt_bert.sources import source_hash

@@ -11,7 +11,7 @@ from qt_bert.ablation.folder import read_variants, write_variants
 from qt_bert.ablation.interventions import NONE, Intervention, MeanZ, Variant
 from qt_bert.ablation.masks import HeadMask, SegmentBlock
 from qt_bert.errors import ArgumentError
-from qt_bert.models.heads import Head, Shape
+from qt_bert.heads import Head, Shape
 
 SHAPE = Shape(4, 5)
 MEANS = MeanZ("ab12", torch.zeros(4, 5, 2))

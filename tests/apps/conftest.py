@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from qt_bert.inspection.inputs import State
-from qt_bert.inspection.inspected import Inspected, Shelf
-from tests.inspection.conftest import models, shelf  # noqa: F401 (fixtures)
+from qt_bert.page.model import Inspected, Shelf
+from qt_bert.page.state import State
+from tests.page.conftest import models, shelf  # noqa: F401 (fixtures)
 
 ROOT = Path(__file__).parents[2]
 ENTRY = ROOT / "apps" / "inspection.py"

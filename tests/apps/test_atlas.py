@@ -15,11 +15,11 @@ from apps.screens.atlas import evidence, strongest, what_it_does
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.data.splits import spread_over_queries
-from qt_bert.inspection.inputs import shipped_rows
-from qt_bert.inspection.inspected import Shelf
-from qt_bert.inspection.study import Studied
+from qt_bert.heads import Head
 from qt_bert.models.folder import HEADS, weights_sha256
-from qt_bert.models.heads import Head
+from qt_bert.page.model import Shelf
+from qt_bert.page.pairs import shipped_rows
+from qt_bert.page.study import Studied
 from qt_bert.results.head_sets import SETS
 from qt_bert.results.heads import head_tables, heads_file
 from qt_bert.results.probe import ModelRef

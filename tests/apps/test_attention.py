@@ -14,17 +14,9 @@ from PIL import Image
 
 from apps.screens.attention import grid_of, of_way, png
 from qt_bert.figures import HeatMap
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.shared import (
-    MOST_TOKENS,
-    PARTS,
-    SMALL,
-    attention,
-    last_start,
-    layer_maps,
-    overview,
-)
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
+from qt_bert.page.maps import MOST_TOKENS, PARTS, SMALL, attention, last_start, layer_maps, overview
+from qt_bert.page.model import Inspected
 from tests.apps.conftest import STATE as SOME
 from tests.apps.conftest import Build, Visit, counted, opened, shown
 

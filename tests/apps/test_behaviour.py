@@ -16,10 +16,10 @@ from apps.screens.behaviour import (
     worst_first,
 )
 from qt_bert.data.splits import sample_queries
-from qt_bert.inspection import inputs
-from qt_bert.inspection.inputs import shipped_rows
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
+from qt_bert.page import pairs as page_pairs
+from qt_bert.page.model import Inspected
+from qt_bert.page.pairs import shipped_rows
 from qt_bert.probes.behaviour_cases import COLUMNS, Cases, read_cases
 from tests.apps.conftest import Build, Visit, opened, plain, until
 
@@ -51,7 +51,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Cases:
 
 @pytest.fixture(autouse=True)
 def six_cases(cases: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "shipped_behaviours", lambda: cases)
+    monkeypatch.setattr(page_pairs, "shipped_behaviours", lambda: cases)
 
 
 @pytest.fixture

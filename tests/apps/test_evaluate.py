@@ -27,10 +27,10 @@ from apps.screens.evaluate import (
 from qt_bert.cli import main
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.work import Job, SharedScorer
+from qt_bert.heads import Head, spell
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.heads import Head, spell
+from qt_bert.page.model import Inspected
+from qt_bert.page.work import Job, SharedScorer
 from tests.apps.conftest import Build, Visit, opened, plain, until
 
 Command = Callable[..., Any]
@@ -338,7 +338,7 @@ def test_a_stop_is_said(app: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
             time.sleep(1.0)
 
     monkeypatch.setattr(SharedScorer, "batches", slowly)
-    monkeypatch.setattr("qt_bert.inspection.inspected.LOCK_TOKENS", 16)
+    monkeypatch.setattr("qt_bert.page.model.LOCK_TOKENS", 16)
     at = app("evaluate", lang="en")
     at.button(key="evaluate.go").click().run()
     at.button(key="evaluate-stop").click().run()

@@ -15,7 +15,7 @@ from tests.apps.conftest import ENTRY, SECONDS, shown
 FOCUS = """
 import json
 import streamlit as st
-from qt_bert.app.visit import visit
+from qt_bert.page.visit import visit
 
 here = visit()
 here.stop_if_empty()

@@ -21,9 +21,9 @@ from qt_bert.ablation.families import layer_matched
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.request import leave_heads_out
 from qt_bert.data.pairs import Pair
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.study import Studied
-from qt_bert.models.heads import Head, spell
+from qt_bert.heads import Head, spell
+from qt_bert.page.model import Inspected
+from qt_bert.page.study import Studied
 from qt_bert.probes.order import CASE_QUERY, CASE_SHUFFLED, CASE_TITLE
 from qt_bert.results.heads import head_tables
 from qt_bert.scoring.bulk import Scorer

@@ -21,8 +21,8 @@ from apps.screens.ranking import (
     typed_titles,
 )
 from qt_bert.ablation.explain import explain_heads
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
+from qt_bert.page.model import Inspected
 from qt_bert.scoring.explain import explain_pair
 from qt_bert.stats.judgements import judge_grades
 from qt_bert.stats.metrics import METRICS

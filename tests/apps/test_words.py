@@ -19,8 +19,8 @@ from apps.screens.words import (
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import read_pairs
 from qt_bert.data.segmenters import SpanSegmenter
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
+from qt_bert.page.model import Inspected
 from qt_bert.probes.boundary import PRECISE, asked_of, decisions_of, granularities, weights_of
 from tests.apps.conftest import Build, Visit, opened, plain
 from tests.probes.planted_boundary import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.inspection.conftest import models  # noqa: F401 (a fixture)
+from tests.page.conftest import models  # noqa: F401 (a fixture)
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,15 @@ import socket
 
 import pytest
 
+from qt_bert.page import server
+
 
 @pytest.fixture
 def served(monkeypatch):
     """What the launcher is called with, instead of a server."""
-    from qt_bert.app import launch
 
     calls = []
-    monkeypatch.setattr(launch, "serve", lambda settings, **more: calls.append((settings, more)))
+    monkeypatch.setattr(server, "serve", lambda settings, **more: calls.append((settings, more)))
     return calls
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from qt_bert.cli.opening import metrics_table
+from qt_bert.cli.terminal import metrics_table
 
 
 def test_resuming_a_finished_output_says_so(run, checkpoint_of, pair_file, tmp_path):

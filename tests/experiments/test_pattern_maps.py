@@ -28,7 +28,7 @@ from experiments.pattern_maps.fitting import (
 from experiments.pattern_maps.run import SEED, card_figures
 from experiments.pattern_maps.stored import maps_of, read_maps, save_maps
 from qt_bert.errors import ArgumentError
-from qt_bert.models.heads import Head, Shape
+from qt_bert.heads import Head, Shape
 from qt_bert.probes.pattern_maps import KINDS, features, open_classifier
 from qt_bert.shipped import PATTERNS, shipped
 from tests.probes.planted_maps import planted

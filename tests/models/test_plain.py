@@ -63,8 +63,8 @@ def test_sixteen_types_score_and_leave_heads_out(tmp_path, pair_file, model_type
 def test_layers_that_share_a_matrix_are_told_apart(tmp_path):
     checkpoint = open_checkpoint(other_checkpoint(tmp_path / "model", "albert"))
     encoder = checkpoint.encoder()
+    from qt_bert.heads import Head
     from qt_bert.models.batches import batches_of
-    from qt_bert.models.heads import Head
 
     (batch,) = batches_of(checkpoint.pair_tokenizer().encode(TEXTS), 1000, pad=checkpoint.pad)
     with torch.inference_mode():

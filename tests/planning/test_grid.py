@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from qt_bert.planning.make_plan import (
     at_risk,
     head_map,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from qt_bert.models.heads import Shape
+from qt_bert.heads import Shape
 from qt_bert.results.probe import HeadScores, ModelRef, PairsRef, ProbeResult
 from qt_bert.text import Text
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from tests.conftest import CHARACTERS, wordpiece
 
 MATCHING, OFFSET = Head(1, 2), Head(0, 1)

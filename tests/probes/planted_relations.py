@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from tests.conftest import CHARACTERS
 from tests.probes.planted_matching import MATCHING, WIDTH, plant_matching
 

@@ -11,8 +11,8 @@ import pytest
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from qt_bert.data.pairs import Pair
+from qt_bert.heads import Head, Shape
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.heads import Head, Shape
 from qt_bert.probes import contests
 from qt_bert.probes.contests import (
     CHUNK,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qt_bert.ablation.interventions import Variant
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from qt_bert.probes import contests, matching, matching_scores
 from qt_bert.probes.contests import ablate, zeroed
 from tests.probes.another_seed import tuned_again

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from qt_bert.errors import ArgumentError
-from qt_bert.models.heads import Head, Shape
+from qt_bert.heads import Head, Shape
 from qt_bert.probes.naming import (
     VALIDATION,
     Elsewhere,

@@ -14,7 +14,7 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.patches import ENTRIES
 from qt_bert.ablation.patches import Path as Route
 from qt_bert.data.pairs import Pair
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from qt_bert.probes import routes
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.contests import layer_matched_sets

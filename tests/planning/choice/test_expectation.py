@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qt_bert.data.splits import balanced_halves
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from qt_bert.planning.expectation import Reading, between_plans, expected, predict
 from qt_bert.planning.runs import Removal, changes
 from tests.planning.choice.conftest import graded, zero

@@ -9,7 +9,7 @@ from qt_bert.ablation import sweep as run_sweep
 from qt_bert.ablation.engine import batch_tokens, masked_forward
 from qt_bert.ablation.masks import BlocksOut
 from qt_bert.errors import ArgumentError
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from qt_bert.planning.choice import (
     choose_heads,
     choose_layers,

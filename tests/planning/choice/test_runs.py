@@ -13,8 +13,8 @@ from qt_bert.ablation.engine import masked_forward
 from qt_bert.ablation.masks import blocks
 from qt_bert.ablation.sweep import SweepWork
 from qt_bert.errors import ArgumentError
+from qt_bert.heads import Head
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.heads import Head
 from qt_bert.planning.runs import Removal, changes, check_removals, logits, losses_of, parts_of
 from qt_bert.scoring.bulk import LeftOut
 from qt_bert.scoring.judge import judge_logits

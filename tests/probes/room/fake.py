@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
 from qt_bert.probes.base import Context, Result
 from qt_bert.stats.estimate import over_queries
 

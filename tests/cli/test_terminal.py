@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from qt_bert.cli.opening import resumable
+from qt_bert.cli.terminal import resumable
 from qt_bert.run.inputs import base_of, discovery_of
 from qt_bert.shipped import DEV, GRADED, PRETRAINED, TEST, shipped
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from qt_bert.figures import known
-from qt_bert.inspection.shared import head_map
-from qt_bert.models.heads import Head
+from qt_bert.heads import Head
+from qt_bert.page.maps import head_map
 from qt_bert.text import Text
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from qt_bert.errors import QtBertError, RunFolderError
-from qt_bert.inspection.inspected import Inspected
+from qt_bert.heads import Head, names_of
 from qt_bert.models.folder import HEADS
-from qt_bert.models.heads import Head, names_of
+from qt_bert.page.model import Inspected
 from qt_bert.results.head_sets import SETS
 from qt_bert.results.heads import HeadsFile, HeadTable, head_tables
 from qt_bert.results.probe import Stability

@@ -21,11 +21,11 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.request import reference_means
 from qt_bert.cli import main
 from qt_bert.errors import ArgumentError, CheckpointError
-from qt_bert.inspection import inspected as module
-from qt_bert.inspection.folders import Folders, checkpoints_in
-from qt_bert.inspection.inputs import shipped_rows
-from qt_bert.inspection.inspected import MOST_OPEN, Inspected, Shelf
-from qt_bert.models.heads import Head, spell
+from qt_bert.heads import Head, spell
+from qt_bert.page import model as module
+from qt_bert.page.folders import Folders, checkpoints_in
+from qt_bert.page.model import MOST_OPEN, Inspected, Shelf
+from qt_bert.page.pairs import shipped_rows
 from qt_bert.probes.streams import stream
 from qt_bert.shipped import GRADED, shipped
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.app.launch import Settings, check_port, entry_script, streamlit_arguments
-from qt_bert.app.visit import SCREENS, shelf_of, warm
 from qt_bert.errors import ArgumentError
+from qt_bert.page.server import check_port, entry_script, streamlit_arguments
+from qt_bert.page.settings import Settings
+from qt_bert.page.visit import SCREENS, shelf_of, warm
 from qt_bert.shipped import GRADED, shipped
 
 

@@ -10,7 +10,7 @@ import pytest
 from streamlit.proto.Metric_pb2 import Metric
 from streamlit.testing.v1 import AppTest
 
-from qt_bert.app.widgets import escaped
+from qt_bert.page.widgets import escaped
 from qt_bert.text import csv_bytes
 
 
@@ -29,7 +29,7 @@ def test_markup_is_escaped(text, shown):
 
 
 def page(change: str | None) -> None:
-    from qt_bert.app.widgets import metric
+    from qt_bert.page.widgets import metric
 
     metric("[a] <b>", "−1.0", change, about="*what*")
 
@@ -52,7 +52,7 @@ def test_the_name_is_text_and_wraps() -> None:
 
 
 def texts() -> None:
-    from qt_bert.app.widgets import table
+    from qt_bert.page.widgets import table
     from qt_bert.text import Text
 
     columns = {
@@ -78,7 +78,7 @@ def test_texts_in_the_visitors_language_and_empty_columns_left_out() -> None:
 
 
 def numbers() -> None:
-    from qt_bert.app.widgets import table
+    from qt_bert.page.widgets import table
     from qt_bert.text import Text
 
     names = ("value", "change", "p", "count")

@@ -13,9 +13,9 @@ from typing import Any
 
 import streamlit as st
 
-from qt_bert.app.widgets import escaped, language, say
 from qt_bert.charts import CLICKED, FONTS, chart
 from qt_bert.figures import Cell, Figure, HeatMap, Tokens
+from qt_bert.page.widgets import escaped, language, say
 from qt_bert.results.palette import DARK, EITHER, LIGHT, Palette
 from qt_bert.token_rows import token_rows
 

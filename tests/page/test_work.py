@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from qt_bert.errors import ArgumentError
-from qt_bert.inspection import work
-from qt_bert.inspection.inspected import Shelf
-from qt_bert.inspection.work import Job, Kept, ModelLock, SharedScorer, Stopped, Worker
+from qt_bert.page import work
+from qt_bert.page.model import Shelf
+from qt_bert.page.work import Job, Kept, ModelLock, SharedScorer, Stopped, Worker
 
 SOON = 5.0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.inspection.inspected import Shelf
+from qt_bert.page.model import Shelf
 
 
 @pytest.fixture(scope="session")

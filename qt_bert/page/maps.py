@@ -16,10 +16,10 @@ from qt_bert.ablation.interventions import NONE, Intervention, Variant
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import HeatMap, known
-from qt_bert.inspection.inputs import State
-from qt_bert.inspection.inspected import Inspected
+from qt_bert.heads import Head, spell
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.heads import Head, spell
+from qt_bert.page.model import Inspected
+from qt_bert.page.state import State
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.text import Label, Text
 

@@ -16,8 +16,8 @@ import streamlit as st
 from qt_bert import text
 from qt_bert.data.pairs import Reject
 from qt_bert.errors import QtBertError
-from qt_bert.inspection.inputs import REASONS
-from qt_bert.inspection.work import Job, JobState, Stopped
+from qt_bert.page.pairs import REASONS
+from qt_bert.page.work import Job, JobState, Stopped
 from qt_bert.text import MISSING, Label, Text, csv_bytes, in_language, printable
 
 # The visitor's language, and text that stays text.

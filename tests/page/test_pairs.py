@@ -17,22 +17,18 @@ from hypothesis import strategies as st
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.inspection.inputs import (
-    KEYS,
+from qt_bert.heads import Head, Shape
+from qt_bert.page.model import Shelf
+from qt_bert.page.pairs import (
     MOST_BYTES,
     RefusedFile,
     RefusedInput,
-    State,
     clean_texts,
     default_titles,
-    first_state,
-    read_state,
     shown_name,
-    typed_heads,
     uploaded,
 )
-from qt_bert.inspection.inspected import Shelf
-from qt_bert.models.heads import Head, Shape
+from qt_bert.page.state import KEYS, State, first_state, read_state, typed_heads
 
 TSV = "query\ttitle\tgrade\n紫熨斗\t紫熨斗好用吗\t4\n狗追猫\t猫追狗\t2\n".encode()
 

@@ -21,14 +21,14 @@ from qt_bert.ablation.request import mean_z, without_intervention, without_plain
 from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.data.tokenise import EncodedPair, PairTokenizer
 from qt_bert.errors import ArgumentError
-from qt_bert.inspection.folders import Folders
-from qt_bert.inspection.inputs import shipped_rows
-from qt_bert.inspection.work import Kept, ModelLock, SharedScorer, Worker
+from qt_bert.heads import Head, checked_heads
 from qt_bert.models.batches import batches_of
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
 from qt_bert.models.devices import open_device
-from qt_bert.models.heads import Head, checked_heads
+from qt_bert.page.folders import Folders
+from qt_bert.page.pairs import shipped_rows
+from qt_bert.page.work import Kept, ModelLock, SharedScorer, Worker
 from qt_bert.probes.base_model import open_base
 from qt_bert.probes.streams import gathered, spelled
 from qt_bert.scoring.bulk import Scorer

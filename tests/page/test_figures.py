@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from qt_bert.app import figures as clicks
-from qt_bert.app import visit
 from qt_bert.charts import CLICKED
+from qt_bert.page import figures as clicks
+from qt_bert.page import visit
 from qt_bert.results.palette import LIGHT
 
 

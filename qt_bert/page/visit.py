@@ -16,23 +16,15 @@ from weakref import WeakKeyDictionary
 
 import streamlit as st
 
-from qt_bert.app.figures import palette, show_chart, spec_of
-from qt_bert.app.launch import Settings
-from qt_bert.app.widgets import LANGUAGE, caption, escaped, fault_of, info, named, say, told
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import QtBertError
-from qt_bert.inspection.inputs import (
-    KEYS,
-    MOST_SEED,
-    State,
-    cases,
-    first_state,
-    read_state,
-    shipped_rows,
-    typed_heads,
-)
-from qt_bert.inspection.inspected import Inspected, Shelf
-from qt_bert.inspection.study import Looked, Studied, look_for_studied
+from qt_bert.page.figures import palette, show_chart, spec_of
+from qt_bert.page.model import Inspected, Shelf
+from qt_bert.page.pairs import cases, shipped_rows
+from qt_bert.page.settings import Settings
+from qt_bert.page.state import KEYS, MOST_SEED, State, first_state, read_state, typed_heads
+from qt_bert.page.study import Looked, Studied, look_for_studied
+from qt_bert.page.widgets import LANGUAGE, caption, escaped, fault_of, info, named, say, told
 from qt_bert.results.palette import Palette
 from qt_bert.results.probe import set_label
 from qt_bert.text import Text, clip
@@ -40,7 +32,7 @@ from qt_bert.text import Text, clip
 if TYPE_CHECKING:
     import altair as alt
 
-    from qt_bert.models.heads import Head
+    from qt_bert.heads import Head
 
 
 # The pages there are, by file name, in the order of the navigation; the first is the front page.

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.inspection.inspected import Inspected, Shelf
-from qt_bert.inspection.study import look_for_studied
+from qt_bert.heads import Head
 from qt_bert.models.folder import HEADS
-from qt_bert.models.heads import Head
+from qt_bert.page.model import Inspected, Shelf
+from qt_bert.page.study import look_for_studied
 from qt_bert.results.heads import heads_file
 from qt_bert.results.probe import ModelRef, ProbeResult
 from qt_bert.run.folder import RunInputs

@@ -1,1 +1,0 @@
-"""What the inspection page shows, without Streamlit: models that visitors share, state, views."""
