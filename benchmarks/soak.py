@@ -65,7 +65,7 @@ def main() -> None:
             traces = server.printed().count("Traceback")
         other = sorted({part for run in runs for part in differences(quiet.out, run.out)})
     mistakes = wrong(found.changes, wanted)
-    tell(arguments, quiet, runs, found)
+    note_once(arguments, quiet, runs, found)
     print(f"part files that differ: {len(other)}; wrong grades: {len(mistakes)}; traces: {traces}")
     if arguments.json:
         arguments.json.write_text(
@@ -105,7 +105,9 @@ def scored_until(done: Callable[[], bool], run: Callable[[int], Scored]) -> list
     return found
 
 
-def tell(arguments: argparse.Namespace, quiet: Scored, runs: list[Scored], found: Observed) -> None:
+def note_once(
+    arguments: argparse.Namespace, quiet: Scored, runs: list[Scored], found: Observed
+) -> None:
     """What both did, in words."""
     busy = statistics.median(run.seconds for run in runs)
     print(

@@ -32,7 +32,7 @@ from qt_bert.run.inputs import (
 )
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import Explanation, explain_pair
-from qt_bert.scoring.judge import Outputs, PairScorer, asked_calibration, read_outputs
+from qt_bert.scoring.judge import Outputs, PairScorer, read_outputs, requested_calibration
 from qt_bert.shipped import DEV, shipped
 from qt_bert.text import Text, clip
 
@@ -258,7 +258,7 @@ class Grader:
         from qt_bert.scoring.judge import judge_file
 
         path = pairs_or_test(None if pairs is None else Path(pairs))
-        applied = asked_calibration(self._scorer, calibrated)
+        applied = requested_calibration(self._scorer, calibrated)
         judged = judge_file(path, ReaderOptions(**reader), self._scorer, calibration=applied)
         return evaluation_json(judged, self._scorer, path, by=_names(by), auto_slices=auto_slices)
 
@@ -463,7 +463,7 @@ class Grader:
         self, pairs: Sequence[tuple[str, str]], calibrated: bool | str | Path = False
     ) -> Outputs:
         _check_texts(pairs)
-        applied = asked_calibration(self._scorer, calibrated)
+        applied = requested_calibration(self._scorer, calibrated)
         return read_outputs(self._scorer.logits(list(pairs)), self._scorer.settings.labels, applied)
 
     def _by_head(self) -> Scorer:
@@ -580,7 +580,7 @@ def sweep_pairs(
     """A sweep of a file of pairs into the folder `out`, and the number of rejects.
 
     Mean head outputs are those of the reference, else of the discovery pairs that belong to `path`.
-    Raises ArgumentError for a reference that no variant asks for, and as `variants_asked` and
+    Raises ArgumentError for a reference that no variant asks for, and as `requested_variants` and
     `run_sweep` do.
     """
     from qt_bert.ablation.request import (
@@ -588,7 +588,7 @@ def sweep_pairs(
         interventions_with,
         load_pairs_for_sweep,
         reference_means,
-        variants_asked,
+        requested_variants,
     )
     from qt_bert.ablation.sweep import run_sweep
     from qt_bert.data.splits import sample_queries
@@ -610,7 +610,7 @@ def sweep_pairs(
         return reference_means(scorer, list(by.open(own)))
 
     masks = asked.masks or ["single"]
-    variants = variants_asked(
+    variants = requested_variants(
         masks,
         scorer.checkpoint.shape,
         asked.mode,
@@ -644,11 +644,11 @@ def run_report(
     *,
     resume: bool = False,
     overwrite: bool = False,
-    told: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] = lambda line: None,
 ) -> tuple[Path, tuple[str, ...]]:
     """The study of a model in the run folder `out`: its report's page, and the parts that ran.
 
-    `told` hears the forecast, and where the page lies when something stops it. Raises as the parts do.
+    `notify` hears the forecast, and where the page lies when something stops it. Raises as the parts do.
     """
     from qt_bert.report.render import render
     from qt_bert.run.stages import run_parts
@@ -660,7 +660,7 @@ def run_report(
         parts,
         resume=resume,
         overwrite=overwrite,
-        told=told,
-        stopped=lambda: told(f"what is done so far: {render(out).resolve()}"),
+        notify=notify,
+        stopped=lambda: notify(f"what is done so far: {render(out).resolve()}"),
     )
     return render(out), ran

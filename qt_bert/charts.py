@@ -68,18 +68,18 @@ def chart(
     from altair.utils.schemapi import disable_debug_mode
 
     disable_debug_mode()  # which checks every part when it is made: most of a page's time; tests do it
-    say = Words(language)
+    localised = Words(language)
     match figure:
         case HeatMap():
-            return _heat_map(figure, say, palette, clicks)
+            return _heat_map(figure, localised, palette, clicks)
         case Bars():
-            return _bars(figure, say, palette)
+            return _bars(figure, localised, palette)
         case Curve():
-            return _curve(figure, say, palette)
+            return _curve(figure, localised, palette)
         case Scatter():
-            return _scatter(figure, say, palette)
+            return _scatter(figure, localised, palette)
         case Graph():
-            return _graph(figure, say, palette)
+            return _graph(figure, localised, palette)
 
 
 def _laid(
@@ -151,12 +151,12 @@ def _ends_of(values: Iterable[float | None], share: float = 0.04) -> Interval:
     return low - room, high + room
 
 
-def _legend(names: Sequence[Label], say: Words, width: float, **more: Any) -> tuple[Any, Any]:
+def _legend(names: Sequence[Label], localised: Words, width: float, **more: Any) -> tuple[Any, Any]:
     """A legend above the plot, one series a row, and the labels that it shows."""
     import altair as alt
 
     # Names that need two lines are lists; one line stays a text.
-    labels = [_lines(say(name), width - 28) for name in names]
+    labels = [_lines(localised(name), width - 28) for name in names]
     if not names:
         return None, labels
     return (
@@ -201,11 +201,11 @@ def _quantity(field: str, low: float, high: float, **more: Any) -> Any:
     return kind(f"{field}:Q", scale=ends, **more)
 
 
-def _plane(figure: Curve | Scatter, say: Words, x: Interval, y: Interval) -> tuple[Any, Any]:
+def _plane(figure: Curve | Scatter, localised: Words, x: Interval, y: Interval) -> tuple[Any, Any]:
     """Both scales, from end to end exactly; the heading says what y is."""
     import altair as alt
 
-    title = say.with_unit(figure.x_label, figure.x_unit) or None
+    title = localised.with_unit(figure.x_label, figure.x_unit) or None
     across = alt.Axis(title=title, tickCount=6, grid=False, domain=True, ticks=True)
     up = alt.Axis(title=None, tickCount=5, labelPadding=6)
     return _quantity("x", *x, axis=across), _quantity("y", *y, axis=up)
@@ -217,15 +217,17 @@ STEPS, STEP = 24, 6
 """Steps of a legend's strip of colours, and pixels of each."""
 
 
-def _heat_map(figure: HeatMap, say: Words, palette: Palette, clicks: int | None) -> alt.LayerChart:
+def _heat_map(
+    figure: HeatMap, localised: Words, palette: Palette, clicks: int | None
+) -> alt.LayerChart:
     """Cells coloured by value; the numbers stand in them where a cell has room."""
     import altair as alt
 
     shades = Shades.over(
         (value for row in figure.values for value in row), figure.scale, figure.low, figure.high
     )
-    columns = [fit(say(label), 110, SMALL) for label in figure.columns]
-    rows = [_lines(say(label), 220) for label in figure.rows]
+    columns = [fit(localised(label), 110, SMALL) for label in figure.columns]
+    rows = [_lines(localised(label), 220) for label in figure.rows]
     left = _widest(part for lines in rows for part in _parts(lines))
     cell = _cell_size(figure, left)
     shape = len(rows), len(columns)
@@ -271,15 +273,15 @@ def _heat_map(figure: HeatMap, say: Words, palette: Palette, clicks: int | None)
             name=CLICKED, fields=["row", "column", "click"], toggle=False, clear=False
         )
         layers.append(base.mark_rect(opacity=0, cursor="pointer").add_params(select))
-    layers += _strip(shades, say(figure.unit), figure.digits, fill, palette)
+    layers += _strip(shades, localised(figure.unit), figure.digits, fill, palette)
     axes = (
-        (say(Text("行：", "rows: ")), say(figure.y_label)),
-        (say(Text("列：", "columns: ")), say(figure.x_label)),
+        (localised(Text("行：", "rows: ")), localised(figure.y_label)),
+        (localised(Text("列：", "columns: ")), localised(figure.x_label)),
     )
     widths = [round(width_of(label, SMALL)) for label in columns]
     return _laid(
         layers,
-        _cells(figure, shades, say, numbered, clicks),
+        _cells(figure, shades, localised, numbered, clicks),
         palette,
         size=(cell[0] * shape[1], cell[1] * shape[0]),
         heading=_axes(axes, max(left + cell[0] * shape[1], 300)),
@@ -337,11 +339,13 @@ def _across(columns: Sequence[str], palette: Palette) -> alt.Axis:
 
 
 def _cells(
-    figure: HeatMap, shades: Shades, say: Words, numbered: bool, clicks: int | None
+    figure: HeatMap, shades: Shades, localised: Words, numbered: bool, clicks: int | None
 ) -> Iterator[Row]:
     """One row a cell; its `tip` says what it is."""
-    marked, unit = set(figure.marked), say(figure.unit)
-    rows, columns = ([say(label) for label in labels] for labels in (figure.rows, figure.columns))
+    marked, unit = set(figure.marked), localised(figure.unit)
+    rows, columns = (
+        [localised(label) for label in labels] for labels in (figure.rows, figure.columns)
+    )
     for i, values in enumerate(figure.values):
         for j, value in enumerate(values):
             hue, share = shades(value)
@@ -423,20 +427,20 @@ def _strip(
 _BARS_WIDTH, _BAR, _GAP, _VALUE_ROOM, _NAME_ROOM = 416, 16, 14, 60, 150
 
 
-def _bars(figure: Bars, say: Words, palette: Palette) -> alt.LayerChart:
+def _bars(figure: Bars, localised: Words, palette: Palette) -> alt.LayerChart:
     """Bars from zero to the right or left, one group a category, each with value and interval."""
     import altair as alt
 
     group = _BAR * max(len(figure.series), 1) + _GAP
     most = max(1, group // LEADING)
-    names = [_lines(say(label), _NAME_ROOM, most) for label in figure.categories]
+    names = [_lines(localised(label), _NAME_ROOM, most) for label in figure.categories]
     left = _widest(part for lines in names for part in _parts(lines)) + 8
     width = _BARS_WIDTH - left
     low, high = _reach(figure, width)
     count = len(figure.series)
     colours = [palette.series[place % len(palette.series)] for place in range(count)]
     legend, labels = _legend(
-        [series.name for series in figure.series], say, _BARS_WIDTH, symbolType="square"
+        [series.name for series in figure.series], localised, _BARS_WIDTH, symbolType="square"
     )
     said = [series.name for series in figure.series] == [figure.y_label]  # then the axis says it
     base = alt.Chart().encode(
@@ -489,13 +493,13 @@ def _bars(figure: Bars, say: Words, palette: Palette) -> alt.LayerChart:
         words = base.transform_filter(f"datum.side == '{side}'")
         words = words.mark_text(align=align, dx=gap, fontSize=SMALL, color=palette.ink)
         layers.append(words.encode(x=alt.X("end:Q"), text="shown:N", tooltip=alt.Tooltip("tip:N")))
-    value = say.with_unit(figure.y_label, figure.unit)
-    zh, en = unpaired(say(figure.x_label))
-    by = say(Text(f"· 按{zh}", f"by {en}")) if zh or en else ""
+    value = localised.with_unit(figure.y_label, figure.unit)
+    zh, en = unpaired(localised(figure.x_label))
+    by = localised(Text(f"· 按{zh}", f"by {en}")) if zh or en else ""
     heading = " ".join(part for part in (value, by) if part)
     return _laid(
         layers,
-        _bar_rows(figure, say),
+        _bar_rows(figure, localised),
         palette,
         size=(width, group * len(names)),
         heading=wrap(heading, _BARS_WIDTH),
@@ -518,15 +522,15 @@ def _reach(figure: Bars, width: float) -> Interval:
     return low - pixel * left, high + pixel * _VALUE_ROOM
 
 
-def _bar_rows(figure: Bars, say: Words) -> Iterator[Row]:
-    categories = [say(label) for label in figure.categories]
+def _bar_rows(figure: Bars, localised: Words) -> Iterator[Row]:
+    categories = [localised(label) for label in figure.categories]
     for j, series in enumerate(figure.series):
         for i, value in enumerate(series.values):
             ends = series.intervals[i] if series.intervals else None
             low, high = ends or (None, None)
             shown = number(value, figure.digits)
             tip = f"{shown} {interval(low, high, figure.digits)}".rstrip()
-            name = " · ".join(part for part in (categories[i], say(series.name)) if part)
+            name = " · ".join(part for part in (categories[i], localised(series.name)) if part)
             row = {"category": i, "series": j, "x": value, "low": low, "high": high}
             reached = [end for end in (0.0, value, low, high) if end is not None]
             negative = value is not None and value < 0
@@ -543,19 +547,23 @@ def _bar_rows(figure: Bars, say: Words) -> Iterator[Row]:
 _DASHES = ((6, 4), (2, 3), (10, 3, 2, 3))
 
 
-def _curve(figure: Curve, say: Words, palette: Palette) -> alt.LayerChart:
+def _curve(figure: Curve, localised: Words, palette: Palette) -> alt.LayerChart:
     """Lines with their intervals as bands; dashed ones are grey, each dashed in its own way."""
     import altair as alt
 
     places = list(range(len(figure.series)))
     colours, dashes = _line_styles(figure, palette)
     legend, labels = _legend(
-        [s.name for s in figure.series], say, _PLOT + 40, symbolType="stroke", symbolStrokeWidth=3
+        [s.name for s in figure.series],
+        localised,
+        _PLOT + 40,
+        symbolType="stroke",
+        symbolStrokeWidth=3,
     )
     points = [point for series in figure.series for point in series.points]
     x, y = _plane(
         figure,
-        say,
+        localised,
         _ends_of((point.x for point in points), 0.02),
         _ends_of(value for p in points for value in (p.y, p.low, p.high)),
     )
@@ -584,10 +592,10 @@ def _curve(figure: Curve, say: Words, palette: Palette) -> alt.LayerChart:
     )
     return _laid(
         layers,
-        _curve_rows(figure, say),
+        _curve_rows(figure, localised),
         palette,
         size=(_PLOT, _PLOT_HEIGHT),
-        heading=wrap(say.with_unit(figure.y_label, figure.unit), _PLOT + 40),
+        heading=wrap(localised.with_unit(figure.y_label, figure.unit), _PLOT + 40),
         series_names=labels,
     )
 
@@ -606,7 +614,7 @@ def _line_styles(figure: Curve, palette: Palette) -> tuple[list[str], list[list[
     return colours, dashes
 
 
-def _curve_rows(figure: Curve, say: Words) -> Iterator[Row]:
+def _curve_rows(figure: Curve, localised: Words) -> Iterator[Row]:
     for place, series in enumerate(figure.series):
         for p in series.points:
             base = "" if p.n is None else f", n = {p.n:,}"
@@ -618,7 +626,7 @@ def _curve_rows(figure: Curve, say: Words) -> Iterator[Row]:
                 "low": p.low,
                 "high": p.high,
                 "size": 14 if series.dashed else 40,
-                "tip": f"{say(series.name)} {p.x:g}: {measured}{base}".strip(),
+                "tip": f"{localised(series.name)} {p.x:g}: {measured}{base}".strip(),
             }
 
 
@@ -627,16 +635,16 @@ def _curve_rows(figure: Curve, say: Words) -> Iterator[Row]:
 _SCATTER_HEIGHT, _MANY, _LABEL_ROOM = 300, 60, 130
 
 
-def _scatter(figure: Scatter, say: Words, palette: Palette) -> alt.LayerChart:
+def _scatter(figure: Scatter, localised: Words, palette: Palette) -> alt.LayerChart:
     """Colour and shape by series, labels at the right of their marks."""
     import altair as alt
 
     x_ends = _ends_of(mark.x for mark in figure.points)
     y_ends = _ends_of(mark.y for mark in figure.points)
-    x, y = _plane(figure, say, x_ends, y_ends)
+    x, y = _plane(figure, localised, x_ends, y_ends)
     places = list(range(len(figure.series)))
-    legend, labels = _legend(figure.series, say, _PLOT + 40)
-    shown = legend if any(say(name) for name in figure.series) else None
+    legend, labels = _legend(figure.series, localised, _PLOT + 40)
+    shown = legend if any(localised(name) for name in figure.series) else None
     hues = [palette.series[place % len(palette.series)] for place in places]
     colour = alt.Color("series:N", scale=alt.Scale(domain=places, range=hues), legend=shown)
     shapes = alt.Scale(domain=places, range=[shape_of(place) for place in places])
@@ -654,15 +662,17 @@ def _scatter(figure: Scatter, say: Words, palette: Palette) -> alt.LayerChart:
     )
     return _laid(
         [marks, words.encode(text="label:N")],
-        _scatter_rows(figure, say, x_ends, y_ends),
+        _scatter_rows(figure, localised, x_ends, y_ends),
         palette,
         size=(_PLOT, _SCATTER_HEIGHT),
-        heading=wrap(say.with_unit(figure.y_label, figure.y_unit), _PLOT + 40),
+        heading=wrap(localised.with_unit(figure.y_label, figure.y_unit), _PLOT + 40),
         series_names=labels,
     )
 
 
-def _scatter_rows(figure: Scatter, say: Words, x_ends: Interval, y_ends: Interval) -> Iterator[Row]:
+def _scatter_rows(
+    figure: Scatter, localised: Words, x_ends: Interval, y_ends: Interval
+) -> Iterator[Row]:
     """A label that would cover an earlier one is left out: its mark's tip tells it."""
     series = {name: place for place, name in enumerate(figure.series)}
     across = _PLOT / (x_ends[1] - x_ends[0])
@@ -671,13 +681,13 @@ def _scatter_rows(figure: Scatter, say: Words, x_ends: Interval, y_ends: Interva
     for mark in figure.points:
         row: Row = {"series": series[mark.series], "x": mark.x, "y": mark.y}
         if mark.label is not None:
-            label = fit(say(mark.label), _LABEL_ROOM, SMALL)
+            label = fit(localised(mark.label), _LABEL_ROOM, SMALL)
             left, middle = mark.x * across, mark.y * down
             right = left + width_of(label, SMALL)
             if all(right < a or b < left or abs(middle - m) >= LEADING for a, b, m in taken):
                 taken.append((left, right, middle))
                 row["label"] = label
-        names = " · ".join(say(name) for name in (mark.label, mark.series) if name)
+        names = " · ".join(localised(name) for name in (mark.label, mark.series) if name)
         yield row | {"tip": f"{names}: x {number(mark.x)}, y {number(mark.y)}"}
 
 
@@ -686,7 +696,7 @@ def _scatter_rows(figure: Scatter, say: Words, x_ends: Interval, y_ends: Interva
 _NODE_ROW, _NODE_HEIGHT, _BETWEEN = 46, 24, 40
 
 
-def _graph(figure: Graph, say: Words, palette: Palette) -> alt.LayerChart:
+def _graph(figure: Graph, localised: Words, palette: Palette) -> alt.LayerChart:
     """Nodes at their places, arrows as wide as their weight; negative ones in another colour.
 
     Columns and rows of the grid in which no node stands take no room. Places are pixels.
@@ -713,7 +723,7 @@ def _graph(figure: Graph, say: Words, palette: Palette) -> alt.LayerChart:
         ),
         legend=None,
     )
-    edges = alt.Chart(alt.Data(values=_arrows(figure, say, centres, width)))
+    edges = alt.Chart(alt.Data(values=_arrows(figure, localised, centres, width)))
     lines = edges.mark_rule(opacity=0.7).encode(
         x=x,
         y=y,
@@ -756,9 +766,9 @@ def _graph(figure: Graph, say: Words, palette: Palette) -> alt.LayerChart:
     }
     layers = [lines, boxes, heads, names, halo.encode(**place), shown.encode(**place)]
     axes = (
-        (say(Text("横：", "across: ")), say(figure.x_label)),
-        (say(Text("纵：", "down: ")), say(figure.y_label)),
-        (say(Text("线宽：", "width: ")), say(figure.unit)),
+        (localised(Text("横：", "across: ")), localised(figure.x_label)),
+        (localised(Text("纵：", "down: ")), localised(figure.y_label)),
+        (localised(Text("线宽：", "width: ")), localised(figure.unit)),
     )
     nodes = [
         {"name": printable(node.name), "marked": node.marked, "x": across, "y": down}
@@ -774,7 +784,7 @@ def _used(lines: Iterable[int]) -> dict[int, int]:
 
 
 def _arrows(
-    figure: Graph, say: Words, centres: Mapping[str, tuple[float, float]], width: float
+    figure: Graph, localised: Words, centres: Mapping[str, tuple[float, float]], width: float
 ) -> list[Row]:
     """One row an arrow, from border to border of its nodes; the strongest last, on top."""
     strongest = max((abs(edge.weight) for edge in figure.edges), default=1.0) or 1.0
@@ -801,7 +811,7 @@ def _arrows(
                 "sign": "negative" if edge.weight < 0 else "positive",
                 "shown": shown,
                 "tip": printable(
-                    f"{edge.source} → {edge.target}: {shown} {say(figure.unit)}".rstrip()
+                    f"{edge.source} → {edge.target}: {shown} {localised(figure.unit)}".rstrip()
                 ),
             }
         )

@@ -16,13 +16,13 @@ class Progress(Protocol):
         """Count `amount` more units done, with an optional short note (a loss, a file)."""
 
 
-_told: set[str] = set()
+_noted: set[str] = set()
 
 
-def tell(line: str) -> None:
+def note_once(line: str) -> None:
     """Say a line on standard error, once in a process."""
-    if line not in _told:
-        _told.add(line)
+    if line not in _noted:
+        _noted.add(line)
         print(line, file=sys.stderr, flush=True)
 
 

@@ -15,28 +15,28 @@ def token_rows(figure: Tokens, language: str, palette: Palette = LIGHT) -> str:
 
     The text wraps where its place ends. All that comes from the figure is escaped.
     """
-    say = Words(language)
+    localised = Words(language)
     tokens = [token for line in figure.lines for token in line.tokens]
     shades = Shades.over((token.value for token in tokens), figure.scale, figure.low, figure.high)
     parts = []
     for line in figure.lines:
-        boxes = "".join(_token(token, figure, shades, say, palette) for token in line.tokens)
+        boxes = "".join(_token(token, figure, shades, localised, palette) for token in line.tokens)
         parts.append(
             f'<div style="color:{palette.muted};font-size:{SMALL}px;margin-top:6px">'
-            f"{html.escape(say(line.name))}</div>"
+            f"{html.escape(localised(line.name))}</div>"
             f'<div style="display:flex;flex-wrap:wrap;gap:4px 2px;padding:2px 0">{boxes}</div>'
         )
     if any(token.value is not None for token in tokens):
-        parts.append(_token_legend(shades, say(figure.unit), figure.digits, palette))
+        parts.append(_token_legend(shades, localised(figure.unit), figure.digits, palette))
     return f'<div class="tokens">{"".join(parts)}</div>'
 
 
-def _token(token: Token, figure: Tokens, shades: Shades, say: Words, palette: Palette) -> str:
+def _token(token: Token, figure: Tokens, shades: Shades, localised: Words, palette: Palette) -> str:
     hue, share = shades(token.value) if token.value is not None else ("heat", 0.0)
-    shown = f"{number(token.value, figure.digits)} {say(figure.unit)}".rstrip()
+    shown = f"{number(token.value, figure.digits)} {localised(figure.unit)}".rstrip()
     tip = f"{printable(token.text)}: {shown}"
     if token.note is not None:
-        tip = f"{tip} · {say(token.note)}"
+        tip = f"{tip} · {localised(token.note)}"
     colour = getattr(palette, ink_on(hue, share)) if hue != "missing" else palette.ink
     outline = f"2px solid {palette.ink}" if token.marked else f"1px solid {palette.grid}"
     box = (

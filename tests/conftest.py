@@ -179,7 +179,7 @@ def lines_anew(monkeypatch) -> None:
     """A line on standard error that is printed once in a process is printed once in each test."""
     from qt_bert import progress
 
-    monkeypatch.setattr(progress, "_told", set())
+    monkeypatch.setattr(progress, "_noted", set())
 
 
 @pytest.fixture(scope="session")

@@ -180,7 +180,7 @@ def test_auto_takes_the_first_gpu_and_says_so_once(monkeypatch, capsys) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Some GPU")
-    monkeypatch.setattr(progress, "_told", set())
+    monkeypatch.setattr(progress, "_noted", set())
     assert [open_device("auto") for _ in range(2)] == [torch.device("cuda", 0)] * 2
     assert capsys.readouterr().err.count("running on Some GPU") == 1
     assert open_device("cuda:1") == torch.device("cuda", 1)

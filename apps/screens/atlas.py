@@ -18,7 +18,7 @@ from qt_bert.page.pairs import shipped_rows
 from qt_bert.page.state import State
 from qt_bert.page.study import Studied
 from qt_bert.page.visit import Here, visit
-from qt_bert.page.widgets import caption, escaped, info, named, say
+from qt_bert.page.widgets import caption, escaped, info, localised, named
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.heads import atlas_figure, base_of, marked, offered, place_of, values_of
 from qt_bert.results.probe import set_label
@@ -54,7 +54,7 @@ class Example(NamedTuple):
 def main() -> None:
     """Lay out the page."""
     here = visit()
-    st.header(say("注意力头图谱", "Head atlas"))
+    st.header(localised("注意力头图谱", "Head atlas"))
     studied, head = here.studied, here.state.chosen
     if studied is None:
         whole = "qt-bert report --model FOLDER --save-heads FOLDER/heads.json"
@@ -63,22 +63,22 @@ def main() -> None:
             f"There are no results on this model yet; the command {whole} makes them.",
         )
         return
-    click = say("点一格，看那个头做什么。", "Click a cell to see what its head does.")
-    st.caption(escaped(f"{click} {say(studied.origin)}"))
+    click = localised("点一格，看那个头做什么。", "Click a cell to see what its head does.")
+    st.caption(escaped(f"{click} {localised(studied.origin)}"))
     grid, side = st.columns([3, 2], gap="medium")
     with grid:
         _grid(here, studied)
     with side.container(border=True):
         _card(here, studied)
-    st.subheader(f"{head} · {say('证据（▣：有粗框）', 'evidence (▣: outlined)')}")
+    st.subheader(f"{head} · {localised('证据（▣：有粗框）', 'evidence (▣: outlined)')}")
     found = evidence(studied, head)
     columns = st.columns(2, gap="medium")
     for place, one in enumerate(found):
         with columns[2 * place // len(found)]:
             mark = "▣ " if one.outlined else ""
             st.markdown(
-                f"{mark}{escaped(say(one.title))}  \n**{escaped(say(one.measured))}**",
-                help=escaped(say(one.means)),
+                f"{mark}{escaped(localised(one.title))}  \n**{escaped(localised(one.measured))}**",
+                help=escaped(localised(one.means)),
             )
             caption(one.more)
     _at_work(here)
@@ -88,7 +88,7 @@ def _grid(here: Here, studied: Studied) -> None:
     """The map of the quantity chosen; a click chooses its head."""
     found = {quantity.name: (quantity, table) for quantity, table in offered(studied.tables)}
     titles = {name: one[0].title for name, one in found.items()}
-    label = say("按什么着色", "Coloured by")
+    label = localised("按什么着色", "Coloured by")
     name = st.selectbox(label, list(found), format_func=named(titles), key="atlas.colour")
     clicked = draw(atlas_figure(*found[name]), key=f"atlas.{name}", click=True)
     if clicked is not None:
@@ -101,14 +101,14 @@ def _card(here: Here, studied: Studied) -> None:
     st.subheader(str(head))
     sets = [name for name, heads in studied.sets.items() if head in heads]
     if sets:
-        names = " · ".join(say(set_label(name, studied.stability)) for name in sets)
-        st.markdown(f"**{escaped(say('属于：', 'In the sets:'))}** {escaped(names)}")
-    st.write(escaped(say(what_it_does(sets))))
+        names = " · ".join(localised(set_label(name, studied.stability)) for name in sets)
+        st.markdown(f"**{escaped(localised('属于：', 'In the sets:'))}** {escaped(names)}")
+    st.write(escaped(localised(what_it_does(sets))))
     take = Text("不再去掉", "Take it back") if head in out else Text("加入去掉的头", "Leave it out")
-    if st.button(say(take), key="atlas.out"):
+    if st.button(localised(take), key="atlas.out"):
         here.change(out=tuple(sorted({*out} ^ {head})))
     label = Text("在“注意力”页打开", "Open in Attention")
-    if st.button(say(label), key="atlas.open", icon=":material/grid_on:"):
+    if st.button(localised(label), key="atlas.open", icon=":material/grid_on:"):
         here.open("attention")
 
 
@@ -156,15 +156,15 @@ def evidence(studied: Studied, head: Head) -> list[Evidence]:
 
 def _at_work(here: Here) -> None:
     """The pairs that the head matters for."""
-    st.subheader(say("它最起作用的文本对", "Pairs where it matters most"))
+    st.subheader(localised("它最起作用的文本对", "Pairs where it matters most"))
     caption(
         f"从自带 dev 的 {LOOKED_AT} 对里，挑出只去掉这个头时输出变化最大的 {SHOWN} 对。",
         f"Of {LOOKED_AT} pairs of the dev that ships, the {SHOWN} whose outputs change most without this "
         "head alone.",
     )
-    with st.spinner(say("正在找例子…", "Looking for examples…")):
+    with st.spinner(localised("正在找例子…", "Looking for examples…")):
         found = strongest(here.model, here.state)
-    labels, name = here.model.labels, say(score_name(here.model.labels))
+    labels, name = here.model.labels, localised(score_name(here.model.labels))
     for place, (column, one) in enumerate(zip(st.columns(SHOWN), found, strict=False)):
         with column:
             st.text(f"{one.query}\n{one.title}")

@@ -25,7 +25,7 @@ from qt_bert.page.maps import (
     overview,
 )
 from qt_bert.page.visit import Here, visit
-from qt_bert.page.widgets import caption, choose, info, metric, say
+from qt_bert.page.widgets import caption, choose, info, localised, metric
 from qt_bert.results.palette import LIGHT
 from qt_bert.text import Text, number
 
@@ -42,7 +42,7 @@ def main() -> None:
     """Lay out the page; a click on the grid, at its foot, is looked at before the rest is drawn."""
     here = visit()
     here.stop_if_empty()
-    st.header(say("注意力图", "Attention map"))
+    st.header(localised("注意力图", "Attention map"))
     parts = {name: one[0] for name, one in PARTS.items()}
     part = choose(Text("看哪一部分", "Part"), parts, "attention.part")
     comparisons = {
@@ -60,7 +60,7 @@ def main() -> None:
 def _maps(here: Here, part: str, comparison: str) -> None:
     """The chosen head's maps, two beside each other where there is room."""
     last = last_start(here.model, here.state, part)
-    label = say("从第几个词元画起", "First token drawn")
+    label = localised("从第几个词元画起", "First token drawn")
     start = st.slider(label, 0, last, key=f"attention.start.{last}") if last else 0
     base = here.base if comparison == "tuning" else None
     if comparison == "tuning" and base is None:
@@ -84,7 +84,7 @@ def _maps(here: Here, part: str, comparison: str) -> None:
                     f"{way.zh}：平均给所看部分的注意力（%）",
                     f"{way.en}: mean attention given within the part (%)",
                 )
-                metric(say(name), number(value, 1))
+                metric(localised(name), number(value, 1))
     abreast = 2 if all(len(one.columns) <= NARROW for one in seen.figures) else 1
     for place in range(0, len(seen.figures), abreast):
         row = seen.figures[place : place + abreast]
@@ -95,7 +95,7 @@ def _maps(here: Here, part: str, comparison: str) -> None:
 
 def _all_heads(here: Here, part: str) -> None:
     """All heads in small, and a grid to choose one from."""
-    st.subheader(say("所有的头", "All heads"))
+    st.subheader(localised("所有的头", "All heads"))
     seen, way = overview(here.model, here.state), "before"
     if len(seen.small) > 1:
         way = choose(Text("画什么", "What is drawn"), WAYS, "attention.way")

@@ -16,7 +16,7 @@ from qt_bert.page import pairs as page_pairs
 from qt_bert.page.maps import titles_cut
 from qt_bert.page.model import Inspected
 from qt_bert.page.visit import Here, visit
-from qt_bert.page.widgets import caption, finished, named, say, table, watch
+from qt_bert.page.widgets import caption, finished, localised, named, table, watch
 from qt_bert.page.work import Job
 from qt_bert.probes.behaviour import (
     RIGHT,
@@ -67,7 +67,7 @@ class Card:
 def main() -> None:
     """Lay out the page."""
     here = visit()
-    st.header(say("行为卡：模型分得清什么", "Behaviour card: what the model tells apart"))
+    st.header(localised("行为卡：模型分得清什么", "Behaviour card: what the model tells apart"))
     caption(
         "一条查询，两个标题。“应当更好”：第一个的分应当更高；“应当相同”：相差不该超过容差。",
         "A query and two titles. Better: the first should score higher; alike: they should part by "
@@ -104,7 +104,7 @@ def _all_cases(here: Here) -> Card | None:
         label = Text("去掉所选的头，再判全部案例", "Judge all cases without the chosen heads")
         if found[0] is None:
             label = Text("判全部案例", "Judge all cases")
-        if st.button(say(label), key="behaviour.go"):
+        if st.button(localised(label), key="behaviour.go"):
             st.session_state[JOB] = model.worker.start(judge, pairs)
             st.rerun()
     if found[0] is None:
@@ -207,11 +207,11 @@ def _interval(found: Estimate, seed: int) -> str | None:
 
 def _cases(here: Here, card: Card) -> None:
     """The cases of the phenomenon chosen, the worst first; a click shows one, and opens its pair."""
-    st.subheader(say("案例，判得最差的在前", "The cases, worst first"))
+    st.subheader(localised("案例，判得最差的在前", "The cases, worst first"))
     found = card.ways[0].by_phenomenon()
     weakest = min(found, key=lambda name: found[name].score.value)
     asked = st.pills(
-        say(PHENOMENON),
+        localised(PHENOMENON),
         list(found),
         default=weakest,
         format_func=named({name: phenomenon_name(name) for name in found}),
@@ -235,7 +235,7 @@ def _cases(here: Here, card: Card) -> None:
     case = one.ways[0].cases[int(order[chosen or 0])]
     st.text(f"{case.query}\n{case.title}\n{case.other}")
     label = Text("在首页看第一个标题（点一行换一个案例）", "Its first title on the front page")
-    if st.button(say(label), key="behaviour.open-title"):
+    if st.button(localised(label), key="behaviour.open-title"):
         here.open("focus", query=case.query, title=case.title)
 
 

@@ -34,8 +34,8 @@ from qt_bert.page.widgets import (
     choose,
     escaped,
     finished,
+    localised,
     metric,
-    say,
     show_rejects,
     table,
     watch,
@@ -110,7 +110,7 @@ class Measured:
 def main() -> None:
     """Lay out the page."""
     here = visit()
-    st.header(say("评测：一份带标注的文件", "Evaluate: a graded file"))
+    st.header(localised("评测：一份带标注的文件", "Evaluate: a graded file"))
     caption(
         f"模型的打分与标注比较；去掉头时再评一次并成对比较。最多 {MOST_PAIRS:,} 对。",
         "The model's grades against labels; with heads left out also without these, and the two "
@@ -128,9 +128,11 @@ def main() -> None:
         watch(session[JOB], unit=Text("对", "pairs"), steps=STEPS, key="evaluate")
     elif DONE in session:
         done: Measured = session[DONE]
-        st.subheader(escaped(say(done.about)))
+        st.subheader(escaped(localised(done.about)))
         if file is None or done.key != key:
-            st.warning(say("下面是别的设置的结果。", "These are the figures of other settings."))
+            st.warning(
+                localised("下面是别的设置的结果。", "These are the figures of other settings.")
+            )
         _figures(here, done)
 
 
@@ -163,7 +165,7 @@ def _asked(here: Here) -> tuple[GradedFile | None, Hashable]:
         st.session_state[READ] = (asked, found, fault)
     _, found, fault = st.session_state[READ]
     if fault is not None:
-        st.error(escaped(say(fault.said)), icon=":material/block:")
+        st.error(escaped(localised(fault.said)), icon=":material/block:")
         show_rejects(fault.rejects, len(fault.rejects))
     return found, asked
 
@@ -176,11 +178,11 @@ def _upload() -> tuple[str, bytes] | None:
         st.session_state[HELD] = None if file is None else (file.name, file.getvalue())
 
     st.file_uploader(
-        say("带标注的句对文件（不超过 10 MB）", "File of graded pairs (10 MB at most)"),
+        localised("带标注的句对文件（不超过 10 MB）", "File of graded pairs (10 MB at most)"),
         type=[suffix.removeprefix(".") for suffix in UPLOADED_SUFFIXES],
         max_upload_size=10,
         key="evaluate.file",
-        help=say(
+        help=localised(
             "每行一对：query、title、grade 三列（TSV、CSV 或 JSON Lines，UTF-8 或 GB18030）。",
             "A pair a line with the columns query, title, grade (TSV, CSV or JSON Lines; UTF-8 or "
             "GB18030).",
@@ -194,7 +196,7 @@ def _upload() -> tuple[str, bytes] | None:
             f"{held[0]} stays in this session's memory and in no link: others do not see it.",
         )
         if st.session_state.get("evaluate.file") is None:  # the page was left meanwhile
-            remove = say("移除这份文件", "Remove this file")
+            remove = localised("移除这份文件", "Remove this file")
             st.button(remove, on_click=lambda: st.session_state.pop(HELD, None))
     return held
 
@@ -202,25 +204,29 @@ def _upload() -> tuple[str, bytes] | None:
 def _options() -> ReaderOptions:
     """The options of `qt-bert evaluate` as fields."""
     kept: dict[str, Any] = {"persist_state": "session"}
-    with st.expander(say("列名与标注的含义", "Columns, and what the labels mean"), expanded=True):
+    with st.expander(
+        localised("列名与标注的含义", "Columns, and what the labels mean"), expanded=True
+    ):
         left, right = st.columns(2)
         columns = left.text_input(
-            say("列名（--columns）", "Columns (--columns)"),
+            localised("列名（--columns）", "Columns (--columns)"),
             key="evaluate.columns",
-            help=say("没有表头时写位置，从 1 数", "without a header: positions, counted from 1"),
+            help=localised(
+                "没有表头时写位置，从 1 数", "without a header: positions, counted from 1"
+            ),
             placeholder="query=q,title=t,grade=label",
             max_chars=500,
             **kept,
         )
         no_header = left.checkbox(
-            say("第一行就是数据（--no-header）", "The first line is a pair (--no-header)"),
+            localised("第一行就是数据（--no-header）", "The first line is a pair (--no-header)"),
             key="evaluate.no_header",
             **kept,
         )
         grades = right.text_input(
-            say("标注的含义（--grades）", "What the labels mean (--grades)"),
+            localised("标注的含义（--grades）", "What the labels mean (--grades)"),
             key="evaluate.grades",
-            help=say(
+            help=localised(
                 "不填：标注就是 1 到 5 档，3-4 在两档之间",
                 "left empty: grades 1–5, 3-4 between two",
             ),
@@ -229,7 +235,7 @@ def _options() -> ReaderOptions:
             **kept,
         )
         most = right.number_input(
-            say("最多剔除的行，%（--max-rejects）", "Rejects allowed, % (--max-rejects)"),
+            localised("最多剔除的行，%（--max-rejects）", "Rejects allowed, % (--max-rejects)"),
             0.0,
             100.0,
             100 * ReaderOptions().max_rejects,
@@ -305,10 +311,10 @@ def draw_pairs(pairs: Sequence[Pair], seed: int = 0, most: int = MOST_PAIRS) -> 
 def _offer(here: Here, file: GradedFile, key: Hashable) -> None:
     """What will be evaluated, and the button."""
     model, state = here.model, here.state
-    st.markdown(escaped(say(sample(file))))
+    st.markdown(escaped(localised(sample(file))))
     show_rejects(file.rejects, file.rejected)
     running = JOB in st.session_state
-    if st.button(say("评测", "Evaluate"), key="evaluate.go", disabled=running):
+    if st.button(localised("评测", "Evaluate"), key="evaluate.go", disabled=running):
 
         def work(job: Job[Measured]) -> Measured:
             return measure(model, file, state.out, state.mode, job, seed=state.seed, key=key)
@@ -414,7 +420,7 @@ def _figures(here: Here, found: Measured) -> None:
     names = [Text("指标", "Metrics"), Text("偏差最大的对", "Furthest off")]
     if found.changed:
         names.append(Text("变化最大的对", "Most changed"))
-    metrics, worst, *changed = st.tabs([say(name) for name in names])
+    metrics, worst, *changed = st.tabs([localised(name) for name in names])
     with metrics:
         _metrics(found)
     with worst:
@@ -432,8 +438,8 @@ def _headline(found: Measured) -> None:
         other = found.differences.get(name)
         change = None if other is None or other.difference is None else signed(other.difference)
         with column:
-            about = say(METRICS[name].description)
-            metric(say(metric_name(name)), number(one.value), change, about=about)
+            about = localised(METRICS[name].description)
+            metric(localised(metric_name(name)), number(one.value), change, about=about)
             st.caption(escaped(interval(one.ci_low, one.ci_high)))
     caption(
         "完整模型和它的 95% 区间；箭头旁：去掉头后的变化。",

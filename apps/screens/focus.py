@@ -36,7 +36,7 @@ from qt_bert.page.maps import (
 from qt_bert.page.model import Inspected, ReadPair
 from qt_bert.page.state import State
 from qt_bert.page.visit import Here, visit
-from qt_bert.page.widgets import caption, info, metric, say
+from qt_bert.page.widgets import caption, info, localised, metric
 from qt_bert.probes.focus import MATCHED, QUANTITIES, Kind, kinds_of, row_quantities
 from qt_bert.scoring.judge import Outputs
 from qt_bert.text import Label, Text, in_language, number, signed
@@ -182,7 +182,7 @@ def _row(here: Here, seen: Focus) -> None:
     """The chosen head: what is left out, its row, the numbers, the grade."""
     head, state = here.state.chosen, here.state
     zh, en = f"第 {head.layer} 层 [CLS] 注意力：{head}", f"Layer {head.layer}'s \\[CLS\\]: {head}"
-    st.header(say(zh, en))
+    st.header(localised(zh, en))
     caption(intro(seen, state))
     for note in notes(seen, state):
         info(note)
@@ -200,10 +200,12 @@ def _number(seen: Focus, one: Shift) -> None:
     """Without the heads, what that changes, and beside it the whole model and random heads."""
     name, unit, about = one.what.name, one.what.unit, one.what.about
     metric(
-        say(f"{name.zh}（{in_language(unit, 'zh')}）", f"{name.en} ({in_language(unit, 'en')})"),
+        localised(
+            f"{name.zh}（{in_language(unit, 'zh')}）", f"{name.en} ({in_language(unit, 'en')})"
+        ),
         one.said(one.before if one.after is None else one.after),
         one.change,
-        about=None if about is None else say(about),
+        about=None if about is None else localised(about),
     )
     if one.after is not None:
         zh, en = f"完整模型 {one.said(one.before)}", f"whole model {one.said(one.before)}"
@@ -318,7 +320,7 @@ def grade_bars(seen: Focus) -> Bars | None:
 
 def _layer(here: Here, seen: Focus) -> None:
     """The rows of all heads of the layer, to choose one from."""
-    st.subheader(say("这一层所有的头", "All heads of the layer"))
+    st.subheader(localised("这一层所有的头", "All heads of the layer"))
     caption("点一行，看那个头。", "Click a row to look at its head.")
     clicked = draw(layer_map(seen, here.state.chosen), key="focus.layer", click=True)
     if clicked is not None:

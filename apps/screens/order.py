@@ -18,7 +18,7 @@ from qt_bert.page.model import Inspected
 from qt_bert.page.pairs import clean_texts
 from qt_bert.page.study import Studied
 from qt_bert.page.visit import Here, visit
-from qt_bert.page.widgets import caption, info, metric, named, say, table
+from qt_bert.page.widgets import caption, info, localised, metric, named, table
 from qt_bert.probes.order import CASE_QUERY, CASE_SHUFFLED, CASE_TITLE, trained_on_shuffled
 from qt_bert.results.probe import set_label
 from qt_bert.scoring.judge import ranking_scores
@@ -77,7 +77,7 @@ def main() -> None:
     """Lay out the page."""
     here = visit()
     here.stop_if_empty()
-    st.header(say("语序：打乱之后", "Order: after a shuffle"))
+    st.header(localised("语序：打乱之后", "Order: after a shuffle"))
     caption(
         "文章（2.3）：把标题打乱，档位从 4 降到 2；再去掉 7 个语序头，回到 3；随机去掉 7 个头则仍是 2。",
         "The article (2.3): a shuffled title falls from grade 4 to 2; without 7 order heads the "
@@ -100,7 +100,7 @@ def main() -> None:
 
 def _asked(here: Here) -> tuple[int, Shuffled | None]:
     """Which text the visitor asks for in which kind of order, and the pair in it, if there is one."""
-    article = say("看文章的例子", "The article's case")
+    article = localised("看文章的例子", "The article's case")
     if st.button(article, icon=":material/article:", key="order.article"):
         typed = {"order.side": "title", "order.kind": TYPED, "order.typed": CASE_SHUFFLED}
         st.session_state.update(typed)
@@ -108,7 +108,7 @@ def _asked(here: Here) -> tuple[int, Shuffled | None]:
     state, pair = here.state, (here.state.query, here.state.title)
     left, right = st.columns(2)
     name = left.radio(
-        say("打乱哪一个", "Which text"),
+        localised("打乱哪一个", "Which text"),
         list(SIDES),
         format_func=named(SIDES),
         horizontal=True,
@@ -116,10 +116,10 @@ def _asked(here: Here) -> tuple[int, Shuffled | None]:
     )
     side = TEXTS.index(name)
     kind = right.selectbox(
-        say("怎样打乱", "How"), list(KINDS), format_func=named(KINDS), key="order.kind"
+        localised("怎样打乱", "How"), list(KINDS), format_func=named(KINDS), key="order.kind"
     )
     if kind == TYPED:
-        label = say("另一种顺序的文本", "The text in another order")
+        label = localised("另一种顺序的文本", "The text in another order")
         text = st.text_input(label, key="order.typed", max_chars=1000)
         return side, typed_order(pair, side, text)
     return side, shuffled(here.model, pair, side, kind, state.seed)
@@ -198,7 +198,7 @@ def _grades(model: Inspected, pair: Shuffled, found: Sequence[Way]) -> None:
     single = [way for way in found if not way.random]
     first, *columns = st.columns(1 + len(single))
     with first:
-        metric(say(AS_IT_WAS), number(float(single[0].scores[0, 0])))
+        metric(localised(AS_IT_WAS), number(float(single[0].scores[0, 0])))
     about = Text(
         "箭头：乱序减去原样，两者去掉同样的头",
         "Arrow: reordered less as it was, with the same heads left out",
@@ -208,7 +208,9 @@ def _grades(model: Inspected, pair: Shuffled, found: Sequence[Way]) -> None:
         with column:
             change = signed(float(way.changes[0]))
             after = number(float(way.scores[0, 1]))
-            metric(say(without if way.heads else SHUFFLED), after, change, about=say(about))
+            metric(
+                localised(without if way.heads else SHUFFLED), after, change, about=localised(about)
+            )
     rows = [
         {
             "name": way.name,

@@ -33,7 +33,7 @@ from qt_bert.page.model import Inspected
 from qt_bert.page.pairs import default_titles, plain_text, shipped_rows
 from qt_bert.page.state import State
 from qt_bert.page.visit import Here, visit
-from qt_bert.page.widgets import caption, escaped, info, metric, say, table
+from qt_bert.page.widgets import caption, escaped, info, localised, metric, table
 from qt_bert.results.quantities import metric_name
 from qt_bert.scoring.explain import effects_of, filled_terms, filler_of
 from qt_bert.scoring.judge import default_scheme, judge_logits
@@ -75,13 +75,13 @@ def main() -> None:
     """Lay out the page."""
     here = visit()
     state, model = here.state, here.model
-    st.header(say("排序：同一查询下的多条标题", "Ranking: several titles under one query"))
+    st.header(localised("排序：同一查询下的多条标题", "Ranking: several titles under one query"))
     caption(
         "同一查询下的标题按期望等级排序；去掉头时再排一次。",
         "Titles of one query by their expected grade, and again without the heads left out.",
     )
     here.stop_if_empty()
-    st.text(say("查询：{query}", "Query: {query}").format(query=state.query))
+    st.text(localised("查询：{query}", "Query: {query}").format(query=state.query))
     titles = _asked(here)
     if not titles:
         info("请输入至少一条标题。", "Type at least one title.")
@@ -90,8 +90,8 @@ def main() -> None:
     if found.ndcg:
         before, after = found.ndcg[0] or 0.0, found.ndcg[-1] or 0.0
         change = signed(after - before) if len(found.ndcg) > 1 else None
-        about = say(METRICS[NDCG].description)
-        metric(say(metric_name(NDCG)), number(before), change, about=about)
+        about = localised(METRICS[NDCG].description)
+        metric(localised(metric_name(NDCG)), number(before), change, about=about)
     if found.truncated:
         caption(titles_cut(found.truncated, model.longest))
     columns = {"place": Text("名次", "place"), "moved": Text("去掉头后", "without heads")}
@@ -117,10 +117,10 @@ def _asked(here: Here) -> list[Title]:
     query, typed, before = store.get(TYPED, (None, "", ""))  # it outlives the widget
     store[AREA] = typed if query == state.query and typed != before else default
     text = st.text_area(
-        say("标题，每行一条", "Titles, one a line"),
+        localised("标题，每行一条", "Titles, one a line"),
         key=AREA,
         height=26 * min(max(store[AREA].count("\n") + 3, 5), 14),
-        help=say(
+        help=localised(
             "至多 50 条。行尾可加制表符（Tab）和标注，例如从表格粘贴两列；有标注就算 NDCG。",
             "50 at most. A label may follow after a tab, as two columns pasted from a spreadsheet "
             "have it; with labels there is NDCG.",
@@ -135,7 +135,7 @@ def _asked(here: Here) -> list[Title]:
         )
     titles, faults = typed_titles(text or "", here.model.labels)
     for fault in faults:
-        st.warning(escaped(say(fault)), icon=":material/edit_off:")
+        st.warning(escaped(localised(fault)), icon=":material/edit_off:")
     return titles
 
 
@@ -231,10 +231,10 @@ def ranking_rows(found: Ranking) -> list[dict[str, str | int | float | Text | No
 def _movers(here: Here, title: str) -> None:
     """What moves one title: each term filled, and each head left out."""
     state, model = here.state, here.model
-    st.subheader(say("什么左右这条标题", "What moves this title"))
+    st.subheader(localised("什么左右这条标题", "What moves this title"))
     st.text(title)
     label = Text("在首页看这一对", "Look at this pair on the front page")
-    if st.button(say(label), icon=":material/center_focus_strong:", key="ranking.open"):
+    if st.button(localised(label), icon=":material/center_focus_strong:", key="ranking.open"):
         here.open("focus", title=title)
     figure, passed_over = term_moves(model, replace(state, title=title))
     draw(figure)

@@ -18,7 +18,7 @@ from qt_bert.page.maps import plain_and_without
 from qt_bert.page.model import Inspected
 from qt_bert.page.pairs import shipped_rows
 from qt_bert.page.visit import Here, visit
-from qt_bert.page.widgets import caption, choose, info, say
+from qt_bert.page.widgets import caption, choose, info, localised
 from qt_bert.page.work import SharedScorer
 from qt_bert.probes.boundary import (
     FULL,
@@ -95,7 +95,7 @@ def main() -> None:
     """Lay out the page."""
     here = visit()
     here.stop_if_empty()
-    st.header(say("词：注意力头在哪里断词", "Words: where heads end them"))
+    st.header(localised("词：注意力头在哪里断词", "Words: where heads end them"))
     caption(
         "文章（2.2）：在有些头里，词尾的字看 [SEP]，别的字看下一个字。每行是同一段文本，由 jieba 或一个头"
         "断词；指到一个字上，可看判断背后的数。",
@@ -114,7 +114,7 @@ def main() -> None:
         "a word ends where [SEP] weighs more than the next character.",
     )
     working = Text("正在读取注意力…", "Reading attention (first calibrating heads)…")
-    with st.spinner(say(working)):
+    with st.spinner(localised(working)):
         calibration_of(here.model)
     heads = _heads(here)
     found = words(here.model, texts_asked(state.query, state.title), heads, state.out, state.mode)
@@ -130,12 +130,12 @@ def _heads(here: Here) -> list[Head]:
     known = here.studied.sets.get(SET, ()) if here.studied else ()
     first = known or calibration_of(here.model).best
     chosen: list[Head] = st.multiselect(
-        say(f"注意力头（至多 {MOST_HEADS} 个）", f"Heads ({MOST_HEADS} at most)"),
+        localised(f"注意力头（至多 {MOST_HEADS} 个）", f"Heads ({MOST_HEADS} at most)"),
         here.model.shape.all_heads,
         default=first[:MOST_HEADS],
         max_selections=MOST_HEADS,
         key=f"words.heads.{here.state.model}.{bool(known)}",
-        help=say(
+        help=localised(
             "起先是研究选出的头，否则是校准时最准的头。", "At first those named, else the best."
         ),
     )

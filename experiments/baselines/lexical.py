@@ -420,9 +420,9 @@ def _allowed(grade_sets: Sequence[GradeSet], n: int, n_grades: int) -> np.ndarra
     seen = allowed.any(axis=0)
     if not seen.all():
         raise ArgumentError(f"no training label may mean grade {int(np.argmin(seen)) + 1}")
-    told_apart = (allowed[:, 1:] != allowed[:, :-1]).any(axis=0)
-    if not told_apart.all():
-        lower = int(np.argmin(told_apart)) + 1
+    distinct_names = (allowed[:, 1:] != allowed[:, :-1]).any(axis=0)
+    if not distinct_names.all():
+        lower = int(np.argmin(distinct_names)) + 1
         raise ArgumentError(f"no training label tells grade {lower} from grade {lower + 1}")
     return allowed
 

@@ -120,7 +120,7 @@ def interventions_with(means: Callable[[], MeanZ]) -> InterventionOf:
     return part_of
 
 
-def variants_asked(
+def requested_variants(
     asked: Sequence[str],
     shape: Shape,
     mode: str,

@@ -32,7 +32,7 @@ def agree(
     found = measure(
         file, names, reader, by=by or (), resamples=resamples, seed=seed, rejects_path=rejects
     )
-    terminal.tell_rejects(found["rejected"], rejects)
+    terminal.note_rejects(found["rejected"], rejects)
     typer.echo(json.dumps(found, ensure_ascii=False) if as_json else "\n\n".join(_shown(found)))
 
 

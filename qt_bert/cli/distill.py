@@ -66,6 +66,6 @@ def distill(
             job, out, settings, device=how.device, resume=resume, overwrite=overwrite
         )
     if facts:
-        terminal.say(json.dumps(facts["rows"], ensure_ascii=False))
+        terminal.note(json.dumps(facts["rows"], ensure_ascii=False))
         best = "not defined" if facts["best"] is None else f"{facts['best']:.4f}"
-        terminal.say(f"best {facts['figure']} {best} at step {facts['best_step']}: {out}")
+        terminal.note(f"best {facts['figure']} {best} at step {facts['best_step']}: {out}")

@@ -77,10 +77,10 @@ def evaluate(
         if out is not None:
             _check_new(option, out, path)
     from qt_bert.scoring.evaluate import evaluation_json, query_table, write_beside, write_errors
-    from qt_bert.scoring.judge import asked_calibration, judge_file
+    from qt_bert.scoring.judge import judge_file, requested_calibration
 
-    scorer = model.open_scorer(without, reader, told=terminal.say)
-    applied = asked_calibration(scorer, calibration or calibrated)
+    scorer = model.open_scorer(without, reader, notify=terminal.note)
+    applied = requested_calibration(scorer, calibration or calibrated)
     judged = judge_file(path, reader, scorer, calibration=applied, rejects_path=rejects)
     found = evaluation_json(
         judged,
@@ -93,14 +93,14 @@ def evaluate(
     )
     if errors is not None:
         write_errors(errors, judged, scorer, path, reader)
-        terminal.say(f"pairs furthest off: {errors}")
+        terminal.note(f"pairs furthest off: {errors}")
     if queries is not None:
         write_beside(queries, "--queries", path, reader, query_table(judged))
-        terminal.say(f"queries to mend first: {queries}")
-    terminal.tell_rejects(judged.rejected, rejects)
-    terminal.tell_truncation(scorer)
+        terminal.note(f"queries to mend first: {queries}")
+    terminal.note_rejects(judged.rejected, rejects)
+    terminal.note_truncation(scorer)
     if found["alike"]:
-        terminal.say(f"warning: {found['alike']}")
+        terminal.note(f"warning: {found['alike']}")
     if as_json:
         typer.echo(json.dumps(_flat(found), ensure_ascii=False))
     else:
@@ -189,26 +189,29 @@ def compare(
         replace(shared, model=model_a),
         replace(shared, model=model_b, model_grades=model_grades_b),
     )
-    scorers = [a.open_scorer(told=terminal.say), b.open_scorer(without, reader, told=terminal.say)]
+    scorers = [
+        a.open_scorer(notify=terminal.note),
+        b.open_scorer(without, reader, notify=terminal.note),
+    ]
     found = Grader(scorers[0]).compare(
         Grader(scorers[1]), path, gate=gate, options=reader, by=by or (), detect=detect, most=most,
         seed=seed, rejects_path=rejects,
     )  # fmt: skip
-    terminal.tell_rejects(found["rejected"], rejects)
+    terminal.note_rejects(found["rejected"], rejects)
     for scorer in scorers:
-        terminal.tell_truncation(scorer)
+        terminal.note_truncation(scorer)
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
     else:
         typer.echo(f"A = {model_a}\nB = {model_b}{left_out(found['b'])}")
-        _tell_comparison(found, path, detect)
+        _note_comparison(found, path, detect)
     if gate is not None:
-        _tell_gate(found["gate"])
+        _note_gate(found["gate"])
         if not found["gate"]["passed"]:
             raise typer.Exit(1)
 
 
-def _tell_comparison(found: dict[str, Any], path: Path, detect: float | None) -> None:
+def _note_comparison(found: dict[str, Any], path: Path, detect: float | None) -> None:
     typer.echo(f"{path}: {found['n_pairs']:,} pairs\n")
     more = () if detect is None else (f"queries for {detect:g}",)
     head = ("A", "B", "B − A", "95 % interval", "p", "q", *more, "")
@@ -236,14 +239,14 @@ def _tell_comparison(found: dict[str, Any], path: Path, detect: float | None) ->
         typer.echo(table(pairs_rows))
 
 
-def _tell_gate(gate: dict[str, Any]) -> None:
+def _note_gate(gate: dict[str, Any]) -> None:
     """Every rule that did not pass, and the outcome, for the log of a CI job."""
     failed = [one for one in gate["rules"] if one["reason"]]
     for one in failed:
         change = f"B − A {figure(one['change'])} {interval(one)}".rstrip()
-        terminal.say(f"{one['what']}: {change}, loss allowed {one['margin']:g}: {one['reason']}")
+        terminal.note(f"{one['what']}: {change}, loss allowed {one['margin']:g}: {one['reason']}")
     answer = "B may not replace A" if failed else "B may replace A"
-    terminal.say(f"gate: {answer}: {len(failed)} of {len(gate['rules'])} rules failed")
+    terminal.note(f"gate: {answer}: {len(failed)} of {len(gate['rules'])} rules failed")
 
 
 # `qt-bert calibrate`: what logits mean, fitted on some queries and shown on others.
@@ -275,16 +278,16 @@ def calibrate(
     reader.open(path)
     from qt_bert.scoring.calibrate import calibrate_model
 
-    scorer = model.open_scorer(told=terminal.say)
+    scorer = model.open_scorer(notify=terminal.note)
     found = calibrate_model(
         path, reader, scorer, method=method, precision=precision, recall=recall, by=by or (), out=out,
         save=save, resamples=resamples, seed=seed, rejects_path=rejects,
     )  # fmt: skip
     typer.echo(json.dumps(found, ensure_ascii=False) if as_json else _calibration_text(found))
     for line in found["warnings"]:
-        terminal.say(f"warning: {line}")
+        terminal.note(f"warning: {line}")
     if out is None and not save:
-        terminal.say("not saved: give --out FILE or --save")
+        terminal.note("not saved: give --out FILE or --save")
 
 
 def _calibration_text(found: dict[str, Any]) -> str:

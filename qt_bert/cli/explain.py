@@ -50,12 +50,12 @@ def explain(
     cut = make_segmenter(segmenter, userdict=userdict)
     from qt_bert.scoring.explain import explain_pair
 
-    scorer = model.open(without, by_head=True, told=terminal.say)
+    scorer = model.open(without, by_head=True, notify=terminal.note)
     found = explain_pair(query, title, scorer, cut)
     heads = restoring = None
     if scorer.left_out is None:
         heads, restoring = _heads_of(found, scorer)
-    terminal.tell_truncation(scorer)
+    terminal.note_truncation(scorer)
     shown = (found, heads, restoring)
     typer.echo(_as_json(*shown) if as_json else _as_text(*shown))
 
@@ -126,11 +126,11 @@ def _heads(
 
     if not heads:
         return []
-    told = f"No term moves the {unit} by {LEAST_TELLING} or more."
+    notify = f"No term moves the {unit} by {LEAST_TELLING} or more."
     if restoring:
-        told = _restoring(restoring, unit, filler)
+        notify = _restoring(restoring, unit, filler)
     shown = [((head.head,), head.score, head.change) for head in heads[:HEADS_SHOWN]]
-    return ["", told, "", _changes(("without head",), unit, shown), "", NO_SHARES]
+    return ["", notify, "", _changes(("without head",), unit, shown), "", NO_SHARES]
 
 
 def _restoring(found: Restoring, unit: str, filler: str) -> str:

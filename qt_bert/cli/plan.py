@@ -92,7 +92,7 @@ def plan(
     with terminal.resumable(out):
         made = run_plan(asked, gathered, out, resume=resume, overwrite=overwrite)
     page = render_plan(out)
-    terminal.say(f"plan: {out / 'plan.json'}, to read: {page}")
+    terminal.note(f"plan: {out / 'plan.json'}, to read: {page}")
     typer.echo((out / "plan.json").read_text(encoding="utf-8") if as_json else _as_text(made))
 
 
@@ -192,7 +192,7 @@ def prune(
             rejects=rejects,
             overwrite=overwrite,
         )
-        terminal.tell_rejects(small["rejected"], rejects)
+        terminal.note_rejects(small["rejected"], rejects)
         typer.echo(json.dumps(small) if as_json else _cut_as_text(small))
         return
     assert plan is not None
@@ -228,7 +228,7 @@ def _pairs(
 
         labels = teacher.settings.labels
         pairs, rejected = graded_pairs(path, asked, labels, rejects_path=rejects)
-        terminal.tell_rejects(rejected, rejects)
+        terminal.note_rejects(rejected, rejects)
         return pairs
     from qt_bert.planning.prune import CHECKED
 
@@ -318,7 +318,7 @@ def export(
         typer.echo(json.dumps(plain) if as_json else said)
         return
     graded = None if path is None else _graded(path, reader, checkpoint, rejects)
-    terminal.say(f"{checkpoint.name}: tracing, then checking against torch")
+    terminal.note(f"{checkpoint.name}: tracing, then checking against torch")
     made = export_onnx(checkpoint, out, int8_on=graded, overwrite=overwrite)
     typer.echo(_as_json(made, out) if as_json else _exported_as_text(made, out))
 
@@ -332,7 +332,7 @@ def _graded(
     from qt_bert.scoring.judge import graded_pairs
 
     pairs, rejected = graded_pairs(path, asked, checkpoint.settings.labels, rejects_path=rejects)
-    terminal.tell_rejects(rejected, rejects)
+    terminal.note_rejects(rejected, rejects)
     return GradedPairs(PairsRef(name=path.name, sha256=sha256_file(path)), pairs)
 
 

@@ -60,7 +60,7 @@ def report(
             None if only is None else only.split(","),
             resume=resume,
             overwrite=overwrite,
-            told=terminal.say,
+            notify=terminal.note,
         )
     if save_heads is not None:
         from qt_bert.results.heads import heads_file
@@ -73,7 +73,7 @@ def report(
         from qt_bert.run.folder import RunFolder
 
         write_results(RunFolder.read(out), save_results)
-    terminal.say("nothing changed since the last run" if not ran else f"ran: {', '.join(ran)}")
+    terminal.note("nothing changed since the last run" if not ran else f"ran: {', '.join(ran)}")
     typer.echo(f"report: {page.resolve()}")
 
 
@@ -110,12 +110,12 @@ def probe(
     with terminal.resumable(out):
         found = run_one_probe(name, gathered, out, resume=resume, overwrite=overwrite)
     if rejected := found.settings.get("rejected"):
-        terminal.say(f"{rejected:,} rows rejected; `qt-bert check --rejects` lists them")
-    terminal.say(f"result: {out / 'probes' / name}.json")
+        terminal.note(f"{rejected:,} rows rejected; `qt-bert check --rejects` lists them")
+    terminal.note(f"result: {out / 'probes' / name}.json")
     if html:
         from qt_bert.report.render import render_probe
 
-        terminal.say(f"page: {render_probe(found, gathered.inputs, out / 'probes').resolve()}")
+        terminal.note(f"page: {render_probe(found, gathered.inputs, out / 'probes').resolve()}")
     typer.echo(json.dumps(found.to_json(), ensure_ascii=False) if as_json else _as_text(found))
 
 

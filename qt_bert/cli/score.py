@@ -63,13 +63,13 @@ def score_on_cluster(
     with terminal.resumable(None if "://" in out else Path(out)):
         report = score_on_ray(inputs, job, asked, resume=resume, overwrite=overwrite)
     if report.already:
-        terminal.say(f"{out} is there already and whole; --overwrite redoes it")
+        terminal.note(f"{out} is there already and whole; --overwrite redoes it")
     else:
-        _tell_counts(report, out)
+        _note_counts(report, out)
     for name in report.skipped[:SKIPPED_SHOWN]:
-        terminal.say(f"skipped: {name}")
+        terminal.note(f"skipped: {name}")
     if report.skipped:
-        terminal.say(
+        terminal.note(
             f"{len(report.skipped):,} files in the folders are not of pairs by their names (all are listed "
             f"in {out}/run.json); with --skip-others this is no error"
         )
@@ -77,27 +77,27 @@ def score_on_cluster(
         raise typer.Exit(1)
 
 
-def _tell_counts(report: RayReport, out: str) -> None:
+def _note_counts(report: RayReport, out: str) -> None:
     counts = report.counts
     if counts["truncated_titles"] or counts["truncated_queries"]:
-        terminal.say(
+        terminal.note(
             f"{counts['truncated_titles']:,} titles and {counts['truncated_queries']:,} queries of "
             f"{counts['pairs']:,} pairs were cut to fit (--max-length)"
         )
     if counts["rejected"]:
         listed = "" if report.failed else f", listed in {out}/rejects.tsv"
-        terminal.say(f"{counts['rejected']:,} rows rejected{listed}")
-    terminal.say(f"{counts['pairs']:,} pairs scored: {out}/parts")
+        terminal.note(f"{counts['rejected']:,} rows rejected{listed}")
+    terminal.note(f"{counts['pairs']:,} pairs scored: {out}/parts")
     for name, why in report.failed.items():
-        terminal.say(f"error: partition {name}: {why}")
+        terminal.note(f"error: partition {name}: {why}")
     if report.failed:
-        terminal.say(
+        terminal.note(
             f"error: {len(report.failed):,} partitions failed, all others are done; --resume tries these "
             "again"
         )
 
 
-def tell_bill(
+def note_bill(
     inputs: Sequence[str], reader: ReaderOptions, scorer: PairScorer, asked: EngineOptions
 ) -> None:
     """Measure and print what scoring `inputs` would take."""
@@ -202,7 +202,7 @@ def score(
         if cluster.dry_run:
             from qt_bert.cluster.score import PartScorer
 
-            tell_bill(pairs, reader, PartScorer(encode(job)).scorer, cluster)
+            note_bill(pairs, reader, PartScorer(encode(job)).scorer, cluster)
             return
         score_on_cluster(pairs, job, cluster, resume=resume, overwrite=overwrite)
         return
@@ -212,13 +212,13 @@ def score(
         )
     path = Path(pairs[0])
     reader.open(path)  # a file that cannot be read is said before the model is loaded
-    from qt_bert.scoring.judge import asked_calibration
+    from qt_bert.scoring.judge import requested_calibration
     from qt_bert.scoring.score import score_file
 
-    scorer = model.open_scorer(without, reader, told=terminal.say)
-    applied = asked_calibration(scorer, calibration or calibrated)
+    scorer = model.open_scorer(without, reader, notify=terminal.note)
+    applied = requested_calibration(scorer, calibration or calibrated)
     if cluster.dry_run or out is None:
-        tell_bill(pairs, reader, scorer, cluster)
+        note_bill(pairs, reader, scorer, cluster)
         return
     with terminal.resumable(Path(out)):
         report = score_file(
@@ -231,10 +231,10 @@ def score(
             overwrite=overwrite,
         )
     if report.already:
-        terminal.say(
+        terminal.note(
             f"{out} is there already and nothing of it is unfinished; --overwrite redoes it"
         )
         return
-    terminal.tell_truncation(scorer)
-    terminal.tell_rejects(report.rejected, Path(f"{out}.rejects.tsv"))
-    terminal.say(f"{report.pairs:,} pairs scored: {out}")
+    terminal.note_truncation(scorer)
+    terminal.note_rejects(report.rejected, Path(f"{out}.rejects.tsv"))
+    terminal.note(f"{report.pairs:,} pairs scored: {out}")

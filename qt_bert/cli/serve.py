@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from qt_bert.cli import app, options
-from qt_bert.cli.terminal import say
+from qt_bert.cli.terminal import note
 from qt_bert.errors import ArgumentError
 from qt_bert.run.inputs import check_device
 
@@ -64,7 +64,7 @@ def serve(
     check_device(device)
     models = tuple(path for text in model or () for path in _paths(text))
     for name in Folders(models, base).left_out:  # what it refuses is said here, and not to visitors
-        say(f"{name}: no classifier, so it is not offered as a model that grades")
+        note(f"{name}: no classifier, so it is not offered as a model that grades")
     if device not in ("auto", "cpu"):
         from qt_bert.models.devices import open_device
 

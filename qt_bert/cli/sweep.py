@@ -43,13 +43,13 @@ def sweep(
     from qt_bert.api import sweep_pairs
 
     check_flags(out, resume=resume, overwrite=overwrite)
-    scorer = model.open(by_head=True, told=terminal.say)
+    scorer = model.open(by_head=True, notify=terminal.note)
     with terminal.resumable(out):
         folder, rejected = sweep_pairs(
             scorer, path, reader, asked, out, rejects=rejects, resume=resume, overwrite=overwrite
         )
-    terminal.tell_rejects(rejected, rejects)
-    terminal.tell_truncation(scorer)
+    terminal.note_rejects(rejected, rejects)
+    terminal.note_truncation(scorer)
     typer.echo(_as_json(folder) if as_json else _as_text(folder))
 
 

@@ -151,7 +151,7 @@ def _with_queries(metric: dict[str, Any]) -> str:
 # From options to objects: the reader's options, the checkpoint, the scorer, its calibration.
 
 
-def say(text: str) -> None:
+def note(text: str) -> None:
     """A line for the person at the terminal: standard error, so that data keeps standard output."""
     typer.echo(text, err=True)
 
@@ -166,7 +166,7 @@ def resumable(out: Path | None) -> Iterator[None]:
         with nullcontext() if out is None else one_writer(out), _terminable():
             yield
     except KeyboardInterrupt as stopped:
-        say("interrupted; --resume goes on where it stopped")
+        note("interrupted; --resume goes on where it stopped")
         raise typer.Exit(143 if isinstance(stopped, _Terminated) else 130) from None
 
 
@@ -191,18 +191,18 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)  # None: not set from Python
 
 
-def tell_rejects(rejected: int, listed: Path | None) -> None:
+def note_rejects(rejected: int, listed: Path | None) -> None:
     """Say how many rows were no pairs, and where they are listed."""
     if rejected:
         where = f"listed in {listed}" if listed else "list them with --rejects FILE"
-        say(f"{rejected:,} rows rejected, {where}")
+        note(f"{rejected:,} rows rejected, {where}")
 
 
-def tell_truncation(scorer: PairScorer) -> None:
+def note_truncation(scorer: PairScorer) -> None:
     """Say how many texts did not fit."""
     counts = scorer.counts
     if counts.truncated_titles or counts.truncated_queries:
-        say(
+        note(
             f"{counts.truncated_titles:,} titles and {counts.truncated_queries:,} queries of "
             f"{counts.pairs:,} pairs were cut at {scorer.tokenizer.max_length} tokens "
             "(--max-length)"

@@ -86,7 +86,7 @@ def pretrain(
     figures = facts.get("figures", {})
     loss = figures.get("mlm_loss")
     seen = f"{figures.get('tokens', 0):,} tokens ({figures.get('characters', 0):,} characters) seen"
-    terminal.say(f"{seen}, MLM loss {loss}: {out}")
+    terminal.note(f"{seen}, MLM loss {loss}: {out}")
 
 
 def _shape(layers: int | None, heads: int, hidden: int, positions: int) -> NewShape | None:
@@ -145,11 +145,11 @@ def train(
     with terminal.resumable(out):
         facts = run_train(job, out, settings, device=how.device, resume=resume, overwrite=overwrite)
     if facts:
-        terminal.say(json.dumps(facts["rows"], ensure_ascii=False))
+        terminal.note(json.dumps(facts["rows"], ensure_ascii=False))
         if "parameters" in facts:  # a folder finished by an older version does not say
-            terminal.say(f"{facts['parameters']:,} parameters")
+            terminal.note(f"{facts['parameters']:,} parameters")
         best = "not defined" if facts["best"] is None else f"{facts['best']:.4f}"
-        terminal.say(f"best {job.stop_on} {best} at step {facts['best_step']}: {out}")
+        terminal.note(f"best {job.stop_on} {best} at step {facts['best_step']}: {out}")
 
 
 @options.command(options.TRAINING)
@@ -165,4 +165,4 @@ def average(
         check_apart(out, one)
 
     average_models(models, out, overwrite=overwrite)
-    terminal.say(f"mean of {len(models)} models: {out}")
+    terminal.note(f"mean of {len(models)} models: {out}")

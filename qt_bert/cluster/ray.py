@@ -227,28 +227,28 @@ def main() -> None:
     command = threading.Thread(target=_outlive, args=(address, folder), daemon=True)
     command.start()
 
-    def tell(value: Mapping[str, Any]) -> None:
+    def note_once(value: Mapping[str, Any]) -> None:
         say.write(json.dumps(value) + "\n")
         say.flush()
 
     try:
         found = _connect(address, asked["cpus"], folder)
     except Exception as error:  # Ray raises whatever it meets
-        tell({"kind": "start", "error": _refusal(address, error)})
+        note_once({"kind": "start", "error": _refusal(address, error)})
         return
-    tell({"said": found})
+    note_once({"said": found})
     try:
         if asked["work"] is not None:
             room = found["gpus" if asked["work"]["gpus"] else "cpus"]
             if not room:
                 raise RuntimeError("no machine of the cluster lends a GPU; take --device cpu")
             for row in _handed_out(room, **asked["work"]).iter_rows():
-                tell({"said": json.loads(row["said"])})
-        tell({"end": True})
+                note_once({"said": json.loads(row["said"])})
+        note_once({"end": True})
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         words = f"{type(error).__name__}: {lines[0][:300] if lines else 'no more is known'}"
-        tell({"kind": "run", "error": f"Ray gave up ({words}); --resume goes on"})
+        note_once({"kind": "run", "error": f"Ray gave up ({words}); --resume goes on"})
     command.join()
 
 

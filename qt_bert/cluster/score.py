@@ -38,7 +38,7 @@ from qt_bert.models.checkpoint import STREAM, bound_kernel_caches, open_checkpoi
 from qt_bert.models.devices import device_name
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.judge import Outputs, asked_calibration, read_outputs
+from qt_bert.scoring.judge import Outputs, read_outputs, requested_calibration
 from qt_bert.scoring.tables import InputColumns
 from qt_bert.sources import installed_versions, source_hash
 
@@ -128,7 +128,7 @@ class PartScorer:
             compact=True,
         )
         self.scorer = Scorer(checkpoint, max_length=self.job.max_length)
-        self.calibration = asked_calibration(self.scorer, self.job.calibrated)
+        self.calibration = requested_calibration(self.scorer, self.job.calibrated)
         mine = self.facts()
         other = [name for name, said in self.job.facts.items() if mine.get(name) != said]
         if other:

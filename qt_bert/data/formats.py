@@ -23,7 +23,7 @@ from qt_bert.data.pairs import Json, Reason, Reject
 from qt_bert.data.parquet import ParquetFile
 from qt_bert.data.quoting import csv_rows, split_csv
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.progress import tell
+from qt_bert.progress import note_once
 
 # Rows of TSV and CSV: fields by position.
 
@@ -88,7 +88,7 @@ class DelimitedFile:
                 continue
             if plain and '"' in text and _LOOKS_QUOTED.search(text):
                 plain = False
-                tell(
+                note_once(
                     f"warning: {self._source.path}: line {line}: a field looks quoted as in CSV; quotes in TSV "
                     "are read as text: save the file as .csv, or without quotes, if they are not"
                 )

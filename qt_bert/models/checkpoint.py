@@ -19,7 +19,7 @@ from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.files import atomic_folder, is_vacant
 from qt_bert.heads import Shape
 from qt_bert.models.card import CARD, ModelSettings, Reading, lists_grades, mark, read_settings
-from qt_bert.models.devices import check_dtype, device_name, open_device, tell
+from qt_bert.models.devices import check_dtype, device_name, note_once, open_device
 from qt_bert.models.families import Family, ReadOut, plain_family
 from qt_bert.models.folder import (
     resolve_folder,
@@ -356,7 +356,7 @@ def open_checkpoint(
     _, family = verify_folder(folder)
     tokenizer = open_tokenizer(folder, allow_unknown=reading.allow_unknown)
     if reading.template is not None and not family.causal:
-        tell(f"{folder}: no causal model, so --template is not used")
+        note_once(f"{folder}: no causal model, so --template is not used")
         reading = replace(reading, template=None)
     template = reading.template
 
@@ -379,7 +379,7 @@ def open_checkpoint(
         known += f"the model's {rows} embeddings"
         if 10 * len(beyond) >= len(vocabulary) or max(tokenizer("a", "b")["input_ids"]) >= rows:
             raise CheckpointError(f"{known}; the vocabulary belongs to another model")
-        tell(f"{known}; a pair with such a token is refused")
+        note_once(f"{known}; a pair with such a token is refused")
     config.pad_token_id = padding_of(tokenizer, config)
     takes = TYPES in inspect.signature(loaded.forward).parameters
     choose_types(tokenizer, config, takes, folder, reading.token_types)
@@ -427,7 +427,7 @@ def _proved(opened: Checkpoint) -> Checkpoint:
     leaks = proof.fault_of(plain, padded=True)
     if leaks:
         leaks = f"; {leaks}: padding reaches them, so batches hold pairs of one length"
-    tell(
+    note_once(
         f"{opened.name} is opened as transformers runs it ({why}): it can be scored, evaluated, compared, "
         "calibrated and explained by terms, and heads left out; the fast engine would add maps, sweeps, "
         f"probes, plans and training{leaks}"

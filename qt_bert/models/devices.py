@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from qt_bert.errors import ArgumentError
-from qt_bert.progress import tell as tell
+from qt_bert.progress import note_once as note_once
 
 if TYPE_CHECKING:
     from qt_bert.models.batches import Batch
@@ -40,7 +40,7 @@ def open_device(asked: str) -> torch.device:
     if kind == "auto":
         device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
         if device.type != "cpu":
-            tell(f"running on {device_name(device)}; --device cpu leaves it alone")
+            note_once(f"running on {device_name(device)}; --device cpu leaves it alone")
         return device
     if kind == "mps" and not torch.backends.mps.is_available():
         raise ArgumentError(f"--device {asked}: torch finds no Apple GPU here; take --device cpu")
@@ -152,7 +152,7 @@ class Memory:
         self.tokens, self.halved = max(1, self.tokens // 2), True
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        tell("the GPU's memory is short: going on in smaller parts, nothing is lost")
+        note_once("the GPU's memory is short: going on in smaller parts, nothing is lost")
 
 
 Found = TypeVar("Found")

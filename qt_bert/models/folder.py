@@ -12,7 +12,7 @@ from typing import Any
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json, sha256_file, write_json
 from qt_bert.models.card import check_readable, unmarked
-from qt_bert.models.devices import tell
+from qt_bert.models.devices import note_once
 from qt_bert.models.families import Family, family_of
 from qt_bert.models.origins import adapted, modules_of
 
@@ -163,7 +163,9 @@ def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
             ) from error
         raise
     if own:
-        tell(f"{folder}: its own code (auto_map) is not run; it is opened as a {family.model_type}")
+        note_once(
+            f"{folder}: its own code (auto_map) is not run; it is opened as a {family.model_type}"
+        )
     weight_files(folder)
     if not any(any(folder.glob(name)) for name in _VOCABULARIES):
         raise CheckpointError(

@@ -15,7 +15,7 @@ from transformers.utils import logging as hf_logging
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json
 from qt_bert.models.card import unmarked
-from qt_bert.models.devices import tell
+from qt_bert.models.devices import note_once
 from qt_bert.models.families import Family, needs_fast
 from qt_bert.models.folder import stored_as, verify_folder, weight_files, weight_shapes
 from qt_bert.models.origins import adapted
@@ -94,7 +94,9 @@ def load_weights(
             model, info = auto_class.from_pretrained(folder, **how)
             for name in sorted(info["missing_keys"]):
                 if prefix := (stored_as(stored, name) or "").removesuffix(name):
-                    tell(f"{folder}: the weights' names begin with {prefix}, read as a wrapper's")
+                    note_once(
+                        f"{folder}: the weights' names begin with {prefix}, read as a wrapper's"
+                    )
                     how["key_mapping"] = {f"^{re.escape(prefix)}": ""}
                     model, info = auto_class.from_pretrained(folder, **how)
                     break
@@ -131,7 +133,7 @@ def check_all_read(folder: Path, unexpected: Iterable[str]) -> None:
             f"({', '.join(unread[:3])}…); the grades would be another model's, so the folder is refused"
         )
     if others := sorted(name for name in unexpected if not PRETRAINED.search(name)):
-        tell(f"{folder}: stored weights without a place are not read: {', '.join(others[:3])}")
+        note_once(f"{folder}: stored weights without a place are not read: {', '.join(others[:3])}")
 
 
 def stored_dtype(folder: Path) -> torch.dtype:

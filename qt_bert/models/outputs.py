@@ -11,7 +11,7 @@ from typing import Any
 
 from qt_bert.errors import CheckpointError
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.devices import tell
+from qt_bert.models.devices import note_once
 
 
 def _ranks(scale: str) -> dict[str, float]:
@@ -109,12 +109,12 @@ def in_order(labels: ModelLabels, config: Any, folder: Path, *, settled: bool) -
     if settled:
         found = labels.ascending()
         if by_name and by_name != (found.order or as_stored):
-            tell(f"{called}, in another order than the grades given, which are followed")
+            note_once(f"{called}, in another order than the grades given, which are followed")
         return found
     if by_name is None and (named or count == 2):
         taken = " < ".join(labels.names)
-        tell(f"{called}, whose order is not known: they are taken as the levels {taken}{how}")
+        note_once(f"{called}, whose order is not known: they are taken as the levels {taken}{how}")
     if by_name is None or by_name == as_stored:
         return labels
-    tell(f"{called}: they are put in rising order, up to {names[by_name[-1]]}{how}")
+    note_once(f"{called}: they are put in rising order, up to {names[by_name[-1]]}{how}")
     return replace(labels, order=by_name)

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.models.card import CARD, allows_unknown
-from qt_bert.models.devices import tell
+from qt_bert.models.devices import note_once
 from qt_bert.models.loading import quietly
 
 PAIRS = (
@@ -82,7 +82,7 @@ def _held_against_files(folder: Path, backend: Any, ids: list[list[int]]) -> Non
         for pair, theirs in zip(PAIRS, ids, strict=True):
             encoded = own.encode(*pair)
             if encoded.ids != theirs:
-                tell(
+                note_once(
                     f"{folder}: transformers {transformers.__version__} builds another tokenizer than "
                     f"tokenizer.json: {pair[0]} {pair[1]} begins with the tokens {theirs[:6]}, by the file "
                     f"with {encoded.ids[:6]}. Taken is transformers'; for that of the file mend "
@@ -93,7 +93,7 @@ def _held_against_files(folder: Path, backend: Any, ids: list[list[int]]) -> Non
         lines = words.read_text(encoding="utf-8", errors="replace").split("\n")
         for word, number in {word: number for number, word in enumerate(lines)}.items():
             if (known := backend.token_to_id(word)) is not None and known != number:
-                tell(
+                note_once(
                     f"{folder}: the tokenizer numbers {word!r} {known}, vocab.txt {number}: one of the "
                     "two belongs to another model. Taken is the tokenizer"
                 )
@@ -121,10 +121,10 @@ def choose_types(
         if asked:
             raise ArgumentError(f"{line}; leave --token-types yes out")
         if given and takes:
-            tell(f"{line}. Taken is type 0 for all")
+            note_once(f"{line}. Taken is type 0 for all")
         wanted = False
     elif asked is None and not sent and given and takes and room > given:
-        tell(
+        note_once(
             f"{folder}: transformers {transformers.__version__} leaves token_type_ids out "
             f"({type(tokenizer).__name__}, model_input_names), though the tokenizer gives the title type "
             f"{given}. Taken is type 0 for all, as transformers does; a model that was tuned with types, "

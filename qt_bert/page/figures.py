@@ -15,7 +15,7 @@ import streamlit as st
 
 from qt_bert.charts import CLICKED, FONTS, chart
 from qt_bert.figures import Cell, Figure, HeatMap, Tokens
-from qt_bert.page.widgets import escaped, language, say
+from qt_bert.page.widgets import escaped, language, localised
 from qt_bert.results.palette import DARK, EITHER, LIGHT, Palette
 from qt_bert.token_rows import token_rows
 
@@ -41,7 +41,7 @@ def draw(
     clicked, clicks, more = None, None, {}
     with st.container(key=f"figure-{plain}", gap="small"):
         if not bare:
-            st.markdown(f"**{escaped(say(figure.title))}**")
+            st.markdown(f"**{escaped(localised(figure.title))}**")
         if isinstance(figure, Tokens):
             # No run follows where the theme turns: the browser chooses.
             st.html(token_rows(figure, language(), EITHER))
@@ -53,9 +53,9 @@ def draw(
                 more = {"key": name, "on_select": "rerun"}
             spec, natural = _drawn(figure, language(), palette(), clicks)
             width = "stretch" if wide else round(natural + 220)
-            show_chart(spec, width=width, alt=say(figure.title), **more)
+            show_chart(spec, width=width, alt=localised(figure.title), **more)
         if not bare and figure.note is not None:
-            st.caption(escaped(say(figure.note)))
+            st.caption(escaped(localised(figure.note)))
     return clicked
 
 

@@ -24,7 +24,16 @@ from qt_bert.page.pairs import cases, shipped_rows
 from qt_bert.page.settings import Settings
 from qt_bert.page.state import KEYS, MOST_SEED, State, first_state, read_state, typed_heads
 from qt_bert.page.study import Looked, Studied, look_for_studied
-from qt_bert.page.widgets import LANGUAGE, caption, escaped, fault_of, info, named, say, told
+from qt_bert.page.widgets import (
+    LANGUAGE,
+    caption,
+    escaped,
+    fault_of,
+    info,
+    localised,
+    named,
+    show_faults,
+)
 from qt_bert.results.palette import Palette
 from qt_bert.results.probe import set_label
 from qt_bert.text import Text, clip
@@ -64,7 +73,7 @@ def run(script: str) -> None:
         [
             st.Page(
                 folder / "screens" / f"{name}.py",
-                title=escaped(say(SCREENS[name][0])),
+                title=escaped(localised(SCREENS[name][0])),
                 icon=SCREENS[name][1],
                 default=name == there[0],
                 url_path=name,
@@ -73,8 +82,8 @@ def run(script: str) -> None:
         ],
         position="top",
     )
-    with told():
-        with st.spinner(say("正在打开模型…", "Opening the model…"), show_time=True):
+    with show_faults():
+        with st.spinner(localised("正在打开模型…", "Opening the model…"), show_time=True):
             shelf = shelf_of(settings)
             state = _begin(settings, shelf)
         if state.language != drawn:  # the address turned to another one: the navigation too
@@ -83,7 +92,7 @@ def run(script: str) -> None:
             _first(shelf, state)
             _sidebar(visit())
         for fault in st.session_state.pop(_FAULTS, []):
-            st.warning(escaped(say(fault)), icon=":material/link_off:")
+            st.warning(escaped(localised(fault)), icon=":material/link_off:")
         page.run()
     _DRAWN.set()
 
@@ -279,16 +288,18 @@ _NONE, _OWN = "none", "own"
 
 def _sidebar(here: Here) -> None:
     """Language and model stand above it."""
-    _bound(here.shelf, here.state, "query", st.text_input, say("查询", "Query"))
-    _bound(here.shelf, here.state, "title", st.text_input, say("标题", "Title"))
-    with st.expander(say("换一对：案例、数据", "Another pair: cases, data"), key="side-pair-box"):
-        _choose(here, "side-case", say("案例", "Cases"), cases())
-        _choose(here, "side-row", say("自带数据", "Shipped data"), shipped_rows("test"))
+    _bound(here.shelf, here.state, "query", st.text_input, localised("查询", "Query"))
+    _bound(here.shelf, here.state, "title", st.text_input, localised("标题", "Title"))
+    with st.expander(
+        localised("换一对：案例、数据", "Another pair: cases, data"), key="side-pair-box"
+    ):
+        _choose(here, "side-case", localised("案例", "Cases"), cases())
+        _choose(here, "side-row", localised("自带数据", "Shipped data"), shipped_rows("test"))
     st.divider()
-    st.markdown(f"**{say('去掉的注意力头', 'Heads left out')}**")
+    st.markdown(f"**{localised('去掉的注意力头', 'Heads left out')}**")
     _sets(here)
     _typed(here)
-    with st.expander(say("在网格上点选", "Click on the grid"), key="side-grid-box"):
+    with st.expander(localised("在网格上点选", "Click on the grid"), key="side-grid-box"):
         _grid(here)
     modes = {"zero": Text("零", "zero"), "uniform": Text("均匀", "uniform")}
     modes["mean"] = Text("均值", "mean")
@@ -297,31 +308,31 @@ def _sidebar(here: Here) -> None:
         here.state,
         "mode",
         st.radio,
-        say("代之以", "Replaced by"),
+        localised("代之以", "Replaced by"),
         options=list(modes),
         format_func=named(modes),
         horizontal=True,
-        help=say(
+        help=localised(
             "零：不给任何东西。均匀：对所有词元的平均。均值：这个头在自带开发集上的平均输出。",
             "Zero: it gives nothing. Uniform: the even average over all tokens. Mean: its own average "
             "over the dev split that ships.",
         ),
     )
     st.divider()
-    st.markdown(f"**{say('看哪里', 'What is looked at')}**")
+    st.markdown(f"**{localised('看哪里', 'What is looked at')}**")
     shape = here.model.shape
     for column, field, label, count in zip(
         st.columns(2),
         ("layer", "head"),
-        (say("层", "Layer"), say("头", "Head")),
+        (localised("层", "Layer"), localised("头", "Head")),
         (shape.layers, shape.heads),
         strict=True,
     ):
         with column:
             _number(here, field, label, count - 1)
     tip = "随机抽取（随机的头、打乱、抽样）都由它决定。"
-    tip = say(tip, "It decides every random draw: random heads, shuffles, samples.")
-    _number(here, "seed", say("随机种子", "Seed"), MOST_SEED, help=tip)
+    tip = localised(tip, "It decides every random draw: random heads, shuffles, samples.")
+    _number(here, "seed", localised("随机种子", "Seed"), MOST_SEED, help=tip)
     studied = here.studied
     if studied is None:
         caption("没有这个模型的探针结果。", "No probe results for this model.")
@@ -339,15 +350,17 @@ def _first(shelf: Shelf, state: State) -> None:
         state,
         "language",
         st.radio,
-        say("语言", "Language"),
+        localised("语言", "Language"),
         options=list(names),
         format_func=names.__getitem__,
         horizontal=True,
         label_visibility="collapsed",
     )
     tip = "服务器启动时给出的文件夹里的模型，和自带的模型。"
-    tip = say(tip, "Models of the folder that the server was started with, and those that ship.")
-    label = say("模型", "Model")
+    tip = localised(
+        tip, "Models of the folder that the server was started with, and those that ship."
+    )
+    label = localised("模型", "Model")
     _bound(shelf, state, "model", st.selectbox, label, options=shelf.names, help=tip)
 
 
@@ -394,7 +407,7 @@ def _choose(here: Here, key: str, label: str, pairs: Sequence[Pair]) -> None:
         range(len(pairs)),
         index=None,
         format_func=texts,
-        placeholder=say("选一对…", "Choose a pair…"),
+        placeholder=localised("选一对…", "Choose a pair…"),
         key=key,
         on_change=changed,
     )
@@ -426,7 +439,7 @@ def _sets(here: Here) -> None:
         known_as = set_label(name, {} if studied is None else studied.stability)
         names[name] = Text(f"{known_as.zh}（{len(heads)}）", f"{known_as.en} ({len(heads)})")
     names[_OWN] = Text("自选", "own choice")
-    label = say("现成的一组", "A set found by the probes")
+    label = localised("现成的一组", "A set found by the probes")
     st.selectbox(label, list(names), format_func=named(names), key=key, on_change=changed)
 
 
@@ -445,7 +458,7 @@ def _typed(here: Here) -> None:
         else:
             _leave_out(here, heads)
 
-    label = say("自己写（从 0 数起）", "Typed (counted from 0)")
+    label = localised("自己写（从 0 数起）", "Typed (counted from 0)")
     st.text_input(label, key=key, placeholder="L3H7 L2H1", on_change=changed)
     if fault is not None:
         st.error(escaped(fault))
@@ -484,7 +497,9 @@ def _grid(here: Here) -> None:
     caption("点一格去掉或放回一个头。", "A click leaves a head out or puts it back.")
     with st.container(key="side-grid"):
         grid = _grid_spec(shape.layers, shape.heads, first, palette())
-        show_chart(grid, alt=say("去掉的注意力头", "Heads left out"), key=key, on_select=changed)
+        show_chart(
+            grid, alt=localised("去掉的注意力头", "Heads left out"), key=key, on_select=changed
+        )
 
 
 @lru_cache(maxsize=64)

@@ -34,7 +34,7 @@ def language() -> str:
     return "en" if st.session_state.get(LANGUAGE) == "en" else "zh"
 
 
-def say(label: Label, english: str | None = None) -> str:
+def localised(label: Label, english: str | None = None) -> str:
     """The words of `label` (or of its Chinese and `english`) in the visitor's language, as they are.
 
     Where user text may be in them, show them by `st.text`, or `escaped`.
@@ -51,23 +51,23 @@ def escaped(text: str) -> str:
 
 def caption(label: Label, english: str | None = None) -> None:
     """Small text."""
-    st.caption(escaped(say(label, english)))
+    st.caption(escaped(localised(label, english)))
 
 
 def info(label: Label, english: str | None = None, *, icon: str | None = None) -> None:
     """A word in a box."""
-    st.info(escaped(say(label, english)), icon=icon)
+    st.info(escaped(localised(label, english)), icon=icon)
 
 
 def named(options: Mapping[str, Text]) -> Callable[[str], str]:
     """A widget's names for `options`, in the language of this run."""
-    return {name: say(text) for name, text in options.items()}.__getitem__
+    return {name: localised(text) for name, text in options.items()}.__getitem__
 
 
 def choose(label: Text, options: Mapping[str, Text], key: str) -> str:
     """One of `options`, which stand beside each other; the first until a visitor chooses."""
     chosen: str = st.segmented_control(
-        say(label),
+        localised(label),
         list(options),
         default=next(iter(options)),
         format_func=named(options),
@@ -118,12 +118,12 @@ def table(
         key=key,
         height="content" if len(rows) <= _SHOWN_WHOLE else "auto",
         placeholder=MISSING,
-        column_config={name: say(columns[name]) for name in keys},
+        column_config={name: localised(columns[name]) for name in keys},
         **(options if select else {}),
     )
     st.download_button(
-        say("保存表格（CSV）", "Save the table (CSV)"),
-        csv_bytes([[say(columns[name]) for name in keys], *(row.values() for row in cells)]),
+        localised("保存表格（CSV）", "Save the table (CSV)"),
+        csv_bytes([[localised(columns[name]) for name in keys], *(row.values() for row in cells)]),
         file_name=f"{key}.csv",
         mime="text/csv",
         key=f"{key}-csv",
@@ -136,7 +136,7 @@ def table(
 
 def _cell(value: str | int | float | Text | None) -> Cell:
     if isinstance(value, Text):
-        return say(value)
+        return localised(value)
     return printable(value) if isinstance(value, str) else value
 
 
@@ -182,10 +182,10 @@ def show_rejects(rejects: Sequence[Reject], rejected: int) -> None:
     if not rejected:
         return
     title = Text(f"{rejected:,} 行被剔除", f"{rejected:,} rows rejected")
-    with st.expander(say(title), icon=":material/rule:"):
+    with st.expander(localised(title), icon=":material/rule:"):
         if len(rejects) < rejected:
             most = f"{len(rejects):,}"
-            st.caption(say(Text(f"只列出前 {most} 行。", f"The first {most} are listed.")))
+            st.caption(localised(Text(f"只列出前 {most} 行。", f"The first {most} are listed.")))
         rows: list[Row] = [
             {"line": r.line, "reason": REASONS.get(r.reason, r.reason), "text": r.text[:200]}
             for r in rejects
@@ -201,7 +201,7 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def show_faults() -> Iterator[None]:
     """Say an input's fault in plain words; log an unexpected error, and say that there was one.
 
     The entry runs every page in it. A function of `st.fragment` runs alone, and needs it too (it
@@ -210,12 +210,12 @@ def told() -> Iterator[None]:
     try:
         yield
     except QtBertError as error:
-        refused = say("这一步做不了：", "This cannot be done: ")
+        refused = localised("这一步做不了：", "This cannot be done: ")
         st.error(refused + escaped(fault_of(error)), icon=":material/block:")
     except Exception:
         _log.exception("a page failed")
         st.error(
-            say(
+            localised(
                 "出了意外的错误，已记入服务器的日志。换一个输入，或重新载入此页。",
                 "Something unexpected went wrong; it is in the server's log. Try another input, or "
                 "reload the page.",
@@ -227,7 +227,7 @@ def told() -> Iterator[None]:
 def fault_of(error: QtBertError) -> str:
     """What is wrong, in the visitor's language where the error knows it."""
     said = getattr(error, "said", None)
-    return say(said) if isinstance(said, Text) else str(error)
+    return localised(said) if isinstance(said, Text) else str(error)
 
 
 # Long work as a visitor sees it: the place in the queue, a bar, the time left, a stop.
@@ -250,7 +250,7 @@ def finished(key: str) -> Any | None:
     if isinstance(job.error, Stopped):
         info("已停止，没有结果。", "Stopped; there is no result.")
     elif job.error is not None:
-        with told():
+        with show_faults():
             raise job.error
     return job.result
 
@@ -263,24 +263,26 @@ def watch(
 
     `unit` is what it counts, `steps` are the names of its notes in words.
     """
-    with told():
+    with show_faults():
         standing = job.standing()
         if standing.finished:
             st.rerun()
         st.progress(standing.share, text=escaped(words_of(standing, unit, steps or {})))
-        st.button(say(STOP), key=f"{key}-stop", icon=":material/stop_circle:", on_click=job.stop)
-        st.caption(say(LEAVING))
+        st.button(
+            localised(STOP), key=f"{key}-stop", icon=":material/stop_circle:", on_click=job.stop
+        )
+        st.caption(localised(LEAVING))
 
 
 def words_of(standing: JobState, unit: Text, steps: Mapping[str, Text]) -> str:
     """The place in the queue; or the step, what is done, and the time left."""
     if standing.place:
         before = standing.place
-        return say(f"排队中：前面还有 {before} 项计算", f"in the queue: {before} before it")
-    parts = [say(steps[standing.note])] if standing.note in steps else []
+        return localised(f"排队中：前面还有 {before} 项计算", f"in the queue: {before} before it")
+    parts = [localised(steps[standing.note])] if standing.note in steps else []
     total = f" / {standing.total:,}" if standing.total else ""
-    parts.append(f"{standing.done:,}{total} {say(unit)}")
+    parts.append(f"{standing.done:,}{total} {localised(unit)}")
     if standing.left is not None and standing.left >= 1:
         left = f"{standing.left:,.0f}"
-        parts.append(say(f"约剩 {left} 秒", f"about {left} s left"))
+        parts.append(localised(f"约剩 {left} 秒", f"about {left} s left"))
     return " · ".join(parts)

@@ -181,7 +181,7 @@ class Chosen:
     cost: float | None = None
 
 
-def forms_asked(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
+def requested_forms(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
     """The forms to choose from: the one that the budget names, or those that meet it.
 
     A budget of latency is met by `speeds`. Raises ArgumentError for a budget that cannot be met.

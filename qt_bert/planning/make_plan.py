@@ -17,8 +17,8 @@ from qt_bert.planning.choice import (
     Grid,
     choose,
     choose_grid,
-    forms_asked,
     grid_rows,
+    requested_forms,
     size_of,
 )
 from qt_bert.planning.expectation import expectations
@@ -306,7 +306,7 @@ def make_plan(task: PlanTask) -> Plan:
     Raises ArgumentError for a budget that cannot be met or meets itself.
     """
     speeds = SpeedTable(task)
-    forms = forms_asked(task, speeds)
+    forms = requested_forms(task, speeds)
     chosen = choose(task, forms, task.discovery.pairs, task.work)
     return Plan(
         teacher=task.teacher,

@@ -23,7 +23,7 @@ from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.figures import Figure, known
 from qt_bert.heads import Head
-from qt_bert.probes.split import PairFiles, ProbeFiles, Split, reference, told_apart
+from qt_bert.probes.split import PairFiles, ProbeFiles, Split, distinct_names, reference
 from qt_bert.probes.texts import COMMON, Texts, texts_of, unit
 from qt_bert.progress import Progress, progress
 from qt_bert.results.heads import WINDOWS, layer_name
@@ -119,7 +119,7 @@ class Context(ProbeFiles):
         Raises PairFileError as `PairFiles.read` does.
         """
         labels = self.model.checkpoint.settings.labels
-        names = told_apart(one.path.name for one in self.held_out_files)
+        names = distinct_names(one.path.name for one in self.held_out_files)
         read = (one.read(labels) for one in self.held_out_files)
         return tuple(zip(names, read, strict=True))
 

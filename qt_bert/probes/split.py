@@ -116,7 +116,7 @@ def described(given: Any, name: str = "") -> Any:
     return {"name": given.name, "sha256": sha256_file(file)}
 
 
-def told_apart(names: Iterable[str]) -> list[str]:
+def distinct_names(names: Iterable[str]) -> list[str]:
     """Each name, with a number behind one that came before."""
     found: list[str] = []
     for name in names:

@@ -11,7 +11,7 @@ from qt_bert.report.blocks import Column, Link, Listing, Prose, Section, Table, 
 from qt_bert.report.evaluation import headlines, with_value
 from qt_bert.report.probes import badge, measured, source_value
 from qt_bert.report.stored import Stored
-from qt_bert.report.words import say
+from qt_bert.report.words import wording
 from qt_bert.results.evaluation import EvaluationResult
 from qt_bert.results.probe import set_label
 from qt_bert.stats.verdict import MOST_QUERIES
@@ -31,19 +31,19 @@ def answer_section(stored: Stored) -> Section | None:
         "plan": [] if stored.plan is None else list(plan.in_one_sentence(stored.plan)),
         "next": list(_next(stored)),
     }
-    rows = tuple((say(name), tuple(said)) for name, said in lines.items() if said)
+    rows = tuple((wording(name), tuple(said)) for name, said in lines.items() if said)
     blocks = filled(
         None if stored.evaluation is None else _subject(stored, stored.evaluation),
         _claims(stored),
         Listing(rows=rows) if rows else None,
     )
-    return Section(name="answer", title=say("answer"), blocks=blocks) if blocks else None
+    return Section(name="answer", title=wording("answer"), blocks=blocks) if blocks else None
 
 
 def _subject(stored: Stored, evaluation: EvaluationResult) -> Prose:
     model, pairs = evaluation.model, evaluation.pairs
     return Prose(
-        body=say(
+        body=wording(
             "subject",
             model=model.name,
             layers=model.layers,
@@ -52,14 +52,14 @@ def _subject(stored: Stored, evaluation: EvaluationResult) -> Prose:
             pairs=pairs.name,
             n=pairs.n_pairs,
             queries=pairs.n_queries,
-            labels=say("labels_shipped" if stored.on_shipped else "labels_own"),
+            labels=wording("labels_shipped" if stored.on_shipped else "labels_own"),
         )
     )
 
 
 def _claims(stored: Stored) -> Table:
     counts = Counter(one.said.claim.verdict for one in stored.claims)
-    tally = say(
+    tally = wording(
         "tally",
         total=len(stored.claims),
         reproduced=counts["reproduced"],
@@ -69,9 +69,9 @@ def _claims(stored: Stored) -> Table:
     )
     return Table(
         name="claims",
-        title=say("claims"),
+        title=wording("claims"),
         columns=(
-            Column("claim", say("claim"), whole=True),
+            Column("claim", wording("claim"), whole=True),
             *columns(verdict="verdict", value="value", source="source_value"),
         ),
         rows=tuple(
@@ -83,7 +83,7 @@ def _claims(stored: Stored) -> Table:
             )
             for said, anchor in stored.claims
         ),
-        note=say("claims_note", tally=tally),
+        note=wording("claims_note", tally=tally),
     )
 
 
@@ -98,8 +98,10 @@ def _heads(stored: Stored) -> list[Text]:
             if heads := result.sets.get(name, ()):
                 shown: str | Text = " ".join(heads[:MOST_HEADS])
                 if len(heads) > MOST_HEADS:
-                    shown = say("heads_more", heads=shown, n=len(heads))
-                found.append(say("heads_of", name=set_label(name, result.stability), heads=shown))
+                    shown = wording("heads_more", heads=shown, n=len(heads))
+                found.append(
+                    wording("heads_of", name=set_label(name, result.stability), heads=shown)
+                )
     return [listed(found, "；", "; ")] if found else []
 
 
@@ -109,7 +111,7 @@ def _breaks(stored: Stored) -> Iterator[Text]:
         if facts.get("hardest") and facts.get("most_moved"):
             hardest, moved = _text(facts["hardest"]), _text(facts["most_moved"])
             score = facts["hardest_score"]
-            yield say("hardest", phenomenon=hardest, score=score, moved=moved)
+            yield wording("hardest", phenomenon=hardest, score=score, moved=moved)
     if stored.evaluation is not None:
         yield from _weakest(stored.evaluation)
 
@@ -134,7 +136,7 @@ def _weakest(evaluation: EvaluationResult) -> Iterator[Text]:
             _, column, value, one = min(found, key=lambda each: each[:3])
             title = headlines(with_value(evaluation.metrics)).get(metric, metric)
             shown = f"{number(one.value)} {interval(one.ci_low, one.ci_high)}".rstrip()
-            yield say(
+            yield wording(
                 "next_slice", column=column, value=value, metric=title, measured=shown, n=one.n
             )
             return
@@ -142,7 +144,7 @@ def _weakest(evaluation: EvaluationResult) -> Iterator[Text]:
 
 def _next(stored: Stored) -> Iterator[Text]:
     if stored.evaluation is not None and stored.evaluation.errors:
-        yield say("next_worst")
+        yield wording("next_worst")
     undecided = [
         (said.claim.needs_queries, said.short)
         for said, anchor in stored.claims
@@ -150,6 +152,6 @@ def _next(stored: Stored) -> Iterator[Text]:
     ]
     if undecided:
         needs, claim = min(undecided, key=lambda one: one[0] or 0)
-        yield say("next_queries", needs=f"{needs:,}", claim=claim)
+        yield wording("next_queries", needs=f"{needs:,}", claim=claim)
     if stored.plan is not None:
-        yield say("next_plan")
+        yield wording("next_plan")

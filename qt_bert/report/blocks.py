@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from qt_bert.figures import Figure
-from qt_bert.report.words import say
+from qt_bert.report.words import wording
 from qt_bert.text import Label, Text
 
 # What sections are made of. Every kind has one template, `templates/blocks/KIND.html.j2`.
@@ -176,7 +176,7 @@ def filled(*blocks: Block | None) -> tuple[Block, ...]:
 
 def columns(**words: str) -> tuple[Column, ...]:
     """Plain columns: by each name the word of `words.toml` that heads it."""
-    return tuple(Column(name, say(word)) for name, word in words.items())
+    return tuple(Column(name, wording(word)) for name, word in words.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

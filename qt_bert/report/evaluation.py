@@ -21,7 +21,7 @@ from qt_bert.report.blocks import (
     filled,
 )
 from qt_bert.report.stored import Stored
-from qt_bert.report.words import say
+from qt_bert.report.words import wording
 from qt_bert.results.evaluation import (
     EvaluationResult,
     Grade,
@@ -54,7 +54,7 @@ def evaluation_section(stored: Stored) -> Section | None:
         *_slices(found),
         _per_grade(found),
     )
-    return Section(name="evaluation", title=say("evaluation"), blocks=blocks)
+    return Section(name="evaluation", title=wording("evaluation"), blocks=blocks)
 
 
 def card_section(stored: Stored) -> Section | None:
@@ -62,8 +62,8 @@ def card_section(stored: Stored) -> Section | None:
     if stored.evaluation is None or not stored.evaluation.card:
         return None
     card = Prose(body=stored.evaluation.card, preformatted=True)
-    folded = Folded(title=say("whole_card"), blocks=(card,))
-    return Section(name="model_card", title=say("model_card"), blocks=(folded,))
+    folded = Folded(title=wording("whole_card"), blocks=(card,))
+    return Section(name="model_card", title=wording("model_card"), blocks=(folded,))
 
 
 # The metrics' names and groups on the page.
@@ -72,16 +72,16 @@ def card_section(stored: Stored) -> Section | None:
 M = TypeVar("M")
 
 GROUPS: dict[str, tuple[Text, tuple[str, ...]]] = {
-    "class": (say("classes"), ("accuracy", "macro_f1")),
+    "class": (wording("classes"), ("accuracy", "macro_f1")),
     "ordinal": (
-        say("ordered_grades"),
+        wording("ordered_grades"),
         (
             *("qwk", "mae", "macro_mae", "within_one", "bias"),
             *("far_errors", "over_graded", "under_graded"),
         ),
     ),
     "ranking": (
-        say("ranking"),
+        wording("ranking"),
         (
             *(f"ndcg_at_{k}" for k in (1, 3, 5, 10)),
             *(f"ndcg_linear_at_{k}" for k in (1, 3, 5, 10)),
@@ -91,14 +91,14 @@ GROUPS: dict[str, tuple[Text, tuple[str, ...]]] = {
             "spearman",
         ),
     ),
-    "calibration": (say("calibration"), ("ece", "brier", "nll")),
+    "calibration": (wording("calibration"), ("ece", "brier", "nll")),
 }
 
 HEADLINES = {
-    "accuracy": say("accuracy"),
-    "qwk": say("qwk_weighted"),
-    "spearman": say("spearman"),
-    "ndcg_at_5": say("ndcg_5"),
+    "accuracy": wording("accuracy"),
+    "qwk": wording("qwk_weighted"),
+    "spearman": wording("spearman"),
+    "ndcg_at_5": wording("ndcg_5"),
 }
 
 
@@ -107,7 +107,7 @@ def headlines(known: Container[str]) -> dict[str, Text]:
 
     A model that gives an order and no grades is judged by pairwise accuracy in accuracy's place.
     """
-    order = {} if "accuracy" in known else {"pairwise_accuracy": say("pairwise_accuracy")}
+    order = {} if "accuracy" in known else {"pairwise_accuracy": wording("pairwise_accuracy")}
     return {name: title for name, title in (order | HEADLINES).items() if name in known}
 
 
@@ -119,7 +119,7 @@ def with_value(metrics: Mapping[str, MetricValue]) -> set[str]:
 def in_groups(values: Mapping[str, M]) -> list[tuple[Text, str, M]]:
     """(group, name, value) of what is known by metric, in the page's order."""
     known = {name: title for title, names in GROUPS.values() for name in names}
-    others = dict.fromkeys(sorted(values.keys() - known.keys()), say("other"))
+    others = dict.fromkeys(sorted(values.keys() - known.keys()), wording("other"))
     return [(title, n, values[n]) for n, title in (known | others).items() if n in values]
 
 
@@ -148,16 +148,16 @@ def _harder(metric: MetricValue | None) -> Text | None:
     if metric is None or metric.value is None:
         return None
     ends = interval(metric.ci_low, metric.ci_high)
-    return say("without_grade_1", value=number(metric.value), interval=ends)
+    return wording("without_grade_1", value=number(metric.value), interval=ends)
 
 
 def _base(metric: MetricValue) -> Text:
     """What the value rests on: pairs, and eligible queries where it ranks titles."""
     said = []
     if metric.n is not None:
-        said.append(say("pairs_judged", n=metric.n))
+        said.append(wording("pairs_judged", n=metric.n))
     if metric.n_eligible is not None and metric.n_queries is not None:
-        said.append(say("queries_eligible", n=metric.n_eligible, queries=metric.n_queries))
+        said.append(wording("queries_eligible", n=metric.n_eligible, queries=metric.n_queries))
     return listed(said, " · ", " · ")
 
 
@@ -173,9 +173,9 @@ def _examples(evaluation: EvaluationResult) -> Examples | None:
     if not chosen:
         return None
     graded = any(pair.score is None for pair in chosen)
-    note = say("each_bar_model_s" if graded else "model_gives_one_score")
+    note = wording("each_bar_model_s" if graded else "model_gives_one_score")
     return Examples(
-        title=say("what_model_does"),
+        title=wording("what_model_does"),
         note=joined([note, *_reasons(chosen)]),
         examples=tuple(_example(pair, evaluation.levels) for pair in chosen),
     )
@@ -183,11 +183,11 @@ def _examples(evaluation: EvaluationResult) -> Examples | None:
 
 def _reasons(pairs: Sequence[GradedPair]) -> Iterator[Text]:
     """How terms and heads were tried out; nothing where they were not."""
-    told = [pair.reason for pair in pairs if pair.reason]
-    if told:
-        yield say("change_by_term", filler=told[0].filler, shown=_TERMS_SHOWN)
-    if any(one.carried_by for one in told):
-        yield say("heads_put_back")
+    explained = [pair.reason for pair in pairs if pair.reason]
+    if explained:
+        yield wording("change_by_term", filler=explained[0].filler, shown=_TERMS_SHOWN)
+    if any(one.carried_by for one in explained):
+        yield wording("heads_put_back")
 
 
 def _example(pair: GradedPair, levels: tuple[str, ...]) -> Example:
@@ -206,7 +206,7 @@ def _example(pair: GradedPair, levels: tuple[str, ...]) -> Example:
         levels=levels,
         probabilities=probabilities,
         score=pair.score,
-        moved_by=tuple((one.term, say(one.side), one.change) for one in moved[:_TERMS_SHOWN]),
+        moved_by=tuple((one.term, wording(one.side), one.change) for one in moved[:_TERMS_SHOWN]),
         carried_by=_carried_by(reason),
     )
 
@@ -216,7 +216,7 @@ def _carried_by(reason: Reason | None) -> Text | None:
         return None
     term = clip(reason.terms[reason.told_by].term, 24)
     heads = listed(f"{one.head} {one.share:.0%}" for one in reason.carried_by)
-    return say("restored", term=term, heads=heads)
+    return wording("restored", term=term, heads=heads)
 
 
 def _worst_errors(evaluation: EvaluationResult) -> Table:
@@ -224,15 +224,15 @@ def _worst_errors(evaluation: EvaluationResult) -> Table:
     graded = any(pair.score is None for pair in evaluation.errors)
     answer = (
         (
-            Column("predicted_grade", say("predicted")),
-            Column("expected_grade", say("expected_grade"), digits=2),
+            Column("predicted_grade", wording("predicted")),
+            Column("expected_grade", wording("expected_grade"), digits=2),
         )
         if graded
         else columns(score="score")
     )
     return Table(
         name="errors",
-        title=say("pairs_furthest_off"),
+        title=wording("pairs_furthest_off"),
         columns=(
             Column("id", "id"),
             *columns(query="query", title="title", grade="label"),
@@ -280,9 +280,9 @@ def _judged(evaluation: EvaluationResult, record: RunRecord) -> Table:
         facts["profile"] = str(profile)
     return Table(
         name="judged",
-        title=say("sizes_hashes_model_pairs"),
+        title=wording("sizes_hashes_model_pairs"),
         columns=columns(what="item", value="value_cell"),
-        rows=tuple((say(name), value) for name, value in facts.items()),
+        rows=tuple((wording(name), value) for name, value in facts.items()),
         folded=True,
     )
 
@@ -292,16 +292,16 @@ _DIRECTIONS = {"higher": "↑", "lower": "↓", "zero": "→ 0"}
 
 def _metrics(evaluation: EvaluationResult) -> Table:
     """Every metric with its interval, its base and one sentence on what it means."""
-    notes = [say("brackets_hold_95_intervals")]
+    notes = [wording("brackets_hold_95_intervals")]
     if (counts := evaluation.pnr_counts) is not None:
         three = {"one": counts.concordant, "two": counts.discordant, "ties": counts.tied}
-        notes.append(say("title_pairs_pnr_concordant", **three))
+        notes.append(wording("title_pairs_pnr_concordant", **three))
     accuracy = evaluation.metrics.get("accuracy")
     if accuracy is not None and accuracy.ci_low is not None and accuracy.ci_high is not None:
-        notes.append(say("resolution", half=50 * (accuracy.ci_high - accuracy.ci_low)))
+        notes.append(wording("resolution", half=50 * (accuracy.ci_high - accuracy.ci_low)))
     return Table(
         name="metrics",
-        title=say("metrics"),
+        title=wording("metrics"),
         columns=columns(
             group="group",
             metric="metric",
@@ -334,10 +334,10 @@ def _metrics(evaluation: EvaluationResult) -> Table:
 
 def _meaning(described: MetricDescription | None, metric: MetricValue) -> Text | None:
     if metric.value is None and metric.reason:
-        return say("no_value", reason=metric.reason)
+        return wording("no_value", reason=metric.reason)
     if described is None or described.title is None:
         return None if described is None else Text(described.zh, described.en)
-    return say("metric_meaning", title=described.title, described=described)
+    return wording("metric_meaning", title=described.title, described=described)
 
 
 def _slices(evaluation: EvaluationResult) -> Iterator[Table]:
@@ -347,7 +347,7 @@ def _slices(evaluation: EvaluationResult) -> Iterator[Table]:
         shown = headlines(valued) or {name: Text(name, name) for name in sorted(valued)}
         yield Table(
             name=f"slice_{place}",  # never the column's name, which is the user's, as a file name
-            title=say("slices_by", column=column),
+            title=wording("slices_by", column=column),
             columns=(
                 Column("value", column),
                 *columns(n="pairs"),
@@ -361,7 +361,7 @@ def _slices(evaluation: EvaluationResult) -> Iterator[Table]:
                 )
                 for value, metrics in parts.items()
             ),
-            note=say("brackets_are_intervals"),
+            note=wording("brackets_are_intervals"),
             folded=True,
         )
 
@@ -370,7 +370,7 @@ def _per_grade(evaluation: EvaluationResult) -> Table:
     """Precision, recall and F1 of every level."""
     return Table(
         name="per_grade",
-        title=say("level_level"),
+        title=wording("level_level"),
         columns=(
             *columns(level="level", precision="precision_0_1", recall="recall_0_1"),
             Column("f1", "F1 (0–1)"),

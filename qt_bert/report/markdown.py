@@ -12,7 +12,7 @@ from qt_bert.report.evaluation import as_interval, in_groups
 from qt_bert.report.plan import in_one_sentence
 from qt_bert.report.probes import measured, source_place, source_value, title_of
 from qt_bert.report.stored import ClaimOf, Stored
-from qt_bert.report.words import say
+from qt_bert.report.words import wording
 from qt_bert.run.folder import RunFolder
 from qt_bert.text import Label, in_language, interval, number
 
@@ -37,7 +37,7 @@ def _lines(stored: Stored, language: str) -> Iterator[str]:
         return in_language(label, language).replace("|", "\\|")
 
     def words(name: str, **facts: object) -> str:
-        return said(say(name, **facts))
+        return said(wording(name, **facts))
 
     yield f"# {words('results', model=inputs.model.name, pairs=inputs.pairs.name)}"
     yield from ("", words("results_made", profile=str(inputs.arguments.get("profile", "quick"))))

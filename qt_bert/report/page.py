@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from qt_bert.report.blocks import Badge, Card, Cell, Interval, Link, Section, Table
 from qt_bert.report.figures import drawn
-from qt_bert.report.words import say
+from qt_bert.report.words import wording
 from qt_bert.run.folder import RunRecord
 from qt_bert.text import MISSING, Text, clip, interval, number, printable, signed
 
@@ -40,8 +40,8 @@ def page(
             sections=sections,
             unfinished=[name for name, stage in record.stages.items() if stage.status != "done"],
             style=_style(),
-            heading=heading or say("query_title_relevance_model"),
-            footer=footer or say("made_qt_bert_same"),
+            heading=heading or wording("query_title_relevance_model"),
+            footer=footer or wording("made_qt_bert_same"),
         )
     )
 
@@ -62,7 +62,7 @@ def _environment() -> Environment:
     environment.filters |= {"clip": clip, "number": number, "signed": signed}
     environment.globals |= {
         "drawn": drawn,
-        "say": say,
+        "say": wording,
         "interval": interval,
         "p_value": _p_value,
         "groups": _groups,

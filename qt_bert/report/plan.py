@@ -22,7 +22,7 @@ from qt_bert.report.blocks import (
     filled,
 )
 from qt_bert.report.page import page
-from qt_bert.report.words import say
+from qt_bert.report.words import wording
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import (
@@ -43,20 +43,20 @@ from qt_bert.run.stages import PAGE
 from qt_bert.stats.metrics import METRICS
 from qt_bert.text import Text, interval, joined, listed, number, signed
 
-TITLE = say("plan_smaller_model")
-RHO = say("spearman_s")
-_NAMES = {TESTED: RHO, "qwk": say("qwk_weighted")}
+TITLE = wording("plan_smaller_model")
+RHO = wording("spearman_s")
+_NAMES = {TESTED: RHO, "qwk": wording("qwk_weighted")}
 MEGABYTE = 1_000_000
 
 VERDICTS: dict[Verdict, Badge] = {
-    "non-inferior": Badge(say("no_worse"), "good"),
-    "undecided": Badge(say("undecided"), "open"),
-    "inferior": Badge(say("worse"), "bad"),
+    "non-inferior": Badge(wording("no_worse"), "good"),
+    "undecided": Badge(wording("undecided"), "open"),
+    "inferior": Badge(wording("worse"), "bad"),
 }
 _MEANINGS: dict[Verdict, Text] = {
-    "non-inferior": say("loses_no_more_than", MARGIN=MARGIN),
-    "undecided": say("these_data_cannot_tell", MARGIN=MARGIN),
-    "inferior": say("loses_more_than_fixed", MARGIN=MARGIN),
+    "non-inferior": wording("loses_no_more_than", MARGIN=MARGIN),
+    "undecided": wording("these_data_cannot_tell", MARGIN=MARGIN),
+    "inferior": wording("loses_more_than_fixed", MARGIN=MARGIN),
 }
 
 
@@ -67,7 +67,7 @@ def render_plan(out: Path) -> Path:
     """
     folder = RunFolder.read(out)
     section = plan_section(Plan.read(folder.file("plan.json")))
-    heading, footer = say("plan_smaller_relevance_model"), say("made_with_plan")
+    heading, footer = wording("plan_smaller_relevance_model"), wording("made_with_plan")
     drawn = page(folder.record, (), [section], heading=heading, footer=footer)
     with atomic_write(folder.file(PAGE)) as temporary:
         temporary.write_text(drawn, encoding="utf-8")
@@ -123,14 +123,14 @@ def _of(pairs: PairsRef | None, name: str = "pairs_of_file") -> Text:
     if pairs is None:
         return Text("—", "—")
     count, queries = pairs.n_pairs or 0, pairs.n_queries or 0
-    return say(name, name=pairs.name, count=count, queries=queries)
+    return wording(name, name=pairs.name, count=count, queries=queries)
 
 
 def _measured_on(evidence: PlanEvidence) -> Text:
     """The pairs on which everything but the plan itself was measured."""
     sampled = evidence.sampled
     whole = sampled is None or sampled.n_pairs in (None, evidence.validation.n_pairs)
-    return say("validation") if whole else _of(sampled, "part_of_validation")
+    return wording("validation") if whole else _of(sampled, "part_of_validation")
 
 
 # The answer in two sentences, and its figures.
@@ -145,13 +145,13 @@ def in_one_sentence(plan: Plan) -> Iterator[Text]:
 def recommended(plan: Plan, evidence: PlanEvidence) -> Text:
     """What stays and what it saves; what that costs."""
     share, speed = f"{100 * evidence.size.share:.0f}", evidence.speed
-    said = [say("plan_keeps", asked=plan.budget.asked, stays=_what_stays(plan), share=share)]
+    said = [wording("plan_keeps", asked=plan.budget.asked, stays=_what_stays(plan), share=share)]
     if speed is not None:
         latency, rate = (number(one.value, 2) for one in (speed.latency, speed.throughput))
-        said.append(say("plan_speed", latency=latency, rate=rate))
+        said.append(wording("plan_speed", latency=latency, rate=rate))
         if plan.budget.kind_of == "latency" and speed.latency.value > plan.budget.value:
-            said.append(say("plan_over_budget"))
-    return joined((say("sentence", said=listed(said, "", "")), _cost(evidence)))
+            said.append(wording("plan_over_budget"))
+    return joined((wording("sentence", said=listed(said, "", "")), _cost(evidence)))
 
 
 def _what_stays(plan: Plan) -> Text:
@@ -160,14 +160,14 @@ def _what_stays(plan: Plan) -> Text:
     heads = sum(len(one.heads) for one in plan.kept)
     stays = []
     if kept < teacher.layers:
-        stays.append(say("layers_stay", kept=kept, layers=teacher.layers))
+        stays.append(wording("layers_stay", kept=kept, layers=teacher.layers))
     if heads < kept * teacher.heads:
         name = "heads_of_those_stay" if stays else "heads_of_all_stay"
-        stays.append(say(name, kept=heads, heads=kept * teacher.heads))
+        stays.append(wording(name, kept=heads, heads=kept * teacher.heads))
     units = {one.units for one in plan.kept if one.units not in (None, teacher.units)}
     if units:
         shown = "/".join(f"{one:,}" for one in sorted(filter(None, units)))
-        stays.append(say("units_stay", kept=shown, units=teacher.units))
+        stays.append(wording("units_stay", kept=shown, units=teacher.units))
     return listed(stays)
 
 
@@ -175,16 +175,16 @@ def _cost(evidence: PlanEvidence) -> Text:
     validation = next((one for one in evidence.tests if one.role == "validation"), None)
     found = None if validation is None else validation.measured.get(TESTED)
     if validation is None or found is None:
-        return say("spearman_s_not_defined")
+        return wording("spearman_s_not_defined")
     awaited = Text("", "")
     if (one := evidence.expected.get(TESTED)) is not None:
         ends = interval(one.pi_low, one.pi_high)
         name = "expected_within" if ends else "expected_at"
-        awaited = say(name, value=signed(one.value), ends=ends)
-    cost = say("plan_costs", rho=RHO, shown=_in_words(found), awaited=awaited)
+        awaited = wording(name, value=signed(one.value), ends=ends)
+    cost = wording("plan_costs", rho=RHO, shown=_in_words(found), awaited=awaited)
     if validation.verdict is not None:
-        cost = say("plan_costs_judged", cost=cost, follows=_MEANINGS[validation.verdict])
-    return say("sentence", said=cost)
+        cost = wording("plan_costs_judged", cost=cost, follows=_MEANINGS[validation.verdict])
+    return wording("sentence", said=cost)
 
 
 def _cards(evidence: PlanEvidence) -> Iterator[Card]:
@@ -192,9 +192,9 @@ def _cards(evidence: PlanEvidence) -> Iterator[Card]:
         f"{one.stored / MEGABYTE:.1f} MB" for one in (evidence.size, evidence.teacher_size)
     )
     yield Card(
-        title=say("parameters_card"),
+        title=wording("parameters_card"),
         value=Interval(value=100 * evidence.size.share, low=None, high=None, unit="%", digits=0),
-        base=say("float16", stored=stored, whole=whole),
+        base=wording("float16", stored=stored, whole=whole),
     )
     speed = evidence.speed
     if speed is not None:
@@ -202,29 +202,29 @@ def _cards(evidence: PlanEvidence) -> Iterator[Card]:
             ("latency_one_pair", speed.latency, speed.pairs),
             ("throughput_bulk", speed.throughput, speed.bulk_pairs),
         ):
-            base = say("timed_in_turns" if pairs is None else "timed_on_pairs", pairs=pairs)
+            base = wording("timed_in_turns" if pairs is None else "timed_on_pairs", pairs=pairs)
             value = Interval(
-                value=one.value, low=one.low, high=one.high, unit=say("times"), digits=2
+                value=one.value, low=one.low, high=one.high, unit=wording("times"), digits=2
             )
-            yield Card(title=say(title), value=value, base=base)
+            yield Card(title=wording(title), value=value, base=base)
     for test in evidence.tests:
         found = _shown(test.measured.get(TESTED))
         if found is not None:
-            base = say("file_and_pairs", name=test.pairs.name, pairs=test.pairs.n_pairs or 0)
-            yield Card(title=say("change_of_rho", RHO=RHO), value=found, base=base)
+            base = wording("file_and_pairs", name=test.pairs.name, pairs=test.pairs.n_pairs or 0)
+            yield Card(title=wording("change_of_rho", RHO=RHO), value=found, base=base)
 
 
 # The one plan on pairs that took no part in choosing it.
 
 
-_ROLES = {"validation": say("validation"), "held out": say("held_out")}
+_ROLES = {"validation": wording("validation"), "held out": wording("held_out")}
 
 
 def _tests(evidence: PlanEvidence) -> Table:
     """Every metric on every file, and the verdict of the test."""
     return Table(
         name="plan_tests",
-        title=say("one_plan_tested"),
+        title=wording("one_plan_tested"),
         columns=columns(
             file="file",
             metric="metric",
@@ -242,8 +242,8 @@ def _tests(evidence: PlanEvidence) -> Table:
 
 
 def _test_rows(test: PlanTest) -> Iterator[tuple[Cell, ...]]:
-    coarse = say("coarse_labels") if test.coarse else ""
-    name = say("tested_on", name=test.pairs.name, role=_ROLES[test.role], coarse=coarse)
+    coarse = wording("coarse_labels") if test.coarse else ""
+    name = wording("tested_on", name=test.pairs.name, role=_ROLES[test.role], coarse=coarse)
     for metric, one in test.measured.items():
         judged = metric == TESTED and test.verdict is not None
         yield (
@@ -260,28 +260,28 @@ def _test_rows(test: PlanTest) -> Iterator[tuple[Cell, ...]]:
 
 def _test_notes(evidence: PlanEvidence) -> Iterator[Text]:
     """How to read the tests, the least loss that would show, what ρ means of one logit."""
-    yield say("chosen_discovery_here_only", MARGIN=MARGIN)
+    yield wording("chosen_discovery_here_only", MARGIN=MARGIN)
     for test in evidence.tests[:1]:
         found = test.measured.get(TESTED)
         if found is not None and found.ci_low is not None and found.ci_high is not None:
             half = number((found.ci_high - found.ci_low) / 2)
-            yield say("change_must_exceed_about", name=test.pairs.name, half=half)
+            yield wording("change_must_exceed_about", name=test.pairs.name, half=half)
     if any("pairwise_accuracy" in test.measured for test in evidence.tests):
-        yield say("this_model_has_one")
+        yield wording("this_model_has_one")
 
 
 # The budgets: what each is expected to cost, what was measured, what it saves.
 
 
-_INSIDE, _OUTSIDE = Badge(say("inside"), "good"), Badge(say("outside"), "bad")
+_INSIDE, _OUTSIDE = Badge(wording("inside"), "good"), Badge(wording("outside"), "bad")
 
 
 def _grid(evidence: PlanEvidence) -> Table:
     """A row a budget; the note says how many came out as predicted."""
-    note = say("all_without_training_measured", where=_measured_on(evidence))
+    note = wording("all_without_training_measured", where=_measured_on(evidence))
     return Table(
         name="plan_grid",
-        title=say("budgets_quality_speed_size"),
+        title=wording("budgets_quality_speed_size"),
         columns=(
             *columns(
                 of="budget_kept",
@@ -293,7 +293,7 @@ def _grid(evidence: PlanEvidence) -> Table:
                 throughput="throughput",
                 parameters="grid_parameters",
             ),
-            Column("megabytes", say("memory_disk_mb_float16"), digits=1),
+            Column("megabytes", wording("memory_disk_mb_float16"), digits=1),
         ),
         rows=tuple(map(_grid_row, evidence.grid)),
         note=joined((note, *_how_many(evidence.grid))),
@@ -304,7 +304,7 @@ def _grid(evidence: PlanEvidence) -> Table:
 def _grid_row(row: GridRow) -> tuple[Cell, ...]:
     inside, speed = row.inside(), row.speed
     return (
-        say("some_heads" if row.of == "heads" else "some_layers"),
+        wording("some_heads" if row.of == "heads" else "some_layers"),
         f"{row.kept} ({100 * row.share:.0f} %)",
         _shown(row.expected.get(TESTED)),
         _shown(row.measured.get(TESTED)),
@@ -322,11 +322,11 @@ def _how_many(rows: tuple[GridRow, ...]) -> Iterator[Text]:
         names = listed(_stays(row.of, row.kept) for row, inside in found if not inside)
         name = "budgets_outside" if names.en else "budgets_inside"
         inside = sum(bool(one) for _, one in found)
-        yield say(name, known=len(found), inside=inside, names=names)
+        yield wording(name, known=len(found), inside=inside, names=names)
 
 
 def _stays(of: str, kept: int) -> Text:
-    return say("heads_kept" if of == "heads" else "layers_kept", kept=kept)
+    return wording("heads_kept" if of == "heads" else "layers_kept", kept=kept)
 
 
 # Which heads go, what they do, what is at risk; which layers a student's layers imitate.
@@ -335,9 +335,9 @@ def _stays(of: str, kept: int) -> Text:
 def _at_risk(evidence: PlanEvidence) -> Block:
     """The functions whose heads are lost."""
     if evidence.functions == "none":
-        return Prose(title=say("what_at_risk"), body=say("this_model_s_heads"))
+        return Prose(title=wording("what_at_risk"), body=wording("this_model_s_heads"))
     of_run = evidence.functions == "run"
-    source = say("functions_those_this_run" if of_run else "functions_those_heads_json")
+    source = wording("functions_those_this_run" if of_run else "functions_those_heads_json")
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             label_of(one.name, unstable=one.unstable),
@@ -351,7 +351,7 @@ def _at_risk(evidence: PlanEvidence) -> Block:
     )
     return Table(
         name="plan_at_risk",
-        title=say("what_at_risk"),
+        title=wording("what_at_risk"),
         columns=(
             *columns(
                 set="set_of_heads",
@@ -360,10 +360,10 @@ def _at_risk(evidence: PlanEvidence) -> Block:
                 of="out_of",
                 change="without_these_alone",
             ),
-            Column("which", say("which_go"), whole=True),
+            Column("which", wording("which_go"), whole=True),
         ),
         rows=rows,
-        note=say("s_change_measured_with", source=source, where=_measured_on(evidence)),
+        note=wording("s_change_measured_with", source=source, where=_measured_on(evidence)),
         folded=True,
     )
 
@@ -384,7 +384,7 @@ def _layer_map(plan: Plan) -> Table:
     )
     return Table(
         name="plan_layer_map",
-        title=say("layer_map_student_teacher"),
+        title=wording("layer_map_student_teacher"),
         columns=(
             *columns(
                 student="layer_student",
@@ -392,27 +392,27 @@ def _layer_map(plan: Plan) -> Table:
                 imitates="imitates_output",
                 heads="number_of_heads",
             ),
-            Column("which", say("heads_stay"), whole=True),
-            Column("units", say("feed_forward_units")),
+            Column("which", wording("heads_stay"), whole=True),
+            Column("units", wording("feed_forward_units")),
         ),
         rows=rows,
-        note=say("when_distilling_each_layer"),
+        note=wording("when_distilling_each_layer"),
         folded=True,
     )
 
 
 def _heads(kept: KeptLayer, heads: int) -> Text | str:
     if len(kept.heads) == heads:
-        return say("all")
-    return " ".join(f"H{head}" for head in kept.heads) or say("no_head")
+        return wording("all")
+    return " ".join(f"H{head}" for head in kept.heads) or wording("no_head")
 
 
 def _sample(plan: Plan, evidence: PlanEvidence) -> Prose:
-    stands = say("nothing_stands_in" if plan.replacement == "zero" else "mean_stands_in")
+    stands = wording("nothing_stands_in" if plan.replacement == "zero" else "mean_stands_in")
     on = {"discovery": _of(evidence.discovery), "validation": _of(evidence.validation)}
-    said = [say("chosen_and_tested_on", **on, stands=stands)]
+    said = [wording("chosen_and_tested_on", **on, stands=stands)]
     if evidence.cost is not None:
-        said.append(say("choosing_cost", cost=evidence.cost))
+        said.append(wording("choosing_cost", cost=evidence.cost))
     if evidence.profile == "quick":
-        said.append(say("quick_plan"))
-    return Prose(title=say("sample"), body=joined(said))
+        said.append(wording("quick_plan"))
+    return Prose(title=wording("sample"), body=joined(said))

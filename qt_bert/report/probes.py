@@ -27,7 +27,7 @@ from qt_bert.report.blocks import (
     filled,
 )
 from qt_bert.report.stored import anchor_of
-from qt_bert.report.words import say
+from qt_bert.report.words import wording
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.heads import HeadTable, atlas_figures, offered, place_of, table_of
 from qt_bert.results.probe import (
@@ -110,13 +110,13 @@ def atlas_section(results: Sequence[ProbeResult]) -> Section | None:
     if not figures:
         return None
     blocks = filled(
-        Prose(body=say("one_cell_head_rows")),
+        Prose(body=wording("one_cell_head_rows")),
         Table(
             name="atlas_sets",
-            title=say("which_heads_do_what"),
+            title=wording("which_heads_do_what"),
             columns=(
                 *columns(probe="probe", set="set_of_heads", does="what_they_do", n="how_many"),
-                Column("heads", say("which"), whole=True),
+                Column("heads", wording("which"), whole=True),
                 *columns(stable="stable"),
             ),
             rows=tuple(_atlas_sets(tables)),
@@ -125,7 +125,7 @@ def atlas_section(results: Sequence[ProbeResult]) -> Section | None:
         *figures,
         _atlas_heads(tables),
     )
-    return Section(name="atlas", title=say("head_atlas"), blocks=blocks)
+    return Section(name="atlas", title=wording("head_atlas"), blocks=blocks)
 
 
 def _atlas_sets(tables: Sequence[HeadTable]) -> Iterator[tuple[Cell, ...]]:
@@ -158,7 +158,7 @@ def _atlas_heads(tables: Sequence[HeadTable]) -> Table:
         rows.append((head, joined(dict.fromkeys(does[head])), *cells))
     return Table(
         name="atlas_heads",
-        title=say("every_head_chosen"),
+        title=wording("every_head_chosen"),
         columns=(
             *columns(head="head", does="what_does"),
             *(Column(one.name, one.title, digits=one.digits) for one, _ in shown),
@@ -171,15 +171,15 @@ def _atlas_heads(tables: Sequence[HeadTable]) -> Table:
 # The section of one probe.
 
 
-_THERE = Column("there", say("article_s_figure"), optional=True)
+_THERE = Column("there", wording("article_s_figure"), optional=True)
 _CLAIMS = (
     *columns(source="place", claim="claim", verdict="verdict", value="measured_interval"),
     _THERE,
-    Column("conclusion", say("what_follows"), whole=True),
-    Column("margin", say("margin"), filed=True),
+    Column("conclusion", wording("what_follows"), whole=True),
+    Column("margin", wording("margin"), filed=True),
     Column("p", "p", digits=4, least=True, filed=True),
     Column("q", "q", digits=4, least=True, filed=True),
-    Column("n_queries", say("queries"), filed=True),
+    Column("n_queries", wording("queries"), filed=True),
 )
 _MEASUREMENTS = (
     *columns(source="place", measurement="measurement", value="measured_interval"),
@@ -198,13 +198,13 @@ def probe_section(result: ProbeResult) -> Section:
         Prose(title=question_of(result.probe), body=joined([result.summary, *_sample(result)])),
         Table(
             name=f"{own}claims",
-            title=say("claims_verdicts"),
+            title=wording("claims_verdicts"),
             columns=_CLAIMS,
             rows=tuple(map(_claim, claims_in_words(result))),
             grouped=True,
         ),
         *(FigureBlock(figure=one) for one in figures),
-        Folded(title=say("all_measurements_heads_chosen"), blocks=details),
+        Folded(title=wording("all_measurements_heads_chosen"), blocks=details),
     )
     return Section(name=anchor_of(result), title=title_of(result), blocks=blocks)
 
@@ -212,7 +212,7 @@ def probe_section(result: ProbeResult) -> Section:
 def _claim(said: ClaimInWords) -> tuple[Cell, ...]:
     found = said.claim
     return (
-        source_place(found.source) or say("no_source"),
+        source_place(found.source) or wording("no_source"),
         said.text,
         badge(said),
         measured(said),
@@ -228,11 +228,11 @@ def _claim(said: ClaimInWords) -> tuple[Cell, ...]:
 def _measurements(result: ProbeResult) -> Table:
     return Table(
         name=f"{result.probe}_measurements",
-        title=say("measurements_not_judged"),
+        title=wording("measurements_not_judged"),
         columns=_MEASUREMENTS,
         rows=tuple(
             (
-                source_place(said.measurement.source) or say("no_source"),
+                source_place(said.measurement.source) or wording("no_source"),
                 said.text,
                 measured(said),
                 source_value(said.measurement.source),
@@ -248,10 +248,10 @@ def _measurements(result: ProbeResult) -> Table:
 def _sample(result: ProbeResult) -> Iterator[Text]:
     pairs = result.pairs
     if pairs.n_pairs is None or pairs.n_queries is None:
-        yield say("validation_file", name=pairs.name)
+        yield wording("validation_file", name=pairs.name)
     else:
         counts = {"pairs": pairs.n_pairs, "queries": pairs.n_queries}
-        yield say("validation_pairs", name=pairs.name, **counts)
+        yield wording("validation_pairs", name=pairs.name, **counts)
     resolution = result.settings.get("resolution")
     if isinstance(resolution, Mapping):
         yield Text(*(str(resolution.get(one, "")).rstrip() for one in ("zh", "en")))
@@ -262,9 +262,9 @@ def _sets(result: ProbeResult) -> Table:
     teachers = {one.head: f"{one.head}({one.teacher})" for one in result.heads if one.teacher}
     stability = (
         *columns(stable="stable"),
-        Column("overlap", say("shared_queries_resampled"), digits=2),
-        Column("halves", say("shared_two_halves"), digits=2),
-        Column("chance_95", say("95_chance"), digits=2),
+        Column("overlap", wording("shared_queries_resampled"), digits=2),
+        Column("halves", wording("shared_two_halves"), digits=2),
+        Column("chance_95", wording("95_chance"), digits=2),
     )
     rows: list[tuple[Cell, ...]] = []
     for name, heads in result.sets.items():
@@ -278,14 +278,14 @@ def _sets(result: ProbeResult) -> Table:
         rows.append(tuple(cells))
     return Table(
         name=f"{result.probe}_sets",
-        title=say("heads_chosen"),
+        title=wording("heads_chosen"),
         columns=(
             *columns(set="set", what="set_of_heads", n="how_many"),
-            Column("heads", say("which"), whole=True),
+            Column("heads", wording("which"), whole=True),
             *(stability if result.stability else ()),
         ),
         rows=tuple(rows),
-        note=say("stability_heads_scored_again") if result.stability else None,
+        note=wording("stability_heads_scored_again") if result.stability else None,
     )
 
 
@@ -307,12 +307,12 @@ def _heads(result: ProbeResult) -> Table:
 
     def row(one: HeadScores) -> tuple[Cell, ...]:
         teacher = (one.teacher,) if taught else ()
-        selected = say("selected") if one.selected else ""
+        selected = wording("selected") if one.selected else ""
         return (one.head, selected, *teacher, *map(one.scores.get, scores))
 
     return Table(
         name=f"{result.probe}_heads",
-        title=say("scores_every_head"),
+        title=wording("scores_every_head"),
         columns=(
             *columns(head="head", selected="selected"),
             *(columns(teacher="teacher") if taught else ()),
@@ -327,7 +327,7 @@ def _heads(result: ProbeResult) -> Table:
 def _settings(result: ProbeResult) -> Table:
     return Table(
         name=f"{result.probe}_settings",
-        title=say("settings_this_probe"),
+        title=wording("settings_this_probe"),
         columns=columns(name="name", value="value_cell"),
         rows=tuple((name, plain(value)) for name, value in _flat(result.settings)),
         folded=True,

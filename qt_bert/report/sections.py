@@ -8,7 +8,7 @@ from qt_bert.report.evaluation import card_section, evaluation_section
 from qt_bert.report.plan import plan_section
 from qt_bert.report.probes import atlas_section, probe_section
 from qt_bert.report.stored import Stored
-from qt_bert.report.words import say
+from qt_bert.report.words import wording
 from qt_bert.text import plain
 
 
@@ -29,7 +29,11 @@ def sections(stored: Stored) -> list[Section]:
     return [section for section in found if section is not None]
 
 
-_STATES = {"done": say("done"), "running": say("interrupted"), "pending": say("not_run")}
+_STATES = {
+    "done": wording("done"),
+    "running": wording("interrupted"),
+    "pending": wording("not_run"),
+}
 
 
 def run_section(stored: Stored) -> Section:
@@ -37,10 +41,10 @@ def run_section(stored: Stored) -> Section:
     record = stored.folder.record
     stages = Table(
         name="stages",
-        title=say("stages"),
+        title=wording("stages"),
         columns=(
             *columns(stage="stage", status="status"),
-            Column("seconds", say("time_s"), digits=1),
+            Column("seconds", wording("time_s"), digits=1),
         ),
         rows=tuple((n, _STATES[s.status], s.seconds) for n, s in record.stages.items()),
         folded=True,
@@ -52,14 +56,14 @@ def run_section(stored: Stored) -> Section:
     }
     facts = Table(
         name="run",
-        title=say("arguments_versions_equivalence_checks"),
+        title=wording("arguments_versions_equivalence_checks"),
         columns=columns(group="group", name="name", value="value_cell"),
         rows=tuple(
-            (say(group), name, plain(value))
+            (wording(group), name, plain(value))
             for group, values in groups.items()
             for name, value in values.items()
         ),
         grouped=True,
         folded=True,
     )
-    return Section(name="run", title=say("this_run"), blocks=filled(stages, facts))
+    return Section(name="run", title=wording("this_run"), blocks=filled(stages, facts))

@@ -10,7 +10,7 @@ from typing import Any
 from qt_bert.text import Text
 
 
-def say(name: str, /, **facts: Any) -> Text:
+def wording(name: str, /, **facts: Any) -> Text:
     """The text `name`, its fields in braces filled from `facts`; a fact that has both languages
     gives its own.
 

@@ -84,8 +84,8 @@ def judge_gate(
                 raise ArgumentError(
                     f"--gate: the pairs have no {column} {value!r}; there are {', '.join(there)}"
                 )
-            told = f"{column} {value}"
-            rules += [_rule(f"{name}, {told}", name, m, there[value]) for name, m in own.items()]
+            notify = f"{column} {value}"
+            rules += [_rule(f"{name}, {notify}", name, m, there[value]) for name, m in own.items()]
     if gate.behaviours:
         a, b = (_cases_of(model, pairs, reader) for model in models)
         for name in gate.behaviours:

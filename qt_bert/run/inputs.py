@@ -85,9 +85,9 @@ class ModelOptions:
         reader: ReaderOptions | None = None,
         *,
         by_head: bool = False,
-        told: Callable[[str], None] = lambda line: None,
+        notify: Callable[[str], None] = lambda line: None,
     ) -> Scorer:
-        """The model, ready to score; `told` hears what a person may want to know.
+        """The model, ready to score; `notify` hears what a person may want to know.
 
         The heads of `heads_out` are left out, its reference pairs read by `reader`. Where nobody asks
         for single heads (`by_head`), a pruned model is opened as small as it is stored. Raises
@@ -106,13 +106,13 @@ class ModelOptions:
             compact=not (by_head or asked),
         )
         if self.dtype == "bfloat16" and checkpoint.device.type == "cpu" and not has_bfloat16():
-            told("this processor has no bfloat16 products: float32 will be faster")
+            notify("this processor has no bfloat16 products: float32 will be faster")
         scorer = Scorer(checkpoint, max_length=self.max_length)
         if heads_out is None or not asked:
             return scorer
         without = heads_out.of(scorer, reader or ReaderOptions())
         described = without.describe()
-        told(f"{checkpoint.name} without {described['heads_out']} ({described['mode']})")
+        notify(f"{checkpoint.name} without {described['heads_out']} ({described['mode']})")
         return without
 
     def open_scorer(
@@ -120,7 +120,7 @@ class ModelOptions:
         heads_out: HeadsOutOptions | None = None,
         reader: ReaderOptions | None = None,
         *,
-        told: Callable[[str], None] = lambda line: None,
+        notify: Callable[[str], None] = lambda line: None,
     ) -> PairScorer:
         """As `open`, where scores are enough: also what `qt-bert export --onnx` wrote, folder or file."""
         from qt_bert.planning.export_session import OnnxScorer
@@ -128,7 +128,7 @@ class ModelOptions:
 
         place = Path(self.model or "")
         if self.model is None or not (place.suffix == ".onnx" or (place / EXPORT).is_file()):
-            return self.open(heads_out, reader, told=told)
+            return self.open(heads_out, reader, notify=notify)
         others = replace(self, max_length=None, model_grades=None)
         plain = ModelOptions(self.model, device="cpu" if self.device == "cpu" else "auto")
         asked = heads_out is not None and heads_out.asked

@@ -82,8 +82,8 @@ def _heads(
     """The heads that restore most of the first examples that some term moves, by their place."""
     from qt_bert.ablation.explain import check_patches, clean_and_corrupted, restoring_heads
 
-    told = [(place, one, one.most_telling) for place, one in enumerate(explained)]
-    asked = [(place, one, term) for place, one, term in told if term is not None][:WITH_HEADS]
+    notify = [(place, one, one.most_telling) for place, one in enumerate(explained)]
+    asked = [(place, one, term) for place, one, term in notify if term is not None][:WITH_HEADS]
     if not asked:
         return {}
     couples = [clean_and_corrupted(one.query, one.title, scorer, term) for _, one, term in asked]
@@ -385,12 +385,12 @@ def run_parts(
     *,
     resume: bool = False,
     overwrite: bool = False,
-    told: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] = lambda line: None,
     stopped: Callable[[], None] = lambda: None,
 ) -> tuple[RunFolder, tuple[str, ...]]:
     """Run a report's stages, or `only` some, in the run folder `out`; the folder, and what had to run.
 
-    `told` hears the forecast; `stopped` is called where a stage does not come to its end. Raises
+    `notify` hears the forecast; `stopped` is called where a stage does not come to its end. Raises
     RunFolderError where the flags do not fit what lies in `out`, or what lies there and is not asked for
     now would become stale; else as the stages do.
     """
@@ -399,7 +399,7 @@ def run_parts(
     context = gathered.context(folder)
     try:
         ahead = forecast(chosen, context)
-        told(ahead.text)
+        notify(ahead.text)
         with progress(ahead.runs or None, "report", "runs") as shown:
             beside = () if only is None else stages()
             return folder, run_study(chosen, context, shown, ahead.share, beside)

@@ -317,7 +317,7 @@ def default_scheme(labels: ModelLabels) -> GradeMap:
 # Calibrations: in the model's `qt_bert.json`, or in a file of `qt-bert calibrate`.
 
 
-def asked_calibration(scorer: PairScorer, asked: bool | str | Path) -> AnyCalibration | None:
+def requested_calibration(scorer: PairScorer, asked: bool | str | Path) -> AnyCalibration | None:
     """That of a file of `qt-bert calibrate --out`, of the model where `asked` is true, or none.
 
     Raises ArgumentError and RunFolderError where there is none, or it is of another model.

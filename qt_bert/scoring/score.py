@@ -12,7 +12,7 @@ from qt_bert.data.reader import PairReader, ReaderOptions
 from qt_bert.data.tokenise import Counts
 from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
 from qt_bert.files import check_apart, read_json, sha256_file, write_json
-from qt_bert.models.devices import tell
+from qt_bert.models.devices import note_once
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import WINDOW
 from qt_bert.scoring.judge import AnyCalibration, PairScorer, hardly_differ, read_outputs
@@ -212,7 +212,7 @@ def _score_rest(job: _Job, reader: PairReader, work: Work, begun: RunState) -> R
             logits = scorer.logits([(p.query, p.title) for p in pairs], shown)
             outputs = read_outputs(logits, scorer.settings.labels, job.calibration)
             if standing is begun and (alike := hardly_differ(outputs.ranking_score)):
-                tell(f"warning: {alike}")
+                note_once(f"warning: {alike}")
             mark = work.table.append(columns.table(pairs, outputs.columns(), str(job.path)))
             seen = scorer.counts
             counts = (seen.truncated_titles, seen.truncated_queries)

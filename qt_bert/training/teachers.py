@@ -18,7 +18,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write, check_apart, sha256_file
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.models.devices import tell
+from qt_bert.models.devices import note_once
 from qt_bert.models.folder import resolve_folder, weights_sha256
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import Scorer
@@ -138,7 +138,7 @@ class Teaching:
         known = np.isfinite(values).all(1)
         self.facts |= {"name": path.name, "sha256": sha256_file(path), "covered": int(known.sum())}
         if not known.all():
-            self._tell_missing(
+            self._note_missing(
                 [pair for pair, there in zip(pairs, known, strict=True) if not there]
             )
         if len(names) == 1:
@@ -150,7 +150,7 @@ class Teaching:
             )
         return np.where(known[:, None], np.log(np.maximum(values, LEAST_PROBABILITY)), np.nan)
 
-    def _tell_missing(self, missing: Sequence[Pair]) -> None:
+    def _note_missing(self, missing: Sequence[Pair]) -> None:
         rows = (f"{one_line(pair.query)}\t{one_line(pair.title)}\n" for pair in missing)
         listed = self.work / MISSING
         listed.write_text("query\ttitle\n" + "".join(rows), encoding="utf-8")
@@ -163,7 +163,7 @@ class Teaching:
             raise ArgumentError(
                 f"{said}; score them, or say how many may be missing: --min-coverage"
             )
-        tell(f"{said}; there labels alone teach")
+        note_once(f"{said}; there labels alone teach")
 
     def _on_scale(self, values: np.ndarray, pairs: Sequence[Pair]) -> np.ndarray:
         """Scores outside the labels, moved and stretched to the mean and standard deviation of the
@@ -182,7 +182,7 @@ class Teaching:
         slope = float(truth[both].std() / values[both].std())
         start = float(truth[both].mean() - slope * values[both].mean())
         self.facts["scale"] = [start, slope]
-        tell(
+        note_once(
             f"{said}; read as {start:.3f} + {slope:.3f} × score, which has the labels' mean and spread"
         )
         return np.clip(start + slope * values, own[0], own[-1])

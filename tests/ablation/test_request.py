@@ -16,7 +16,7 @@ from qt_bert.ablation.request import (
     load_pairs_for_sweep,
     mean_z,
     reference_means,
-    variants_asked,
+    requested_variants,
 )
 from qt_bert.data.pairs import GRADES
 from qt_bert.data.reader import ReaderOptions, read_pairs
@@ -38,7 +38,7 @@ def no_means() -> MeanZ:
 
 
 def names(*asked: str, mode: str = "zero", **options: int) -> list[str]:
-    found = variants_asked(asked, SHAPE, mode, interventions_with(no_means), **options)
+    found = requested_variants(asked, SHAPE, mode, interventions_with(no_means), **options)
     return [variant.name for variant in found]
 
 
@@ -64,7 +64,7 @@ def test_families_heads_and_files_come_in_the_order_asked(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text("name,family,mode,heads,draw,seed\nmine,own,block,L0H1 L2H0,,\n")
     assert names("layers", "L0H0,L1H1", str(path)) == ["L0", "L1", "L2", "L0H0+L1H1", "mine"]
-    (variant,) = variants_asked([str(path)], SHAPE, "zero", interventions_with(no_means))
+    (variant,) = requested_variants([str(path)], SHAPE, "zero", interventions_with(no_means))
     assert variant.parts == (SegmentBlock((Head(0, 1), Head(2, 0))),)
 
 
@@ -72,7 +72,8 @@ def test_draws_and_seed_reach_the_family():
     assert set(names("random", draws=2)) < set(names("random", draws=3))
     part_of = interventions_with(no_means)
     one, other = (
-        variants_asked(["random"], SHAPE, "zero", part_of, draws=2, seed=seed) for seed in (0, 1)
+        requested_variants(["random"], SHAPE, "zero", part_of, draws=2, seed=seed)
+        for seed in (0, 1)
     )
     assert [v.heads for v in one] != [v.heads for v in other]
 

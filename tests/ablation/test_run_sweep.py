@@ -17,7 +17,7 @@ from qt_bert.ablation.folder import SweepFolder, read_means
 from qt_bert.ablation.interventions import NONE, MeanZ, Variant
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.reference import PlainModel
-from qt_bert.ablation.request import interventions_with, variants_asked
+from qt_bert.ablation.request import interventions_with, requested_variants
 from qt_bert.ablation.sweep import SweepWork, run_sweep
 from qt_bert.data.pairs import GradeMap
 from qt_bert.data.reader import read_pairs
@@ -43,7 +43,7 @@ def mean_z() -> MeanZ:
 
 
 def variants(mode: str = "zero") -> list[Variant]:
-    return variants_asked(["single", "layers"], SHAPE, mode, interventions_with(mean_z))
+    return requested_variants(["single", "layers"], SHAPE, mode, interventions_with(mean_z))
 
 
 @pytest.fixture

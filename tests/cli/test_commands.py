@@ -38,10 +38,10 @@ def test_calibrate_then_evaluate_calibrated(run, fresh_checkpoint, pair_file):
     assert json.loads(card.read_text())["calibration"] == found["calibration"]
     ended = run("evaluate", "--model", model, "--pairs", pair_file, "--calibrated", "--json")
     assert ended.status == 0
-    told = run("calibrate", "--model", model, "--pairs", pair_file, "--resamples", "50").out
-    assert f"temperature {found['calibration']['temperature']:.3f}" in told
+    notify = run("calibrate", "--model", model, "--pairs", pair_file, "--resamples", "50").out
+    assert f"temperature {found['calibration']['temperature']:.3f}" in notify
     changed = found["changes"]["qwk"]
-    assert f"{changed['value_a']:.3f}  {changed['value_b']:.3f}" in told
+    assert f"{changed['value_a']:.3f}  {changed['value_b']:.3f}" in notify
 
 
 def test_train_then_score(run, checkpoint_of, pair_file, tmp_path):

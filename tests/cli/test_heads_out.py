@@ -61,9 +61,9 @@ def test_score(run, checkpoint_of, pair_file, tmp_path, hooked, mode):
         scored = list(csv.DictReader(handle, delimiter="\t"))
     got = [[float(row[f"p_{grade}"]) for grade in range(1, 6)] for row in scored]
     np.testing.assert_allclose(got, hooked(TEXTS, mode, TEXTS[:3]), atol=1e-5)
-    told = json.loads((tmp_path / "o.tsv.run.json").read_text(encoding="utf-8"))
-    assert (told["model"]["heads_out"], told["model"]["mode"]) == (HEADS, mode)
-    assert told["guards"]["unmasked"] <= told["guards"]["bound"]
+    notify = json.loads((tmp_path / "o.tsv.run.json").read_text(encoding="utf-8"))
+    assert (notify["model"]["heads_out"], notify["model"]["mode"]) == (HEADS, mode)
+    assert notify["guards"]["unmasked"] <= notify["guards"]["bound"]
 
 
 def test_an_unfinished_score_is_not_gone_on_with_by_another_model(

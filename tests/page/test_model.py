@@ -130,13 +130,13 @@ def test_grades_equal_the_command_line_in_every_digit(
     monkeypatch.setattr(sys, "argv", command)
     with suppress(SystemExit):
         main()
-    told = json.loads(capsys.readouterr().out)
+    show_faults = json.loads(capsys.readouterr().out)
     found = tuned.graded(tuned.encode(*PAIR), out, mode).columns()
-    assert [told[f"p_{g}"] for g in range(1, 6)] == [
+    assert [show_faults[f"p_{g}"] for g in range(1, 6)] == [
         float(str(found[f"p_{g}"][0])) for g in range(1, 6)
     ]
-    assert told["expected_grade"] == float(str(found["expected_grade"][0]))
-    assert told["predicted_grade"] == found["predicted_grade"][0]
+    assert show_faults["expected_grade"] == float(str(found["expected_grade"][0]))
+    assert show_faults["predicted_grade"] == found["predicted_grade"][0]
 
 
 def test_sixteen_visitors_at_once_see_their_own_numbers(tuned: Inspected) -> None:

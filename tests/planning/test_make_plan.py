@@ -9,7 +9,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.figures import Curve, HeatMap
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.planning.budgets import parse_budget
-from qt_bert.planning.choice import choose, forms_asked
+from qt_bert.planning.choice import choose, requested_forms
 from qt_bert.planning.make_plan import make_plan
 from qt_bert.planning.prune import prune, removed_from
 from qt_bert.planning.runs import changes
@@ -108,7 +108,7 @@ def test_the_plan_is_predicted_for_all_of_validation_and_the_grid_for_its_sample
 
 def test_of_one_logit_the_shape_that_changes_the_score_least_is_taken(task):
     asked = task("params=0.9", labels=1, layers=3)
-    forms = forms_asked(asked, None)
+    forms = requested_forms(asked, None)
     found = [choose(asked, (form,), asked.discovery.pairs) for form in forms]
     texts = asked.discovery.texts
     whole = asked.scorer.logits(texts)

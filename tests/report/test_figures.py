@@ -92,8 +92,8 @@ def test_each_bar_stands_beside_its_value():
     series = tuple(BarSeries(name=f"s{k}", values=(1.25 + k,)) for k in range(5))
     figure = Bars(name="many", categories=("c",), series=series)
     root = picture(figure)
-    told = [one.get("d", "") for one in root.iter("path") if len(one)]
-    bars = [re.findall(r",([\d.]+)h[\d.]+v([\d.]+)", path)[0] for path in told]
+    explained = [one.get("d", "") for one in root.iter("path") if len(one)]
+    bars = [re.findall(r",([\d.]+)h[\d.]+v([\d.]+)", path)[0] for path in explained]
     texts = [one for one in root.iter("text") if (one.text or "").endswith(".25")]
     assert len(texts) == len(bars) == 5
     for (top, height), text in zip(bars, texts, strict=True):

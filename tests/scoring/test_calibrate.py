@@ -14,7 +14,7 @@ from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.calibrate import calibrate_model, worse
-from qt_bert.scoring.judge import asked_calibration, hardly_differ, judge_file, read_outputs
+from qt_bert.scoring.judge import hardly_differ, judge_file, read_outputs, requested_calibration
 
 ROWS = [
     (f"查询{n}", f"标题{t}", 1 + (n + t) % 5, "ab"[n % 2]) for n in range(120) for t in range(4)
@@ -117,7 +117,7 @@ def test_a_saved_file_is_applied_to_its_model_alone(graded, tmp_path):
     out = tmp_path / "c.json"
     found = calibrated(graded, out=out)
     scorer = OneLogit()
-    kept = asked_calibration(scorer, out)
+    kept = requested_calibration(scorer, out)
     cut, *edges = (one["value"] for one in found["cuts"].values())
     logits = np.array([[cut - 1e-3], [cut]])
     columns = read_outputs(logits, scorer.settings.labels, kept).columns()
@@ -146,12 +146,12 @@ def test_a_saved_file_is_applied_to_its_model_alone(graded, tmp_path):
         ("cut", "run qt-bert calibrate again.*cut"),
     ):
         with pytest.raises(QtBertError, match=said):
-            asked_calibration(scorer, tmp_path / f"{name}.json")
+            requested_calibration(scorer, tmp_path / f"{name}.json")
     with pytest.raises(ArgumentError, match="has no calibration"):
-        asked_calibration(scorer, True)
+        requested_calibration(scorer, True)
     scorer.settings = ModelSettings(ModelLabels(5, None))
     with pytest.raises(QtBertError, match="calibrate again.*'temperature' is missing"):
-        asked_calibration(scorer, out)
+        requested_calibration(scorer, out)
 
 
 @pytest.mark.parametrize(

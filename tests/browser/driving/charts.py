@@ -67,13 +67,13 @@ def _below(one: Visitor, canvas: Locator, x: float, y: float) -> Below | None:
     """What the tooltip says; None where it says nothing of a layer and head."""
     words = ""
     for look in range(LOOKS):
-        if words := _told(one, canvas, x + look % 2 * NUDGE, y):
+        if words := _noted(one, canvas, x + look % 2 * NUDGE, y):
             break
     named = NAMED.search(words)
     return None if named is None else Below(x, y, int(named[1]), int(named[2]), words)
 
 
-def _told(one: Visitor, canvas: Locator, x: float, y: float) -> str:
+def _noted(one: Visitor, canvas: Locator, x: float, y: float) -> str:
     """The tooltip of a point; empty where none comes, or the chart is drawn anew and takes it away."""
     canvas.hover(position={"x": x, "y": y})
     tip = one.page.locator("#vg-tooltip-element.visible")
