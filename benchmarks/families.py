@@ -33,7 +33,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrai
 
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import CheckpointError
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import TEST, shipped

@@ -36,8 +36,8 @@ from sweeping.plain import PlainLoop, forward
 from qt_bert.cli.terminal import table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.models.batches import Batch
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.devices import device_name, open_device
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import GRADED, shipped
 

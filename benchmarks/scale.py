@@ -31,7 +31,7 @@ from qt_bert.cluster.ray import RayOptions
 from qt_bert.cluster.score import ScoreJob, score_on_ray
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.score import score_file
 

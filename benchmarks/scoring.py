@@ -23,7 +23,7 @@ import torch
 from sentence_transformers import CrossEncoder
 
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import GRADED, shipped
 

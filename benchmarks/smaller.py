@@ -28,9 +28,9 @@ from qt_bert.cli.terminal import table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import QtBertError
 from qt_bert.files import write_json
-from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.planning.budgets import Scores, Texts, in_turns, ratio, spread
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.export_session import MODEL, OnnxScorer
+from qt_bert.planning.speeds import Scores, TextPairs, in_turns, ratio, spread
 from qt_bert.results.plan import Ratio
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import GRADED, shipped
@@ -83,7 +83,7 @@ def opened(path: Path) -> Scores:
 
 
 def measure(
-    scorers: Mapping[str, Scores], texts: Texts, alone: int, rounds: int, seed: int = 0
+    scorers: Mapping[str, Scores], texts: TextPairs, alone: int, rounds: int, seed: int = 0
 ) -> dict[str, Timed]:
     """Every model in turns, on single pairs and in bulk."""
     models = list(scorers.values())

@@ -17,7 +17,7 @@ _HOME = {
     "load": "qt_bert.api",
     "Grader": "qt_bert.api",
     "Graded": "qt_bert.api",
-    "open_checkpoint": "qt_bert.models.checkpoint",
+    "open_checkpoint": "qt_bert.models.opening",
     "Checkpoint": "qt_bert.models.checkpoint",
     "PairReader": "qt_bert.data.reader",
     "read_pairs": "qt_bert.data.reader",

@@ -20,6 +20,7 @@ from qt_bert.data.segmenters import segmenter
 from qt_bert.errors import ArgumentError
 from qt_bert.files import one_writer
 from qt_bert.heads import Head, checked_heads
+from qt_bert.models.opening import reopened
 from qt_bert.run.inputs import (
     Gathered,
     ModelOptions,
@@ -451,7 +452,7 @@ class Grader:
 
     def _stored(self) -> Checkpoint:
         """The model as it is stored, in float32, without heads that were pruned."""
-        return self._whole().again(dtype="float32", compact=True)
+        return reopened(self._whole(), dtype="float32", compact=True)
 
     def _whole(self) -> Checkpoint:
         """The checkpoint. Raises ArgumentError where heads are left out."""
@@ -471,7 +472,7 @@ class Grader:
         opened = self.scorer.checkpoint
         if opened.kept is None or not opened.compact:
             return self.scorer
-        return Scorer(opened.again(), max_length=self._max_length)
+        return Scorer(reopened(opened), max_length=self._max_length)
 
     def _gathered(
         self, family: type[StudyOptions], pairs: str | Path | None, asked: dict[str, Any]

@@ -17,8 +17,8 @@ from qt_bert.ablation.importance import gradient_importance, unit_importance
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.errors import ArgumentError
 from qt_bert.models import devices
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.devices import DTYPES, open_device, stack_tokens
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.run import inputs
 from qt_bert.scoring.bulk import Scorer
 from tests.ablation.test_loop import OPTIONS, TEXTS, batches, masks, other_parts

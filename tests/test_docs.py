@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from qt_bert.cli import app, register  # noqa: F401 - declares the commands
+from qt_bert.cli.register import app
 
 ROOT = Path(__file__).parent.parent
 TWINS = [("README.md", "README.zh-CN.md"), ("docs/guide.md", "docs/guide.zh-CN.md")]

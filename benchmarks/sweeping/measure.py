@@ -17,7 +17,7 @@ from common.flops import matrix_flops
 from common.machine import matrix_peak, peak_memory
 
 from qt_bert.data.tokenise import EncodedPair
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from sweeping.ours import OurSweep, Texts, sweep_all
 from sweeping.plain import KERNEL, forward, forward_all, plain_batches, plain_logits, zeroed

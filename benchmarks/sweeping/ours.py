@@ -14,8 +14,8 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.data.tokenise import EncodedPair
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch, batches_of
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.devices import GPU_BATCH_TOKENS
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 
 Texts = list[tuple[str, str]]

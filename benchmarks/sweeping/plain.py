@@ -13,8 +13,9 @@ import torch
 from qt_bert.data.tokenise import EncodedPair
 from qt_bert.heads import Head
 from qt_bert.models.batches import Batch, to_batch
-from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.families import at
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 
 PAIRS_A_BATCH = 32

@@ -35,8 +35,8 @@ from qt_bert.data.splits import spread_over_queries
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write
 from qt_bert.heads import Head
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.folder import weights_sha256
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base_model import open_base, random_like
 from qt_bert.probes.boundary import (
     LEAST_DECISIONS,

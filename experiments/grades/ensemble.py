@@ -19,7 +19,7 @@ from experiments.command import one_line_faults
 from qt_bert.data.reader import PairReader
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import Scorer
 

@@ -26,7 +26,7 @@ from qt_bert.data.pairs import GradeMap
 from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base_model import open_base, random_like
 from qt_bert.probes.pattern_maps import (
     ANSWERS,

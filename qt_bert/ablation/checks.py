@@ -22,6 +22,7 @@ from qt_bert.models.batches import Batch, batches_of, row_at
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import whole_products
 from qt_bert.models.forward import Encoder
+from qt_bert.models.opening import reopened
 
 PAIRS = 8
 VARIANTS = 5
@@ -154,7 +155,7 @@ def in_float32(checkpoint: Checkpoint, encoder: Encoder) -> tuple[Checkpoint, En
     device = checkpoint.device
     if checkpoint.model.dtype == torch.float32:
         return _on(checkpoint, torch.device("cpu")), encoder
-    exact = checkpoint.again(dtype="float32", device="cpu")
+    exact = reopened(checkpoint, dtype="float32", device="cpu")
     return exact, _on(exact, device).encoder()
 
 

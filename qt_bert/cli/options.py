@@ -14,8 +14,16 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 
 import typer
 
-from qt_bert.cli import app
 from qt_bert.data.reader import ReaderOptions
+
+app = typer.Typer(
+    name="qt-bert",
+    help="Explain and shrink the Chinese BERT models that decide whether a title answers a query.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
 
 DATA, SCORING, TRAINING, STUDY = "Pairs · 数据", "Scoring · 评分", "Training · 训练", "Study · 研究"
 SMALLER = "Smaller models · 压缩"

@@ -178,7 +178,7 @@ def prune(
     if units if plan is None else keep or min_count > 1:
         raise ArgumentError("--units goes with --plan; --keep and --min-count go with --vocabulary")
     if vocabulary is not None:
-        from qt_bert.models.checkpoint import open_checkpoint
+        from qt_bert.models.opening import open_checkpoint
         from qt_bert.planning.vocabulary import prune_vocabulary
 
         small = prune_vocabulary(
@@ -305,7 +305,8 @@ def export(
     path = pairs_or_test(pairs) if int8 else None
     if path is not None:
         reader.open(path)
-    from qt_bert.models.checkpoint import check_place, open_checkpoint
+    from qt_bert.models.checkpoint import check_place
+    from qt_bert.models.opening import open_checkpoint
     from qt_bert.planning.export import check_ready, export_onnx, export_transformers
 
     (check_place if transformers else check_ready)(out, overwrite)

@@ -12,3 +12,4 @@ from qt_bert.cli import (  # noqa: F401, I001 - the order is the help's
     distill,
     serve,
 )
+from qt_bert.cli.options import app as app

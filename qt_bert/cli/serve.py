@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from qt_bert.cli import app, options
+from qt_bert.cli import options
 from qt_bert.cli.terminal import note
 from qt_bert.errors import ArgumentError
 from qt_bert.run.inputs import check_device
@@ -23,7 +23,7 @@ class Language(StrEnum):
     en = "en"
 
 
-@app.command("app", rich_help_panel=options.STUDY)
+@options.app.command("app", rich_help_panel=options.STUDY)
 def serve(
     model: Annotated[
         list[str] | None,

@@ -34,8 +34,8 @@ from qt_bert.errors import (
 )
 from qt_bert.files import sha256_file
 from qt_bert.models.card import Reading
-from qt_bert.models.checkpoint import STREAM, bound_kernel_caches, open_checkpoint
-from qt_bert.models.devices import device_name
+from qt_bert.models.devices import STREAM, bound_kernel_caches, device_name
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import Outputs, read_outputs, requested_calibration

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -180,3 +182,47 @@ def in_parts(
         if words is not None:
             memory.halve(len(part), words)
     return found
+
+
+# How many compiled kernels oneDNN keeps.
+#
+# oneDNN compiles a kernel for each shape of a product and keeps a thousand of them, and torch as
+# many again behind it, a megabyte each. A text met again is answered by its own kernels, some eight
+# a layer, and by as many more for each layer that has heads or units of its own. Batches of a long
+# stream come in ever new shapes, and no kernel is worth its memory there: such a process grows to
+# gigabytes.
+
+
+KEPT = 256
+"""What a text needs in a model of 24 layers of which no two are alike."""
+
+STREAM = 16
+"""What one layer needs: the others find its kernels, if they are like it."""
+
+_SETTINGS = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
+_OURS = "QT_BERT_KERNEL_CACHES"
+"""What a parent process has bounded them to, which its user did not ask for."""
+
+_bounded: set[str] = set()
+
+
+def bound_kernel_caches(kept: int = KEPT) -> None:
+    """Have both keep at most `kept` kernels, unless the environment says how many.
+
+    The first call counts. It acts on a process that has not computed yet: each reads its setting once,
+    at its first product.
+    """
+    ours = os.environ.get(_OURS)
+    for name in _SETTINGS:
+        if name not in _bounded and os.environ.get(name, ours) == ours:
+            os.environ[name] = os.environ[_OURS] = str(kept)
+        _bounded.add(name)
+
+
+def has_bfloat16() -> bool:
+    """Whether the processor multiplies bfloat16 itself (AVX-512 BF16 or AMX); True where unknown."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if not cpuinfo.exists():
+        return True
+    flags = set(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
+    return not flags.isdisjoint({"avx512_bf16", "amx_bf16", "bf16"})

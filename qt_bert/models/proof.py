@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from qt_bert.data.tokenise import EncodedPair
 from qt_bert.errors import CheckpointError
 from qt_bert.models.batches import batches_of
+from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import whole_products
 from qt_bert.models.forward import Encoder
 from qt_bert.models.plain import PlainEncoder
 from qt_bert.models.tokenizer import PAIRS, TYPES, first_line
-
-if TYPE_CHECKING:
-    from qt_bert.models.checkpoint import Checkpoint
 
 TOLERANCE = {torch.float32: 2e-4, torch.float64: 1e-6, torch.bfloat16: 0.15, torch.float16: 0.05}
 """Largest |difference| of logits / max(1, |logit|): roundings of random weights; another build is further."""

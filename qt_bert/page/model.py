@@ -24,8 +24,9 @@ from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, checked_heads
 from qt_bert.models.batches import batches_of
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import open_device
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.page.folders import Folders
 from qt_bert.page.pairs import shipped_rows
 from qt_bert.page.work import Kept, ModelLock, SharedScorer, Worker

@@ -18,10 +18,8 @@ from qt_bert.models.pruned import Units
 from qt_bert.planning.budgets import (
     FLOAT16_BYTES,
     Form,
-    SpeedTable,
     count_kept,
     form_of,
-    forms_in_time,
     forms_within,
     parameter_costs,
 )
@@ -35,6 +33,7 @@ from qt_bert.planning.runs import (
     losses_of,
     parts_of,
 )
+from qt_bert.planning.speeds import SpeedTable, forms_in_time
 from qt_bert.planning.task import PlanTask
 from qt_bert.progress import progress
 from qt_bert.results.kept import KeptLayer

@@ -10,7 +10,7 @@ from qt_bert import figures
 from qt_bert.ablation.effects import Effects
 from qt_bert.figures import Curve, Figure, HeatMap, Point, Series
 from qt_bert.heads import Head
-from qt_bert.planning.budgets import Form, SpeedTable
+from qt_bert.planning.budgets import Form
 from qt_bert.planning.choice import (
     Chosen,
     Found,
@@ -24,6 +24,7 @@ from qt_bert.planning.choice import (
 from qt_bert.planning.expectation import expectations
 from qt_bert.planning.prune import lost_heads, removal_of
 from qt_bert.planning.runs import Removal, as_measured, changes
+from qt_bert.planning.speeds import SpeedTable
 from qt_bert.planning.task import Functions, PlanTask, Sample
 from qt_bert.probes.base import judged
 from qt_bert.probes.contests import LEAST_RHO

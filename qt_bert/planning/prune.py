@@ -20,14 +20,9 @@ from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, EquivalenceError, RunFolderError
 from qt_bert.files import check_apart
 from qt_bert.heads import Head, names_of
-from qt_bert.models.checkpoint import (
-    Checkpoint,
-    check_place,
-    open_checkpoint,
-    save_checkpoint,
-    smaller_checkpoint,
-)
+from qt_bert.models.checkpoint import Checkpoint, check_place, save_checkpoint, smaller_checkpoint
 from qt_bert.models.loading import stored_dtype
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.pruned import Units, is_plain
 from qt_bert.planning.runs import Removal, parts_of
 from qt_bert.progress import Progress, silent

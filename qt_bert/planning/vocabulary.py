@@ -28,9 +28,10 @@ from qt_bert.data.reader import (
 from qt_bert.data.tokenise import SPECIAL, PairTokenizer
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, PairFileError
 from qt_bert.files import atomic_folder, check_apart
-from qt_bert.models.checkpoint import Checkpoint, check_place, open_checkpoint, save_checkpoint
+from qt_bert.models.checkpoint import Checkpoint, check_place, save_checkpoint
 from qt_bert.models.folder import stored_bytes
 from qt_bert.models.loading import stored_dtype
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.origins import word_ids
 from qt_bert.models.pruned import is_plain
 from qt_bert.models.tokenizer import open_tokenizer

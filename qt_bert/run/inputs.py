@@ -94,7 +94,8 @@ class ModelOptions:
         ArgumentError for an invalid option, CheckpointError for a folder that cannot be opened.
         """
         asked = heads_out is not None and heads_out.asked
-        from qt_bert.models.checkpoint import has_bfloat16, open_checkpoint
+        from qt_bert.models.devices import has_bfloat16
+        from qt_bert.models.opening import open_checkpoint
         from qt_bert.scoring.bulk import Scorer
 
         checkpoint = open_checkpoint(

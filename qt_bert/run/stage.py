@@ -134,7 +134,7 @@ def scorer_of(context: StudyContext) -> Scorer:
     """The run's checkpoint, ready to score."""
 
     def build() -> Scorer:
-        from qt_bert.models.checkpoint import open_checkpoint
+        from qt_bert.models.opening import open_checkpoint
         from qt_bert.scoring.bulk import Scorer
 
         checkpoint = open_checkpoint(

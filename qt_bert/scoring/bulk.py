@@ -17,6 +17,7 @@ from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.card import ModelSettings
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import GPU_BATCH_TOKENS, Memory, in_parts
+from qt_bert.models.opening import reopened
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.judge import check_finite
 
@@ -116,7 +117,7 @@ class Scorer:
         checkpoint = self.checkpoint
         if checkpoint.model.dtype == torch.float32:
             return self
-        again = replace(checkpoint.again(dtype="float32"), settings=checkpoint.settings)
+        again = replace(reopened(checkpoint, dtype="float32"), settings=checkpoint.settings)
         return Scorer(again, max_length=self.tokenizer.max_length)
 
     def without(self, left_out: LeftOut) -> Scorer:

@@ -15,7 +15,8 @@ import torch
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.models.card import ModelLabels, ModelSettings
-from qt_bert.models.checkpoint import Checkpoint, open_checkpoint, save_checkpoint
+from qt_bert.models.checkpoint import Checkpoint, save_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.metrics import METRICS

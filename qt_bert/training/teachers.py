@@ -17,9 +17,9 @@ from qt_bert.data.reader import ReaderOptions, one_line
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write, check_apart, sha256_file
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.devices import note_once
 from qt_bert.models.folder import resolve_folder, weights_sha256
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import ranking_scores

@@ -16,8 +16,9 @@ from qt_bert.ablation.patches import DonorZ, Patch, Path
 from qt_bert.ablation.weights import AffineMap
 from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.heads import Head
-from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.forward import Layer
+from qt_bert.models.opening import open_checkpoint
 from tests.ablation.test_loop import TEXTS, erased, mask
 from tests.ablation.test_parts import COUPLES
 from tests.conftest import FAMILIES

@@ -24,7 +24,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
 from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.heads import Shape
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import TermEffect, explain_pair
 from qt_bert.scoring.judge import read_outputs

@@ -12,8 +12,9 @@ import torch
 from qt_bert.ablation.importance import gradient_importance, unit_importance
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch, to_batch
-from qt_bert.models.checkpoint import Checkpoint, open_checkpoint, smaller_checkpoint
+from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
 from qt_bert.models.families import at
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.results.kept import KeptLayer
 
 TEXTS = [

@@ -17,7 +17,7 @@ from qt_bert.ablation.weights import AffineMap, Erasure
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import DIRECTIONS, Batch, batches_of
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from tests.conftest import FAMILIES
 
 TEXTS = [

@@ -24,7 +24,7 @@ from qt_bert.ablation.weights import AffineMap, Earlier, Erasure, Reverted, Reve
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import batches_of
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from tests.ablation.test_loop import OPTIONS, SHAPE, a_map, batches, plain, run
 from tests.conftest import FAMILIES, LEARNED
 

@@ -25,7 +25,8 @@ from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.models.checkpoint import Checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 
 SHAPE = Shape(3, 2)

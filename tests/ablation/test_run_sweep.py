@@ -24,7 +24,7 @@ from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError, EquivalenceError, RunFolderError
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import to_batch
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.bulk import LeftOut, Scorer
 from qt_bert.sources import source_hash

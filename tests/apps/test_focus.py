@@ -17,7 +17,7 @@ from qt_bert.ablation.request import leave_heads_out
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
 from qt_bert.heads import Head
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.page.model import Inspected
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import explain_pair

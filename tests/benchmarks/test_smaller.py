@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 from qt_bert.files import read_json
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning import export
 from qt_bert.planning.export_session import MODEL
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from qt_bert.files import read_json
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 
 TEXTS = [("狗追猫" * (1 + i % 3), "猫追狗" * (1 + i % 4)) for i in range(40)]

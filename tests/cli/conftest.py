@@ -40,7 +40,7 @@ def run(monkeypatch, capsys) -> Callable[..., Ended]:
 @pytest.fixture
 def planned(checkpoint_of, tmp_path):
     """A teacher and a plan on disk that keeps two of its layers, as options, and an --out."""
-    from qt_bert.models.checkpoint import open_checkpoint
+    from qt_bert.models.opening import open_checkpoint
     from qt_bert.models.pruned import reference_of
     from qt_bert.results.kept import KeptLayer
     from qt_bert.results.plan import Budget, Plan, layer_map

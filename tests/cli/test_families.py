@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from tests.conftest import CHARACTERS, FAMILIES, LEARNED
 
 NEW = FAMILIES[len(LEARNED) :]

@@ -14,7 +14,7 @@ from qt_bert.ablation.request import mean_z
 from qt_bert.errors import EquivalenceError
 from qt_bert.heads import Head
 from qt_bert.models.batches import batches_of
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring import score as score_module
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import PAIRS

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 
 
 def test_the_folder_opens_and_the_figures_are_printed(run, planned, pair_file):

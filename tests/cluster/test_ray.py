@@ -17,7 +17,7 @@ import pytest
 from qt_bert.cluster.ray import lent, run_on_ray
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.score import score_file
 from qt_bert.shipped import STUDENT, shipped

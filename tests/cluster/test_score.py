@@ -21,7 +21,7 @@ from qt_bert.codec import encode
 from qt_bert.data.parts import FilePart
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, CheckpointError, PairFileError, RunFolderError
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.score import score_file
 

@@ -238,7 +238,7 @@ def test_stacked_layers_are_copies(made, tmp_path):
 def test_the_probe_reads_it(made, study, tmp_path):
     from typer.testing import CliRunner
 
-    from qt_bert.cli import app, register  # noqa: F401 - declares the commands
+    from qt_bert.cli.register import app
 
     model, out = made / "models" / CHARACTERS, tmp_path / "out"
     asked = ["probe", "baselines", "--model", str(model), "--pairs", str(study.files.pairs)]

@@ -16,7 +16,7 @@ from experiments.students.run import (
     run_arms,
 )
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.pruned import reference_of
 from qt_bert.planning.distill import IMITATION, DistillJob, Student
 from qt_bert.results.kept import KeptLayer, TeacherRef

@@ -16,7 +16,7 @@ from qt_bert.models.batches import (
     gone,
     to_batch,
 )
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 
 TEXTS = [("狗", "猫追狗"), ("京东小哥", "小"), ("狗追", "猫追")]
 

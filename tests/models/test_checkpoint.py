@@ -13,10 +13,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
-from qt_bert.models.checkpoint import open_checkpoint, save_checkpoint
+from qt_bert.models.checkpoint import save_checkpoint
 from qt_bert.models.families import FAMILIES
 from qt_bert.models.folder import HEADS, folder_sha256, verify_manifest, write_manifest
 from qt_bert.models.loading import open_for_tuning
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import make_checkpoint
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.families import FAMILIES
 from qt_bert.models.forward import Encoder
+from qt_bert.models.opening import open_checkpoint
 
 TEXTS = [("北京到上海高铁票价", "上海到北京高铁票价"), ("京东小哥", "小"), ("狗", "猫追狗" * 12)]
 

@@ -8,21 +8,16 @@ import sys
 
 import pytest
 
-from qt_bert.models import checkpoint
-from qt_bert.models.checkpoint import (
-    KEPT,
-    STREAM,
-    bound_kernel_caches,
-    has_bfloat16,
-    open_checkpoint,
-)
+from qt_bert.models import devices
+from qt_bert.models.devices import KEPT, STREAM, bound_kernel_caches, has_bfloat16
+from qt_bert.models.opening import open_checkpoint
 
-FIRST, SECOND = checkpoint._SETTINGS
+FIRST, SECOND = devices._SETTINGS
 
 GROWTH = """
 import psutil, torch
-from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.models.checkpoint import bound_kernel_caches
+from qt_bert.models.opening import open_checkpoint
+from qt_bert.models.devices import bound_kernel_caches
 bound_kernel_caches({kept})
 open_checkpoint({folder!r}, dtype="bfloat16")
 weight = torch.zeros(256, 64, dtype=torch.bfloat16)
@@ -52,8 +47,8 @@ def test_a_process_does_not_grow_by_the_shapes_it_meets(checkpoint_of):
 @pytest.fixture
 def fresh(monkeypatch) -> None:
     """As in a process that has bounded nothing, and whose parent has not."""
-    monkeypatch.setattr(checkpoint, "_bounded", set())
-    for name in (FIRST, SECOND, checkpoint._OURS):
+    monkeypatch.setattr(devices, "_bounded", set())
+    for name in (FIRST, SECOND, devices._OURS):
         monkeypatch.setenv(name, "")  # so that it is put back as it was
         monkeypatch.delenv(name)
 
@@ -73,7 +68,7 @@ def test_what_the_environment_says_stays(checkpoint_of, monkeypatch):
 def test_a_bound_of_the_parent_is_no_wish_of_the_user(monkeypatch):
     monkeypatch.setenv(FIRST, "7")
     bound_kernel_caches()
-    monkeypatch.setattr(checkpoint, "_bounded", set())  # a process that inherits it
+    monkeypatch.setattr(devices, "_bounded", set())  # a process that inherits it
     bound_kernel_caches(STREAM)
     bound_kernel_caches()  # the first bound of a process counts
     assert bounds() == ("7", str(STREAM))

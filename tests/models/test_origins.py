@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSequenceClassificatio
 from qt_bert.data.templates import TEMPLATES
 from qt_bert.errors import CheckpointError
 from qt_bert.models.card import Reading
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.origins import adapted
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import byte_level, make_checkpoint

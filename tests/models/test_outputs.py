@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from qt_bert.errors import CheckpointError
-from qt_bert.models.checkpoint import open_checkpoint, save_checkpoint
+from qt_bert.models.checkpoint import save_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.outputs import order_of
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import read_outputs

@@ -9,7 +9,8 @@ import torch
 from qt_bert.ablation.request import leave_heads_out
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, CheckpointError
-from qt_bert.models.checkpoint import open_checkpoint, plain_family
+from qt_bert.models.checkpoint import plain_family
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.plain import PlainEncoder
 from qt_bert.scoring.bulk import Scorer
 from tests.models.other_types import TYPES, other_checkpoint

@@ -12,8 +12,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from qt_bert.data import tokenise
 from qt_bert.errors import CheckpointError
 from qt_bert.models import batches, families
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.forward import Encoder, Layer
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.proof import Proof
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import FAMILIES

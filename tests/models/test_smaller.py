@@ -12,10 +12,11 @@ from transformers import AutoModelForSequenceClassification
 
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.heads import Head, checked_heads
-from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.families import at
 from qt_bert.models.forward import Encoder
 from qt_bert.models.loading import open_for_tuning
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.pruned import is_plain, smaller_model
 from qt_bert.planning.prune import save_smaller
 from qt_bert.results.kept import KeptLayer

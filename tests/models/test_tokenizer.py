@@ -12,7 +12,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreT
 
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.models.card import Reading
-from qt_bert.models.checkpoint import open_checkpoint, save_checkpoint
+from qt_bert.models.checkpoint import save_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 
 TEXTS = [("北京到上海", "上海高铁票价"), ("狗", "猫")]

@@ -11,8 +11,8 @@ from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.heads import Head
 from qt_bert.models.batches import batches_of
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.forward import hidden_places
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 
 LONG = [("票价" * 20, "上海北京高铁" * 15), ("狗", "猫" * 110), ("苹果", "手机")]

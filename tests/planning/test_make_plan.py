@@ -7,7 +7,7 @@ import pytest
 
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import Curve, HeatMap
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.budgets import parse_budget
 from qt_bert.planning.choice import choose, requested_forms
 from qt_bert.planning.make_plan import make_plan
@@ -133,7 +133,7 @@ def test_parameters_are_met_and_named_units_stay(task):
 
 
 def test_latency_is_met_by_shapes_that_were_measured(task, monkeypatch):
-    from qt_bert.planning import budgets
+    from qt_bert.planning import speeds
     from qt_bert.results.plan import Ratio, Speed
 
     def fake(teacher, smaller, texts, *, alone, seed=0):
@@ -144,7 +144,7 @@ def test_latency_is_met_by_shapes_that_were_measured(task, monkeypatch):
         one = Ratio(value=value, low=value, high=value)
         return Speed(latency=one, throughput=one, teacher_ms=1.0, pairs=1)
 
-    monkeypatch.setattr(budgets, "measure_speed", fake)
+    monkeypatch.setattr(speeds, "measure_speed", fake)
     made = make_plan(task("latency=0.71", layers=3))
     assert len(made.kept) == 2 and made.evidence.speed.latency.value == pytest.approx(0.7)
 

@@ -11,8 +11,9 @@ import torch
 from qt_bert.ablation.interventions import MeanZ
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
-from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.loading import stored_dtype
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.prune import masked_difference, narrowed, open_teacher, plan_means, prune
 from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer

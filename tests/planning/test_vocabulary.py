@@ -32,7 +32,8 @@ from qt_bert.errors import (
     RunFolderError,
 )
 from qt_bert.models.card import Reading
-from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.checkpoint import smaller_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.origins import word_ids
 from qt_bert.planning import vocabulary
 from qt_bert.planning.prune import save_smaller

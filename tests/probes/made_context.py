@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from qt_bert.data.pairs import Pair
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base import Context
 from qt_bert.probes.split import PairFiles, Split
 from qt_bert.scoring.bulk import Scorer

@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, BertForSequenceClassification
 
 from qt_bert.data.segmenters import Tagged
 from qt_bert.heads import Head
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.features import Read, by_tags
 from qt_bert.scoring.bulk import Scorer
 

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.shift_maps import Comparison, compare
 from qt_bert.scoring.bulk import Scorer
 

@@ -12,7 +12,7 @@ from transformers import AutoTokenizer, BertForSequenceClassification
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import QUERY, TITLE
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.layers_reading import MATCHED, POS, Examples, Places, Property, Task
 from qt_bert.probes.streams import characters_of
 from qt_bert.stats.arrays import IntArray

@@ -13,7 +13,7 @@ import pytest
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import Point, bars, curve, head_map
 from qt_bert.heads import Head
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import texts
 from qt_bert.probes.base import Contest, Context, Probe, Result, run_probe
 from qt_bert.probes.split import PairFiles

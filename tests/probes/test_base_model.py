@@ -10,7 +10,7 @@ import torch
 
 from qt_bert.data.templates import TEMPLATES
 from qt_bert.errors import CheckpointError
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base_model import open_base, open_second, other_seed, random_like
 from qt_bert.probes.streams import stream
 from qt_bert.scoring.bulk import Scorer

@@ -14,7 +14,7 @@ from qt_bert.data.segmenters import SpanSegmenter
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import PairFileError
 from qt_bert.heads import Head
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import boundary
 from qt_bert.probes.boundary import (
     UNION_SHIFTS,

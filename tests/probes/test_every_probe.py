@@ -17,7 +17,7 @@ import pytest
 
 from qt_bert.data.pairs import Pair
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named, probes
 from qt_bert.probes.split import PairFiles, Split

@@ -14,7 +14,7 @@ from qt_bert.ablation.interventions import Variant
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
 from qt_bert.heads import Head, Shape
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import focus
 from qt_bert.probes.base import Contest
 from qt_bert.probes.focus import (

@@ -10,7 +10,7 @@ import torch
 from scipy.stats import spearmanr
 
 from qt_bert.data.pairs import Pair
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import ladder
 from qt_bert.probes.base import Context
 from qt_bert.results.probe import ProbeResult

@@ -14,7 +14,7 @@ from qt_bert.data.segmenters import jieba_tagger, segmenter
 from qt_bert.data.splits import half_of
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.figures import Bars, HeatMap
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.layers import (
     Half,

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge as Reference
 
 from qt_bert.data.tokenise import SPECIAL
 from qt_bert.errors import ArgumentError
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.layers import centre_of_gravity, gains
 from qt_bert.probes.layers_reading import (
     BOUNDARY,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from qt_bert.data.segmenters import segmenter
 from qt_bert.data.tokenise import EncodedPair, PairTokenizer
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.matching_cells import (
     CHARACTERS,
     OTHER,

@@ -11,7 +11,7 @@ from qt_bert.data.pairs import GRADES, Pair
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.heads import Head
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import order
 from qt_bert.scoring.bulk import Scorer
 from tests.probes import planted_order

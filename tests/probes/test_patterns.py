@@ -13,7 +13,7 @@ import pytest
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import patterns
 from qt_bert.probes.base import run_probe
 from qt_bert.probes.pattern_maps import Errors, are_known, open_classifier, rates

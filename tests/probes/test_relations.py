@@ -17,7 +17,7 @@ from qt_bert.data.segmenters import SpanSegmenter
 from qt_bert.data.treebank import Sentence, Word
 from qt_bert.errors import PairFileError
 from qt_bert.heads import Head
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import relations_links
 from qt_bert.probes.base import run_probe
 from qt_bert.probes.matching_cells import Aligned

@@ -13,7 +13,7 @@ from scipy.spatial.distance import cosine, jensenshannon
 from qt_bert.data.segmenters import segmenter
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.heads import Head, Shape
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.shift import _last_layers, strengthened
 from qt_bert.probes.shift_maps import LIKENESS, WEIGHTS, Comparison, links
 from qt_bert.probes.streams import Shared, shared_terms

@@ -9,7 +9,7 @@ from sklearn.metrics import silhouette_samples
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Tagged
 from qt_bert.data.tokenise import PairTokenizer
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.space import WORDS_A_PAIR, above_chance, items_of, labelled, silhouettes
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.pieces import byte_level

@@ -5,7 +5,7 @@ import pytest
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair, PairTokenizer
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.streams import (
     Character,
     Shared,

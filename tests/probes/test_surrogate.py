@@ -17,7 +17,8 @@ from qt_bert.data.segmenters import SpanSegmenter
 from qt_bert.figures import Bars
 from qt_bert.heads import Shape
 from qt_bert.models.batches import to_batch
-from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.checkpoint import smaller_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import surrogate
 from qt_bert.probes.base import Context, run_probe

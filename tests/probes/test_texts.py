@@ -18,7 +18,7 @@ import pytest
 
 from qt_bert import probes
 from qt_bert.data.segmenters import SpanSegmenter
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.checkpoint import smaller_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.prune import save_smaller
 from qt_bert.probes.registry import probes
 from qt_bert.results.kept import KeptLayer

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from qt_bert.errors import ArgumentError, CheckpointError
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import LeftOut, Scorer
 
 TEXTS = [("狗追猫" * (1 + i % 5), "猫追狗" * (1 + i % 7)) for i in range(40)]

@@ -11,7 +11,7 @@ from qt_bert.data.splits import half_of
 from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.files import read_json, write_json
 from qt_bert.models.card import ModelLabels, ModelSettings
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.calibrate import calibrate_model, worse
 from qt_bert.scoring.judge import hardly_differ, judge_file, read_outputs, requested_calibration

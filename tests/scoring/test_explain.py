@@ -11,7 +11,7 @@ import pytest
 from qt_bert.data.segmenters import SpanSegmenter, segmenter
 from qt_bert.data.tokenise import QUERY, EncodedPair, PairTokenizer
 from qt_bert.errors import CheckpointError
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import (
     LEAST_CHANGE,

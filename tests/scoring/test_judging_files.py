@@ -8,7 +8,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.files import write_json
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.evaluate import (
     compare_models,

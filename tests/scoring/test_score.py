@@ -12,7 +12,7 @@ import pytest
 
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring import score as work_module
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.score import score_file

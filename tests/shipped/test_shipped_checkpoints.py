@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from qt_bert.data.reader import read_pairs
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.folder import verify_folder, weight_shapes
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import GRADED, PRETRAINED, TEST, shipped
 

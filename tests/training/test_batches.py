@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.training.batches import BatchLayout, LabelledExample, plan_epoch, training_set
 from qt_bert.training.packing import Example, best_fit, lay_out
 from qt_bert.training.recipes import PairSource

@@ -10,7 +10,7 @@ import pytest
 
 from qt_bert.data.templates import Template
 from qt_bert.errors import ArgumentError
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.training.finetune import TrainJob, TuneSettings, run_train
 from qt_bert.training.recipes import PairSource

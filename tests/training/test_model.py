@@ -6,8 +6,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from qt_bert.errors import CheckpointError
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.loading import open_for_tuning
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.planning.distill import without_dropout
 from qt_bert.training.batches import (

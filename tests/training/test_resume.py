@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.common.command import QT_BERT
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.pruned import reference_of
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import Budget, Plan, layer_map

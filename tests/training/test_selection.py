@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from qt_bert.errors import ArgumentError
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.training.finetune import TrainJob, TuneSettings, run_train
 from qt_bert.training.recipes import PairSource
 from qt_bert.training.selection import average_models

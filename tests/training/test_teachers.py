@@ -12,7 +12,7 @@ import torch
 from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.training.finetune import TrainJob, TuneSettings, run_train
 from qt_bert.training.losses import LossWeights

@@ -15,7 +15,7 @@ DIGITS = 4
 @cache
 def explained(query: str, title: str, heads: str = "", mode: str = "zero") -> dict[str, Any]:
     """`qt-bert explain QUERY TITLE --heads-out HEADS --mode MODE --json`."""
-    from qt_bert.cli import app, register  # noqa: F401 - declares the commands
+    from qt_bert.cli.register import app
 
     without = ["--heads-out", heads, "--mode", mode] if heads else []
     ended = CliRunner().invoke(app, ["explain", query, title, *without, "--json"])

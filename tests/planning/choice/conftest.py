@@ -11,7 +11,7 @@ import pytest
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.data.pairs import Pair
 from qt_bert.heads import Head
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.budgets import parse_budget
 from qt_bert.planning.task import QUICK, PlanTask, Sample
 from qt_bert.scoring.bulk import Scorer

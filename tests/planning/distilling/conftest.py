@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.distill import DistillJob, Student
 from qt_bert.results.kept import KeptLayer
 from qt_bert.training.finetune import TuneSettings

@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.checkpoint import smaller_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.distill import Distilled
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import layer_map

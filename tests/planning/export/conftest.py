@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from qt_bert.models.checkpoint import Checkpoint, open_checkpoint, smaller_checkpoint
+from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning import export
 from qt_bert.planning.export import export_onnx
 from qt_bert.planning.export_session import MODEL

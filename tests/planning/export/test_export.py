@@ -19,7 +19,7 @@ import torch
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
 from qt_bert.files import sha256_file
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning import export, export_session
 from qt_bert.planning.export import check_export, export_onnx, made_up_cases
 from qt_bert.planning.export_session import INT8_MODEL, MODEL, GradedPairs, OnnxScorer, differences

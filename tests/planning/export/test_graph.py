@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.families import FAMILIES
 from qt_bert.models.forward import Encoder
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.export import Graph, made_up_cases
 
 

@@ -8,7 +8,8 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
-from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.checkpoint import smaller_checkpoint
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning import export
 from qt_bert.planning.export import export_transformers
 from qt_bert.planning.prune import save_smaller

@@ -1,0 +1,240 @@
+"""How fast smaller models are, measured in turns with the teacher, and the shapes that meet a budget of latency."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from qt_bert.codec import encode, read_result
+from qt_bert.errors import ArgumentError
+from qt_bert.files import write_json
+from qt_bert.planning.budgets import Costs, Form, forms_within
+from qt_bert.planning.task import PlanTask
+from qt_bert.progress import progress
+from qt_bert.results.kept import KeptLayer
+from qt_bert.results.plan import Ratio, Speed
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.stats.intervals import percentile_interval
+
+# How fast a smaller model is against its teacher: both in one run, in turns, texts to logits.
+#
+# Times on a shared machine drift; the two models take turns within a fraction of a second, and only
+# their ratio is kept.
+
+
+TextPairs = Sequence[tuple[str, str]]
+
+
+class Scores(Protocol):
+    """What is timed: a scorer of any kind."""
+
+    def logits(self, pairs: TextPairs) -> np.ndarray:
+        """Logits [pair, output]."""
+
+
+WARM_UP, ROUNDS, BULK_ROUNDS = 3, 3, 5
+SECONDS, LEAST_PAIRS = 4.0, 8
+LEAST_FOR_INTERVAL = 5
+"""Times whose smallest and largest are about a 95 % interval of their median; fewer have none."""
+
+RESAMPLES = 1000
+
+
+def measure_speed(
+    teacher: Scorer, smaller: Scorer, texts: TextPairs, *, alone: int, seed: int = 0
+) -> Speed:
+    """Latency on `alone` of the pairs, one at a time, and throughput on all of `texts`.
+
+    The latency's ratio is a median over pairs, each timed ROUNDS times by both models; its interval
+    is a bootstrap over pairs, that of the throughput over BULK_ROUNDS runs. Either ends early, with
+    fewer pairs or runs, once it has taken SECONDS; fewer than LEAST_FOR_INTERVAL have no interval.
+    """
+    scorers = teacher.fresh(), smaller.fresh()
+    single = spread(texts, alone)
+    # In no order of length, as the longest may never come.
+    order = np.random.default_rng(seed).permutation(len(single))
+    for text in single[:WARM_UP]:
+        for scorer in scorers:
+            scorer.logits([text])
+    alone_runs = (in_turns(scorers, [single[place]], ROUNDS).min(0) for place in order)
+    seconds = in_time(alone_runs, LEAST_PAIRS)
+    bulk = in_time((in_turns(scorers, texts, 1, turn)[0] for turn in range(BULK_ROUNDS)), 2)
+    return Speed(
+        latency=ratio(seconds[:, 1] / seconds[:, 0], seed),
+        throughput=ratio(bulk[:, 0] / bulk[:, 1], seed),
+        teacher_ms=float(1000 * np.median(seconds[:, 0])),
+        pairs=len(seconds),
+        bulk_pairs=len(texts),
+    )
+
+
+def in_time(runs: Iterator[FloatArray], least: int) -> FloatArray:
+    """The runs [n, models] until they have taken SECONDS, at least `least` of them."""
+    found: list[FloatArray] = []
+    start = time.perf_counter()
+    for run in runs:
+        found.append(run)
+        if len(found) >= least and time.perf_counter() - start > SECONDS:
+            break
+    return np.array(found)
+
+
+def in_turns(
+    scorers: Sequence[Scores], texts: TextPairs, rounds: int, first: int = 0
+) -> FloatArray:
+    """Seconds of each model [rounds, models]; who goes first changes from round to round."""
+    count = len(scorers)
+    seconds = np.empty((rounds, count))
+    for turn in range(rounds):
+        for place in ((first + turn + step) % count for step in range(count)):
+            start = time.perf_counter()
+            scorers[place].logits(texts)
+            seconds[turn, place] = time.perf_counter() - start
+    return seconds
+
+
+def spread(texts: TextPairs, count: int) -> list[tuple[str, str]]:
+    """At most `count` of the texts, of all lengths alike."""
+    ordered = sorted(texts, key=lambda text: len(text[0]) + len(text[1]))
+    places = np.unique(np.linspace(0, len(ordered) - 1, min(count, len(ordered))).round())
+    return [ordered[int(place)] for place in places]
+
+
+def ratio(ratios: FloatArray, seed: int) -> Ratio:
+    """The median with its bootstrap interval, where there are enough ratios for one."""
+    value = float(np.median(ratios))
+    if len(ratios) < LEAST_FOR_INTERVAL:
+        return Ratio(value=value, low=None, high=None)
+    drawn = np.random.default_rng(seed).integers(len(ratios), size=(RESAMPLES, len(ratios)))
+    ends = percentile_interval(np.median(ratios[drawn], axis=1))
+    low, high = ends if ends is not None else (None, None)
+    return Ratio(value=value, low=low, high=high)
+
+
+# The table of times that a budget of latency is met by, kept so that a resumed plan has the same.
+
+
+REFINED = 4
+"""Times that a shape which proves too slow is made smaller."""
+
+
+@dataclass(frozen=True)
+class _SpeedFile:
+    """The file of times: `Form` or layers as text → speed."""
+
+    speeds: dict[str, Speed]
+
+
+class SpeedTable:
+    """Speeds of smaller models, each measured once, in turns with the teacher."""
+
+    def __init__(self, task: PlanTask) -> None:
+        self._task = task
+        self._path = task.work / "speeds.json"
+        self._speeds: dict[str, Speed] = {}
+        if self._path.exists():
+            self._speeds = read_result(_SpeedFile, self._path).speeds
+
+    def of(self, kept: Sequence[KeptLayer]) -> Speed:
+        """The speed of a model that keeps as much as `kept`, whichever units these are."""
+        key = repr([(one.layer, one.heads, one.units) for one in kept])
+        if key not in self._speeds:
+            self._speeds[key] = self._measure(kept)
+            write_json(self._path, encode(_SpeedFile(self._speeds)))
+        return self._speeds[key]
+
+    def _measure(self, kept: Sequence[KeptLayer]) -> Speed:
+        task = self._task
+        first = {one.layer: range(one.units) for one in kept if one.units is not None}
+        texts = task.validation.texts[: task.effort.bulk]
+        return measure_speed(
+            task.scorer,
+            task.pruned(kept, first),
+            texts,
+            alone=task.effort.alone,
+            seed=task.seed,
+        )
+
+
+def forms_in_time(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
+    """The largest forms within a budget of latency, by a fit, as `forms_within` gives them.
+
+    Each is measured; one that proves too slow gives way to a smaller one. Raises ArgumentError where
+    none is fast enough.
+    """
+    costs, budget = latency_costs(task, speeds), task.budget
+    target, met, slow = budget.value, dict[bool, Form](), list[Form]()
+    for _ in range(REFINED):
+        try:
+            forms = forms_within(replace(budget, value=target), costs, task.form)
+        except ArgumentError as error:
+            if not slow:
+                raise  # of what was asked; further on `target` is this function's own
+            if met:
+                break
+            raise ArgumentError(_too_slow(task, speeds, slow)) from error
+        # What was measured, against what the fit says: above 1 where the fit is too low.
+        off = {form: _latency(task, speeds, form) / costs.of(form) for form in forms}
+        slow = [form for form in forms if off[form] * costs.of(form) > budget.value]
+        for form in forms:
+            if form not in slow:
+                met.setdefault(form.units == task.form.units, form)
+        if not slow:
+            break
+        target = min(budget.value / off[form] for form in slow) / costs.of(task.form)
+    if not met:
+        raise ArgumentError(_too_slow(task, speeds, slow))
+    return tuple(met.values())
+
+
+def _too_slow(task: PlanTask, speeds: SpeedTable, slow: Sequence[Form]) -> str:
+    """What to say where every form that should meet the budget proved too slow."""
+    nearest = math.ceil(100 * min(_latency(task, speeds, form) for form in slow)) / 100
+    return (
+        f"--budget {task.budget.asked}: the shapes that should meet it proved slower, the fastest took "
+        f"{nearest:.2f} of the model's latency; ask for that, or try again on an idle machine with "
+        "--overwrite"
+    )
+
+
+def _latency(task: PlanTask, speeds: SpeedTable, form: Form) -> float:
+    return speeds.of(form.example(task.teacher)).latency.value
+
+
+def latency_costs(task: PlanTask, speeds: SpeedTable) -> Costs:
+    """Latency as a share of the teacher's, as a sum over parts.
+
+    Fitted by least squares without negative parts to models of fewer layers, fewer heads and
+    narrower feed-forwards: a single measurement would let noise choose the shape.
+    """
+    from scipy.optimize import nnls
+
+    forms = list(_forms(task.form))
+    with progress(len(forms), "latency", "shapes") as shown:
+        ratios = [1.0]
+        for form in forms:
+            ratios.append(speeds.of(form.example(task.teacher)).latency.value)
+            shown.advance()
+    rows = [[1, f.layers, f.heads, f.layers * f.units] for f in (task.form, *forms)]
+    scale = np.array(rows[0], float)
+    found, _ = nnls(np.array(rows) / scale, np.array(ratios))
+    fixed, layer, head, unit = found / scale
+    return Costs(fixed, layer, head, unit)
+
+
+def _forms(whole: Form) -> Iterator[Form]:
+    """Fewer layers, in about six steps down to one; then fewer heads; then narrower feed-forwards."""
+    counts = np.linspace(1, whole.layers, 7).round()[:-1]
+    for layers in sorted({int(n) for n in counts if n < whole.layers}, reverse=True):
+        yield whole.of_layers(layers)
+    groups = whole.heads // whole.sharing
+    for share in (0.5, 0.25):
+        if groups * share >= whole.layers:
+            yield replace(whole, heads=whole.sharing * round(groups * share))
+        yield replace(whole, units=max(1, round(whole.units * share)))
