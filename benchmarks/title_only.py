@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qt_bert.cli.terminal import figure, interval
+from qt_bert.codec import encode
 from qt_bert.data.pairs import GRADES, GradeMap, Pair
 from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError, QtBertError
@@ -73,7 +74,7 @@ def accuracy(texts: list[str], grades: np.ndarray, queries: list[str]) -> dict[s
         method="predict_proba",
     )
     judged = judge_grades(table, [(int(grade),) for grade in grades], queries)
-    return evaluate(judged).metrics["accuracy"].to_json()
+    return encode(evaluate(judged).metrics["accuracy"])
 
 
 def telling_ngrams(titles: list[str], grades: np.ndarray) -> dict[int, list[str]]:

@@ -1,7 +1,7 @@
 """Dataclasses to plain JSON values and back, checked against their type hints.
 
-A dataclass that has a class variable `kind` writes it, and a union of such dataclasses is told
-apart by it. Unknown keys are ignored, so that a file from a newer version stays readable.
+A dataclass writes its class variable `kind`, if it has one; it selects the member of a union of
+dataclasses. Fields named in its class variable `omit_none` are left out where they are None. Unknown keys are ignored, so that a file from a newer version stays readable.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ def encode(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         kind = getattr(type(value), "kind", None)
         tag = {} if kind is None else {"kind": kind}
-        fields = dataclasses.fields(value)
-        return tag | {field.name: encode(getattr(value, field.name)) for field in fields}
+        omitted = getattr(type(value), "omit_none", ())
+        items = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
+        return tag | {n: encode(v) for n, v in items if v is not None or n not in omitted}
     if isinstance(value, Mapping):
         return {str(key): encode(item) for key, item in value.items()}
     if isinstance(value, Sequence):

@@ -27,6 +27,7 @@ import numpy as np
 
 from experiments.command import one_line_faults
 from qt_bert.cli.terminal import figure, interval, table
+from qt_bert.codec import encode
 from qt_bert.data.pairs import GRADES, GradeMap, GradeSet, Pair
 from qt_bert.data.reader import read_pairs
 from qt_bert.data.segmenters import Segmenter, segmenter
@@ -450,7 +451,7 @@ def run(asked: argparse.Namespace) -> dict[str, Any]:
     train = _labelled(features, pairs, np.array(weights))
     model, dev_qwk = fit_best(train, _labelled(features, dev))
     lexical = _judge(model.predict_proba(features.table(_texts(test))), test)
-    tables = evaluate(lexical).to_json()
+    tables = encode(evaluate(lexical))
     metrics = tables.pop("metrics") | tables
     print(f"{len(pairs):,} training pairs; l2 {model.l2:g} (dev QWK {dev_qwk[model.l2]:.3f})")
     print(f"{asked.test}: {len(test):,} pairs, {lexical.n_queries:,} queries\n")

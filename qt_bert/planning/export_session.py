@@ -28,7 +28,6 @@ from qt_bert.files import sha256_file
 from qt_bert.models.card import read_settings
 from qt_bert.models.families import FAMILIES
 from qt_bert.progress import Progress, silent
-from qt_bert.results.evaluation import JudgedPairs
 from qt_bert.results.plan import EXPORT, ExportFile, Int8Loss
 from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.judge import check_finite, judge_logits
@@ -260,12 +259,7 @@ def int8_loss(
     first, second = (judge_logits(one, pairs, exact.settings.labels) for one in logits)
     found = compare(first, second, metrics=METRICS, seed=seed, most_different=0).metrics
     return Int8Loss(
-        pairs=JudgedPairs(
-            name=graded.file.name,
-            sha256=graded.file.sha256,
-            n_pairs=len(pairs),
-            n_queries=first.n_queries,
-        ),
+        pairs=PairsRef.of(graded.file.name, graded.file.sha256, pairs),
         metrics=found,
         largest=float(np.abs(logits[1] - logits[0]).max()),
     )

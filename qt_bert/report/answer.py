@@ -41,7 +41,7 @@ def answer_section(stored: Stored) -> Section | None:
 
 
 def _subject(stored: Stored, evaluation: EvaluationResult) -> Prose:
-    model, pairs = evaluation.model, evaluation.pairs
+    model, pairs = evaluation.judged_model(), evaluation.pairs
     return Prose(
         body=wording(
             "subject",

@@ -262,7 +262,7 @@ def _shown(grade: Grade | None) -> str:
 
 def _judged(evaluation: EvaluationResult, record: RunRecord) -> Table:
     """Sizes and hashes of model and pairs, and the run's profile."""
-    model, pairs = evaluation.model, evaluation.pairs
+    model, pairs = evaluation.judged_model(), evaluation.pairs
     facts: dict[str, Cell] = {
         "model": model.name,
         "layers_heads_width": f"{model.layers} × {model.heads} × {model.hidden}",

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
+from qt_bert.codec import decode
 from qt_bert.figures import Curve, HeatMap, Point, Series
 from qt_bert.results import ResultFile
-from qt_bert.stats.evaluation import MetricValue
+from qt_bert.stats.evaluation import (
+    GradeScores,
+    MetricValue,
+    PairCounts,
+    ReliabilityBin,
+    SliceErrors,
+)
 from qt_bert.text import Text, counted
 
 # The content of `evaluation.json`: how well a model grades a file of pairs.
@@ -35,41 +42,13 @@ class JudgedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedPairs:
-    """The file of pairs that the model was judged on."""
+    """The file of pairs that the model was judged on; `rejected` counts rows that are no pairs."""
 
     name: str
     sha256: str
     n_pairs: int
     n_queries: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GradeScores:
-    """Precision, recall and F1 of one level; `support` counts its pairs."""
-
-    level: str
-    precision: float | None
-    recall: float | None
-    f1: float | None
-    support: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairCounts:
-    """Title pairs under one query, by whether the model orders them as the labels do."""
-
-    concordant: int
-    discordant: int
-    tied: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReliabilityBin:
-    """Mean top probability, accuracy and number of pairs of one bin."""
-
-    confidence: float | None
-    accuracy: float | None
-    count: int
+    rejected: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +93,17 @@ class GradedPair:
     A model of one logit gives a `score` and nothing else. `reason` is there of some examples.
     """
 
+    omit_none: ClassVar = ("p", "predicted_grade", "expected_grade", "score", "reason")
+
+    id: str | None = None
+    line: int | None = None
     query: str
     title: str
     grade: Grade | None
+    p: tuple[float, ...] | None = None
     predicted_grade: Grade | None = None
     expected_grade: float | None = None
-    p: tuple[float, ...] | None = None
     score: float | None = None
-    id: str | None = None
     reason: Reason | None = None
 
 
@@ -131,34 +113,49 @@ class MetricDescription:
 
     zh: str
     en: str
-    direction: Literal["higher", "lower", "zero"]
     title: Text | None = None
+    direction: Literal["higher", "lower", "zero"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationResult(ResultFile):
     """Everything measured on one file of pairs.
 
+    `model` is what its scorer's `describe` gives, of a checkpoint a `JudgedModel` and more.
     `confusion[true level][predicted level]` counts pairs; `slices[column][value][metric]`;
-    `without_grade_1` is by metric, of the pairs whose label is not grade 1 alone.
+    `without_grade_1` is by metric, of the pairs whose label is not grade 1 alone; `alike` is a
+    warning where scores hardly differ; `guards` are the figures of the checks of ablated heads;
+    `card` is the README of the checkpoint.
     """
 
+    omit_none: ClassVar = ("auto_slices", "guards", "card")
+
     schema: Literal[1] = 1
-    model: JudgedModel
+    model: Mapping[str, Any]
     pairs: JudgedPairs
+    mode: str = "grades"
     levels: tuple[str, ...] = ()
-    metrics: dict[str, MetricValue]
-    descriptions: dict[str, MetricDescription] = field(default_factory=dict)
     confusion: tuple[tuple[int, ...], ...] | None = None
     per_grade: tuple[GradeScores, ...] | None = None
-    pnr_counts: PairCounts | None = None
     reliability: tuple[ReliabilityBin, ...] | None = None
+    pnr_counts: PairCounts | None = None
+    settings: Mapping[str, float] = field(default_factory=dict)
+    metrics: dict[str, MetricValue]
+    descriptions: dict[str, MetricDescription] = field(default_factory=dict)
     without_grade_1: dict[str, MetricValue] = field(default_factory=dict)
     slices: dict[str, dict[str, dict[str, MetricValue]]] = field(default_factory=dict)
     errors: tuple[GradedPair, ...] = ()
     examples: tuple[GradedPair, ...] = ()
+    alike: str | None = None
     truncated_titles: int = 0
+    truncated_queries: int = 0
+    auto_slices: tuple[SliceErrors, ...] | None = None
+    guards: Mapping[str, Any] | None = None
     card: str | None = None
+
+    def judged_model(self) -> JudgedModel:
+        """The checkpoint's facts. Raises RunFolderError for another scorer, or a missing fact."""
+        return decode(JudgedModel, self.model, "evaluation.json: model")  # type: ignore[no-any-return]
 
 
 # Figures of an evaluation, level by level.

@@ -11,7 +11,7 @@ from qt_bert.codec import encode, read_result
 from qt_bert.figures import Figure
 from qt_bert.files import write_json
 from qt_bert.results import ResultFile
-from qt_bert.results.evaluation import JudgedModel, JudgedPairs
+from qt_bert.results.evaluation import JudgedModel
 from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.probe import PairsRef, SourcedClaim
 from qt_bert.stats.comparison import MetricDifference
@@ -280,7 +280,7 @@ class Int8Loss:
     a logit.
     """
 
-    pairs: JudgedPairs
+    pairs: PairsRef
     metrics: dict[str, MetricDifference]
     largest: float
 

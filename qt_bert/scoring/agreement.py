@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from qt_bert.codec import encode
 from qt_bert.data.pairs import GradeMap, Pair, Reject
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
@@ -77,8 +78,7 @@ def agree(
     drawn = {"resamples": resamples, "seed": seed}
 
     def figures(judged: Judgements) -> dict[str, Any]:
-        found = evaluate(judged, metrics=OF_TWO, **drawn).metrics
-        return {name: one.to_json() for name, one in found.items()}
+        return encode(evaluate(judged, metrics=OF_TWO, **drawn).metrics)  # type: ignore[no-any-return]
 
     def measured(at: IntArray) -> dict[str, Any]:
         """α of all raters and the figures of every two, of the pairs at some places."""

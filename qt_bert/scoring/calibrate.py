@@ -131,8 +131,8 @@ def calibrate_model(
         "pairs": {"name": path.name, "sha256": sha256_file(path), "fitted": int(fitted.sum())},
         "calibration": encode(found),
         **every,
-        "grades": {name: grades[name].to_json() for name in OF_GRADES},
-        "reliability": [reliability(one.subset(~fitted)) for one in (before, after)],
+        "grades": {name: encode(grades[name]) for name in OF_GRADES},
+        "reliability": encode([reliability(one.subset(~fitted)) for one in (before, after)]),
         "slices": slices,
         "warnings": worse(every["changes"], wanted),
     }

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from qt_bert.codec import encode
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
+from qt_bert.results.evaluation import EvaluationResult, GradedPair, JudgedPairs, MetricDescription
 from qt_bert.scoring.judge import (
     Judged,
     Outputs,
@@ -26,6 +28,8 @@ from qt_bert.scoring.tables import Columns, InputColumns, growing_table
 from qt_bert.stats.arrays import BoolArray
 from qt_bert.stats.comparison import compare
 from qt_bert.stats.evaluation import (
+    MetricValue,
+    SliceErrors,
     errors_in_slices,
     evaluate,
     furthest_off,
@@ -65,33 +69,40 @@ def evaluation_json(
     """
     outputs = read_outputs(judged.logits, scorer.settings.labels, judged.calibration)
     furthest = furthest_off(judged.judgements, worst)
-    return {
-        "schema": 1,
-        "model": scorer.describe(),
-        "pairs": {
-            "name": path.name,
-            "sha256": sha256_file(path),
-            "n_pairs": len(judged.pairs),
-            "n_queries": judged.judgements.n_queries,
-            "rejected": judged.rejected,
-        },
-        **evaluate(judged.judgements, resamples=resamples, seed=seed).to_json(),
-        "descriptions": {
-            name: {**asdict(m.description), "title": asdict(m.title), "direction": m.direction}
+    result = EvaluationResult(
+        model=scorer.describe(),
+        pairs=JudgedPairs(
+            name=path.name,
+            sha256=sha256_file(path),
+            n_pairs=len(judged.pairs),
+            n_queries=judged.judgements.n_queries,
+            rejected=judged.rejected,
+        ),
+        **vars(evaluate(judged.judgements, resamples=resamples, seed=seed)),
+        descriptions={
+            name: MetricDescription(**asdict(m.description), title=m.title, direction=m.direction)
             for name, m in METRICS.items()
         },
-        "without_grade_1": _without_grade_1(judged, resamples, seed),
-        "slices": {column: slices(judged, column, resamples, seed) for column in by},
-        "errors": [shown_pair(judged, outputs, int(i)) for i in furthest],
-        "examples": examples(judged, outputs),
-        "alike": hardly_differ(outputs.ranking_score) if judged.judgements.eligible.any() else None,
-        "truncated_titles": scorer.counts.truncated_titles,
-        "truncated_queries": scorer.counts.truncated_queries,
-        **({"auto_slices": _automatic(judged, resamples, seed)} if auto_slices else {}),
-    } | ({"guards": dict(scorer.left_out.guards)} if scorer.left_out else {})
+        without_grade_1=_without_grade_1(judged, resamples, seed),
+        slices={
+            column: {
+                value: _of_rows(judged, rows, resamples, seed)
+                for value, rows in by_column(judged.pairs, column).items()
+            }
+            for column in by
+        },
+        errors=tuple(_graded_pair(judged, outputs, int(row)) for row in furthest),
+        examples=_examples(judged, outputs),
+        alike=hardly_differ(outputs.ranking_score) if judged.judgements.eligible.any() else None,
+        truncated_titles=scorer.counts.truncated_titles,
+        truncated_queries=scorer.counts.truncated_queries,
+        auto_slices=_automatic(judged, resamples, seed) if auto_slices else None,
+        guards=scorer.left_out.guards if scorer.left_out else None,
+    )
+    return encode(result)  # type: ignore[no-any-return]
 
 
-def _automatic(judged: Judged, resamples: int, seed: int) -> list[dict[str, Any]]:
+def _automatic(judged: Judged, resamples: int, seed: int) -> tuple[SliceErrors, ...]:
     if judged.judgements.correct is None:
         raise ArgumentError(
             "--auto-slices: one logit has no grades to be wrong; calibrate it first"
@@ -100,53 +111,49 @@ def _automatic(judged: Judged, resamples: int, seed: int) -> list[dict[str, Any]
     return errors_in_slices(judged.judgements, masks, resamples=resamples, seed=seed)
 
 
-def examples(judged: Judged, outputs: Outputs) -> list[dict[str, Any]]:
+def _examples(judged: Judged, outputs: Outputs) -> tuple[GradedPair, ...]:
     """The first pairs of the file: whole queries until 12 pairs are there, 24 pairs at most."""
-    shown: list[dict[str, Any]] = []
-    for i, pair in enumerate(judged.pairs):
-        if len(shown) >= EXAMPLES and pair.query != shown[-1]["query"]:
+    shown: list[GradedPair] = []
+    for row, pair in enumerate(judged.pairs):
+        if len(shown) >= EXAMPLES and pair.query != shown[-1].query:
             break
-        shown.append(shown_pair(judged, outputs, i))
-    return shown[: 2 * EXAMPLES]
+        shown.append(_graded_pair(judged, outputs, row))
+    return tuple(shown[: 2 * EXAMPLES])
 
 
-def slices(judged: Judged, column: str, resamples: int, seed: int) -> dict[str, Any]:
-    """Chosen metrics for each value of a column; a cell of comma-separated tags counts for each."""
-    return {
-        value: _of_rows(judged, rows, resamples, seed)
-        for value, rows in by_column(judged.pairs, column).items()
-    }
+def _of_rows(judged: Judged, rows: BoolArray, resamples: int, seed: int) -> dict[str, MetricValue]:
+    """Chosen metrics of some of the pairs."""
+    metrics = evaluate(judged.judgements.subset(rows), resamples=resamples, seed=seed).metrics
+    return {name: metrics[name] for name in SHOWN_IN_SLICES if name in metrics}
 
 
-def _of_rows(judged: Judged, rows: BoolArray, resamples: int, seed: int) -> dict[str, Any]:
-    one = evaluate(judged.judgements.subset(rows), resamples=resamples, seed=seed)
-    return {name: one.metrics[name].to_json() for name in SHOWN_IN_SLICES if name in one.metrics}
-
-
-def _without_grade_1(judged: Judged, resamples: int, seed: int) -> dict[str, Any]:
+def _without_grade_1(judged: Judged, resamples: int, seed: int) -> dict[str, MetricValue]:
     """The same metrics on the pairs whose label allows more than grade 1: titles of another subject are
     easy to tell, and many of them make every figure look better. Empty where nothing is left out."""
     rows = np.array([pair.grades != (1,) for pair in judged.pairs])
     return {} if rows.all() or not rows.any() else _of_rows(judged, rows, resamples, seed)
 
 
-def shown_pair(judged: Judged, outputs: Outputs, row: int) -> dict[str, Any]:
-    """One pair with its label and what the model says of it."""
+def _graded_pair(judged: Judged, outputs: Outputs, row: int) -> GradedPair:
+    """One pair with its label and the model's outputs."""
     pair = judged.pairs[row]
-    out: dict[str, Any] = {
-        "id": pair.id,
-        "line": pair.line,
-        "query": pair.query,
-        "title": pair.title,
-        "grade": _label(judged, row),
-    }
+    graded: dict[str, Any] = {}
     if outputs.probabilities is not None and outputs.expected is not None:
-        out["p"] = [round(float(p), 6) for p in outputs.probabilities[row]]
-        out["predicted_grade"] = (outputs.predicted or [])[row]
-        out["expected_grade"] = round(float(outputs.expected[row]), 6)
+        graded = {
+            "p": tuple(round(float(p), 6) for p in outputs.probabilities[row]),
+            "predicted_grade": (outputs.predicted or [])[row],
+            "expected_grade": round(float(outputs.expected[row]), 6),
+        }
     elif outputs.score is not None:
-        out["score"] = float(outputs.score[row])
-    return out
+        graded = {"score": float(outputs.score[row])}
+    return GradedPair(
+        id=pair.id,
+        line=pair.line,
+        query=pair.query,
+        title=pair.title,
+        grade=_label(judged, row),
+        **graded,
+    )
 
 
 def _label(judged: Judged, row: int) -> str | None:

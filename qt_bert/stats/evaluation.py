@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -37,8 +37,20 @@ def confusion(judgements: Judgements) -> IntArray:
     return np.asarray(as_matrices(total[None])[0], dtype=np.int64)
 
 
-def per_grade(judgements: Judgements) -> list[dict[str, Any]]:
-    """`{level, precision, recall, f1, support, predicted}` of each level; None for 0/0."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradeScores:
+    """Precision, recall and F1 of one level; `support` and `predicted` count its pairs. None is 0/0."""
+
+    level: str
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    support: int
+    predicted: int
+
+
+def per_grade(judgements: Judgements) -> tuple[GradeScores, ...]:
+    """The scores of each level."""
     counts = confusion(judgements).astype(np.float64)
     right, support, predicted = np.diagonal(counts), counts.sum(axis=1), counts.sum(axis=0)
     shares = {
@@ -46,37 +58,59 @@ def per_grade(judgements: Judgements) -> list[dict[str, Any]]:
         "recall": ratio(right, support),
         "f1": f1_scores(counts[None])[0],
     }
-    return [
-        {"level": level}
-        | {name: _number_or_none(column[i]) for name, column in shares.items()}
-        | {"support": int(support[i]), "predicted": int(predicted[i])}
+    return tuple(
+        GradeScores(
+            level=level,
+            support=int(support[i]),
+            predicted=int(predicted[i]),
+            **{name: _number_or_none(column[i]) for name, column in shares.items()},
+        )
         for i, level in enumerate(judgements.levels)
-    ]
+    )
 
 
-def reliability(judgements: Judgements) -> list[dict[str, Any]]:
-    """`{low, high, confidence, accuracy, count}` of each of the 15 bins of the ECE."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReliabilityBin:
+    """Mean top probability, accuracy and number of pairs whose top probability is in [low, high)."""
+
+    low: float
+    high: float
+    confidence: float | None
+    accuracy: float | None
+    count: int
+
+
+def reliability(judgements: Judgements) -> tuple[ReliabilityBin, ...]:
+    """The 15 bins of the ECE."""
     sure = confidence(judgements)
     bins = confidence_bin(sure)
     count = np.bincount(bins, minlength=BINS)
     mean_confidence = ratio(sum_by(bins, sure, BINS), count.astype(np.float64))
     accuracy = ratio(sum_by(bins, known(judgements.correct), BINS), count.astype(np.float64))
-    return [
-        {
-            "low": i / BINS,
-            "high": (i + 1) / BINS,
-            "confidence": _number_or_none(mean_confidence[i]),
-            "accuracy": _number_or_none(accuracy[i]),
-            "count": int(count[i]),
-        }
+    return tuple(
+        ReliabilityBin(
+            low=i / BINS,
+            high=(i + 1) / BINS,
+            confidence=_number_or_none(mean_confidence[i]),
+            accuracy=_number_or_none(accuracy[i]),
+            count=int(count[i]),
+        )
         for i in range(BINS)
-    ]
+    )
 
 
-def pnr_counts(judgements: Judgements) -> dict[str, int]:
-    """Title pairs of one query and different labels: concordant, discordant, tied in score."""
-    totals = ordered_pairs_by_query(judgements).sum(axis=0)
-    return dict(zip(("concordant", "discordant", "tied"), map(int, totals), strict=True))
+@dataclass(frozen=True, slots=True)
+class PairCounts:
+    """Title pairs of one query and different labels, by whether the scores order them as the labels do."""
+
+    concordant: int
+    discordant: int
+    tied: int
+
+
+def pnr_counts(judgements: Judgements) -> PairCounts:
+    """Title pairs over all queries."""
+    return PairCounts(*map(int, ordered_pairs_by_query(judgements).sum(axis=0)))
 
 
 def signed_error(judgements: Judgements) -> FloatArray:
@@ -98,19 +132,35 @@ def furthest_off(judgements: Judgements, limit: int) -> IntArray:
     return np.argsort(-distance, kind="stable")[: max(limit, 0)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceErrors:
+    """The share of pairs graded wrong `inside` a slice and `outside` it, and their `difference`."""
+
+    slice: str
+    n: int
+    n_queries: int
+    inside: float
+    outside: float
+    difference: float
+    ci_low: float | None
+    ci_high: float | None
+    p: float
+    q: float | None = None
+
+
 def errors_in_slices(
     judgements: Judgements,
     slices: Mapping[str, BoolArray],
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> list[dict[str, Any]]:
+) -> tuple[SliceErrors, ...]:
     """Shares of pairs graded wrong in each slice (a mask [n]) and in the rest, worst slice first.
 
-    Their `difference` is judged on jackknife pseudo-values over queries; q is over all slices, but those
-    with fewer than LEAST_QUERIES queries inside or outside, which are left out.
+    The difference is judged on jackknife pseudo-values over queries. Slices with fewer than
+    LEAST_QUERIES queries inside or outside are left out; q is over the others.
     """
-    wrong, found = ~known(judgements.correct), list[dict[str, Any]]()
+    wrong, rows = ~known(judgements.correct), list[SliceErrors]()
     for name, mask in slices.items():
         counts = sums_by_query(judgements, mask, ~mask)
         errors = sums_by_query(judgements, wrong & mask, wrong & ~mask)
@@ -121,13 +171,22 @@ def errors_in_slices(
         left = ratio(errors.sum(axis=0) - errors, n - counts)
         change = from_leave_one_out(inside - outside, left[:, 0] - left[:, 1], range(len(counts)))
         low, high = (change.interval(resamples, seed) if resamples else None) or (None, None)
-        told = {"slice": name, "n": int(n[0]), "n_queries": int(n_queries[0])}
-        told |= {"inside": float(inside), "outside": float(outside), "difference": change.value}
-        told |= {"ci_low": low, "ci_high": high, "p": float(sign_flip_p(change.centred, seed=seed))}
-        found.append(told)
-    for one, q in zip(found, q_values([one["p"] for one in found]), strict=True):
-        one["q"] = q
-    return sorted(found, key=lambda one: -one["difference"])
+        rows.append(
+            SliceErrors(
+                slice=name,
+                n=int(n[0]),
+                n_queries=int(n_queries[0]),
+                inside=float(inside),
+                outside=float(outside),
+                difference=change.value,
+                ci_low=low,
+                ci_high=high,
+                p=float(sign_flip_p(change.centred, seed=seed)),
+            )
+        )
+    q = q_values([row.p for row in rows])
+    tested = [replace(row, q=value) for row, value in zip(rows, q, strict=True)]
+    return tuple(sorted(tested, key=lambda row: -row.difference))
 
 
 def _number_or_none(value: float) -> float | None:
@@ -141,6 +200,8 @@ class MetricValue:
     Ranking metrics also say how many of the `n_queries` queries they rest on.
     """
 
+    omit_none: ClassVar = ("n_eligible", "n_queries", "reason")
+
     value: float | None
     ci_low: float | None = None
     ci_high: float | None = None
@@ -148,11 +209,6 @@ class MetricValue:
     n_eligible: int | None = None
     n_queries: int | None = None
     reason: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields, without the counts and the reason where there is none."""
-        optional = ("n_eligible", "n_queries", "reason")
-        return {k: v for k, v in asdict(self).items() if v is not None or k not in optional}
 
 
 @dataclass(frozen=True)
@@ -162,16 +218,11 @@ class Evaluation:
     mode: str
     levels: tuple[str, ...]
     confusion: list[list[int]] | None
-    per_grade: list[dict[str, Any]] | None
-    reliability: list[dict[str, Any]] | None
-    pnr_counts: dict[str, int]
+    per_grade: tuple[GradeScores, ...] | None
+    reliability: tuple[ReliabilityBin, ...] | None
+    pnr_counts: PairCounts
     settings: dict[str, float]
     metrics: dict[str, MetricValue]
-
-    def to_json(self) -> dict[str, Any]:
-        """The tables, and last `metrics`: each as `{value, ci_low, ci_high, n, …}`."""
-        metrics = {name: metric.to_json() for name, metric in self.metrics.items()}
-        return vars(self) | {"levels": list(self.levels), "metrics": metrics}
 
 
 def evaluate(

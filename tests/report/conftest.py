@@ -121,15 +121,28 @@ def make_evaluation() -> dict[str, Any]:
             [0, 3, 15, 44, 98],
         ],
         "per_grade": [
-            {"level": str(i), "precision": 0.5, "recall": 0.45, "f1": 0.47, "support": 160}
+            {
+                "level": str(i),
+                "precision": 0.5,
+                "recall": 0.45,
+                "f1": 0.47,
+                "support": 160,
+                "predicted": 150,
+            }
             for i in range(1, 6)
         ],
         "pnr_counts": {"concordant": 1376, "discordant": 204, "tied": 0},
         "reliability": [
-            {"confidence": 0.25 + 0.1 * i, "accuracy": 0.2 + 0.09 * i, "count": 40 + 20 * i}
+            {
+                "low": i / 9,
+                "high": (i + 1) / 9,
+                "confidence": 0.25 + 0.1 * i,
+                "accuracy": 0.2 + 0.09 * i,
+                "count": 40 + 20 * i,
+            }
             for i in range(8)
         ]
-        + [{"confidence": None, "accuracy": None, "count": 0}],
+        + [{"low": 8 / 9, "high": 1.0, "confidence": None, "accuracy": None, "count": 0}],
         "slices": {
             "field": {
                 field: {

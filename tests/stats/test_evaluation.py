@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.evaluation import (
+    PairCounts,
     confusion,
     errors_in_slices,
     evaluate,
@@ -34,7 +35,7 @@ def test_figures_of_each_grade_are_those_of_sklearn(random_judgements):
     rows = per_grade(judged)
     expected = reference.precision_recall_fscore_support(judged.truth, judged.predicted)
     for name, column in zip(("precision", "recall", "f1", "support"), expected, strict=True):
-        assert [row[name] for row in rows] == pytest.approx(list(column))
+        assert [getattr(row, name) for row in rows] == pytest.approx(list(column))
 
 
 def test_the_pairs_furthest_off_come_first(hand):
@@ -45,11 +46,11 @@ def test_a_slice_beside_the_rest(random_judgements):
     judged = random_judgements(2, n=400, n_queries=80)
     inside = judged.query_index % 2 == 0
     found = errors_in_slices(judged, {"even": inside, "few": judged.query_index < 3}, resamples=500)
-    assert [one["slice"] for one in found] == ["even"]  # three queries are too few
+    assert [one.slice for one in found] == ["even"]  # three queries are too few
     (one,), wrong = found, ~judged.correct
-    assert one["inside"] == pytest.approx(wrong[inside].mean())
-    assert one["difference"] == pytest.approx(wrong[inside].mean() - wrong[~inside].mean())
-    assert one["ci_low"] < one["difference"] < one["ci_high"] and one["q"] == one["p"] > 0.05
+    assert one.inside == pytest.approx(wrong[inside].mean())
+    assert one.difference == pytest.approx(wrong[inside].mean() - wrong[~inside].mean())
+    assert one.ci_low < one.difference < one.ci_high and one.q == one.p > 0.05
 
 
 RIGHT = [[0, 0, 0, 0, 1.0], [1.0, 0, 0, 0, 0]]
@@ -87,7 +88,7 @@ def test_a_one_logit_model_is_judged_by_its_order_only():
     assert list(values.values()) == pytest.approx([1.0] * len(values))
     assert "one-logit" in (found.metrics["qwk"].reason or "")
     assert "wrong order" in (found.metrics["pnr"].reason or "")
-    assert found.pnr_counts == {"concordant": 3, "discordant": 0, "tied": 0}
+    assert found.pnr_counts == PairCounts(3, 0, 0)
 
 
 def test_auc_and_pnr_of_one_logit_are_those_of_any_score():
