@@ -80,7 +80,7 @@ from qt_bert.sources import installed_versions
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.judgements import judge_grades
 from qt_bert.stats.metrics import METRICS
-from qt_bert.training.finetune import TrainJob, TuneSettings, run_train
+from qt_bert.training.finetune import TrainJob, TuneSettings, run_tuning
 from qt_bert.training.pretrain import BatchShape, NewShape, PretrainSettings, run_pretrain
 from qt_bert.training.recipes import Recipe, load_recipe, typed
 from qt_bert.training.selection import merit_of
@@ -396,7 +396,7 @@ def _tuned(
 def _tune(entry: Entry, job: TrainJob, out: Path, settings: TuneSettings) -> dict[str, Any]:
     if entry.architecture in ENCODES:
         return tune_rival(entry.architecture, job, out, settings)
-    return run_train(job, out, settings, resume=True)
+    return run_tuning(job, out, settings, resume=True)
 
 
 def _trial(study: Study, entry: Entry, rate: float) -> RateTrial:

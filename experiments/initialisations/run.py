@@ -73,7 +73,7 @@ class Study:
         """Every start, as `means` gives them; also in `out`/initialisations.json, with all runs.
 
         Models that are finished are taken as they are. Raises CheckpointError for a base that was
-        fine-tuned, PairFileError where two files share a query, and as `run_train` does.
+        fine-tuned, PairFileError where two files share a query, and as `run_tuning` does.
         """
         _, family = verify_folder(self.base)
         if family.classifier in weight_shapes(self.base):
@@ -147,9 +147,9 @@ class Study:
         base = self.base if start == "tuned" else self._random(seed)
         folder = self.out / f"{start}-{rate:g}-{seed}"
         job = TrainJob(
-            base,
-            (PairSource(self.files["train"]),),
-            PairSource(self.files["dev"]),
+            base=base,
+            sources=(PairSource(self.files["train"]),),
+            dev=PairSource(self.files["dev"]),
             max_length=self.max_length,
             stop_on=CHOSEN_BY,
         )

@@ -28,7 +28,7 @@ from qt_bert.shipped import DEV, PRETRAINED, TEST, TRAIN, shipped
 from qt_bert.stats.calibration import apply_cutoffs, fit_cutoffs
 from qt_bert.stats.judgements import Judgements
 from qt_bert.stats.metrics import METRICS
-from qt_bert.training.finetune import TrainJob, TuneSettings, run_train
+from qt_bert.training.finetune import TrainJob, TuneSettings, run_tuning
 from qt_bert.training.losses import LossWeights
 from qt_bert.training.recipes import PairSource
 from qt_bert.training.state import workspace_of
@@ -54,7 +54,7 @@ def run_losses(
 ) -> dict[str, Any]:
     """Train every loss with every seed under `out` and judge it on `test`; writes `out/losses.json`.
 
-    Runs that are finished are taken as they are. Raises as `run_train` does.
+    Runs that are finished are taken as they are. Raises as `run_tuning` does.
     """
     read = {
         name: PairSource(path).read(labelled=True) for name, path in (("dev", dev), ("test", test))
@@ -66,9 +66,9 @@ def run_losses(
         for loss in losses:
             folder = out / f"{loss.replace(',', '+')}-{seed}"
             job = TrainJob(
-                base,
-                (PairSource(train),),
-                PairSource(dev),
+                base=base,
+                sources=(PairSource(train),),
+                dev=PairSource(dev),
                 max_length=max_length,
                 stop_on="spearman",
                 loss=weights[loss],
@@ -103,7 +103,7 @@ def run_losses(
 
 def trained(job: TrainJob, folder: Path, settings: TuneSettings) -> dict[str, Any]:
     """Train into `folder`, or take what is finished there; only the model stays."""
-    facts = run_train(job, folder, settings, resume=True)
+    facts = run_tuning(job, folder, settings, resume=True)
     shutil.rmtree(workspace_of(folder), ignore_errors=True)
     return facts
 

@@ -22,7 +22,7 @@ from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import atomic_write, is_vacant, read_json, sha256_file, write_json
 from qt_bert.models.folder import resolve_folder
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.planning.distill import IMITATION, DistillJob, Student, levels_of, run_distill
+from qt_bert.planning.distill import IMITATION, DistillJob, Student, levels_of
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import LayerMatch, Plan, layer_map
 from qt_bert.scoring.bulk import Scorer
@@ -32,7 +32,8 @@ from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.intervals import RESAMPLES, bootstrap_weights, interval_or_reason, resample
 from qt_bert.stats.judgements import Judgements
 from qt_bert.stats.metrics import METRICS
-from qt_bert.training.finetune import TuneSettings
+from qt_bert.training.batches import levels_of
+from qt_bert.training.finetune import TuneSettings, run_tuning
 from qt_bert.training.losses import LossWeights
 from qt_bert.training.recipes import PairSource, load_recipe, typed
 from qt_bert.training.state import STATE_FILE, workspace_of
@@ -264,7 +265,7 @@ def run_arms(
     nothing anew.
 
     Raises ArgumentError where `job` has no `dev` or nothing to learn from the teacher,
-    RunFolderError where `out` holds anything and neither flag says what to do, and as `run_distill`.
+    RunFolderError where `out` holds anything and neither flag says what to do, and as `run_tuning`.
     """
     if job.dev is None:
         raise ArgumentError("the recipe names no [dev]: all arms are judged on the same pairs")
@@ -280,7 +281,7 @@ def run_arms(
     for arm, seed in _order(arms, seeds):
         folder = out / RUNS / f"{arm}-{seed}"
         own = replace(settings, patience=0, seed=settings.seed + seed)
-        run_distill(arms[arm], folder, own, resume=True)
+        run_tuning(arms[arm], folder, own, resume=True)
         # What a run resumes from is some eight times its student, and there are many runs.
         (workspace_of(folder) / STATE_FILE).unlink(missing_ok=True)
     found = _judged(job, arms, seeds, files, out)
@@ -338,8 +339,8 @@ def _judged(
         "arms": [
             {
                 "name": name,
-                "kept": one.student.kept,
-                "layer_map": one.student.layer_map,
+                "kept": one.student.plan.kept,
+                "layer_map": one.student.plan.layer_map,
                 "parameters": open_checkpoint(out / RUNS / f"{name}-0", compact=True).parameters,
             }
             for name, one in arms.items()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from qt_bert.cli import options, terminal
+from qt_bert.cli import options
 from qt_bert.cli.options import Overwrite, Resume
-from qt_bert.errors import ArgumentError
+from qt_bert.cli.train import tune
 from qt_bert.shipped import GRADED, shipped
 from qt_bert.training.recipes import LossOptions, TrainingFiles, TuningOptions
 
@@ -37,35 +36,21 @@ def distill(
     overwrite: Overwrite = False,
 ) -> None:
     """Train a smaller model to do what its teacher does, by a plan; goes on after a kill."""
-    stored = files.stored()
-    sources = files.sources(stored, unlabelled)
-    if not sources:
-        raise ArgumentError("nothing to learn from: give --pairs, --unlabelled, or --recipe FILE")
     from qt_bert.models.folder import resolve_folder
-    from qt_bert.planning.distill import IMITATION, DistillJob, Student, run_distill
-    from qt_bert.training.finetune import TuneSettings
-    from qt_bert.training.losses import LossWeights
-    from qt_bert.training.recipes import typed
+    from qt_bert.planning.distill import DistillJob, Student
 
     folder = resolve_folder(model if model is not None else shipped(GRADED))
-    asked: dict[str, Any] = {"max_length": max_length, "stop_on": stop_on}
-    values = {
-        **stored.job,
-        **{name: value for name, value in asked.items() if value is not None},
-        "student": Student.of(plan, folder),
-        "sources": tuple(sources),
-        "dev": files.judge(stored),
-        "loss": LossWeights.read(what.loss, stored.loss, IMITATION, f"{stored.where} [loss]"),
-        "teacher": what.source(),
-    }
-    job = typed(DistillJob, values, f"{stored.where} [job]")
-    given = how.over(stored.settings, max_steps=steps)
-    settings = typed(TuneSettings, given, f"{stored.where} [settings]")
-    with terminal.resumable(out):
-        facts = run_distill(
-            job, out, settings, device=how.device, resume=resume, overwrite=overwrite
-        )
-    if facts:
-        terminal.note(json.dumps(facts["rows"], ensure_ascii=False))
-        best = "not defined" if facts["best"] is None else f"{facts['best']:.4f}"
-        terminal.note(f"best {facts['figure']} {best} at step {facts['best_step']}: {out}")
+    tune(
+        DistillJob,
+        out,
+        files,
+        how,
+        what,
+        unlabelled,
+        student=Student.of(plan, folder),
+        stop_on=stop_on,
+        max_length=max_length,
+        steps=steps,
+        resume=resume,
+        overwrite=overwrite,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,9 +18,11 @@ from qt_bert.training.recipes import (
     TrainingFiles,
     TrainingOptions,
     TuningOptions,
+    typed,
 )
 
 if TYPE_CHECKING:
+    from qt_bert.training.finetune import TuneJob
     from qt_bert.training.pretrain import NewShape
 
 
@@ -62,7 +64,6 @@ def pretrain(
         raise ArgumentError("how long? give --steps N")
     from qt_bert.models.folder import resolve_folder
     from qt_bert.training.pretrain import BatchShape, PretrainSettings, run_pretrain
-    from qt_bert.training.recipes import typed
 
     where = f"{stored.where} [settings]"
     rows = values.pop("shape", {})
@@ -117,39 +118,69 @@ def train(
     overwrite: Overwrite = False,
 ) -> None:
     """Fine-tune on one or more graded files, each with its own labels; goes on after a kill."""
+    from qt_bert.models.folder import resolve_folder
+    from qt_bert.training.finetune import TrainJob
+
+    tune(
+        TrainJob,
+        out,
+        files,
+        how,
+        what,
+        unlabelled,
+        base=resolve_folder(base if base is not None else shipped(PRETRAINED)),
+        levels=levels,
+        stop_on=stop_on,
+        max_length=max_length,
+        resume=resume,
+        overwrite=overwrite,
+    )
+
+
+def tune(
+    kind: type[TuneJob],
+    out: Path,
+    files: TrainingFiles,
+    how: TuningOptions,
+    what: LossOptions,
+    unlabelled: list[Path] | None,
+    *,
+    steps: int | None = None,
+    resume: bool,
+    overwrite: bool,
+    **fields: Any,
+) -> None:
+    """Run a job by a recipe, with the job's `fields` that are not None in place of the recipe's."""
     stored = files.stored()
     sources = files.sources(stored, unlabelled)
     if not sources:
-        raise ArgumentError("nothing to train on: give --pairs FILE, or --recipe FILE")
-    from qt_bert.models.folder import resolve_folder
-    from qt_bert.training.finetune import TrainJob, TuneSettings, run_train
+        raise ArgumentError("nothing to learn from: give --pairs, --unlabelled or --recipe FILE")
+    from qt_bert.training.finetune import TuneSettings, run_tuning
     from qt_bert.training.losses import LossWeights
-    from qt_bert.training.recipes import typed
 
-    asked = {
-        "levels": levels,
-        "max_length": max_length,
-        "stop_on": stop_on,
-    }
-    paths = {
-        "base": resolve_folder(base if base is not None else shipped(PRETRAINED)),
+    values = {
+        **stored.job,
+        **{name: value for name, value in fields.items() if value is not None},
         "sources": tuple(sources),
         "dev": files.judge(stored),
-        "loss": LossWeights.read(what.loss, stored.loss, LossWeights(), f"{stored.where} [loss]"),
+        "loss": LossWeights.read(
+            what.loss, stored.loss, kind.default_loss, f"{stored.where} [loss]"
+        ),
         "teacher": what.source(),
     }
-    given = {name: value for name, value in asked.items() if value is not None}
-    job = typed(TrainJob, {**stored.job, **given, **paths}, f"{stored.where} [job]")
-    settings = typed(TuneSettings, how.over(stored.settings), f"{stored.where} [settings]")
-    check_apart(out, job.base)
+    job = typed(kind, values, f"{stored.where} [job]")
+    over = how.over(stored.settings, max_steps=steps)
+    settings = typed(TuneSettings, over, f"{stored.where} [settings]")
     with terminal.resumable(out):
-        facts = run_train(job, out, settings, device=how.device, resume=resume, overwrite=overwrite)
-    if facts:
-        terminal.note(json.dumps(facts["rows"], ensure_ascii=False))
-        if "parameters" in facts:  # a folder finished by an older version does not say
-            terminal.note(f"{facts['parameters']:,} parameters")
-        best = "not defined" if facts["best"] is None else f"{facts['best']:.4f}"
-        terminal.note(f"best {job.stop_on} {best} at step {facts['best_step']}: {out}")
+        facts = run_tuning(
+            job, out, settings, device=how.device, resume=resume, overwrite=overwrite
+        )
+    terminal.note(json.dumps(facts["rows"], ensure_ascii=False))
+    if "parameters" in facts:  # not of a student, nor of a folder of an older version
+        terminal.note(f"{facts['parameters']:,} parameters")
+    figure = facts.get("figure", job.stop_on)
+    best = "not defined" if facts["best"] is None else f"{facts['best']:.4f}"
+    terminal.note(f"best {figure} {best} at step {facts['best_step']}: {out}")
 
 
 @options.command(options.TRAINING)

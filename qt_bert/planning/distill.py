@@ -1,9 +1,9 @@
-"""`qt-bert distill`: from a plan, pairs and a teacher to a student; its loss, in three parts."""
+"""`qt-bert distill`: a student by a plan, and its loss, which imitates the teacher."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,7 @@ from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.files import check_apart
-from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
-from qt_bert.models.devices import device_name
 from qt_bert.models.families import Family
 from qt_bert.planning.prune import (
     important_units,
@@ -27,17 +25,14 @@ from qt_bert.planning.prune import (
     plan_units,
     save_smaller,
 )
-from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import LayerMatch, Plan
-from qt_bert.training.batches import BatchLayout, training_set
-from qt_bert.training.finetune import Tuner, TuneSettings, check_settings
+from qt_bert.training.batches import TrainingSet
+from qt_bert.training.finetune import TuneJob, Tuner
 from qt_bert.training.losses import Losses, LossWeights
-from qt_bert.training.packing import on_device, packed_layers, read_states
-from qt_bert.training.recipes import PairSource, TeacherSource
-from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
-from qt_bert.training.state import close_workspace, finished_facts, open_workspace, training_texts
-from qt_bert.training.steps import training_device, weights_dtype
-from qt_bert.training.teachers import Teaching, check_teacher, key_of, loss_for
+from qt_bert.training.model import Trained
+from qt_bert.training.packing import packed_layers, read_states
+from qt_bert.training.steps import weights_dtype
+from qt_bert.training.teachers import key_of
 
 # What a student's loss is made of, by default.
 
@@ -59,7 +54,7 @@ def hidden_loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
 Batch = Mapping[str, torch.Tensor]
 
 
-class Distilled(nn.Module):
+class Distilled(Trained):
     """`model`, the student that is trained; `teacher`, frozen, on its device, in the number type of
     the products. Where a batch says what another teacher taught, `teacher` shows its layers alone.
 
@@ -154,16 +149,6 @@ class Student:
         read = Plan.read(plan)
         return cls(model, read, plan_means(plan, read))
 
-    @property
-    def kept(self) -> tuple[KeptLayer, ...]:
-        """The teacher's layers and heads it starts from."""
-        return self.plan.kept
-
-    @property
-    def layer_map(self) -> tuple[LayerMatch, ...]:
-        """Which of its layers imitates which of the teacher's; a layer may imitate none."""
-        return self.plan.layer_map
-
     def describe(self) -> dict[str, Any]:
         """All of the plan that training depends on, as plain data."""
         plan = self.plan
@@ -190,174 +175,99 @@ class Student:
         """
         self._check_map()
         fold = self._fold.vectors if self._fold is not None else None
-        whole = [replace(one, units=None) for one in self.kept]
+        whole = [replace(one, units=None) for one in self.plan.kept]
         small = smaller_checkpoint(teacher, whole, fold=fold)
-        if all(one.units is None for one in self.kept):
+        if all(one.units is None for one in self.plan.kept):
             return small
-        units = plan_units(self.plan) or important_units(small, self.kept, pairs)
-        return smaller_checkpoint(teacher, self.kept, units=units, fold=fold)
+        units = plan_units(self.plan) or important_units(small, self.plan.kept, pairs)
+        return smaller_checkpoint(teacher, self.plan.kept, units=units, fold=fold)
 
     def _check_map(self) -> None:
         layers = self.plan.teacher.layers
-        for one in self.layer_map:
-            if not (0 <= one.student < len(self.kept) and 0 <= one.imitates < layers):
+        for one in self.plan.layer_map:
+            if not (0 <= one.student < len(self.plan.kept) and 0 <= one.imitates < layers):
                 raise ArgumentError(
-                    f"the plan lets layer {one.student} of {len(self.kept)} imitate the teacher's "
+                    f"the plan lets layer {one.student} of {len(self.plan.kept)} imitate the teacher's "
                     f"layer {one.imitates} of {layers}: layers count from 0"
                 )
 
 
-# `qt-bert distill`: from a plan, pairs and a teacher to a saved student.
+# `qt-bert distill`: a student from its teacher, by a plan.
 
 
-@dataclass(frozen=True)
-class DistillJob:
-    """What a student learns from, and how its run is judged.
+@dataclass(frozen=True, kw_only=True)
+class DistillJob(TuneJob):
+    """A student of the teacher that its plan names; `max_length` 0 is the teacher's.
 
-    `student` is the teacher's folder and what the student keeps of it. `sources` hold labelled and
-    unlabelled pairs. `dev` and `stop_on` are those of `TrainJob`; "" is QWK, or for a model with a
-    single output Spearman's ρ. `max_length` 0 is the teacher's. `loss` None is `IMITATION`, or what
-    another `teacher` can teach: its outputs take the place of those of the student's own.
+    The outputs of a `teacher` from outside take the place of those of the student's own.
     """
+
+    default_loss = IMITATION
 
     student: Student
-    sources: tuple[PairSource, ...]
-    dev: PairSource | None = None
-    loss: LossWeights | None = None
     max_length: int = 0
     stop_on: str = ""
-    teacher: TeacherSource | None = None
 
-
-def run_distill(
-    job: DistillJob,
-    out: Path,
-    settings: TuneSettings,
-    *,
-    device: str = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-) -> dict[str, Any]:
-    """Train a student into the folder `out`; returns what the run was and reached.
-
-    `device` as `open_device` takes it; a run may go on on another.
-
-    The folder gets the weights judged best, `kept.json`, `qt_bert.json`, `training.json` (plan,
-    sources, settings, counts) and `training_log.jsonl`, with the parts of the loss apart. Raises
-    PairFileError, ArgumentError, CheckpointError for what cannot be read or is another model's plan,
-    ArgumentError where `out` is the teacher's folder, RunFolderError as `open_workspace` does.
-    """
-    check_job(job)
-    check_settings(settings)
-    check_apart(out, job.student.model)
-    check_teacher(job.loss, job.teacher, out)
-    asked = asdict(settings) | {
-        "plan": job.student.describe(),
-        "loss": (job.loss or IMITATION).describe(),
-        "sources": [source.options_key for source in job.sources],
-        "dev": job.dev.options_key if job.dev else None,
-        "max_length": job.max_length,
-        "stop_on": job.stop_on,
-        **({} if job.teacher is None else {"other_teacher": key_of(job.teacher)}),
-    }
-    if resume and (finished := finished_facts(out, asked)) is not None:
-        return finished
-    place = training_device(device, settings.dtype)
-    work = open_workspace(out, resume=resume, overwrite=overwrite)
-    teacher = open_teacher(job.student.plan, job.student.model)
-    longest = job.max_length or teacher.settings.max_length
-    if longest > teacher.longest:
-        raise ArgumentError(f"--max-length {longest}: the model has {teacher.longest} positions")
-    labels = teacher.settings.labels
-    if labels.logits == 1 and not set((job.loss or IMITATION).parts) - {"nll", "ordinal"}:
-        raise ArgumentError(
-            f"{teacher.name} has one output, which no grade is a target for: a student of it learns "
-            "from the teacher, or which title is better; give the loss soft, margin or listwise"
-        )
-    sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
-    teaching = Teaching.of(job.teacher, labels, work, place, settings.dtype)
-    data = training_set(sources, teacher.pair_tokenizer(longest), labels, work, teaching)
-    losses = Losses(loss_for(data, labels, job.loss, IMITATION), tuple(labels.values))
-    student = job.student.start_of(teacher, dev)
-    student = replace(student, settings=replace(student.settings, max_length=longest))
-    for one in (teacher, student):
-        on_device(one.model, place, settings.dtype)
-    figure = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
-    tuner = Tuner(
-        Distilled(
-            student.model,
-            teacher.model,
-            student.family,
-            layer_map=job.student.layer_map,
-            losses=losses,
-            dtype=weights_dtype(settings.dtype),
-        ),
-        data.examples,
-        BatchLayout.of(
-            student.family,
-            student.pad,
-            longest,
-            settings.slots,
-            losses.by_query,
-        ),
-        settings,
-        work,
-        judge_of(replace(student, dtype=settings.dtype), dev, figure),
-        figure=figure,
-        identity={
-            "plan": job.student.describe(),
-            "loss": losses.weights.describe(),
-            "data": data.sha256,
-            "dev": digest_of(dev),
-            "stop_on": job.stop_on,
-            "max_length": student.settings.max_length,
-        },
-    )
-    state = tuner.run()
-    at = tuner.standing
-    labelled = sum(bool(one.allowed.any()) for one in data.examples)
-    facts = {
-        "schema": 1,
-        "teacher": {"name": teacher.name, "sha256": teacher.sha256},
-        "rows": data.counts,
-        "labelled": labelled,
-        "unlabelled": len(data.examples) - labelled,
-        "data_sha256": data.sha256,
-        "truncated": data.truncated,
-        "dev_pairs": len(dev),
-        "planned_steps": len(tuner.plans),
-        "steps": at.step,
-        "figure": figure,
-        "best": at.best,
-        "best_step": at.best_step,
-        "loss": losses.weights.describe(),
-        **({} if teaching is None else {"taught_by": teaching.facts}),
-        "device": device_name(place),
-        "dtype": settings.dtype,
-        "asked": asked,
-    }
-    texts = training_texts(work, facts)
-    save_smaller(out, student, state=state, texts=texts, overwrite=True)  # it was opened for it
-    close_workspace(out)
-    return facts
-
-
-def check_job(job: DistillJob) -> None:
-    """Raise ArgumentError for invalid settings."""
-    if job.stop_on:
-        check_metric(job.stop_on)
-    for source in job.sources:
-        if source.auxiliary:
+    def check(self, out: Path) -> None:
+        check_apart(out, self.student.model)
+        for source in self.sources:
+            if source.auxiliary:
+                raise ArgumentError(
+                    f"{source.file}: a student has no auxiliary outputs; take the file as unlabelled"
+                )
+        weights = self.loss or IMITATION
+        if not (weights.of_outputs or weights.hidden) and all(
+            source.unlabelled for source in self.sources
+        ):
             raise ArgumentError(
-                f"{source.file}: a student has no auxiliary outputs; take the file as unlabelled"
+                "without the teacher a student needs labelled pairs: give --pairs FILE"
             )
-    weights = job.loss or IMITATION
-    if not (weights.of_outputs or weights.hidden) and all(
-        source.unlabelled for source in job.sources
-    ):
-        raise ArgumentError("without the teacher a student needs labelled pairs: give --pairs FILE")
 
+    def key(self) -> dict[str, Any]:
+        return {
+            "plan": self.student.describe(),
+            "loss": (self.loss or IMITATION).describe(),
+            **({} if self.teacher is None else {"other_teacher": key_of(self.teacher)}),
+        }
 
-def levels_of(labels: ModelLabels) -> int | None:
-    """How many ordered levels labels are read as for a model; None: as grades."""
-    return labels.logits if labels.grades is None and labels.logits > 1 else None
+    def open(self, seed: int) -> Checkpoint:
+        teacher = open_teacher(self.student.plan, self.student.model)
+        longest = self.max_length or teacher.settings.max_length
+        if longest > teacher.longest:
+            raise ArgumentError(
+                f"--max-length {longest}: the model has {teacher.longest} positions"
+            )
+        one_output = teacher.settings.labels.logits == 1
+        if one_output and not set((self.loss or IMITATION).parts) - {"nll", "ordinal"}:
+            raise ArgumentError(
+                f"{teacher.name} has one output, which no grade is a target for: a student of it "
+                "learns from the teacher, or which title is better; give the loss soft, margin or "
+                "listwise"
+            )
+        return replace(teacher, settings=replace(teacher.settings, max_length=longest))
+
+    def model(
+        self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair], dtype: str
+    ) -> tuple[Trained, Checkpoint]:
+        student = self.student.start_of(start, dev)
+        model = Distilled(
+            student.model,
+            start.model,
+            student.family,
+            layer_map=self.student.plan.layer_map,
+            losses=losses,
+            dtype=weights_dtype(dtype),
+        )
+        return model, student
+
+    def facts(self, start: Checkpoint, data: TrainingSet, tuner: Tuner) -> dict[str, Any]:
+        labelled = sum(bool(example.allowed.any()) for example in data.examples)
+        return {
+            "teacher": {"name": start.name, "sha256": start.sha256},
+            "labelled": labelled,
+            "unlabelled": len(data.examples) - labelled,
+            "figure": tuner.figure,
+        }
+
+    def save(self, out: Path, model: Checkpoint, **how: Any) -> None:
+        save_smaller(out, model, **how)

@@ -77,7 +77,7 @@ def training_set(
     (listed in the folder `rejects`), ArgumentError where levels and auxiliary outputs are asked for
     together.
     """
-    levels = labels.logits if labels.grades is None and labels.logits > 1 else None
+    levels = levels_of(labels)
     if levels and any(source.auxiliary for source in sources):
         raise ArgumentError("--levels trains one output; leave the auxiliary sources out")
     read: list[tuple[PairSource, list[Pair]]] = []
@@ -136,6 +136,11 @@ def training_set(
     return TrainingSet(
         examples, auxiliaries, counts, truncated, _digest(examples), _digest_of_texts(read)
     )
+
+
+def levels_of(labels: ModelLabels) -> int | None:
+    """How many ordered levels a file's labels are read as for a model; None: as grades."""
+    return labels.logits if labels.grades is None and labels.logits > 1 else None
 
 
 def _digest(examples: Sequence[LabelledExample]) -> str:

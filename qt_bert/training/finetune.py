@@ -1,38 +1,40 @@
-"""Training a classifier on pairs: one loop, resumable, early-stopped, for labels or a teacher; and
-`qt-bert train`, from graded files to a saved folder."""
+"""Training a classifier on pairs: one resumable, early-stopped loop, and a run from files to a folder."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence, Sized
-from dataclasses import asdict, dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
-from qt_bert.data.pairs import GRADES
-from qt_bert.data.tokenise import PairTokenizer
+from qt_bert.data.pairs import GRADES, Pair
 from qt_bert.errors import ArgumentError
+from qt_bert.files import check_apart
 from qt_bert.models.card import MAX_LENGTH, ModelLabels, ModelSettings, stored_template
 from qt_bert.models.checkpoint import Checkpoint, save_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.folder import weights_sha256
-from qt_bert.models.loading import load_config, positions_of, tunable
+from qt_bert.models.loading import open_for_tuning, positions_of, tunable
 from qt_bert.models.tokenizer import choose_types, open_tokenizer, padding_of
 from qt_bert.progress import progress
 from qt_bert.training.batches import (
     BatchLayout,
     BatchPlan,
     LabelledExample,
+    TrainingSet,
+    levels_of,
     plan_epoch,
     to_tensors,
     training_set,
 )
 from qt_bert.training.losses import OF_OUTPUTS, Losses, LossWeights
 from qt_bert.training.masters import MasterWeights, linear_schedule
-from qt_bert.training.model import TuningModel
+from qt_bert.training.model import Trained, TuningModel
 from qt_bert.training.packing import on_device
 from qt_bert.training.recipes import PairSource, TeacherSource
 from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
@@ -50,19 +52,6 @@ from qt_bert.training.teachers import Teaching, check_teacher, key_of, loss_for
 
 FETCHED = 20
 """Steps whose losses a GPU keeps before anyone waits for them."""
-
-
-class Trained(Protocol):
-    """What the loop trains, where it is: a torch module around a classifier.
-
-    `loss` gives one number, or one for each of the `parts`, whose sum is made small; the log keeps
-    the parts apart. The losses of some rows of a batch each add up to that of the batch.
-    """
-
-    model: Any
-    parts: tuple[str, ...]
-
-    def loss(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -127,7 +116,7 @@ class Tuner:
     ) -> None:
         check_settings(settings)
         self.figure = figure
-        self.model = cast(Any, model).train()
+        self.model = model.train()
         self.examples, self.layout = examples, layout
         if layout.by_query and len({one.query for one in examples}) == len(examples):
             raise ArgumentError(
@@ -268,40 +257,60 @@ def steps_judged(epoch_steps: list[int], evaluations: int) -> set[int]:
     }
 
 
-# `qt-bert train`: from graded files to a saved classifier folder.
+# One tuning run, from files to a saved folder: of `qt-bert train`, and of `qt-bert distill`.
 
 
-@dataclass(frozen=True)
-class TrainJob:
-    """What to train on and how the run is judged.
+@dataclass(frozen=True, kw_only=True)
+class TuneJob(ABC):
+    """What a run trains, on which pairs, and how it is judged: `TrainJob`, or `DistillJob` in `planning`.
 
-    `loss` is what counts how much (None: `nll`, and `soft` or `mse` of a teacher); `teacher` another
-    model or a file that says what the pairs are worth.
-
-    `dev` is the file early stopping reads (`stop_on` names the metric); without one, the pairs of a
-    tenth of the training queries, by hash, are kept back for it. `levels` = K trains ordered levels
-    0 … K − 1, one logit each, instead of the five grades.
+    `sources` are labelled and unlabelled pairs. `dev` is the file early stopping reads; without one,
+    the pairs of a tenth of the training queries, by hash, are kept back for it. `stop_on` names its
+    metric ("": QWK, or Spearman's ρ of a single output). `loss` weighs the losses (None:
+    `default_loss`, and `soft` or `mse` of a `teacher` from outside).
     """
 
-    base: Path
+    default_loss: ClassVar[LossWeights]
+
     sources: tuple[PairSource, ...]
     dev: PairSource | None = None
-    levels: int | None = None
-    max_length: int = MAX_LENGTH
-    stop_on: str = "qwk"
+    max_length: int
+    stop_on: str
     loss: LossWeights | None = None
     teacher: TeacherSource | None = None
 
-    @property
-    def unusual(self) -> dict[str, Any]:
-        """The loss and the teacher, where they are not what folders without a word of them have."""
-        loss = {} if self.loss is None else {"loss": self.loss.describe()}
-        teacher = {} if self.teacher is None else {"teacher": key_of(self.teacher)}
-        return loss | teacher
+    @abstractmethod
+    def check(self, out: Path) -> None:
+        """Raise ArgumentError for invalid settings, and where `out` is, or holds, what is read."""
+
+    @abstractmethod
+    def key(self) -> dict[str, Any]:
+        """What the weights depend on beside settings, pairs and the fields that name them."""
+
+    @abstractmethod
+    def open(self, seed: int) -> Checkpoint:
+        """The model to start from, with the labels and the length of the run.
+
+        Raises ArgumentError and CheckpointError where it cannot be trained so.
+        """
+
+    @abstractmethod
+    def model(
+        self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair], dtype: str
+    ) -> tuple[Trained, Checkpoint]:
+        """The module to train, and the checkpoint of its classifier, which is judged and saved."""
+
+    @abstractmethod
+    def facts(self, start: Checkpoint, data: TrainingSet, tuner: Tuner) -> dict[str, Any]:
+        """What `training.json` holds of this kind of run alone."""
+
+    @abstractmethod
+    def save(self, out: Path, model: Checkpoint, **how: Any) -> None:
+        """Write the folder `out`; `how` as `save_checkpoint` takes it."""
 
 
-def run_train(
-    job: TrainJob,
+def run_tuning(
+    job: TuneJob,
     out: Path,
     settings: TuneSettings,
     *,
@@ -309,129 +318,167 @@ def run_train(
     resume: bool = False,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Fine-tune `job.base` into `out`; returns what the run was and reached.
+    """Train as `job` says into the folder `out`; returns what the run was and reached.
 
     `device` as `open_device` takes it; a run may go on on another.
 
     The folder gets the weights judged best, `qt_bert.json`, `training.json` (sources, settings,
-    counts) and `training_log.jsonl`. Raises PairFileError, ArgumentError, CheckpointError for what
-    cannot be read, RunFolderError as `open_workspace` does.
+    counts), `training_log.jsonl` and, of a student, `kept.json`. Raises PairFileError, ArgumentError,
+    CheckpointError for what cannot be read, ArgumentError where `out` is, or holds, a model that is
+    read, RunFolderError as `open_workspace` does.
     """
-    check_job(job)
+    # Refuse invalid settings before anything is written.
     check_settings(settings)
+    if job.stop_on:
+        check_metric(job.stop_on)
+    job.check(out)
     check_teacher(job.loss, job.teacher, out)
-    unusual = job.unusual
-    family = tunable(job.base)
-    base = weights_sha256(job.base)
-    asked = asdict(settings) | {
-        "base": base,
-        "sources": [source.options_key for source in job.sources],
-        "dev": job.dev.options_key if job.dev else None,
-        "levels": job.levels,
-        "max_length": job.max_length,
-        "stop_on": job.stop_on,
-        **unusual,
-    }
+
+    # A finished folder of the same run is the result.
+    key = job.key()
+    asked = asdict(settings) | key
+    asked |= {"sources": [source.options_key for source in job.sources]}
+    asked |= {"dev": job.dev.options_key if job.dev else None}
+    asked |= {"max_length": job.max_length, "stop_on": job.stop_on}
     if resume and (finished := finished_facts(out, asked)) is not None:
         return finished
+
+    # The device, and the folder that keeps state and log.
     place = training_device(device, settings.dtype)
     work = open_workspace(out, resume=resume, overwrite=overwrite)
-    tokenizer = open_tokenizer(job.base)
-    sources, dev = sources_and_dev(job.sources, job.dev, job.levels)
-    grades = tuple((grade,) for grade in GRADES)
-    labels = ModelLabels(job.levels, None) if job.levels else ModelLabels(len(grades), grades)
 
-    config = load_config(job.base)
-    choose_types(tokenizer, config, family.segments, job.base)
-    pad = padding_of(tokenizer, config)
-    last = pad if family.read_out(config) == "last" else None
-    template = stored_template(job.base)
-    card = ModelSettings(labels, job.max_length, template=template)
-    reader = PairTokenizer(
-        tokenizer, job.max_length, last=last, template=template, rows=config.vocab_size
-    )
+    # The model to start from; its outputs fix what a label means.
+    start = job.open(settings.seed)
+    labels = start.settings.labels
+    figure = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
+
+    # The pairs, tokenised, what a teacher from outside gives for them, and the losses.
+    sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
     teaching = Teaching.of(job.teacher, labels, work, place, settings.dtype)
-    data = training_set(sources, reader, labels, work, teaching)
-    losses = Losses(loss_for(data, labels, job.loss, LossWeights()), tuple(labels.values))
-    model = TuningModel.open(job.base, labels.logits, data.auxiliaries, settings.seed, losses)
-    longest = positions_of(model.model.config)
-    if job.max_length > longest:
-        raise ArgumentError(f"--max-length {job.max_length}: the base has {longest} positions")
-    model.model.config.pad_token_id = pad
-    on_device(model, place, settings.dtype)
-    view = Checkpoint(
-        out.name, job.base, model.model, tokenizer, model.family, card, settings.dtype
-    )
+    data = training_set(sources, start.pair_tokenizer(), labels, work, teaching)
+    losses = Losses(loss_for(data, labels, job.loss, job.default_loss), tuple(labels.values))
+
+    # The module to train, on the device.
+    model, trained = job.model(start, data, losses, dev, settings.dtype)
+    for module in (start.model, model):
+        on_device(module, place, settings.dtype)
+
+    # Train; a state that a killed run left is taken up.
+    longest = trained.settings.max_length
     tuner = Tuner(
         model,
         data.examples,
-        BatchLayout.of(model.family, pad, job.max_length, settings.slots, losses.by_query),
+        BatchLayout.of(trained.family, trained.pad, longest, settings.slots, losses.by_query),
         settings,
         work,
-        judge_of(view, dev, job.stop_on),
-        figure=job.stop_on,
-        identity={
-            "base": base,
-            "data": data.sha256,
-            "dev": digest_of(dev),
-            "stop_on": job.stop_on,
-            "max_length": job.max_length,
-            **unusual,
-        },
+        judge_of(replace(trained, dtype=settings.dtype), dev, figure),
+        figure=figure,
+        identity=key
+        | {"data": data.sha256, "dev": digest_of(dev), "stop_on": job.stop_on}
+        | {"max_length": longest},
     )
     state = tuner.run()
+
+    # Save the weights judged best, with what the run was.
     at = tuner.standing
     facts = {
         "schema": 1,
-        "base": job.base.name,
-        "parameters": sum(p.numel() for p in model.model.parameters()),
+        **job.facts(start, data, tuner),
         "rows": data.counts,
         "data_sha256": data.sha256,
-        "texts_sha256": data.texts_sha256,
         "truncated": data.truncated,
-        "auxiliary": data.auxiliaries,
-        **({} if teaching is None else {"taught_by": teaching.facts}),
-        **({} if model.parts == () else {"loss": losses.weights.describe()}),
         "dev_pairs": len(dev),
-        "pairs_seen": sum(len(row) for plan in tuner.plans[: at.step] for row in plan.rows),
         "planned_steps": len(tuner.plans),
         "steps": at.step,
         "best": at.best,
         "best_step": at.best_step,
+        **({"loss": losses.weights.describe()} if model.parts else {}),
+        **({} if teaching is None else {"taught_by": teaching.facts}),
         "device": device_name(place),
         "dtype": settings.dtype,
         "asked": asked,
     }
-    save_checkpoint(
-        out,
-        model.model.float(),
-        tokenizer,
-        state=state,
-        settings=card,
-        texts=training_texts(work, facts),
-        overwrite=True,  # the workspace was opened for it
-    )
+    # The workspace was opened for `out`, whatever lies there.
+    job.save(out, trained, state=state, texts=training_texts(work, facts), overwrite=True)
     close_workspace(out)
     return facts
 
 
-def check_job(job: TrainJob) -> None:
-    """Raise ArgumentError for invalid settings."""
-    check_metric(job.stop_on)
-    for name in () if job.loss is None else job.loss.parts:
-        if name == "hidden":
-            raise ArgumentError(
-                "--loss hidden imitates the layers of a plan's teacher: qt-bert distill"
-            )
-        if name in OF_OUTPUTS and job.teacher is None:
-            raise ArgumentError(
-                f"--loss {name} learns from a teacher: give --teacher or --teacher-scores"
-            )
-    for source in job.sources:
-        if source.unlabelled and job.teacher is None:
-            raise ArgumentError(
-                f"{source.file}: unlabelled pairs teach with a teacher only: --teacher, --teacher-scores, "
-                "or qt-bert distill"
-            )
-    if job.levels is not None and job.levels < 2:
-        raise ArgumentError(f"--levels {job.levels}: a classifier tells at least two levels apart")
+# `qt-bert train`: a classifier from an encoder.
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainJob(TuneJob):
+    """A classifier from the encoder in the folder `base`.
+
+    `levels` = K trains ordered levels 0 … K − 1, one logit each, instead of the five grades.
+    """
+
+    default_loss = LossWeights()
+
+    base: Path
+    levels: int | None = None
+    max_length: int = MAX_LENGTH
+    stop_on: str = "qwk"
+
+    def check(self, out: Path) -> None:
+        for name in () if self.loss is None else self.loss.parts:
+            if name == "hidden":
+                raise ArgumentError(
+                    "--loss hidden imitates the layers of a plan's teacher: qt-bert distill"
+                )
+            if name in OF_OUTPUTS and self.teacher is None:
+                raise ArgumentError(
+                    f"--loss {name} learns from a teacher: give --teacher or --teacher-scores"
+                )
+        for source in self.sources:
+            if source.unlabelled and self.teacher is None:
+                raise ArgumentError(
+                    f"{source.file}: unlabelled pairs teach with a teacher only: --teacher, "
+                    "--teacher-scores, or qt-bert distill"
+                )
+        if self.levels is not None and self.levels < 2:
+            raise ArgumentError(f"--levels {self.levels}: give 2 or more")
+        check_apart(out, self.base)
+        tunable(self.base)
+
+    def key(self) -> dict[str, Any]:
+        return {
+            "base": weights_sha256(self.base),
+            "levels": self.levels,
+            # Folders of older versions, without either, do not name them.
+            **({} if self.loss is None else {"loss": self.loss.describe()}),
+            **({} if self.teacher is None else {"teacher": key_of(self.teacher)}),
+        }
+
+    def open(self, seed: int) -> Checkpoint:
+        grades = None if self.levels else tuple((grade,) for grade in GRADES)
+        labels = ModelLabels(self.levels or len(GRADES), grades)
+        tokenizer = open_tokenizer(self.base)
+        torch.manual_seed(seed)
+        model, family = open_for_tuning(self.base, labels.logits)
+        longest = positions_of(model.config)
+        if self.max_length > longest:
+            raise ArgumentError(f"--max-length {self.max_length}: the base has {longest} positions")
+        choose_types(tokenizer, model.config, family.segments, self.base)
+        model.config.pad_token_id = padding_of(tokenizer, model.config)
+        card = ModelSettings(labels, self.max_length, template=stored_template(self.base))
+        return Checkpoint(self.base.name, self.base, model, tokenizer, family, card, "float32")
+
+    def model(
+        self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair], dtype: str
+    ) -> tuple[Trained, Checkpoint]:
+        return TuningModel(start.model, start.family, data.auxiliaries, losses), start
+
+    def facts(self, start: Checkpoint, data: TrainingSet, tuner: Tuner) -> dict[str, Any]:
+        seen = tuner.plans[: tuner.standing.step]
+        return {
+            "base": self.base.name,
+            "parameters": sum(p.numel() for p in start.model.parameters()),
+            "texts_sha256": data.texts_sha256,
+            "auxiliary": data.auxiliaries,
+            "pairs_seen": sum(len(row) for plan in seen for row in plan.rows),
+        }
+
+    def save(self, out: Path, model: Checkpoint, **how: Any) -> None:
+        save_checkpoint(out, model.model.float(), model.tokenizer, settings=model.settings, **how)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,12 +10,25 @@ from torch import nn
 from torch.nn import functional as F
 
 from qt_bert.models.families import Family
-from qt_bert.models.loading import open_for_tuning
 from qt_bert.training.losses import Losses, LossWeights
 from qt_bert.training.packing import packed_hidden, read_states
 
 
-class TuningModel(nn.Module):
+class Trained(nn.Module):
+    """What the loop trains, where it is: a module around a classifier, the `model`.
+
+    `loss` gives one number, or one for each of the `parts`, whose sum is minimised; the log lists the
+    parts. The losses of the parts of a batch, split by rows, add up to that of the batch.
+    """
+
+    model: Any
+    parts: tuple[str, ...]
+
+    def loss(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        raise NotImplementedError
+
+
+class TuningModel(Trained):
     """A cross-encoder (Hugging Face sequence classification) plus one linear output per auxiliary source.
 
     The outputs read its features, the last hidden state of the first token. `labels` of the main
@@ -33,40 +45,18 @@ class TuningModel(nn.Module):
         super().__init__()
         self.losses = losses or Losses(LossWeights())
         several = self.losses.weights.parts != ("nll",)
-        self.parts: tuple[str, ...] = (*self.losses.weights.parts, *auxiliaries) if several else ()
+        self.parts = (*self.losses.weights.parts, *auxiliaries) if several else ()
         self.model = model
         self.auxiliaries = nn.ModuleList(
             nn.Linear(model.config.hidden_size, len(labels)) for labels in auxiliaries.values()
         )
         self.family = family
 
-    @classmethod
-    def open(
-        cls,
-        base: Path,
-        labels: int,
-        auxiliaries: Mapping[str, list[str]],
-        seed: int,
-        losses: Losses | None = None,
-    ) -> TuningModel:
-        """From a checkpoint folder; outputs it does not hold start at random from `seed`."""
-        torch.manual_seed(seed)
-        model, family = open_for_tuning(base, labels)
-        return cls(model, family, auxiliaries, losses)
-
-    def first_tokens(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """The last hidden state of each example that is read [examples, 1, hidden]."""
-        hidden = packed_hidden(self.model, self.family, batch)
-        return read_states(self.model, self.family, hidden, batch)
-
-    def seen(self, batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Features [examples, hidden] and logits [examples, labels]."""
-        first = self.first_tokens(batch)
-        return first[:, 0], self.family.head(self.model, first)
-
     def loss(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The losses weighted by `share` and the auxiliary cross-entropies: the `parts`, else their sum."""
-        features, guesses = self.seen(batch)
+        hidden = packed_hidden(self.model, self.family, batch)
+        first = read_states(self.model, self.family, hidden, batch)
+        features, guesses = first[:, 0], self.family.head(self.model, first)
         found = list(self.losses.of(guesses.float(), batch, batch.get("taught")).values())
         for number, output in enumerate(self.auxiliaries):
             chosen = (batch["auxiliary"][:, 0] == number) & (batch["share"] > 0)

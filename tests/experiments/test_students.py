@@ -57,7 +57,9 @@ def job_of(checkpoint_of, pair_file):
         teacher = reference_of(opened.model, opened.family, opened.name, opened.sha256)
         kept = (KeptLayer(layer=0, heads=(0, 2)), KeptLayer(layer=2, heads=(0, 1, 2, 3)))
         source = PairSource(pair_file)
-        job = DistillJob(Student(folder, plan(*kept, teacher=teacher)), (source,), source)
+        job = DistillJob(
+            student=Student(folder, plan(*kept, teacher=teacher)), sources=(source,), dev=source
+        )
         return replace(job, max_length=48, **changes)
 
     return build
@@ -94,7 +96,7 @@ def test_arms_differ_in_one_thing_each(job_of):
     assert list(arms) == ["plan", "even", "grades", "middle"] and arms["plan"] == job
     assert arms["grades"] == replace(job, loss=LossWeights())
     assert arms["even"].loss == arms["middle"].loss == job.loss
-    assert arms["middle"].student.kept == job.student.kept
+    assert arms["middle"].student.plan.kept == job.student.plan.kept
     with pytest.raises(ArgumentError, match="`hidden` a weight"):
         arms_of(job_of(loss=LossWeights(soft=1.0)))
 

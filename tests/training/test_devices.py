@@ -92,7 +92,7 @@ Case = tuple[torch.nn.Module, Callable, dict[str, torch.Tensor], Callable]
 
 def tuned(folder, labels: int = 5, auxiliaries: int = 0, family: str = "bert") -> Case:
     outputs = {"clicks": ["0", "1"]} if auxiliaries else {}
-    model = TuningModel.open(folder(family, layers=3, labels=labels), labels, outputs, 0)
+    model = TuningModel(*open_for_tuning(folder(family, layers=3, labels=labels), labels), outputs)
     batch = graded(labels, auxiliaries)
     batch["token_type_ids"] %= max(1, getattr(model.model.config, "type_vocab_size", 1))
     return model, model.loss, batch, torch.sum
@@ -130,7 +130,7 @@ def compared(folder) -> Case:
     layout = BatchLayout((32,), 320, 0, 0, by_query=True)
     (plan,) = plan_epoch(made, layout, 0, 0)
     losses = Losses(weights, (1.0, 2.0, 3.0, 4.0, 5.0))
-    model = TuningModel.open(folder("bert", layers=3), 5, {}, 0, losses=losses)
+    model = TuningModel(*open_for_tuning(folder("bert", layers=3), 5), {}, losses)
     assert model.parts == OUTPUTS
     return model, model.loss, to_tensors(plan, made, layout), torch.sum
 

@@ -12,7 +12,7 @@ from qt_bert.data.templates import Template
 from qt_bert.errors import ArgumentError
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.training.finetune import TrainJob, TuneSettings, run_train
+from qt_bert.training.finetune import TrainJob, TuneSettings, run_tuning
 from qt_bert.training.recipes import PairSource
 from qt_bert.training.selection import reading
 from tests.conftest import FAMILIES
@@ -26,7 +26,9 @@ CASES = [*((family, {}) for family in FAMILIES), ("modernbert", {"classifier_poo
 @pytest.fixture
 def job(pair_file):
     source = PairSource(pair_file)
-    return lambda base: TrainJob(base, (source,), source, max_length=48, stop_on="nll")
+    return lambda base: TrainJob(
+        base=base, sources=(source,), dev=source, max_length=48, stop_on="nll"
+    )
 
 
 def judged(folder, job) -> float:
@@ -40,7 +42,7 @@ def judged(folder, job) -> float:
 @pytest.mark.parametrize(("family", "own"), CASES)
 def test_the_folder_opens_as_it_was_judged(checkpoint_of, job, tmp_path, family, own):
     asked = job(checkpoint_of(family, **own))
-    facts = run_train(asked, tmp_path / "m", SETTINGS)
+    facts = run_tuning(asked, tmp_path / "m", SETTINGS)
     assert judged(tmp_path / "m", asked) == pytest.approx(facts["best"], abs=0.01)
     assert abs(judged(asked.base, asked) - facts["best"]) > 0.02
     logged = (tmp_path / "m" / "training_log.jsonl").read_text("utf-8").splitlines()
@@ -52,7 +54,7 @@ def test_a_causal_base_is_asked_as_its_folder_says(fresh_checkpoint, job, tmp_pa
     template = {"prefix": "yes ", "before": "no:", "between": " yes:", "suffix": " no"}
     (base / "qt_bert.json").write_text(json.dumps({"schema": 1, "template": template}))
     asked = job(base)
-    facts = run_train(replace(asked, max_length=100), tmp_path / "m", SETTINGS)
+    facts = run_tuning(replace(asked, max_length=100), tmp_path / "m", SETTINGS)
     assert open_checkpoint(tmp_path / "m").settings.template == Template(**template)
     assert judged(tmp_path / "m", asked) == pytest.approx(facts["best"], abs=0.01)
 
@@ -61,4 +63,4 @@ def test_a_template_needs_room(fresh_checkpoint, job, tmp_path):
     base = fresh_checkpoint("qwen3")
     (base / "qt_bert.json").write_text('{"schema": 1, "template": "qwen3-reranker"}')
     with pytest.raises(ArgumentError, match="--max-length 48: a pair needs"):
-        run_train(job(base), tmp_path / "m", SETTINGS)
+        run_tuning(job(base), tmp_path / "m", SETTINGS)

@@ -18,6 +18,7 @@ from qt_bert.training.batches import (
     to_tensors,
 )
 from qt_bert.training.model import TuningModel
+from qt_bert.training.packing import packed_hidden, read_states
 from tests.conftest import FAMILIES
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "小哥最近在干嘛"), ("狗", "猫" * 30), ("苹果", "手机")]
@@ -49,12 +50,13 @@ def layout_of(folder, slots=96):
 )
 def test_packed_logits_equal_those_of_one_pair_alone(checkpoint_of, family, own):
     folder = checkpoint_of(family, **own)
-    model = TuningModel.open(folder, 5, {}, seed=0).eval()
+    model = TuningModel(*open_for_tuning(folder, 5), {}).eval()
     examples = examples_of(folder)
     (plan,) = plan_epoch(examples, layout_of(folder, slots=480), 0, 0)
     batch = to_tensors(plan, examples, layout_of(folder, slots=480))
     with torch.inference_mode():
-        first = model.first_tokens(batch)
+        hidden = packed_hidden(model.model, model.family, batch)
+        first = read_states(model.model, model.family, hidden, batch)
         got = model.family.head(model.model, first)[: len(TEXTS)]
         order = [i for row in plan.rows for i in row]
         expected = torch.cat([alone(model, examples[i]).logits for i in order])
@@ -113,7 +115,7 @@ def test_a_base_without_a_classifier_gets_one(checkpoint_of, tmp_path, family):
 def test_auxiliary_pairs_leave_the_grades_alone(checkpoint_of):
     folder = checkpoint_of()
     examples = examples_of(folder, auxiliary=(0, 1, 2, 3))
-    model = TuningModel.open(folder, 5, {"current": ["0", "1"]}, seed=0)
+    model = TuningModel(*open_for_tuning(folder, 5), {"current": ["0", "1"]})
     (plan,) = plan_epoch(examples, layout_of(folder, slots=480), 0, 0)
     loss = model.loss(to_tensors(plan, examples, layout_of(folder, slots=480)))
     loss.backward()

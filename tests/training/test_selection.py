@@ -1,13 +1,14 @@
 """When a run ends and is judged, what it refuses to learn from; the mean of models of one shape."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 
 from qt_bert.errors import ArgumentError
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.training.finetune import TrainJob, TuneSettings, run_train
+from qt_bert.training.finetune import TrainJob, TuneSettings, run_tuning
 from qt_bert.training.recipes import PairSource
 from qt_bert.training.selection import average_models
 
@@ -26,7 +27,12 @@ QUICK = {"slots": 48, "dtype": "float32", "compile": False, "patience": 0}
 
 @pytest.fixture
 def job(checkpoint_of, pair_file):
-    return TrainJob(checkpoint_of(), (PairSource(pair_file),), PairSource(pair_file), max_length=48)
+    return TrainJob(
+        base=checkpoint_of(),
+        sources=(PairSource(pair_file),),
+        dev=PairSource(pair_file),
+        max_length=48,
+    )
 
 
 def steps_judged(folder):
@@ -35,20 +41,20 @@ def steps_judged(folder):
 
 
 def test_steps_end_a_run_whatever_the_epochs(job, tmp_path):
-    epoch = run_train(job, tmp_path / "one", TuneSettings(epochs=1, evaluations=1, **QUICK))
+    epoch = run_tuning(job, tmp_path / "one", TuneSettings(epochs=1, evaluations=1, **QUICK))
     a_pass = epoch["planned_steps"]
     assert steps_judged(tmp_path / "one") == [a_pass]
     longer = TuneSettings(epochs=1, max_steps=a_pass + 2, evaluations=1, **QUICK)
-    assert run_train(job, tmp_path / "two", longer)["steps"] == a_pass + 2
+    assert run_tuning(job, tmp_path / "two", longer)["steps"] == a_pass + 2
     assert steps_judged(tmp_path / "two") == [a_pass, a_pass + 2]
     shorter = TuneSettings(epochs=3, max_steps=1, evaluations=1, **QUICK)
-    assert run_train(job, tmp_path / "three", shorter)["steps"] == 1
+    assert run_tuning(job, tmp_path / "three", shorter)["steps"] == 1
 
 
 def test_unlabelled_pairs_need_a_teacher(job, tmp_path, pair_file):
-    asked = TrainJob(job.base, (*job.sources, PairSource(pair_file, unlabelled=True)))
+    asked = replace(job, sources=(*job.sources, PairSource(pair_file, unlabelled=True)))
     with pytest.raises(ArgumentError, match="or qt-bert distill"):
-        run_train(asked, tmp_path / "s", TuneSettings(**QUICK))
+        run_tuning(asked, tmp_path / "s", TuneSettings(**QUICK))
 
 
 @pytest.mark.parametrize("other", [{"labels": 3}, {"layers": 1}])

@@ -14,7 +14,7 @@ from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.training.finetune import TrainJob, TuneSettings, run_train
+from qt_bert.training.finetune import TrainJob, TuneSettings, run_tuning
 from qt_bert.training.losses import LossWeights
 from qt_bert.training.recipes import LossOptions, PairSource, TeacherSource
 from qt_bert.training.teachers import MISSING, Teaching
@@ -155,9 +155,11 @@ def train(checkpoint_of, pair_file, tmp_path):
     source = PairSource(pair_file)
 
     def call(loss=None, teacher=None, sources=(source,), name="m", settings=SETTINGS, **how):
-        job = TrainJob(checkpoint_of(), sources, source, max_length=48, stop_on="spearman")
+        job = TrainJob(
+            base=checkpoint_of(), sources=sources, dev=source, max_length=48, stop_on="spearman"
+        )
         job = replace(job, loss=loss, teacher=teacher)
-        facts = run_train(job, tmp_path / name, settings, **how)
+        facts = run_tuning(job, tmp_path / name, settings, **how)
         log = (tmp_path / name / "training_log.jsonl").read_text("utf-8").splitlines()
         return facts, [json.loads(line) for line in log]
 

@@ -41,10 +41,10 @@ def job_of(checkpoint_of, plan_of, pair_file, texts_file) -> Callable[..., Disti
         folder = checkpoint_of(family, layers=3, heads=4, hidden=32, labels=labels, **own)
         plan = plan_of(open_checkpoint(folder), kept)
         return DistillJob(
-            Student(folder, plan),
-            (PairSource(pair_file), PairSource(texts_file, unlabelled=True)),
-            PairSource(pair_file),
-            loss,
+            student=Student(folder, plan),
+            sources=(PairSource(pair_file), PairSource(texts_file, unlabelled=True)),
+            dev=PairSource(pair_file),
+            loss=loss,
             max_length=48,
         )
 

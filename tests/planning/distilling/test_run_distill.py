@@ -14,10 +14,11 @@ from qt_bert.ablation.interventions import MeanZ
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.planning.distill import IMITATION, run_distill
+from qt_bert.planning.distill import IMITATION
 from qt_bert.planning.prune import prune
 from qt_bert.results.kept import KeptFile, KeptLayer
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.training.finetune import run_tuning
 from qt_bert.training.losses import LossWeights
 from qt_bert.training.recipes import PairSource, TeacherSource
 from qt_bert.training.selection import reading
@@ -28,13 +29,13 @@ TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "京东小哥最近在干�
 
 def test_the_student_opens_and_its_log_keeps_the_parts_apart(job_of, settings, tmp_path):
     job = job_of()
-    facts = run_distill(job, tmp_path / "s", settings)
+    facts = run_tuning(job, tmp_path / "s", settings)
     assert facts["labelled"] == 8 and facts["unlabelled"] == 8 and facts["steps"] == 6
     opened = open_checkpoint(tmp_path / "s", compact=True)
-    assert opened.kept is not None and opened.kept.layers == job.student.kept
+    assert opened.kept is not None and opened.kept.layers == job.student.plan.kept
     assert KeptFile.read(tmp_path / "s").names["L1H3"] == "L2H3"
     assert opened.settings.max_length == 48
-    start = smaller_checkpoint(open_checkpoint(job.student.model), job.student.kept)
+    start = smaller_checkpoint(open_checkpoint(job.student.model), job.student.plan.kept)
     gap = Scorer(opened).logits(TEXTS) - Scorer(start).logits(TEXTS)
     assert np.abs(gap).max() > 1e-3
     lines = (tmp_path / "s" / "training_log.jsonl").read_text("utf-8").splitlines()
@@ -58,7 +59,7 @@ def test_a_student_of_another_family_is_judged_as_it_opens(job_of, settings, tmp
     """Without its lowest layer, and with half the heads of another."""
     kept = (KeptLayer(layer=1, heads=(2, 3)), KeptLayer(layer=2, heads=(0, 1, 2, 3)))
     job = job_of(kept, family=family, **own)
-    facts = run_distill(job, tmp_path / "s", settings)
+    facts = run_tuning(job, tmp_path / "s", settings)
     dev = job.dev.read(labelled=True)
     texts = [(pair.query, pair.title) for pair in dev]
     for compact in (True, False):
@@ -73,16 +74,16 @@ def test_a_finished_run_asked_again_says_so_and_other_settings_are_refused(
     job_of, settings, tmp_path
 ):
     job = job_of()
-    facts = run_distill(job, tmp_path / "s", settings)
+    facts = run_tuning(job, tmp_path / "s", settings)
     before = (tmp_path / "s" / "model.safetensors").stat().st_mtime_ns
-    again = run_distill(job, tmp_path / "s", settings, resume=True)
+    again = run_tuning(job, tmp_path / "s", settings, resume=True)
     assert again["best_step"] == facts["best_step"]
     assert (tmp_path / "s" / "model.safetensors").stat().st_mtime_ns == before
     other = replace(job, loss=replace(IMITATION, temperature=2.0))
     with pytest.raises(RunFolderError, match="loss"):
-        run_distill(other, tmp_path / "s", settings, resume=True)
+        run_tuning(other, tmp_path / "s", settings, resume=True)
     with pytest.raises(RunFolderError, match="not empty"):
-        run_distill(job, tmp_path / "s", settings)
+        run_tuning(job, tmp_path / "s", settings)
 
 
 def test_a_plan_for_another_model_is_refused(job_of, settings, checkpoint_of, tmp_path):
@@ -90,7 +91,7 @@ def test_a_plan_for_another_model_is_refused(job_of, settings, checkpoint_of, tm
     other = checkpoint_of("bert", layers=3, heads=4, hidden=32, labels=5, seed=1)
     wrong = replace(job, student=replace(job.student, model=other))
     with pytest.raises(ArgumentError, match="this plan was made for"):
-        run_distill(wrong, tmp_path / "s", settings)
+        run_tuning(wrong, tmp_path / "s", settings)
 
 
 @pytest.mark.parametrize(("labels", "figure"), [(1, "spearman"), (3, "qwk")])
@@ -104,7 +105,7 @@ def test_models_without_five_grades_teach_too(
         text = [rows[0], *(f"{row[:-1]}{n % 3}" for n, row in enumerate(rows[1:]))]
         levels.write_text("\n".join(text) + "\n", encoding="utf-8")
         job = replace(job, sources=(PairSource(levels),), dev=PairSource(levels))
-    facts = run_distill(job, tmp_path / "s", settings)
+    facts = run_tuning(job, tmp_path / "s", settings)
     assert facts["figure"] == figure and facts["best"] is not None
     assert facts["labelled"] == (8 if labels == 3 else 0)
 
@@ -119,7 +120,7 @@ def test_a_narrower_student_starts_as_the_pruned_model(job_of, settings, tmp_pat
     pruned = open_checkpoint(tmp_path / "pruned", compact=True)
     logits = [Scorer(one).logits(TEXTS) for one in (start, pruned)]
     np.testing.assert_allclose(*logits, atol=1e-4)
-    run_distill(job, tmp_path / "s", settings)
+    run_tuning(job, tmp_path / "s", settings)
     assert open_checkpoint(tmp_path / "s").kept.layers == kept
 
 
@@ -151,7 +152,7 @@ def test_mean_contexts_are_folded_in_by_the_plan_and_not_by_a_rival(job_of):
 @pytest.mark.parametrize("wrong", [{"student": 2}, {"imitates": 3}, {"imitates": -1}])
 def test_a_layer_map_beyond_the_models_is_refused(job_of, wrong):
     student = job_of().student
-    matches = (replace(student.layer_map[0], **wrong), *student.layer_map[1:])
+    matches = (replace(student.plan.layer_map[0], **wrong), *student.plan.layer_map[1:])
     student = replace(student, plan=replace(student.plan, layer_map=matches))
     with pytest.raises(ArgumentError, match="layers count from 0"):
         student.start_of(open_checkpoint(student.model), [])
@@ -160,13 +161,13 @@ def test_a_layer_map_beyond_the_models_is_refused(job_of, wrong):
 def test_the_teacher_is_never_overwritten(job_of, settings):
     job = job_of()
     with pytest.raises(ArgumentError, match="which is read"):
-        run_distill(job, job.student.model, settings, overwrite=True)
+        run_tuning(job, job.student.model, settings, overwrite=True)
 
 
 def test_one_output_learns_nothing_from_grades_alone(job_of, settings, tmp_path):
     job = job_of(labels=1, loss=LossWeights())
     with pytest.raises(ArgumentError, match="has one output"):
-        run_distill(job, tmp_path / "s", settings)
+        run_tuning(job, tmp_path / "s", settings)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ def test_one_output_learns_nothing_from_grades_alone(job_of, settings, tmp_path)
 )
 def test_what_cannot_be_meant_is_named(job_of, settings, tmp_path, change, said):
     with pytest.raises(ArgumentError, match=said):
-        run_distill(replace(job_of(), **change), tmp_path / "s", settings)
+        run_tuning(replace(job_of(), **change), tmp_path / "s", settings)
 
 
 def test_sources_that_cannot_teach_are_named(job_of, settings, tmp_path):
@@ -186,10 +187,10 @@ def test_sources_that_cannot_teach_are_named(job_of, settings, tmp_path):
     labelled, texts = job.sources
     alone = replace(job, sources=(texts,), loss=LossWeights())
     with pytest.raises(ArgumentError, match="needs labelled pairs"):
-        run_distill(alone, tmp_path / "s", settings)
+        run_tuning(alone, tmp_path / "s", settings)
     auxiliary = replace(job, sources=(replace(labelled, auxiliary="other"),))
     with pytest.raises(ArgumentError, match="no auxiliary outputs"):
-        run_distill(auxiliary, tmp_path / "s", settings)
+        run_tuning(auxiliary, tmp_path / "s", settings)
 
 
 @pytest.mark.parametrize("labels", [5, 1])
@@ -199,14 +200,14 @@ def test_another_model_teaches_in_the_place_of_the_plans(
     """Outputs are the other's, of another tokenizer; hidden states stay those of the student's own."""
     other = TeacherSource(checkpoint_of("xlm-roberta", labels=labels, seed=5))
     job = job_of(labels=labels)
-    facts = run_distill(replace(job, teacher=other), tmp_path / "s", settings)
+    facts = run_tuning(replace(job, teacher=other), tmp_path / "s", settings)
     assert facts["loss"] == {"nll": 1, "soft": 1, "hidden": 1, "temperature": 1}
     assert facts["taught_by"]["sha256"] == open_checkpoint(other.path).sha256
-    run_distill(job, tmp_path / "own", settings)
+    run_tuning(job, tmp_path / "own", settings)
     seen = [Scorer(open_checkpoint(tmp_path / name)).logits(TEXTS) for name in ("s", "own")]
     assert np.abs(seen[0] - seen[1]).max() > 1e-3
     with pytest.raises(RunFolderError, match="other_teacher"):
-        run_distill(job, tmp_path / "s", settings, resume=True)
+        run_tuning(job, tmp_path / "s", settings, resume=True)
 
 
 def test_scores_of_a_file_teach_a_student_of_one_output_the_order(job_of, settings, tmp_path):
@@ -216,8 +217,8 @@ def test_scores_of_a_file_teach_a_student_of_one_output_the_order(job_of, settin
     weights = LossWeights(nll=0, margin_mse=1e-4, margin=1, listwise=1)
     job = job_of(labels=1, loss=weights)
     job = replace(job, teacher=TeacherSource(path, ("score",)))
-    facts = run_distill(job, tmp_path / "s", replace(settings, max_steps=40, lr=1e-2))
+    facts = run_tuning(job, tmp_path / "s", replace(settings, max_steps=40, lr=1e-2))
     last = (tmp_path / "s" / "training_log.jsonl").read_text("utf-8").splitlines()[-1]
     assert facts["best"] > 0.8 and json.loads(last)["train_margin_mse"] > 0
     with pytest.raises(ArgumentError, match="no part of --loss"):
-        run_distill(replace(job, loss=LossWeights(nll=0, hidden=1)), tmp_path / "t", settings)
+        run_tuning(replace(job, loss=LossWeights(nll=0, hidden=1)), tmp_path / "t", settings)
