@@ -18,12 +18,12 @@ from safetensors.torch import save_file
 
 from qt_bert.ablation.effects import EffectRow, read_effects
 from qt_bert.ablation.interventions import NONE, Intervention, MeanZ, Variant, with_plain
-from qt_bert.codec import read_result
 from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import atomic_write
 from qt_bert.heads import Head, Shape, parse_heads, spell
 from qt_bert.results.probe import PairsRef
+from qt_bert.resume import read_record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -261,7 +261,7 @@ def read_means(path: Path) -> MeanZ:
 # outputs.
 
 
-RECORD, LOGITS, MEANS = "run.json", "logits.npy", "means.safetensors"
+LOGITS, MEANS = "logits.npy", "means.safetensors"
 VARIANTS, PAIRS, EFFECTS = "variants.csv", "pairs.csv", "effects.csv"
 ANEW = "run the sweep again with --overwrite"
 
@@ -287,19 +287,6 @@ class SweepRecord:
     truncated_titles: int = 0
     truncated_queries: int = 0
     complete: bool = False
-
-
-def read_record(path: Path) -> SweepRecord:
-    """The `run.json` of a sweep folder. Raises RunFolderError where `path` is none."""
-    if not (path / RECORD).is_file():
-        what = "holds no sweep" if path.is_dir() else "is no folder"
-        raise RunFolderError(f"{path} {what} (no {RECORD} in it); choose another folder")
-    try:
-        return read_result(SweepRecord, path / RECORD)
-    except RunFolderError as error:
-        raise RunFolderError(
-            f"{path} holds no sweep of this program ({error}); choose another folder"
-        ) from error
 
 
 def open_logits(
@@ -341,7 +328,7 @@ class SweepFolder:
         Raises RunFolderError where there is none, where it is unfinished, and where a file is
         missing, damaged, or does not belong to the others.
         """
-        record = read_record(path)
+        record = read_record(SweepRecord, path, "sweep")
         if not record.complete:
             raise RunFolderError(f"{path}: the sweep is unfinished; --resume goes on with it")
         logits = open_logits(path / LOGITS, record.shape)

@@ -22,12 +22,10 @@ from qt_bert.ablation.folder import (
     LOGITS,
     MEANS,
     PAIRS,
-    RECORD,
     VARIANTS,
     SweepFolder,
     SweepRecord,
     open_logits,
-    read_record,
     write_means,
     write_pairs,
     write_variants,
@@ -36,13 +34,14 @@ from qt_bert.ablation.interventions import MeanZ, Variant, with_plain
 from qt_bert.codec import encode, read_result
 from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import Counts, EncodedPair
-from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.errors import ArgumentError
 from qt_bert.files import is_vacant, write_json
 from qt_bert.models.batches import Batch
 from qt_bert.models.devices import device_name
 from qt_bert.models.folder import folder_sha256
 from qt_bert.progress import Progress, progress
 from qt_bert.results.probe import PairsRef
+from qt_bert.resume import RECORD, begun_otherwise, differing, goes_on, read_record
 from qt_bert.scoring.bulk import WINDOW, Scorer
 from qt_bert.sources import installed_versions, source_hash
 
@@ -60,16 +59,9 @@ def check_flags(path: Path, *, resume: bool = False, overwrite: bool = False) ->
     """
     if is_vacant(path):
         return None
-    record = read_record(path)
-    if overwrite:
-        return None
-    if not resume:
-        state = "a finished sweep" if record.complete else "an unfinished sweep"
-        raise RunFolderError(
-            f"{path} holds {state}; add --resume to go on with it, --overwrite to start anew, or "
-            "choose another folder"
-        )
-    return record
+    record = read_record(SweepRecord, path, "sweep")
+    flags = {"resume": resume, "overwrite": overwrite}
+    return record if goes_on(path, "sweep", complete=record.complete, **flags) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +172,9 @@ def run_sweep(
     inputs = SweepInputs(scorer.fresh(), list(pairs), with_plain(variants), resamples, seed, tokens)
     inputs.check()
     stored = check_flags(folder, resume=resume, overwrite=overwrite)
-    if stored and (other := [n for n, one in inputs.key.items() if stored.key.get(n) != one]):
-        named = ", ".join("version of this program" if n == "source" else n for n in other)
-        raise RunFolderError(
-            f"{folder} was begun with another {named}; resume with the same, start anew "
-            "with --overwrite, or choose another folder"
-        )
+    if stored and (other := differing(stored.key, inputs.key)):
+        names = ("version of this program" if name == "source" else name for name in other)
+        raise begun_otherwise(folder, names)
     if stored and stored.complete:
         if shown is not None:
             shown.advance(inputs.runs)

@@ -37,12 +37,13 @@ from qt_bert.models.card import Reading
 from qt_bert.models.devices import STREAM, bound_kernel_caches, device_name
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.progress import progress
+from qt_bert.resume import RECORD, begun_otherwise, differing, goes_on
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import Outputs, read_outputs, requested_calibration
 from qt_bert.scoring.tables import InputColumns
 from qt_bert.sources import installed_versions, source_hash
 
-RUN, PARTS, REJECTS = "run.json", "parts", "rejects.tsv"
+PARTS, REJECTS = "parts", "rejects.tsv"
 FOUND = b"qt_bert"
 """The key in a part file's metadata under which its counts and its rejects stand."""
 LOOKED_AT = 10_000
@@ -129,9 +130,7 @@ class PartScorer:
         )
         self.scorer = Scorer(checkpoint, max_length=self.job.max_length)
         self.calibration = requested_calibration(self.scorer, self.job.calibrated)
-        mine = self.facts()
-        other = [name for name, said in self.job.facts.items() if mine.get(name) != said]
-        if other:
+        if self.job.facts and (other := differing(self.job.facts, self.facts())):
             raise CheckpointError(
                 f"{self.job.model}: the run was begun with another {', '.join(other)}; install the same "
                 "everywhere, give every machine the same files, and go on with --resume"
@@ -305,11 +304,8 @@ def score_on_ray(
             partitions=tuple(found.parts),
         )
         _store(out, record)
-    elif other := [name for name, said in key.items() if record.key.get(name) != said]:
-        raise RunFolderError(
-            f"{out} was begun with another {', '.join(other)}; resume with the same, or start anew with "
-            "--overwrite"
-        )
+    elif other := differing(record.key, key):
+        raise begun_otherwise(out, other)
     if record.complete:
         return RayReport(record.counts, record.skipped, already=True)
     failed = _fill(out, replace(job, columns=record.columns), record, dispatch or _on(options))
@@ -330,7 +326,7 @@ def _begun(out: Place, *, resume: bool, overwrite: bool) -> RunRecord | None:
     """The record of the run in `out`, None where one is to be begun. Raises RunFolderError where the
     flags do not fit."""
     try:
-        size, run = out.size(), out.join(RUN).size()
+        size, run = out.size(), out.join(RECORD).size()
         if size is not None and size >= 0:
             raise RunFolderError(f"{out} is a file; --out names a folder")
         if run is None and size is not None and out.files():
@@ -338,25 +334,23 @@ def _begun(out: Place, *, resume: bool, overwrite: bool) -> RunRecord | None:
         if run is None:
             return None
         if overwrite:
-            for name in (RUN, REJECTS, PARTS):
+            for name in (RECORD, REJECTS, PARTS):
                 out.join(name).remove()
             return None
-        record: RunRecord = decode(RunRecord, json.loads(out.join(RUN).read()), f"{out}/{RUN}")
+        record: RunRecord = decode(
+            RunRecord, json.loads(out.join(RECORD).read()), f"{out}/{RECORD}"
+        )
     except (OSError, ValueError) as error:
         raise RunFolderError(
             f"{out}: cannot be read ({error}); see to it, or --overwrite"
         ) from error
-    if not resume:
-        state = "a complete run" if record.complete else "an interrupted run"
-        raise RunFolderError(
-            f"{out} holds {state}; --resume goes on with it, --overwrite starts anew"
-        )
+    goes_on(out, "run", complete=record.complete, resume=resume, overwrite=False)
     return record
 
 
 def _store(out: Place, record: RunRecord) -> None:
     try:
-        out.join(RUN).write(json.dumps(encode(record), ensure_ascii=False, indent=1).encode())
+        out.join(RECORD).write(json.dumps(encode(record), ensure_ascii=False, indent=1).encode())
     except OSError as error:
         raise RunFolderError(f"{out}: cannot be written ({error})") from error
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal
 
-from qt_bert.codec import encode, read_result
+from qt_bert.codec import encode
 from qt_bert.errors import RunFolderError
 from qt_bert.files import is_vacant, write_json
 from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult, SourcedClaim
+from qt_bert.resume import RECORD, goes_on, read_record
 from qt_bert.sources import installed_versions, source_hash
 from qt_bert.stats.verdict import with_q
 
@@ -69,7 +70,6 @@ class RunRecord:
 # The folder of a run: what is done, what may be reused, and what must never be touched.
 
 
-_RECORD = "run.json"
 _WORK = "sweeps"
 
 
@@ -86,22 +86,16 @@ class RunFolder:
     ) -> RunFolder:
         """Start a run in `path`, or go on with the one that is there.
 
-        An empty or new folder starts a run. A run folder goes on under `resume` and starts anew
-        under `overwrite`, which removes what its stages wrote and nothing else.
-        Raises RunFolderError when `path` holds anything else, or a run and neither is given.
+        The flags act as `qt_bert.resume` says; `overwrite` removes what the stages wrote. Raises
+        RunFolderError as `goes_on` does, and where `path` holds anything but a run.
         """
         fresh = RunRecord(versions=installed_versions(), source=source_hash(), inputs=inputs)
         if is_vacant(path):
             folder = cls(path, fresh)
         else:
             folder = cls.read(path)
-            if not (resume or overwrite):
-                state = "a complete run" if folder.record.complete else "an interrupted run"
-                raise RunFolderError(
-                    f"{path} holds {state}; add --resume to go on with it, --overwrite to start "
-                    "anew, or choose another folder"
-                )
-            if resume and not overwrite:
+            complete = folder.record.complete
+            if goes_on(path, "run", complete=complete, resume=resume, overwrite=overwrite):
                 # Not saved yet: only `plan` knows which of the old results still hold.
                 stages, guards = folder.record.stages, folder.record.guards
                 folder.record = replace(fresh, stages=stages, guards=guards)
@@ -114,16 +108,7 @@ class RunFolder:
     @classmethod
     def read(cls, path: Path) -> RunFolder:
         """The run in `path`, as it stands. Raises RunFolderError when there is none."""
-        if not path.is_dir():
-            raise RunFolderError(f"{path} is no folder; give the folder of a run")
-        if not (path / _RECORD).is_file():
-            raise RunFolderError(f"{path} is no run folder (no {_RECORD}); choose another folder")
-        try:
-            return cls(path, read_result(RunRecord, path / _RECORD))
-        except RunFolderError as error:
-            raise RunFolderError(
-                f"{path} holds no run of this program ({error}); choose another folder"
-            ) from error
+        return cls(path, read_record(RunRecord, path, "run"))
 
     def plan(self, keys: Mapping[str, str]) -> None:
         """List stages, given with their keys, as pending where they are not done.
@@ -198,7 +183,7 @@ class RunFolder:
         self._save()
 
     def _save(self) -> None:
-        write_json(self.path / _RECORD, encode(self.record))
+        write_json(self.path / RECORD, encode(self.record))
 
 
 # The results that the probes of a run left, with q over all their claims.

@@ -14,6 +14,7 @@ from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
 from qt_bert.files import check_apart, read_json, sha256_file, write_json
 from qt_bert.models.devices import note_once
 from qt_bert.progress import progress
+from qt_bert.resume import begun_otherwise, goes_on
 from qt_bert.scoring.bulk import WINDOW
 from qt_bert.scoring.judge import AnyCalibration, PairScorer, hardly_differ, read_outputs
 from qt_bert.scoring.tables import GrowingTable, InputColumns, count_rows, growing_table, windows
@@ -71,22 +72,16 @@ class Work:
     def begin(self, resume: bool, overwrite: bool) -> RunState:
         """Where to go on. Raises RunFolderError where the flags do not fit what is there."""
         begun = self.path.exists()
-        if self.out.exists() and not overwrite and not (resume and begun):
+        if self.out.exists() and not (begun or overwrite):
             raise RunFolderError(f"{self.out} is there already; --overwrite replaces it")
         if overwrite or not begun:
             return self._anew()
         key, standing = self._stored()
         if not standing.pairs and not self.out.exists():
             return self._anew()
-        if not resume:
-            raise RunFolderError(
-                f"{self.out} was begun and not finished; --resume goes on, --overwrite starts anew"
-            )
+        goes_on(self.out, "run", complete=False, resume=resume, overwrite=False)
         if key != self.key:
-            raise RunFolderError(
-                f"{self.out} was begun with another model, file or option; "
-                "resume with the same, or start anew with --overwrite"
-            )
+            raise begun_otherwise(self.out, ["model, file or option"])
         return standing
 
     def _anew(self) -> RunState:

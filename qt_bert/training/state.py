@@ -12,7 +12,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.files import atomic_write, read_json
+from qt_bert.files import atomic_write, is_vacant, read_json
+from qt_bert.models.checkpoint import check_place
+from qt_bert.resume import begun_otherwise, differing, goes_on
 
 # A training log one can plot: one JSON object a line, cut back to the step a run resumes from.
 
@@ -89,13 +91,9 @@ def load_state(
 
 def _same_settings(folder: Path, stored: dict[str, Any], asked: dict[str, Any]) -> None:
     """Refuse to resume a run under other settings (RunFolderError naming the first that differ)."""
-    differ = [k for k in sorted(stored.keys() | asked.keys()) if stored.get(k) != asked.get(k)]
-    if differ:
-        shown = "; ".join(f"{k}: {stored.get(k)!r} then, {asked.get(k)!r} now" for k in differ[:3])
-        raise RunFolderError(
-            f"{folder} holds a run with other settings ({shown}); "
-            "resume with the same, or start anew with --overwrite"
-        )
+    if names := differing(stored, asked)[:3]:
+        values = (f"{n} ({stored.get(n)!r} then, {asked.get(n)!r} now)" for n in names)
+        raise begun_otherwise(folder, values)
 
 
 # Where a training run works: `OUT.training` beside the finished folder `OUT`.
@@ -127,34 +125,26 @@ def finished_facts(out: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
 def open_workspace(out: Path, *, resume: bool, overwrite: bool) -> Path:
     """The folder a run keeps its state and log in, `OUT.training`.
 
-    Raises RunFolderError where `out` holds anything, or a run was begun, and neither flag says what
-    to do with it.
+    A run that was begun under `overwrite` goes on under `resume`. Raises RunFolderError where `out`
+    holds anything and is not to be overwritten, and for an unfinished run and neither flag.
     """
     work = workspace_of(out)
-    filled = out.exists() and any(out.iterdir())
-    replaces = (work / _REPLACES).exists()
-    if overwrite and not (resume and replaces):
-        work.mkdir(parents=True, exist_ok=True)
-        if filled:  # before all else: killed in between, the run that was asked for goes on
-            (work / _REPLACES).touch()
-        _clear(work, keep={_REPLACES} if filled else set())
-    elif filled and not (resume and replaces):
-        raise RunFolderError(f"{out} is not empty; choose another --out, or --overwrite it")
-    elif (work / STATE_FILE).exists() and not resume:
-        raise RunFolderError(
-            f"{work} holds an unfinished run; --resume goes on, --overwrite starts anew"
-        )
+    if resume and (work / _REPLACES).exists():
+        return work
+    check_place(out, overwrite)
+    if (work / STATE_FILE).exists():
+        goes_on(work, "run", complete=False, resume=resume, overwrite=overwrite)
     work.mkdir(parents=True, exist_ok=True)
+    if overwrite:
+        filled = not is_vacant(out)
+        if filled:  # first: a run that is killed from here on still replaces `out`
+            (work / _REPLACES).touch()
+        for path in work.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif not (filled and path.name == _REPLACES):
+                path.unlink()
     return work
-
-
-def _clear(work: Path, keep: set[str]) -> None:
-    """Remove what an earlier run left."""
-    for path in work.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path.name not in keep:
-            path.unlink()
 
 
 def close_workspace(out: Path) -> None:

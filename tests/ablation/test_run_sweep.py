@@ -302,7 +302,7 @@ def _one_row_less(path: Path) -> None:
         ("pairs.csv", _one_row_less, "7 rows, not 8"),
         ("effects.csv", Path.unlink, "cannot be read"),
         ("run.json", lambda p: p.write_text("{}"), "holds no sweep of this program"),
-        ("run.json", Path.unlink, "holds no sweep"),
+        ("run.json", Path.unlink, "is no sweep folder"),
     ],
 )
 def test_a_damaged_folder_is_refused_in_words(scorer, pairs, tmp_path, name, damage, said):

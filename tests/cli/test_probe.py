@@ -107,7 +107,7 @@ def test_an_interrupted_one_goes_on_with_its_sweeps(probe, tmp_path):
     assert ended.status == 130 and "--resume" in ended.err
     stop.unlink()
     asked = probe()
-    assert asked.status == 2 and "an interrupted run" in asked.err
+    assert asked.status == 2 and "an unfinished run" in asked.err
     assert probe("--resume").status == 0
     assert (tmp_path / "out" / "sweeps" / "fake" / "runs.txt").read_text() == "run\nrun\n"
 

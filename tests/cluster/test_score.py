@@ -113,7 +113,7 @@ def test_resume_scores_what_is_missing(run, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         run(dispatch=killed)
-    with pytest.raises(RunFolderError, match="an interrupted run; --resume"):
+    with pytest.raises(RunFolderError, match="an unfinished run; add --resume"):
         run()
     asked: list[int] = []
 

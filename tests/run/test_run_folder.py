@@ -27,13 +27,13 @@ def test_a_start_killed_before_its_record_counts_as_empty(inputs, tmp_path):
 
 def test_a_run_needs_resume_or_overwrite(study, inputs, tmp_path):
     study()
-    with pytest.raises(RunFolderError, match=r"a complete run; add --resume .* --overwrite"):
+    with pytest.raises(RunFolderError, match=r"a finished run; add --resume .* --overwrite"):
         RunFolder.open(tmp_path / "run", inputs())
 
 
 def test_an_interrupted_run_is_called_so(inputs, tmp_path):
     RunFolder.open(tmp_path, inputs())
-    with pytest.raises(RunFolderError, match="an interrupted run"):
+    with pytest.raises(RunFolderError, match="an unfinished run"):
         RunFolder.open(tmp_path, inputs())
 
 

@@ -212,7 +212,7 @@ def test_a_run_stopped_between_windows_ends_in_the_same_bytes(
     with pytest.raises(Killed):
         run(pair_file, scorer, stopped, window=3)
     assert not stopped.exists()
-    with pytest.raises(RunFolderError, match="--resume goes on"):
+    with pytest.raises(RunFolderError, match="an unfinished run; add --resume"):
         run(pair_file, scorer, stopped, window=3)
     report = run(pair_file, scorer, stopped, window=3, resume=True)
     assert report.resumed_at == 3
