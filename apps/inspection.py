@@ -4,6 +4,6 @@ Started by `qt-bert app`, or `streamlit run apps/inspection.py`; settings for sa
 `apps/.streamlit/config.toml`, which Streamlit reads wherever it is started.
 """
 
-from qt_bert.page.visit import run
+from qt_bert.page.frame import run
 
 run(__file__)

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-from qt_bert.page.visit import SCREENS
+from qt_bert.page.frame import SCREENS
 
 WORD = '<script>window.__streamlit = {BACKEND_BASE_URL: new URL(".", location.href).href}</script>'
 INDEX = (Path(streamlit.__file__).parent / "static" / "index.html").read_text("utf-8")

@@ -15,11 +15,10 @@ from qt_bert.figures import Token, TokenLine, Tokens
 from qt_bert.heads import Head, checked_heads
 from qt_bert.page.figures import draw
 from qt_bert.page.maps import plain_and_without
-from qt_bert.page.model import Inspected
+from qt_bert.page.model import Inspected, SharedScorer
 from qt_bert.page.pairs import shipped_rows
 from qt_bert.page.visit import Here, visit
 from qt_bert.page.widgets import caption, choose, info, localised
-from qt_bert.page.work import SharedScorer
 from qt_bert.probes.boundary import (
     FULL,
     LEAST_DECISIONS,

@@ -22,7 +22,7 @@ from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import atomic_write, is_vacant, read_json, sha256_file, write_json
 from qt_bert.models.folder import resolve_folder
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.planning.distill import IMITATION, DistillJob, Student, levels_of
+from qt_bert.planning.distill import IMITATION, DistillJob, Student
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import LayerMatch, Plan, layer_map
 from qt_bert.scoring.bulk import Scorer

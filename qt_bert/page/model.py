@@ -22,14 +22,14 @@ from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.data.tokenise import EncodedPair, PairTokenizer
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, checked_heads
-from qt_bert.models.batches import batches_of
+from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import open_device
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.page.folders import Folders
 from qt_bert.page.pairs import shipped_rows
-from qt_bert.page.work import Kept, ModelLock, SharedScorer, Worker
+from qt_bert.page.work import Kept, ModelLock, Worker
 from qt_bert.probes.base_model import open_base
 from qt_bert.probes.streams import gathered, spelled
 from qt_bert.scoring.bulk import Scorer
@@ -57,6 +57,22 @@ class LockedTokenizer(PairTokenizer):
         """As `PairTokenizer.encode`."""
         with self._lock:
             return super().encode(pairs, offsets=offsets)
+
+
+class SharedScorer(Scorer):
+    """A scorer that counts for itself; each batch, of at most `most` tokens, holds the lock until the next."""
+
+    def __init__(self, scorer: Scorer, lock: ModelLock, most: int) -> None:
+        vars(self).update(vars(scorer.fresh()))
+        self._model_lock, self._most = lock, most
+
+    def batches(
+        self, pairs: Sequence[tuple[str, str]], budget: int, *given: Any, **more: Any
+    ) -> Iterator[Batch]:
+        """As of any scorer, with a lower budget."""
+        for batch in super().batches(pairs, min(budget, self._most), *given, **more):
+            with self._model_lock:
+                yield batch
 
 
 CHECK_TEXTS = (

@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from typing import Literal
 
 from qt_bert.data.formats import FORMAT_OF_SUFFIX
-from qt_bert.data.pairs import Pair, Reason, Reject
+from qt_bert.data.pairs import Pair, Reject
 from qt_bert.data.reader import ReaderOptions, read_pairs
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.errors import ArgumentError, PairFileError
@@ -88,33 +88,6 @@ def short(text: str) -> str:
     """The beginning of what was typed, quoted, for a message."""
     shown = plain_text(text)
     return f"“{shown[:_MOST_SHOWN]}…”" if len(shown) > _MOST_SHOWN else f"“{shown}”"
-
-
-REASONS: dict[str, Text] = {
-    reason.value: Text(zh, reason.value)
-    for reason, zh in {
-        Reason.EMPTY_QUERY: "查询为空",
-        Reason.EMPTY_TITLE: "标题为空",
-        Reason.MISSING_GRADE: "没有标注",
-        Reason.BAD_GRADE: "标注读不懂",
-        Reason.TOO_FEW_FIELDS: "列太少",
-        Reason.TOO_MANY_FIELDS: "列太多",
-        Reason.UNDECODABLE: "不是有效的文本编码",
-        Reason.NUL: "含 NUL 字符",
-        Reason.SURROGATE: "含不成对的代理字符",
-        Reason.BAD_JSON: "不是 JSON",
-        Reason.NOT_AN_OBJECT: "不是 JSON 对象",
-        Reason.MISSING_QUERY: "没有查询",
-        Reason.MISSING_TITLE: "没有标题",
-        Reason.QUERY_NOT_TEXT: "查询不是文本",
-        Reason.TITLE_NOT_TEXT: "标题不是文本",
-        Reason.NAN: "NaN 不是文本或标注",
-        Reason.NOT_A_LIST: "pos 或 neg 不是标题列表",
-        Reason.UNCLOSED_QUOTE: "引号没有闭合",
-        Reason.HEADER: "表头重复",
-    }.items()
-}
-"""Why a row is rejected, in words."""
 
 
 # Pairs that ship.

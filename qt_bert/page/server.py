@@ -85,6 +85,8 @@ def serve(
 ) -> None:
     """Serve the page in this process until it is stopped; the first model is opened meanwhile."""
     os.environ.update(settings.to_environment())
+    # Idle threads must not spin: beside other processes, opening a model took 35 s instead of 1 s.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
     arguments = streamlit_arguments(host, port)
@@ -94,29 +96,31 @@ def serve(
         sys.platform != "linux" or {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()
     )
     opened = url.replace("0.0.0.0", "localhost") if seen else None
-    threading.Thread(target=_warm, args=(settings, host, port, opened), daemon=True).start()
+    threading.Thread(target=_visit, args=(settings, host, port, opened), daemon=True).start()
     from streamlit.web.cli import main
 
     sys.argv = ["streamlit", *arguments]
     main(prog_name="streamlit")
 
 
-def _warm(settings: Settings, host: str, port: int, url: str | None) -> None:
-    """Once the server answers, `url` in a browser and the first model: importing torch first would keep it
-    silent for seconds."""
+def _visit(settings: Settings, host: str, port: int, url: str | None) -> None:
+    """Once the server answers, show `url` in a browser and open the first model.
+
+    Not before: loading PyTorch would keep the server from answering for seconds.
+    """
     for _ in range(100):
         if _answers(host, port):
             break
         time.sleep(0.1)
     if url is not None:
         webbrowser.open(url)
-    from qt_bert.page.visit import warm
+    from qt_bert.page.frame import opening_of
 
-    warm(settings)
+    opening_of(settings)
 
 
 def _answers(host: str, port: int) -> bool:
-    """Whether somebody listens there, that is, this server by now."""
+    """Whether the server accepts connections."""
     try:
         socket.create_connection((host, port), timeout=1).close()
     except OSError:

@@ -10,13 +10,11 @@ from functools import partial
 from numbers import Integral
 from typing import Any, Literal
 
-import pandas  # at once: Altair takes it from sys.modules, where an import may be half done
 import streamlit as st
 
 from qt_bert import text
-from qt_bert.data.pairs import Reject
+from qt_bert.data.pairs import Reason, Reject
 from qt_bert.errors import QtBertError
-from qt_bert.page.pairs import REASONS
 from qt_bert.page.work import Job, JobState, Stopped
 from qt_bert.text import MISSING, Label, Text, csv_bytes, in_language, printable
 
@@ -101,6 +99,8 @@ def table(
     which not three stand behind the point. With `select` a row can be clicked, and its number is
     returned while it is.
     """
+    import pandas
+
     keys = [name for name in columns if any(row.get(name) is not None for row in rows)]
     cells = [{name: _cell(row.get(name)) for name in keys} for row in rows]
     spelled = {
@@ -113,7 +113,7 @@ def table(
         if all(isinstance(cell[name], int | None) for cell in cells):
             frame[name] = frame[name].astype("Int64")
     event = st.dataframe(
-        frame.style.format(spelled),
+        frame.style.format(spelled, na_rep=MISSING),
         hide_index=True,
         key=key,
         height="content" if len(rows) <= _SHOWN_WHOLE else "auto",
@@ -144,8 +144,6 @@ def _spelled(value: Any, digits: int, sign: bool) -> str:
     """A cell as the page spells numbers everywhere."""
     if isinstance(value, str):
         return value
-    if pandas.isna(value):
-        return MISSING
     value = int(value) if isinstance(value, Integral) else float(value)
     return (text.signed if sign else text.number)(value, digits)
 
@@ -175,6 +173,33 @@ def metric(name: str, value: str, change: str | None = None, *, about: str | Non
             delta_arrow=arrow,
             label_visibility="collapsed",
         )
+
+
+REASONS: dict[str, Text] = {
+    reason.value: Text(zh, reason.value)
+    for reason, zh in {
+        Reason.EMPTY_QUERY: "查询为空",
+        Reason.EMPTY_TITLE: "标题为空",
+        Reason.MISSING_GRADE: "没有标注",
+        Reason.BAD_GRADE: "标注读不懂",
+        Reason.TOO_FEW_FIELDS: "列太少",
+        Reason.TOO_MANY_FIELDS: "列太多",
+        Reason.UNDECODABLE: "不是有效的文本编码",
+        Reason.NUL: "含 NUL 字符",
+        Reason.SURROGATE: "含不成对的代理字符",
+        Reason.BAD_JSON: "不是 JSON",
+        Reason.NOT_AN_OBJECT: "不是 JSON 对象",
+        Reason.MISSING_QUERY: "没有查询",
+        Reason.MISSING_TITLE: "没有标题",
+        Reason.QUERY_NOT_TEXT: "查询不是文本",
+        Reason.TITLE_NOT_TEXT: "标题不是文本",
+        Reason.NAN: "NaN 不是文本或标注",
+        Reason.NOT_A_LIST: "pos 或 neg 不是标题列表",
+        Reason.UNCLOSED_QUOTE: "引号没有闭合",
+        Reason.HEADER: "表头重复",
+    }.items()
+}
+"""Why a row is rejected, in words."""
 
 
 def show_rejects(rejects: Sequence[Reject], rejected: int) -> None:

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from queue import SimpleQueue
@@ -16,8 +16,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from qt_bert.errors import QtBertError
-from qt_bert.models.batches import Batch
-from qt_bert.scoring.bulk import Scorer
 
 T = TypeVar("T")
 
@@ -75,22 +73,6 @@ class ModelLock:
         if self.mine and self._depth == 1:
             self.__exit__()
             self.__enter__()
-
-
-class SharedScorer(Scorer):
-    """A scorer that counts for itself; each batch, of at most `most` tokens, holds the lock until the next."""
-
-    def __init__(self, scorer: Scorer, lock: ModelLock, most: int) -> None:
-        vars(self).update(vars(scorer.fresh()))
-        self._model_lock, self._most = lock, most
-
-    def batches(
-        self, pairs: Sequence[tuple[str, str]], budget: int, *given: Any, **more: Any
-    ) -> Iterator[Batch]:
-        """As of any scorer, with a lower budget."""
-        for batch in super().batches(pairs, min(budget, self._most), *given, **more):
-            with self._model_lock:
-                yield batch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,8 +29,8 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.heads import Head, spell
 from qt_bert.models.card import ModelLabels
-from qt_bert.page.model import Inspected
-from qt_bert.page.work import Job, SharedScorer
+from qt_bert.page.model import Inspected, SharedScorer
+from qt_bert.page.work import Job
 from tests.apps.conftest import Build, Visit, opened, plain, until
 
 Command = Callable[..., Any]

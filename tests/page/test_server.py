@@ -6,15 +6,18 @@ import gc
 import logging
 import shutil
 import socket
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from qt_bert.errors import ArgumentError
+from qt_bert.page.frame import MODEL, SCREENS, Opening
 from qt_bert.page.server import check_port, entry_script, streamlit_arguments
 from qt_bert.page.settings import Settings
-from qt_bert.page.visit import SCREENS, shelf_of, warm
+from qt_bert.page.visit import open_first, shelf_of
 from qt_bert.shipped import GRADED, shipped
 
 
@@ -117,32 +120,41 @@ def test_every_page_has_its_script_and_every_script_is_a_page():
     assert not (folder / "pages").exists()  # Streamlit's older navigation would begin
 
 
-def test_the_first_model_is_opened_and_set_aside(checkpoint_of):
+def test_the_frame_loads_neither_torch_nor_pandas():
+    code = (
+        "import qt_bert.page.frame, sys; print({'torch', 'pandas', 'altair'} & sys.modules.keys())"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "set()\n"
+
+
+@pytest.fixture
+def unfrozen():
     gc.unfreeze()
+    yield
+    gc.unfreeze()
+
+
+def test_the_first_model_is_opened_and_hidden_from_the_garbage_collector(checkpoint_of, unfrozen):
     settings = Settings(models=(checkpoint_of(),))
-    try:
-        warm(settings)
-        assert gc.get_freeze_count() > 10_000
-        shelf = shelf_of(settings)
-        assert shelf.open(shelf.names[0]) is shelf.open(shelf.names[0])
-    finally:
-        gc.unfreeze()
+    opening = Opening(settings)
+    assert opening.opened.wait(60) and opening.step is MODEL
+    assert gc.get_freeze_count() > 10_000
+    shelf = shelf_of(settings)
+    assert shelf.open(shelf.names[0]) is shelf.open(shelf.names[0])
 
 
-def test_a_run_of_another_model_is_named(checkpoint_of, tmp_path, capsys):
-    gc.unfreeze()
+def test_results_of_another_model_are_named(checkpoint_of, tmp_path, capsys, unfrozen):
     run, folder = tmp_path / "run", tmp_path / "mine"
     shutil.copytree(checkpoint_of(), folder)
     shutil.copyfile(shipped(f"{GRADED}/heads.json"), folder / "heads.json")
     run.mkdir()
-    warm(Settings(models=(folder,), run=run))
-    gc.unfreeze()
+    open_first(Settings(models=(folder,), run=run))
     no_run, other = capsys.readouterr().err.splitlines()
     assert no_run.startswith("run was not taken") and "other weights than mine" in other
 
 
-def test_a_fault_is_left_to_the_page(tmp_path, caplog):
+def test_an_error_of_opening_is_left_to_the_page(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
-        warm(Settings(models=(tmp_path,)))
+        assert Opening(Settings(models=(tmp_path,))).opened.wait(60)
     assert str(tmp_path) in caplog.text
-    gc.unfreeze()

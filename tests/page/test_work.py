@@ -12,8 +12,8 @@ import pytest
 
 from qt_bert.errors import ArgumentError
 from qt_bert.page import work
-from qt_bert.page.model import Shelf
-from qt_bert.page.work import Job, Kept, ModelLock, SharedScorer, Stopped, Worker
+from qt_bert.page.model import SharedScorer, Shelf
+from qt_bert.page.work import Job, Kept, ModelLock, Stopped, Worker
 
 SOON = 5.0
 

@@ -1,0 +1,290 @@
+"""The sidebar: language, model, pair, the heads left out, layer, head and seed.
+
+Each run sets the widgets to the state. A visitor's input changes the state in a callback, before the
+script runs, so any widget may change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from qt_bert.data.pairs import Pair
+from qt_bert.errors import QtBertError
+from qt_bert.page.figures import palette, show_chart, spec_of
+from qt_bert.page.pairs import cases, shipped_rows
+from qt_bert.page.state import MOST_SEED, typed_heads
+from qt_bert.page.visit import Here, change
+from qt_bert.page.widgets import caption, escaped, fault_of, localised, named
+from qt_bert.results.palette import Palette
+from qt_bert.results.probe import set_label
+from qt_bert.text import Text, clip
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from qt_bert.heads import Head
+
+
+_FAULT, _GRID = "qt_bert.out_fault", "qt_bert.grid"
+_SHOWN = 40
+_NONE, _OWN = "none", "own"
+
+
+def sidebar(here: Here) -> None:
+    """Draw it."""
+    _language_and_model(here)
+    _bound(here, "query", st.text_input, localised("查询", "Query"))
+    _bound(here, "title", st.text_input, localised("标题", "Title"))
+    with st.expander(
+        localised("换一对：案例、数据", "Another pair: cases, data"), key="side-pair-box"
+    ):
+        _choose(here, "side-case", localised("案例", "Cases"), cases())
+        _choose(here, "side-row", localised("自带数据", "Shipped data"), shipped_rows("test"))
+    st.divider()
+    st.markdown(f"**{localised('去掉的注意力头', 'Heads left out')}**")
+    _sets(here)
+    _typed(here)
+    with st.expander(localised("在网格上点选", "Click on the grid"), key="side-grid-box"):
+        _grid(here)
+    modes = {"zero": Text("零", "zero"), "uniform": Text("均匀", "uniform")}
+    modes["mean"] = Text("均值", "mean")
+    _bound(
+        here,
+        "mode",
+        st.radio,
+        localised("代之以", "Replaced by"),
+        options=list(modes),
+        format_func=named(modes),
+        horizontal=True,
+        help=localised(
+            "零：不给任何东西。均匀：对所有词元的平均。均值：这个头在自带开发集上的平均输出。",
+            "Zero: it gives nothing. Uniform: the even average over all tokens. Mean: its own average "
+            "over the dev split that ships.",
+        ),
+    )
+    st.divider()
+    st.markdown(f"**{localised('看哪里', 'What is looked at')}**")
+    shape = here.model.shape
+    for column, field, label, count in zip(
+        st.columns(2),
+        ("layer", "head"),
+        (localised("层", "Layer"), localised("头", "Head")),
+        (shape.layers, shape.heads),
+        strict=True,
+    ):
+        with column:
+            _number(here, field, label, count - 1)
+    tip = "随机抽取（随机的头、打乱、抽样）都由它决定。"
+    tip = localised(tip, "It decides every random draw: random heads, shuffles, samples.")
+    _number(here, "seed", localised("随机种子", "Seed"), MOST_SEED, help=tip)
+    studied = here.studied
+    if studied is None:
+        caption("没有这个模型的探针结果。", "No probe results for this model.")
+    else:
+        caption(f"探针结果：{studied.origin.zh}", f"Probe results: {studied.origin.en}")
+    for why in here.looked.refused:
+        caption(why)
+
+
+def _language_and_model(here: Here) -> None:
+    names = {"zh": "中文", "en": "English"}
+    _bound(
+        here,
+        "language",
+        st.radio,
+        localised("语言", "Language"),
+        options=list(names),
+        format_func=names.__getitem__,
+        horizontal=True,
+        label_visibility="collapsed",
+    )
+    tip = "服务器启动时给出的文件夹里的模型，和自带的模型。"
+    tip = localised(
+        tip, "Models of the folder that the server was started with, and those that ship."
+    )
+    label = localised("模型", "Model")
+    _bound(here, "model", st.selectbox, label, options=here.shelf.names, help=tip)
+
+
+def _bound(here: Here, field: str, widget: Callable[..., Any], label: str, **options: Any) -> None:
+    """A widget that shows a field of the state and changes it."""
+    key = f"side-{field}"
+    st.session_state[key] = getattr(here.state, field)
+
+    def changed() -> None:
+        change(here.shelf, **{field: st.session_state[key]})
+
+    widget(label, key=key, on_change=changed, **options)
+
+
+def _number(here: Here, field: str, label: str, most: int, **more: Any) -> None:
+    limits: dict[str, Any] = {"min_value": 0, "max_value": most, "step": 1}
+    _bound(here, field, st.number_input, label, **limits, **more)
+
+
+# The pair: typed, a case, or a row of the data that ships.
+
+
+def _choose(here: Here, key: str, label: str, pairs: Sequence[Pair]) -> None:
+    """A list of pairs; it shows the one in the fields."""
+    now = (here.state.query, here.state.title)
+    shown = st.session_state.get(key)
+    if shown is None or (pairs[shown].query, pairs[shown].title) != now:
+        at = (i for i, pair in enumerate(pairs) if (pair.query, pair.title) == now)
+        st.session_state[key] = next(at, None)
+
+    def changed() -> None:
+        place = st.session_state[key]
+        if place is not None:
+            change(here.shelf, query=pairs[place].query, title=pairs[place].title)
+
+    def texts(place: int) -> str:
+        pair = pairs[place]
+        return f"{clip(pair.query, _SHOWN)} / {clip(pair.title, _SHOWN)}"
+
+    st.selectbox(
+        label,
+        range(len(pairs)),
+        index=None,
+        format_func=texts,
+        placeholder=localised("选一对…", "Choose a pair…"),
+        key=key,
+        on_change=changed,
+    )
+
+
+# The heads left out: a set that the probes found, typed, or clicked.
+
+
+def _leave_out(here: Here, heads: Iterable[Head]) -> None:
+    st.session_state.pop(_FAULT, None)
+    change(here.shelf, out=tuple(sorted(heads)))
+
+
+def _sets(here: Here) -> None:
+    studied, key, out = here.studied, "side-set", set(here.state.out)
+    sets = {} if studied is None else studied.sets
+    same = [name for name, heads in sets.items() if set(heads) == out]
+    known = st.session_state.get(key)
+    own = known if known in same else (same or [_OWN])[0]
+    st.session_state[key] = own if out else _NONE
+
+    def changed() -> None:
+        name = st.session_state[key]
+        if name != _OWN:
+            _leave_out(here, sets.get(name, ()))
+
+    names = {_NONE: Text("一个也不去掉", "none")}
+    for name, heads in sets.items():
+        known_as = set_label(name, {} if studied is None else studied.stability)
+        names[name] = Text(f"{known_as.zh}（{len(heads)}）", f"{known_as.en} ({len(heads)})")
+    names[_OWN] = Text("自选", "own choice")
+    label = localised("现成的一组", "A set found by the probes")
+    st.selectbox(label, list(names), format_func=named(names), key=key, on_change=changed)
+
+
+def _typed(here: Here) -> None:
+    key, there = "side-out", (here.state.model, here.state.out)
+    fault, asked = st.session_state.get(_FAULT, (None, None))
+    if fault is None or asked != there:  # or the heads became others meanwhile
+        fault = None
+        st.session_state[key] = " ".join(map(str, sorted(here.state.out)))
+
+    def changed() -> None:
+        try:
+            heads = typed_heads(st.session_state[key], here.model.shape)
+        except QtBertError as error:
+            st.session_state[_FAULT] = (fault_of(error), there)
+        else:
+            _leave_out(here, heads)
+
+    label = localised("自己写（从 0 数起）", "Typed (counted from 0)")
+    st.text_input(label, key=key, placeholder="L3H7 L2H1", on_change=changed)
+    if fault is not None:
+        st.error(escaped(fault))
+
+
+# The grid of layers × heads: a click leaves a head out or puts it back.
+#
+# The set lives in the browser's selection, which shows it at once and sends the whole of it with
+# each click, so that no click of a quick hand is lost. Where the heads are changed by other means,
+# a new grid begins with them.
+
+
+_CHOSEN = "heads"
+_STEP = 17
+_NOBODY = (-1, -1)
+"""Always in the selection and on no grid: what is empty was never touched."""
+
+Places = frozenset[tuple[int, int]]
+
+
+def _grid(here: Here) -> None:
+    shape, out = here.model.shape, frozenset((head.layer, head.head) for head in here.state.out)
+    # The grid's number, its model, the heads it began with, and those it has now.
+    number, model, first, now = st.session_state.get(_GRID, (0, None, out, out))
+    if (model, now) != (here.state.model, out):
+        number, model, first, now = number + 1, here.state.model, out, out
+        st.session_state[_GRID] = (number, model, first, now)
+    key = f"side-grid-{number}"
+
+    def changed() -> None:
+        chosen = chosen_in(st.session_state.get(key), shape.layers, shape.heads)
+        if chosen is not None:
+            st.session_state[_GRID] = (number, model, first, chosen)
+            _leave_out(here, [head for head in shape.all_heads if head in chosen])
+
+    caption("点一格去掉或放回一个头。", "A click leaves a head out or puts it back.")
+    with st.container(key="side-grid"):
+        grid = _grid_spec(shape.layers, shape.heads, first, palette())
+        show_chart(
+            grid, alt=localised("去掉的注意力头", "Heads left out"), key=key, on_select=changed
+        )
+
+
+@lru_cache(maxsize=64)
+def _grid_spec(layers: int, heads: int, first: Places, colours: Palette) -> str:
+    return spec_of(grid_of(layers, heads, first, colours))
+
+
+def chosen_in(state: Any, layers: int, heads: int) -> Places | None:
+    """The places in the browser's selection; None where the grid was never touched."""
+    try:
+        places = {(int(one["row"]), int(one["column"])) for one in state["selection"][_CHOSEN]}
+    except (KeyError, TypeError, ValueError):
+        return None
+    inside = {(i, j) for i, j in places if 0 <= i < layers and 0 <= j < heads}
+    return frozenset(inside) if places else None
+
+
+def grid_of(layers: int, heads: int, first: Places, palette: Palette) -> alt.Chart:
+    """Squares that are dark where the head is left out; at the beginning, the `first` are."""
+    import altair as alt
+
+    value = [{"row": i, "column": j} for i, j in sorted(first | {_NOBODY})]
+    select = alt.selection_point(
+        name=_CHOSEN, fields=["row", "column"], toggle="true", clear=False, value=value
+    )
+    places = [{"row": i, "column": j} for i in range(layers) for j in range(heads)]
+    data = [{**place, "name": f"L{place['row']}H{place['column']}"} for place in places]
+    looks: dict[str, Any] = {
+        "title": None,
+        "labelAngle": 0,
+        "labelOverlap": "greedy",
+        "grid": False,
+    }
+    x, y = (alt.Axis(labelExpr=f"'{k}' + datum.value", **looks) for k in "HL")
+    x.orient = "top"
+    out = alt.condition(select, alt.value(palette.heat), alt.value(palette.surface), empty=False)
+    squares = alt.Chart(alt.Data(values=data), height=_STEP * layers, background="transparent")
+    squares = squares.mark_rect(stroke=palette.muted, strokeWidth=0.4, cursor="pointer").encode(
+        x=alt.X("column:O", axis=x), y=alt.Y("row:O", axis=y), fill=out, tooltip="name:N"
+    )
+    lines = alt.AxisConfig(labelFontSize=9, labelColor=palette.muted, domain=False, ticks=False)
+    squares = squares.add_params(select)
+    squares.config = alt.Config(view=alt.ViewConfig(stroke=None), axis=lines, aria=False)
+    return squares
