@@ -22,13 +22,11 @@ MB = 1024 * 1024
 
 @dataclass(frozen=True)
 class Server:
-    """A running server: its address, its process, its log; when it was started, and after how many seconds it
-    answered."""
+    """A running server: its address, process and log, and the seconds from its start to its answer."""
 
     url: str
     process: psutil.Process
     log: Path
-    started: float
     seconds: float
 
     def resident(self) -> float:
@@ -66,7 +64,7 @@ def serving(folder: Path, *arguments: str) -> Iterator[Server]:
         if not _answers(url, process):
             raise RuntimeError(f"qt-bert app does not answer:\n{log.read_text(errors='replace')}")
         seconds = time.perf_counter() - started
-        yield Server(url, psutil.Process(process.pid), log, started, seconds)
+        yield Server(url, psutil.Process(process.pid), log, seconds)
     finally:
         _stop(process)
 
