@@ -7,12 +7,12 @@ Missing values are `None`; NaN and infinity are refused when a figure is stored.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from qt_bert.errors import ArgumentError
+from qt_bert.heads import Head
 from qt_bert.text import Label, Text
 
 Scale = Literal["sequential", "diverging"]
@@ -246,32 +246,37 @@ Figure = HeatMap | Curve | Bars | Tokens | Graph | Scatter
 
 # Figures as probes make them --------------------------------------------------------------------
 
-_HEAD = re.compile(r"L(\d+)H(\d+)")
+HEAD, LAYER = Text("头", "head"), Text("层", "layer")
 
 
 def head_map(
-    name: str, values: Iterable[Values], *, marked: Iterable[str] = (), **looks: Any
+    name: str, values: Iterable[Values], *, marked: Iterable[Head | str] = (), **options: Any
 ) -> HeatMap:
     """A map of `values` [layers, heads]; NaN is missing, `marked` heads (`L3H7`) are outlined.
 
-    `looks` are `low`, `high`, `digits` and `scale` of a `HeatMap`.
+    `options` are further fields of `HeatMap`.
     Raises ArgumentError where `marked` names no head of the map.
     """
-    cells = tuple(tuple(known(value) for value in row) for row in values)
-    places = []
-    for head in marked:
-        found = _HEAD.fullmatch(str(head))
-        if found is None:
-            raise ArgumentError(f"figure {name!r}: {head!r} is no head; write L3H7")
-        places.append((int(found[1]), int(found[2])))
-    return HeatMap(
-        name=name,
-        columns=tuple(f"H{head}" for head in range(len(cells[0]) if cells else 0)),
-        rows=tuple(f"L{layer}" for layer in range(len(cells))),
-        values=cells,
-        marked=tuple(places),
-        **looks,
-    )
+    cells = cells_of(values)
+    fields: dict[str, Any] = {
+        "x_label": HEAD,
+        "y_label": LAYER,
+        "columns": tuple(f"H{head}" for head in range(len(cells[0]) if cells else 0)),
+        "rows": tuple(f"L{layer}" for layer in range(len(cells))),
+        "marked": tuple(tuple(Head.parse(str(head))) for head in marked),
+    }
+    return HeatMap(name=name, values=cells, **(fields | options))
+
+
+def colour_end(values: Iterable[float | None]) -> float | None:
+    """The size that one value in twenty exceeds, so that a few do not hide the rest; None for none."""
+    sizes = sorted(abs(value) for value in values if value is not None)
+    return sizes[max(0, math.ceil(0.95 * len(sizes)) - 1)] if sizes else None
+
+
+def cells_of(values: Iterable[Values]) -> tuple[tuple[float | None, ...], ...]:
+    """A matrix as a figure holds it: None for NaN and infinity."""
+    return tuple(tuple(known(value) for value in row) for row in values)
 
 
 def bars(

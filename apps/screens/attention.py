@@ -7,7 +7,7 @@ import io
 import numpy as np
 import streamlit as st
 
-from qt_bert.figures import HeatMap
+from qt_bert.figures import HeatMap, head_map
 from qt_bert.heads import Head
 from qt_bert.page.figures import draw
 from qt_bert.page.maps import (
@@ -20,7 +20,6 @@ from qt_bert.page.maps import (
     WHOLE,
     Overview,
     attention,
-    head_map,
     last_start,
     overview,
 )
@@ -137,12 +136,12 @@ def grid_of(seen: Overview, part: str, way: str, chosen: Head) -> HeatMap:
     change, said = way == "change", WAYS[way]
     return head_map(
         "all_heads",
-        Text(
+        PERCENT * of_way(given.astype(np.float64), way),
+        title=Text(
             f"每个头的注意力：{what.zh}（{said.zh}）",
             f"Attention of every head: {what.en} ({said.en})",
         ),
-        Text("个百分点", "points") if change else Text("% 的注意力", "% of attention"),
-        PERCENT * of_way(given.astype(np.float64), way),
+        unit=Text("个百分点", "points") if change else Text("% 的注意力", "% of attention"),
         marked=[chosen],
         scale="diverging" if change else "sequential",
         low=None if change else 0.0,

@@ -12,7 +12,17 @@ import streamlit as st
 import torch
 
 from qt_bert.ablation.engine import Reduction
-from qt_bert.figures import Bars, BarSeries, HeatMap, Token, TokenLine, Tokens, known
+from qt_bert.figures import (
+    HEAD,
+    Bars,
+    BarSeries,
+    HeatMap,
+    Token,
+    TokenLine,
+    Tokens,
+    cells_of,
+    known,
+)
 from qt_bert.heads import Head, spell
 from qt_bert.page.figures import draw
 from qt_bert.page.maps import (
@@ -20,11 +30,9 @@ from qt_bert.page.maps import (
     ATTENTION,
     BEFORE,
     CHANGE,
-    HEAD,
     MODES,
     PERCENT,
     RANDOM,
-    cells,
     cut_notes,
     layer_notes,
     level_name,
@@ -344,7 +352,7 @@ def layer_map(seen: Focus, chosen: Head) -> HeatMap:
         unit=ATTENTION,
         columns=seen.tokens,
         rows=tuple(f"▶ {head}" if head == chosen else str(head) for head in heads),
-        values=cells(values),
+        values=cells_of(values),
         scale="diverging" if changes else "sequential",
         low=None if changes else 0.0,
     )

@@ -15,14 +15,13 @@ from qt_bert.ablation.families import single
 from qt_bert.ablation.interventions import with_plain
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.data.pairs import GradeSet, Pair
-from qt_bert.figures import HeatMap, Token, TokenLine, Tokens
+from qt_bert.figures import HeatMap, Token, TokenLine, Tokens, head_map
 from qt_bert.heads import Head
 from qt_bert.models.card import ModelLabels
 from qt_bert.page.figures import draw
 from qt_bert.page.maps import (
     AFTER,
     BEFORE,
-    head_map,
     plain_and_without,
     score_columns,
     score_name,
@@ -307,9 +306,16 @@ def head_moves(model: Inspected, query: str, title: str) -> HeatMap:
     for one in head_effects(variants, model.outputs(logits)):
         changes[Head.parse(one.head)] = one.change
     name = score_name(model.labels)
-    said = Text(f"每个头单独去掉后{name.zh}的变化", f"Change of the {name.en} without each head")
-    unit = score_unit(model.labels)
-    return head_map("head_moves", said, unit, changes, scale="diverging", digits=3)
+    return head_map(
+        "head_moves",
+        changes,
+        title=Text(
+            f"每个头单独去掉后{name.zh}的变化", f"Change of the {name.en} without each head"
+        ),
+        unit=score_unit(model.labels),
+        scale="diverging",
+        digits=3,
+    )
 
 
 if __name__ == "__main__":

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 
-from qt_bert import figures
 from qt_bert.ablation.engine import Reduction, View
 from qt_bert.ablation.families import DRAWS, layer_matched
 from qt_bert.ablation.interventions import NONE, Intervention, Variant
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.errors import ArgumentError
-from qt_bert.figures import HeatMap, known
+from qt_bert.figures import HeatMap, cells_of, known
 from qt_bert.heads import Head, spell
 from qt_bert.models.card import ModelLabels
 from qt_bert.page.model import Inspected
 from qt_bert.page.state import State
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.text import Label, Text
+from qt_bert.text import Text
 
 BEFORE = Text("完整模型", "whole model")
 AFTER = Text("去掉所选的头", "without the chosen heads")
@@ -126,30 +124,8 @@ def random_heads(
         return []
 
 
-# Heat maps of layers by heads.
-
-
 PERCENT = 100.0
-HEAD, LAYER, ATTENTION = Text("头", "head"), Text("层", "layer"), Text("注意力", "attention")
-
-
-def head_map(
-    name: str,
-    title: Text,
-    unit: Label,
-    values: FloatArray,
-    *,
-    marked: Iterable[Head] = (),
-    **options: Any,
-) -> HeatMap:
-    """`values` [layers, heads] as a heat map, the heads `marked` outlined; `options` are HeatMap's."""
-    looks = {"title": title, "x_label": HEAD, "y_label": LAYER, "unit": unit} | options
-    return figures.head_map(name, values, marked=map(str, marked), **looks)
-
-
-def cells(values: FloatArray) -> tuple[tuple[float | None, ...], ...]:
-    """A matrix as a figure holds it: None where there is no number."""
-    return tuple(tuple(known(value) for value in row) for row in values)
+ATTENTION = Text("注意力", "attention")
 
 
 # Attention maps of one pair: a head's, whole, without heads and before fine-tuning; all heads in small.
@@ -309,7 +285,7 @@ def attention(
             unit=ATTENTION,
             columns=tuple(tokens[place] for place in columns),
             rows=tuple(tokens[place] for place in rows),
-            values=cells(values),
+            values=cells_of(values),
             scale="sequential" if name != "change" else "diverging",
             low=0.0 if name != "change" else None,
             high=high,

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from qt_bert import figures
 from qt_bert.ablation.effects import Effects
-from qt_bert.figures import Curve, Figure, HeatMap, Point, Series
+from qt_bert.figures import Curve, Figure, HeatMap, Point, Series, colour_end, head_map
 from qt_bert.heads import Head
 from qt_bert.planning.budgets import Form
 from qt_bert.planning.choice import (
@@ -232,7 +231,7 @@ def _expected_curve(rows: Sequence[GridRow]) -> Iterator[Series]:
         yield Series(name=Text("事先预计", "expected beforehand"), points=points, dashed=True)
 
 
-def head_map(
+def kept_heads_map(
     teacher: TeacherRef,
     chosen: Removal,
     effects: Mapping[Head, float],
@@ -257,13 +256,11 @@ def head_map(
     values = tuple(
         tuple(None if name in gone else worth.get(name, 0.0) for name in row) for row in names
     )
-    end = _colour_end([abs(value) for row in values for value in row if value is not None])
-    return figures.head_map(
+    end = max(colour_end(value for row in values for value in row) or 0.0, 0.1)
+    return head_map(
         "plan_heads",
         values,
         title=Text("留下哪些头", "Which heads stay"),
-        x_label=Text("头", "head"),
-        y_label=Text("层", "layer"),
         unit=Text("‰", "‰"),
         annotations=tuple(map(tuple, letters)) if functions.sets else None,
         marked=[name for row in names for name in row if _letters(functions, name)],
@@ -273,11 +270,6 @@ def head_map(
         digits=1,
         note=_with_letters(note, functions),
     )
-
-
-def _colour_end(sizes: Sequence[float]) -> float:
-    """Where the colours end: one head in twenty may be worth more, and would hide the others."""
-    return max(float(np.quantile(sizes, 0.95)) if sizes else 0.0, 0.1)
 
 
 def _letters(functions: Functions, head: str) -> list[str]:
@@ -385,4 +377,4 @@ def _figures(
         curve = quality_curve([row for row in rows if row.of == of], queries)
         if curve is not None:
             yield curve
-    yield head_map(task.teacher, chosen.removal, grid.path.effects, task.functions)
+    yield kept_heads_map(task.teacher, chosen.removal, grid.path.effects, task.functions)

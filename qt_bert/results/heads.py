@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -12,8 +11,9 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from qt_bert.codec import decode, encode
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.figures import HeatMap
+from qt_bert.figures import HeatMap, colour_end, head_map
 from qt_bert.files import atomic_write
+from qt_bert.heads import Head
 from qt_bert.results import ResultFile
 from qt_bert.results.probe import (
     HEAD_NAME,
@@ -221,9 +221,6 @@ def _on_one_line(found: re.Match[str]) -> str:
 # model.
 
 
-_BEYOND = 0.05
-"""The share of heads that may lie beyond the end of the colours of a skewed quantity."""
-
 Place = tuple[int, int]
 
 WINDOWS = Text(
@@ -251,19 +248,14 @@ def atlas_figure(quantity: Quantity, table: HeadTable) -> HeatMap:
     layers, heads = (
         1 + max((place[axis] for place in _places(table)), default=0) for axis in (0, 1)
     )
-    high = _end_of_colours(list(values.values())) if quantity.skewed else quantity.high
-    return HeatMap(
-        name=f"atlas_{quantity.name}",
+    high = colour_end(values.values()) if quantity.skewed else quantity.high
+    return head_map(
+        f"atlas_{quantity.name}",
+        [[values.get((layer, head)) for head in range(heads)] for layer in range(layers)],
         title=quantity.title,
-        x_label=Text("头", "head"),
-        y_label=Text("层", "layer"),
         unit=quantity.unit,
-        columns=tuple(f"H{head}" for head in range(heads)),
         rows=tuple(layer_name(layer, table.windows) for layer in range(layers)),
-        values=tuple(
-            tuple(values.get((layer, head)) for head in range(heads)) for layer in range(layers)
-        ),
-        marked=tuple(sorted(marked(quantity, table))),
+        marked=(Head(*place) for place in sorted(marked(quantity, table))),
         scale=quantity.scale,
         low=quantity.low,
         high=high,
@@ -343,11 +335,6 @@ def _outlined(quantity: Quantity, table: HeadTable) -> Text:
         f"粗框：{'、'.join(one.zh for one in names)}。",
         f"Outlined: {', '.join(one.en for one in names)}.",
     )
-
-
-def _end_of_colours(values: list[float]) -> float | None:
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil((1 - _BEYOND) * len(ordered)) - 1)] if ordered else None
 
 
 def _places(table: HeadTable) -> Iterator[Place]:

@@ -3,11 +3,13 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from qt_bert.codec import decode, encode
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.figures import BarSeries, Edge, Figure, Node, head_map
+from qt_bert.figures import BarSeries, Edge, Figure, Node, colour_end, head_map
+from qt_bert.heads import Head
 from tests.figures.examples import ALL, BARS, GRAPH, HEAT_MAP
 
 NODE = Node(name="L0H0", column=0, row=0)
@@ -53,3 +55,17 @@ def test_a_stored_figure_that_cannot_be_read_names_its_file():
     stored = encode(HEAT_MAP) | {"columns": ["H0"]}
     with pytest.raises(RunFolderError, match=r"probes/x\.json: figure 'heads'"):
         decode(Figure, stored, "probes/x.json")
+
+
+def test_a_head_map_names_its_rows_and_outlines_heads():
+    values = np.array([[0.5, np.nan, np.inf], [0.0, 2.0, 3.0]], np.float32)
+    drawn = head_map("made", values, marked=[Head(1, 2), "L0H1"], low=0.0)
+    assert (drawn.rows, drawn.columns) == (("L0", "L1"), ("H0", "H1", "H2"))
+    assert drawn.values == ((0.5, None, None), (0.0, 2.0, 3.0))
+    assert type(drawn.values[0][0]) is float
+    assert drawn.marked == ((1, 2), (0, 1)) and drawn.low == 0.0
+
+
+def test_one_value_in_twenty_lies_beyond_the_colours():
+    assert colour_end([None, *(float(value) for value in range(-39, 1))]) == 37.0
+    assert colour_end([None]) is None

@@ -5,7 +5,7 @@ import numpy as np
 from qt_bert.heads import Head
 from qt_bert.planning.make_plan import (
     at_risk,
-    head_map,
+    kept_heads_map,
     lost_by_function,
     risk_removals,
 )
@@ -54,7 +54,7 @@ def test_heads_that_go_are_blank_and_functions_have_letters():
     teacher = TeacherRef(name="t", sha256="0", layers=2, heads=3, units=8)
     effects = {Head(layer, head): 0.001 * head for layer in range(2) for head in range(3)}
     functions = Functions("run", {"matching": ("L0H1", "L1H2"), "reader": ("L1H2",)})
-    drawn = head_map(teacher, removal_of([Head(0, 1)], [1]), effects, functions)
+    drawn = kept_heads_map(teacher, removal_of([Head(0, 1)], [1]), effects, functions)
     assert drawn.values == ((0.0, None, 2.0), (None, None, None))
     assert drawn.annotations == (("", "M", ""), ("", "", "MR"))
     assert drawn.marked == ((0, 1), (1, 2))
