@@ -1,7 +1,8 @@
 """Dataclasses to plain JSON values and back, checked against their type hints.
 
-A dataclass writes its class variable `kind`, if it has one; it selects the member of a union of
-dataclasses. Fields named in its class variable `omit_none` are left out where they are None. Unknown keys are ignored, so that a file from a newer version stays readable.
+The class variable `kind` of a dataclass is written, and selects the member of a union. Fields named
+in its class variable `omit_none` are left out where they are None. Unknown keys are ignored, so that a
+file from a newer version stays readable.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from qt_bert.files import read_json
 
 T = TypeVar("T")
 
-_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character, which no file can hold
+_SURROGATE = re.compile("[\ud800-\udfff]")  # cannot be encoded
 _TYPE_NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -52,8 +53,8 @@ def encode(value: Any) -> Any:
 def decode(kind: Any, value: Any, where: str = "value") -> Any:
     """The object of type `kind` that `encode` turned into `value`.
 
-    `where` names the place in error messages, for instance `probes/order.json`.
-    Raises RunFolderError naming the first key that does not fit.
+    Raises RunFolderError, beginning with `where` (such as `probes/order.json`), naming the first key
+    that does not fit.
     """
     origin = get_origin(kind)
     if kind is Any:
@@ -66,10 +67,7 @@ def decode(kind: Any, value: Any, where: str = "value") -> Any:
 
 
 def read_result(kind: type[T], path: Path) -> T:
-    """Read one result file.
-
-    Raises RunFolderError when it is missing, is no JSON, or does not fit `kind`.
-    """
+    """Read a result file. Raises RunFolderError where it is missing, no JSON, or not of type `kind`."""
     try:
         value = read_json(path)
     except FileNotFoundError:

@@ -1,14 +1,13 @@
 """Errors a user can act on: what is wrong, where, and what to do.
 
-The command line prints their text and exits with status 2; nothing else ever reaches a user as a
-traceback. Each room raises the subclass of its subject.
+The command line prints their text and exits with status 2.
 """
 
 from __future__ import annotations
 
 
 class QtBertError(Exception):
-    """Base of every error that is the input's fault, not the program's."""
+    """Base of the errors that the input causes."""
 
 
 class ArgumentError(QtBertError):
@@ -16,16 +15,16 @@ class ArgumentError(QtBertError):
 
 
 class PairFileError(QtBertError):
-    """A file of pairs that cannot be read as asked."""
+    """A file of pairs that cannot be read with these options."""
 
 
 class CheckpointError(QtBertError):
-    """A model folder that cannot be opened, or must not be."""
+    """A model folder that cannot or must not be opened."""
 
 
 class RunFolderError(QtBertError):
-    """An output folder that holds something else, or a run that cannot go on."""
+    """An output folder that holds something else, or a run that cannot be resumed."""
 
 
 class EquivalenceError(QtBertError):
-    """A check of the program on itself failed: its figures could not be trusted, so the run stops."""
+    """An equivalence check failed, so that results would be wrong."""

@@ -263,7 +263,7 @@ def head_map(
         "y_label": LAYER,
         "columns": tuple(f"H{head}" for head in range(len(cells[0]) if cells else 0)),
         "rows": tuple(f"L{layer}" for layer in range(len(cells))),
-        "marked": tuple(tuple(Head.parse(str(head))) for head in marked),
+        "marked": tuple(Head.parse(str(head)) for head in marked),
     }
     return HeatMap(name=name, values=cells, **(fields | options))
 

@@ -1,4 +1,4 @@
-"""Attention heads by name: `L3H7` is layer 3, head 7, both counted from 0."""
+"""Attention heads: `L3H7` is layer 3, head 7, both counted from 0."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME = re.compile(r"L([0-9]{1,4})H([0-9]{1,4})")
 
 
 class Shape(NamedTuple):
-    """How many layers a model has, and how many heads each; `absent` are those pruned from it."""
+    """The number of layers and of heads a layer; `absent` heads were pruned."""
 
     layers: int
     heads: int
@@ -22,7 +22,7 @@ class Shape(NamedTuple):
 
     @property
     def all_heads(self) -> list[Head]:
-        """Every head that is there, lowest layer first."""
+        """The heads that are not absent, by layer."""
         return [
             Head(layer, head)
             for layer in range(self.layers)
@@ -32,19 +32,19 @@ class Shape(NamedTuple):
 
     @property
     def size(self) -> tuple[int, int]:
-        """(layers, heads): the shape of an array with a place for every head."""
+        """(layers, heads)."""
         return self.layers, self.heads
 
     def spread(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
-        """Values of `all_heads` in that order, each at its place [layers, heads]; NaN elsewhere."""
-        found = np.full(self.size, np.nan)
+        """Values in the order of `all_heads` as an array [layers, heads]; NaN for absent heads."""
+        array = np.full(self.size, np.nan)
         for head, value in zip(self.all_heads, values, strict=True):
-            found[head] = value
-        return found
+            array[head] = value
+        return array
 
 
 class Head(NamedTuple):
-    """One head; sorts by layer, then by number, and prints as `L3H7`."""
+    """A head; sorts by layer, then by number, and prints as `L3H7`."""
 
     layer: int
     head: int
@@ -55,16 +55,16 @@ class Head(NamedTuple):
     @classmethod
     def parse(cls, name: str) -> Head:
         """The head called `name`. Raises ArgumentError for anything but `L<layer>H<head>`."""
-        found = _NAME.fullmatch(name)
-        if found is None:
+        match = _NAME.fullmatch(name)
+        if match is None:
             raise ArgumentError(f"{name!r} is no head; write it as L3H7, both numbers from 0")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
 
 def parse_heads(text: str, shape: Shape) -> list[Head]:
-    """The heads named in `text`, parted by spaces or commas, sorted, each once.
+    """The heads named in `text`, separated by spaces or commas; sorted, each once.
 
-    Raises ArgumentError where there is none, or one that a model of `shape` does not have.
+    Raises ArgumentError for none, and for one that a model of `shape` lacks.
     """
     heads = sorted({Head.parse(name) for name in re.split(r"[\s,]+", text.strip()) if name})
     if not heads:
@@ -73,9 +73,9 @@ def parse_heads(text: str, shape: Shape) -> list[Head]:
 
 
 def checked_heads(heads: Iterable[Head], shape: Shape) -> list[Head]:
-    """`heads` as a list. Raises ArgumentError for one that a model of `shape` does not have."""
-    listed = list(heads)
-    for head in listed:
+    """`heads` as a list. Raises ArgumentError for one that a model of `shape` lacks."""
+    checked = list(heads)
+    for head in checked:
         if not (0 <= head.layer < shape.layers and 0 <= head.head < shape.heads):
             raise ArgumentError(
                 f"there is no head {head}: the model has {shape.layers} layers of {shape.heads} "
@@ -83,7 +83,7 @@ def checked_heads(heads: Iterable[Head], shape: Shape) -> list[Head]:
             )
         if head in shape.absent:
             raise ArgumentError(f"there is no head {head}: it was pruned from this model")
-    return listed
+    return checked
 
 
 def by_layer(heads: Iterable[Head]) -> dict[int, tuple[int, ...]]:
@@ -95,10 +95,10 @@ def by_layer(heads: Iterable[Head]) -> dict[int, tuple[int, ...]]:
 
 
 def names_of(heads: Iterable[Head]) -> tuple[str, ...]:
-    """`L2H1`, `L3H7`, in the order given."""
+    """`L2H1`, `L3H7`, in the order of `heads`."""
     return tuple(map(str, heads))
 
 
-def spell(heads: Iterable[Head]) -> str:
+def format_heads(heads: Iterable[Head]) -> str:
     """`L2H1 L3H7`, sorted."""
     return " ".join(map(str, sorted(heads)))

@@ -1,4 +1,4 @@
-"""Where the data that ships lies: beside a source checkout, or inside an installed wheel."""
+"""Paths of the shipped data: beside a source checkout, or inside an installed wheel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BEHAVIOURS = "behaviours/cases.tsv"
 def shipped(name: str) -> Path:
     """The path of a shipped file or folder, such as `pairs/test.tsv` or `checkpoints/graded`.
 
-    Raises ArgumentError where this installation does not hold it.
+    Raises ArgumentError where this installation lacks it.
     """
     for root in _ROOTS:
         if (root / name).exists():

@@ -1,4 +1,4 @@
-"""Which code made a result: a hash of the package's sources, and the versions it ran with."""
+"""The code behind a result: a hash of the package's sources, and versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PACKAGES = ("qt-bert", "torch", "transformers", "numpy")
 
 @cache
 def source_hash(package: Path = Path(__file__).parent) -> str:
-    """SHA-256 over the names and bytes of the package's .py sources, read once per process."""
+    """SHA-256 over names and bytes of the package's .py files, computed once per process."""
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         content = path.read_bytes()
@@ -23,8 +23,7 @@ def source_hash(package: Path = Path(__file__).parent) -> str:
 
 
 def installed_versions(*more: str) -> dict[str, str]:
-    """Versions of Python, this package, what its figures rest on, and `more` packages, without
-    importing them."""
+    """Versions of Python, qt-bert, torch, transformers, numpy and `more` packages, not imported."""
     versions = {"python": platform.python_version()}
     for name in (*_PACKAGES, *more):
         try:

@@ -20,9 +20,9 @@ from qt_bert.page.study import Studied
 from qt_bert.page.visit import Here, visit
 from qt_bert.page.widgets import caption, escaped, info, localised, named
 from qt_bert.results.head_sets import set_words
-from qt_bert.results.heads import atlas_figure, base_of, marked, offered, place_of, values_of
+from qt_bert.results.heads import atlas_figure, base_of, marked, offered, values_of
 from qt_bert.results.probe import set_label
-from qt_bert.text import Text, in_language, interval, listed, number, shortest
+from qt_bert.text import Text, in_language, interval, join, number, shortest
 
 # Pairs of the shipped dev among which the strongest are sought, and how many are shown.
 LOOKED_AT, SHOWN = 32, 3
@@ -148,8 +148,8 @@ def evidence(studied: Studied, head: Head) -> list[Evidence]:
             for name, said in quantity.beside.items()
             if (known := scores.get(name)) is not None
         ]
-        more = listed([*beside, base_of(table)], "；", "; ")
-        outlined = place_of(str(head)) in marked(quantity, table)
+        more = join([*beside, base_of(table)], "；", "; ")
+        outlined = head in marked(quantity, table)
         found.append(Evidence(quantity.title, measured, quantity.means, more, outlined))
     return found
 

@@ -16,7 +16,7 @@ from qt_bert.data.pairs import Pair, Reject
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import sample_queries, spread_over_queries
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.heads import Head, spell
+from qt_bert.heads import Head, format_heads
 from qt_bert.models.card import ModelLabels
 from qt_bert.page.maps import score_columns, titles_cut
 from qt_bert.page.model import Inspected
@@ -402,7 +402,7 @@ def measure(
 def _about(model: Inspected, file: GradedFile, out: Sequence[Head], mode: str) -> Text:
     """Which model was evaluated on what, and which heads were left out beside."""
     of, pairs = f"{model.name} · {file.name}", f"{len(file.pairs):,}"
-    heads = f"{clip(spell(out), HEADS_NAMED)} ({mode})"
+    heads = f"{clip(format_heads(out), HEADS_NAMED)} ({mode})"
     return Text(
         f"{of} · {pairs} 对" + (f" · 去掉 {heads}" if out else ""),
         f"{of} · {pairs} pairs" + (f" · without {heads}" if out else ""),

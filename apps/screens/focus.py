@@ -23,7 +23,7 @@ from qt_bert.figures import (
     cells_of,
     known,
 )
-from qt_bert.heads import Head, spell
+from qt_bert.heads import Head, format_heads
 from qt_bert.page.figures import draw
 from qt_bert.page.maps import (
     AFTER,
@@ -236,7 +236,7 @@ def intro(seen: Focus, state: State) -> Text:
             "The whole model. Choose heads to leave out on the left, and see where [CLS] looks "
             "instead, and what becomes of the grade.",
         )
-    mode, heads = MODES[state.mode], spell(state.out)
+    mode, heads = MODES[state.mode], format_heads(state.out)
     zh = f"去掉的头（{len(state.out)} 个，{mode.zh}）：{heads}。"
     en = f"Heads left out ({len(state.out)}, {mode.en}): {heads}."
     if seen.random is not None:
@@ -257,8 +257,8 @@ def notes(seen: Focus, state: State) -> Iterator[Text]:
         )
     if state.out and seen.random is None:
         yield Text(
-            f"{spell(state.out)} 所在的层里，剩下的头不够抽取同样多的随机头，没有对照。",
-            f"No control: beside {spell(state.out)} their layers hold too few heads to draw from.",
+            f"{format_heads(state.out)} 所在的层里，剩下的头不够抽取同样多的随机头，没有对照。",
+            f"No control: beside {format_heads(state.out)} their layers hold too few heads to draw from.",
         )
 
 

@@ -11,7 +11,7 @@ import streamlit as st
 
 from qt_bert.data.shuffles import shuffle_characters, shuffle_words
 from qt_bert.figures import Token, TokenLine, Tokens
-from qt_bert.heads import Head, spell
+from qt_bert.heads import Head, format_heads
 from qt_bert.page.figures import draw
 from qt_bert.page.maps import cut_notes, random_heads, score_name, score_unit
 from qt_bert.page.model import Inspected
@@ -22,7 +22,7 @@ from qt_bert.page.widgets import caption, info, localised, metric, named, table
 from qt_bert.probes.order import CASE_QUERY, CASE_SHUFFLED, CASE_TITLE, trained_on_shuffled
 from qt_bert.results.probe import set_label
 from qt_bert.scoring.judge import ranking_scores
-from qt_bert.text import Text, listed, number, signed
+from qt_bert.text import Text, join, number, signed
 
 TEXTS = ("query", "title")
 SIDES = {"title": Text("标题", "title"), "query": Text("查询", "query")}
@@ -157,7 +157,7 @@ def head_sets(studied: Studied | None, out: tuple[Head, ...]) -> list[HeadSet]:
             found.setdefault(tuple(sorted(heads)), []).append(set_label(name, studied.stability))
     if out:
         found.setdefault(tuple(sorted(out)), []).append(Text("左栏所选", "your choice"))
-    return [HeadSet(listed(names, " = ", " = "), heads) for heads, names in found.items()]
+    return [HeadSet(join(names, " = ", " = "), heads) for heads, names in found.items()]
 
 
 def ways(
@@ -236,7 +236,8 @@ def _grades(model: Inspected, pair: Shuffled, found: Sequence[Way]) -> None:
     }
     table(rows, names, key="order.table", signed=("change", "least", "most"))
     notes = [
-        Text(f"{w.name.zh}：{spell(w.heads)}", f"{w.name.en}: {spell(w.heads)}") for w in single[1:]
+        Text(f"{w.name.zh}：{format_heads(w.heads)}", f"{w.name.en}: {format_heads(w.heads)}")
+        for w in single[1:]
     ]
     encoded = [model.encode(*text) for text in pair]
     for note in dict.fromkeys([*notes, *(note for one in encoded for note in cut_notes(one))]):

@@ -21,7 +21,7 @@ from qt_bert.ablation.interventions import NONE, Intervention, MeanZ, Variant, w
 from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import atomic_write
-from qt_bert.heads import Head, Shape, parse_heads, spell
+from qt_bert.heads import Head, Shape, format_heads, parse_heads
 from qt_bert.results.probe import PairsRef
 from qt_bert.resume import read_record
 
@@ -110,7 +110,7 @@ def write_variants(path: str | os.PathLike[str], variants: Sequence[Variant]) ->
         writer.writerow(VARIANT_COLUMNS)
         for one in listed:
             numbers = ["" if number is None else number for number in (one.draw, one.seed)]
-            writer.writerow([one.name, one.family, one.mode, spell(one.heads), *numbers])
+            writer.writerow([one.name, one.family, one.mode, format_heads(one.heads), *numbers])
 
 
 def read_variants(

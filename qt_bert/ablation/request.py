@@ -21,7 +21,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import half_of
 from qt_bert.errors import ArgumentError, EquivalenceError
-from qt_bert.heads import Head, Shape, parse_heads, spell
+from qt_bert.heads import Head, Shape, format_heads, parse_heads
 from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.forward import Encoder
@@ -197,14 +197,14 @@ def without_plainly(
     if still:
         raise EquivalenceError(f"leaving out all heads of {still[0]} moves no logit")
     forward = encoder.without(heads)
-    return scorer.without(LeftOut(spell(heads), mode, forward, guards={"layers_off": moved}))
+    return scorer.without(LeftOut(format_heads(heads), mode, forward, guards={"layers_off": moved}))
 
 
 def without_intervention(scorer: Scorer, part: Intervention, guards: Mapping[str, Any]) -> Scorer:
     """`scorer` with `part` in place, whose checks have passed with the figures `guards`."""
     return scorer.without(
         LeftOut(
-            heads=spell(part.heads),
+            heads=format_heads(part.heads),
             mode=part.kind,
             forward=masked_forward(scorer.encoder, part),
             intervention=part,

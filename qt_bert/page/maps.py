@@ -14,7 +14,7 @@ from qt_bert.ablation.interventions import NONE, Intervention, Variant
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import HeatMap, cells_of, known
-from qt_bert.heads import Head, spell
+from qt_bert.heads import Head, format_heads
 from qt_bert.models.card import ModelLabels
 from qt_bert.page.model import Inspected
 from qt_bert.page.state import State
@@ -59,8 +59,8 @@ def layer_notes(out: Sequence[Head], layer: int) -> Iterator[Text]:
     late = [head for head in out if head.layer >= layer]
     if late:
         yield Text(
-            f"{spell(late)} 不低于第 {layer} 层，不可能改变这一层的注意力；改变的只有最后的档位。",
-            f"{spell(late)} do not lie below layer {layer}: they cannot change what its heads look "
+            f"{format_heads(late)} 不低于第 {layer} 层，不可能改变这一层的注意力；改变的只有最后的档位。",
+            f"{format_heads(late)} do not lie below layer {layer}: they cannot change what its heads look "
             "at, only the grade in the end.",
         )
 

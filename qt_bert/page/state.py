@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from qt_bert.ablation.masks import MODES
 from qt_bert.errors import ArgumentError, QtBertError
-from qt_bert.heads import Head, Shape, parse_heads, spell
+from qt_bert.heads import Head, Shape, format_heads, parse_heads
 from qt_bert.page.model import Shelf
 from qt_bert.page.pairs import RefusedInput, cases, clean_texts, short
 from qt_bert.page.study import Studied
@@ -60,7 +60,7 @@ class State:
     def to_query(self) -> dict[str, str]:
         """The state as the parameters of a link; `read_state` reads it."""
         values = {field: str(getattr(self, field)) for field in KEYS}
-        values["out"] = spell(self.out) or NO_HEADS
+        values["out"] = format_heads(self.out) or NO_HEADS
         return {KEYS[field]: value for field, value in values.items()}
 
 
@@ -137,7 +137,7 @@ def read_state(query: Mapping[str, str], default: State, shelf: Shelf) -> tuple[
         try:
             return () if text == NO_HEADS else typed_heads(text, shape)
         except RefusedInput as error:
-            kept = spell(start.out) or NO_HEADS
+            kept = format_heads(start.out) or NO_HEADS
             faults.append(Text(f"{error.said.zh}；保留 {kept}", f"{error.said.en}; {kept} stays"))
             return start.out
 

@@ -16,7 +16,7 @@ from qt_bert.results.head_sets import SETS
 from qt_bert.results.heads import HeadsFile, HeadTable, head_tables
 from qt_bert.results.probe import Stability
 from qt_bert.run.folder import RunFolder, read_probes
-from qt_bert.text import Text, listed
+from qt_bert.text import Text, join
 
 PROFILES = {"quick": Text("快速", "quick"), "full": Text("完整", "full")}
 
@@ -94,7 +94,7 @@ def _read(path: Path, inspected: Inspected, *, of_run: bool) -> Studied:
 def _origin(tables: Sequence[HeadTable], name: str) -> Text:
     """The file, its profile, and the pairs: the largest number that a probe scored heads on."""
     profiles = dict.fromkeys(table.profile for table in tables)
-    said = listed(PROFILES.get(profile, profile) for profile in profiles)
+    said = join(PROFILES.get(profile, profile) for profile in profiles)
     scored = [table for table in tables if table.scores] or tables
     largest = max(scored, key=lambda table: table.pairs.n_pairs or 0, default=None)
     pairs, where = (0, "") if largest is None else (largest.pairs.n_pairs or 0, largest.pairs.name)

@@ -39,7 +39,7 @@ from qt_bert.results.probe import (
 )
 from qt_bert.stats.estimate import Estimate
 from qt_bert.stats.verdict import judge_contest, judge_difference, not_testable, with_q
-from qt_bert.text import Label, Text, joined
+from qt_bert.text import Label, Text, sentences
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -273,7 +273,7 @@ def run_probe(probe: Probe, context: Context) -> ProbeResult:
     unstable = said_not_stable(found.stability)
     return replace(
         found,
-        summary=found.summary if unstable is None else joined([found.summary, unstable]),
+        summary=found.summary if unstable is None else sentences([found.summary, unstable]),
         probe=probe.name,
         title=probe.title,
         order=probe.order,
@@ -302,7 +302,7 @@ def _stored(probe: Probe, found: Result, context: Context) -> ProbeResult:
     said = f"nothing.{found.nothing}" if found.nothing else "summary"
     summary, reads = texts.text(said, facts), context.model.checkpoint.reads
     if reads != "first" and "[CLS]" in summary.en:
-        summary = joined([summary, texts_of(COMMON).text(f"reads.{reads}")])
+        summary = sentences([summary, texts_of(COMMON).text(f"reads.{reads}")])
     pairs = context.validation if found.pairs is None else list(found.pairs)
     return ProbeResult(
         schema=2,

@@ -15,7 +15,7 @@ from qt_bert.report.words import wording
 from qt_bert.results.evaluation import EvaluationResult
 from qt_bert.results.probe import set_label
 from qt_bert.stats.verdict import MOST_QUERIES
-from qt_bert.text import Text, interval, listed, number, shortest
+from qt_bert.text import Text, interval, join, number, shortest
 
 LEAST_PAIRS = 30
 """A slice of fewer pairs is never called the weakest."""
@@ -102,7 +102,7 @@ def _heads(stored: Stored) -> list[Text]:
                 found.append(
                     wording("heads_of", name=set_label(name, result.stability), heads=shown)
                 )
-    return [listed(found, "；", "; ")] if found else []
+    return [join(found, "；", "; ")] if found else []
 
 
 def _breaks(stored: Stored) -> Iterator[Text]:

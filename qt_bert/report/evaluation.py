@@ -33,7 +33,7 @@ from qt_bert.results.evaluation import (
     reliability_curve,
 )
 from qt_bert.run.folder import RunRecord
-from qt_bert.text import MISSING, Text, clip, interval, joined, listed, number
+from qt_bert.text import MISSING, Text, clip, interval, join, number, sentences
 
 
 def evaluation_section(stored: Stored) -> Section | None:
@@ -158,7 +158,7 @@ def _base(metric: MetricValue) -> Text:
         said.append(wording("pairs_judged", n=metric.n))
     if metric.n_eligible is not None and metric.n_queries is not None:
         said.append(wording("queries_eligible", n=metric.n_eligible, queries=metric.n_queries))
-    return listed(said, " · ", " · ")
+    return join(said, " · ", " · ")
 
 
 # Single pairs: some to see what the model does, and those it graded worst.
@@ -176,7 +176,7 @@ def _examples(evaluation: EvaluationResult) -> Examples | None:
     note = wording("each_bar_model_s" if graded else "model_gives_one_score")
     return Examples(
         title=wording("what_model_does"),
-        note=joined([note, *_reasons(chosen)]),
+        note=sentences([note, *_reasons(chosen)]),
         examples=tuple(_example(pair, evaluation.levels) for pair in chosen),
     )
 
@@ -215,7 +215,7 @@ def _carried_by(reason: Reason | None) -> Text | None:
     if reason is None or reason.told_by is None or not reason.carried_by:
         return None
     term = clip(reason.terms[reason.told_by].term, 24)
-    heads = listed(f"{one.head} {one.share:.0%}" for one in reason.carried_by)
+    heads = join(f"{one.head} {one.share:.0%}" for one in reason.carried_by)
     return wording("restored", term=term, heads=heads)
 
 
@@ -326,7 +326,7 @@ def _metrics(evaluation: EvaluationResult) -> Table:
             for group, name, metric in in_groups(evaluation.metrics)
             for described in [evaluation.descriptions.get(name)]
         ),
-        note=joined(notes),
+        note=sentences(notes),
         grouped=True,
         folded=True,
     )

@@ -41,7 +41,7 @@ from qt_bert.results.probe import PairsRef, label_of
 from qt_bert.run.folder import RunFolder
 from qt_bert.run.stages import PAGE
 from qt_bert.stats.metrics import METRICS
-from qt_bert.text import Text, interval, joined, listed, number, signed
+from qt_bert.text import Text, interval, join, number, sentences, signed
 
 TITLE = wording("plan_smaller_model")
 RHO = wording("spearman_s")
@@ -151,7 +151,7 @@ def recommended(plan: Plan, evidence: PlanEvidence) -> Text:
         said.append(wording("plan_speed", latency=latency, rate=rate))
         if plan.budget.kind_of == "latency" and speed.latency.value > plan.budget.value:
             said.append(wording("plan_over_budget"))
-    return joined((wording("sentence", said=listed(said, "", "")), _cost(evidence)))
+    return sentences((wording("sentence", said=join(said, "", "")), _cost(evidence)))
 
 
 def _what_stays(plan: Plan) -> Text:
@@ -168,7 +168,7 @@ def _what_stays(plan: Plan) -> Text:
     if units:
         shown = "/".join(f"{one:,}" for one in sorted(filter(None, units)))
         stays.append(wording("units_stay", kept=shown, units=teacher.units))
-    return listed(stays)
+    return join(stays)
 
 
 def _cost(evidence: PlanEvidence) -> Text:
@@ -236,7 +236,7 @@ def _tests(evidence: PlanEvidence) -> Table:
             queries="queries",
         ),
         rows=tuple(row for test in evidence.tests for row in _test_rows(test)),
-        note=joined(_test_notes(evidence)),
+        note=sentences(_test_notes(evidence)),
         grouped=True,
     )
 
@@ -296,7 +296,7 @@ def _grid(evidence: PlanEvidence) -> Table:
             Column("megabytes", wording("memory_disk_mb_float16"), digits=1),
         ),
         rows=tuple(map(_grid_row, evidence.grid)),
-        note=joined((note, *_how_many(evidence.grid))),
+        note=sentences((note, *_how_many(evidence.grid))),
         grouped=True,
     )
 
@@ -319,7 +319,7 @@ def _grid_row(row: GridRow) -> tuple[Cell, ...]:
 def _how_many(rows: tuple[GridRow, ...]) -> Iterator[Text]:
     found = [(row, row.inside()) for row in rows if row.inside() is not None]
     if found:
-        names = listed(_stays(row.of, row.kept) for row, inside in found if not inside)
+        names = join(_stays(row.of, row.kept) for row, inside in found if not inside)
         name = "budgets_outside" if names.en else "budgets_inside"
         inside = sum(bool(one) for _, one in found)
         yield wording(name, known=len(found), inside=inside, names=names)
@@ -415,4 +415,4 @@ def _sample(plan: Plan, evidence: PlanEvidence) -> Prose:
         said.append(wording("choosing_cost", cost=evidence.cost))
     if evidence.profile == "quick":
         said.append(wording("quick_plan"))
-    return Prose(title=wording("sample"), body=joined(said))
+    return Prose(title=wording("sample"), body=sentences(said))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from qt_bert.heads import Head
 from qt_bert.probes.wording import (
     ClaimInWords,
     MeasurementInWords,
@@ -29,7 +30,7 @@ from qt_bert.report.blocks import (
 from qt_bert.report.stored import anchor_of
 from qt_bert.report.words import wording
 from qt_bert.results.head_sets import set_words
-from qt_bert.results.heads import HeadTable, atlas_figures, offered, place_of, table_of
+from qt_bert.results.heads import HeadTable, atlas_figures, offered, table_of
 from qt_bert.results.probe import (
     VERDICTS,
     HeadScores,
@@ -40,7 +41,7 @@ from qt_bert.results.probe import (
 )
 from qt_bert.results.quantities import QUANTITIES
 from qt_bert.stats.verdict import Verdict
-from qt_bert.text import Label, Text, digits_for, joined, plain, shortest
+from qt_bert.text import Label, Text, digits_for, plain, sentences, shortest
 
 # Titles, verdicts, values and sources as cells.
 
@@ -147,7 +148,7 @@ def _atlas_heads(tables: Sequence[HeadTable]) -> Table:
                 does.setdefault(head, []).append(set_words(set_name).does)
     shown = [(quantity, table.rows()) for quantity, table in offered(tables)]
     rows = []
-    for head in sorted(does, key=place_of):
+    for head in sorted(does, key=Head.parse):
         cells: list[Cell] = []
         for quantity, scores in shown:
             own = scores.get(head, {})
@@ -155,7 +156,7 @@ def _atlas_heads(tables: Sequence[HeadTable]) -> Table:
             value, digits = quantity.value(own), quantity.digits
             unit = quantity.unit
             cells.append(Interval(value=value, low=low, high=high, unit=unit, digits=digits))
-        rows.append((head, joined(dict.fromkeys(does[head])), *cells))
+        rows.append((head, sentences(dict.fromkeys(does[head])), *cells))
     return Table(
         name="atlas_heads",
         title=wording("every_head_chosen"),
@@ -195,7 +196,7 @@ def probe_section(result: ProbeResult) -> Section:
     own = f"{result.probe}_"
     figures = [replace(one, name=own + one.name.removeprefix(own)) for one in result.figures]
     blocks = filled(
-        Prose(title=question_of(result.probe), body=joined([result.summary, *_sample(result)])),
+        Prose(title=question_of(result.probe), body=sentences([result.summary, *_sample(result)])),
         Table(
             name=f"{own}claims",
             title=wording("claims_verdicts"),

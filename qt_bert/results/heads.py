@@ -16,7 +16,6 @@ from qt_bert.files import atomic_write
 from qt_bert.heads import Head
 from qt_bert.results import ResultFile
 from qt_bert.results.probe import (
-    HEAD_NAME,
     Measurement,
     ModelRef,
     OnSource,
@@ -28,7 +27,7 @@ from qt_bert.results.probe import (
 )
 from qt_bert.results.quantities import QUANTITIES, SIGNIFICANT, Quantity, kept_scores, metric_name
 from qt_bert.stats.metrics import METRICS
-from qt_bert.text import Text, joined
+from qt_bert.text import Text, sentences
 
 # What one probe says of every head, without its figures and settings: small enough to ship.
 
@@ -81,8 +80,7 @@ class HeadTable:
 
     def __post_init__(self) -> None:
         for head in (*self.heads, *(head for heads in self.sets.values() for head in heads)):
-            if not HEAD_NAME.fullmatch(head):
-                raise ArgumentError(f"{head!r} is no head; write it as L3H7, both numbers from 0")
+            Head.parse(head)
         if len(set(self.heads)) != len(self.heads):
             raise ArgumentError(f"the table of {self.probe!r} names a head twice")
         widths = {len(row) for row in self.values}
@@ -221,8 +219,6 @@ def _on_one_line(found: re.Match[str]) -> str:
 # model.
 
 
-Place = tuple[int, int]
-
 WINDOWS = Text(
     "±n：这一层的词元只看得见两侧各 n 个词元。",
     "±n: tokens of this layer see n tokens to either side.",
@@ -251,16 +247,16 @@ def atlas_figure(quantity: Quantity, table: HeadTable) -> HeatMap:
     high = colour_end(values.values()) if quantity.skewed else quantity.high
     return head_map(
         f"atlas_{quantity.name}",
-        [[values.get((layer, head)) for head in range(heads)] for layer in range(layers)],
+        [[values.get(Head(layer, head)) for head in range(heads)] for layer in range(layers)],
         title=quantity.title,
         unit=quantity.unit,
         rows=tuple(layer_name(layer, table.windows) for layer in range(layers)),
-        marked=(Head(*place) for place in sorted(marked(quantity, table))),
+        marked=sorted(marked(quantity, table)),
         scale=quantity.scale,
         low=quantity.low,
         high=high,
         digits=quantity.digits,
-        note=joined(_note(quantity, table, high)),
+        note=sentences(_note(quantity, table, high)),
     )
 
 
@@ -270,26 +266,18 @@ def layer_name(layer: int, windows: Sequence[int | None]) -> str:
     return f"L{layer}" if window is None else f"L{layer} ±{window}"
 
 
-def values_of(quantity: Quantity, table: HeadTable) -> dict[Place, float]:
+def values_of(quantity: Quantity, table: HeadTable) -> dict[Head, float]:
     """(layer, head) → the quantity, of the heads for which it is known."""
-    found = {place_of(head): quantity.value(scores) for head, scores in table.rows().items()}
+    found = {Head.parse(head): quantity.value(scores) for head, scores in table.rows().items()}
     return {place: value for place, value in found.items() if value is not None}
 
 
-def marked(quantity: Quantity, table: HeadTable) -> set[Place]:
+def marked(quantity: Quantity, table: HeadTable) -> set[Head]:
     """The heads to outline: those of its named sets, or those whose effect is significant."""
     if quantity.marks:
-        return {place_of(head) for name in quantity.marks for head in table.sets.get(name, ())}
+        return {Head.parse(head) for name in quantity.marks for head in table.sets.get(name, ())}
     rows = table.rows().items()
-    return {place_of(head) for head, scores in rows if quantity.stands_out(scores)}
-
-
-def place_of(head: str) -> Place:
-    """`L3H7` as (3, 7)."""
-    found = HEAD_NAME.fullmatch(head)
-    if found is None:  # a table checks its names
-        raise ValueError(head)
-    return int(found[1]), int(found[2])
+    return {Head.parse(head) for head, scores in rows if quantity.stands_out(scores)}
 
 
 def base_of(table: HeadTable) -> Text:
@@ -337,6 +325,6 @@ def _outlined(quantity: Quantity, table: HeadTable) -> Text:
     )
 
 
-def _places(table: HeadTable) -> Iterator[Place]:
+def _places(table: HeadTable) -> Iterator[Head]:
     named = (head for heads in table.sets.values() for head in heads)
-    return map(place_of, (*table.heads, *named))
+    return map(Head.parse, (*table.heads, *named))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,6 +10,7 @@ from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import Figure
+from qt_bert.heads import Head
 from qt_bert.results import ResultFile
 from qt_bert.results.head_sets import set_words
 from qt_bert.stats.verdict import Claim
@@ -126,9 +126,6 @@ def _check_shares(*values: float) -> None:
 # What a probe found: judged claims, measurements, scores of heads, named sets, figures.
 
 
-HEAD_NAME = re.compile(r"L(\d+)H(\d+)")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Where a claim comes from, and the figure given there (a number, a text, or none)."""
@@ -198,7 +195,7 @@ class HeadScores:
     teacher: str | None = None
 
     def __post_init__(self) -> None:
-        _check_head(self.head)
+        Head.parse(self.head)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,15 +227,10 @@ class ProbeResult(ResultFile):
     def __post_init__(self) -> None:
         for heads in self.sets.values():
             for head in heads:
-                _check_head(head)
+                Head.parse(head)
         if strange := set(self.stability) - set(self.sets):
             raise ArgumentError(f"the stability of {min(strange)!r}, which is none of the sets")
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `ProbeResult.read` checks it against this class again."""
         return encode(self)  # type: ignore[no-any-return]
-
-
-def _check_head(head: str) -> None:
-    if not HEAD_NAME.fullmatch(head):
-        raise ArgumentError(f"{head!r} is no head; write it as L3H7, both numbers from 0")

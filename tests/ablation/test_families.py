@@ -13,7 +13,7 @@ from qt_bert.ablation.families import halves, layer_matched, named_set, random_s
 from qt_bert.ablation.interventions import Variant, with_plain
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.errors import ArgumentError
-from qt_bert.heads import Head, Shape, by_layer, parse_heads, spell
+from qt_bert.heads import Head, Shape, by_layer, format_heads, parse_heads
 
 SHAPE = Shape(4, 5)
 SHAPES = st.builds(Shape, st.integers(1, 7), st.integers(1, 6), st.just(frozenset()))
@@ -179,7 +179,7 @@ def test_layer_matched_sets_match_and_differ(data, seed):
 def test_matched_sets_keep_to_the_heads_given():
     live = parse_heads("L0H0 L0H1 L0H3 L0H4", SHAPE)
     variants = layer_matched(SHAPE, zero, [Head(0, 0)], 99, 0, within=live, prefix="order:")
-    assert {spell(v.heads) for v in variants} == {"L0H1", "L0H3", "L0H4"}
+    assert {format_heads(v.heads) for v in variants} == {"L0H1", "L0H3", "L0H4"}
     assert variants[0].name == "order:matched:k1#00"
 
 
@@ -209,5 +209,5 @@ def test_what_the_model_lacks_is_refused(target):
 def test_a_set_from_the_command_line():
     (variant,) = named_set(SHAPE, zero, "L3H2, L2H1  L3H2")
     assert (variant.name, variant.family) == ("L2H1+L3H2", "set")
-    assert spell(variant.heads) == "L2H1 L3H2"
+    assert format_heads(variant.heads) == "L2H1 L3H2"
     assert named_set(SHAPE, zero, "L2H1", " matching ")[0].name == "matching"

@@ -27,7 +27,7 @@ from apps.screens.evaluate import (
 from qt_bert.cli import main
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.heads import Head, spell
+from qt_bert.heads import Head, format_heads
 from qt_bert.models.card import ModelLabels
 from qt_bert.page.model import Inspected, SharedScorer
 from qt_bert.page.work import Job
@@ -221,7 +221,7 @@ def test_the_figures_of_qt_bert_compare(
 ) -> None:
     found = measured(inspected, pair_file.read_bytes(), OUT, mode="uniform")
     folder = inspected.scorer.checkpoint.folder
-    heads = ("--heads-out", spell(OUT), "--mode", "uniform")
+    heads = ("--heads-out", format_heads(OUT), "--mode", "uniform")
     expected = command("compare", folder, folder, "--pairs", pair_file, *heads)["metrics"]
     assert found.differences.keys() == expected.keys()
     for name, one in found.differences.items():

@@ -21,7 +21,7 @@ from qt_bert.ablation.families import layer_matched
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.request import leave_heads_out
 from qt_bert.data.pairs import Pair
-from qt_bert.heads import Head, spell
+from qt_bert.heads import Head, format_heads
 from qt_bert.page.model import Inspected
 from qt_bert.page.study import Studied
 from qt_bert.probes.order import CASE_QUERY, CASE_SHUFFLED, CASE_TITLE
@@ -55,7 +55,7 @@ def expected(inspected: Inspected, texts: Iterable[tuple[str, str]], heads: str)
 
 def test_grades_are_those_of_the_command_line(inspected: Inspected) -> None:
     whole, out, random = ways(inspected, OTHER, [SET], "zero", 0)
-    for way, heads in ((whole, ""), (out, spell(SET.heads))):
+    for way, heads in ((whole, ""), (out, format_heads(SET.heads))):
         both = expected(inspected, OTHER, heads)
         assert way.scores[0].tolist() == both
         assert way.changes == pytest.approx(both[1] - both[0])
@@ -68,7 +68,7 @@ def test_random_heads_are_layer_matched_draws(inspected: Inspected) -> None:
     random = ways(inspected, OTHER, [SET], "zero", 5)[2]
     sets = layer_matched(inspected.shape, lambda h: HeadMask(tuple(h)), SET.heads, 20, 5)
     assert len(random.scores) == len(sets) == 9  # three others in each of two layers
-    both = [expected(inspected, OTHER, spell(s.heads)) for s in sets]
+    both = [expected(inspected, OTHER, format_heads(s.heads)) for s in sets]
     np.testing.assert_allclose(random.scores, both, atol=1e-5)
 
 

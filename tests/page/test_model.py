@@ -21,7 +21,7 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.request import reference_means
 from qt_bert.cli import main
 from qt_bert.errors import ArgumentError, CheckpointError
-from qt_bert.heads import Head, spell
+from qt_bert.heads import Head, format_heads
 from qt_bert.page import model as module
 from qt_bert.page.folders import Folders, checkpoints_in
 from qt_bert.page.model import MOST_OPEN, Inspected, Shelf
@@ -126,7 +126,7 @@ def test_grades_equal_the_command_line_in_every_digit(
     out: tuple[Head, ...],
 ) -> None:
     command = ["qt-bert", "explain", *PAIR, "--model", str(models / "tuned"), "--json"]
-    command += ["--heads-out", spell(out), "--mode", mode] if out else []
+    command += ["--heads-out", format_heads(out), "--mode", mode] if out else []
     monkeypatch.setattr(sys, "argv", command)
     with suppress(SystemExit):
         main()
