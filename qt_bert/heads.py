@@ -44,7 +44,12 @@ class Shape(NamedTuple):
 
 
 class Head(NamedTuple):
-    """A head; sorts by layer, then by number, and prints as `L3H7`."""
+    """One head; sorts by layer, then by number.
+
+    >>> head = Head.parse("L3H7")
+    >>> head.layer, str(head), head < Head(10, 0)
+    (3, 'L3H7', True)
+    """
 
     layer: int
     head: int

@@ -65,6 +65,10 @@ class ModelLabels:
     `grades[i]` is the set of grades logit i stands for; `grades` is None for levels that are not
     grades (ordered, so called) and for one-logit models. `order[i]` is the place of output i in the
     folder's classifier, where these are not stored from the lowest to the highest.
+
+    >>> labels = ModelLabels(3, grades=((5,), (1, 2), (3, 4))).ascending()
+    >>> labels.grades, labels.values, labels.order
+    (((1, 2), (3, 4), (5,)), [1.5, 3.5, 5.0], (1, 2, 0))
     """
 
     logits: int

@@ -39,6 +39,11 @@ class Estimate:
     value is NaN where it is undefined. Sums, differences and multiples of estimates over the same
     queries keep the pairing; a quotient is judged through its leave-one-out values. A `correlation`
     is judged as Fisher's z, since its error depends on its size; a difference of two is not.
+
+    >>> queries = ["cat", "cat", "dog"]
+    >>> before, after = over_queries([0.0, 1.0, 1.0], queries), over_queries([1, 1, 1], queries)
+    >>> before.value, (after - before).values.tolist(), (after / before).value
+    (0.75, [0.5, 0.0], 1.3333333333333333)
     """
 
     value: float
