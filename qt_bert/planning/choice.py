@@ -28,10 +28,10 @@ from qt_bert.planning.runs import (
     Changes,
     Losses,
     Removal,
-    as_measured,
     losses,
     losses_of,
     parts_of,
+    without_samples,
 )
 from qt_bert.planning.speeds import SpeedTable, forms_in_time
 from qt_bert.planning.task import PlanTask
@@ -236,7 +236,7 @@ def below(work: Path | None, *names: object) -> Path | None:
 # The grid of budgets: what goes under each, and what that costs.
 
 
-Found = Mapping[Removal, Changes]
+ChangesOfRemovals = Mapping[Removal, Changes]
 """What was measured on validation by leaving it out."""
 
 
@@ -301,7 +301,7 @@ def grid_rows(
     grid: Grid,
     speeds: SpeedTable,
     awaited: Mapping[Removal, Mapping[str, Expected]],
-    found: Found,
+    found: ChangesOfRemovals,
 ) -> tuple[GridRow, ...]:
     """The grid with everything that is known of each budget, heads first."""
     rows = []
@@ -318,7 +318,7 @@ def grid_rows(
                 size=size_of(task, kept),
                 speed=speeds.of(kept),
                 expected=dict(awaited.get(removal, {})),
-                measured=as_measured(found.get(removal, {})),
+                measured=without_samples(found.get(removal, {})),
             )
         )
     return tuple(rows)

@@ -104,7 +104,7 @@ def expected(task: PlanTask, plans: Halves, n_new: Sequence[int]) -> list[Predic
             cells = [half[budget + plan * len(n_new)] for plan in (0, 1) for half in measured]
             if all(metric in cell for cell in cells):
                 a, b, c, d = (
-                    Reading(cell[metric].absolute, cell[metric].samples) for cell in cells
+                    Reading(cell[metric].change.change, cell[metric].samples) for cell in cells
                 )
                 squares[budget] = ((a, b), (c, d))
         made = predict(list(squares.values()), _queries(halves), [n_new[one] for one in squares])

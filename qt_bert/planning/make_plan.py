@@ -11,8 +11,8 @@ from qt_bert.figures import Curve, Figure, HeatMap, Point, Series, colour_end, h
 from qt_bert.heads import Head
 from qt_bert.planning.budgets import Form
 from qt_bert.planning.choice import (
+    ChangesOfRemovals,
     Chosen,
-    Found,
     Grid,
     choose,
     choose_grid,
@@ -22,7 +22,7 @@ from qt_bert.planning.choice import (
 )
 from qt_bert.planning.expectation import expectations
 from qt_bert.planning.prune import lost_heads, removal_of
-from qt_bert.planning.runs import Removal, as_measured, changes
+from qt_bert.planning.runs import Removal, changes, without_samples
 from qt_bert.planning.speeds import SpeedTable
 from qt_bert.planning.task import Functions, PlanTask, Sample
 from qt_bert.probes.base import judged
@@ -33,7 +33,7 @@ from qt_bert.results.plan import (
     TESTED,
     AtRisk,
     GridRow,
-    Measured,
+    MetricChange,
     Plan,
     PlanEvidence,
     PlanTest,
@@ -76,7 +76,9 @@ def plan_tests(task: PlanTask, chosen: Chosen) -> tuple[tuple[PlanTest, ...], So
     )
 
 
-def _measured(task: PlanTask, sample: Sample, both: FloatArray) -> Iterator[tuple[str, Measured]]:
+def _measured(
+    task: PlanTask, sample: Sample, both: FloatArray
+) -> Iterator[tuple[str, MetricChange]]:
     """Each metric that is defined on these pairs, and its paired change.
 
     `both` [2, pairs, outputs] are logits of the whole and of the smaller model.
@@ -96,7 +98,7 @@ def _measured(task: PlanTask, sample: Sample, both: FloatArray) -> Iterator[tupl
             low, high = effects.interval(effects.resampled(1, metric)) or (None, None)
         yield (
             metric,
-            Measured(base=base, value=value, change=value - base, ci_low=low, ci_high=high),
+            MetricChange(base=base, value=value, change=value - base, ci_low=low, ci_high=high),
         )
 
 
@@ -143,7 +145,7 @@ def risk_removals(lost: Mapping[str, Sequence[str]]) -> dict[str, Removal]:
 
 
 def at_risk(
-    functions: Functions, lost: Mapping[str, tuple[str, ...]], measured: Found
+    functions: Functions, lost: Mapping[str, tuple[str, ...]], measured: ChangesOfRemovals
 ) -> tuple[AtRisk, ...]:
     """Each function's heads, those lost, and ρ's change without the lost ones alone."""
     removals = risk_removals(lost)
@@ -152,7 +154,7 @@ def at_risk(
             name=name,
             heads=heads,
             lost=lost[name],
-            measured=as_measured(measured[removals[name]]).get(TESTED)
+            measured=without_samples(measured[removals[name]]).get(TESTED)
             if name in removals
             else None,
             unstable=name in functions.unstable,
@@ -210,13 +212,13 @@ def quality_curve(rows: Sequence[GridRow], queries: int) -> Curve | None:
     )
 
 
-def _measured_curve(rows: Sequence[GridRow]) -> Iterator[tuple[GridRow, Measured]]:
+def _measured_curve(rows: Sequence[GridRow]) -> Iterator[tuple[GridRow, MetricChange]]:
     for row in rows:
         if TESTED in row.measured:
             yield row, row.measured[TESTED]
 
 
-def _point(row: GridRow, one: Measured, queries: int) -> Point:
+def _point(row: GridRow, one: MetricChange, queries: int) -> Point:
     return Point(x=100 * row.share, y=one.change, low=one.ci_low, high=one.ci_high, n=queries)
 
 
@@ -349,7 +351,7 @@ def _evidence(
     )
 
 
-def _measure(task: PlanTask, removals: Sequence[Removal]) -> Found:
+def _measure(task: PlanTask, removals: Sequence[Removal]) -> ChangesOfRemovals:
     """What each removal changes, in one sweep of validation."""
     listed = [one for one in dict.fromkeys(removals) if one != Removal()]
     pairs = task.sampled_validation.pairs

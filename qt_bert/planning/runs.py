@@ -23,11 +23,11 @@ from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.heads import Head
 from qt_bert.probes.redundancy import SINGLES
 from qt_bert.progress import Progress, silent
-from qt_bert.results.plan import Measured
+from qt_bert.results.plan import MetricChange
 from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.intervals import RESAMPLES
+from qt_bert.stats.estimate import RESAMPLES
 
 if TYPE_CHECKING:
     from qt_bert.models.card import ModelLabels
@@ -220,38 +220,23 @@ class Removal:
 
 
 @dataclass(frozen=True, eq=False)
-class MetricChange:
-    """What a removal changes of one metric.
+class SampledChange:
+    """What a removal changes of one metric, and the differences [R] under resamples of the queries.
 
-    `base` is the whole model's figure, `value` that without what was removed, `absolute` their
-    difference with its paired 95 % interval; `samples` [R] are the differences under resamples of
-    the queries, the same resamples for all removals and metrics.
+    All removals and metrics have the same resamples.
     """
 
-    base: float
-    value: float
-    absolute: float
-    ci_low: float | None
-    ci_high: float | None
+    change: MetricChange
     samples: FloatArray = field(repr=False)
 
 
-Changes = Mapping[str, MetricChange]
+Changes = Mapping[str, SampledChange]
 """By metric."""
 
 
-def as_measured(found: Changes) -> dict[str, Measured]:
-    """Changes as plain data, without their resamples."""
-    return {
-        name: Measured(
-            base=one.base,
-            value=one.value,
-            change=one.absolute,
-            ci_low=one.ci_low,
-            ci_high=one.ci_high,
-        )
-        for name, one in found.items()
-    }
+def without_samples(changes: Changes) -> dict[str, MetricChange]:
+    """Changes as they are stored."""
+    return {name: sampled.change for name, sampled in changes.items()}
 
 
 def changes(
@@ -291,11 +276,12 @@ def changes(
 def changes_of(effects: Effects, row: int, metrics: Sequence[str]) -> Changes:
     """What one row of the effects changes of metrics that are defined for row 0."""
     samples = effects.resampled_by(row, metrics) if metrics else ()
-    found: dict[str, MetricChange] = {}
+    found: dict[str, SampledChange] = {}
     for metric, drawn in zip(metrics, samples, strict=True):
         base, value = effects.base(metric), effects.value(row, metric)
         if base is None or value is None:
             continue
         low, high = effects.interval(drawn) or (None, None)
-        found[metric] = MetricChange(base, value, value - base, low, high, drawn)
+        change = MetricChange(base=base, value=value, change=value - base, ci_low=low, ci_high=high)
+        found[metric] = SampledChange(change, drawn)
     return found

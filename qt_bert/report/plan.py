@@ -30,7 +30,7 @@ from qt_bert.results.plan import (
     TESTED,
     Expected,
     GridRow,
-    Measured,
+    MetricChange,
     Plan,
     PlanEvidence,
     PlanTest,
@@ -102,10 +102,10 @@ def metric_name(name: str) -> Text:
     return METRICS[name].title if name in METRICS else Text(name, name)
 
 
-def _shown(one: Measured | Expected | Ratio | None) -> Interval | None:
+def _shown(one: MetricChange | Expected | Ratio | None) -> Interval | None:
     """A change with its interval, an expected one with that of a new sample, a ratio to the teacher."""
     match one:
-        case Measured():
+        case MetricChange():
             return Interval(value=one.change, low=one.ci_low, high=one.ci_high)
         case Expected():
             return Interval(value=one.value, low=one.pi_low, high=one.pi_high)
@@ -114,7 +114,7 @@ def _shown(one: Measured | Expected | Ratio | None) -> Interval | None:
     return None
 
 
-def _in_words(one: Measured) -> str:
+def _in_words(one: MetricChange) -> str:
     """`−0.012 [−0.020, −0.004]`."""
     return f"{signed(one.change)} {interval(one.ci_low, one.ci_high)}".rstrip()
 

@@ -44,7 +44,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MetricChange:
     """A metric of the teacher (`base`) and of the smaller model, and the paired change with its interval."""
 
     base: float
@@ -102,7 +102,7 @@ class GridRow:
     size: Size
     speed: Speed | None = None
     expected: dict[str, Expected] = field(default_factory=dict)
-    measured: dict[str, Measured] = field(default_factory=dict)
+    measured: dict[str, MetricChange] = field(default_factory=dict)
 
     def inside(self, metric: str = TESTED) -> bool | None:
         """Whether the measured change lies where it was predicted; None where one is not known."""
@@ -125,7 +125,7 @@ class PlanTest:
     role: Literal["validation", "held out"]
     pairs: PairsRef
     coarse: bool
-    measured: dict[str, Measured]
+    measured: dict[str, MetricChange]
 
     @property
     def verdict(self) -> Verdict | None:
@@ -148,7 +148,7 @@ class AtRisk:
     name: str
     heads: tuple[str, ...]
     lost: tuple[str, ...]
-    measured: Measured | None = None
+    measured: MetricChange | None = None
     unstable: bool = False
 
 

@@ -17,8 +17,8 @@ from qt_bert.files import sha256_file
 from qt_bert.scoring.slices import by_column
 from qt_bert.stats.agreement import OF_TWO, alpha
 from qt_bert.stats.arrays import IntArray
+from qt_bert.stats.estimate import RESAMPLES
 from qt_bert.stats.evaluation import confusion, evaluate
-from qt_bert.stats.intervals import RESAMPLES
 from qt_bert.stats.judgements import Judgements, index_queries, judge_levels, name_set
 
 FURTHEST = 10

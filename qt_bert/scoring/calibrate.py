@@ -17,7 +17,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file, write_json
 from qt_bert.models.card import CARD, ModelLabels, store_calibration
 from qt_bert.models.folder import MANIFEST, write_manifest
-from qt_bert.scoring.judge import Judged, PairScorer, judge_file, judge_logits
+from qt_bert.scoring.judge import JudgedFile, PairScorer, judge_file, judge_logits
 from qt_bert.scoring.slices import by_column
 from qt_bert.stats.arrays import BoolArray, IntArray, ratio
 from qt_bert.stats.calibration import (
@@ -31,8 +31,8 @@ from qt_bert.stats.calibration import (
     query_intervals,
 )
 from qt_bert.stats.comparison import compare
+from qt_bert.stats.estimate import RESAMPLES
 from qt_bert.stats.evaluation import evaluate, reliability
-from qt_bert.stats.intervals import RESAMPLES
 from qt_bert.stats.judgements import Judgements, judge_levels, known, name_set, read_labels
 from qt_bert.stats.metrics import METRICS, Metric, additive, confusion_by_query
 from qt_bert.text import Text
@@ -148,7 +148,7 @@ def calibrate_model(
     return made
 
 
-def _fit_temperature(judged: Judged, labels: ModelLabels, fitted: BoolArray) -> Calibration:
+def _fit_temperature(judged: JudgedFile, labels: ModelLabels, fitted: BoolArray) -> Calibration:
     """A temperature, then cut-offs on the tempered expected grade (or level) that maximise QWK, where the
     labels are the model's own levels (coarser ones say nothing of where one output ends)."""
     if judged.judgements.truth is None:
@@ -167,7 +167,7 @@ def _fit_temperature(judged: Judged, labels: ModelLabels, fitted: BoolArray) -> 
 
 
 def _fit_score(
-    judged: Judged, fitted: BoolArray, method: str, wanted: Mapping[str, float | None]
+    judged: JudgedFile, fitted: BoolArray, method: str, wanted: Mapping[str, float | None]
 ) -> tuple[ScoreCalibration, Judgements, Judgements, Callable[[IntArray], list[float]]]:
     """Also whether pairs are relevant, before and after, and what finds the cuts of pairs at places."""
     labels, ranked = read_labels([known(pair.grades) for pair in judged.pairs]), judged.judgements

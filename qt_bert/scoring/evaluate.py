@@ -16,7 +16,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
 from qt_bert.results.evaluation import EvaluationResult, GradedPair, JudgedPairs, MetricDescription
 from qt_bert.scoring.judge import (
-    Judged,
+    JudgedFile,
     Outputs,
     PairScorer,
     hardly_differ,
@@ -27,6 +27,7 @@ from qt_bert.scoring.slices import automatic, by_column
 from qt_bert.scoring.tables import Columns, InputColumns, growing_table
 from qt_bert.stats.arrays import BoolArray
 from qt_bert.stats.comparison import compare
+from qt_bert.stats.estimate import RESAMPLES
 from qt_bert.stats.evaluation import (
     MetricValue,
     SliceErrors,
@@ -35,7 +36,6 @@ from qt_bert.stats.evaluation import (
     furthest_off,
     signed_error,
 )
-from qt_bert.stats.intervals import RESAMPLES
 from qt_bert.stats.judgements import known
 from qt_bert.stats.metrics import METRICS, exponential_gain, ndcg_by_query
 from qt_bert.stats.tests import q_values
@@ -52,7 +52,7 @@ SHOWN_IN_SLICES = (
 
 
 def evaluation_json(
-    judged: Judged,
+    judged: JudgedFile,
     scorer: PairScorer,
     path: Path,
     *,
@@ -102,7 +102,7 @@ def evaluation_json(
     return encode(result)  # type: ignore[no-any-return]
 
 
-def _automatic(judged: Judged, resamples: int, seed: int) -> tuple[SliceErrors, ...]:
+def _automatic(judged: JudgedFile, resamples: int, seed: int) -> tuple[SliceErrors, ...]:
     if judged.judgements.correct is None:
         raise ArgumentError(
             "--auto-slices: one logit has no grades to be wrong; calibrate it first"
@@ -111,7 +111,7 @@ def _automatic(judged: Judged, resamples: int, seed: int) -> tuple[SliceErrors, 
     return errors_in_slices(judged.judgements, masks, resamples=resamples, seed=seed)
 
 
-def _examples(judged: Judged, outputs: Outputs) -> tuple[GradedPair, ...]:
+def _examples(judged: JudgedFile, outputs: Outputs) -> tuple[GradedPair, ...]:
     """The first pairs of the file: whole queries until 12 pairs are there, 24 pairs at most."""
     shown: list[GradedPair] = []
     for row, pair in enumerate(judged.pairs):
@@ -121,20 +121,22 @@ def _examples(judged: Judged, outputs: Outputs) -> tuple[GradedPair, ...]:
     return tuple(shown[: 2 * EXAMPLES])
 
 
-def _of_rows(judged: Judged, rows: BoolArray, resamples: int, seed: int) -> dict[str, MetricValue]:
+def _of_rows(
+    judged: JudgedFile, rows: BoolArray, resamples: int, seed: int
+) -> dict[str, MetricValue]:
     """Chosen metrics of some of the pairs."""
     metrics = evaluate(judged.judgements.subset(rows), resamples=resamples, seed=seed).metrics
     return {name: metrics[name] for name in SHOWN_IN_SLICES if name in metrics}
 
 
-def _without_grade_1(judged: Judged, resamples: int, seed: int) -> dict[str, MetricValue]:
+def _without_grade_1(judged: JudgedFile, resamples: int, seed: int) -> dict[str, MetricValue]:
     """The same metrics on the pairs whose label allows more than grade 1: titles of another subject are
     easy to tell, and many of them make every figure look better. Empty where nothing is left out."""
     rows = np.array([pair.grades != (1,) for pair in judged.pairs])
     return {} if rows.all() or not rows.any() else _of_rows(judged, rows, resamples, seed)
 
 
-def _graded_pair(judged: Judged, outputs: Outputs, row: int) -> GradedPair:
+def _graded_pair(judged: JudgedFile, outputs: Outputs, row: int) -> GradedPair:
     """One pair with its label and the model's outputs."""
     pair = judged.pairs[row]
     graded: dict[str, Any] = {}
@@ -156,7 +158,7 @@ def _graded_pair(judged: Judged, outputs: Outputs, row: int) -> GradedPair:
     )
 
 
-def _label(judged: Judged, row: int) -> str | None:
+def _label(judged: JudgedFile, row: int) -> str | None:
     """The label; a coarse one with the grades it may mean, so that it is not read as a grade."""
     pair = judged.pairs[row]
     if judged.judgements.mode in ("coarse", "overlapping") and pair.grades:
@@ -165,7 +167,7 @@ def _label(judged: Judged, row: int) -> str | None:
 
 
 def write_errors(
-    out: Path, judged: Judged, scorer: PairScorer, pairs: Path, reader: ReaderOptions
+    out: Path, judged: JudgedFile, scorer: PairScorer, pairs: Path, reader: ReaderOptions
 ) -> None:
     """Write every pair of `pairs` with its columns, its outputs and the signed `error`, furthest off
     first, in the format of `out`'s suffix."""
@@ -179,7 +181,7 @@ def write_errors(
     )
 
 
-def query_table(judged: Judged) -> dict[str, list[Any]]:
+def query_table(judged: JudgedFile) -> dict[str, list[Any]]:
     """A row a query, sorted by what the mean NDCG@5 could gain (`gain`).
 
     `over_graded` and `under_graded` count titles by the predicted grade, of one logit by the rank; the title
@@ -282,8 +284,8 @@ def check_comparable(a: PairScorer, b: PairScorer) -> None:
 
 
 def comparison_json(
-    first: Judged,
-    second: Judged,
+    first: JudgedFile,
+    second: JudgedFile,
     a: PairScorer,
     b: PairScorer,
     *,

@@ -168,7 +168,7 @@ def ranking_scores(logits: np.ndarray, labels: ModelLabels) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedFile:
     """Graded pairs of a file, the logits [n, K] one model gave them, and how they are judged."""
 
     pairs: list[Pair]
@@ -186,7 +186,7 @@ def judge_file(
     calibration: AnyCalibration | None = None,
     rejects_path: Path | None = None,
     numbers: bool = True,
-) -> Judged:
+) -> JudgedFile:
     """Read the graded pairs of `path`, score them, and judge them at levels model and labels share.
 
     Where more than one label in a hundred is a decimal, and `options` do not say what labels mean, they
@@ -204,7 +204,7 @@ def judge_file(
     with progress(len(pairs), "scoring", "pairs") as shown:
         logits = scorer.logits([(p.query, p.title) for p in pairs], shown)
     judgements = judge_logits(logits, pairs, labels, calibration)
-    return Judged(pairs, logits, judgements, rejected, calibration)
+    return JudgedFile(pairs, logits, judgements, rejected, calibration)
 
 
 def graded_pairs(

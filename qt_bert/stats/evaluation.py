@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, fractional_ranks, ratio, sum_by
-from qt_bert.stats.estimate import from_leave_one_out
-from qt_bert.stats.intervals import RESAMPLES, bootstrap_weights, interval_or_reason, resample
+from qt_bert.stats.estimate import RESAMPLES, from_leave_one_out
+from qt_bert.stats.intervals import bootstrap_weights, interval_or_reason, resample
 from qt_bert.stats.judgements import Judgements, known
 from qt_bert.stats.metrics import (
     BINS,

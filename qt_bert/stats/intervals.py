@@ -11,7 +11,6 @@ from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import CONFIDENCE, query_draws
 from qt_bert.stats.metrics import Estimator
 
-RESAMPLES = 2_000
 MOST_UNDEFINED = 0.05
 
 

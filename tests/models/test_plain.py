@@ -8,8 +8,8 @@ import torch
 
 from qt_bert.ablation.request import leave_heads_out
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.errors import ArgumentError, CheckpointError
-from qt_bert.models.checkpoint import plain_family
+from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError
+from qt_bert.models.families import plain_family
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.plain import PlainEncoder
 from qt_bert.scoring.bulk import Scorer
@@ -139,3 +139,10 @@ def test_what_needs_the_fast_engine_says_so_in_a_line(tmp_path, command, monkeyp
     said = capsys.readouterr().err
     assert ended.value.code == 2 and "need the fast engine" in said and "Traceback" not in said
     assert not (tmp_path / "out.training").exists()
+
+
+def test_a_hook_that_is_ignored_is_caught(tmp_path, pair_file, monkeypatch):
+    scorer = Scorer(open_checkpoint(other_checkpoint(tmp_path / "model", "albert")))
+    monkeypatch.setattr(PlainEncoder, "without", lambda self, heads: self.logits_of)
+    with pytest.raises(EquivalenceError, match="heads of L0 moves no logit"):
+        leave_heads_out(scorer, "L0H0", "zero", list(ReaderOptions().open(pair_file)))

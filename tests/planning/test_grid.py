@@ -10,16 +10,20 @@ from qt_bert.planning.make_plan import (
     risk_removals,
 )
 from qt_bert.planning.prune import kept_by, lost_heads, names_of_removal, removal_of, removed_from
-from qt_bert.planning.runs import MetricChange
+from qt_bert.planning.runs import SampledChange
 from qt_bert.planning.task import Functions
 from qt_bert.results.kept import KeptLayer, TeacherRef
+from qt_bert.results.plan import MetricChange
 
 TEACHER = TeacherRef(name="t", sha256="0", layers=3, heads=2, units=8)
 
 
 def change(value, samples):
     drawn = np.array(samples, float)
-    return {"spearman": MetricChange(0.8, 0.8 + value, value, min(samples), max(samples), drawn)}
+    measured = MetricChange(
+        base=0.8, value=0.8 + value, change=value, ci_low=min(samples), ci_high=max(samples)
+    )
+    return {"spearman": SampledChange(measured, drawn)}
 
 
 def test_functions_at_risk_are_those_whose_heads_go():

@@ -11,7 +11,7 @@ from qt_bert.results.plan import (
     Budget,
     Expected,
     GridRow,
-    Measured,
+    MetricChange,
     Plan,
     PlanEvidence,
     PlanTest,
@@ -26,8 +26,8 @@ from qt_bert.text import Text
 PAIRS = PairsRef(name="test.tsv", sha256="a7" * 32, n_pairs=800, n_queries=160)
 
 
-def measured(change: float = -0.011, half: float = 0.008) -> Measured:
-    return Measured(
+def measured(change: float = -0.011, half: float = 0.008) -> MetricChange:
+    return MetricChange(
         base=0.774, value=0.774 + change, change=change, ci_low=change - half, ci_high=change + half
     )
 

@@ -8,7 +8,7 @@ from qt_bert.errors import RunFolderError
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import (
     GridRow,
-    Measured,
+    MetricChange,
     Plan,
     PlanTest,
     Size,
@@ -63,7 +63,7 @@ def test_a_layer_imitates_the_one_before_the_next_that_stays():
     ],
 )
 def test_the_verdict_is_that_of_the_interval(low, high, verdict):
-    one = Measured(base=0.7, value=0.69, change=-0.01, ci_low=low, ci_high=high)
+    one = MetricChange(base=0.7, value=0.69, change=-0.01, ci_low=low, ci_high=high)
     test = PlanTest(role="validation", pairs=PAIRS, coarse=False, measured={"spearman": one})
     assert test.verdict == verdict
 

@@ -99,6 +99,8 @@ def test_each_half_is_read_under_the_other_halfs_choice(task_of):
     for budget in range(2):
         assert list(found[budget]) == ["spearman", "qwk", "accuracy"]
         for metric, one in found[budget].items():
-            want = (read[0][budget][metric].absolute + read[1][budget][metric].absolute) / 2
+            want = (
+                read[0][budget][metric].change.change + read[1][budget][metric].change.change
+            ) / 2
             assert one.value == pytest.approx(want)
             assert one.pi_low <= one.value <= one.pi_high and one.pi_low < one.pi_high

@@ -97,20 +97,21 @@ def test_changes_by_another_way(scorer_of):
         judged = judge_logits(logits_without(scorer, pairs, removal), pairs, labels)
         want = compare(base, judged, resamples=200, seed=3, draws=0).metrics
         for metric, registered in (("spearman", "spearman"), ("qwk", "qwk"), ("log_loss", "nll")):
-            assert got[metric].absolute == pytest.approx(want[registered].difference, abs=1e-4)
-            assert got[metric].ci_low == pytest.approx(want[registered].ci_low, abs=1e-3)
-            assert got[metric].ci_high == pytest.approx(want[registered].ci_high, abs=1e-3)
-            assert got[metric].value - got[metric].base == got[metric].absolute
+            change, reference = got[metric].change, want[registered]
+            assert change.change == pytest.approx(reference.difference, abs=1e-4)
+            assert change.ci_low == pytest.approx(reference.ci_low, abs=1e-3)
+            assert change.ci_high == pytest.approx(reference.ci_high, abs=1e-3)
+            assert change.value - change.base == change.change
             assert got[metric].samples.shape == (200,)
         rho = spearmanr(judged.ranking_score, judged.ranking_truth).statistic
-        assert got["spearman"].value == pytest.approx(rho, abs=1e-4)
+        assert got["spearman"].change.value == pytest.approx(rho, abs=1e-4)
 
 
 def test_what_one_logit_does_not_define_is_left_out(scorer_of):
     metrics = ("spearman", "qwk", "pairwise_accuracy")
     (found,) = measured(scorer_of(labels=1), graded(), REMOVALS[:1], metrics=metrics, resamples=50)
     assert list(found) == ["spearman", "pairwise_accuracy"]
-    assert found["spearman"].base == pytest.approx(1) and found["spearman"].absolute < 0
+    assert found["spearman"].change.base == pytest.approx(1) and found["spearman"].change.change < 0
 
 
 def test_faults_are_named(scorer_of):
