@@ -92,7 +92,7 @@ def _is_tested_as_masked(asked, made):
     for metric in ("spearman", "qwk", "accuracy"):
         assert tested[metric].change == pytest.approx(found[metric].change.change, abs=1e-6)
         if metric != "spearman":  # whose interval is that of the claim
-            assert tested[metric].ci_low == pytest.approx(found[metric].ci_low, abs=1e-6)
+            assert tested[metric].ci_low == pytest.approx(found[metric].change.ci_low, abs=1e-6)
 
 
 def test_the_plan_is_predicted_for_all_of_validation_and_the_grid_for_its_sample(task):
