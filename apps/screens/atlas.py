@@ -8,16 +8,17 @@ from typing import NamedTuple
 import numpy as np
 import streamlit as st
 
+from qt_bert.ablation.effects import OutputReader
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.heads import Head
 from qt_bert.page.figures import draw
 from qt_bert.page.maps import attention, score_name
-from qt_bert.page.model import Inspected
+from qt_bert.page.model import SharedModel
 from qt_bert.page.pairs import shipped_rows
 from qt_bert.page.state import State
-from qt_bert.page.study import Studied
-from qt_bert.page.visit import Here, visit
+from qt_bert.page.study import Study
+from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, escaped, info, localised, named
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.heads import atlas_figure, base_of, marked, offered, values_of
@@ -55,8 +56,8 @@ def main() -> None:
     """Lay out the page."""
     here = visit()
     st.header(localised("注意力头图谱", "Head atlas"))
-    studied, head = here.studied, here.state.chosen
-    if studied is None:
+    study, head = here.study, here.state.chosen
+    if study is None:
         whole = "qt-bert report --model FOLDER --save-heads FOLDER/heads.json"
         info(
             f"这个模型还没有研究结果；用命令 {whole} 得到。",
@@ -64,14 +65,14 @@ def main() -> None:
         )
         return
     click = localised("点一格，看那个头做什么。", "Click a cell to see what its head does.")
-    st.caption(escaped(f"{click} {localised(studied.origin)}"))
+    st.caption(escaped(f"{click} {localised(study.origin)}"))
     grid, side = st.columns([3, 2], gap="medium")
     with grid:
-        _grid(here, studied)
+        _grid(here, study)
     with side.container(border=True):
-        _card(here, studied)
+        _card(here, study)
     st.subheader(f"{head} · {localised('证据（▣：有粗框）', 'evidence (▣: outlined)')}")
-    found = evidence(studied, head)
+    found = evidence(study, head)
     columns = st.columns(2, gap="medium")
     for place, one in enumerate(found):
         with columns[2 * place // len(found)]:
@@ -84,9 +85,9 @@ def main() -> None:
     _at_work(here)
 
 
-def _grid(here: Here, studied: Studied) -> None:
+def _grid(here: Visit, study: Study) -> None:
     """The map of the quantity chosen; a click chooses its head."""
-    found = {quantity.name: (quantity, table) for quantity, table in offered(studied.tables)}
+    found = {quantity.name: (quantity, table) for quantity, table in offered(study.tables)}
     titles = {name: one[0].title for name, one in found.items()}
     label = localised("按什么着色", "Coloured by")
     name = st.selectbox(label, list(found), format_func=named(titles), key="atlas.colour")
@@ -95,13 +96,13 @@ def _grid(here: Here, studied: Studied) -> None:
         here.change(layer=clicked[0], head=clicked[1])
 
 
-def _card(here: Here, studied: Studied) -> None:
+def _card(here: Visit, study: Study) -> None:
     """What the head is, and what can be done with it."""
     head, out = here.state.chosen, here.state.out
     st.subheader(str(head))
-    sets = [name for name, heads in studied.sets.items() if head in heads]
+    sets = [name for name, heads in study.sets.items() if head in heads]
     if sets:
-        names = " · ".join(localised(set_label(name, studied.stability)) for name in sets)
+        names = " · ".join(localised(set_label(name, study.stability)) for name in sets)
         st.markdown(f"**{escaped(localised('属于：', 'In the sets:'))}** {escaped(names)}")
     st.write(escaped(localised(what_it_does(sets))))
     take = Text("不再去掉", "Take it back") if head in out else Text("加入去掉的头", "Leave it out")
@@ -123,10 +124,10 @@ def what_it_does(sets: list[str]) -> Text:
     return Text("".join(one.zh for one in said), " ".join(one.en for one in said))
 
 
-def evidence(studied: Studied, head: Head) -> list[Evidence]:
+def evidence(study: Study, head: Head) -> list[Evidence]:
     """Every quantity of the head: value, interval, q, and its place among all heads."""
     found = []
-    for quantity, table in offered(studied.tables):
+    for quantity, table in offered(study.tables):
         scores = table.rows().get(str(head), {})
         value = quantity.value(scores)
         if value is None:
@@ -154,7 +155,7 @@ def evidence(studied: Studied, head: Head) -> list[Evidence]:
     return found
 
 
-def _at_work(here: Here) -> None:
+def _at_work(here: Visit) -> None:
     """The pairs that the head matters for."""
     st.subheader(localised("它最起作用的文本对", "Pairs where it matters most"))
     caption(
@@ -175,26 +176,26 @@ def _at_work(here: Here) -> None:
                 draw(figure, key=f"atlas.example.{place}", bare=True)
 
 
-def strongest(model: Inspected, state: State) -> tuple[Example, ...]:
+def strongest(model: SharedModel, state: State) -> tuple[Example, ...]:
     """The shipped pairs whose outputs move most without the state's head alone, most first."""
     pairs = spread_over_queries(shipped_rows("dev"), LOOKED_AT)
     texts = [(pair.query, pair.title) for pair in pairs]
+    reader = OutputReader([replace(pair, grades=None, label=None) for pair in pairs], model.labels)
 
-    def made() -> tuple[Example, ...]:
-        part = model.part([state.chosen], state.mode)
-        assert part is not None
-        plain = model.kept.get("atlas.plain", lambda: model.run(texts, [NONE]).logits[0])
-        without = model.run(texts, [Variant("head", (part,))]).logits[0]
-        before, after = model.outputs(plain), model.outputs(without)
-        moved = np.abs(after.ranking_score - before.ranking_score)
-        if before.probabilities is not None and after.probabilities is not None:
-            p, q = (np.asarray(one.probabilities, np.float64) for one in (before, after))
-            moved = (p * (np.log(p.clip(1e-300)) - np.log(q.clip(1e-300)))).sum(axis=-1)
-        scores = np.stack([before.ranking_score, after.ranking_score, moved], axis=1)
+    def computed() -> tuple[Example, ...]:
+        intervention = model.intervention([state.chosen], state.mode)
+        assert intervention is not None
+        clean = model.cache.get("atlas.plain", lambda: model.run(texts, [NONE]).logits[0])
+        without = model.run(texts, [Variant("head", (intervention,))]).logits[0]
+        before, after = reader.read(clean), reader.read(without)
+        moved = after.quantity("kl", before)
+        if moved is None:  # one logit
+            moved = np.abs(after.score - before.score)
+        scores = np.stack([before.score, after.score, moved], axis=1)
         most = np.argsort(-moved, kind="stable")[:SHOWN]
         return tuple(Example(*texts[row], *scores[row].tolist()) for row in most)
 
-    return model.kept.get(("strongest", state.chosen, state.mode), made)
+    return model.cache.get(("strongest", state.chosen, state.mode), computed)
 
 
 if __name__ == "__main__":

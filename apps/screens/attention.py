@@ -23,7 +23,7 @@ from qt_bert.page.maps import (
     last_start,
     overview,
 )
-from qt_bert.page.visit import Here, visit
+from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, choose, info, localised, metric
 from qt_bert.results.palette import LIGHT
 from qt_bert.text import Text, number
@@ -56,7 +56,7 @@ def main() -> None:
         _maps(here, part, comparison)
 
 
-def _maps(here: Here, part: str, comparison: str) -> None:
+def _maps(here: Visit, part: str, comparison: str) -> None:
     """The chosen head's maps, two beside each other where there is room."""
     last = last_start(here.model, here.state, part)
     label = localised("从第几个词元画起", "First token drawn")
@@ -92,7 +92,7 @@ def _maps(here: Here, part: str, comparison: str) -> None:
                 draw(figure, key=f"attention.{figure.name}")
 
 
-def _all_heads(here: Here, part: str) -> None:
+def _all_heads(here: Visit, part: str) -> None:
     """All heads in small, and a grid to choose one from."""
     st.subheader(localised("所有的头", "All heads"))
     seen, way = overview(here.model, here.state), "before"

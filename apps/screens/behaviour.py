@@ -14,8 +14,8 @@ from qt_bert.data.splits import sample_queries
 from qt_bert.heads import Head
 from qt_bert.page import pairs as page_pairs
 from qt_bert.page.maps import titles_cut
-from qt_bert.page.model import Inspected
-from qt_bert.page.visit import Here, visit
+from qt_bert.page.model import SharedModel
+from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, finished, localised, named, table, watch
 from qt_bert.page.work import Job
 from qt_bert.probes.behaviour import (
@@ -78,7 +78,7 @@ def main() -> None:
         _cases(here, card)
 
 
-def _all_cases(here: Here) -> Card | None:
+def _all_cases(here: Visit) -> Card | None:
     """The card as far as it is made, and the button that makes it."""
     model, state, cases = here.model, here.state, page_pairs.shipped_behaviours()
     finished(JOB)
@@ -87,14 +87,14 @@ def _all_cases(here: Here) -> Card | None:
         return ("cases", cases.texts_sha256, out, state.mode if out else "")
 
     sets = [(), state.out] if state.out else [()]
-    found = [model.kept.find(key(out)) for out in sets]
+    found = [model.cache.find(key(out)) for out in sets]
     missing = [out for out, one in zip(sets, found, strict=True) if one is None]
 
     def judge(job: Job[None]) -> None:
         for out in missing:
             scorer = model.job_scorer(out, state.mode)
             logits = scorer.logits(_texts(cases.listed), job)
-            model.kept.put(key(out), (logits, scorer.counts.truncated_titles))
+            model.cache.put(key(out), (logits, scorer.counts.truncated_titles))
 
     if JOB in st.session_state:
         watch(st.session_state[JOB], unit=Text("对", "pairs"), key="behaviour")
@@ -120,13 +120,13 @@ def _texts(cases: Sequence[Case]) -> list[tuple[str, str]]:
     return [(pair.query, pair.title) for pair in titles_then_others(cases)]
 
 
-def judged_of(model: Inspected, cases: Sequence[Case], logits: np.ndarray) -> Judged:
+def judged_of(model: SharedModel, cases: Sequence[Case], logits: np.ndarray) -> Judged:
     """Cases by the logits [2 × cases, K] of their titles, then of the others."""
     titles, others = np.split(model.outputs(logits).ranking_score, 2)
     return Judged(tuple(cases), titles, others, band_of(model).value)
 
 
-def band_of(model: Inspected) -> Band:
+def band_of(model: SharedModel) -> Band:
     """The probe's band; of a model of one logit measured on the dev pairs that ship, once a model."""
 
     def made() -> Band:
@@ -135,7 +135,7 @@ def band_of(model: Inspected) -> Band:
         queries = [pair.query for pair in pairs]
         return measured_band(model.outputs(logits).ranking_score, queries, shipped(DEV).name)
 
-    return fixed_band(model.labels) or model.kept.get("band", made)
+    return fixed_band(model.labels) or model.cache.get("band", made)
 
 
 def band_said(band: Band) -> Text:
@@ -150,7 +150,7 @@ def band_said(band: Band) -> Text:
     )
 
 
-def _card(here: Here, card: Card) -> None:
+def _card(here: Visit, card: Card) -> None:
     """Scores by phenomenon."""
     whole, band, seed = card.ways[0], band_said(card.band), here.state.seed
     cases, queries = len(whole), len(set(whole.queries))
@@ -205,7 +205,7 @@ def _interval(found: Estimate, seed: int) -> str | None:
     return None if ends is None else interval(*ends, DIGITS)
 
 
-def _cases(here: Here, card: Card) -> None:
+def _cases(here: Visit, card: Card) -> None:
     """The cases of the phenomenon chosen, the worst first; a click shows one, and opens its pair."""
     st.subheader(localised("案例，判得最差的在前", "The cases, worst first"))
     found = card.ways[0].by_phenomenon()

@@ -19,7 +19,7 @@ from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.heads import Head, format_heads
 from qt_bert.models.card import ModelLabels
 from qt_bert.page.maps import score_columns, titles_cut
-from qt_bert.page.model import Inspected
+from qt_bert.page.model import SharedModel
 from qt_bert.page.pairs import (
     MOST_CHARACTERS,
     UPLOADED_SUFFIXES,
@@ -28,7 +28,7 @@ from qt_bert.page.pairs import (
     shown_name,
     uploaded,
 )
-from qt_bert.page.visit import Here, visit
+from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import (
     caption,
     choose,
@@ -139,7 +139,7 @@ def main() -> None:
 # The graded file: the test split that ships, or an upload with its columns and labels.
 
 
-def _asked(here: Here) -> tuple[GradedFile | None, Hashable]:
+def _asked(here: Visit) -> tuple[GradedFile | None, Hashable]:
     """The file that the visitor chose, None where there is none yet or it is refused; and its key."""
     names = {
         "shipped": Text("随包测试集", "the test set that ships"),
@@ -308,7 +308,7 @@ def draw_pairs(pairs: Sequence[Pair], seed: int = 0, most: int = MOST_PAIRS) -> 
     return sample_queries(pairs, most - largest + 1, seed)
 
 
-def _offer(here: Here, file: GradedFile, key: Hashable) -> None:
+def _offer(here: Visit, file: GradedFile, key: Hashable) -> None:
     """What will be evaluated, and the button."""
     model, state = here.model, here.state
     st.markdown(escaped(localised(sample(file))))
@@ -344,7 +344,7 @@ def sample(file: GradedFile) -> Text:
 
 
 def measure(
-    model: Inspected,
+    model: SharedModel,
     file: GradedFile,
     out: Sequence[Head],
     mode: str,
@@ -399,7 +399,7 @@ def measure(
     )
 
 
-def _about(model: Inspected, file: GradedFile, out: Sequence[Head], mode: str) -> Text:
+def _about(model: SharedModel, file: GradedFile, out: Sequence[Head], mode: str) -> Text:
     """Which model was evaluated on what, and which heads were left out beside."""
     of, pairs = f"{model.name} · {file.name}", f"{len(file.pairs):,}"
     heads = f"{clip(format_heads(out), HEADS_NAMED)} ({mode})"
@@ -412,7 +412,7 @@ def _about(model: Inspected, file: GradedFile, out: Sequence[Head], mode: str) -
 # The figures of an evaluation, laid out.
 
 
-def _figures(here: Here, found: Measured) -> None:
+def _figures(here: Visit, found: Measured) -> None:
     """Headline figures, then every metric, and single pairs."""
     _headline(found)
     if found.truncated:
@@ -493,7 +493,7 @@ def metric_rows(found: Measured) -> list[Row]:
     return rows
 
 
-def _pairs(here: Here, rows: Sequence[Row], key: str) -> None:
+def _pairs(here: Visit, rows: Sequence[Row], key: str) -> None:
     """Pairs to click: the front page then looks at the one that was clicked."""
     caption("点一行，就在首页查看这一对。", "Click a row to look at that pair on the front page.")
     columns = {"line": Text("行", "line"), "query": Text("查询", "query")}

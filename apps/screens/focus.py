@@ -41,9 +41,9 @@ from qt_bert.page.maps import (
     score_name,
     score_unit,
 )
-from qt_bert.page.model import Inspected, ReadPair
+from qt_bert.page.model import ReadPair, SharedModel
 from qt_bert.page.state import State
-from qt_bert.page.visit import Here, visit
+from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, info, localised, metric
 from qt_bert.probes.focus import MATCHED, QUANTITIES, Kind, kinds_of, row_quantities
 from qt_bert.scoring.judge import Outputs
@@ -135,7 +135,7 @@ def main() -> None:
         _row(here, seen)
 
 
-def focus(model: Inspected, state: State) -> Focus:
+def focus(model: SharedModel, state: State) -> Focus:
     """The state's pair, whole, without the state's heads, and without as many random ones."""
     text = (state.query, state.title)
 
@@ -169,7 +169,7 @@ def focus(model: Inspected, state: State) -> Focus:
             random_grades=model.outputs(logits[ways:]) if drawn else None,
         )
 
-    return model.kept.get(("focus", *text, state.out, state.mode, state.seed), made)
+    return model.cache.get(("focus", *text, state.out, state.mode, state.seed), made)
 
 
 def shifts(seen: Focus, head: Head) -> list[Shift]:
@@ -186,7 +186,7 @@ def shifts(seen: Focus, head: Head) -> list[Shift]:
     return found if len(seen.rows) > 1 else [one._replace(after=None) for one in found]
 
 
-def _row(here: Here, seen: Focus) -> None:
+def _row(here: Visit, seen: Focus) -> None:
     """The chosen head: what is left out, its row, the numbers, the grade."""
     head, state = here.state.chosen, here.state
     zh, en = f"第 {head.layer} 层 [CLS] 注意力：{head}", f"Layer {head.layer}'s \\[CLS\\]: {head}"
@@ -326,7 +326,7 @@ def grade_bars(seen: Focus) -> Bars | None:
     )
 
 
-def _layer(here: Here, seen: Focus) -> None:
+def _layer(here: Visit, seen: Focus) -> None:
     """The rows of all heads of the layer, to choose one from."""
     st.subheader(localised("这一层所有的头", "All heads of the layer"))
     caption("点一行，看那个头。", "Click a row to look at its head.")

@@ -14,10 +14,10 @@ from qt_bert.figures import Token, TokenLine, Tokens
 from qt_bert.heads import Head, format_heads
 from qt_bert.page.figures import draw
 from qt_bert.page.maps import cut_notes, random_heads, score_name, score_unit
-from qt_bert.page.model import Inspected
+from qt_bert.page.model import SharedModel
 from qt_bert.page.pairs import clean_texts
-from qt_bert.page.study import Studied
-from qt_bert.page.visit import Here, visit
+from qt_bert.page.study import Study
+from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, info, localised, metric, named, table
 from qt_bert.probes.order import CASE_QUERY, CASE_SHUFFLED, CASE_TITLE, trained_on_shuffled
 from qt_bert.results.probe import set_label
@@ -94,11 +94,11 @@ def main() -> None:
         info(NO_ORDER)
         return
     draw(text_figure(pair, side), key="order.text")
-    sets = head_sets(here.studied, state.out)
+    sets = head_sets(here.study, state.out)
     _grades(model, pair, ways(model, pair, sets, state.mode, state.seed))
 
 
-def _asked(here: Here) -> tuple[int, Shuffled | None]:
+def _asked(here: Visit) -> tuple[int, Shuffled | None]:
     """Which text the visitor asks for in which kind of order, and the pair in it, if there is one."""
     article = localised("看文章的例子", "The article's case")
     if st.button(article, icon=":material/article:", key="order.article"):
@@ -133,7 +133,7 @@ def typed_order(pair: tuple[str, str], side: int, text: str) -> Shuffled | None:
 
 
 def shuffled(
-    model: Inspected, pair: tuple[str, str], side: int, kind: str, seed: int
+    model: SharedModel, pair: tuple[str, str], side: int, kind: str, seed: int
 ) -> Shuffled | None:
     """One draw of a kind; None where the text has no other order of this kind."""
     rng = np.random.default_rng([seed, *f"{TEXTS[side]}:{kind}".encode()])
@@ -146,22 +146,22 @@ def shuffled(
     return Shuffled(pair, (pair[0], text) if side else (text, pair[1]))
 
 
-def head_sets(studied: Studied | None, out: tuple[Head, ...]) -> list[HeadSet]:
+def head_sets(study: Study | None, out: tuple[Head, ...]) -> list[HeadSet]:
     """The order and the matching heads that a study found, and those the visitor left out.
 
     The same heads under two names come once, under both.
     """
     found: dict[tuple[Head, ...], list[Text]] = {}
     for name in ("order", "matching"):
-        if studied is not None and (heads := studied.sets.get(name)):
-            found.setdefault(tuple(sorted(heads)), []).append(set_label(name, studied.stability))
+        if study is not None and (heads := study.sets.get(name)):
+            found.setdefault(tuple(sorted(heads)), []).append(set_label(name, study.stability))
     if out:
         found.setdefault(tuple(sorted(out)), []).append(Text("左栏所选", "your choice"))
     return [HeadSet(join(names, " = ", " = "), heads) for heads, names in found.items()]
 
 
 def ways(
-    model: Inspected, pair: Shuffled, sets: Sequence[HeadSet], mode: str, seed: int
+    model: SharedModel, pair: Shuffled, sets: Sequence[HeadSet], mode: str, seed: int
 ) -> list[Way]:
     """Both orders plainly, without each set, and without layer-matched random sets of each.
 
@@ -188,10 +188,10 @@ def ways(
                 found.append(Way(name=said, heads=heads, scores=scores, random=True))
         return found
 
-    return model.kept.get(("order", pair, tuple(sets), mode, seed), made)
+    return model.cache.get(("order", pair, tuple(sets), mode, seed), made)
 
 
-def _grades(model: Inspected, pair: Shuffled, found: Sequence[Way]) -> None:
+def _grades(model: SharedModel, pair: Shuffled, found: Sequence[Way]) -> None:
     """Scores and changes of the plain model and of each set, and of random heads beside them."""
     name, unit = score_name(model.labels), score_unit(model.labels)
     caption(f"{name.zh}（{unit.zh}）", f"{name.en} ({unit.en})")

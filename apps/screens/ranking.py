@@ -28,10 +28,10 @@ from qt_bert.page.maps import (
     score_unit,
     titles_cut,
 )
-from qt_bert.page.model import Inspected
+from qt_bert.page.model import SharedModel
 from qt_bert.page.pairs import default_titles, plain_text, shipped_rows
 from qt_bert.page.state import State
-from qt_bert.page.visit import Here, visit
+from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, escaped, info, localised, metric, table
 from qt_bert.results.quantities import metric_name
 from qt_bert.scoring.explain import effects_of, filled_terms, filler_of
@@ -105,7 +105,7 @@ def main() -> None:
     _movers(here, found.titles[chosen if chosen is not None else (own or [0])[0]].text)
 
 
-def _asked(here: Here) -> list[Title]:
+def _asked(here: Visit) -> list[Title]:
     """The titles to rank under the state's query, with what had to be changed of them said."""
     state, store = here.state, st.session_state
     rows = shipped_rows("test")
@@ -175,13 +175,13 @@ def typed_titles(text: str, labels: ModelLabels) -> tuple[list[Title], list[Text
 
 
 def rank_titles(
-    model: Inspected, query: str, titles: Sequence[Title], out: Sequence[Head], mode: str
+    model: SharedModel, query: str, titles: Sequence[Title], out: Sequence[Head], mode: str
 ) -> Ranking:
     """Grade every title under `query`, plainly and (where `out` names heads) without these."""
     texts = [(query, title.text) for title in titles]
     variants = plain_and_without(model, out, mode)
     key = ("ranking", tuple(texts), tuple(out), mode)
-    logits = model.kept.get(key, lambda: model.run(texts, variants).logits)
+    logits = model.cache.get(key, lambda: model.run(texts, variants).logits)
     outputs = [model.outputs(one) for one in logits]
     scores = np.stack([one.ranking_score for one in outputs])
     order = np.argsort(-scores[0], kind="stable")
@@ -227,7 +227,7 @@ def ranking_rows(found: Ranking) -> list[dict[str, str | int | float | Text | No
     return rows
 
 
-def _movers(here: Here, title: str) -> None:
+def _movers(here: Visit, title: str) -> None:
     """What moves one title: each term filled, and each head left out."""
     state, model = here.state, here.model
     st.subheader(localised("什么左右这条标题", "What moves this title"))
@@ -252,7 +252,7 @@ def _movers(here: Here, title: str) -> None:
         here.change(layer=cell[0], head=cell[1])
 
 
-def term_moves(model: Inspected, state: State) -> tuple[Tokens, int]:
+def term_moves(model: SharedModel, state: State) -> tuple[Tokens, int]:
     """The change of the score with each term filled, in each way; terms beyond 60 are counted alone.
 
     As `qt-bert explain` fills them, in one pass over all.
@@ -262,7 +262,7 @@ def term_moves(model: Inspected, state: State) -> tuple[Tokens, int]:
     filled = filled_terms(query, title, whole, model.segmenter, filler)
     kept = filled[:MOST_TERMS]
     variants = plain_and_without(model, state.out, state.mode)
-    logits = model.kept.get(
+    logits = model.cache.get(
         ("terms", query, title, state.out, state.mode),
         lambda: model.run_tokens([whole, *(one.encoded for one in kept)], variants).logits,
     )
@@ -296,10 +296,10 @@ def term_moves(model: Inspected, state: State) -> tuple[Tokens, int]:
     return figure, len(filled) - len(kept)
 
 
-def head_moves(model: Inspected, query: str, title: str) -> HeatMap:
+def head_moves(model: SharedModel, query: str, title: str) -> HeatMap:
     """The change of one title's score without each head alone, the same figures as `explain`."""
     variants = with_plain(single(model.shape, lambda heads: HeadMask(tuple(heads))))
-    logits = model.kept.get(
+    logits = model.cache.get(
         ("heads", query, title), lambda: model.run([(query, title)], variants).logits[:, 0]
     )
     changes = np.zeros(model.shape.size)

@@ -15,9 +15,9 @@ from qt_bert.figures import Token, TokenLine, Tokens
 from qt_bert.heads import Head, checked_heads
 from qt_bert.page.figures import draw
 from qt_bert.page.maps import plain_and_without
-from qt_bert.page.model import Inspected, SharedScorer
+from qt_bert.page.model import SharedModel, SharedScorer
 from qt_bert.page.pairs import shipped_rows
-from qt_bert.page.visit import Here, visit
+from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, choose, info, localised
 from qt_bert.probes.boundary import (
     FULL,
@@ -124,9 +124,9 @@ def main() -> None:
             draw(text_figure(found, number, rule))
 
 
-def _heads(here: Here) -> list[Head]:
+def _heads(here: Visit) -> list[Head]:
     """The heads to read by: at first the set that a study found, else the best on calibration."""
-    known = here.studied.sets.get(SET, ()) if here.studied else ()
+    known = here.study.sets.get(SET, ()) if here.study else ()
     first = known or calibration_of(here.model).best
     chosen: list[Head] = st.multiselect(
         localised(f"注意力头（至多 {MOST_HEADS} 个）", f"Heads ({MOST_HEADS} at most)"),
@@ -147,7 +147,7 @@ def texts_asked(query: str, title: str) -> list[Asked]:
     return [Asked(query, pair, QUERY, query), Asked(title, pair, TITLE, query)]
 
 
-def calibration_of(model: Inspected) -> Calibration:
+def calibration_of(model: SharedModel) -> Calibration:
     """The readings of a model's heads, made once: the probe's own sample and search, without tests."""
 
     def made() -> Calibration:
@@ -167,11 +167,11 @@ def calibration_of(model: Inspected) -> Calibration:
         )
 
     with model.making:  # whoever asks for it meanwhile waits
-        return model.kept.get("calibration", made)
+        return model.cache.get("calibration", made)
 
 
 def words(
-    model: Inspected,
+    model: SharedModel,
     asked: Sequence[Asked],
     heads: Sequence[Head] = (),
     out: Sequence[Head] = (),
@@ -188,7 +188,7 @@ def words(
     references = granularities(model.segmenter)
     shown = tuple(_shown(model, one) for one in asked)
     key = ("words", decisions.asked, tuple(out), mode if out else "")
-    weights = model.kept.get(key, lambda: _weights(model, decisions, out, mode))
+    weights = model.cache.get(key, lambda: _weights(model, decisions, out, mode))
     return Words(
         asked=tuple(asked),
         shown=shown,
@@ -205,7 +205,7 @@ def words(
 
 
 def _weights(
-    model: Inspected, decisions: Decisions, out: Sequence[Head], mode: str
+    model: SharedModel, decisions: Decisions, out: Sequence[Head], mode: str
 ) -> list[Weights]:
     """What every head gives the next character and [SEP] at each decision, in each way."""
     variants = plain_and_without(model, out, mode)
@@ -229,7 +229,7 @@ def _next_and_sep(view: View) -> torch.Tensor:
     return torch.stack([following, separators], -1).float()
 
 
-def _shown(model: Inspected, one: Asked) -> str:
+def _shown(model: SharedModel, one: Asked) -> str:
     """As much of a text as the model reads."""
     encoded = model.encode(*one.pair)
     cut = encoded.query_truncated if one.side == QUERY else encoded.title_truncated

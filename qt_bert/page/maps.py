@@ -16,7 +16,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.figures import HeatMap, cells_of, known
 from qt_bert.heads import Head, format_heads
 from qt_bert.models.card import ModelLabels
-from qt_bert.page.model import Inspected
+from qt_bert.page.model import SharedModel
 from qt_bert.page.state import State
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.text import Text
@@ -102,24 +102,22 @@ def score_columns(labels: ModelLabels) -> dict[str, Text]:
     }
 
 
-def plain_and_without(inspected: Inspected, out: Sequence[Head], mode: str) -> list[Variant]:
+def plain_and_without(model: SharedModel, out: Sequence[Head], mode: str) -> list[Variant]:
     """The whole model and, where there are heads `out`, the model without them."""
-    part = inspected.part(out, mode)
+    part = model.intervention(out, mode)
     return [NONE] if part is None else [NONE, Variant("heads out", (part,))]
 
 
-def random_heads(
-    inspected: Inspected, heads: Iterable[Head], mode: str, seed: int
-) -> list[Variant]:
+def random_heads(model: SharedModel, heads: Iterable[Head], mode: str, seed: int) -> list[Variant]:
     """Layer-matched sets; none for no heads, or where a layer has too few others to draw from."""
 
     def mask(drawn: Iterable[Head]) -> Intervention:
-        part = inspected.part(drawn, mode)
+        part = model.intervention(drawn, mode)
         assert part is not None, "a set of heads to leave out holds one"
         return part
 
     try:
-        return layer_matched(inspected.shape, mask, heads, DRAWS, seed)
+        return layer_matched(model.shape, mask, heads, DRAWS, seed)
     except ArgumentError:
         return []
 
@@ -173,14 +171,14 @@ class Maps:
     figures: tuple[HeatMap, ...]
 
 
-def layer_maps(model: Inspected, state: State) -> np.ndarray:
+def layer_maps(model: SharedModel, state: State) -> np.ndarray:
     """The maps of the state's layer [ways, heads, tokens, tokens]: whole, and without the heads."""
     key = ("maps", state.query, state.title, state.out, state.mode, state.layer)
     reduction = Reduction("maps", "attention", (state.layer,), lambda view: view.values)
-    return model.kept.get(key, lambda: _run(model, state, [reduction])["maps"][:, 0])
+    return model.cache.get(key, lambda: _run(model, state, [reduction])["maps"][:, 0])
 
 
-def overview(model: Inspected, state: State) -> Overview:
+def overview(model: SharedModel, state: State) -> Overview:
     """All heads of the state's pair in small."""
     layers = tuple(range(model.shape.layers))
     side = np.array(model.encode(state.query, state.title).side)
@@ -206,22 +204,22 @@ def overview(model: Inspected, state: State) -> Overview:
         return Overview(found["small"].astype(np.float16), found["given"])
 
     key = ("overview", state.query, state.title, state.out, state.mode)
-    return model.kept.get(key, made)
+    return model.cache.get(key, made)
 
 
-def last_start(model: Inspected, state: State, part: str = WHOLE) -> int:
+def last_start(model: SharedModel, state: State, part: str = WHOLE) -> int:
     """The last token that a stretch can start with; 0 where the pair is drawn as a whole."""
     looking, looked_at = _sides(model.encode(state.query, state.title), part)
     return max(len(looking) - MOST_TOKENS, len(looked_at) - MOST_TOKENS, 0)
 
 
 def attention(
-    model: Inspected,
+    model: SharedModel,
     state: State,
     part: str = WHOLE,
     start: int = 0,
     *,
-    base: Inspected | None = None,
+    base: SharedModel | None = None,
 ) -> Maps:
     """The state's head on its pair: one map; before, after and the change where heads are left out.
 
@@ -316,7 +314,9 @@ def attention(
     return Maps(head, tuple(notes), tuple(zip(names, shares, strict=True)), tuple(figures))
 
 
-def _run(model: Inspected, state: State, reductions: Sequence[Reduction]) -> dict[str, np.ndarray]:
+def _run(
+    model: SharedModel, state: State, reductions: Sequence[Reduction]
+) -> dict[str, np.ndarray]:
     """The reductions of the pair, each [ways, layers, …]."""
     variants = plain_and_without(model, state.out, state.mode)
     found = model.run([(state.query, state.title)], variants, reductions)

@@ -29,7 +29,7 @@ from qt_bert.models.devices import open_device
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.page.folders import Folders
 from qt_bert.page.pairs import shipped_rows
-from qt_bert.page.work import Kept, ModelLock, Worker
+from qt_bert.page.work import ModelLock, ResultCache, Worker
 from qt_bert.probes.base_model import open_base
 from qt_bert.probes.streams import gathered, spelled
 from qt_bert.scoring.bulk import Scorer
@@ -94,7 +94,7 @@ class RunOutputs:
     reduced: dict[str, np.ndarray]
 
 
-class Inspected:
+class SharedModel:
     """A model that visitors share; nothing a visitor asks for changes it.
 
     `longest` is the number of tokens at which pairs are cut. `guards` are the figures of
@@ -104,7 +104,7 @@ class Inspected:
 
     def __init__(self, name: str, checkpoint: Checkpoint, worker: Worker) -> None:
         self.name = name
-        self.worker, self.lock, self.kept = worker, worker.lock, Kept()
+        self.worker, self.lock, self.cache = worker, worker.lock, ResultCache()
         self.scorer = Scorer(checkpoint)
         self.longest = self.scorer.tokenizer.max_length
         self.scorer.tokenizer = LockedTokenizer(self.scorer.tokenizer)
@@ -130,7 +130,7 @@ class Inspected:
         """What each token spells: characters of its text, `[CLS]`, `[SEP]`."""
         return spelled(pair, pair.query, pair.title)
 
-    def part(self, heads: Iterable[Head], mode: str) -> Intervention | None:
+    def intervention(self, heads: Iterable[Head], mode: str) -> Intervention | None:
         """These heads left out, replaced as `mode` says (zero, uniform, mean); None for no heads.
 
         The mean head outputs, over the dev pairs that ship, are made once, when first asked for.
@@ -189,7 +189,7 @@ class Inspected:
         scorer, heads = self.scorer, list(heads)
         if heads and not scorer.checkpoint.family.fast:
             return without_plainly(scorer, checked_heads(heads, self.shape), mode, CHECK_TEXTS)
-        part = self.part(heads, mode)
+        part = self.intervention(heads, mode)
         return scorer.fresh() if part is None else without_intervention(scorer, part, self.guards)
 
     def graded(self, pair: ReadPair, heads: Iterable[Head], mode: str) -> Outputs:
@@ -233,7 +233,7 @@ class Inspected:
 MOST_OPEN = 4
 
 
-class Shelf:
+class ModelPool:
     """Models by name, with the lock and the worker that all of them share.
 
     `models` and `base` as in `Folders`. At most four models stay open, on `device`. Raises what
@@ -245,7 +245,7 @@ class Shelf:
         self.lock = ModelLock()
         self.worker = Worker(self.lock)
         self._folders = Folders(models, base)
-        self._open: OrderedDict[str, Inspected] = OrderedDict()
+        self._open: OrderedDict[str, SharedModel] = OrderedDict()
         self._listed = threading.Lock()
         self._opening = threading.Lock()
 
@@ -254,7 +254,7 @@ class Shelf:
         """The models' names, the default first."""
         return self._folders.names
 
-    def open(self, name: str) -> Inspected:
+    def open(self, name: str) -> SharedModel:
         """The model, opened once for all.
 
         Raises ArgumentError for an unknown name, CheckpointError and EquivalenceError as opening
@@ -264,7 +264,7 @@ class Shelf:
             raise ArgumentError(f"no model {name[:40]!r}; there is {', '.join(self.names)}")
         return self._kept(name, lambda: open_checkpoint(self._folders[name], device=self.device))
 
-    def base_of(self, name: str) -> Inspected | None:
+    def base_of(self, name: str) -> SharedModel | None:
         """The model before fine-tuning, where it is known and of the same shape; raises as `open` does."""
         tuned, base = self.open(name), self._folders.base_of(name)
         if base is None or base in self.names:
@@ -272,21 +272,21 @@ class Shelf:
         folder = self._folders[base]
         return self._kept(base, lambda: open_base(folder, tuned.scorer.checkpoint))
 
-    def _kept(self, name: str, read: Callable[[], Checkpoint]) -> Inspected:
+    def _kept(self, name: str, read: Callable[[], Checkpoint]) -> SharedModel:
         found = self._opened(name)
         if found is not None:
             return found
         if self.lock.mine:
             raise RuntimeError("a model that is not open yet must not be opened under the lock")
         with self._opening:  # one at a time: opening seeds torch's random numbers
-            found = self._opened(name) or Inspected(name, read(), self.worker)
+            found = self._opened(name) or SharedModel(name, read(), self.worker)
             with self._listed:
                 self._open[name] = found
                 while len(self._open) > MOST_OPEN:
                     self._open.popitem(last=False)
             return found
 
-    def _opened(self, name: str) -> Inspected | None:
+    def _opened(self, name: str) -> SharedModel | None:
         with self._listed:
             if name in self._open:
                 self._open.move_to_end(name)

@@ -17,7 +17,7 @@ from qt_bert.errors import QtBertError
 from qt_bert.page.figures import palette, show_chart, spec_of
 from qt_bert.page.pairs import cases, shipped_rows
 from qt_bert.page.state import MOST_SEED, typed_heads
-from qt_bert.page.visit import Here, change
+from qt_bert.page.visit import Visit, change, study_of
 from qt_bert.page.widgets import caption, escaped, fault_of, localised, named
 from qt_bert.results.palette import Palette
 from qt_bert.results.probe import set_label
@@ -34,7 +34,7 @@ _SHOWN = 40
 _NONE, _OWN = "none", "own"
 
 
-def sidebar(here: Here) -> None:
+def sidebar(here: Visit) -> None:
     """Draw it."""
     _language_and_model(here)
     _bound(here, "query", st.text_input, localised("查询", "Query"))
@@ -81,16 +81,16 @@ def sidebar(here: Here) -> None:
     tip = "随机抽取（随机的头、打乱、抽样）都由它决定。"
     tip = localised(tip, "It decides every random draw: random heads, shuffles, samples.")
     _number(here, "seed", localised("随机种子", "Seed"), MOST_SEED, help=tip)
-    studied = here.studied
-    if studied is None:
+    study, refused = study_of(here.model, here.settings)
+    if study is None:
         caption("没有这个模型的探针结果。", "No probe results for this model.")
     else:
-        caption(f"探针结果：{studied.origin.zh}", f"Probe results: {studied.origin.en}")
-    for why in here.looked.refused:
-        caption(why)
+        caption(f"探针结果：{study.origin.zh}", f"Probe results: {study.origin.en}")
+    for reason in refused:
+        caption(reason)
 
 
-def _language_and_model(here: Here) -> None:
+def _language_and_model(here: Visit) -> None:
     names = {"zh": "中文", "en": "English"}
     _bound(
         here,
@@ -107,21 +107,21 @@ def _language_and_model(here: Here) -> None:
         tip, "Models of the folder that the server was started with, and those that ship."
     )
     label = localised("模型", "Model")
-    _bound(here, "model", st.selectbox, label, options=here.shelf.names, help=tip)
+    _bound(here, "model", st.selectbox, label, options=here.pool.names, help=tip)
 
 
-def _bound(here: Here, field: str, widget: Callable[..., Any], label: str, **options: Any) -> None:
+def _bound(here: Visit, field: str, widget: Callable[..., Any], label: str, **options: Any) -> None:
     """A widget that shows a field of the state and changes it."""
     key = f"side-{field}"
     st.session_state[key] = getattr(here.state, field)
 
     def changed() -> None:
-        change(here.shelf, **{field: st.session_state[key]})
+        change(here.pool, **{field: st.session_state[key]})
 
     widget(label, key=key, on_change=changed, **options)
 
 
-def _number(here: Here, field: str, label: str, most: int, **more: Any) -> None:
+def _number(here: Visit, field: str, label: str, most: int, **more: Any) -> None:
     limits: dict[str, Any] = {"min_value": 0, "max_value": most, "step": 1}
     _bound(here, field, st.number_input, label, **limits, **more)
 
@@ -129,7 +129,7 @@ def _number(here: Here, field: str, label: str, most: int, **more: Any) -> None:
 # The pair: typed, a case, or a row of the data that ships.
 
 
-def _choose(here: Here, key: str, label: str, pairs: Sequence[Pair]) -> None:
+def _choose(here: Visit, key: str, label: str, pairs: Sequence[Pair]) -> None:
     """A list of pairs; it shows the one in the fields."""
     now = (here.state.query, here.state.title)
     shown = st.session_state.get(key)
@@ -140,7 +140,7 @@ def _choose(here: Here, key: str, label: str, pairs: Sequence[Pair]) -> None:
     def changed() -> None:
         place = st.session_state[key]
         if place is not None:
-            change(here.shelf, query=pairs[place].query, title=pairs[place].title)
+            change(here.pool, query=pairs[place].query, title=pairs[place].title)
 
     def texts(place: int) -> str:
         pair = pairs[place]
@@ -160,14 +160,14 @@ def _choose(here: Here, key: str, label: str, pairs: Sequence[Pair]) -> None:
 # The heads left out: a set that the probes found, typed, or clicked.
 
 
-def _leave_out(here: Here, heads: Iterable[Head]) -> None:
+def _leave_out(here: Visit, heads: Iterable[Head]) -> None:
     st.session_state.pop(_FAULT, None)
-    change(here.shelf, out=tuple(sorted(heads)))
+    change(here.pool, out=tuple(sorted(heads)))
 
 
-def _sets(here: Here) -> None:
-    studied, key, out = here.studied, "side-set", set(here.state.out)
-    sets = {} if studied is None else studied.sets
+def _sets(here: Visit) -> None:
+    study, key, out = here.study, "side-set", set(here.state.out)
+    sets = {} if study is None else study.sets
     same = [name for name, heads in sets.items() if set(heads) == out]
     known = st.session_state.get(key)
     own = known if known in same else (same or [_OWN])[0]
@@ -180,14 +180,14 @@ def _sets(here: Here) -> None:
 
     names = {_NONE: Text("一个也不去掉", "none")}
     for name, heads in sets.items():
-        known_as = set_label(name, {} if studied is None else studied.stability)
+        known_as = set_label(name, {} if study is None else study.stability)
         names[name] = Text(f"{known_as.zh}（{len(heads)}）", f"{known_as.en} ({len(heads)})")
     names[_OWN] = Text("自选", "own choice")
     label = localised("现成的一组", "A set found by the probes")
     st.selectbox(label, list(names), format_func=named(names), key=key, on_change=changed)
 
 
-def _typed(here: Here) -> None:
+def _typed(here: Visit) -> None:
     key, there = "side-out", (here.state.model, here.state.out)
     fault, asked = st.session_state.get(_FAULT, (None, None))
     if fault is None or asked != there:  # or the heads became others meanwhile
@@ -223,7 +223,7 @@ _NOBODY = (-1, -1)
 Places = frozenset[tuple[int, int]]
 
 
-def _grid(here: Here) -> None:
+def _grid(here: Visit) -> None:
     shape, out = here.model.shape, frozenset((head.layer, head.head) for head in here.state.out)
     # The grid's number, its model, the heads it began with, and those it has now.
     number, model, first, now = st.session_state.get(_GRID, (0, None, out, out))

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from qt_bert.ablation.masks import MODES
 from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.heads import Head, Shape, format_heads, parse_heads
-from qt_bert.page.model import Shelf
+from qt_bert.page.model import ModelPool
 from qt_bert.page.pairs import RefusedInput, cases, clean_texts, short
-from qt_bert.page.study import Studied
+from qt_bert.page.study import Study
 from qt_bert.probes.focus import layer_of
 from qt_bert.text import Text
 
@@ -64,12 +64,12 @@ class State:
         return {KEYS[field]: value for field, value in values.items()}
 
 
-def first_state(shelf: Shelf, studied: Studied | None) -> State:
+def first_state(pool: ModelPool, study: Study | None) -> State:
     """What a first visit shows: the article's query with the matching heads left out (2.4.3)."""
-    model = shelf.names[0]
+    model = pool.names[0]
     pair = next(one for one in cases() if one.id == FIRST_CASE)
-    layer = layer_of(shelf.open(model).shape)
-    sets = studied.sets if studied else {}
+    layer = layer_of(pool.open(model).shape)
+    sets = study.sets if study else {}
     readers = [head for head in sets.get("reader", ()) if head.layer == layer]
     return State(
         model=model,
@@ -84,7 +84,9 @@ def first_state(shelf: Shelf, studied: Studied | None) -> State:
     )
 
 
-def read_state(query: Mapping[str, str], default: State, shelf: Shelf) -> tuple[State, list[Text]]:
+def read_state(
+    query: Mapping[str, str], default: State, pool: ModelPool
+) -> tuple[State, list[Text]]:
     """The state that a link's parameters name, and what did not fit, where `default` stands.
 
     Parameters that are no key of a state say nothing. Another model leaves no heads out, and shows
@@ -95,7 +97,7 @@ def read_state(query: Mapping[str, str], default: State, shelf: Shelf) -> tuple[
     start, wanted = default, given.get("model", default.model)
     if wanted != default.model:
         try:
-            shape = shelf.open(wanted).shape
+            shape = pool.open(wanted).shape
         except QtBertError as error:
             faults.append(
                 Text(
@@ -107,7 +109,7 @@ def read_state(query: Mapping[str, str], default: State, shelf: Shelf) -> tuple[
             layer = default.layer if default.layer < shape.layers else layer_of(shape)
             head = default.head if default.head < shape.heads else 0
             start = replace(default, model=wanted, layer=layer, head=head, out=())
-    shape = shelf.open(start.model).shape
+    shape = pool.open(start.model).shape
 
     def refused(field: str, known: str) -> None:
         key, wrong, kept = KEYS[field], short(given[field]), getattr(start, field)

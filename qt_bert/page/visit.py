@@ -13,10 +13,10 @@ from weakref import WeakKeyDictionary
 
 import streamlit as st
 
-from qt_bert.page.model import Inspected, Shelf
+from qt_bert.page.model import ModelPool, SharedModel
 from qt_bert.page.settings import Settings
 from qt_bert.page.state import KEYS, State, first_state, read_state
-from qt_bert.page.study import Looked, Studied, look_for_studied
+from qt_bert.page.study import Study, find_study
 from qt_bert.page.widgets import LANGUAGE, info
 from qt_bert.text import Text
 
@@ -24,26 +24,28 @@ from qt_bert.text import Text
 
 
 _LOCK = threading.RLock()
-_STUDIES: WeakKeyDictionary[Inspected, Looked] = WeakKeyDictionary()
+_STUDIES: WeakKeyDictionary[SharedModel, tuple[Study | None, tuple[Text, ...]]] = (
+    WeakKeyDictionary()
+)
 
 
-def shelf_of(settings: Settings) -> Shelf:
+def pool_of(settings: Settings) -> ModelPool:
     """The models that this server offers. Raises ArgumentError where there is none."""
     with _LOCK:
-        return _shelf(settings)
+        return _pool(settings)
 
 
 @lru_cache(maxsize=8)
-def _shelf(settings: Settings) -> Shelf:
-    return Shelf(*settings.models, base=settings.base, device=settings.device)
+def _pool(settings: Settings) -> ModelPool:
+    return ModelPool(*settings.models, base=settings.base, device=settings.device)
 
 
-def studied_of(inspected: Inspected, settings: Settings) -> Looked:
-    """The stored results on one model, and why others were refused."""
+def study_of(model: SharedModel, settings: Settings) -> tuple[Study | None, tuple[Text, ...]]:
+    """The stored results on one model, and why others were refused; see `find_study`."""
     with _LOCK:
-        if inspected not in _STUDIES:
-            _STUDIES[inspected] = look_for_studied(inspected, settings.run)
-        return _STUDIES[inspected]
+        if model not in _STUDIES:
+            _STUDIES[model] = find_study(model, settings.run)
+        return _STUDIES[model]
 
 
 def open_first(settings: Settings) -> None:
@@ -51,18 +53,19 @@ def open_first(settings: Settings) -> None:
 
     Raises what opening a model raises.
     """
-    shelf = shelf_of(settings)
-    for reason in studied_of(shelf.open(shelf.names[0]), settings).refused:
+    pool = pool_of(settings)
+    _, refused = study_of(pool.open(pool.names[0]), settings)
+    for reason in refused:
         print(reason.en, file=sys.stderr, flush=True)
     _freeze()
 
 
 def open_rest(settings: Settings) -> None:
     """Open the first model's base, and compute its mean head outputs."""
-    shelf = shelf_of(settings)
-    model = shelf.open(shelf.names[0])
-    shelf.base_of(model.name)
-    model.part(model.shape.all_heads[:1], "mean")
+    pool = pool_of(settings)
+    model = pool.open(pool.names[0])
+    pool.base_of(model.name)
+    model.intervention(model.shape.all_heads[:1], "mean")
     _freeze()
 
 
@@ -100,23 +103,23 @@ def begin(settings: Settings) -> State:
         not params or params == session.get(_WRITTEN) or (late and params == session.get(_BEFORE))
     )
     if _STATE not in session or not (session.pop(_CHANGED, False) or known):
-        shelf = shelf_of(settings)
-        studied = studied_of(shelf.open(shelf.names[0]), settings).studied
-        first = replace(first_state(shelf, studied), language=settings.language)
-        _keep(*read_state(params, first, shelf))
+        pool = pool_of(settings)
+        study, _ = study_of(pool.open(pool.names[0]), settings)
+        first = replace(first_state(pool, study), language=settings.language)
+        _keep(*read_state(params, first, pool))
     _write()
     state: State = session[_STATE]
     return state
 
 
-def change(shelf: Shelf, **fields: Any) -> None:
+def change(pool: ModelPool, **fields: Any) -> None:
     """Change fields of the state, checked like a link; an invalid one keeps its value and is reported.
 
     For callbacks, after which Streamlit runs the script; elsewhere `Here.change`.
     """
     state: State = st.session_state[_STATE]
     query = replace(state, **fields).to_query()
-    _keep(*read_state({KEYS[field]: query[KEYS[field]] for field in fields}, state, shelf))
+    _keep(*read_state({KEYS[field]: query[KEYS[field]] for field in fields}, state, pool))
     st.session_state[_CHANGED] = True
 
 
@@ -146,38 +149,33 @@ def _write() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Here:
+class Visit:
     """One run of one visitor's page: model, state, results."""
 
     settings: Settings
-    shelf: Shelf
-    model: Inspected
+    pool: ModelPool
+    model: SharedModel
     state: State
 
     @cached_property
-    def base(self) -> Inspected | None:
+    def base(self) -> SharedModel | None:
         """The model before fine-tuning, where it is known; opened by the first call."""
-        return self.shelf.base_of(self.state.model)
+        return self.pool.base_of(self.state.model)
 
     @property
-    def studied(self) -> Studied | None:
+    def study(self) -> Study | None:
         """The stored probe results on this model, if there are any."""
-        return self.looked.studied
-
-    @cached_property
-    def looked(self) -> Looked:
-        """The stored results on this model, and why others were refused."""
-        return studied_of(self.model, self.settings)
+        return study_of(self.model, self.settings)[0]
 
     def change(self, **fields: Any) -> None:
         """Change fields of the state and the address, and run the script again."""
-        change(self.shelf, **fields)
+        change(self.pool, **fields)
         _write()
         st.rerun()
 
     def open(self, page: str, **fields: Any) -> None:
         """Change fields of the state, and go to another page, such as `focus`."""
-        change(self.shelf, **fields)
+        change(self.pool, **fields)
         st.switch_page(f"screens/{page}.py", query_params=st.session_state[_STATE].to_query())
 
     def stop_if_empty(self) -> None:
@@ -191,11 +189,11 @@ class Here:
             st.stop()
 
 
-def visit() -> Here:
+def visit() -> Visit:
     """This run of this visitor.
 
     Raises ArgumentError or CheckpointError where the model cannot be opened.
     """
     settings = Settings.read()
-    shelf, state = shelf_of(settings), st.session_state[_STATE]
-    return Here(settings=settings, shelf=shelf, model=shelf.open(state.model), state=state)
+    pool, state = pool_of(settings), st.session_state[_STATE]
+    return Visit(settings=settings, pool=pool, model=pool.open(state.model), state=state)

@@ -195,7 +195,7 @@ class Worker:
             del job
 
 
-class Kept:
+class ResultCache:
     """Results kept for the next click: at most `most`, of `most_bytes` bytes together, for all threads.
 
     The least recently used go first. A result larger than an eighth of the bytes is not kept.

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from qt_bert.page.model import Inspected, Shelf
+from qt_bert.page.model import ModelPool, SharedModel
 from qt_bert.page.state import State
-from tests.page.conftest import models, shelf  # noqa: F401 (fixtures)
+from tests.page.conftest import models, pool  # noqa: F401 (fixtures)
 
 ROOT = Path(__file__).parents[2]
 ENTRY = ROOT / "apps" / "inspection.py"
@@ -66,13 +66,13 @@ def app(tiny_models: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Visit]:
     yield visit
 
 
-def opened(folder: Path) -> Inspected:
+def opened(folder: Path) -> SharedModel:
     """The model of a checkpoint folder."""
-    alone = Shelf(folder)
+    alone = ModelPool(folder)
     return alone.open(alone.names[0])
 
 
-def counted(model: Inspected, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def counted(model: SharedModel, monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The calls of `model.run` from now on."""
     calls: list[object] = []
     run = model.run

@@ -17,9 +17,9 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.heads import Head
 from qt_bert.models.folder import HEADS, weights_sha256
-from qt_bert.page.model import Shelf
+from qt_bert.page.model import ModelPool
 from qt_bert.page.pairs import shipped_rows
-from qt_bert.page.study import Studied
+from qt_bert.page.study import Study
 from qt_bert.results.head_sets import SETS
 from qt_bert.results.heads import head_tables, heads_file
 from qt_bert.results.probe import ModelRef
@@ -27,7 +27,7 @@ from qt_bert.text import Text
 from tests.apps.conftest import STATE, Visit, plain, shown
 from tests.results.made_heads import matching, redundancy
 
-STUDIED = Studied(
+STUDIED = Study(
     tables=tuple(head_tables([redundancy(), matching()])), origin=Text("某处", "somewhere")
 )
 
@@ -53,8 +53,8 @@ def test_effects_of_either_sign_are_ranked_by_their_size() -> None:
     assert second.endswith("place 3 of 3")
 
 
-def test_the_pairs_whose_grades_move_furthest(shelf: Shelf) -> None:
-    model = shelf.open("tuned")
+def test_the_pairs_whose_grades_move_furthest(pool: ModelPool) -> None:
+    model = pool.open("tuned")
     found = strongest(model, replace(STATE, layer=1, head=0))
     assert len(found) == atlas.SHOWN
     pairs = spread_over_queries(shipped_rows("dev"), atlas.LOOKED_AT)
@@ -67,16 +67,16 @@ def test_the_pairs_whose_grades_move_furthest(shelf: Shelf) -> None:
     assert [one.moved for one in found] == pytest.approx(most, rel=1e-4)
     row = texts.index((found[0].query, found[0].title))
     before, after = (model.outputs(one).ranking_score[row] for one in logits)
-    assert (found[0].before, found[0].after) == (before, after)
+    assert (found[0].before, found[0].after) == pytest.approx((before, after))
 
 
-def test_a_model_of_one_logit_moves_by_its_score(shelf: Shelf) -> None:
-    found = strongest(shelf.open("score"), replace(STATE, layer=1, head=0))
+def test_a_model_of_one_logit_moves_by_its_score(pool: ModelPool) -> None:
+    found = strongest(pool.open("score"), replace(STATE, layer=1, head=0))
     assert found[0].moved == pytest.approx(abs(found[0].after - found[0].before))
 
 
 @pytest.fixture
-def studied(tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def study(tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The model `tiny` with results beside it."""
     folder = shutil.copytree(tiny_models / "tiny", tmp_path / "models" / "tiny")
     model = ModelRef(name="tiny", sha256=weights_sha256(folder))
@@ -86,7 +86,7 @@ def studied(tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     yield folder
 
 
-def test_a_head_has_its_card(studied: Path, app: Visit) -> None:
+def test_a_head_has_its_card(study: Path, app: Visit) -> None:
     at = app("atlas", layer="0", head="1", q="京东小哥", t="京东小哥最近在干嘛")
     assert not at.exception and not at.error
     assert len(at.selectbox(key="atlas.colour").options) == 3
@@ -94,7 +94,7 @@ def test_a_head_has_its_card(studied: Path, app: Visit) -> None:
         assert said in plain(at)
 
 
-def test_a_head_is_left_out_by_its_card_and_taken_back(studied: Path, app: Visit) -> None:
+def test_a_head_is_left_out_by_its_card_and_taken_back(study: Path, app: Visit) -> None:
     at = app("atlas", layer="0", head="1", out="none")
     at.button(key="atlas.out").click().run()
     assert at.query_params["out"] in ("L0H1", ["L0H1"])
@@ -102,7 +102,7 @@ def test_a_head_is_left_out_by_its_card_and_taken_back(studied: Path, app: Visit
     assert at.query_params["out"] in ("none", ["none"])
 
 
-def test_every_colour_draws(studied: Path, app: Visit) -> None:
+def test_every_colour_draws(study: Path, app: Visit) -> None:
     at = app("atlas", lang="en", layer="0", head="1")
     assert "They look at their own character" in shown(at)
     box = at.selectbox(key="atlas.colour")
@@ -112,8 +112,8 @@ def test_every_colour_draws(studied: Path, app: Visit) -> None:
         assert not at.exception and not at.error
 
 
-def test_results_of_other_weights_are_refused_with_a_word(studied: Path, app: Visit) -> None:
-    heads_file([redundancy()], {}).write(studied / HEADS)
+def test_results_of_other_weights_are_refused_with_a_word(study: Path, app: Visit) -> None:
+    heads_file([redundancy()], {}).write(study / HEADS)
     assert "of other weights" in plain(app("atlas", lang="en"))
 
 

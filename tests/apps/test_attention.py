@@ -16,7 +16,7 @@ from apps.screens.attention import grid_of, of_way, png
 from qt_bert.figures import HeatMap
 from qt_bert.heads import Head
 from qt_bert.page.maps import MOST_TOKENS, PARTS, SMALL, attention, last_start, layer_maps, overview
-from qt_bert.page.model import Inspected
+from qt_bert.page.model import SharedModel
 from tests.apps.conftest import STATE as SOME
 from tests.apps.conftest import Build, Visit, counted, opened, shown
 
@@ -28,12 +28,12 @@ IN_QUERY, IN_TITLE = list(range(1, 5)), list(range(6, 11))
 
 
 @pytest.fixture(scope="module")
-def inspected(checkpoint_of: Build) -> Inspected:
+def model(checkpoint_of: Build) -> SharedModel:
     return opened(checkpoint_of("bert", layers=4, heads=4))
 
 
 @pytest.fixture(scope="module")
-def base(checkpoint_of: Build) -> Inspected:
+def base(checkpoint_of: Build) -> SharedModel:
     return opened(checkpoint_of("bert", layers=4, heads=4, seed=1))
 
 
@@ -41,22 +41,22 @@ def values(figure: HeatMap) -> np.ndarray:
     return np.array(figure.values, np.float64)
 
 
-def test_before_after_and_the_change(inspected: Inspected) -> None:
-    before, after, change = attention(inspected, STATE).figures
+def test_before_after_and_the_change(model: SharedModel) -> None:
+    before, after, change = attention(model, STATE).figures
     assert before.rows == before.columns == TOKENS
     np.testing.assert_allclose(values(before).sum(1), 1, atol=1e-5)
     np.testing.assert_allclose(values(change), values(after) - values(before), atol=1e-7)
     assert abs(values(change)).max() > 1e-3 and change.scale == "diverging"
     assert before.high == after.high == max(values(before).max(), values(after).max())
-    np.testing.assert_allclose(values(before), layer_maps(inspected, STATE)[0, 1])
+    np.testing.assert_allclose(values(before), layer_maps(model, STATE)[0, 1])
 
 
-def test_heads_that_are_not_below_leave_one_map(inspected: Inspected) -> None:
-    seen = attention(inspected, replace(STATE, out=(Head(2, 0),)))
+def test_heads_that_are_not_below_leave_one_map(model: SharedModel) -> None:
+    seen = attention(model, replace(STATE, out=(Head(2, 0),)))
     assert len(seen.figures) == len(seen.given) == 1
     assert "do not lie below layer 2" in seen.notes[0].en
-    assert not attention(inspected, replace(STATE, out=())).notes
-    assert last_start(inspected, STATE) == 0
+    assert not attention(model, replace(STATE, out=())).notes
+    assert last_start(model, STATE) == 0
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ def test_heads_that_are_not_below_leave_one_map(inspected: Inspected) -> None:
     ],
 )
 def test_a_part_is_a_part(
-    inspected: Inspected, part: str, rows: list[int], columns: list[int]
+    model: SharedModel, part: str, rows: list[int], columns: list[int]
 ) -> None:
     state = replace(STATE, out=())
-    (whole,), seen = attention(inspected, state).figures, attention(inspected, state, part)
+    (whole,), seen = attention(model, state).figures, attention(model, state, part)
     (figure,) = seen.figures
     own = values(whole)[np.ix_(rows, columns)]
     np.testing.assert_array_equal(values(figure), own)
@@ -81,54 +81,54 @@ def test_a_part_is_a_part(
     assert figure.columns == tuple(TOKENS[at] for at in columns)
     expected = 100 * own.sum(1).mean()
     assert seen.given[0][1] == pytest.approx(expected)
-    grid = grid_of(overview(inspected, state), part, "before", STATE.chosen)
+    grid = grid_of(overview(model, state), part, "before", STATE.chosen)
     assert grid.values[2][1] == pytest.approx(expected, abs=1e-3)
     assert grid.marked == ((2, 1),)
 
 
-def test_fine_tuning_strengthens_and_weakens(inspected: Inspected, base: Inspected) -> None:
-    seen = attention(inspected, STATE, "query_title", base=base)
+def test_fine_tuning_strengthens_and_weakens(model: SharedModel, base: SharedModel) -> None:
+    seen = attention(model, STATE, "query_title", base=base)
     before, after, stronger, weaker = map(values, seen.figures)
     np.testing.assert_allclose(stronger - weaker, after - before, atol=1e-7)
     assert (np.minimum(stronger, weaker) == 0).all() and stronger.max() > 0
     plain = replace(STATE, out=())
-    for model, found in ((base, before), (inspected, after)):
-        np.testing.assert_allclose(found, values(attention(model, plain, "query_title").figures[0]))
+    for way, found in ((base, before), (model, after)):
+        np.testing.assert_allclose(found, values(attention(way, plain, "query_title").figures[0]))
     assert [way.en for way, _ in seen.given] == ["before fine-tuning", "after fine-tuning"]
-    assert "play no part" in seen.notes[0].en and not attention(inspected, plain, base=base).notes
+    assert "play no part" in seen.notes[0].en and not attention(model, plain, base=base).notes
 
 
-def test_other_tokens_cannot_be_compared(inspected: Inspected, checkpoint_of: Build) -> None:
+def test_other_tokens_cannot_be_compared(model: SharedModel, checkpoint_of: Build) -> None:
     other = opened(checkpoint_of("xlm-roberta", layers=4, heads=4))
-    seen = attention(inspected, STATE, base=other)
+    seen = attention(model, STATE, base=other)
     assert not seen.figures and "no map can be compared" in seen.notes[-1].en
 
 
-def test_a_long_pair_is_drawn_a_stretch_at_a_time(inspected: Inspected) -> None:
+def test_a_long_pair_is_drawn_a_stretch_at_a_time(model: SharedModel) -> None:
     state = replace(STATE, title="上海到北京高铁票价" * 7, out=())
-    first, later = attention(inspected, state), attention(inspected, state, start=10)
-    assert last_start(inspected, state) == 16 and "stretch" in first.notes[0].en
+    first, later = attention(model, state), attention(model, state, start=10)
+    assert last_start(model, state) == 16 and "stretch" in first.notes[0].en
     one, other = values(first.figures[0]), values(later.figures[0])
     assert one.shape == other.shape == (MOST_TOKENS, MOST_TOKENS)
     np.testing.assert_array_equal(one[10:, 10:], other[:-10, :-10])
     assert first.given == later.given
-    last = attention(inspected, state, start=10**6).figures[0]
+    last = attention(model, state, start=10**6).figures[0]
     assert last.columns[-1] == "[SEP]" and len(last.columns) == MOST_TOKENS
-    small = overview(inspected, state).small
+    small = overview(model, state).small
     assert small.shape[-2:] == (SMALL, SMALL)
-    assert small[0, 2, 1].max() == pytest.approx(layer_maps(inspected, state)[0, 1].max(), abs=1e-3)
+    assert small[0, 2, 1].max() == pytest.approx(layer_maps(model, state)[0, 1].max(), abs=1e-3)
 
 
-def test_a_part_without_tokens_is_said(inspected: Inspected) -> None:
-    seen = attention(inspected, replace(STATE, query="北" * 80), "title")
+def test_a_part_without_tokens_is_said(model: SharedModel) -> None:
+    seen = attention(model, replace(STATE, query="北" * 80), "title")
     assert not seen.figures and seen.given[0][1] is None
     assert "no such tokens" in seen.notes[0].en
     state = replace(STATE, query="北" * 80)
-    assert grid_of(overview(inspected, state), "title", "before", Head(0, 0)).values[0][0] is None
+    assert grid_of(overview(model, state), "title", "before", Head(0, 0)).values[0][0] is None
 
 
-def test_the_picture_of_all_heads(inspected: Inspected) -> None:
-    seen, chosen = overview(inspected, STATE), STATE.chosen
+def test_the_picture_of_all_heads(model: SharedModel) -> None:
+    seen, chosen = overview(model, STATE), STATE.chosen
     pictures = [
         png(of_way(seen.small.astype(np.float32), way), chosen, way == "change")
         for way in ("before", "after", "change")
@@ -145,14 +145,14 @@ def test_the_picture_of_all_heads(inspected: Inspected) -> None:
 
 
 def test_another_head_asks_for_no_forward(
-    inspected: Inspected, monkeypatch: pytest.MonkeyPatch
+    model: SharedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = counted(inspected, monkeypatch)
+    calls = counted(model, monkeypatch)
     state = replace(STATE, title="上海高铁")
     for head in range(4):
         for part in PARTS:
-            attention(inspected, replace(state, head=head), part)
-            overview(inspected, replace(state, head=head))
+            attention(model, replace(state, head=head), part)
+            overview(model, replace(state, head=head))
     assert len(calls) == 2
 
 

@@ -18,7 +18,7 @@ from apps.screens.behaviour import (
 from qt_bert.data.splits import sample_queries
 from qt_bert.heads import Head
 from qt_bert.page import pairs as page_pairs
-from qt_bert.page.model import Inspected
+from qt_bert.page.model import SharedModel
 from qt_bert.page.pairs import shipped_rows
 from qt_bert.probes.behaviour_cases import COLUMNS, Cases, read_cases
 from tests.apps.conftest import Build, Visit, opened, plain, until
@@ -38,7 +38,7 @@ PAIR = {"q": "北京到上海高铁", "t": "北京高铁票多少钱"}
 
 
 @pytest.fixture(scope="module")
-def inspected(checkpoint_of: Build) -> Inspected:
+def model(checkpoint_of: Build) -> SharedModel:
     return opened(checkpoint_of(layers=3))
 
 
@@ -55,10 +55,10 @@ def six_cases(cases: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def planted(inspected: Inspected, cases: Cases) -> Card:
+def planted(model: SharedModel, cases: Cases) -> Card:
     """A model that is right, undecided and wrong; without the heads it tells all directions, and
     every filler moves it."""
-    band = band_of(inspected)
+    band = band_of(model)
     titles = [4.0, 3, 2, 3, 3, 3], [4.0, 3, 2, 5, 5, 5]
     others = [2, 3.1, 4, 3.1, 3, 1], [1, 1, 1, 3.1, 3, 1]
     ways = tuple(
@@ -68,13 +68,13 @@ def planted(inspected: Inspected, cases: Cases) -> Card:
     return Card(band, ways, 2)
 
 
-def test_scores_are_the_scorers_own(inspected: Inspected, cases: Cases) -> None:
+def test_scores_are_the_scorers_own(model: SharedModel, cases: Cases) -> None:
     texts = behaviour._texts(cases.listed)
-    scorer = inspected.without(OUT, "zero")
-    found = judged_of(inspected, cases.listed, scorer.logits(texts))
+    scorer = model.without(OUT, "zero")
+    found = judged_of(model, cases.listed, scorer.logits(texts))
     for place, scores in ((4, found.titles), (5, found.others)):
         logits = scorer.logits([(row[3], row[place]) for row in ROWS])
-        assert scores == pytest.approx(inspected.outputs(logits).ranking_score, abs=1e-5)
+        assert scores == pytest.approx(model.outputs(logits).ranking_score, abs=1e-5)
 
 
 def test_the_card_by_hand(planted: Card) -> None:
@@ -109,8 +109,8 @@ def test_the_tables_say_what_the_card_says(planted: Card) -> None:
     assert "change" not in line_row(alone.of("filler"), "filler", 0)
 
 
-def test_bands(checkpoint_of: Build, inspected: Inspected) -> None:
-    assert (band_of(inspected).value, band_of(inspected).unit) == (0.25, "grade")
+def test_bands(checkpoint_of: Build, model: SharedModel) -> None:
+    assert (band_of(model).value, band_of(model).unit) == (0.25, "grade")
     levels = band_of(opened(checkpoint_of(labels=3)))
     assert (levels.value, levels.unit) == (0.125, "level")
 

@@ -29,7 +29,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.heads import Head, format_heads
 from qt_bert.models.card import ModelLabels
-from qt_bert.page.model import Inspected, SharedScorer
+from qt_bert.page.model import SharedModel, SharedScorer
 from qt_bert.page.work import Job
 from tests.apps.conftest import Build, Visit, opened, plain, until
 
@@ -159,27 +159,27 @@ def test_what_ships() -> None:
 
 
 @pytest.fixture(scope="module")
-def inspected(checkpoint_of: Build) -> Inspected:
+def model(checkpoint_of: Build) -> SharedModel:
     return opened(checkpoint_of(positions=128))
 
 
 def job_of(
-    inspected: Inspected,
+    model: SharedModel,
     data: bytes,
     out: tuple[Head, ...] = (),
     *,
     options: ReaderOptions = PLAIN,
     mode: str = "zero",
 ) -> Job[Measured]:
-    file = read_graded(data, "a.tsv", options, inspected.labels)
-    work = lambda job: measure(inspected, file, out, mode, job)  # noqa: E731
-    job = inspected.worker.start(work, len(file.pairs) * (2 if out else 1))
+    file = read_graded(data, "a.tsv", options, model.labels)
+    work = lambda job: measure(model, file, out, mode, job)  # noqa: E731
+    job = model.worker.start(work, len(file.pairs) * (2 if out else 1))
     assert job._finished.wait(30)
     return job
 
 
-def measured(inspected: Inspected, data: bytes, *given: Any, **more: Any) -> Measured:
-    job = job_of(inspected, data, *given, **more)
+def measured(model: SharedModel, data: bytes, *given: Any, **more: Any) -> Measured:
+    job = job_of(model, data, *given, **more)
     assert job.result is not None, job.error
     return job.result
 
@@ -202,10 +202,10 @@ def command(
 
 
 def test_the_figures_of_qt_bert_evaluate(
-    inspected: Inspected, pair_file: Path, command: Command
+    model: SharedModel, pair_file: Path, command: Command
 ) -> None:
-    found = measured(inspected, pair_file.read_bytes())
-    folder = inspected.scorer.checkpoint.folder
+    found = measured(model, pair_file.read_bytes())
+    folder = model.scorer.checkpoint.folder
     expected = command("evaluate", "--pairs", pair_file, "--model", folder)
     for name, one in found.plain.metrics.items():
         for field in ("value", "ci_low", "ci_high", "n"):
@@ -217,10 +217,10 @@ def test_the_figures_of_qt_bert_evaluate(
 
 
 def test_the_figures_of_qt_bert_compare(
-    inspected: Inspected, pair_file: Path, command: Command
+    model: SharedModel, pair_file: Path, command: Command
 ) -> None:
-    found = measured(inspected, pair_file.read_bytes(), OUT, mode="uniform")
-    folder = inspected.scorer.checkpoint.folder
+    found = measured(model, pair_file.read_bytes(), OUT, mode="uniform")
+    folder = model.scorer.checkpoint.folder
     heads = ("--heads-out", format_heads(OUT), "--mode", "uniform")
     expected = command("compare", folder, folder, "--pairs", pair_file, *heads)["metrics"]
     assert found.differences.keys() == expected.keys()
@@ -229,8 +229,8 @@ def test_the_figures_of_qt_bert_compare(
             assert getattr(one, field) == pytest.approx(expected[name][field], abs=1e-5), name
 
 
-def test_worst_and_changed_pairs(inspected: Inspected, pair_file: Path) -> None:
-    found = measured(inspected, pair_file.read_bytes(), OUT)
+def test_worst_and_changed_pairs(model: SharedModel, pair_file: Path) -> None:
+    found = measured(model, pair_file.read_bytes(), OUT)
     off = [abs(one["score"] - float(one["label"])) for one in found.worst]  # type: ignore[operator,arg-type]
     assert off == sorted(off, reverse=True) and len(off) == 8
     moved = [abs(one["change"]) for one in found.changed]  # type: ignore[arg-type]
@@ -238,8 +238,8 @@ def test_worst_and_changed_pairs(inspected: Inspected, pair_file: Path) -> None:
     assert found.about.en.endswith("a.tsv · 8 pairs · without L0H1 L1H0 (zero)")
 
 
-def test_the_table_of_metrics(inspected: Inspected, pair_file: Path) -> None:
-    found = measured(inspected, pair_file.read_bytes(), OUT)
+def test_the_table_of_metrics(model: SharedModel, pair_file: Path) -> None:
+    found = measured(model, pair_file.read_bytes(), OUT)
     rows = {str(row["metric"].en): row for row in metric_rows(found)}  # type: ignore[union-attr]
     assert len(rows) == len(found.plain.metrics)
     assert {row["better"] for row in rows.values()} == {"↑", "↓", "→ 0"}
@@ -249,8 +249,8 @@ def test_the_table_of_metrics(inspected: Inspected, pair_file: Path) -> None:
 
 
 def test_one_logit_has_the_metrics_of_order_alone(checkpoint_of: Build, pair_file: Path) -> None:
-    inspected = opened(checkpoint_of(labels=1))
-    found = measured(inspected, pair_file.read_bytes(), (Head(0, 0),))
+    model = opened(checkpoint_of(labels=1))
+    found = measured(model, pair_file.read_bytes(), (Head(0, 0),))
     rows = {row["metric"].en: row for row in metric_rows(found)}  # type: ignore[union-attr]
     assert rows["accuracy"]["value"] is None
     assert "one-logit" in str(rows["accuracy"]["why"])
@@ -258,15 +258,15 @@ def test_one_logit_has_the_metrics_of_order_alone(checkpoint_of: Build, pair_fil
     assert found.plain.confusion is None
 
 
-def test_three_levels_and_coarse_labels(checkpoint_of: Build, inspected: Inspected) -> None:
+def test_three_levels_and_coarse_labels(checkpoint_of: Build, model: SharedModel) -> None:
     data = "query\ttitle\tgrade\n甲\t一\t0\n甲\t二\t2\n乙\t三\t1\n".encode()
     three = opened(checkpoint_of(labels=3))
     assert measured(three, data).plain.mode == "levels"
     coarse = ReaderOptions(grades="0=1-2,1=3-4,2=5")
-    found = measured(inspected, data, options=coarse)
+    found = measured(model, data, options=coarse)
     assert (found.plain.mode, found.plain.levels) == ("coarse", ("1-2", "3-4", "5"))
     overlapping = ReaderOptions(grades="0=1-2,1=2-3,2=3-5")
-    assert measured(inspected, data, options=overlapping).plain.confusion is None
+    assert measured(model, data, options=overlapping).plain.confusion is None
 
 
 def upload(at: AppTest, data: bytes, name: str = "a.tsv") -> AppTest:

@@ -18,7 +18,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
 from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.page.model import Inspected
+from qt_bert.page.model import SharedModel
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import explain_pair
 from tests.apps.conftest import STATE as SOME
@@ -35,7 +35,7 @@ def folder(checkpoint_of: Build) -> Path:
 
 
 @pytest.fixture(scope="module")
-def inspected(folder: Path) -> Inspected:
+def model(folder: Path) -> SharedModel:
     return opened(folder)
 
 
@@ -53,8 +53,8 @@ def eager(folder: Path, pair: tuple[str, str]) -> list[np.ndarray]:
     return [one[0].numpy() for one in found.attentions]
 
 
-def test_the_row_is_the_models_own(inspected: Inspected, folder: Path) -> None:
-    seen = focus(inspected, replace(STATE, out=()))
+def test_the_row_is_the_models_own(model: SharedModel, folder: Path) -> None:
+    seen = focus(model, replace(STATE, out=()))
     (line,) = page.cls_tokens(seen, STATE.chosen).lines
     values = np.array([token.value for token in line.tokens], np.float64)
     np.testing.assert_allclose(values, eager(folder, (QUERY, TITLE))[2][1, 0], atol=1e-5)
@@ -66,8 +66,8 @@ def test_the_row_is_the_models_own(inspected: Inspected, folder: Path) -> None:
     assert {one.after for one in shifts(seen, STATE.chosen)} == {None}
 
 
-def test_the_numbers_by_hand(inspected: Inspected) -> None:
-    seen = focus(inspected, STATE)
+def test_the_numbers_by_hand(model: SharedModel) -> None:
+    seen = focus(model, STATE)
     found = {one.what.name.en: one for one in shifts(seen, STATE.chosen)}
     lines = page.cls_tokens(seen, STATE.chosen).lines[:2]
     for line, of in zip(lines, ("before", "after"), strict=True):
@@ -100,8 +100,8 @@ def test_the_numbers_by_hand(inspected: Inspected) -> None:
 
 
 @pytest.mark.parametrize("mode", ["zero", "uniform"])
-def test_grades_are_those_of_explain(inspected: Inspected, folder: Path, mode: str) -> None:
-    seen = focus(inspected, replace(STATE, mode=mode))
+def test_grades_are_those_of_explain(model: SharedModel, folder: Path, mode: str) -> None:
+    seen = focus(model, replace(STATE, mode=mode))
     scorer, jieba = Scorer(open_checkpoint(folder)), segmenter("jieba")
     reference = [Pair(QUERY, TITLE, None, "1", 1, None, {})]
     without = leave_heads_out(scorer, "L0H1 L1H3", mode, reference)
@@ -116,11 +116,11 @@ def test_grades_are_those_of_explain(inspected: Inspected, folder: Path, mode: s
     assert sum(value or 0 for value in bars.series[1].values) == pytest.approx(100, abs=1e-3)
 
 
-def test_random_heads_stand_beside(inspected: Inspected) -> None:
-    seen = focus(inspected, STATE)
-    drawn = layer_matched(inspected.shape, lambda heads: HeadMask(tuple(heads)), STATE.out, seed=0)
+def test_random_heads_stand_beside(model: SharedModel) -> None:
+    seen = focus(model, STATE)
+    drawn = layer_matched(model.shape, lambda heads: HeadMask(tuple(heads)), STATE.out, seed=0)
     assert seen.random is not None and len(seen.random) == len(drawn) == 9  # 3 others of two layers
-    alone = [focus(inspected, replace(STATE, out=one.heads)) for one in drawn]
+    alone = [focus(model, replace(STATE, out=one.heads)) for one in drawn]
     each = [shifts(one, STATE.chosen) for one in alone]
     for place, shift in enumerate(shifts(seen, STATE.chosen)):
         values = [one[place].after for one in each]
@@ -129,31 +129,31 @@ def test_random_heads_stand_beside(inspected: Inspected) -> None:
     assert bars is not None and bars.series[2].intervals is not None
 
 
-def notes(inspected: Inspected, **changes: object) -> str:
+def notes(model: SharedModel, **changes: object) -> str:
     state = replace(STATE, **changes)  # type: ignore[arg-type]
-    return " ".join(note.en for note in page.notes(focus(inspected, state), state))
+    return " ".join(note.en for note in page.notes(focus(model, state), state))
 
 
-def test_what_a_reader_must_know_is_said(inspected: Inspected) -> None:
-    assert notes(inspected) == ""
-    assert "do not lie below layer 1" in notes(inspected, layer=1, out=(Head(1, 0), Head(3, 2)))
-    assert "L2H0 do not lie below layer 2" in notes(inspected, out=(Head(0, 0), Head(2, 0)))
-    assert "no term" in notes(inspected, query="红烧排骨", title="北京高铁")
-    assert "title is too long" in notes(inspected, title=TITLE * 9)
-    assert "No control" in notes(inspected, out=tuple(Head(0, head) for head in range(4)))
+def test_what_a_reader_must_know_is_said(model: SharedModel) -> None:
+    assert notes(model) == ""
+    assert "do not lie below layer 1" in notes(model, layer=1, out=(Head(1, 0), Head(3, 2)))
+    assert "L2H0 do not lie below layer 2" in notes(model, out=(Head(0, 0), Head(2, 0)))
+    assert "no term" in notes(model, query="红烧排骨", title="北京高铁")
+    assert "title is too long" in notes(model, title=TITLE * 9)
+    assert "No control" in notes(model, out=tuple(Head(0, head) for head in range(4)))
 
 
 def test_another_head_or_layer_asks_for_no_forward(
-    inspected: Inspected, monkeypatch: pytest.MonkeyPatch
+    model: SharedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = counted(inspected, monkeypatch)
+    calls = counted(model, monkeypatch)
     state = replace(STATE, title="上海高铁时刻表")
     for layer, head in ((2, 1), (2, 3), (0, 0)):
-        focus(inspected, replace(state, layer=layer, head=head))
+        focus(model, replace(state, layer=layer, head=head))
     assert len(calls) == 1
-    focus(inspected, replace(state, mode="uniform"))
-    focus(inspected, replace(state, seed=1))
-    focus(inspected, replace(state, out=()))
+    focus(model, replace(state, mode="uniform"))
+    focus(model, replace(state, seed=1))
+    focus(model, replace(state, out=()))
     assert len(calls) == 4
 
 

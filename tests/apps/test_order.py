@@ -22,8 +22,8 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.request import leave_heads_out
 from qt_bert.data.pairs import Pair
 from qt_bert.heads import Head, format_heads
-from qt_bert.page.model import Inspected
-from qt_bert.page.study import Studied
+from qt_bert.page.model import SharedModel
+from qt_bert.page.study import Study
 from qt_bert.probes.order import CASE_QUERY, CASE_SHUFFLED, CASE_TITLE
 from qt_bert.results.heads import head_tables
 from qt_bert.scoring.bulk import Scorer
@@ -40,23 +40,23 @@ LINK = {"q": QUERY, "t": TITLE, "lang": "en", "out": "L0H1"}
 
 
 @pytest.fixture(scope="module")
-def inspected(checkpoint_of: Build) -> Inspected:
+def model(checkpoint_of: Build) -> SharedModel:
     return opened(checkpoint_of(layers=4, heads=4))
 
 
-def expected(inspected: Inspected, texts: Iterable[tuple[str, str]], heads: str) -> list[float]:
+def expected(model: SharedModel, texts: Iterable[tuple[str, str]], heads: str) -> list[float]:
     """Expected grades by the scorer that the command line uses."""
-    scorer = Scorer(inspected.scorer.checkpoint)
+    scorer = Scorer(model.scorer.checkpoint)
     if heads:
         scorer = leave_heads_out(scorer, heads, "zero", [Pair(*PAIR, None, "1", 1, None, {})])
-    outputs = (read_outputs(scorer.logits([one]), inspected.labels) for one in texts)
+    outputs = (read_outputs(scorer.logits([one]), model.labels) for one in texts)
     return [float(one.ranking_score[0]) for one in outputs]
 
 
-def test_grades_are_those_of_the_command_line(inspected: Inspected) -> None:
-    whole, out, random = ways(inspected, OTHER, [SET], "zero", 0)
+def test_grades_are_those_of_the_command_line(model: SharedModel) -> None:
+    whole, out, random = ways(model, OTHER, [SET], "zero", 0)
     for way, heads in ((whole, ""), (out, format_heads(SET.heads))):
-        both = expected(inspected, OTHER, heads)
+        both = expected(model, OTHER, heads)
         assert way.scores[0].tolist() == both
         assert way.changes == pytest.approx(both[1] - both[0])
     assert whole.changes[0] != 0 != out.changes[0] - whole.changes[0]
@@ -64,25 +64,25 @@ def test_grades_are_those_of_the_command_line(inspected: Inspected) -> None:
     assert whole.predicted is not None and random.predicted is None and random.random
 
 
-def test_random_heads_are_layer_matched_draws(inspected: Inspected) -> None:
-    random = ways(inspected, OTHER, [SET], "zero", 5)[2]
-    sets = layer_matched(inspected.shape, lambda h: HeadMask(tuple(h)), SET.heads, 20, 5)
+def test_random_heads_are_layer_matched_draws(model: SharedModel) -> None:
+    random = ways(model, OTHER, [SET], "zero", 5)[2]
+    sets = layer_matched(model.shape, lambda h: HeadMask(tuple(h)), SET.heads, 20, 5)
     assert len(random.scores) == len(sets) == 9  # three others in each of two layers
-    both = [expected(inspected, OTHER, format_heads(s.heads)) for s in sets]
+    both = [expected(model, OTHER, format_heads(s.heads)) for s in sets]
     np.testing.assert_allclose(random.scores, both, atol=1e-5)
 
 
-def test_a_layer_without_others_has_no_random_heads(inspected: Inspected) -> None:
+def test_a_layer_without_others_has_no_random_heads(model: SharedModel) -> None:
     most = HeadSet(Text("乙", "most"), tuple(Head(1, n) for n in range(3)))
-    found = ways(inspected, OTHER, [most], "uniform", 0)
+    found = ways(model, OTHER, [most], "uniform", 0)
     assert [one.random for one in found] == [False, False]
 
 
 @pytest.mark.parametrize("kind", ["characters", "words"])
 @pytest.mark.parametrize("side", [0, 1])
-def test_a_seed_gives_one_order(inspected: Inspected, kind: str, side: int) -> None:
+def test_a_seed_gives_one_order(model: SharedModel, kind: str, side: int) -> None:
     def drawn(seed: int) -> Shuffled:
-        found = shuffled(inspected, PAIR, side, kind, seed)
+        found = shuffled(model, PAIR, side, kind, seed)
         assert found is not None
         return found
 
@@ -96,9 +96,9 @@ def test_a_seed_gives_one_order(inspected: Inspected, kind: str, side: int) -> N
 
 
 @pytest.mark.parametrize("text", ["哥", "哈哈哈", ""])
-def test_texts_without_another_order(inspected: Inspected, text: str) -> None:
+def test_texts_without_another_order(model: SharedModel, text: str) -> None:
     for kind in ("characters", "words"):
-        assert shuffled(inspected, (QUERY, text), 1, kind, 0) is None
+        assert shuffled(model, (QUERY, text), 1, kind, 0) is None
 
 
 def test_a_typed_order() -> None:
@@ -117,9 +117,9 @@ def test_a_typed_order() -> None:
 
 
 def test_sets_of_the_same_heads_come_once() -> None:
-    studied = Studied(tables=tuple(head_tables([matching()])), origin=Text("", ""))
-    heads = tuple(sorted(studied.sets["matching"]))
-    (found,) = head_sets(studied, heads[::-1])
+    study = Study(tables=tuple(head_tables([matching()])), origin=Text("", ""))
+    heads = tuple(sorted(study.sets["matching"]))
+    (found,) = head_sets(study, heads[::-1])
     assert found.heads == heads and found.name.zh == "匹配头 = 左栏所选"
     assert head_sets(None, ()) == []
 

@@ -22,7 +22,7 @@ from apps.screens.ranking import (
 )
 from qt_bert.ablation.explain import explain_heads
 from qt_bert.heads import Head
-from qt_bert.page.model import Inspected
+from qt_bert.page.model import SharedModel
 from qt_bert.scoring.explain import explain_pair
 from qt_bert.stats.judgements import judge_grades
 from qt_bert.stats.metrics import METRICS
@@ -42,15 +42,15 @@ STATE = replace(SOME, query=QUERY, title=TITLES[0].text, out=OUT)
 
 
 @pytest.fixture(scope="module")
-def inspected(checkpoint_of: Build) -> Inspected:
+def model(checkpoint_of: Build) -> SharedModel:
     return opened(checkpoint_of(layers=3))
 
 
-def test_a_title_a_line_with_a_label_after_a_tab(inspected: Inspected) -> None:
+def test_a_title_a_line_with_a_label_after_a_tab(model: SharedModel) -> None:
     typed = "红烧排骨\t4\n\n  清蒸鱼\x00\x07 \n红烧排骨\t2\n👨‍👩‍👧 好\ud800"
-    titles, faults = typed_titles(typed, inspected.labels)
+    titles, faults = typed_titles(typed, model.labels)
     assert titles == [Title("红烧排骨", "4", (4,)), Title("清蒸鱼"), Title("👨‍👩‍👧 好")]
-    assert typed_titles(" \n\t\n", inspected.labels)[0] == []
+    assert typed_titles(" \n\t\n", model.labels)[0] == []
     assert faults == []
 
 
@@ -60,23 +60,23 @@ def test_labels_are_read_as_the_model_means_them(checkpoint_of: Build) -> None:
     assert "cannot read 1 of the labels" in faults[0].en
 
 
-def test_no_more_titles_and_characters_than_can_be_run(inspected: Inspected) -> None:
+def test_no_more_titles_and_characters_than_can_be_run(model: SharedModel) -> None:
     text = "\n".join(f"{n}" for n in range(MOST_TITLES + 3)) + "\n" + "长" * (MOST_CHARACTERS + 1)
-    titles, faults = typed_titles(text, inspected.labels)
+    titles, faults = typed_titles(text, model.labels)
     assert len(titles) == MOST_TITLES
-    (long,), cut = typed_titles("长" * 600, inspected.labels)
+    (long,), cut = typed_titles("长" * 600, model.labels)
     assert len(long.text) == MOST_CHARACTERS
     assert faults == cut and "The first 50 titles are taken" in faults[0].en
 
 
-def scores(inspected: Inspected, out: tuple[Head, ...]) -> np.ndarray:
+def scores(model: SharedModel, out: tuple[Head, ...]) -> np.ndarray:
     texts = [(QUERY, title.text) for title in TITLES]
-    return inspected.outputs(inspected.without(out, "zero").logits(texts)).ranking_score
+    return model.outputs(model.without(out, "zero").logits(texts)).ranking_score
 
 
-def test_titles_by_the_scorers_score(inspected: Inspected) -> None:
-    found = rank_titles(inspected, QUERY, TITLES, OUT, "zero")
-    whole, masked = scores(inspected, ()), scores(inspected, OUT)
+def test_titles_by_the_scorers_score(model: SharedModel) -> None:
+    found = rank_titles(model, QUERY, TITLES, OUT, "zero")
+    whole, masked = scores(model, ()), scores(model, OUT)
     order = np.argsort(-whole)
     assert [one.text for one in found.titles] == [TITLES[row].text for row in order]
     np.testing.assert_allclose(found.scores, [whole[order], masked[order]], atol=1e-5)
@@ -89,11 +89,11 @@ def test_titles_by_the_scorers_score(inspected: Inspected) -> None:
         assert shown == f"{without} {arrow}"
 
 
-def test_ndcg_is_the_evaluations_own(inspected: Inspected) -> None:
-    found = rank_titles(inspected, QUERY, TITLES, OUT, "zero")
+def test_ndcg_is_the_evaluations_own(model: SharedModel) -> None:
+    found = rank_titles(model, QUERY, TITLES, OUT, "zero")
     for out, value in zip(((), OUT), found.ndcg, strict=True):
         texts = [(QUERY, title.text) for title in TITLES]
-        outputs = inspected.outputs(inspected.without(out, "zero").logits(texts))
+        outputs = model.outputs(model.without(out, "zero").logits(texts))
         sets = [title.grades or () for title in TITLES]
         judged = judge_grades(outputs.probabilities, sets, [QUERY] * 4)
         assert value == pytest.approx(METRICS[NDCG].value(judged))
@@ -107,8 +107,8 @@ def test_ndcg_is_the_evaluations_own(inspected: Inspected) -> None:
         [Title(title.text, "3", (3,)) for title in TITLES],
     ],
 )
-def test_labels_that_order_nothing_give_no_ndcg(inspected: Inspected, titles: list[Title]) -> None:
-    found = rank_titles(inspected, QUERY, titles, (), "zero")
+def test_labels_that_order_nothing_give_no_ndcg(model: SharedModel, titles: list[Title]) -> None:
+    found = rank_titles(model, QUERY, titles, (), "zero")
     assert found.ndcg == [] and len(found.places) == 1
     assert {row.get("moved") for row in ranking_rows(found)} == {None}
 
@@ -121,39 +121,37 @@ def test_one_logit_ranks_by_its_score(checkpoint_of: Build) -> None:
     assert rank_titles(one_logit, QUERY, [Title("红烧排骨" * 50)], (), "zero").truncated == 1
 
 
-def test_terms_as_explain_has_them(inspected: Inspected) -> None:
-    figure, passed_over = term_moves(inspected, STATE)
+def test_terms_as_explain_has_them(model: SharedModel) -> None:
+    figure, passed_over = term_moves(model, STATE)
     assert passed_over == 0 and len(figure.lines) == 4
     for out, lines in zip(((), OUT), (figure.lines[:2], figure.lines[2:]), strict=True):
-        scorer = inspected.without(out, "zero")
-        expected = explain_pair(QUERY, STATE.title, scorer, inspected.segmenter)
+        scorer = model.without(out, "zero")
+        expected = explain_pair(QUERY, STATE.title, scorer, model.segmenter)
         assert ["".join(t.text for t in line.tokens) for line in lines] == [QUERY, STATE.title]
         values = [t.value for line in lines for t in line.tokens if t.value is not None]
         assert values == pytest.approx([one.change for one in expected.terms], abs=1e-5)
 
 
-def test_words_that_share_a_token_stand_as_one(inspected: Inspected) -> None:
+def test_words_that_share_a_token_stand_as_one(model: SharedModel) -> None:
     state = replace(STATE, query="ＡＢ高铁", title="カナ，한국의高铁", out=())
-    figure, _ = term_moves(inspected, state)
+    figure, _ = term_moves(model, state)
     query, title = ([t.text for t in line.tokens] for line in figure.lines)
     assert query == ["ＡＢ", "高铁"] and title == ["カナ", "，", "한국의", "高铁"]
     assert [t.value is None for t in figure.lines[1].tokens] == [False, True, False, False]
 
 
-def test_only_so_many_terms_are_filled(
-    inspected: Inspected, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_so_many_terms_are_filled(model: SharedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranking, "MOST_TERMS", 3)
     state = replace(STATE, query="高铁", title="高铁 排骨 " * 5, out=())
-    figure, passed_over = term_moves(inspected, state)
+    figure, passed_over = term_moves(model, state)
     assert sum(t.value is not None for line in figure.lines for t in line.tokens) == 3
     assert passed_over == 8
 
 
-def test_heads_as_explain_has_them(inspected: Inspected) -> None:
-    grid = head_moves(inspected, QUERY, STATE.title)
-    expected = {one.head: one.change for one in explain_heads(QUERY, STATE.title, inspected.scorer)}
-    assert len(expected) == inspected.shape.layers * inspected.shape.heads
+def test_heads_as_explain_has_them(model: SharedModel) -> None:
+    grid = head_moves(model, QUERY, STATE.title)
+    expected = {one.head: one.change for one in explain_heads(QUERY, STATE.title, model.scorer)}
+    assert len(expected) == model.shape.layers * model.shape.heads
     for name, change in expected.items():
         head = Head.parse(name)
         assert grid.values[head.layer][head.head] == pytest.approx(change, abs=1e-6)

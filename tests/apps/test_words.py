@@ -20,7 +20,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import read_pairs
 from qt_bert.data.segmenters import SpanSegmenter
 from qt_bert.heads import Head
-from qt_bert.page.model import Inspected
+from qt_bert.page.model import SharedModel
 from qt_bert.probes.boundary import PRECISE, asked_of, decisions_of, granularities, weights_of
 from tests.apps.conftest import Build, Visit, opened, plain
 from tests.probes.planted_boundary import (
@@ -48,27 +48,27 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
 @pytest.fixture(scope="module")
 def planted(
     tmp_path_factory: pytest.TempPathFactory, checkpoint_of: Build, rows: list[Pair]
-) -> Inspected:
+) -> SharedModel:
     """A model in which L1H2 knows where words end, by a made table that its segmenter goes by.
 
     Its readings are calibrated on the made rows.
     """
     folder = plant_word_ends(tmp_path_factory.mktemp("words") / "planted", checkpoint_of(), ENDS)
-    inspected = opened(folder)
-    inspected.segmenter = SpanSegmenter("jieba", spans_of)
+    model = opened(folder)
+    model.segmenter = SpanSegmenter("jieba", spans_of)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("apps.screens.words.shipped_rows", lambda split: rows)
-        calibration_of(inspected)
-    return inspected
+        calibration_of(model)
+    return model
 
 
 @pytest.fixture
-def found(planted: Inspected) -> Words:
+def found(planted: SharedModel) -> Words:
     return words(planted, texts_asked(QUERY, TITLE), [KNOWS, Head(0, 0), Head(1, 0)])
 
 
 def test_the_head_that_knows_is_the_best_and_cuts_as_the_segmenter(
-    planted: Inspected, found: Words
+    planted: SharedModel, found: Words
 ) -> None:
     assert calibration_of(planted).best[0] == KNOWS
     assert len(found.decisions) == len(QUERY) + len(TITLE) - 2
@@ -81,11 +81,11 @@ def test_the_head_that_knows_is_the_best_and_cuts_as_the_segmenter(
 def test_the_weights_are_those_of_the_probe(
     family: str, checkpoint_of: Build, rows: list[Pair]
 ) -> None:
-    inspected = opened(checkpoint_of(family))
-    decisions = decisions_of(inspected.scorer.tokenizer, asked_of(rows[:6]))
-    probes = weights_of(inspected.scorer, decisions)
+    model = opened(checkpoint_of(family))
+    decisions = decisions_of(model.scorer.tokenizer, asked_of(rows[:6]))
+    probes = weights_of(model.scorer, decisions)
     for pair, row in zip(decisions.pairs, range(len(decisions.pairs)), strict=True):
-        (ours,) = words(inspected, texts_asked(*pair)).weights
+        (ours,) = words(model, texts_asked(*pair)).weights
         own = decisions.pair == row
         np.testing.assert_allclose(ours.next, probes.next[..., own], atol=1e-6)
         np.testing.assert_allclose(ours.sep, probes.sep[..., own], atol=1e-6)
@@ -110,16 +110,16 @@ def said(found: Words, without: bool = False) -> str:
     return " ".join(one.en for one in notes(found, without))
 
 
-def test_heads_left_out_move_only_heads_above_them(planted: Inspected) -> None:
+def test_heads_left_out_move_only_heads_above_them(planted: SharedModel) -> None:
     below = words(planted, texts_asked(QUERY, TITLE), [KNOWS], out=[Head(0, 0)])
     before, after = below.weights
     assert (after.next[0] == before.next[0]).all() and (after.next[1] != before.next[1]).any()
 
 
 def test_a_decision_that_turned_is_outlined(checkpoint_of: Build) -> None:
-    inspected = opened(checkpoint_of(layers=3))
+    model = opened(checkpoint_of(layers=3))
     out = [Head(0, 0), Head(0, 1), Head(1, 0), Head(1, 1)]
-    found = words(inspected, texts_asked(QUERY, TITLE), [Head(2, 0), Head(2, 1)], out=out)
+    found = words(model, texts_asked(QUERY, TITLE), [Head(2, 0), Head(2, 1)], out=out)
     for rule in ("calibrated", "article"):
         before, after = (one[rule][2] for one in found.said)
         figures = [text_figure(found, number, rule) for number in (0, 1)]
@@ -128,14 +128,14 @@ def test_a_decision_that_turned_is_outlined(checkpoint_of: Build) -> None:
 
 
 @pytest.mark.parametrize("texts", [("a", "b"), ("iphone 15", "京 a 东"), ("<b>", "=1+1")])
-def test_texts_without_decisions(planted: Inspected, texts: tuple[str, str]) -> None:
+def test_texts_without_decisions(planted: SharedModel, texts: tuple[str, str]) -> None:
     found = words(planted, texts_asked(*texts), [KNOWS])
     assert len(found.decisions) == 0
     assert "nothing to decide" in said(found)
     assert text_figure(found, 1, "calibrated").lines
 
 
-def test_what_is_cut_off_is_not_shown(planted: Inspected) -> None:
+def test_what_is_cut_off_is_not_shown(planted: SharedModel) -> None:
     found = words(planted, texts_asked(QUERY, HAN), [KNOWS])
     assert HAN.startswith(found.shown[1]) and len(found.shown[1]) == planted.longest - 3 - len(
         QUERY
@@ -143,13 +143,15 @@ def test_what_is_cut_off_is_not_shown(planted: Inspected) -> None:
     assert "too long" in said(found)
 
 
-def test_a_text_of_the_calibration_is_said(planted: Inspected, rows: list[Pair]) -> None:
+def test_a_text_of_the_calibration_is_said(planted: SharedModel, rows: list[Pair]) -> None:
     pair = rows[0]
     found = words(planted, texts_asked(pair.query, pair.title), [KNOWS])
     assert "no test of the calibrated" in said(found)
 
 
-def test_readings_and_weights_are_kept(planted: Inspected, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readings_and_weights_are_kept(
+    planted: SharedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = texts_asked(QUERY, TITLE)
     words(planted, asked, [KNOWS])
     monkeypatch.setattr(planted, "run", None)

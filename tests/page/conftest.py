@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.page.model import Shelf
+from qt_bert.page.model import ModelPool
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +32,6 @@ def models(checkpoint_of: Callable[..., Path], tmp_path_factory: pytest.TempPath
 
 
 @pytest.fixture(scope="session")
-def shelf(models: Path) -> Shelf:
+def pool(models: Path) -> ModelPool:
     """The folder's models, and what ships behind them."""
-    return Shelf(models)
+    return ModelPool(models)

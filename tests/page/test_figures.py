@@ -1,4 +1,4 @@
-"""What a click is, and the grid of heads."""
+"""Clicks on a chart."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import pytest
 
 from qt_bert.charts import CLICKED
 from qt_bert.page import figures as clicks
-from qt_bert.page import visit
-from qt_bert.results.palette import LIGHT
 
 
 @pytest.fixture
@@ -61,32 +59,3 @@ def test_anything_else_is_no_click(page, state):
 
 def test_a_cell_outside_the_map_is_no_click(page):
     assert page((7, 0, 0)) == (None, 1)
-
-
-NOBODY = {"row": -1, "column": -1}
-
-
-def test_the_specification_begins_with_the_heads_left_out():
-    spec = visit.grid_of(2, 3, frozenset({(1, 2)}), LIGHT).to_dict()
-    assert spec["params"][0]["value"] == [NOBODY, {"row": 1, "column": 2}]
-    assert spec["params"][0]["select"]["fields"] == ["row", "column"]
-    assert spec["data"]["values"][-1] == {"row": 1, "column": 2, "name": "L1H2"}
-
-
-@pytest.mark.parametrize(
-    ("found", "heads"),
-    [
-        ([NOBODY], frozenset()),
-        ([NOBODY, {"row": 1, "column": 2}, {"row": 0, "column": 0}], frozenset({(0, 0), (1, 2)})),
-        ([NOBODY, {"row": 9, "column": 0}], frozenset()),
-        ([], None),
-        ({}, None),
-        ([{"row": "x", "column": 0}], None),
-    ],
-)
-def test_a_selection_is_a_set_of_heads(found, heads):
-    assert visit.chosen_in({"selection": {"heads": found}}, 2, 3) == heads
-
-
-def test_nothing_is_no_selection():
-    assert visit.chosen_in(None, 2, 3) is None

@@ -24,7 +24,7 @@ from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.heads import Head, format_heads
 from qt_bert.page import model as module
 from qt_bert.page.folders import Folders, checkpoints_in
-from qt_bert.page.model import MOST_OPEN, Inspected, Shelf
+from qt_bert.page.model import MOST_OPEN, ModelPool, SharedModel
 from qt_bert.page.pairs import shipped_rows
 from qt_bert.probes.streams import stream
 from qt_bert.shipped import GRADED, shipped
@@ -35,25 +35,25 @@ OUT = (Head(0, 1), Head(1, 0))
 
 
 @pytest.fixture
-def tuned(shelf: Shelf) -> Inspected:
-    return shelf.open("tuned")
+def tuned(pool: ModelPool) -> SharedModel:
+    return pool.open("tuned")
 
 
-def test_tokens_spell_the_texts(tuned: Inspected) -> None:
+def test_tokens_spell_the_texts(tuned: SharedModel) -> None:
     pair = tuned.encode("狗 追Z", "猫")
     assert tuned.tokens(pair) == ("[CLS]", "狗", "追", "Z", "[SEP]", "猫", "[SEP]")
     assert (pair.query, pair.title, pair.title_truncated) == ("狗 追Z", "猫", False)
     assert tuned.encode("狗", "猫" * 100).title_truncated
 
 
-def test_parts_of_each_mode(tuned: Inspected) -> None:
-    assert tuned.part((), "zero") is None
-    assert tuned.part(OUT, "zero") == HeadMask(OUT)
-    assert tuned.part(OUT, "uniform") == HeadMask(OUT, "uniform")
+def test_parts_of_each_mode(tuned: SharedModel) -> None:
+    assert tuned.intervention((), "zero") is None
+    assert tuned.intervention(OUT, "zero") == HeadMask(OUT)
+    assert tuned.intervention(OUT, "uniform") == HeadMask(OUT, "uniform")
     with pytest.raises(ArgumentError, match="mode 'block'"):
-        tuned.part(OUT, "block")
+        tuned.intervention(OUT, "block")
     with pytest.raises(ArgumentError, match="no head L9H0"):
-        tuned.part([Head(9, 0)], "zero")
+        tuned.intervention([Head(9, 0)], "zero")
 
 
 def test_means_are_those_of_the_command_line_and_made_once(
@@ -61,9 +61,9 @@ def test_means_are_those_of_the_command_line_and_made_once(
 ) -> None:
     made, make = [], module.mean_z
     monkeypatch.setattr(module, "mean_z", lambda *given: made.append(1) or make(*given))
-    tuned = Shelf(models).open("tuned")
-    with ThreadPoolExecutor(4) as pool:
-        parts = set(pool.map(lambda _: tuned.part(OUT, "mean"), range(4)))
+    tuned = ModelPool(models).open("tuned")
+    with ThreadPoolExecutor(4) as threads:
+        parts = set(threads.map(lambda _: tuned.intervention(OUT, "mean"), range(4)))
     assert len(made) == 1 and len(parts) == 1
     assert set(tuned.guards["variants"]) == {"zero", "uniform", "mean"}
     means = reference_means(tuned.scorer, shipped_rows("dev"))
@@ -71,11 +71,11 @@ def test_means_are_those_of_the_command_line_and_made_once(
 
 
 def test_means_asked_for_under_the_lock_do_not_wait_for_themselves(models: Path) -> None:
-    tuned = Shelf(models).open("tuned")
+    tuned = ModelPool(models).open("tuned")
     found: list[object] = []
 
     def ask() -> None:
-        found.append(tuned.part(OUT, "mean"))
+        found.append(tuned.intervention(OUT, "mean"))
 
     with tuned.lock:
         other = threading.Thread(target=ask, daemon=True)
@@ -85,7 +85,7 @@ def test_means_asked_for_under_the_lock_do_not_wait_for_themselves(models: Path)
     assert len(found) == 2 and found[0] == found[1]
 
 
-def test_a_run_is_the_masked_loop(tuned: Inspected) -> None:
+def test_a_run_is_the_masked_loop(tuned: SharedModel) -> None:
     variants = [NONE, *single(tuned.shape, lambda heads: HeadMask(tuple(heads)))]
     row = Reduction("row", "attention", (1, 2), lambda view: view.values[:, :, 0, 0], True)
     seen = tuned.run(TEXTS, variants, [row])
@@ -99,7 +99,7 @@ def test_a_run_is_the_masked_loop(tuned: Inspected) -> None:
 
 
 def test_a_long_run_holds_the_lock_several_times(
-    tuned: Inspected, monkeypatch: pytest.MonkeyPatch
+    tuned: SharedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variants = [NONE, *single(tuned.shape, lambda heads: HeadMask(tuple(heads)))]
     row = Reduction("row", "attention", (0, 2), lambda view: view.values[:, :, 0, 0])
@@ -119,7 +119,7 @@ def test_a_long_run_holds_the_lock_several_times(
 @pytest.mark.parametrize("out", [(), OUT])
 def test_grades_equal_the_command_line_in_every_digit(
     models: Path,
-    tuned: Inspected,
+    tuned: SharedModel,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     mode: str,
@@ -139,14 +139,14 @@ def test_grades_equal_the_command_line_in_every_digit(
     assert show_faults["predicted_grade"] == found["predicted_grade"][0]
 
 
-def test_sixteen_visitors_at_once_see_their_own_numbers(tuned: Inspected) -> None:
+def test_sixteen_visitors_at_once_see_their_own_numbers(tuned: SharedModel) -> None:
     heads = tuned.shape.all_heads
     asked = [(TEXTS[i], (heads[i % 6], heads[(i + 2) % 6]), i) for i in range(16)]
 
     def look(one: tuple[tuple[str, str], tuple[Head, ...], int]) -> list[np.ndarray]:
         text, out, number = one
         mode = ("zero", "uniform", "mean")[number % 3]
-        part = tuned.part(out, mode)
+        part = tuned.intervention(out, mode)
         assert part is not None
         pair = tuned.encode(*text)
         graded = tuned.graded(pair, out, mode)
@@ -156,21 +156,21 @@ def test_sixteen_visitors_at_once_see_their_own_numbers(tuned: Inspected) -> Non
 
     alone = [look(one) for one in asked]
     for _ in range(3):
-        with ThreadPoolExecutor(16) as pool:
-            together = list(pool.map(look, asked))
+        with ThreadPoolExecutor(16) as threads:
+            together = list(threads.map(look, asked))
         for one, other in zip(alone, together, strict=True):
             for expected, found in zip(one, other, strict=True):
                 np.testing.assert_array_equal(found, expected)
 
 
 def test_the_tokenizer_serves_one_thread_at_a_time(
-    checkpoint_of: Callable[..., Path], tuned: Inspected
+    checkpoint_of: Callable[..., Path], tuned: SharedModel
 ) -> None:
     pairs = [[("狗" * n, "猫" * m)] for n in range(1, 9) for m in (1, 100)]
     alone = [tuned.scorer.tokenizer.encode(one) for one in pairs]
     assert tuned.scorer.tokenizer._lock.acquire(blocking=False)
-    with ThreadPoolExecutor(8) as pool:
-        waiting = [pool.submit(tuned.scorer.tokenizer.encode, one) for one in pairs]
+    with ThreadPoolExecutor(8) as threads:
+        waiting = [threads.submit(tuned.scorer.tokenizer.encode, one) for one in pairs]
         assert not any(one.done() for one in waiting)
         tuned.scorer.tokenizer._lock.release()
         assert [one.result(20) for one in waiting] == alone
@@ -179,8 +179,8 @@ def test_the_tokenizer_serves_one_thread_at_a_time(
 # The shelf.
 
 
-def test_classifiers_alone_are_offered_and_what_ships_last(models: Path, shelf: Shelf) -> None:
-    assert shelf.names == ("score", "tuned", "graded", "student")
+def test_classifiers_alone_are_offered_and_what_ships_last(models: Path, pool: ModelPool) -> None:
+    assert pool.names == ("score", "tuned", "graded", "student")
     assert Folders([models]).left_out == ("before",)
     assert Folders([models], models / "before").left_out == ()
 
@@ -209,9 +209,9 @@ def test_a_classifier_is_known_by_its_weights(models: Path, tmp_path: Path) -> N
 
 
 def test_one_checkpoint_by_its_own_folder(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Shelf(models / "score").names == ("score", "graded", "student")
+    assert ModelPool(models / "score").names == ("score", "graded", "student")
     monkeypatch.chdir(models / "score")
-    assert Shelf(Path()).names[0] == "score"
+    assert ModelPool(Path()).names[0] == "score"
 
 
 def test_the_shipped_folder_is_not_offered_twice() -> None:
@@ -244,18 +244,18 @@ def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
             checkpoints_in(folder)
 
 
-def test_an_unknown_name_is_refused(shelf: Shelf) -> None:
-    for ask in (shelf.open, shelf.base_of):
+def test_an_unknown_name_is_refused(pool: ModelPool) -> None:
+    for ask in (pool.open, pool.base_of):
         with pytest.raises(ArgumentError, match="no model '../../etc'.*score, tuned"):
             ask("../../etc")
 
 
-def test_the_base_is_what_the_training_record_names(models: Path, shelf: Shelf) -> None:
+def test_the_base_is_what_the_training_record_names(models: Path, pool: ModelPool) -> None:
     folders = Folders([models])
     assert folders.base_of("tuned") == "before" and folders.base_of("score") is None
-    base = shelf.base_of("tuned")
-    assert base is not None and base.name == "before" and shelf.base_of("tuned") is base
-    assert shelf.base_of("score") is None
+    base = pool.base_of("tuned")
+    assert base is not None and base.name == "before" and pool.base_of("tuned") is base
+    assert pool.base_of("score") is None
 
 
 def test_the_base_given_counts_for_models_of_its_shape(models: Path, tmp_path: Path) -> None:
@@ -275,15 +275,15 @@ def test_a_strange_training_record_names_no_base(models: Path, tmp_path: Path, r
     assert Folders([tmp_path]).base_of("tuned") is None
 
 
-def test_a_model_is_opened_once_for_all(shelf: Shelf) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        found = set(pool.map(shelf.open, ["score"] * 8))
-    assert len(found) == 1 and shelf.open("score") in found
-    assert shelf.open("score").lock is shelf.open("tuned").lock is shelf.lock
+def test_a_model_is_opened_once_for_all(pool: ModelPool) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        found = set(threads.map(pool.open, ["score"] * 8))
+    assert len(found) == 1 and pool.open("score") in found
+    assert pool.open("score").lock is pool.open("tuned").lock is pool.lock
 
 
-def test_an_encoder_without_classifier_opens_as_the_base_of_its_model(shelf: Shelf) -> None:
-    base, tuned = shelf.base_of("tuned"), shelf.open("tuned")
+def test_an_encoder_without_classifier_opens_as_the_base_of_its_model(pool: ModelPool) -> None:
+    base, tuned = pool.base_of("tuned"), pool.open("tuned")
     assert base is not None and base.shape == tuned.shape and base.labels.grades is None
     assert base.encode("狗追猫", "猫追狗") == tuned.encode("狗追猫", "猫追狗")
 
@@ -298,23 +298,23 @@ def test_the_least_recently_used_is_forgotten(
 ) -> None:
     for number in range(MOST_OPEN + 1):
         shutil.copytree(checkpoint_of(labels=1), tmp_path / f"m{number}")
-    shelf = Shelf(tmp_path)
-    first, second = shelf.open("m0"), shelf.open("m1")
+    pool = ModelPool(tmp_path)
+    first, second = pool.open("m0"), pool.open("m1")
     for number in range(2, MOST_OPEN):
-        shelf.open(f"m{number}")
-    assert shelf.open("m0") is first
-    shelf.open(f"m{MOST_OPEN}")
-    assert shelf.open("m0") is first
-    assert shelf.open("m1") is not second
+        pool.open(f"m{number}")
+    assert pool.open("m0") is first
+    pool.open(f"m{MOST_OPEN}")
+    assert pool.open("m0") is first
+    assert pool.open("m1") is not second
 
 
 def test_no_model_is_opened_under_the_lock(models: Path) -> None:
-    shelf = Shelf(models)
-    with shelf.lock, pytest.raises(RuntimeError, match="under the lock"):
-        shelf.open("score")
-    opened = shelf.open("score")
-    with shelf.lock:
-        assert shelf.open("score") is opened
+    pool = ModelPool(models)
+    with pool.lock, pytest.raises(RuntimeError, match="under the lock"):
+        pool.open("score")
+    opened = pool.open("score")
+    with pool.lock:
+        assert pool.open("score") is opened
 
 
 def test_models_of_the_same_weights_do_not_share_what_is_kept(models: Path, tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_models_of_the_same_weights_do_not_share_what_is_kept(models: Path, tmp_
         shutil.copytree(models / "tuned", tmp_path / name)
     labels = {"grades": [[1], [2], [3], [4, 5], [5]]}
     (tmp_path / "levels" / "qt_bert.json").write_text(json.dumps(labels), encoding="utf-8")
-    shelf = Shelf(tmp_path)
-    one, other = shelf.open("grades"), shelf.open("levels")
-    assert one.sha256 == other.sha256 and one.kept is not other.kept
+    pool = ModelPool(tmp_path)
+    one, other = pool.open("grades"), pool.open("levels")
+    assert one.sha256 == other.sha256 and one.cache is not other.cache
     assert one.labels.exact and not other.labels.exact

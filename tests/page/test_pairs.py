@@ -5,30 +5,21 @@ from __future__ import annotations
 import io
 import tempfile
 import zipfile
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import read_pairs
-from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.heads import Head, Shape
-from qt_bert.page.model import Shelf
+from qt_bert.errors import PairFileError
 from qt_bert.page.pairs import (
     MOST_BYTES,
     RefusedFile,
-    RefusedInput,
     clean_texts,
     default_titles,
     shown_name,
     uploaded,
 )
-from qt_bert.page.state import KEYS, State, first_state, read_state, typed_heads
 
 TSV = "query\ttitle\tgrade\n紫熨斗\t紫熨斗好用吗\t4\n狗追猫\t猫追狗\t2\n".encode()
 
@@ -133,33 +124,6 @@ def test_names_are_safe_to_show() -> None:
     assert len(read(TSV, "长" * 300 + ".TSV")) == 2
 
 
-SHAPE = Shape(12, 12)
-
-
-@pytest.mark.parametrize(
-    "text", ["L3H7 L2H1", "L2H1,L3H7", " l2h1 ， Ｌ３Ｈ７ ", "L3H7、L2H1、L2H1", "\tL3H7\nL2H1"]
-)
-def test_heads_as_people_write_them(text: str) -> None:
-    assert typed_heads(text, SHAPE) == (Head(2, 1), Head(3, 7))
-
-
-@pytest.mark.parametrize("text", ["", "  ", ",", "，、"])
-def test_no_text_is_no_head(text: str) -> None:
-    assert typed_heads(text, SHAPE) == ()
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [("L3H7 L12H0", "L12H0"), ("L3H7 H2", "H2"), ("<b>", "<B>"), ("L1H12", "L1H12")],
-)
-def test_the_wrong_head_is_named_in_both_languages(text: str, wrong: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        typed_heads(text, SHAPE)
-    assert isinstance(caught.value, RefusedInput)
-    for said in (caught.value.said.zh, caught.value.said.en):
-        assert f"“{wrong}”" in said and "L11H11" in said
-
-
 def test_control_characters_go_and_breaks_are_spaces() -> None:
     query, title, (fault,) = clean_texts("a\x00b\x1b[1m\ud800", "第一行\n第二行\tc\u2028d")
     assert (query, title) == ("ab[1m", "第一行 第二行 c d")
@@ -191,97 +155,3 @@ def test_empty_texts_are_said() -> None:
         "the query is empty: there is no pair to run",
         "the title is empty: there is no pair to run",
     ]
-
-
-# The state in a link.
-
-
-DEFAULT = State(
-    model="tuned",
-    query="紫熨斗",
-    title="紫熨斗好用吗",
-    layer=1,
-    head=1,
-    out=(Head(0, 0),),
-    mode="zero",
-    seed=0,
-    language="zh",
-)
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        DEFAULT,
-        replace(DEFAULT, query="<img src=x onerror=alert(1)>", title="a&t=b#c%20+ 👨‍👩‍👧"),
-        replace(DEFAULT, out=(), mode="mean", seed=2**31 - 1, language="en"),
-        replace(DEFAULT, model="score", layer=0, head=0, out=(Head(0, 1), Head(1, 1))),
-    ],
-)
-def test_a_link_gives_the_state_back(shelf: Shelf, state: State) -> None:
-    assert read_state(state.to_query(), DEFAULT, shelf) == (state, [])
-
-
-def test_what_a_link_does_not_say_is_the_default(shelf: Shelf) -> None:
-    assert read_state({}, DEFAULT, shelf) == (DEFAULT, [])
-    assert read_state({"q": "狗", "utm": "x"}, DEFAULT, shelf) == (replace(DEFAULT, query="狗"), [])
-
-
-def test_another_model_has_its_own_heads(shelf: Shelf) -> None:
-    start = replace(DEFAULT, layer=2)
-    found, faults = read_state({"model": "score"}, start, shelf)
-    assert (found.model, found.layer, found.head, found.out) == ("score", 1, 1, ())
-    assert faults == []
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "said"),
-    [
-        ("model", "../../etc/passwd", "no model"),
-        ("layer", "3", "layer=“3” does not fit (0–2)"),
-        ("layer", "-1", "layer=“-1”"),
-        ("layer", "１", "layer=“１”"),
-        ("head", "1e9", "head=“1e9”"),
-        ("head", "9" * 5000, "head=“999999999999999999999999…”"),
-        ("out", "L0H0 L9H9", "“L9H9” is no head of this model"),
-        ("out", "<script>", "“<SCRIPT>”"),
-        ("mode", "block", "(zero/uniform/mean)"),
-        ("seed", "2147483648", "seed="),
-        ("lang", "fr", "lang=“fr” does not fit (zh/en); zh stays"),
-    ],
-)
-def test_what_does_not_fit_is_replaced_and_said(
-    shelf: Shelf, key: str, value: str, said: str
-) -> None:
-    found, (fault,) = read_state({key: value}, DEFAULT, shelf)
-    assert found == DEFAULT
-    assert said in fault.en and len(fault.en) < 200 and len(fault.zh) < 200
-
-
-values = st.one_of(
-    st.text(max_size=40),
-    st.sampled_from(["0", "1", "99", "none", "L0H1", "L0H1,L1H0", "tuned", "score", "en", "mean"]),
-)
-
-
-@settings(max_examples=150, deadline=None)
-@given(query=st.dictionaries(st.sampled_from(sorted(KEYS.values())), values))
-def test_whatever_a_link_says_the_state_is_valid(shelf: Shelf, query: Mapping[str, str]) -> None:
-    found, _ = read_state(query, DEFAULT, shelf)
-    shape = shelf.open(found.model).shape
-    assert found.layer < shape.layers and found.head < shape.heads
-    assert set(found.out) <= set(shape.all_heads)
-    assert found.mode in ("zero", "uniform", "mean") and found.language in ("zh", "en")
-    assert read_state(found.to_query(), DEFAULT, shelf)[0] == found
-
-
-def test_the_first_visit_shows_the_article(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Shelf, "names", property(lambda shelf: ("tuned", "score")))
-    studied = SimpleNamespace(
-        sets={"reader": (Head(1, 1),), "matching": (Head(2, 0), Head(0, 1), Head(1, 0))}
-    )
-    assert first_state(shelf, studied) == replace(DEFAULT, out=(Head(0, 1),))
-    bare = first_state(shelf, None)
-    assert (bare.layer, bare.head, bare.out) == (1, 0, ())
-    elsewhere = SimpleNamespace(sets={"reader": (Head(0, 1),)})
-    assert first_state(shelf, elsewhere).head == 0

@@ -17,7 +17,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.page.frame import MODEL, SCREENS, Opening
 from qt_bert.page.server import check_port, entry_script, streamlit_arguments
 from qt_bert.page.settings import Settings
-from qt_bert.page.visit import open_first, shelf_of
+from qt_bert.page.visit import open_first, pool_of
 from qt_bert.shipped import GRADED, shipped
 
 
@@ -140,8 +140,8 @@ def test_the_first_model_is_opened_and_hidden_from_the_garbage_collector(checkpo
     opening = Opening(settings)
     assert opening.opened.wait(60) and opening.step is MODEL
     assert gc.get_freeze_count() > 10_000
-    shelf = shelf_of(settings)
-    assert shelf.open(shelf.names[0]) is shelf.open(shelf.names[0])
+    pool = pool_of(settings)
+    assert pool.open(pool.names[0]) is pool.open(pool.names[0])
 
 
 def test_results_of_another_model_are_named(checkpoint_of, tmp_path, capsys, unfrozen):

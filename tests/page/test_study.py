@@ -12,8 +12,8 @@ import pytest
 
 from qt_bert.heads import Head
 from qt_bert.models.folder import HEADS
-from qt_bert.page.model import Inspected, Shelf
-from qt_bert.page.study import look_for_studied
+from qt_bert.page.model import ModelPool, SharedModel
+from qt_bert.page.study import find_study
 from qt_bert.results.heads import heads_file
 from qt_bert.results.probe import ModelRef, ProbeResult
 from qt_bert.run.folder import RunInputs
@@ -21,18 +21,18 @@ from tests.results.made_heads import matching, redundancy, run_of
 
 
 @pytest.fixture
-def model(checkpoint_of: Callable[..., Path], tmp_path: Path) -> Inspected:
+def model(checkpoint_of: Callable[..., Path], tmp_path: Path) -> SharedModel:
     """A checkpoint of one's own, two layers of two heads."""
     folder = shutil.copytree(checkpoint_of(), tmp_path / "shelf" / "mine")
-    return Shelf(folder).open("mine")
+    return ModelPool(folder).open("mine")
 
 
-def of(model: Inspected, *results: ProbeResult) -> list[ProbeResult]:
+def of(model: SharedModel, *results: ProbeResult) -> list[ProbeResult]:
     """Results of this model's weights."""
     return [replace(one, model=ModelRef(name="mine", sha256=model.sha256)) for one in results]
 
 
-def store(model: Inspected, *results: ProbeResult) -> Path:
+def store(model: SharedModel, *results: ProbeResult) -> Path:
     path = model.scorer.checkpoint.folder / HEADS
     heads_file(results, {"qt_bert": "1"}).write(path)
     return path
@@ -43,58 +43,58 @@ def run_folder(path: Path, *results: ProbeResult) -> Path:
     return run_of(path, inputs, *results)
 
 
-def test_nothing_there_is_nothing_found(model: Inspected) -> None:
-    assert look_for_studied(model, None) == (None, ())
+def test_nothing_there_is_nothing_found(model: SharedModel) -> None:
+    assert find_study(model, None) == (None, ())
 
 
-def test_the_file_beside_the_weights_is_read(model: Inspected) -> None:
+def test_the_file_beside_the_weights_is_read(model: SharedModel) -> None:
     store(model, *of(model, redundancy(), matching()))
-    studied = look_for_studied(model, None).studied
-    assert studied is not None
-    assert studied.sets == {
+    study = find_study(model, None)[0]
+    assert study is not None
+    assert study.sets == {
         "matching": (Head(0, 1),),
         "named": (Head(0, 1), Head(1, 0)),
         "harmful": (Head(1, 0),),
     }
-    tables = {table.probe: table for table in studied.tables}
+    tables = {table.probe: table for table in study.tables}
     assert tables["matching"].rows()["L0H1"] == {"score": 9.0, "q": 0.001}
-    assert studied.origin.zh == "mine/heads.json：快速研究，test.tsv 的至多 80 对"
+    assert study.origin.zh == "mine/heads.json：快速研究，test.tsv 的至多 80 对"
 
 
-def test_a_run_comes_before_the_file(model: Inspected, tmp_path: Path) -> None:
+def test_a_run_comes_before_the_file(model: SharedModel, tmp_path: Path) -> None:
     store(model, *of(model, redundancy(), matching()))
     run = run_folder(tmp_path / "run", *of(model, matching()))
-    studied = look_for_studied(model, run).studied
-    assert studied is not None and [table.probe for table in studied.tables] == ["matching"]
-    assert studied.origin.en == "run: quick study, up to 80 pairs of test.tsv"
+    study = find_study(model, run)[0]
+    assert study is not None and [table.probe for table in study.tables] == ["matching"]
+    assert study.origin.en == "run: quick study, up to 80 pairs of test.tsv"
 
 
 def test_a_run_of_other_weights_is_passed_over_with_a_word(
-    model: Inspected, tmp_path: Path
+    model: SharedModel, tmp_path: Path
 ) -> None:
     store(model, *of(model, redundancy()))
-    studied, refused = look_for_studied(model, run_folder(tmp_path / "run", matching()))
-    assert studied is not None and studied.tables[0].probe == "redundancy"
+    study, refused = find_study(model, run_folder(tmp_path / "run", matching()))
+    assert study is not None and study.tables[0].probe == "redundancy"
     assert len(refused) == 1 and "of other weights than mine" in refused[0].en
 
 
-def test_heads_that_the_model_lacks_are_refused(model: Inspected) -> None:
+def test_heads_that_the_model_lacks_are_refused(model: SharedModel) -> None:
     store(model, *of(model, replace(matching(), sets={"matching": ("L7H0",)})))
-    studied, refused = look_for_studied(model, None)
-    assert studied is None and "L7H0, which mine does not have" in refused[0].en
+    study, refused = find_study(model, None)
+    assert study is None and "L7H0, which mine does not have" in refused[0].en
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"kind": "heads"}', "[" * 100_000])
-def test_a_damaged_file_is_refused(model: Inspected, text: str) -> None:
+def test_a_damaged_file_is_refused(model: SharedModel, text: str) -> None:
     store(model, *of(model, redundancy())).write_text(text, encoding="utf-8")
-    studied, refused = look_for_studied(model, None)
-    assert studied is None and "heads.json" in refused[0].en
+    study, refused = find_study(model, None)
+    assert study is None and "heads.json" in refused[0].en
 
 
-def test_a_damaged_run_is_passed_over(model: Inspected, tmp_path: Path) -> None:
+def test_a_damaged_run_is_passed_over(model: SharedModel, tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run", *of(model, matching()))
     (run / "probes" / "matching.json").write_text(json.dumps({"schema": 1}), encoding="utf-8")
-    studied, refused = look_for_studied(model, run)
-    assert studied is None and "missing" in refused[0].en
-    (_, word) = look_for_studied(model, tmp_path / "nowhere")
+    study, refused = find_study(model, run)
+    assert study is None and "missing" in refused[0].en
+    (_, word) = find_study(model, tmp_path / "nowhere")
     assert "is no folder" in word[0].en

@@ -12,8 +12,8 @@ import pytest
 
 from qt_bert.errors import ArgumentError
 from qt_bert.page import work
-from qt_bert.page.model import SharedScorer, Shelf
-from qt_bert.page.work import Job, Kept, ModelLock, Stopped, Worker
+from qt_bert.page.model import ModelPool, SharedScorer
+from qt_bert.page.work import Job, ModelLock, ResultCache, Stopped, Worker
 
 SOON = 5.0
 
@@ -87,15 +87,15 @@ def test_whoever_waits_goes_first_where_a_job_gives_way() -> None:
     assert order == ["inner", "visitor", "job"]
 
 
-def test_a_shared_scorer_scores_alike_in_small_batches_under_the_lock(shelf: Shelf) -> None:
-    scorer, texts = shelf.open("tuned").scorer, [("狗追猫", "猫" * n) for n in range(1, 30)]
-    shared = SharedScorer(scorer, shelf.lock, 64)
+def test_a_shared_scorer_scores_alike_in_small_batches_under_the_lock(pool: ModelPool) -> None:
+    scorer, texts = pool.open("tuned").scorer, [("狗追猫", "猫" * n) for n in range(1, 30)]
+    shared = SharedScorer(scorer, pool.lock, 64)
     np.testing.assert_allclose(shared.logits(texts), scorer.fresh().logits(texts), atol=1e-5)
     sizes = []
     for batch in shared.batches(texts, 10_000):
         sizes.append(batch.input_ids.numel())
-        assert shelf.lock.mine
-    assert not shelf.lock.mine and len(sizes) > 5 and max(sizes) <= 64
+        assert pool.lock.mine
+    assert not pool.lock.mine and len(sizes) > 5 and max(sizes) <= 64
     assert shared.counts is not scorer.counts
 
 
@@ -144,7 +144,7 @@ def test_an_error_of_the_input_is_kept_and_one_of_the_program_logged(
 
 
 def test_it_is_made_once_while_it_is_kept() -> None:
-    kept, made = Kept(most=2), []
+    kept, made = ResultCache(most=2), []
 
     def value(key: str) -> str:
         return kept.get(key, lambda: made.append(key) or key.upper())  # type: ignore[func-returns-value]
@@ -156,7 +156,7 @@ def test_it_is_made_once_while_it_is_kept() -> None:
 
 
 def test_bytes_are_bounded() -> None:
-    kept = Kept(most_bytes=80_000)
+    kept = ResultCache(most_bytes=80_000)
     for key in range(100):
         kept.get(key, lambda: np.zeros(1_000))
     assert kept.bytes <= 80_000 and 5 <= len(kept) <= 10
@@ -166,7 +166,7 @@ def test_bytes_are_bounded() -> None:
 
 
 def test_many_threads_share_it() -> None:
-    kept, wrong = Kept(most=3), []
+    kept, wrong = ResultCache(most=3), []
 
     def work() -> None:
         for turn in range(300):
