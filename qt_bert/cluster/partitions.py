@@ -113,6 +113,6 @@ def _is_taken(file: Place) -> bool:
 
 def _columns(place: Place, reader: ReaderOptions) -> InputColumns:
     """Those of a file, as the first window of plain `score` finds them."""
-    judged = reader.open(place.location).judged()
+    judged = reader.open(place.location).rows()
     window = list(islice((one for one in judged if isinstance(one, Pair)), WINDOW))
     return InputColumns.of(window, place.location, reader)

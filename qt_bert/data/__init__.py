@@ -1,1 +1,1 @@
-"""Pairs of a query and a title: reading and checking files of them, grades, tokens, words."""
+"""Pairs of a query and a title: files, grades, tokens, words."""

@@ -1,4 +1,4 @@
-"""What is in a file of pairs, and what it shares with another, before anything is trained on it."""
+"""Statistics of a file of pairs, and its overlap with another file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LABELS_COUNTED = 1000
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long the texts are, in characters."""
+    """Lengths of texts in characters."""
 
     min: int
     median: float
@@ -33,7 +33,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Shared:
-    """Rows that have something in common, how many different ones, and the first lines of such."""
+    """Rows whose query or pair is also in the other file, the distinct ones, and their first lines."""
 
     rows: int
     distinct: int
@@ -42,7 +42,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Repeats:
-    """Pairs that stand more than once: their rows, how many pairs, and the lines of the first."""
+    """Pairs that occur more than once: their rows, the distinct pairs, the lines of the first ones."""
 
     rows: int
     distinct: int
@@ -51,12 +51,12 @@ class Repeats:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What `check_file` found.
+    """The result of `check_file`.
 
-    `labels` counts the accepted rows by label text, "" for none, beyond a thousand different ones
-    all together; `grades` by what the label may mean, such as `3+4`, where labels were read as
-    grades. Repeats count all rows of such a pair; contradicting ones have two labels or more.
-    `shared_*` is None without another file.
+    `labels` counts the accepted rows by label text ("" for none; labels beyond a thousand count
+    together), `grades` by the grades the label may mean, such as `3+4`. `duplicates` counts all rows
+    of a repeated pair, `contradicting` those with two labels or more. `shared_*` is None without
+    another file.
     """
 
     path: str
@@ -83,7 +83,7 @@ class CheckReport:
         return asdict(self)
 
     def render(self) -> str:
-        """The report as readable text, one fact a line."""
+        """The report as text, one fact a line."""
         lines = [
             f"{self.path}: {self.format}, {self.encoding}",
             f"rows: {self.rows:,} = {self.accepted:,} pairs + {self.rejected:,} rejects",
@@ -116,37 +116,37 @@ class CheckReport:
 
 
 def check_file(reader: PairReader, against: PairReader | None = None) -> CheckReport:
-    """Read a file once (and another once, to compare) and say what is in it.
+    """Read a file once, and `against` once, and report statistics.
 
-    Queries and pairs are the same where their texts are equal, character by character. Texts are
-    not kept: some 50 bytes a row are, 64-bit digests among them. Raises what the readers raise.
+    Texts are compared exactly, by 64-bit digests; about 50 bytes a row are kept. Raises what the
+    readers raise.
     """
     import numpy as np
 
     labels: Counter[str] = Counter()
     grades: Counter[str] = Counter()
-    mine = _columns(_counted(reader, labels, grades))
+    columns = _columns(_counted(reader, labels, grades))
     other = None if against is None else _columns(against)
-    # The row indices, rising, of each pair that stands more than once, by first row.
-    order = np.argsort(mine["pair"], kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(mine["pair"][order])) + 1)
-    repeated = sorted((rows for rows in parts if rows.size > 1), key=lambda rows: int(rows[0]))
-    apart = [rows for rows in repeated if len({*mine["label"][rows].tolist()} - {0}) > 1]
+    # The row indices of each repeated pair, ascending, by first row.
+    order = np.argsort(columns["pair"], kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(columns["pair"][order])) + 1)
+    repeated = sorted((rows for rows in groups if rows.size > 1), key=lambda rows: int(rows[0]))
+    contradicting = [rows for rows in repeated if len({*columns["label"][rows].tolist()} - {0}) > 1]
 
     def lengths(values: np.ndarray) -> Lengths:
         median, p95 = np.percentile(values, [50, 95])
         return Lengths(int(values.min()), float(median), float(p95), int(values.max()))
 
     def repeats(groups: list[np.ndarray]) -> Repeats:
-        lines = [mine["line"][rows[:EXAMPLES]].tolist() for rows in groups[:EXAMPLES]]
+        lines = [columns["line"][rows[:EXAMPLES]].tolist() for rows in groups[:EXAMPLES]]
         return Repeats(sum(rows.size for rows in groups), len(groups), lines)
 
     def shared(column: str) -> Shared | None:
         if other is None:
             return None
-        common = np.isin(mine[column], other[column])
-        distinct = int(np.unique(mine[column][common]).size)
-        return Shared(int(common.sum()), distinct, mine["line"][common][:EXAMPLES].tolist())
+        common = np.isin(columns[column], other[column])
+        distinct = int(np.unique(columns[column][common]).size)
+        return Shared(int(common.sum()), distinct, columns["line"][common][:EXAMPLES].tolist())
 
     return CheckReport(
         path=str(reader.path),
@@ -159,11 +159,11 @@ def check_file(reader: PairReader, against: PairReader | None = None) -> CheckRe
         bad_grades=reader.bad_grades,
         labels=dict(sorted(labels.items())),
         grades=dict(sorted(grades.items())),
-        queries=int(np.unique(mine["query"]).size),
-        query_lengths=lengths(mine["query_length"]),
-        title_lengths=lengths(mine["title_length"]),
+        queries=int(np.unique(columns["query"]).size),
+        query_lengths=lengths(columns["query_length"]),
+        title_lengths=lengths(columns["title_length"]),
         duplicates=repeats(repeated),
-        contradicting=repeats(apart),
+        contradicting=repeats(contradicting),
         against=str(against.path) if against is not None else None,
         shared_queries=shared("query"),
         shared_pairs=shared("pair"),
@@ -171,7 +171,7 @@ def check_file(reader: PairReader, against: PairReader | None = None) -> CheckRe
 
 
 def _counted(pairs: Iterable[Pair], labels: Counter[str], grades: Counter[str]) -> Iterable[Pair]:
-    """The pairs, their labels and grades counted as they pass."""
+    """The pairs; their labels and grades are counted."""
     for pair in pairs:
         label = pair.label or ""
         counted = label in labels or len(labels) < _LABELS_COUNTED
@@ -182,18 +182,15 @@ def _counted(pairs: Iterable[Pair], labels: Counter[str], grades: Counter[str]) 
 
 
 def _columns(pairs: Iterable[Pair]) -> dict[str, np.ndarray]:
-    """One entry per pair in each column: 64-bit digests of query, pair and label (0 without one),
-    the line, and both lengths in characters."""
+    """Per pair: 64-bit digests of query, pair and label (0 without one), the line, both lengths."""
     import numpy as np
 
     names = ("query", "pair", "label", "line", "query_length", "title_length")
     columns = {name: array("Q") for name in names}
     for pair in pairs:
         meaning = pair.label if pair.grades is None else str(pair.grades)
-        # A text holds no NUL, so query and title never run together.
-        both = f"{pair.query}\0{pair.title}"
         columns["query"].append(_digest(pair.query))
-        columns["pair"].append(_digest(both))
+        columns["pair"].append(_digest(f"{pair.query}\0{pair.title}"))  # texts hold no NUL
         columns["label"].append(0 if meaning is None else _digest(meaning))
         columns["line"].append(pair.line)
         columns["query_length"].append(len(pair.query))

@@ -1,4 +1,4 @@
-"""Which column of a file is the query, the title, the grade and the id."""
+"""The columns of a file that hold query, title, grade and id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMES_SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the columns of one file stand: 0-based field indices; `extra` keeps file order."""
+    """Field indices, from 0, of the columns of one file; `extra` in file order."""
 
     query: int
     title: int
@@ -27,59 +27,58 @@ class Placement:
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns asked for: our name → the file's name, or its position from 1.
+    """`targets`: query, title, grade, id → the file's column name, or its position from 1.
 
-    `required` are those whose absence is an error: query and title, and what the caller named.
+    The absence of a `required` one is an error: query, title, and those that the caller named.
     """
 
-    wanted: Mapping[str, str | int]
+    targets: Mapping[str, str | int]
     required: frozenset[str]
     header: bool
 
     @classmethod
     def resolve(
         cls,
-        given: Mapping[str, str | int],
+        mapping: Mapping[str, str | int],
         *,
         header: bool = True,
         required: Iterable[str] = (),
     ) -> Columns:
-        """Fill up `given` with the defaults.
+        """Complete `mapping` with the defaults.
 
-        Names not given keep their default: their own name or, without a header, the order query,
-        title, grade, id. A default grade or id gives way where its place is already taken.
+        The default is the same name or, without a header, the order query, title, grade, id. A
+        default grade or id is dropped where its column is already taken.
         Raises ArgumentError for unknown names, two names for one column, and bad positions.
         """
-        for name in given:
+        for name in mapping:
             if name not in COLUMN_NAMES:
                 raise ArgumentError(
                     f"--columns: unknown name {name!r}; it maps {', '.join(COLUMN_NAMES)}"
                 )
-        wanted = {name: _target(name, target, header) for name, target in given.items()}
+        targets = {name: _target(name, target, header) for name, target in mapping.items()}
         for position, name in enumerate(COLUMN_NAMES, start=1):
             default: str | int = name if header else position
-            if name not in wanted and (name in _NECESSARY or default not in wanted.values()):
-                wanted[name] = default
+            if name not in targets and (name in _NECESSARY or default not in targets.values()):
+                targets[name] = default
         owners: dict[str | int, str] = {}
-        for name, target in wanted.items():
+        for name, target in targets.items():
             if target in owners:
                 raise ArgumentError(
                     f"--columns: {owners[target]} and {name} would both be the column {target!r}; "
                     "name both"
                 )
             owners[target] = name
-        return cls(wanted, _NECESSARY | set(given) | set(required), header)
+        return cls(targets, _NECESSARY | set(mapping) | set(required), header)
 
     def place(self, names: Sequence[str], where: str) -> Placement:
-        """Find the wanted columns among `names`, the file's columns in order.
+        """Find the columns among `names`, the file's columns in order.
 
-        Raises PairFileError, beginning with `where`, naming the columns there are, or the one
-        that stands twice.
+        Raises PairFileError, beginning with `where`, for a missing or repeated column.
         """
         for name, times in Counter(names).items():
             if times > 1:
                 raise PairFileError(f"{where}: {times} columns are called {name!r}; rename them")
-        index = {name: _index_of(target, names) for name, target in self.wanted.items()}
+        index = {name: _index_of(target, names) for name, target in self.targets.items()}
         for name in COLUMN_NAMES:
             if index.get(name) is None and name in self.required:
                 raise PairFileError(self._missing(name, names, where))
@@ -97,15 +96,15 @@ class Columns:
             if self.header
             else f"give its position, from 1, with --columns {name}=N"
         )
-        if len(names) == 1 and (mark := next((one for one in "\t;," if one in names[0]), None)):
-            advice = f"its fields seem to stand between {mark!r}; .tsv has tabs, .csv commas"
-        wanted = self.wanted.get(name, name)
-        return f"{where}: no column {wanted!r} for the {name}; there are {shown}{more}; {advice}"
+        if len(names) == 1 and (mark := next((c for c in "\t;," if c in names[0]), None)):
+            advice = f"its fields seem to be separated by {mark!r}; .tsv has tabs, .csv commas"
+        target = self.targets.get(name, name)
+        return f"{where}: no column {target!r} for the {name}; there are {shown}{more}; {advice}"
 
 
 def parse_columns(spec: str) -> dict[str, str | int]:
-    """Read `query=q,title=t,grade=label` into a mapping; ArgumentError where it is not that."""
-    given: dict[str, str | int] = {}
+    """Parse `query=q,title=t,grade=label`. Raises ArgumentError for another form."""
+    mapping: dict[str, str | int] = {}
     for entry in spec.split(","):
         name, equals, target = (part.strip() for part in entry.partition("="))
         if not equals or not name or not target:
@@ -113,10 +112,10 @@ def parse_columns(spec: str) -> dict[str, str | int]:
                 f"--columns {spec!r}: {entry.strip()!r} is not of the form name=column, "
                 "such as query=q"
             )
-        if name in given:
+        if name in mapping:
             raise ArgumentError(f"--columns {spec!r}: {name!r} stands twice")
-        given[name] = target
-    return given
+        mapping[name] = target
+    return mapping
 
 
 def _target(name: str, target: str | int, header: bool) -> str | int:

@@ -1,4 +1,4 @@
-"""Which encoding a text file is in: UTF-8 and GB18030 are read, others are named."""
+"""Detect the encoding of a text file: UTF-8 and GB18030 are read, others refused by name."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _OTHERS = {
     "EUC-KR": (20, ("euc_kr", "cp949", "johab")),
     "ISO-8859-1": (4, ("latin", "iso8859", "cp125")),
 }
-"""What is named, as iconv calls it; how many characters beyond ASCII must differ, for a few rare ones
-look like another encoding; how the codecs begin that charset-normalizer finds."""
+"""iconv's name → the least number of distinct non-ASCII characters (a few rare ones look like another
+encoding), and prefixes of charset-normalizer's codec names."""
 
 
 def encoding_of(lines: Iterable[bytes], path: str) -> str:
-    """`utf-8` or `gb18030`, of a file without a byte order mark.
+    """`utf-8` or `gb18030`, for a file without a byte order mark.
 
-    The first 10,000 lines that are not ASCII vote: each for UTF-8 if it is valid UTF-8, else for GB18030
-    if it is that. So a few damaged lines in a UTF-8 file are rejects, not a reason to misread the rest.
+    The first 10,000 non-ASCII lines vote: for UTF-8 if valid, else for GB18030 if valid; so a few
+    damaged lines of a UTF-8 file are rejects, not a reason to misread the rest.
 
-    Most bytes of Big5, Shift-JIS and EUC-KR are valid GB18030 too, of another text: where UTF-8 loses,
-    PairFileError, beginning with `path`, where the bytes look like one of them.
+    Most bytes of Big5, Shift-JIS and EUC-KR are also valid GB18030. Raises PairFileError, beginning
+    with `path`, where UTF-8 loses and the bytes look like one of them.
     """
     utf8 = gb18030 = 0
     sample = b""
@@ -49,8 +49,7 @@ def encoding_of(lines: Iterable[bytes], path: str) -> str:
 
 
 def refuse_utf16(head: bytes, path: str) -> None:
-    """Raise PairFileError where the first bytes of a file are UTF-16 without a byte order mark: its
-    separators and line ends are two bytes."""
+    """Raise PairFileError where separators and line ends in `head` are two bytes, as in UTF-16."""
     for name, marks in (("UTF-16LE", rb"[\t,]\0.*\n\0"), ("UTF-16BE", rb"\0[\t,].*\0\n")):
         if re.search(marks, head, re.DOTALL):
             raise _refusal(path, name)
@@ -60,12 +59,12 @@ def _refuse_other(sample: bytes, path: str) -> None:
     from charset_normalizer import from_bytes
 
     best = from_bytes(sample[:_SAMPLE_BYTES]).best()
-    characters = {one for one in sample.decode("gb18030", "replace") if one > "\x7f"}
-    accents = 2 * sum(byte > 0x7F for byte in sample) < len(sample)  # among letters of ASCII
+    characters = {char for char in sample.decode("gb18030", "replace") if char > "\x7f"}
+    mostly_ascii = 2 * sum(byte > 0x7F for byte in sample) < len(sample)
     for name, (least, codecs) in _OTHERS.items():
         if best is None or not best.encoding.startswith(codecs) or len(characters) < least:
             continue
-        if accents or name != "ISO-8859-1":
+        if mostly_ascii or name != "ISO-8859-1":
             raise _refusal(path, name)
 
 

@@ -12,8 +12,8 @@ from qt_bert.data.columns import Columns, Placement
 from qt_bert.data.lines import (
     NO_EXTRA,
     PACKED_SUFFIXES,
-    Head,
-    Joined,
+    Header,
+    LineJoiner,
     Lines,
     Location,
     RawRow,
@@ -29,17 +29,17 @@ from qt_bert.progress import note_once
 
 
 class DelimitedFile:
-    """Lines cut into fields at tabs, or rows that may span lines at commas that no quotes hold.
+    """TSV: a row a line, quotes are text (a line that looks quoted as CSV is warned of, once).
+    CSV: a quoted field may hold commas and line breaks.
 
-    Quotes between tabs are text; a line that looks quoted as CSV is printed as a warning, once. The
-    header, or without one the first row, says how many fields a row has.
+    The header, or without one the first row, sets the number of fields.
     """
 
     def __init__(self, source: Lines, columns: Columns, separator: str) -> None:
         self._source = source
         self._columns = columns
         self._separator = separator
-        self.joined: Joined = csv_rows if separator == "," else iter
+        self.join_lines: LineJoiner = csv_rows if separator == "," else iter
 
     def _split(self, text: str) -> list[str] | None:
         return text.split("\t") if self._separator == "\t" else split_csv(text)
@@ -49,28 +49,28 @@ class DelimitedFile:
         """The file's text encoding."""
         return self._source.encoding
 
-    def find_columns(self) -> Head | None:
-        """The header or, without one, as many empty fields as the first row has; None without both.
+    def find_columns(self) -> Header | None:
+        """The header or, without one, as many empty fields as the first row has; None without rows.
 
-        Raises PairFileError where a column that was asked for is missing.
+        Raises PairFileError for a missing column.
         """
-        for item in self._source.lines(self.joined):
+        for item in self._source.lines(self.join_lines):
             if isinstance(item, Reject):
                 self._refuse_as_header(item)
                 continue
             line, text = item
             width = self._placement(line, self._split(text)).width
             if self._columns.header:
-                return Head(line + text.count("\n"), text)
-            return Head(0, self._separator * (width - 1))
+                return Header(line + text.count("\n"), text)
+            return Header(0, self._separator * (width - 1))
         return None
 
     def rows(self) -> Iterator[RawRow | Reject]:
-        """The rows in file order, and a reject where the fields are too few or too many."""
+        """The rows in file order; a reject for too few or too many fields."""
         placement: Placement | None = None
         header: str | None = None
         plain = self._separator == "\t"
-        for item in self._source.lines(self.joined):
+        for item in self._source.lines(self.join_lines):
             if isinstance(item, Reject):
                 if placement is None:
                     self._refuse_as_header(item)
@@ -83,7 +83,7 @@ class DelimitedFile:
                 if self._columns.header:
                     header = text
                     continue
-            if text == header:  # of another file behind the first one
+            if text == header:  # two files were concatenated
                 yield Reject.of(line, Reason.HEADER, text)
                 continue
             if plain and '"' in text and _LOOKS_QUOTED.search(text):
@@ -109,7 +109,7 @@ class DelimitedFile:
         return self._columns.place(names, where)
 
 
-# A writer of CSV doubles the quotes inside; quotes around a text without any may be the user's.
+# CSV writers double the quotes inside a field; a field without any may just be quoted text.
 _LOOKS_QUOTED = re.compile(r'(?:^|\t)"[^"\t]*+(?:""[^"\t]*+)++"(?:\t|\Z)')
 
 
@@ -132,8 +132,8 @@ def _row(line: int, text: str, fields: list[str] | None, place: Placement) -> Ra
 
 # JSON Lines: one object a line.
 #
-# A number is taken as the text it is written with; null, true, NaN, lists and objects are no query and
-# no title. A repeated key and very deep nesting make a line bad JSON.
+# A number is read as the text in the file; null, true, NaN, lists and objects are no query and no
+# title. A repeated key and very deep nesting make a line bad JSON.
 
 
 _TEXTS = (
@@ -142,22 +142,22 @@ _TEXTS = (
 )
 _NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 _LISTS = ("pos", "neg")
-# Only an escape can bring a lone surrogate into decoded text; most such escapes are whole pairs.
+# Only an escape can put a lone surrogate into decoded text; most such escapes are whole pairs.
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class JsonLinesFile:
-    """JSON objects, one a line, `columns` naming their keys.
+    """JSON objects, one a line; `columns` names their keys.
 
-    An object with lists of titles, `pos` and `neg`, is a row a title, its label the list's name.
+    An object with the lists of titles `pos` and `neg` gives one row a title, labelled by the list.
     """
 
-    joined: Joined = iter
+    join_lines: LineJoiner = iter
 
     def __init__(self, source: Lines, columns: Columns) -> None:
         self._source = source
-        self._keys = {name: str(key) for name, key in columns.wanted.items()}
+        self._keys = {name: str(key) for name, key in columns.targets.items()}
         self._known = frozenset(self._keys.values())
         self._required = {self._keys[name] for name in columns.required}
 
@@ -166,24 +166,24 @@ class JsonLinesFile:
         """The file's text encoding."""
         return self._source.encoding
 
-    def find_columns(self) -> Head | None:
-        """None: objects name their keys; PairFileError where no object has one that was asked for."""
-        sought = _Sought(self._required)
+    def find_columns(self) -> Header | None:
+        """None: objects name their keys. Raises PairFileError for a required key of no object."""
+        missing = _MissingKeys(self._required)
         for item in self._source.lines():
             value = None if isinstance(item, Reject) else _parsed(item[1])
             if isinstance(value, dict):
-                sought.see(self._with_keys(value))
-            if not sought.unseen:
+                missing.discard(self._with_keys(value))
+            if not missing.keys:
                 return None
-        sought.refuse_unseen(self._source.path)
+        missing.refuse(self._source.path)
         return None
 
     def rows(self) -> Iterator[RawRow | Reject]:
-        """The rows in file order, and a reject for each line that is no object with both texts.
+        """The rows in file order; a reject for each line that is no object with both texts.
 
-        Raises PairFileError at the end where no object had a key that was asked for.
+        Raises PairFileError at the end for a required key of no object.
         """
-        sought, title = _Sought(self._required), self._keys["title"]
+        missing, title = _MissingKeys(self._required), self._keys["title"]
         for item in self._source.lines():
             if isinstance(item, Reject):
                 yield item
@@ -194,24 +194,24 @@ class JsonLinesFile:
                 yield Reject.of(line, value, text)
                 continue
             if title in value or not ("pos" in value or "neg" in value):
-                sought.see(value)
+                missing.discard(value)
                 yield self._row(line, text, value)
             else:
-                sought.see(self._with_keys(value))
+                missing.discard(self._with_keys(value))
                 yield from self._spread(line, text, value)
-        sought.refuse_unseen(self._source.path)
+        missing.refuse(self._source.path)
 
     def _with_keys(self, value: dict[str, Any]) -> dict[str, Any]:
         """An object with the keys that its lists of titles stand for."""
         if self._keys["title"] in value or not ("pos" in value or "neg" in value):
             return value
         return value | dict.fromkeys(
-            self._keys[one] for one in ("title", "grade") if one in self._keys
+            self._keys[name] for name in ("title", "grade") if name in self._keys
         )
 
     def _spread(self, line: int, text: str, value: dict[str, Any]) -> Iterator[RawRow | Reject]:
         lists = {label: value.get(label, []) for label in _LISTS}
-        kept = {key: one for key, one in value.items() if key.removesuffix("_scores") not in _LISTS}
+        kept = {key: v for key, v in value.items() if key.removesuffix("_scores") not in _LISTS}
         if not all(isinstance(titles, list) for titles in lists.values()):
             yield Reject.of(line, Reason.NOT_A_LIST, text)
         elif not any(lists.values()):
@@ -231,10 +231,10 @@ class JsonLinesFile:
         for name, missing, not_text in _TEXTS:
             if self._keys[name] not in value:
                 return missing
-            said = value[self._keys[name]]
-            if not isinstance(said, str):
+            field = value[self._keys[name]]
+            if not isinstance(field, str):
                 return not_text
-            if isinstance(said, Json) and said in _NO_NUMBERS:
+            if isinstance(field, Json) and field in _NO_NUMBERS:
                 return Reason.NAN
         if _SURROGATE_ESCAPE.search(text) and _SURROGATE.search(_written(value)):
             return Reason.SURROGATE
@@ -266,21 +266,21 @@ class JsonLinesFile:
         return None if field is None else _as_json(field)
 
 
-class _Sought:
-    """The keys asked for that no object had yet."""
+class _MissingKeys:
+    """The required keys that no object had yet."""
 
     def __init__(self, keys: Iterable[str]) -> None:
-        self.unseen = set(keys)
+        self.keys = set(keys)
         self._first: dict[str, Any] | None = None
 
-    def see(self, value: dict[str, Any]) -> None:
+    def discard(self, value: dict[str, Any]) -> None:
         self._first = self._first or value
-        self.unseen.difference_update(value)
+        self.keys.difference_update(value)
 
-    def refuse_unseen(self, path: Location) -> None:
-        if self.unseen and self._first is not None:
+    def refuse(self, path: Location) -> None:
+        if self.keys and self._first is not None:
             raise PairFileError(
-                f"{path}: no object has the key {sorted(self.unseen)[0]!r}; the first has "
+                f"{path}: no object has the key {sorted(self.keys)[0]!r}; the first has "
                 f"{', '.join(repr(key[:40]) for key in self._first)}; name the key with --columns"
             )
 
@@ -294,13 +294,13 @@ def _parsed(text: str) -> dict[str, Any] | Reason:
 
 
 def _as_json(value: Any) -> str:
-    """A value of an object as a cell: texts as they are, and `Json`."""
+    """A value of an object as a cell: a text as it is, others as `Json`."""
     return value if isinstance(value, str) else Json("" if value is None else _written(value))
 
 
 def _written(value: Any) -> str:
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_written(key)}: {_written(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{_written(key)}: {_written(v)}' for key, v in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(_written, value))}]"
     return str(value) if isinstance(value, Json) else json.dumps(value, ensure_ascii=False)
@@ -318,9 +318,6 @@ _DECODER = json.JSONDecoder(
 )
 
 
-# File formats by suffix: .tsv .txt .csv .jsonl .ndjson .json, plain or .gz/.xz, and .parquet.
-
-
 FORMAT_OF_SUFFIX = {
     ".tsv": "tsv",
     ".txt": "tsv",
@@ -332,10 +329,9 @@ FORMAT_OF_SUFFIX = {
 }
 
 PairFormat = DelimitedFile | JsonLinesFile | ParquetFile
-"""One open file of pairs, or a part of one: its `encoding`; `find_columns`, which looks for the
-columns asked for, raises PairFileError without them, and gives what a part of the file needs to be
-read alone; `rows`, in file order, with the reject of each row that cannot be one; of text `joined`,
-which makes rows of lines."""
+"""An open file of pairs, or a part of one: `encoding`; `find_columns`, which raises PairFileError for a
+missing column and returns what a part of the file needs to be read alone; `rows`, pairs and rejects in
+file order; for text `join_lines`, which makes rows of lines."""
 
 _TEXT_FORMATS: dict[str, Callable[[Lines, Columns], PairFormat]] = {
     "tsv": lambda source, columns: DelimitedFile(source, columns, "\t"),
@@ -345,7 +341,7 @@ _TEXT_FORMATS: dict[str, Callable[[Lines, Columns], PairFormat]] = {
 
 
 def format_of(path: Location) -> str:
-    """`tsv`, `csv`, `jsonl` or `parquet`; PairFileError naming the suffixes for any other."""
+    """`tsv`, `csv`, `jsonl` or `parquet`. Raises PairFileError for another suffix."""
     name = Path(path.name)
     packed = name.suffix.lower() in PACKED_SUFFIXES
     suffix = Path(name.stem).suffix.lower() if packed else name.suffix.lower()
@@ -360,15 +356,14 @@ def format_of(path: Location) -> str:
 
 
 def open_format(path: Location, columns: Columns) -> PairFormat:
-    """Open a file of pairs in the format its suffix names.
+    """Open a file of pairs in the format of its suffix.
 
-    Raises PairFileError where the file cannot be one, ArgumentError where `columns` do not fit
-    the format.
+    Raises PairFileError for an invalid file, ArgumentError where `columns` do not fit the format.
     """
     name = format_of(path)
     if not columns.header and name not in ("tsv", "csv"):
         raise ArgumentError(f"{path}: --no-header is for TSV and CSV; {name} names its columns")
-    if name == "jsonl" and any(isinstance(key, int) for key in columns.wanted.values()):
+    if name == "jsonl" and any(isinstance(key, int) for key in columns.targets.values()):
         raise ArgumentError(f"{path}: JSON Lines has keys, not positions; give names")
     if name != "parquet":
         source = TextSource(path)
@@ -383,5 +378,5 @@ def open_format(path: Location, columns: Columns) -> PairFormat:
 
 
 def open_lines(source: Lines, columns: Columns) -> PairFormat:
-    """Lines of a file in the text format that its suffix names."""
+    """The lines of a file in the text format of its suffix."""
     return _TEXT_FORMATS[format_of(source.path)](source, columns)

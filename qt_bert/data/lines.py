@@ -1,4 +1,4 @@
-"""The bytes and lines of a text file: found, unpacked, decoded, never held in memory."""
+"""Stream the lines of a text file: opened, decompressed, decoded."""
 
 from __future__ import annotations
 
@@ -18,19 +18,17 @@ from qt_bert.data.encodings import UTF8_BOM, encoding_of, refuse_utf16
 from qt_bert.data.pairs import Reason, Reject
 from qt_bert.errors import PairFileError
 
-# The bytes of a file, unpacked: a path of this machine, or what something else can open.
-
 
 @runtime_checkable
 class Readable(Protocol):
-    """A file that is no local path, such as one at an address; `str()` names it in messages."""
+    """A file that is no local path, such as an object in a bucket; `str()` names it in messages."""
 
     @property
     def name(self) -> str:
-        """The last part of its path, with the suffixes."""
+        """The last part of its path, with suffixes."""
 
     def open_input(self) -> IO[bytes]:
-        """Its bytes as they are stored, seekable; OSError where they cannot be read."""
+        """The stored bytes, seekable. Raises OSError."""
 
 
 Location = Path | Readable
@@ -38,14 +36,14 @@ Location = Path | Readable
 
 @contextmanager
 def open_bytes(path: Location) -> Iterator[IO[bytes]]:
-    """The unpacked bytes of a file; what fails while they are read is a PairFileError."""
+    """The decompressed bytes of a file; read errors in the block become PairFileError."""
     with open_stored(path) as (_, unpacked):
         yield unpacked
 
 
 @contextmanager
 def open_stored(path: Location) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """The stored bytes of a file and, read through them, the unpacked ones; as `open_bytes`."""
+    """The stored bytes of a file and, read through them, the decompressed ones; as `open_bytes`."""
     try:
         with _open(path) as stored, _unpacked(stored, path.name) as unpacked:
             yield stored, unpacked
@@ -89,11 +87,10 @@ class PartChanged(PairFileError):
         )
 
 
-# A text file as numbered lines: unpacked, decoded, never held in memory.
+# Numbered lines.
 #
-# Lines end at `\n` alone; a `\r` before it goes with it. Bytes are split before they are decoded,
-# which is safe because `\n` is never part of a longer character in UTF-8 or GB18030. Lines without a
-# character are skipped, but counted in the line numbers.
+# Lines end at `\n` or `\r\n`. Bytes are split before they are decoded: `\n` is never part of a longer
+# character in UTF-8 or GB18030. Empty lines are skipped, but counted in the line numbers.
 
 
 PACKED_SUFFIXES = (".gz", ".xz")
@@ -120,8 +117,8 @@ _MAGIC = {
 class TextSource:
     """The lines of a text file, plain or .gz/.xz, in UTF-8 (with or without BOM) or GB18030.
 
-    Raises PairFileError, at construction or while reading, where the file cannot be read, is
-    empty, is no text, is damaged or cut short.
+    Raises PairFileError, at construction or while reading, where the file is unreadable, empty, not
+    text, damaged or truncated.
     """
 
     def __init__(self, path: Location) -> None:
@@ -132,15 +129,15 @@ class TextSource:
 
     @cached_property
     def encoding(self) -> str:
-        """`utf-8`, `utf-8-sig` or `gb18030`; PairFileError naming another that it looks like."""
+        """`utf-8`, `utf-8-sig` or `gb18030`. Raises PairFileError where it looks like another."""
         if self.head.startswith(UTF8_BOM):
             return "utf-8-sig"
         return encoding_of((without_end(line) for _, line in self._raw_lines()), str(self.path))
 
-    def lines(self, joined: Joined = iter) -> Iterator[tuple[int, str] | Reject]:
-        """`(line number from 1, text)`, or the reject of a line that is not valid text; `joined` makes
-        rows of the lines that belong together."""
-        return decoded(joined(self._raw_lines()), self.encoding)
+    def lines(self, join_lines: LineJoiner = iter) -> Iterator[tuple[int, str] | Reject]:
+        """`(line number from 1, text)`, or the reject of a line that is not valid text; `join_lines`
+        makes rows of lines."""
+        return decoded(join_lines(self._raw_lines()), self.encoding)
 
     def _raw_lines(self) -> Iterator[tuple[int, bytes]]:
         with open_bytes(self.path) as handle:
@@ -149,10 +146,9 @@ class TextSource:
 
 @dataclass(frozen=True)
 class TextBlock:
-    """The lines from number `first` on whose unpacked bytes are `data`.
+    """The lines from number `first` on, whose decompressed bytes are `data`.
 
-    `encoding` is that of the whole file, and `header` the line that says which columns there are,
-    where one does: it is given as line 0, before all others.
+    `encoding` is the whole file's. `header`, the line that names the columns, is yielded as line 0.
     """
 
     path: Location
@@ -161,15 +157,17 @@ class TextBlock:
     encoding: str
     header: str | None = None
 
-    def lines(self, joined: Joined = iter) -> Iterator[tuple[int, str] | Reject]:
+    def lines(self, join_lines: LineJoiner = iter) -> Iterator[tuple[int, str] | Reject]:
         """`(line number, text)`, or the reject of a line that is not valid text."""
         if self.header is not None:
             yield 0, self.header
-        yield from decoded(joined(enumerate(BytesIO(self.data), start=self.first)), self.encoding)
+        yield from decoded(
+            join_lines(enumerate(BytesIO(self.data), start=self.first)), self.encoding
+        )
 
 
-Joined = Callable[[Iterable[tuple[int, bytes]]], Iterable[tuple[int, bytes]]]
-"""Makes rows, each with the number of its first line, of numbered lines with their ends."""
+LineJoiner = Callable[[Iterable[tuple[int, bytes]]], Iterable[tuple[int, bytes]]]
+"""Numbered lines with their ends → rows, each with the number of its first line."""
 
 Lines = TextSource | TextBlock
 """Numbered lines of text: a whole file, or some lines of one."""
@@ -178,7 +176,7 @@ Lines = TextSource | TextBlock
 def raw_lines(handle: IO[bytes], path: Location) -> Iterator[bytes]:
     """The lines of an open file with their ends.
 
-    Raises PairFileError at one longer than 64 MiB, and behind a million empty lines in a row.
+    Raises PairFileError for a line over 64 MiB, and after a million empty lines in a row.
     """
     number = empty = 0
     while raw := handle.readline(MAX_LINE_BYTES + 1):
@@ -226,8 +224,8 @@ def _refuse_binary(path: Location, head: bytes) -> None:
     for magic, kind in _MAGIC.items():
         if head.startswith(magic):
             raise PairFileError(f"{path}: is {kind}, not UTF-8 or GB18030 text; convert it first")
-    plain = re.sub(rb'"[^"]*(?:"|\Z)', b"", head)  # a cell in quotes may hold other breaks
-    if b"\r" in plain[:-1] and b"\n" not in plain:
+    unquoted = re.sub(rb'"[^"]*(?:"|\Z)', b"", head)  # a quoted cell may hold other breaks
+    if b"\r" in unquoted[:-1] and b"\n" not in unquoted:
         raise PairFileError(
             f"{path}: lines end at CR alone, as Excel for Mac writes them; save it as UTF-8 CSV, or make "
             "line feeds of them with tr '\\r' '\\n'"
@@ -240,14 +238,11 @@ def _refuse_binary(path: Location, head: bytes) -> None:
         )
 
 
-# What every format hands to the reader: rows whose texts are not yet judged.
-
-
 NO_EXTRA: Mapping[str, str] = {}
 
 
 class RawRow(NamedTuple):
-    """One row as text; `text` is what a rejects file would show of it."""
+    """One unchecked row; `text` is what a rejects file shows of it."""
 
     line: int
     query: str
@@ -258,8 +253,8 @@ class RawRow(NamedTuple):
     text: str
 
 
-class Head(NamedTuple):
-    """The line that says which columns there are; the rows stand behind the line `number`."""
+class Header(NamedTuple):
+    """The line that names the columns; rows follow this line."""
 
-    number: int
+    line: int
     text: str

@@ -1,4 +1,4 @@
-"""A pair of a query and a title, the five grades, and what a file's labels say about them."""
+"""A pair of a query and a title; labels as sets of grades; rejects."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from itertools import pairwise
 
 from qt_bert.errors import ArgumentError
 
-# The five grades, and what a file's labels say about them.
-#
-# A label is read as the *set* of grades it may mean: an exact grade is a set of one, a coarse label
-# a set of several, such as `(1, 2)`. A model with other than five outputs has *levels* instead of
-# grades; a label is then the set of one level.
+# A label is the *set* of grades it may mean: one for an exact grade, several for a coarse label, such
+# as `(1, 2)`. A model with other than five outputs has *levels* instead of grades; a label is then one
+# level.
 
 
 GRADES = (1, 2, 3, 4, 5)
 
 GradeSet = tuple[int, ...]
-"""Distinct grades in rising order: what a label may mean."""
+"""Distinct grades, ascending."""
 
 _WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0+)?")
 _GRADE_RANGE = re.compile(r"([1-5])(?:-([1-5]))?")
@@ -28,20 +26,19 @@ _GRADE_RANGE = re.compile(r"([1-5])(?:-([1-5]))?")
 
 @dataclass(frozen=True)
 class GradeMap:
-    """Labels read as sets of grades.
+    """`sets`: label text → the grades it may mean.
 
-    `sets` maps each label text to the grades it may mean. A whole number may be written with a
-    decimal point (`1.0` is the label `1`), as table programs do; `01` is another label.
+    `1.0` is the label `1`, as spreadsheets write it; `01` is another label.
     """
 
     sets: Mapping[str, GradeSet]
 
     @classmethod
     def parse(cls, spec: str) -> GradeMap:
-        """Read `0=1,1=2,2=3-4,3=5`: label = a grade, a range `a-b`, or a union `a+b`, `1+3-4`.
+        """Parse `0=1,1=2,2=3-4,3=5`: label = a grade, a range `a-b`, or a union `a+b`, `1+3-4`.
 
-        Raises ArgumentError where the specification is empty, names a label twice or none, or
-        says anything but grades 1 to 5 in rising ranges.
+        Raises ArgumentError for an empty specification, a repeated or missing label, and anything
+        but grades 1 to 5 in ascending ranges.
         """
         sets: dict[str, GradeSet] = {}
         for entry in spec.split(","):
@@ -55,32 +52,26 @@ class GradeMap:
 
     @classmethod
     def identity(cls) -> GradeMap:
-        """The labels `1` to `5`, `1-2` to `4-5` for what lies between two grades, and what the lists
-        `pos` and `neg` of an object mean: grade 4 and above, and below."""
+        """The labels `1` to `5`, `1-2` to `4-5` (between two grades), `pos` (grades 4 and 5) and `neg`
+        (1 to 3)."""
         sets: dict[str, GradeSet] = {str(grade): (grade,) for grade in GRADES}
         sets |= {f"{low}-{high}": (low, high) for low, high in pairwise(GRADES)}
         return cls(sets | {"pos": (4, 5), "neg": (1, 2, 3)})
 
     @classmethod
     def levels(cls, n: int) -> GradeMap:
-        """The labels `0` to n − 1 as ordered levels, for models with other than five outputs; of two
-        levels also `neg` and `pos`.
-
-        Levels are numbered from 1 like grades, but are no grades: level i is output i − 1.
-        """
+        """The labels `0` to n − 1 as levels 1 to n (level i is output i − 1), for models with other than
+        five outputs; of two levels also `neg` and `pos`."""
         two: dict[str, GradeSet] = {"neg": (1,), "pos": (2,)} if n == 2 else {}
         return cls({str(level): (level + 1,) for level in range(n)} | two)
 
     def grades_of(self, label: str) -> GradeSet:
-        """The grades `label` may mean.
-
-        Raises ValueError, saying which labels there are, for any other label.
-        """
+        """The grades `label` may mean. Raises ValueError for an unknown label."""
         text = label.strip()
         number = _WHOLE_NUMBER.fullmatch(text)
-        for known in (text, number[1] if number else text):
-            if known in self.sets:
-                return self.sets[known]
+        for label in (text, number[1] if number else text):
+            if label in self.sets:
+                return self.sets[label]
         raise ValueError(f"the label {text[:40]!r} is none of {', '.join(self.sets)}")
 
 
@@ -103,14 +94,11 @@ def _bad_spec(spec: str, reason: str) -> ArgumentError:
     return ArgumentError(f"--grades {spec!r}: {reason}; write for instance '0=1,1=2,2=3-4,3=5'")
 
 
-# One pair of a query and a title, and one row that is none.
-
-
 EXCERPT_CHARACTERS = 200
 
 
 class Reason(StrEnum):
-    """Why a row is rejected: the stable codes of the rejects file."""
+    """Why a row is rejected, as the rejects file has it."""
 
     EMPTY_QUERY = "empty query"
     EMPTY_TITLE = "empty title"
@@ -134,7 +122,7 @@ class Reason(StrEnum):
 
 
 class Json(str):
-    """A value of a JSON Lines file that is no text, as it is written there; "" is null."""
+    """A JSON Lines value that is no text, as in the file; "" is null."""
 
     __slots__ = ()
 
@@ -146,12 +134,11 @@ class Json(str):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A query and a title as the file has them, outer whitespace included.
+    """A query and a title as in the file, with outer whitespace.
 
-    `grades` is what the label may mean (None: no label, a bad one, or no scheme to read it by).
-    `id` is the file's, or the line number where it has none. `line` counts physical lines from 1,
-    a header included; in Parquet it is the row number from 1. `extra` holds the other columns in
-    file order, as text; `Json` and `ArrowCell` are texts that know what they are in their file.
+    `grades`: what the label may mean (None: no label, a bad one, or no grade map). `id`: the file's,
+    or the line number. `line`: from 1, header and empty lines included; in Parquet the row, from 1.
+    `extra`: the other columns in file order, as text; `Json` and `ArrowCell` keep the file's type.
     """
 
     query: str
@@ -165,7 +152,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A row that is no pair: its line number, a `Reason`, and the start of its text."""
+    """A rejected row: line number, `Reason`, start of its text."""
 
     line: int
     reason: str

@@ -1,4 +1,4 @@
-"""Parquet: a file or a span of its rows, checked, read in small batches; columns become text."""
+"""Parquet: a file or a span of its rows, verified, read in small batches as text."""
 
 from __future__ import annotations
 
@@ -10,23 +10,20 @@ from itertools import accumulate, groupby
 from typing import IO, Any, NamedTuple
 
 from qt_bert.data.columns import Columns, Placement
-from qt_bert.data.lines import NO_EXTRA, Head, Location, PartChanged, RawRow, open_bytes
+from qt_bert.data.lines import NO_EXTRA, Header, Location, PartChanged, RawRow, open_bytes
 from qt_bert.data.pairs import Reason, Reject
 from qt_bert.errors import PairFileError
-
-# A Parquet file, or a span of its rows whose stored bytes are checked before they are read.
-
 
 _MAGIC = b"PAR1"
 _BLOCK_BYTES = 2**20
 _BATCH_ROWS = 4096
 
 Cell = str | bytes | None
-"""Text, bytes that are not UTF-8, or nothing."""
+"""Text, bytes that are not UTF-8, or null."""
 
 
 class Span(NamedTuple):
-    """`rows` rows from number `first` on (from 1), and what `StoredParquet.sha256` says of them."""
+    """`rows` rows from number `first` (from 1), and their `StoredParquet.sha256`."""
 
     first: int
     rows: int
@@ -34,7 +31,7 @@ class Span(NamedTuple):
 
 
 class StoredParquet:
-    """An open Parquet file with the place of its row groups; `hashed` counts bytes as they are."""
+    """An open Parquet file and its row groups; `hashed` counts the bytes hashed."""
 
     def __init__(self, handle: IO[bytes], file: Any) -> None:
         self.file = file
@@ -46,11 +43,11 @@ class StoredParquet:
 
     @property
     def rows(self) -> int:
-        """How many rows the file has."""
+        """The number of rows."""
         return self._starts[-1] - 1
 
     def groups(self, first: int, rows: int) -> list[int]:
-        """The numbers from 0 of the row groups that hold any of `rows` rows from `first` on."""
+        """The row groups, from 0, that hold any of `rows` rows from `first`."""
         return [
             i
             for i, start in enumerate(self._starts[:-1])
@@ -58,14 +55,14 @@ class StoredParquet:
         ]
 
     def start(self, group: int) -> int:
-        """The number of a row group's first row, from 1."""
+        """The first row of a row group, from 1."""
         return self._starts[group]
 
     def sha256(self, first: int, rows: int) -> str:
-        """SHA-256 over the file's footer and the stored bytes of the row groups that hold the rows.
+        """SHA-256 over the footer and the stored bytes of the row groups that hold the rows.
 
-        The footer names the columns and places every page, so that equal hashes are equal rows. No
-        byte is hashed twice, however many spans are asked for.
+        The footer holds schema and page offsets, so equal hashes mean equal rows. Each byte is hashed
+        once, for any number of spans.
         """
         whole = hashlib.sha256(self._digest(None))
         for group in self.groups(first, rows):
@@ -73,7 +70,7 @@ class StoredParquet:
         return whole.hexdigest()
 
     def forget(self) -> None:
-        """Hash all bytes anew when they are asked for again."""
+        """Drop the cached hashes."""
         self._digests.clear()
 
     def _digest(self, group: int | None) -> bytes:
@@ -90,8 +87,8 @@ class StoredParquet:
         return size - 8 - length, size
 
     def _extent(self, group: int) -> tuple[int, int]:
-        found = self.file.metadata.row_group(group)
-        chunks = [found.column(i) for i in range(found.num_columns)]
+        metadata = self.file.metadata.row_group(group)
+        chunks = [metadata.column(i) for i in range(metadata.num_columns)]
         starts = [chunk.dictionary_page_offset or chunk.data_page_offset for chunk in chunks]
         ends = [s + chunk.total_compressed_size for s, chunk in zip(starts, chunks, strict=True)]
         return min(starts), max(ends)
@@ -106,35 +103,31 @@ def _hash_of(handle: IO[bytes], start: int, end: int) -> bytes:
     return digest.digest()
 
 
-# Read in small batches; columns that are not text become text, and know what they are.
-
-
 class ArrowCell(str):
-    """A value that is no text, or nothing, as text; in the file it is what `column` has at `row`."""
+    """A null or non-text value as text; in the file it is `column[row]`."""
 
     column: Any
     row: int
 
 
 def arrow_column(cells: Sequence[str]) -> Any:
-    """Cells as an Arrow array: of the type of the columns that they stand in, else of text."""
+    """Cells as an Arrow array of their file's column type, else of text."""
     import pyarrow as pa
 
     parts = [
         pa.nulls(0, next((c.column.type for c in cells if isinstance(c, ArrowCell)), pa.string()))
     ]
-    for _, group in groupby(cells, lambda cell: id(getattr(cell, "column", None))):
-        found = list(group)
-        if isinstance(found[0], ArrowCell):
-            parts.append(
-                found[0].column.take([one.row for one in found if isinstance(one, ArrowCell)])
-            )
+    for _, run in groupby(cells, lambda cell: id(getattr(cell, "column", None))):
+        group = list(run)
+        if isinstance(group[0], ArrowCell):
+            rows = [cell.row for cell in group if isinstance(cell, ArrowCell)]
+            parts.append(group[0].column.take(rows))
         else:
-            parts.append(pa.array(list(map(str, found)), pa.string()))
+            parts.append(pa.array(list(map(str, group)), pa.string()))
     return pa.concat_arrays(parts)
 
 
-def _as_they_are(column: Any, cells: list[Cell]) -> list[Cell]:
+def _typed(column: Any, cells: list[Cell]) -> list[Cell]:
     text = str(column.type) == "string"
     kept: list[Cell] = []
     for row, cell in enumerate(cells):
@@ -146,9 +139,9 @@ def _as_they_are(column: Any, cells: list[Cell]) -> list[Cell]:
 
 
 class ParquetFile:
-    """A Parquet file, opened anew for each pass; the line of a row is its number from 1.
+    """A Parquet file, reopened for each pass; the line of a row is its number from 1.
 
-    With a `span` only these rows are read, and only while their bytes are the same.
+    With a `span` only its rows are read, and only while their bytes have its hash.
     """
 
     encoding = "utf-8"
@@ -160,7 +153,7 @@ class ParquetFile:
 
     @contextmanager
     def open(self) -> Iterator[StoredParquet]:
-        """Raises PairFileError where it is no Parquet or damaged, PartChanged where it changed."""
+        """Raises PairFileError for a damaged or other file, PartChanged for changed bytes."""
         with open_bytes(self._path) as handle:
             if handle.read(len(_MAGIC)) != _MAGIC:
                 raise PairFileError(f"{self._path}: is not a Parquet file; name it by its format")
@@ -171,7 +164,7 @@ class ParquetFile:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Make what pyarrow raises in the block a PairFileError."""
+        """Turn pyarrow's errors in the block into PairFileError."""
         try:
             yield
         except (import_module("pyarrow").ArrowException, OSError) as error:
@@ -180,7 +173,7 @@ class ParquetFile:
             ) from error
 
     def _refuse_changed(self, stored: StoredParquet) -> None:
-        """Raise PartChanged where the bytes of the span are not those that were hashed for it."""
+        """Raise PartChanged where the span's bytes have another hash."""
         if self._span is None:
             return
         first, rows, sha256 = self._span
@@ -190,27 +183,27 @@ class ParquetFile:
         if not same:
             raise PartChanged.of(self._path, first, rows)
 
-    def find_columns(self) -> Head | None:
-        """None: the file names its columns itself; PairFileError where one asked for is missing."""
+    def find_columns(self) -> Header | None:
+        """None: every part names its columns. Raises PairFileError for a missing column."""
         with self.open() as stored:
             self._placement(stored.file.schema_arrow)
         return None
 
     def rows(self) -> Iterator[RawRow | Reject]:
-        """The rows in file order, and a reject where query or title is null or not UTF-8.
+        """The rows in file order; a reject where query or title is null or not UTF-8.
 
-        Raises PairFileError where the data is damaged, PartChanged where they are not those of the
-        span; only the last row tells that they were the same all along.
+        Raises PairFileError for damaged data, PartChanged where the span changed, also at the end:
+        bytes are read twice, hashed and then parsed.
         """
         with self.open() as stored:
             place = self._placement(stored.file.schema_arrow)
             for first, batch in self._batches(stored):
                 cells = [_cells(column) for column in batch.columns]
                 for _, i in place.extra:
-                    cells[i] = _as_they_are(batch.columns[i], cells[i])
+                    cells[i] = _typed(batch.columns[i], cells[i])
                 for line, row in enumerate(zip(*cells, strict=True), start=first):
                     yield _row(line, row, place)
-            self._refuse_changed(stored)  # the bytes were read twice, hashed and then parsed
+            self._refuse_changed(stored)
 
     def _placement(self, schema: Any) -> Placement:
         place = self._columns.place(schema.names, str(self._path))
@@ -222,7 +215,7 @@ class ParquetFile:
         return place
 
     def _batches(self, stored: StoredParquet) -> Iterator[tuple[int, Any]]:
-        """The rows wanted, in batches, with the number of the first; others beside them dropped."""
+        """The rows of the span in batches, each with the number of its first row."""
         span = self._span
         first, end = (span.first, span.first + span.rows) if span else (1, stored.rows + 1)
         groups = stored.groups(first, end - first)
@@ -245,7 +238,7 @@ def _cells(column: Any) -> list[Cell]:
         column = column.dictionary_decode()
     if types.is_nested(column.type):
         return [None if value is None else str(value) for value in column.to_pylist()]
-    # One test for string, large_string, string_view and their five binary relatives.
+    # string, large_string, string_view and the five binary types
     if "string" in str(column.type) or "binary" in str(column.type):
         return [_decoded(value) for value in column.cast(arrow.large_binary()).to_pylist()]
     if types.is_floating(column.type):

@@ -1,4 +1,4 @@
-"""Parts of a file of pairs: fixed once, read alone and in any order, and only as they were."""
+"""Parts of a file of pairs: cut once, read alone in any order, verified by hash."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class FilePart:
     """Consecutive rows of one file.
 
     Attributes:
-        file: as it was given, a path or an address.
-        first: the number of its first line (text) or row (Parquet), from 1.
-        rows: how many lines or rows it has, rejects and empty lines included.
-        offset: unpacked bytes before it; 0 in Parquet.
-        length: unpacked bytes of it; 0 in Parquet.
+        file: a path or an address, as the user wrote it.
+        first: its first line (text) or row (Parquet), from 1.
+        rows: number of lines or rows, rejects and empty lines included.
+        offset: decompressed bytes before it; 0 in Parquet.
+        length: decompressed bytes of it; 0 in Parquet.
         sha256: of these bytes; in Parquet of the footer and of the row groups that hold its rows.
-        encoding: of the file, as the reader found it.
+        encoding: of the file, as detected.
         header: the line that names the columns or, without a header, as many empty fields as the
-            file's first row has; None where the rows say it all.
+            file's first row has; None where each row names its columns.
     """
 
     file: str
@@ -56,11 +56,11 @@ class FilePart:
     header: str | None
 
     def name(self) -> str:
-        """Stem of the file, first line and 16 digits of a hash of all fields: safe as a file name."""
-        file = PurePosixPath(self.file.partition("?")[0]).name  # an address may end in settings
+        """File stem, first line and 16 digits of a hash of all fields: a valid file name."""
+        file = PurePosixPath(self.file.partition("?")[0]).name  # without an address's parameters
         stem = re.sub(r"[^\w-]+", "_", file.partition(".")[0])[:_STEM_CHARACTERS] or "part"
-        said = json.dumps(self.describe(), sort_keys=True)
-        return f"{stem}.l{self.first:09}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+        fields = json.dumps(self.describe(), sort_keys=True)
+        return f"{stem}.l{self.first:09}.{hashlib.sha256(fields.encode()).hexdigest()[:16]}"
 
     def describe(self) -> dict[str, Any]:
         """The part as plain values."""
@@ -68,7 +68,7 @@ class FilePart:
 
     @classmethod
     def from_json(cls, value: Any) -> FilePart:
-        """The part that `describe` gave; ValueError, saying which field, for anything else."""
+        """The part that `describe` returned. Raises ValueError naming the first bad field."""
         names = {field.name for field in fields(cls)}
         if not isinstance(value, dict) or set(value) != names:
             raise ValueError(f"a part has the fields {', '.join(sorted(names))}")
@@ -91,32 +91,31 @@ def cut(
     rows: int,
     advance: Callable[[int], object] = lambda stored: None,
 ) -> Iterator[FilePart]:
-    """Cut a file into parts of `rows` rows; the last may be shorter, a header is in none.
+    """Cut a file into parts of `rows` rows, the last shorter, the header in none.
 
-    The file is streamed once and no more than one part of it is held; `advance` is told of the
-    stored bytes as they are read. Columns are looked for before the first part is given. Raises
-    ArgumentError and PairFileError as a reader of the file by these options.
+    The file is streamed once, one part in memory; `advance` gets the number of stored bytes read.
+    Raises ArgumentError and PairFileError as a reader with these options, for missing columns before
+    the first part.
     """
     if rows < 1:
         raise ArgumentError(f"a part has at least one row, not {rows}")
     parts = _parquet_parts if format_of(file) == "parquet" else _text_parts
-    return parts(file, options.wanted_columns(), rows, advance)
+    return parts(file, options.resolve_columns(), rows, advance)
 
 
 def read_part(
     part: FilePart, options: ReaderOptions, file: Location | None = None
 ) -> Iterator[Pair | Reject]:
-    """The rows of a part in order, each the pair or reject that a reader of the whole file gives.
+    """The pairs and rejects of a part, as a reader of the whole file yields them.
 
-    `file` is where `part.file` lies, where that is no local path. The bytes are checked before the
-    first row is given: PartChanged where they are not those that `cut` saw. Rejects are not limited.
-    Raises PairFileError where the file cannot be read.
+    `file` opens `part.file` where that is no local path. Rejects are not limited. Raises PartChanged,
+    before the first row, for changed bytes, PairFileError for an unreadable file.
     """
-    where = Path(part.file) if file is None else file
-    judge = options.judge()
-    for row in _rows(part, where, options.wanted_columns()):
-        if row.line >= part.first:  # the first row's width, given in place of a header, is no row
-            yield judge.judge(row)
+    location = Path(part.file) if file is None else file
+    parser = options.row_parser()
+    for row in _rows(part, location, options.resolve_columns()):
+        if row.line >= part.first:  # the first row's width, in place of a header, is no row
+            yield parser.parse(row)
 
 
 def _text_parts(
@@ -124,18 +123,18 @@ def _text_parts(
 ) -> Iterator[FilePart]:
     opened = open_format(file, columns)
     assert not isinstance(opened, ParquetFile)
-    head = opened.find_columns()
+    header = opened.find_columns()
     with open_stored(file) as (stored, handle):
         lines = enumerate(raw_lines(handle, file), start=1)
-        first = 1 + (head.number if head else 0)
+        first = 1 + (header.line if header else 0)
         offset, seen = sum(len(raw) for _, raw in islice(lines, first - 1)), 0
-        whole = iter(opened.joined(lines))
+        whole = iter(opened.join_lines(lines))
         while block := list(islice(whole, rows)):
             data = b"".join(raw for _, raw in block)
             digest = hashlib.sha256(data).hexdigest()
             height = data.count(b"\n") + (not data.endswith(b"\n"))
             place = (str(file), first, height, offset, len(data), digest)
-            yield FilePart(*place, opened.encoding, head.text if head else None)
+            yield FilePart(*place, opened.encoding, header.text if header else None)
             first, offset = first + height, offset + len(data)
             seen, before = stored.tell(), seen
             advance(seen - before)
@@ -160,7 +159,7 @@ def _rows(part: FilePart, file: Location, columns: Columns) -> Iterator[RawRow |
         span = Span(part.first, part.rows, part.sha256)
         return ParquetFile(file, columns, span).rows()
     if part.header is None:
-        # A key that was asked for is in the file, but need not be in each part of it.
+        # A required key is in the file, but need not be in each part of it.
         columns = replace(columns, required=frozenset())
     block = TextBlock(file, _data(part, file), part.first, part.encoding, part.header)
     return open_lines(block, columns).rows()

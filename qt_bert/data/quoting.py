@@ -1,4 +1,4 @@
-"""CSV as RFC 4180 has it: a field in quotes may hold commas, line breaks and doubled quotes."""
+"""CSV by RFC 4180: a quoted field may hold commas, line breaks and doubled quotes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from itertools import islice
 
 from qt_bert.data.encodings import UTF8_BOM
 
-# A field is quoted only where its quote opens the field and the closing one ends it; any other quote
-# is a character. A quote that opens a field and is never closed swallows no following line: its row
-# is the one line, and a reject.
+# A field is quoted only where one quote opens it and another ends it; any other quote is a character. An
+# unclosed quote swallows no following line: its row is the one line, a reject.
 
 
 ROW_LINES, ROW_BYTES = 500, 2**20
-"""What a row that spans lines may hold; beyond that its quote counts as never closed."""
+"""Limits of a row that spans lines; beyond them its quote counts as unclosed."""
 
-# Possessive: the text between the quotes is never given back, so a match is tried in linear time.
+# Possessive quantifiers, for linear time.
 _INSIDE = r'(?:[^"]++|"")*+'
 _QUOTED = re.compile(rf'"({_INSIDE})"(?=,|\r?\n?\Z)')
 _CLOSING = re.compile(rf'{_INSIDE}"(?=,|\r?\n?\Z)')
@@ -25,7 +24,7 @@ _STILL_OPEN = re.compile(rf"{_INSIDE}\Z")
 
 
 def split_csv(row: str) -> list[str] | None:
-    """The fields of one row; None where the quote of the last one is never closed."""
+    """The fields of one row; None where the last one's quote is unclosed."""
     if '"' not in row:
         return row.split(",")
     fields: list[str] = []
@@ -48,10 +47,7 @@ def split_csv(row: str) -> list[str] | None:
 
 
 def csv_rows(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Numbered lines of CSV with their ends, joined where a quoted field spans several.
-
-    A row has the number of its first line.
-    """
+    """Join numbered lines (with their ends) that a quoted field spans; a row has its first number."""
     source, waiting = iter(lines), deque[tuple[int, bytes]]()
     while True:
         if not waiting:
@@ -69,8 +65,8 @@ def csv_rows(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
 
 
 def _more_lines(source: Iterator[tuple[int, bytes]], waiting: deque[tuple[int, bytes]]) -> int:
-    """How many lines a row takes behind one that ends in quotes, which then are `waiting`; 0 where the
-    quotes are never closed."""
+    """How many of the next lines, put into `waiting`, belong to a row with an open quote; 0 where it is
+    never closed."""
     size = 0
     for taken in range(ROW_LINES):
         if taken == len(waiting):
@@ -86,5 +82,5 @@ def _more_lines(source: Iterator[tuple[int, bytes]], waiting: deque[tuple[int, b
 
 
 def _text(line: bytes) -> str:
-    """Quotes, commas and line breaks at their places: none is part of a longer character."""
+    """The line as Latin-1: quotes, commas and line breaks are never part of a longer character."""
     return line.removeprefix(UTF8_BOM).decode("latin-1")

@@ -1,4 +1,4 @@
-"""Reading a file of pairs, row by row, losing none: each row is a pair or a reject."""
+"""Read a file of pairs row by row; each row is a pair or a reject."""
 
 from __future__ import annotations
 
@@ -18,24 +18,19 @@ from qt_bert.data.pairs import GradeMap, Pair, Reason, Reject
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.files import atomic_write
 
-# The rows that were no pairs: the file that lists them, and how many are too many.
-
-
 ALWAYS_TOLERATED = 10
-JUDGED_EVERY = 10_000
+CHECKED_EVERY = 10_000
 
 _BREAKS = re.compile("[\t\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-
-
 _HEADER = "line\treason\ttext\n"
 
 
 @contextmanager
 def reject_log(path: Path | None) -> Iterator[Callable[[Reject], None]]:
-    """What adds a row to a rejects file: a header, then `line`, `reason`, `text` separated by tabs.
+    """A function that adds a reject to a TSV file of `line`, `reason`, `text`.
 
-    It is written only when there is a reject, and finished in one step however reading ends; the
-    file of an earlier run is removed where there is none. Tabs and line breaks become spaces.
+    The file is written only where there are rejects, atomically however reading ends; without rejects
+    the file of an earlier run is removed. Raises ArgumentError where it cannot be written.
     """
     open_file = ExitStack()
     handle: IO[str] | None = None
@@ -68,14 +63,14 @@ def reject_log(path: Path | None) -> Iterator[Callable[[Reject], None]]:
     try:
         yield write
     finally:
-        # Closed as if nothing had gone wrong: the list is wanted most when reading was stopped.
+        # Closed without the exception: the list is needed most when reading was stopped.
         open_file.close()
         if path is not None and handle is None and _is_old_list(path):
             path.unlink(missing_ok=True)
 
 
 def _is_old_list(path: Path) -> bool:
-    """Whether a list of rejects stands there, and not some other file of the user's."""
+    """Whether the file at `path` is a list of rejects, and not another file of the user's."""
     if not path.is_file():
         return False
     with open(path, "rb") as handle:
@@ -83,24 +78,24 @@ def _is_old_list(path: Path) -> bool:
 
 
 def one_line(text: str) -> str:
-    """`text` as a cell of such a file: tabs and line breaks become spaces."""
+    """`text` with spaces for tabs and line breaks."""
     return _BREAKS.sub(" ", text)
 
 
 def check_share(max_rejects: float) -> float:
-    """`max_rejects` itself, a share from 0 to 1; ArgumentError for anything else."""
+    """`max_rejects`. Raises ArgumentError unless it is a share from 0 to 1."""
     if not 0 <= max_rejects <= 1:
         raise ArgumentError(f"--max-rejects {max_rejects}: give a share of the rows, from 0 to 1")
     return max_rejects
 
 
 def too_many(rejected: int, rows: int, max_rejects: float) -> bool:
-    """Whether `rejected` of `rows` rows exceed the share; ten are always tolerated."""
+    """Whether more than ten rejects exceed the share `max_rejects` of `rows`."""
     return rejected > max(ALWAYS_TOLERATED, max_rejects * rows)
 
 
 def describe(reasons: Mapping[str, int], first: Reject | None) -> str:
-    """One clause: the reasons by frequency, and where the first reject stands."""
+    """The reasons by frequency, and the first reject."""
     counts = ", ".join(
         f"{reason}: {count:,}" for reason, count in sorted(reasons.items(), key=lambda r: -r[1])
     )
@@ -109,22 +104,19 @@ def describe(reasons: Mapping[str, int], first: Reject | None) -> str:
     return f"{counts}; the first is line {first.line}, {one_line(first.text)[:80]!r}"
 
 
-# What a row of a file is: a pair, or a reject with its reason.
-
-
 @dataclass(frozen=True)
-class Judge:
-    """Judges one row at a time, whatever stands around it.
+class RowParser:
+    """Parses single rows.
 
-    `grade_map` says how labels are read; without one they stay text. With `grade_required` a row
-    without a good grade is a reject.
+    `grade_map` maps labels to grades; without one they stay text. With `grade_required` a row without
+    a valid grade is a reject.
     """
 
     grade_map: GradeMap | None = None
     grade_required: bool = False
 
-    def judge(self, row: RawRow | Reject) -> Pair | Reject:
-        """The pair that `row` is, or its reject; a reject stays as it is."""
+    def parse(self, row: RawRow | Reject) -> Pair | Reject:
+        """`row` as a pair, or its reject."""
         if isinstance(row, Reject):
             return row
         if reason := _fault(row):
@@ -144,7 +136,7 @@ class Judge:
         return Pair(row.query, row.title, grades, id_, row.line, label, row.extra)
 
     def is_bad_grade(self, pair: Pair) -> bool:
-        """Whether `pair` was accepted although its label is none that the scheme knows."""
+        """Whether the grade map lacks the label of `pair`."""
         return self.grade_map is not None and pair.label is not None and pair.grades is None
 
 
@@ -159,27 +151,25 @@ def _fault(row: RawRow) -> Reason | None:
 class PairReader:
     """The pairs of a TSV, CSV, JSON Lines or Parquet file, in file order.
 
-    Iterating streams the file and may be repeated; each time the counters start anew:
-    `rows_read` = `accepted` + `rejected`, `reasons` counts the rejects by reason, and `bad_grades`
-    the accepted pairs whose label the scheme does not know. Texts are kept as they are; a row
-    whose query or title holds nothing but whitespace is rejected.
+    Each iteration streams the file and resets the counters: `rows_read` = `accepted` + `rejected`,
+    `reasons` counts the rejects by reason, `bad_grades` the accepted pairs whose label the grade map
+    lacks. Texts are not changed; a row with a blank query or title is a reject.
 
     Args:
-        path: the file, or what lies at an address; its format goes by its suffix, its encoding by
-            its bytes.
-        columns: `query`, `title`, `grade`, `id` → the file's column name, or its position from 1.
-            Names not given keep their default (see `Columns.resolve`).
+        path: the file or remote object; its suffix gives the format, its bytes the encoding.
+        columns: `query`, `title`, `grade`, `id` → the file's column name, or its position from 1; for
+            defaults see `Columns.resolve`.
         header: whether the first line of a TSV or CSV file names the columns.
-        grade_map: how labels are read; without one they stay text.
-        grade_required: reject rows whose grade is missing or bad, instead of leaving it out.
-        max_rejects: the share of the rows read so far that may be rejects; ten always may.
+        grade_map: labels → grades; without one labels stay text.
+        grade_required: reject rows whose grade is missing or bad.
+        max_rejects: the largest share of rejects among the rows read; ten are always tolerated.
         rejects_path: where rejected rows are listed.
-        refuse: the reject that a pair is after all, or None.
+        refuse: returns a reject for a pair that the caller does not accept, else None.
 
     Raises:
         ArgumentError: invalid arguments.
-        PairFileError: at construction or while iterating: the file cannot be read as asked, has
-            too many rejects, or not one accepted row.
+        PairFileError: at construction or while iterating: an unreadable file, too many rejects, or no
+            accepted row.
     """
 
     rows_read: int
@@ -205,7 +195,7 @@ class PairReader:
         self.format = format_of(self.path)
         if rejects_path is not None and _is_same(rejects_path, self.path):
             raise ArgumentError(f"{rejects_path}: the rejects would overwrite the pairs")
-        self._judge = Judge(grade_map, grade_required)
+        self._parser = RowParser(grade_map, grade_required)
         self._refuse = refuse
         self._max_rejects = check_share(max_rejects)
         self._rejects_path = rejects_path
@@ -222,34 +212,34 @@ class PairReader:
 
     @property
     def rejected(self) -> int:
-        """The rejected rows so far."""
+        """The number of rejects so far."""
         return self.reasons.total()
 
     def __iter__(self) -> Generator[Pair, None, None]:
         self._start_counting()
         with reject_log(self._rejects_path) as log:
-            for judged in self.judged():
+            for row in self.rows():
                 self.rows_read += 1
-                if isinstance(judged, Pair):
+                if isinstance(row, Pair):
                     self.accepted += 1
-                    self.bad_grades += self._judge.is_bad_grade(judged)
-                    yield judged
+                    self.bad_grades += self._parser.is_bad_grade(row)
+                    yield row
                 else:
-                    self.reasons[judged.reason] += 1
-                    self._first_reject = self._first_reject or judged
-                    log(judged)
-                if self.rows_read % JUDGED_EVERY == 0:
+                    self.reasons[row.reason] += 1
+                    self._first_reject = self._first_reject or row
+                    log(row)
+                if self.rows_read % CHECKED_EVERY == 0:
                     self._stop_at_too_many_rejects()
             self._stop_at_too_many_rejects()
             if not self.accepted:
                 raise PairFileError(self._no_pair())
 
-    def judged(self) -> Iterator[Pair | Reject]:
-        """All rows in file order, pairs and rejects, uncounted and however many rejects there are."""
-        judged = map(self._judge.judge, self._file.rows())
+    def rows(self) -> Iterator[Pair | Reject]:
+        """All pairs and rejects in file order, without counting and with any number of rejects."""
+        rows = map(self._parser.parse, self._file.rows())
         if (refuse := self._refuse) is None:
-            return judged
-        return ((isinstance(one, Pair) and refuse(one)) or one for one in judged)
+            return rows
+        return ((isinstance(row, Pair) and refuse(row)) or row for row in rows)
 
     def _start_counting(self) -> None:
         self.rows_read = 0
@@ -278,7 +268,7 @@ class PairReader:
 
 
 def read_pairs(path: str | os.PathLike[str], **options: Any) -> list[Pair]:
-    """All pairs of a file that fits in memory; options and errors are those of `PairReader`."""
+    """All pairs of a file; options and errors are those of `PairReader`."""
     return list(PairReader(path, **options))
 
 
@@ -286,23 +276,20 @@ def _is_same(rejects_path: Path, path: Location) -> bool:
     return isinstance(path, Path) and Path(rejects_path).resolve() == path.resolve()
 
 
-# The reader's options, as every command that reads pairs takes them.
-
-
 @dataclass(frozen=True)
 class ReaderOptions:
-    """How a file of pairs is read, as the command line says it; the fields' docs are its help."""
+    """The command line's options for a file of pairs; the fields' docs are their help."""
 
     columns: str | None = None
-    """Names of the file's columns: query=q,title=t,grade=label (positions from 1 with --no-header)."""
+    """The file's columns: query=q,title=t,grade=label (positions from 1 with --no-header)."""
     no_header: bool = False
-    """The first line is a pair, not names."""
+    """The first line is a pair, not column names."""
     grades: str | None = None
     """What the labels mean: '0=1-2,1=3-4,2=5' (default: grades 1–5, 3-4 between two)."""
     max_rejects: float = 0.01
-    """Share of rows that may be rejects before the command stops."""
+    """Largest share of rejected rows."""
     limit: int | None = field(default=None, metadata={"min": 1})
-    """Take about so many pairs of each file that is judged on, in whole queries."""
+    """Use about so many pairs of each evaluated file, in whole queries."""
 
     def open(
         self,
@@ -313,13 +300,13 @@ class ReaderOptions:
         rejects_path: Path | None = None,
         refuse: Callable[[Pair], Reject | None] | None = None,
     ) -> PairReader:
-        """A reader of `path` by these options; `default_map` reads the labels without `--grades`.
+        """A reader of `path`; `default_map` is its grade map without `--grades`.
 
         Raises ArgumentError for invalid options, PairFileError for the file.
         """
         return PairReader(
             path,
-            columns=self._given_columns(),
+            columns=self._column_mapping(),
             header=not self.no_header,
             grade_map=self._grade_map(default_map),
             grade_required=grade_required,
@@ -328,15 +315,15 @@ class ReaderOptions:
             refuse=refuse,
         )
 
-    def wanted_columns(self) -> Columns:
-        """The columns that a reader by these options looks for; ArgumentError as for `open`."""
-        return Columns.resolve(self._given_columns(), header=not self.no_header)
+    def resolve_columns(self) -> Columns:
+        """The columns to read. Raises ArgumentError for invalid options."""
+        return Columns.resolve(self._column_mapping(), header=not self.no_header)
 
-    def judge(self) -> Judge:
-        """How a reader by these options judges a row; ArgumentError as for `open`."""
-        return Judge(self._grade_map(None))
+    def row_parser(self) -> RowParser:
+        """The parser of a reader with these options. Raises ArgumentError for invalid ones."""
+        return RowParser(self._grade_map(None))
 
-    def _given_columns(self) -> dict[str, str | int]:
+    def _column_mapping(self) -> dict[str, str | int]:
         return parse_columns(self.columns) if self.columns is not None else {}
 
     def _grade_map(self, default_map: GradeMap | None) -> GradeMap | None:
@@ -344,16 +331,16 @@ class ReaderOptions:
 
 
 def for_each(values: Sequence[str] | None, files: Sequence[Path], option: str) -> Sequence[str]:
-    """The values of a repeated option: one for every file, or one for all; "" where there is none.
+    """A repeated option's value for each file; a single value holds for all, "" stands for none.
 
-    Raises ArgumentError naming the `option` where their numbers do not match.
+    Raises ArgumentError naming the `option` where the numbers differ.
     """
-    given = list(values or [""])
-    if len(given) == 1:
-        return given * len(files)
-    if len(given) != len(files):
+    values = list(values or [""])
+    if len(values) == 1:
+        return values * len(files)
+    if len(values) != len(files):
         raise ArgumentError(
-            f"{option} was given {len(given)} times for {len(files)} files; give it once for each "
+            f"{option} was given {len(values)} times for {len(files)} files; give it once for each "
             "file, or once for all"
         )
-    return given
+    return values

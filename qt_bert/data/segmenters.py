@@ -1,4 +1,4 @@
-"""Texts as words: jieba in three ways, a user's own words, parts of speech."""
+"""Word segmentation with jieba in three modes, user dictionaries, parts of speech."""
 
 from __future__ import annotations
 
@@ -19,14 +19,11 @@ from typing import Any, NamedTuple, Protocol
 
 from qt_bert.errors import ArgumentError
 
-# A user's own words for jieba: one a line, with an optional frequency and an optional tag.
-
-
 _ENTRY = re.compile(r"(?P<text>\S+)(?: (?P<frequency>[0-9]{1,9}))?(?: (?P<tag>[a-zA-Z]+))?")
 
 
 class UserWord(NamedTuple):
-    """One entry; without a frequency jieba picks one that lets the word be cut out."""
+    """An entry of a user dictionary; without a frequency jieba sets one at which it cuts the word."""
 
     text: str
     frequency: int | None
@@ -34,10 +31,9 @@ class UserWord(NamedTuple):
 
 
 def read_userdict(path: Path) -> tuple[UserWord, ...]:
-    """The entries of a UTF-8 file.
+    """The entries of a UTF-8 file: a word a line, with optional frequency and tag.
 
-    Raises ArgumentError, naming the line, where the file cannot be read, is not UTF-8, has a line
-    of another form, or has no word.
+    Raises ArgumentError, naming the line, for a file that is unreadable, malformed or empty.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
@@ -66,11 +62,8 @@ def _entry(path: Path, number: int, line: str) -> UserWord:
     return UserWord(match["text"], int(frequency) if frequency else None, match["tag"])
 
 
-# jieba, brought up so that it neither warns, chatters, nor trusts a shared folder.
-
-
 def load_jieba() -> Any:
-    """A new, initialised `jieba.Tokenizer`, apart from the one that other code may change."""
+    """A new, initialised `jieba.Tokenizer`, independent of jieba's global one."""
     jieba = _import_quietly()
     tokenizer = jieba.Tokenizer()
     tokenizer.tmp_dir = str(_private_cache(f"jieba-{jieba.__version__}"))
@@ -79,12 +72,12 @@ def load_jieba() -> Any:
 
 
 def load_tagger(tokenizer: Any) -> Any:
-    """jieba's part-of-speech tagger over a `jieba.Tokenizer` of its own dictionary."""
+    """jieba's part-of-speech tagger over a `jieba.Tokenizer`."""
     untouched = "jieba.posseg" not in sys.modules
     posseg = _import_quietly("jieba.posseg")
     if not untouched:
         return posseg.POSTokenizer(tokenizer)
-    # The import has just read the dictionary, half a second's work that need not be done again.
+    # The import has just read the dictionary, which takes half a second.
     tagger = posseg.POSTokenizer.__new__(posseg.POSTokenizer)
     tagger.tokenizer, tagger.word_tag_tab = tokenizer, dict(posseg.dt.word_tag_tab)
     return tagger
@@ -95,14 +88,14 @@ def _import_quietly(name: str = "jieba") -> Any:
         # Invalid escapes in jieba's sources, and its use of pkg_resources.
         warnings.simplefilter("ignore")
         jieba = import_module("jieba")
-        asked = import_module(name)
+        module = import_module(name)
     jieba.setLogLevel(logging.WARNING)
-    return asked
+    return module
 
 
 @cache
 def _private_cache(name: str) -> Path:
-    """A folder of this user alone: jieba unmarshals what it finds there."""
+    """A folder that only this user can write: jieba unmarshals the files in it."""
     try:
         base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
         folder = (Path(base) if base else Path.home() / ".cache") / "qt_bert" / name
@@ -117,9 +110,6 @@ def _private_cache(name: str) -> Path:
     return folder
 
 
-# Word segmenters behind one small interface: a text in, the spans of its words out.
-
-
 Span = tuple[int, int]
 """Characters [start, end) of a text, counted from 0."""
 
@@ -131,7 +121,7 @@ _MARKS = re.compile("(?<=[a-zA-Z0-9])[\u0300-\u036f]+")
 
 
 class _Letters(dict[int, str]):
-    """Code point → the Latin letter or digit that it stands for, `x` for one of another alphabet."""
+    """Code point → its Latin base letter or digit; `x` for a letter of another alphabet."""
 
     def __missing__(self, code: int) -> str:
         first = unicodedata.normalize("NFKD", chr(code))[0]
@@ -145,9 +135,9 @@ _LETTERS = _Letters()
 
 
 def latin(text: str) -> str:
-    """`text` with `ｉ` as `i`, `é` as `e`, `ø` as `x`, one character for one, so that spans stay.
+    """`text` with `ｉ` as `i`, `é` as `e`, `ø` as `x`, of the same length.
 
-    jieba knows no letters but a to z, and would cut `ｉＰｈｏｎｅ` into six words.
+    jieba knows only the letters a to z, and would cut `ｉＰｈｏｎｅ` into six words.
     """
     if text.isascii():
         return text
@@ -157,8 +147,8 @@ def latin(text: str) -> str:
 class Segmenter(Protocol):
     """Cuts a text into words.
 
-    The spans of `jieba`, `rjieba` and `gold` follow each other without overlap, and their words
-    join to the text; the full and search modes also give words inside words.
+    The words of `jieba`, `rjieba` and `gold` partition the text; the full and search modes also return
+    words inside words.
     """
 
     name: str
@@ -171,7 +161,7 @@ class Segmenter(Protocol):
 
 
 class SpanSegmenter:
-    """A segmenter made of a function from a text to its spans."""
+    """A segmenter from a function text → spans."""
 
     def __init__(self, name: str, spans: Callable[[str], list[Span]]) -> None:
         self.name = name
@@ -189,11 +179,10 @@ class SpanSegmenter:
 def segmenter(name: str, userdict: str | Path | None = None) -> Segmenter:
     """The segmenter called `name`, one of `SEGMENTER_NAMES`.
 
-    `jieba` cuts precisely, `-full` gives every dictionary word, `-search` adds the words inside
-    long words. `userdict` is a file of further words (word, frequency, tag; one a line) for jieba
-    and rjieba.
+    `jieba` is the precise mode, `-full` returns every dictionary word, `-search` adds the words inside
+    long words. `userdict` is a file as `read_userdict` takes it.
 
-    Raises ArgumentError for another name, for a missing rjieba, and for a file that cannot be read.
+    Raises ArgumentError for another name, a missing rjieba, and an invalid file.
     """
     if name not in SEGMENTER_NAMES:
         raise ArgumentError(f"no segmenter {name!r}; there are {', '.join(SEGMENTER_NAMES)}")
@@ -203,14 +192,14 @@ def segmenter(name: str, userdict: str | Path | None = None) -> Segmenter:
     def spans(text: str) -> list[Span]:
         if mode == "full":
             return _full_spans(tokenizer, latin(text))
-        found = tokenizer.tokenize(latin(text), mode or "default")
-        return sorted((start, end) for _, start, end in found)
+        tokens = tokenizer.tokenize(latin(text), mode or "default")
+        return sorted((start, end) for _, start, end in tokens)
 
     return SpanSegmenter(name, spans)
 
 
 def check_segmenter(name: str, userdict: str | Path | None = None) -> None:
-    """Raise what `segmenter` would, without jieba's dictionary, which takes long to load."""
+    """Raise what `segmenter` would, without loading jieba's dictionary."""
     if name in SEGMENTER_NAMES and name.partition("-")[0] == "jieba":
         if userdict is not None:
             read_userdict(Path(userdict))
@@ -220,7 +209,7 @@ def check_segmenter(name: str, userdict: str | Path | None = None) -> None:
 
 @cache
 def tokenizer_of(library: str, words: tuple[UserWord, ...]) -> Any:
-    """The tokenizer of `jieba` or `rjieba` with a user's words: one for all who ask, left as it is."""
+    """The tokenizer of `jieba` or `rjieba` with a user's words; shared, so do not change it."""
     tokenizer = load_jieba() if library == "jieba" else _load_rjieba()
     for word in words:
         tokenizer.add_word(latin(word.text), word.frequency, word.tag)
@@ -237,10 +226,10 @@ def _load_rjieba() -> Any:
 
 
 def _full_spans(tokenizer: Any, text: str) -> list[Span]:
-    """What jieba's full mode yields, which it does without places: read from its word graph.
+    """jieba's full mode, which returns no positions, read from its word graph.
 
-    Every dictionary word is one, a character that does not lie in the word before it, and a run of
-    Latin letters and digits. Punctuation, kana and emoji stand alone here, where jieba joins a run.
+    Words are all dictionary words, characters outside the word before them, and runs of Latin letters
+    and digits. Punctuation, kana and emoji are single words, where jieba joins a run.
     """
     spans: list[Span] = []
     last, in_run = -1, False
@@ -256,35 +245,29 @@ def _full_spans(tokenizer: Any, text: str) -> list[Span]:
     return spans
 
 
-# Words with jieba's part-of-speech tags.
-
-
 class Tagged(NamedTuple):
-    """A word's characters [start, end) and its tag, as jieba writes it (`n`, `vn`, `eng`, `x`)."""
+    """A word's characters [start, end) and its jieba tag (`n`, `vn`, `eng`, `x`)."""
 
     span: Span
     tag: str
 
 
 Tagger = Callable[[str], list[Tagged]]
-"""A text to its words, which follow each other without overlap."""
+"""A text → its words, without overlap."""
 
 
 def jieba_tagger(userdict: str | Path | None = None) -> Tagger:
-    """jieba's tagger, with a user's words and their tags.
-
-    Raises ArgumentError for a file of words that cannot be read.
-    """
+    """jieba's tagger with a user dictionary. Raises ArgumentError for an invalid file."""
     tagger = _tagger(read_userdict(Path(userdict)) if userdict else ())
 
     def tagged(text: str) -> list[Tagged]:
-        found: list[Tagged] = []
+        words: list[Tagged] = []
         end = 0
-        for word, tag in tagger.cut(read := latin(text)):
-            start = read.index(word, end)
+        for word, tag in tagger.cut(normalised := latin(text)):
+            start = normalised.index(word, end)
             end = start + len(word)
-            found.append(Tagged((start, end), tag))
-        return found
+            words.append(Tagged((start, end), tag))
+        return words
 
     return tagged
 

@@ -1,7 +1,6 @@
-"""Ways to disturb the order of a text, all seeded by the generator passed in.
+"""Shuffled and reversed texts, which differ from the original; None where none does.
 
-Each draw differs from the original text; where no arrangement does, the answer is None and the text
-is not eligible. A character is a Unicode code point, as it is to the tokenizers.
+A character is a Unicode code point, as in the tokenizers.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def shuffle_characters(text: str, rng: np.random.Generator) -> str | None:
-    """A uniform draw among the arrangements of the characters that differ from `text`."""
+    """The characters in a random order, uniform over those that differ from `text`."""
     return _shuffled(text, rng)
 
 
 def shuffle_words(text: str, segmenter: Segmenter, rng: np.random.Generator) -> str | None:
-    """The words of `text` in an order that gives another text."""
+    """The words in a random order. Raises ArgumentError for overlapping words."""
     return _shuffled(_words(text, segmenter), rng)
 
 
@@ -44,7 +43,7 @@ def _words(text: str, segmenter: Segmenter) -> list[str]:
 
 
 def _shuffled(units: Sequence[str], rng: np.random.Generator) -> str | None:
-    # Where all neighbours commute, so do all units, and every arrangement is the same text.
+    # Where all neighbours commute, all units do, and every order gives the same text.
     if all(a + b == b + a for a, b in pairwise(units)):
         return None
     original = "".join(units)

@@ -1,4 +1,4 @@
-"""How a causal language model is asked about a pair, and which of its words are the answer."""
+"""Prompt templates: how a causal language model grades a pair by its next token."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from qt_bert.files import read_json
 
 @dataclass(frozen=True)
 class Template:
-    """`prefix` `before` query `between` title `suffix`, and the words that mean yes and no.
+    """`prefix` `before` query `between` title `suffix`, and the words for yes and no.
 
-    The model's one logit is log p(yes) − log p(no) of the next token. Prefix and suffix are tokenised
-    apart, the middle in one piece, as the model's authors do.
+    The model's one logit is log p(yes) − log p(no) of the next token. Prefix, middle and suffix are
+    tokenised separately, as the model's authors do.
     """
 
     prefix: str
@@ -28,17 +28,17 @@ class Template:
 
     @classmethod
     def read(cls, value: Any, where: str) -> Template | None:
-        """From `template` in qt_bert.json: a known name, or an object of these texts; None for null.
+        """From `template` in qt_bert.json: a known name, an object of these texts, or null.
 
-        Raises CheckpointError for what is neither.
+        Raises CheckpointError for another value.
         """
         if value is None:
             return None
         if isinstance(value, str) and value in TEMPLATES:
             return TEMPLATES[value]
-        names = [one.name for one in fields(cls)]
+        names = [field.name for field in fields(cls)]
         texts = isinstance(value, Mapping) and set(value) <= set(names)
-        if not texts or not all(isinstance(one, str) for one in value.values()):
+        if not texts or not all(isinstance(text, str) for text in value.values()):
             raise CheckpointError(
                 f"{where} is {value!r}; it must be one of {', '.join(TEMPLATES)}, or an object of the "
                 f"texts {', '.join(names)}"
@@ -49,24 +49,24 @@ class Template:
         return cls(**value)
 
     @classmethod
-    def asked(cls, given: str) -> Template:
+    def from_option(cls, option: str) -> Template:
         """From `--template`: a known name, or a JSON file of the texts. Raises ArgumentError."""
-        if given in TEMPLATES:
-            return TEMPLATES[given]
-        path = Path(given)
+        if option in TEMPLATES:
+            return TEMPLATES[option]
+        path = Path(option)
         if not path.is_file():
             raise ArgumentError(
-                f"--template {given}: neither a file nor one of {', '.join(TEMPLATES)}"
+                f"--template {option}: neither a file nor one of {', '.join(TEMPLATES)}"
             )
         try:
-            found = cls.read(read_json(path), str(path))
+            template = cls.read(read_json(path), str(path))
         except (ValueError, RecursionError) as error:
             raise ArgumentError(f"--template {path}: not valid JSON ({error})") from error
         except CheckpointError as error:
             raise ArgumentError(f"--template {error}") from error
-        if found is None:
+        if template is None:
             raise ArgumentError(f"--template {path}: null is no template")
-        return found
+        return template
 
 
 TEMPLATES = {

@@ -1,4 +1,4 @@
-"""Pairs as token ids, with the place of every token in the query or the title."""
+"""Pairs as token ids, with the characters of query or title that each token covers."""
 
 from __future__ import annotations
 
@@ -13,20 +13,17 @@ from qt_bert.data.templates import Template
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.text import clip
 
-# Pairs as token ids, with the place of every token in the query or the title.
-#
-# A fast tokenizer of transformers keeps truncation and padding as state and changes it on every
-# call;
-# shared between threads it silently cuts at the wrong length. So a private copy is taken here, with
-# both switched off for good, and what is too long is cut in Python.
+# A fast tokenizer of transformers keeps truncation and padding as state, changed on every call: shared
+# between threads it silently cuts at the wrong length. So this is a private copy without both, and
+# Python truncates.
 
 
 SPECIAL = -1
 QUERY = 0
 TITLE = 1
 
-# No ordinary text has as many characters a token. A longer one is first tried up to here, and read
-# whole only if that gave too few tokens to fill the sequence, with some to spare for the cut edge.
+# Ordinary texts have fewer characters a token. A longer text is first cut to so many, and encoded whole
+# only if that gives too few tokens, with some to spare for the cut edge.
 _CHARACTERS_PER_TOKEN = 64
 _SPARE_TOKENS = 16
 
@@ -36,11 +33,10 @@ class EncodedPair:
     """The tokens of one pair; all lists have one entry per token.
 
     `side` is 0 in the query, 1 in the title, -1 at special tokens. `spans` are the characters
-    [start, end) of the query or the title that a token spells, in part or whole, without white space
-    around them: tokens that share a character overlap. start = end at a token that spells none (special,
-    white space, SentencePiece's mark of a word's start). No spans where offsets were not asked for. A
-    text is truncated where any of its tokens were left out. `at` is the place of the token that the
-    classifier reads: 0, or in a causal model the last.
+    [start, end) of the query or the title that a token covers, in part or whole, without white space
+    around them: tokens that share a character overlap. start = end at a token without characters
+    (special, white space, SentencePiece's word mark). `spans` is empty without offsets. `at` is the
+    position of the token that the classifier reads: 0, or in a causal model the last.
     """
 
     input_ids: list[int]
@@ -56,15 +52,15 @@ class EncodedPair:
 
     @property
     def cls(self) -> int:
-        """The index of the classification token: the first special one, or the one that is read."""
+        """The index of the classification token: `at` or, where that is 0, the first special token."""
         if self.at or SPECIAL not in self.side:
             return self.at
         return self.side.index(SPECIAL)
 
     @property
     def separators(self) -> list[int]:
-        """The indices of the special tokens after the classification token; in a causal model, of
-        those behind the query that are not read."""
+        """The indices of the special tokens after the classification token; in a causal model, those
+        after the query but `at`."""
         special = [i for i, side in enumerate(self.side) if side == SPECIAL]
         if not self.at:
             return special[1:]
@@ -75,16 +71,15 @@ class EncodedPair:
 class PairTokenizer:
     """Encodes (query, title) pairs to at most `max_length` tokens, special tokens included.
 
-    The title loses its last tokens first, down to none; only then does the query, and either is
-    flagged. `last` is the id of padding where the classifier reads the last token that is none. `template`
-    is what a causal model is asked (`data.templates`): its tokens are special ones. `rows` are those of the
-    embeddings. May be shared between threads. `tokenizer` is a fast tokenizer of transformers or a
-    `tokenizers.Tokenizer`; it is copied and left as it is. Types of tokens are 0 where its
-    `model_input_names` lack them, as in transformers. Text that spells a special token, such as `[SEP]`, becomes that
-    token, as it does in transformers; its side is still its text's.
+    The title is truncated from its end, down to no token, before the query. `tokenizer`, a fast one of
+    transformers or a `tokenizers.Tokenizer`, is copied; token types are 0 where its
+    `model_input_names` lack them. `last` is the id of padding where the classifier reads the last other
+    token. The tokens of `template`, a causal model's prompt, are special. `rows` is the number of
+    embeddings. As in transformers, the text `[SEP]` becomes that special token; its side stays its
+    text's. May be shared between threads.
 
-    Raises CheckpointError for a tokenizer that is not a fast one, ArgumentError for a `max_length`
-    without room for a token of each text.
+    Raises CheckpointError for a slow tokenizer, ArgumentError for a `max_length` without room for a
+    token of each text.
     """
 
     def __init__(
@@ -112,7 +107,7 @@ class PairTokenizer:
                 self._backend.encode(text, add_special_tokens=False).ids
                 for text in (template.prefix, template.suffix)
             ]
-            specials = len(self._asked([("", "")])[0].ids)
+            specials = len(self._in_template([("", "")])[0].ids)
         if max_length < specials + 2:
             raise ArgumentError(
                 f"--max-length {max_length}: a pair needs {specials} special tokens and a token of "
@@ -124,9 +119,9 @@ class PairTokenizer:
     def encode(
         self, pairs: Sequence[tuple[str, str]], *, offsets: bool = True
     ) -> list[EncodedPair]:
-        """Encode pairs, in order; `offsets=False` leaves `spans` empty and is faster.
+        """Encode pairs; `offsets=False` leaves `spans` empty and is faster.
 
-        Raises ArgumentError for a lone surrogate, which is no Unicode text, and a token beyond `rows`.
+        Raises ArgumentError for a lone surrogate and a token beyond `rows`.
         """
         limit = self._characters
         starts = [(query[:limit], title[:limit]) for query, title in pairs]
@@ -138,19 +133,19 @@ class PairTokenizer:
         ]
 
     def _encodings(self, pairs: Sequence[tuple[str, str]], offsets: bool) -> list[_Tokens]:
-        """Each pair as the tokenizer gives it, with the spans of its tokens where they are asked for."""
+        """The tokenizer's output for each pair, with spans if `offsets`."""
         encode = self._backend.encode_batch if offsets else self._backend.encode_batch_fast
         try:
             if self._template is not None:
-                return self._asked(pairs)
+                return self._in_template(pairs)
             return [
                 _Tokens(
-                    one.ids,
-                    one.type_ids if self._types else [0] * len(one.ids),
-                    _sides(one),
-                    one.offsets if offsets else [],
+                    tokens.ids,
+                    tokens.type_ids if self._types else [0] * len(tokens.ids),
+                    _sides(tokens),
+                    tokens.offsets if offsets else [],
                 )
-                for one in encode(list(pairs))
+                for tokens in encode(list(pairs))
             ]
         except (TypeError, UnicodeError):
             for query, title in pairs:
@@ -158,29 +153,29 @@ class PairTokenizer:
                 _refuse_surrogates(title)
             raise
 
-    def _asked(self, pairs: Sequence[tuple[str, str]]) -> list[_Tokens]:
-        """Pairs in the template. A token is a text's where it holds any of its characters."""
+    def _in_template(self, pairs: Sequence[tuple[str, str]]) -> list[_Tokens]:
+        """Pairs in the template. A token belongs to the text of which it holds a character."""
         assert self._template is not None
         before, between = self._template.before, self._template.between
         bodies = [f"{before}{query}{between}{title}" for query, title in pairs]
         prefix, suffix = self._ends
-        found = []
-        for (query, title), one in zip(
+        encoded = []
+        for (query, title), body in zip(
             pairs, self._backend.encode_batch(bodies, add_special_tokens=False), strict=True
         ):
             starts = len(before), len(before) + len(query) + len(between)
             ranges = [(at, at + len(text)) for at, text in zip(starts, (query, title), strict=True)]
             sides, spans = [SPECIAL] * len(prefix), [(0, 0)] * len(prefix)
-            for start, end in one.offsets:
+            for start, end in body.offsets:
                 of = [n for n, (low, high) in enumerate(ranges) if start < high and end > low]
                 sides.append(of[0] if of else SPECIAL)
                 low, high = ranges[of[0]] if of else (start, start)
                 spans.append((max(start, low) - low, min(end, high) - low))
-            ids = [*prefix, *one.ids, *suffix]
+            ids = [*prefix, *body.ids, *suffix]
             sides += [SPECIAL] * len(suffix)
             spans += [(0, 0)] * len(suffix)
-            found.append(_Tokens(ids, [0] * len(ids), sides, spans))
-        return found
+            encoded.append(_Tokens(ids, [0] * len(ids), sides, spans))
+        return encoded
 
     def _encoded(
         self,
@@ -203,9 +198,9 @@ class PairTokenizer:
             )
         titles = side.count(TITLE)
         excess = len(side) - self.max_length
-        spans = self._spelled(whole, encoded) if offsets else []
+        spans = self._trimmed(whole, encoded) if offsets else []
         if excess <= 0:
-            return EncodedPair(ids, types, side, spans, False, False, at=self._read(ids))
+            return EncodedPair(ids, types, side, spans, False, False, at=self._at(ids))
         from_title = min(excess, titles)
         keep = _kept(side, {TITLE: from_title, QUERY: excess - from_title})
         ids = [ids[i] for i in keep]
@@ -216,23 +211,23 @@ class PairTokenizer:
             [spans[i] for i in keep] if offsets else [],
             query_truncated=excess > from_title,
             title_truncated=from_title > 0,
-            at=self._read(ids),
+            at=self._at(ids),
         )
 
-    def _spelled(self, texts: tuple[str, str], encoded: _Tokens) -> list[Span]:
-        """The spans of an `EncodedPair`, of those that the tokenizer gives."""
-        found = []
+    def _trimmed(self, texts: tuple[str, str], encoded: _Tokens) -> list[Span]:
+        """The tokenizer's spans without white space."""
+        spans = []
         for id, _, side, (start, end) in zip(*encoded, strict=True):
             text = "" if side == SPECIAL or id == self._mark else texts[side][start:end]
             start += len(text) - len(text.lstrip())
-            found.append((start, start + len(text.strip())))
-        return found
+            spans.append((start, start + len(text.strip())))
+        return spans
 
-    def _read(self, ids: Sequence[int]) -> int:
-        """The place of the token that the classifier reads; 0 where all are padding."""
+    def _at(self, ids: Sequence[int]) -> int:
+        """The position of the token that the classifier reads; 0 where all are padding."""
         if self._last is None:
             return 0
-        return max((i for i, one in enumerate(ids) if one != self._last), default=0)
+        return max((i for i, token in enumerate(ids) if token != self._last), default=0)
 
 
 class _Tokens(NamedTuple):
@@ -248,13 +243,13 @@ def _private_copy(tokenizer: Any) -> Any:
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not isinstance(backend, Tokenizer):
         raise CheckpointError(
-            f"{type(tokenizer).__name__} is not a fast tokenizer, so it cannot say where its "
-            "tokens stand; save the model's tokenizer as tokenizer.json"
+            f"{type(tokenizer).__name__} is not a fast tokenizer, so it has no token offsets; save "
+            "the model's tokenizer as tokenizer.json"
         )
     try:
         copy = Tokenizer.from_str(backend.to_str())
     except Exception:
-        # A pre-tokenizer in Python (RoFormer's jieba) cannot be copied; nobody sets truncation on it.
+        # A pre-tokenizer in Python (RoFormer's jieba) cannot be copied; its truncation is never set.
         copy = backend
     copy.no_truncation()
     copy.no_padding()
@@ -266,7 +261,7 @@ def _sides(encoding: Any) -> list[int]:
 
 
 def _kept(side: list[int], drop: dict[int, int]) -> list[int]:
-    """The indices left when the last `drop[s]` tokens of each side are taken out."""
+    """The indices without the last `drop[s]` tokens of each side `s`."""
     left = {which: side.count(which) - count for which, count in drop.items()}
     kept: list[int] = []
     for index, which in enumerate(side):
@@ -288,11 +283,8 @@ def _refuse_surrogates(text: str) -> None:
         ) from error
 
 
-# Encoded pairs as rectangles of numbers: which rows go together, and what fills the shorter ones.
-
-
 class Padded(NamedTuple):
-    """B pairs, padded to L tokens: int64 [B, L], and True at real tokens [B, L]."""
+    """B pairs padded to L tokens: int64 [B, L]; `real` is False at padding."""
 
     input_ids: np.ndarray
     token_type_ids: np.ndarray
@@ -300,7 +292,7 @@ class Padded(NamedTuple):
 
 
 def padded(encoded: Sequence[EncodedPair], pad: int) -> Padded:
-    """`encoded`, one a row; `pad` is the token id of padding, whose type is 0."""
+    """`encoded` as rows, padded with the token id `pad` of type 0."""
     lengths = np.array([len(row) for row in encoded])
     real = np.arange(lengths.max()) < lengths[:, None]
     ids = np.full(real.shape, pad, np.int64)
@@ -313,10 +305,10 @@ def padded(encoded: Sequence[EncodedPair], pad: int) -> Padded:
 def length_batches(
     lengths: Sequence[int], budget: int, *, padded: bool = True
 ) -> Iterator[np.ndarray]:
-    """Row indices of batches of at most `budget` tokens (one row, if that is longer), longest first.
+    """Row indices of batches of at most `budget` tokens (or of one longer row), longest rows first.
 
-    A batch ends where the length changes, unless it is under half full; then it goes on into
-    shorter rows, which are padded, or, without `padded`, ends there, too.
+    A batch ends where the length changes; with `padded`, one less than half full goes on with shorter
+    rows.
     """
     order = np.argsort(-np.asarray(lengths), kind="stable")
     start = 0
@@ -332,14 +324,14 @@ def length_batches(
 
 @dataclass
 class Counts:
-    """What a scorer has seen."""
+    """Pairs and truncated texts of a scorer."""
 
     pairs: int = 0
     truncated_titles: int = 0
     truncated_queries: int = 0
 
     def add(self, encoded: Sequence[EncodedPair]) -> None:
-        """Count `encoded`, and the texts of them that were cut."""
+        """Count the pairs and their truncated texts."""
         self.pairs += len(encoded)
-        self.truncated_titles += sum(one.title_truncated for one in encoded)
-        self.truncated_queries += sum(one.query_truncated for one in encoded)
+        self.truncated_titles += sum(pair.title_truncated for pair in encoded)
+        self.truncated_queries += sum(pair.query_truncated for pair in encoded)

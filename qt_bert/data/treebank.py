@@ -1,9 +1,8 @@
-"""Sentences whose words are linked by people: a Universal Dependencies treebank in CoNLL-U.
+"""Universal Dependencies treebanks in CoNLL-U, version 1 or 2.
 
-Files of version 2 are read whole. Version 1 labelled much of Chinese in another way, so that of such
-a file only the labels count that mean the same in both (`V1_LABELS`), and no part of speech; every
-arc is still a link. A file is of version 1 where any label stands in it that version 2 did away with
-(`V1_ONLY`); `nmod:tmod` is in both.
+Version 1 labelled much of Chinese differently: of such a file all arcs are read, but only the labels
+with the same meaning in version 2 (`V1_LABELS`), and no parts of speech. A file is of version 1 where
+it has a label that version 2 removed (`V1_ONLY`).
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ V1_LABELS = {
     "appos": "appos",
     "nmod:tmod": "nmod:tmod",
 }
-"""Labels of version 1 that carry over, and what version 2 calls them."""
+"""Labels of version 1 → the same label in version 2."""
 
 V1_ONLY = frozenset(
     ("dobj", "nsubjpass", "csubjpass", "auxpass", "neg", "mwe", "name", "foreign", "remnant")
 )
-"""Labels that version 2 does not have."""
+"""Labels that version 2 removed."""
 
 ROOT = -1
 _COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -46,11 +45,10 @@ _ABSENT = "_"
 
 
 class Word(NamedTuple):
-    """A word; `head` is the place of its head in the sentence, from 0, or −1 at the root.
+    """A word; `head` is the index of its head in the sentence, from 0, or −1 at the root.
 
-    `upos` is None where the file says none, or says it in version 1; `relation`, the label of the
-    arc to the head, where it says none or one that does not carry over: the arc is a link all
-    the same.
+    `relation` is the label of that arc. It and `upos` are None where the file has none, or one of
+    version 1 without a counterpart.
     """
 
     form: str
@@ -61,35 +59,34 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence; `id` is the file's `sent_id`, or the line it begins at."""
+    """A sentence; `id` is the file's `sent_id`, or the first line."""
 
     id: str
     words: tuple[Word, ...]
 
     @cached_property
     def text(self) -> str:
-        """The words in one piece, as Chinese is written: a space stands between two of Latin script
-        or digits alone."""
+        """The words joined, with a space only between two of Latin letters or digits."""
         text = ""
         for word in self.words:
-            text += " " * _runs_on(text, word.form) + word.form
+            text += " " * _needs_space(text, word.form) + word.form
         return text
 
     @cached_property
     def spans(self) -> tuple[tuple[int, int], ...]:
         """Characters [start, end) of each word in `text`."""
-        found: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         end = 0
         for word in self.words:
-            start = end + _runs_on(self.text[end - 1 : end], word.form)
+            start = end + _needs_space(self.text[end - 1 : end], word.form)
             end = start + len(word.form)
-            found.append((start, end))
-        return tuple(found)
+            spans.append((start, end))
+        return tuple(spans)
 
 
 @dataclass(frozen=True)
 class Treebank:
-    """The sentences of one file, of version 1 or 2; `name` is the file's."""
+    """The sentences of a file, its name and CoNLL-U version."""
 
     name: str
     sentences: tuple[Sentence, ...]
@@ -97,40 +94,40 @@ class Treebank:
 
 
 class Halves(NamedTuple):
-    """Sentences to choose on, and to test on."""
+    """Sentences by half."""
 
     discovery: list[Sentence]
     validation: list[Sentence]
 
 
 def halves(sentences: Iterable[Sentence]) -> Halves:
-    """Each sentence in the half of its text (`data.splits.half_of`), in order."""
-    found = Halves([], [])
+    """Split sentences by their text (`data.splits.half_of`)."""
+    halves = Halves([], [])
     for sentence in sentences:
-        getattr(found, half_of(sentence.text)).append(sentence)
-    return found
+        getattr(halves, half_of(sentence.text)).append(sentence)
+    return halves
 
 
 def read_treebank(path: Path) -> Treebank:
-    """The treebank of a CoNLL-U file, plain or packed, in UTF-8 or GB18030.
+    """The treebank of a CoNLL-U file, plain or compressed, in UTF-8 or GB18030.
 
-    Ranges of multiword tokens and empty nodes are left out. Raises PairFileError, with file and
-    line, for a row that is none: other than ten columns, words not numbered from 1, a head that the
-    sentence does not have; and for a file without a sentence.
+    Ranges of multiword tokens and empty nodes are skipped. Raises PairFileError, with file and line,
+    for a row without ten columns, words not numbered from 1, a head outside the sentence, and a file
+    without a sentence.
     """
-    read = [_read(block, path) for block in _blocks(path)]
-    if not read:
+    sentences = [_sentence(block, path) for block in _blocks(path)]
+    if not sentences:
         raise PairFileError(f"{path}: no sentence in it; give a treebank in CoNLL-U")
-    labels = {word.relation for one in read for word in one.words}
+    labels = {word.relation for sentence in sentences for word in sentence.words}
     old = bool(labels & V1_ONLY)
     if old:
-        for place, one in enumerate(read):
+        for number, sentence in enumerate(sentences):
             words = (
                 word._replace(upos=None, relation=V1_LABELS.get(word.relation or ""))
-                for word in one.words
+                for word in sentence.words
             )
-            read[place] = Sentence(one.id, tuple(words))
-    return Treebank(path.name, tuple(read), 1 if old else 2)
+            sentences[number] = Sentence(sentence.id, tuple(words))
+    return Treebank(path.name, tuple(sentences), 1 if old else 2)
 
 
 class _Block(NamedTuple):
@@ -141,7 +138,7 @@ class _Block(NamedTuple):
 
 
 def _blocks(path: Path) -> Iterator[_Block]:
-    """Sentences are parted by lines without a word in them, which `TextSource` may skip."""
+    """Blank lines, which `TextSource` may skip, separate sentences."""
     block, last = _Block([], []), 0
     for item in TextSource(path).lines():
         if isinstance(item, Reject):
@@ -160,7 +157,7 @@ def _blocks(path: Path) -> Iterator[_Block]:
         yield block
 
 
-def _read(block: _Block, path: Path) -> Sentence:
+def _sentence(block: _Block, path: Path) -> Sentence:
     from conllu.parser import parse_comment_line
 
     words: list[tuple[int, Word]] = []
@@ -180,13 +177,13 @@ def _read(block: _Block, path: Path) -> Sentence:
                 f"{path}: line {number}: head {word.head + 1} of word {place + 1} is none of the "
                 f"other words of this sentence, 1 to {len(words)}, nor 0"
             )
-    said = dict(pair for comment in block.comments for pair in parse_comment_line(comment))
-    name = said.get("sent_id") or f"line {block.rows[0][0]}"
+    comments = dict(pair for comment in block.comments for pair in parse_comment_line(comment))
+    name = comments.get("sent_id") or f"line {block.rows[0][0]}"
     return Sentence(name, tuple(word for _, word in words))
 
 
 def _row(line: str, where: str) -> tuple[object, Word]:
-    """The number of a row (of a word an int) and its word; of other rows the word says nothing."""
+    """A row's id (an int for a word) and its word (empty for another row)."""
     from conllu.exceptions import ParseException
     from conllu.parser import parse_id_value, parse_int_value, parse_line
 
@@ -212,7 +209,6 @@ def _row(line: str, where: str) -> tuple[object, Word]:
     return row["id"], Word(row["form"], upos, row["head"] - 1, relation)
 
 
-def _runs_on(left: str, right: str) -> bool:
-    """Whether two words would be read as one without a space between them."""
+def _needs_space(left: str, right: str) -> bool:
     both = left[-1:] + right[:1]
     return len(both) == 2 and both.isascii() and both.isalnum()

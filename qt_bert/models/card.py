@@ -164,7 +164,7 @@ def read_settings(
     stored.pop("grades", None)
     asking = Template.read(stored.pop("template", None), f"{path}: `template`")
     if template is not None:
-        asking = Template.asked(template)
+        asking = Template.from_option(template)
     wanted = stored.pop("max_length", MAX_LENGTH if asking is None else TEMPLATE_LENGTH)
     if type(wanted) is not int or wanted < 1:
         raise CheckpointError(f"{path}: `max_length` is {wanted!r}, not a number of tokens")

@@ -18,7 +18,7 @@ from torch import nn
 from qt_bert.data.lines import PACKED_SUFFIXES, TextSource
 from qt_bert.data.pairs import Pair, Reason, Reject
 from qt_bert.data.reader import (
-    JUDGED_EVERY,
+    CHECKED_EVERY,
     ReaderOptions,
     check_share,
     describe,
@@ -246,7 +246,7 @@ def _read_lines(path: Path, most: float, rejects: Path | None) -> tuple[list[tup
                 reasons[one.reason] += 1
                 first = first or one
                 log(one)
-            if number % JUDGED_EVERY == 0:
+            if number % CHECKED_EVERY == 0:
                 judge()
         judge()
     return found, reasons.total()

@@ -195,7 +195,7 @@ def judge_file(
     """
     labels = scorer.settings.labels
     if numbers := numbers and options.grades is None:
-        given = options.open(path).judged()
+        given = options.open(path).rows()
         found = [number_of(one.label) for one in given if isinstance(one, Pair) and one.label]
         numbers = sum(not one.is_integer() for one in found if isfinite(one)) > 0.01 * len(found)
     pairs, rejected = graded_pairs(

@@ -52,7 +52,7 @@ class InputColumns:
         """The columns of the file at `path`, whose first window is `pairs`."""
         label = any(p.label is not None for p in pairs) or has_grade_column(path, options)
         extra = tuple(dict.fromkeys(name for p in pairs for name in p.extra))
-        wanted = {} if options.no_header else options.wanted_columns().wanted
+        wanted = {} if options.no_header else options.resolve_columns().targets
         names = tuple(str(wanted.get(name, name)) for name in _FIXED)
         return cls(label, extra, names, format_of(path) == "parquet")
 

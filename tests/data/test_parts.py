@@ -112,7 +112,7 @@ FILES: dict[str, tuple[str, bytes, ReaderOptions]] = {
 
 
 def whole(path: Path, options: ReaderOptions) -> list[Pair | Reject]:
-    return list(options.open(path).judged())
+    return list(options.open(path).rows())
 
 
 def parts_of(path: Path, options: ReaderOptions, rows: int) -> list[FilePart]:

@@ -135,7 +135,7 @@ def test_ten_rejects_are_tolerated_and_beyond_them_a_share(write):
         ("f.jsonl", GOOD, {"header": False}, ArgumentError, "--no-header is for TSV and CSV"),
         ("f.json", "[\n" + GOOD + "]", {}, PairFileError, r"one JSON array.*jq -c"),
         ("f.jsonl", "\ufeff [" + GOOD + "]", {}, PairFileError, "one JSON array"),
-        ("f.csv", "query;title\nq;t\n", {}, PairFileError, "stand between ';'; .tsv has tabs"),
+        ("f.csv", "query;title\nq;t\n", {}, PairFileError, "separated by ';'; .tsv has tabs"),
         ("f.tsv", "query,title\nq,t\n", {}, PairFileError, "stand between ','"),
         (
             "f.csv",
@@ -205,7 +205,7 @@ def test_what_the_standard_library_writes_is_read_back(fields):
 )
 def test_rows_of_csv_span_lines(write, body, read, rejects, end):
     path = write("f.csv", end.join(("query,title", *body, "")))
-    found = list(PairReader(path).judged())
+    found = list(PairReader(path).rows())
     pairs = [(p.line, p.query, p.title) for p in found if not isinstance(p, Reject)]
     assert pairs == [(line, q.replace("\n", end), t.replace("\n", end)) for line, q, t in read]
     assert [one.line for one in found if isinstance(one, Reject)] == rejects
