@@ -136,7 +136,7 @@ def test_ten_rejects_are_tolerated_and_beyond_them_a_share(write):
         ("f.json", "[\n" + GOOD + "]", {}, PairFileError, r"one JSON array.*jq -c"),
         ("f.jsonl", "\ufeff [" + GOOD + "]", {}, PairFileError, "one JSON array"),
         ("f.csv", "query;title\nq;t\n", {}, PairFileError, "separated by ';'; .tsv has tabs"),
-        ("f.tsv", "query,title\nq,t\n", {}, PairFileError, "stand between ','"),
+        ("f.tsv", "query,title\nq,t\n", {}, PairFileError, "separated by ','"),
         (
             "f.csv",
             'query,"title\nq,t\n',
