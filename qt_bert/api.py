@@ -1,4 +1,4 @@
-"""The Python face: `qt_bert.load()` opens a model, a `Grader` does with it what the commands do.
+"""The Python API: `qt_bert.load()` opens a model, and a `Grader` does with it what the commands do.
 
 Every method calls what the command of its name calls. Nothing heavy is imported before it is needed.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import html
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,14 +21,12 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import one_writer
 from qt_bert.heads import Head, checked_heads
 from qt_bert.models.opening import reopened
-from qt_bert.run.inputs import (
-    Gathered,
+from qt_bert.request import (
+    NOT_OF_A_PLAN,
     ModelOptions,
-    ProbeOptions,
-    StudyOptions,
+    Request,
     SweepOptions,
-    discovery_of,
-    gather,
+    from_options,
     pairs_or_test,
 )
 from qt_bert.scoring.bulk import Scorer
@@ -41,13 +39,12 @@ if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
 
-    from qt_bert.ablation.folder import SweepFolder
-    from qt_bert.ablation.interventions import MeanZ
     from qt_bert.figures import Figure
     from qt_bert.models.checkpoint import Checkpoint
     from qt_bert.planning.prune import Pruned
     from qt_bert.results.plan import Plan
     from qt_bert.results.probe import ProbeResult
+    from qt_bert.run.folder import RunInputs
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ class Attention:
         from qt_bert.figures import HeatMap
         from qt_bert.heads import Shape
 
-        (one,) = checked_heads([Head.parse(head)], Shape(*self.weights.shape[:2]))
+        (place,) = checked_heads([Head.parse(head)], Shape(*self.weights.shape[:2]))
         figure = HeatMap(
             name="attention",
             title=Text(head, head),
@@ -87,7 +84,7 @@ class Attention:
             unit=Text("注意力", "attention"),
             columns=self.tokens,
             rows=self.tokens,
-            values=tuple(tuple(map(float, row)) for row in self.weights[one.layer, one.head]),
+            values=tuple(tuple(map(float, row)) for row in self.weights[place.layer, place.head]),
             low=0.0,
         )
         drawn: alt.LayerChart = chart(figure, language).properties(title=head)
@@ -96,10 +93,10 @@ class Attention:
 
 @dataclass(frozen=True, eq=False)
 class Probed:
-    """What a probe found: `result` as it is stored in NAME.json, and the same as tables."""
+    """A probe's result, as it is stored in NAME.json, and the same as tables; `inputs` decided it."""
 
     result: ProbeResult
-    gathered: Gathered = field(repr=False)
+    inputs: RunInputs = field(repr=False)
 
     @cached_property
     def claims(self) -> pd.DataFrame:
@@ -109,8 +106,8 @@ class Probed:
         from qt_bert.probes.wording import claims_in_words
 
         rows = [
-            {"statement": said.text.en, **asdict(said.claim)}
-            for said in claims_in_words(self.result)
+            {"statement": claim.text.en, **asdict(claim.claim)}
+            for claim in claims_in_words(self.result)
         ]
         columns = ["id", "statement", "verdict", "reason", "value", "ci_low", "ci_high"]
         columns += ["unit", "side", "margin", "p", "n_queries", "needs_queries"]
@@ -122,15 +119,17 @@ class Probed:
         import pandas as pd
 
         columns = ["id", "value", "ci_low", "ci_high", "n_queries", "unit"]
-        return pd.DataFrame([asdict(one) for one in self.result.measurements], columns=columns)
+        rows = [asdict(measurement) for measurement in self.result.measurements]
+        return pd.DataFrame(rows, columns=columns)
 
     @cached_property
     def heads(self) -> pd.DataFrame:
         """A row a head, a column a score; `selected` marks those of the probe's main set."""
         import pandas as pd
 
-        rows = [{"selected": one.selected, **one.scores} for one in self.result.heads]
-        return pd.DataFrame(rows, index=[one.head for one in self.result.heads])
+        heads = self.result.heads
+        rows = [{"selected": head.selected, **head.scores} for head in heads]
+        return pd.DataFrame(rows, index=[head.head for head in heads])
 
     @property
     def sets(self) -> dict[str, tuple[str, ...]]:
@@ -147,7 +146,7 @@ class Probed:
         from qt_bert.report.render import render_probe
 
         with tempfile.TemporaryDirectory() as folder:
-            page = render_probe(self.result, self.gathered.inputs, Path(folder)).read_text("utf-8")
+            page = render_probe(self.result, self.inputs, Path(folder)).read_text("utf-8")
         return f'<iframe srcdoc="{html.escape(page)}" style="width:100%;height:46em;border:0"></iframe>'
 
 
@@ -160,7 +159,8 @@ class Planned:
     model: Path
 
     def prune(self, out: str | Path, *, device: str = "auto", overwrite: bool = False) -> Pruned:
-        """The model without what the plan lets go, saved at `out`, held against the masked one."""
+        """The model without the heads and layers that the plan removes, saved at `out`; checked against the
+        masked one."""
         from itertools import islice
 
         from qt_bert.planning.prune import CHECKED, open_teacher, plan_means, prune
@@ -173,7 +173,7 @@ class Planned:
 
 
 class Grader:
-    """A checkpoint ready to grade query–title pairs, and to be asked how it does so.
+    """A checkpoint ready to grade query–title pairs, and to explain its grades.
 
     >>> import qt_bert
     >>> grader = qt_bert.load()
@@ -281,32 +281,33 @@ class Grader:
         by: str | Sequence[str] = (),
         gate: str | Path | None = None,
         options: ReaderOptions | None = None,
-        **asked: Any,
+        **settings: Any,
     ) -> dict[str, Any]:
         """This model (a) and the `other` (b) on the same pairs, as `qt-bert compare --json` gives it.
 
-        A `gate` is a file of rules; `options` say how the pairs are read; `by` and `asked` (`detect`, …) as
-        `compare_models` takes it.
+        A `gate` is a file of rules; `options` are the pairs' reader's; `by` and `settings` (`detect`, …) as
+        `compare_models` takes them.
         """
-        from qt_bert.run.gate import Gate, judge_gate, read_gate
         from qt_bert.scoring.evaluate import compare_models
+        from qt_bert.scoring.gate import Gate, judge_gate, read_gate
 
         path, reader = pairs_or_test(Path(pairs) if pairs else None), options or ReaderOptions()
         rules = Gate() if gate is None else read_gate(Path(gate))
         columns = tuple(dict.fromkeys((*_names(by), *rules.slices)))
         models = self._scorer, other._scorer
-        found = compare_models(path, reader, *models, by=columns, **asked)
+        comparison = compare_models(path, reader, *models, by=columns, **settings)
         if gate is not None:
-            found["gate"] = judge_gate(rules, found, models, path, reader)
-        return found
+            comparison["gate"] = judge_gate(rules, comparison, models, path, reader)
+        return comparison
 
-    def calibrate(self, pairs: str | Path | None = None, **asked: Any) -> dict[str, Any]:
+    def calibrate(self, pairs: str | Path | None = None, **settings: Any) -> dict[str, Any]:
         """What logits mean, fitted on half of the queries of a graded file (default: the dev split that
-        ships), with a before and after on the others; `asked` as `calibrate_model` takes it."""
+        ships), with a before and after on the others; `settings` as `calibrate_model` takes them."""
         from qt_bert.scoring.calibrate import calibrate_model
 
         path = shipped(DEV) if pairs is None else Path(pairs)
-        return calibrate_model(path, asked.pop("options", ReaderOptions()), self._scorer, **asked)
+        reader = settings.pop("options", ReaderOptions())
+        return calibrate_model(path, reader, self._scorer, **settings)
 
     def attention(self, query: str, title: str) -> Attention:
         """The attention maps of a pair, of all heads; those of ablated heads are what they would give."""
@@ -351,26 +352,25 @@ class Grader:
         variants: str | Sequence[str] = "single",
         *,
         out: str | Path | None = None,
-        **asked: Any,
+        **options: Any,
     ) -> pd.DataFrame:
-        """The model once for each set of heads: a row an effect, as in `effects.csv`.
+        """The model once without each set of heads: a row an effect, as in `effects.csv`.
 
-        `variants` as `--masks`: `single`, `layers`, `halves`, `random`, a file, or heads; `asked` are the
+        `variants` as `--masks`: `single`, `layers`, `halves`, `random`, a file, or heads; `options` are the
         other fields of `SweepOptions` (`mode`, `draws`, `limit`, `seed`, …) and of `ReaderOptions`. The
-        folder `out` (default: one that goes) holds logits and resumes.
+        folder `out` (default: a temporary one) holds logits and resumes.
         """
         import pandas as pd
 
         from qt_bert.ablation.effects import EffectRow
+        from qt_bert.ablation.request import sweep_pairs
 
-        path = pairs_or_test(None if pairs is None else Path(pairs))
-        masks = [variants] if isinstance(variants, str) else list(variants)
-        wanted, reader = _options(SweepOptions, {"masks": masks}, asked)
-        with tempfile.TemporaryDirectory() as gone:
-            folder = Path(gone) / "sweep" if out is None else Path(out)
+        sweep = from_options(SweepOptions, {"pairs": pairs, "masks": variants, **options})
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary) / "sweep" if out is None else Path(out)
             with one_writer(folder):
-                found, _ = sweep_pairs(self._by_head(), path, reader, wanted, folder, resume=True)
-            return pd.DataFrame(found.effects, columns=list(EffectRow._fields))
+                swept, _ = sweep_pairs(self._by_head(), sweep, folder, resume=True)
+            return pd.DataFrame(swept.effects, columns=list(EffectRow._fields))
 
     def probe(
         self,
@@ -378,22 +378,24 @@ class Grader:
         pairs: str | Path | None = None,
         *,
         out: str | Path | None = None,
-        **asked: Any,
+        **options: Any,
     ) -> Probed:
-        """Ask one question of the model (`qt-bert probe --list`), on `pairs` halved by query.
+        """Run one probe (`qt-bert probe --list`) on the model, with `pairs` halved by query.
 
-        `asked` are fields of `ProbeOptions` (`base`, the model before fine-tuning; `full`, `seed`, …) and
-        of `ReaderOptions`. The run folder `out` (default: one that goes) holds probes/NAME.json and sweeps,
+        `options` are fields of `Request` (`base`, the model before fine-tuning; `full`, `seed`, …) and
+        of `ReaderOptions`. The run folder `out` (default: a temporary one) holds probes/NAME.json and sweeps,
         and resumes.
         """
-        from qt_bert.run.stages import run_one_probe
+        from qt_bert.run.study import run_one_probe
 
-        gathered = self._gathered(ProbeOptions, pairs, asked)
-        with tempfile.TemporaryDirectory() as gone:
-            folder = Path(gone) if out is None else Path(out)
+        request = self._request(pairs, options)
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary) if out is None else Path(out)
             with one_writer(folder):
-                found = run_one_probe(name, gathered, folder, resume=True)
-        return Probed(found, gathered)
+                result, inputs = run_one_probe(
+                    name, request, folder, scorer=self._by_head(), resume=True
+                )
+        return Probed(result, inputs)
 
     def report(
         self,
@@ -401,16 +403,21 @@ class Grader:
         *,
         out: str | Path,
         only: Sequence[str] | None = None,
-        **asked: Any,
+        **options: Any,
     ) -> Path:
         """Evaluate and probe the model, draw `out/report.html`, and return its path.
 
-        `only` names parts (`["matching", "plan"]`); `asked` as for `probe`, `limit=400` takes about so
-        many pairs in whole queries. What lies in `out` under the same inputs is kept.
+        `only` names parts (`["matching", "plan"]`); `options` as for `probe`, `limit=400` takes about so
+        many pairs in whole queries. Results in `out` of the same inputs are kept.
         """
-        gathered = self._gathered(ProbeOptions, pairs, asked)
-        with one_writer(Path(out)):
-            page, _ = run_report(gathered, Path(out), only, resume=True)
+        from qt_bert.report.render import render
+        from qt_bert.run.study import run_report
+
+        request, folder = self._request(pairs, options), Path(out)
+        with one_writer(folder):
+            page, _ = run_report(
+                request, folder, only, draw=render, scorer=self._by_head(), resume=True
+            )
         return page
 
     def plan(
@@ -420,29 +427,31 @@ class Grader:
         *,
         out: str | Path,
         limit: int | None = None,
-        **asked: Any,
+        **options: Any,
     ) -> Planned:
         """Which heads and layers stay under a budget (`heads=0.6`, `layers=4`, `latency=0.5`).
 
-        Chosen on one half of the queries and tested on the other; `asked` are fields of `StudyOptions`
-        and of `ReaderOptions`. `out` is the plan's folder, and resumes.
+        Chosen on one half of the queries and tested on the other; `options` are fields of `Request`, but
+        those that only probes use, and of `ReaderOptions`. `out` is the plan's folder, and resumes.
         """
         from qt_bert.report.plan import render_plan
-        from qt_bert.run.stages import PlanRequest, run_plan
+        from qt_bert.run.study import PlanOptions, run_plan
 
-        gathered, place = self._gathered(StudyOptions, pairs, asked), Path(out)
-        with one_writer(place):
-            asked_for = PlanRequest(budget=budget, limit=limit)
-            made = run_plan(asked_for, gathered, place, resume=True)
-        render_plan(place)
-        return Planned(made, place, gathered.model)
+        request, folder = self._request(pairs, options, NOT_OF_A_PLAN), Path(out)
+        how = PlanOptions(budget=budget, limit=limit)
+        with one_writer(folder):
+            plan = run_plan(how, request, folder, scorer=self._by_head(), resume=True)
+        render_plan(folder)
+        return Planned(plan, folder, self._whole().folder)
 
-    def prune_vocabulary(self, texts: str | Path, out: str | Path, **asked: Any) -> dict[str, Any]:
-        """The model with the tokens alone that a file of texts needs, saved at `out`; `asked` as the
-        function of `planning.vocabulary` takes it (`keep`, `min_count`, `pairs`, …)."""
+    def prune_vocabulary(
+        self, texts: str | Path, out: str | Path, **settings: Any
+    ) -> dict[str, Any]:
+        """The model with only the tokens of a file of texts, saved at `out`; `settings` as the function of
+        `planning.vocabulary` takes them (`keep`, `min_count`, `pairs`, …)."""
         from qt_bert.planning.vocabulary import prune_vocabulary
 
-        return prune_vocabulary(self._stored(), Path(texts), Path(out), **asked)
+        return prune_vocabulary(self._stored(), Path(texts), Path(out), **settings)
 
     def export_transformers(self, out: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
         """The model as a folder that transformers opens by itself: what was pruned stands as zeros."""
@@ -457,7 +466,7 @@ class Grader:
     def _whole(self) -> Checkpoint:
         """The checkpoint. Raises ArgumentError where heads are left out."""
         if self.scorer.left_out is not None:
-            raise ArgumentError("heads are ablated here; ask the whole model, which load() gives")
+            raise ArgumentError("heads are ablated here; use the whole model, which load() gives")
         return self.scorer.checkpoint
 
     def _outputs(
@@ -474,55 +483,31 @@ class Grader:
             return self.scorer
         return Scorer(reopened(opened), max_length=self._max_length)
 
-    def _gathered(
-        self, family: type[StudyOptions], pairs: str | Path | None, asked: dict[str, Any]
-    ) -> Gathered:
-        """What a study runs on, of options by name. Raises ArgumentError for one that is none."""
-        opened = self._whole()
-        own: dict[str, Any] = {
-            "model": str(opened.folder),
-            "dtype": opened.dtype,
-            "device": str(opened.device),
+    def _request(
+        self,
+        pairs: str | Path | None,
+        options: dict[str, Any],
+        without: Collection[str] = (),
+    ) -> Request:
+        """The resolved request of options by name. Raises ArgumentError for an unknown one."""
+        from qt_bert.run.request import resolve
+
+        checkpoint = self._whole()
+        opened: dict[str, Any] = {
+            "model": str(checkpoint.folder),
+            "dtype": checkpoint.dtype,
+            "device": str(checkpoint.device),
             "max_length": self._max_length,
-            "model_grades": opened.model_grades,
-            **asdict(opened.reading),
+            "model_grades": checkpoint.model_grades,
+            **asdict(checkpoint.reading),
         }
-        study, reader = _options(family, own, asked)
-        return gather(study, None if pairs is None else Path(pairs), reader)
+        request = from_options(Request, {"pairs": pairs, **options}, {*opened, *without})
+        return resolve(replace(request, **opened))
 
 
 def _names(by: str | Sequence[str]) -> tuple[str, ...]:
     """Columns, of which one may be named alone."""
     return (by,) if isinstance(by, str) else tuple(by)
-
-
-Options = TypeVar("Options", SweepOptions, StudyOptions, ProbeOptions)
-
-
-def _options(
-    family: type[Options], own: dict[str, Any], asked: dict[str, Any]
-) -> tuple[Options, ReaderOptions]:
-    """Options by name, but those that are `own`, and the reader's. Raises ArgumentError for one that is
-    none."""
-    known = {one.name for one in fields(family)} - own.keys()
-    reading = {one.name for one in fields(ReaderOptions)} - known
-    if wrong := asked.keys() - reading - known:
-        raise ArgumentError(
-            f"no option {min(wrong)!r}; there are {', '.join(sorted(known | reading))}"
-        )
-    reader = ReaderOptions(**{name: asked[name] for name in asked.keys() & reading})
-    hints = get_type_hints(family)
-    given = {name: _paths(asked[name], str(hints[name])) for name in asked.keys() & known}
-    return family(**own, **given), reader
-
-
-def _paths(value: Any, hint: str) -> Any:
-    """An option's value, with a path for each text where the option takes paths."""
-    if "Path" not in hint or value is None:
-        return value
-    if "list" in hint:
-        return [Path(one) for one in ([value] if isinstance(value, str | Path) else value)]
-    return Path(value)
 
 
 def _check_texts(pairs: Sequence[Any]) -> None:
@@ -549,119 +534,17 @@ def load(
     """Open a model folder (default: the graded checkpoint that ships) for grading.
 
     `device`: auto (a CUDA GPU where there is one), cpu, cuda, cuda:1 or mps; `dtype` on a GPU also
-    tf32 or float16. ArgumentError for a device or number type that is not there. `template`: how a
-    causal language model is asked, `qwen3-reranker` or a JSON file; `token_types`: `yes` or `no`, where
-    transformers' own way is not the one that the model was tuned with; `allow_unknown`: open it though
-    its vocabulary knows few Chinese characters.
+    tf32 or float16. `template`: the prompt of a causal language model, `qwen3-reranker` or a JSON file;
+    `token_types`: `yes` or `no`, where the model was not tuned with transformers' default; `allow_unknown`:
+    open it though its vocabulary knows few Chinese characters.
 
-    Raises CheckpointError for a folder that cannot be opened, naming the fault.
+    Raises ArgumentError for a device or number type that does not exist here, CheckpointError for a folder
+    that cannot be opened.
     """
-    given = None if model is None else str(model)
-    how = ModelOptions(
-        given, dtype, max_length, model_grades, device, template, token_types, allow_unknown
+    from qt_bert.run.request import open_scorer
+
+    name = None if model is None else str(model)
+    options = ModelOptions(
+        name, dtype, max_length, model_grades, device, template, token_types, allow_unknown
     )
-    scorer = how.open_scorer()
-    return Grader(scorer, max_length=max_length)
-
-
-# What the commands call too.
-
-
-def sweep_pairs(
-    scorer: Scorer,
-    path: Path,
-    reader: ReaderOptions,
-    asked: SweepOptions,
-    out: Path,
-    *,
-    rejects: Path | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-) -> tuple[SweepFolder, int]:
-    """A sweep of a file of pairs into the folder `out`, and the number of rejects.
-
-    Mean head outputs are those of the reference, else of the discovery pairs that belong to `path`.
-    Raises ArgumentError for a reference that no variant asks for, and as `requested_variants` and
-    `run_sweep` do.
-    """
-    from qt_bert.ablation.request import (
-        discovery_pairs,
-        interventions_with,
-        load_pairs_for_sweep,
-        reference_means,
-        requested_variants,
-    )
-    from qt_bert.ablation.sweep import run_sweep
-    from qt_bert.data.splits import sample_queries
-    from qt_bert.files import sha256_file
-    from qt_bert.results.probe import PairsRef
-
-    labels = scorer.checkpoint.settings.labels
-    read, rejected = load_pairs_for_sweep(path, reader, labels, rejects_path=rejects)
-    pairs = read if asked.limit is None else sample_queries(read, asked.limit, asked.seed)
-    reference, taken = asked.reference, dict[str, str]()
-
-    def means() -> MeanZ:
-        own = reference or discovery_of(path)
-        taken.update(name=(own or path).name, sha256=sha256_file(own or path))
-        if own is None:
-            taken["half"] = "discovery"
-            return reference_means(scorer, discovery_pairs(path, reader))
-        by = reader if reference is not None else ReaderOptions()
-        return reference_means(scorer, list(by.open(own)))
-
-    masks = asked.masks or ["single"]
-    variants = requested_variants(
-        masks,
-        scorer.checkpoint.shape,
-        asked.mode,
-        interventions_with(means),
-        draws=asked.draws,
-        seed=asked.seed,
-    )
-    if reference is not None and not taken:
-        raise ArgumentError("--reference goes with --mode mean, which no variant has")
-    arguments: dict[str, Any] = {"masks": masks, "mode": asked.mode, "reference": taken or None}
-    arguments |= {"draws": asked.draws, "limit": asked.limit, "reader": asdict(reader)}
-    folder = run_sweep(
-        scorer,
-        pairs,
-        variants,
-        out,
-        pairs_ref=PairsRef(name=path.name, sha256=sha256_file(path)),
-        arguments=arguments,
-        resamples=asked.resamples,
-        seed=asked.seed,
-        resume=resume,
-        overwrite=overwrite,
-    )
-    return folder, rejected
-
-
-def run_report(
-    gathered: Gathered,
-    out: Path,
-    only: Sequence[str] | None = None,
-    *,
-    resume: bool = False,
-    overwrite: bool = False,
-    notify: Callable[[str], None] = lambda line: None,
-) -> tuple[Path, tuple[str, ...]]:
-    """The study of a model in the run folder `out`: its report's page, and the parts that ran.
-
-    `notify` hears the forecast, and where the page lies when something stops it. Raises as the parts do.
-    """
-    from qt_bert.report.render import render
-    from qt_bert.run.stages import run_parts
-
-    parts = None if only is None else ["evaluation", *only]
-    _, ran = run_parts(
-        gathered,
-        out,
-        parts,
-        resume=resume,
-        overwrite=overwrite,
-        notify=notify,
-        stopped=lambda: notify(f"what is done so far: {render(out).resolve()}"),
-    )
-    return render(out), ran
+    return Grader(open_scorer(options), max_length=max_length)

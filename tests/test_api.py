@@ -1,4 +1,4 @@
-"""The Python face: fifteen names, imported when used, and pairs graded."""
+"""The Python API: its names, imported when used, and pairs graded."""
 
 import subprocess
 import sys
@@ -11,6 +11,8 @@ import torch
 
 import qt_bert
 from qt_bert.errors import ArgumentError
+from qt_bert.models import checkpoint
+from qt_bert.request import Request, from_options
 from tests.conftest import PAIRS
 
 
@@ -95,12 +97,12 @@ def test_pairs_may_come_from_a_generator(checkpoint_of):
 def test_attention_rows_sum_to_one_and_are_the_hugging_face_models(checkpoint_of):
     grader = qt_bert.load(checkpoint_of())
     maps = grader.attention("京东小哥", "小哥在干嘛")
-    checkpoint = grader.scorer.checkpoint
-    assert maps.weights.shape == (checkpoint.layers, checkpoint.heads, *[len(maps.tokens)] * 2)
+    opened = grader.scorer.checkpoint
+    assert maps.weights.shape == (opened.layers, opened.heads, *[len(maps.tokens)] * 2)
     assert maps.tokens[0] == "[CLS]" and maps.tokens[1:5] == tuple("京东小哥")
-    inputs = checkpoint.tokenizer("京东小哥", "小哥在干嘛", return_tensors="pt")
+    inputs = opened.tokenizer("京东小哥", "小哥在干嘛", return_tensors="pt")
     with torch.inference_mode():
-        found = checkpoint.model(**inputs, output_attentions=True).attentions
+        found = opened.model(**inputs, output_attentions=True).attentions
     np.testing.assert_allclose(maps.weights, torch.cat(found).numpy(), atol=1e-5)
 
 
@@ -123,7 +125,7 @@ def test_ablating_heads_changes_the_grade_as_the_command_does(checkpoint_of, pai
     )
     with pytest.raises(ArgumentError, match="ablated already"):
         without.ablate("L0H1")
-    with pytest.raises(ArgumentError, match="ask the whole model"):
+    with pytest.raises(ArgumentError, match="use the whole model"):
         without.probe("boundary", pair_file)
 
 
@@ -175,10 +177,41 @@ def test_a_column_may_be_named_alone(checkpoint_of, tmp_path):
 
 
 def test_files_of_a_probe_may_be_given_as_text(tmp_path):
-    from qt_bert.api import _options
-    from qt_bert.run.inputs import ProbeOptions
 
-    given = {"gold": "gold.txt", "treebank": ["a.conllu"], "held_out": "held.tsv", "seed": 3}
-    asked, _ = _options(ProbeOptions, {}, given)
-    assert asked.gold == Path("gold.txt") and asked.treebank == [Path("a.conllu")]
-    assert asked.held_out == [Path("held.tsv")] and asked.seed == 3
+    values = {"gold": "gold.txt", "treebank": ["a.conllu"], "held_out": "held.tsv", "limit": 3}
+    request = from_options(Request, values)
+    assert request.gold == Path("gold.txt") and request.treebank == [Path("a.conllu")]
+    assert request.held_out == [Path("held.tsv")] and request.reader.limit == 3
+    with pytest.raises(ArgumentError, match="no option 'golds'; there are .*gold, "):
+        from_options(Request, {"golds": "gold.txt"})
+
+
+@pytest.fixture
+def opened(monkeypatch) -> list[Path]:
+    """The folders that were opened."""
+    folders, open_checkpoint = [], checkpoint.open_checkpoint
+
+    def count(folder, **options):
+        folders.append(folder)
+        return open_checkpoint(folder, **options)
+
+    monkeypatch.setattr(checkpoint, "open_checkpoint", count)
+    return folders
+
+
+@pytest.fixture
+def more_pairs(tmp_path) -> Path:
+    """Three copies of the small pair file, with different queries."""
+    rows = "".join(f"{q}{copy}\t{t}\t{g}\n" for copy in range(3) for q, t, g in PAIRS)
+    path = tmp_path / "more.tsv"
+    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
+    return path
+
+
+def test_a_study_uses_the_model_that_is_open(
+    fake_probe, opened, checkpoint_of, more_pairs, tmp_path
+):
+    grader = qt_bert.load(checkpoint_of())
+    assert grader.probe("fake", more_pairs, resamples=20).sets["chosen"] == ("L0H1",)
+    grader.plan("heads=0.5", more_pairs, out=tmp_path / "plan", resamples=20)
+    assert len(opened) == 1

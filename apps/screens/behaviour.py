@@ -18,18 +18,21 @@ from qt_bert.page.model import SharedModel
 from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, finished, localised, named, table, watch
 from qt_bert.page.work import Job
-from qt_bert.probes.behaviour import (
+from qt_bert.results.head_sets import phenomenon_name
+from qt_bert.scoring.behaviour_cases import (
+    ALIKE,
+    BETTER,
     RIGHT,
     UNDECIDED,
     WRONG,
     Band,
+    Case,
     Judged,
     fixed_band,
     measured_band,
     ranked_pairs,
+    titles_then_others,
 )
-from qt_bert.probes.behaviour_cases import ALIKE, BETTER, Case, titles_then_others
-from qt_bert.results.head_sets import phenomenon_name
 from qt_bert.shipped import DEV, shipped
 from qt_bert.stats.estimate import Estimate
 from qt_bert.text import Text, interval

@@ -50,7 +50,8 @@ from qt_bert.probes.boundary import (
 )
 from qt_bert.probes.matching_cells import CHARACTERS as CHARACTER_CELLS
 from qt_bert.probes.matching_scores import score_heads
-from qt_bert.probes.split import PairFiles, Split, reference
+from qt_bert.probes.split import Split, read_split, reference
+from qt_bert.request import Request
 from qt_bert.results.baselines import (
     BERT_LSTM,
     CHARACTERS,
@@ -150,7 +151,7 @@ ENTRIES = (
 class Study:
     """One table in the folder `out`.
 
-    `base` is the pretrained model that `cross-encoder` and others start from; `files` the pairs that
+    `base` is the pretrained model that `cross-encoder` and others start from; `request` the pairs that
     figures are taken of and heads are chosen on; `shape` that of the new models, which begin with
     `first_layers`; each learning rate of `rates` is tried for `trial_steps` (an LSTM's for the
     whole pass); `words` is the size of the word models' vocabulary.
@@ -160,7 +161,7 @@ class Study:
     base: Path
     tuning: Recipe
     pretraining: Recipe
-    files: PairFiles
+    request: Request
     shape: NewShape = field(default_factory=lambda: NewShape(12, 12, 192, 64))
     first_layers: int = 3
     starts: tuple[Start, ...] = STARTS
@@ -171,7 +172,7 @@ class Study:
     @cached_property
     def halves(self) -> Split:
         """The pairs with five grades: those to choose on, and those that give the figures."""
-        return self.files.read(LABELS)
+        return read_split(self.request, LABELS)
 
     @cached_property
     def pairs(self) -> dict[str, list[Pair]]:
@@ -230,11 +231,9 @@ def run(study: Study, said: Callable[[str], None] = print) -> Baselines:
         BaselinesRecord(
             versions=installed_versions(),
             recipe=Path(study.tuning.where).name,
-            pairs=reference(study.files.pairs, validation),
+            pairs=reference(study.request.validation_file, validation),
             digest=digest_of(_texts(validation)),
-            discovery=reference(
-                study.files.discovery or study.files.pairs, study.pairs["discovery"]
-            ),
+            discovery=reference(study.request.discovery_file, study.pairs["discovery"]),
             pretraining=tuple(pretraining),
             rows=tuple(
                 TableRow(
@@ -614,7 +613,7 @@ def main(arguments: list[str] | None = None) -> None:
             base=asked.base,
             tuning=load_recipe(HERE / "tuning.toml", asked.data),
             pretraining=load_recipe(HERE / "pretraining.toml", asked.data),
-            files=PairFiles(pairs=asked.pairs, discovery=asked.discovery),
+            request=Request(pairs=asked.pairs, discovery=asked.discovery),
         )
         for row in run(study).record.rows:
             rate = "–" if row.rate is None else f"{row.rate:g}"

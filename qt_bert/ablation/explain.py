@@ -14,11 +14,14 @@ from qt_bert.ablation.families import single
 from qt_bert.ablation.interventions import Variant, with_plain
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.patches import FAMILY, Patch, donor_batches, single_patches
+from qt_bert.codec import encode
+from qt_bert.data.segmenters import Segmenter
 from qt_bert.data.tokenise import EncodedPair
 from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.heads import Shape
+from qt_bert.results.evaluation import CarryingHead, Reason, TermChange
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.explain import TermEffect, fill, filler_of
+from qt_bert.scoring.explain import Explanation, TermEffect, explain_pair, fill, filler_of
 from qt_bert.scoring.judge import Outputs, ranking_scores, read_outputs
 from qt_bert.stats.arrays import FloatArray
 
@@ -163,3 +166,71 @@ def restored(
     ]
     heads.sort(key=lambda one: -one.share)
     return Restoring(term, heads, float(moves[-1] / gap))
+
+
+# The reasons of an evaluation's examples: what each term changes, and which heads restore the largest change.
+
+
+EXPLAINED, WITH_HEADS = 12, 3
+"""Examples whose terms are explained, and how many of them with their heads, each a sweep of all."""
+
+HEADS = 3
+
+
+def with_reasons(
+    examples: Sequence[dict[str, Any]],
+    scorer: Scorer,
+    segmenter: Segmenter,
+    guards: dict[str, Any],
+) -> list[dict[str, Any]]:
+    """The first examples with a `reason` each; the others as they are.
+
+    The figures of the patches' checks go into `guards`.
+    """
+    scorer = scorer.fresh()  # the texts that it cuts were counted before
+    explained = [
+        explain_pair(example["query"], example["title"], scorer, segmenter)
+        for example in examples[:EXPLAINED]
+    ]
+    heads = _restoring(explained, scorer, guards)
+    reasons = [
+        {**example, "reason": encode(_reason(explanation, heads.get(place, ())))}
+        for place, (example, explanation) in enumerate(zip(examples, explained, strict=False))
+    ]
+    return [*reasons, *examples[EXPLAINED:]]
+
+
+def _restoring(
+    explained: Sequence[Explanation], scorer: Scorer, guards: dict[str, Any]
+) -> dict[int, tuple[CarryingHead, ...]]:
+    """The heads that restore most of the first examples that some term moves, by their place."""
+    moved = [
+        (place, one, term)
+        for place, one in enumerate(explained)
+        if (term := one.most_telling) is not None
+    ][:WITH_HEADS]
+    if not moved:
+        return {}
+    couples = [clean_and_corrupted(one.query, one.title, scorer, term) for _, one, term in moved]
+    figures = check_patches(scorer, [text for couple in couples for text in couple])
+    guards["examples"] = figures
+    return {
+        place: tuple(
+            CarryingHead(head=head.head, share=head.share)
+            for head in restoring_heads(one.query, one.title, scorer, term, figures).heads[:HEADS]
+        )
+        for place, one, term in moved
+    }
+
+
+def _reason(explanation: Explanation, heads: tuple[CarryingHead, ...]) -> Reason:
+    telling = explanation.most_telling
+    return Reason(
+        filler=explanation.filler,
+        terms=tuple(
+            TermChange(side=term.side, term=term.term, change=term.change, moved=term.moved)
+            for term in explanation.terms
+        ),
+        told_by=None if telling is None else explanation.terms.index(telling),
+        carried_by=heads,
+    )

@@ -1,9 +1,10 @@
-"""From what a user asks for to the pairs, interventions and variants of a sweep."""
+"""From options to a sweep of a file of pairs, and to a scorer that leaves heads out."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,19 +15,23 @@ import torch
 from qt_bert.ablation.checks import BATCH_TOKENS, TOLERANCE, check_equivalence
 from qt_bert.ablation.engine import Reduction, View, batch_tokens, masked_forward, sweep
 from qt_bert.ablation.families import DRAWS, FAMILIES, named_set
-from qt_bert.ablation.folder import means_of, read_variants
+from qt_bert.ablation.folder import SweepFolder, means_of, read_variants
 from qt_bert.ablation.interventions import NONE, Intervention, MeanZ, Variant
 from qt_bert.ablation.masks import INTERVENTIONS
+from qt_bert.ablation.sweep import run_sweep
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.data.splits import half_of
+from qt_bert.data.splits import half_of, sample_queries
 from qt_bert.errors import ArgumentError, EquivalenceError
+from qt_bert.files import sha256_file
 from qt_bert.heads import Head, Shape, format_heads, parse_heads
 from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.forward import Encoder
 from qt_bert.models.plain import PlainEncoder
 from qt_bert.progress import Progress, progress, silent
+from qt_bert.request import SweepOptions, discovery_of, pairs_or_test
+from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.bulk import LeftOut, Scorer
 from qt_bert.scoring.judge import graded_pairs
 from qt_bert.scoring.tables import has_grade_column
@@ -59,7 +64,7 @@ def mean_z(encoder: Encoder, batches: Iterable[Batch], shown: Progress = silent)
     return means_of(torch.from_numpy((total / tokens).astype(np.float32)))  # on the CPU, to store
 
 
-# From what a user asks for to the pairs, parts and variants of a sweep.
+# From options to the pairs and variants of a sweep, and to the sweep.
 
 
 InterventionOf = Callable[[str, Iterable[Head]], Intervention]
@@ -152,6 +157,63 @@ def requested_variants(
                     f"--masks {text!r}: {error} (or {', '.join(FAMILIES)}, or a file of variants)"
                 ) from error
     return variants
+
+
+def sweep_pairs(
+    scorer: Scorer,
+    options: SweepOptions,
+    out: Path,
+    *,
+    rejects: Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> tuple[SweepFolder, int]:
+    """A sweep of a file of pairs into the folder `out`, and the number of rejects.
+
+    Mean head outputs are those of the reference pairs, else of the discovery pairs that belong to the file.
+    Raises ArgumentError for a reference that no variant uses, and as `requested_variants` and `run_sweep`.
+    """
+    path, reader = pairs_or_test(options.pairs), options.reader
+    labels = scorer.checkpoint.settings.labels
+    read, rejected = load_pairs_for_sweep(path, reader, labels, rejects_path=rejects)
+    pairs = read if options.limit is None else sample_queries(read, options.limit, options.seed)
+    reference = dict[str, str]()
+
+    def means() -> MeanZ:
+        discovery = options.reference or discovery_of(path)
+        reference.update(name=(discovery or path).name, sha256=sha256_file(discovery or path))
+        if discovery is None:
+            reference["half"] = "discovery"
+            return reference_means(scorer, discovery_pairs(path, reader))
+        columns = reader if options.reference is not None else ReaderOptions()
+        return reference_means(scorer, list(columns.open(discovery)))
+
+    masks = options.masks or ["single"]
+    variants = requested_variants(
+        masks,
+        scorer.checkpoint.shape,
+        options.mode,
+        interventions_with(means),
+        draws=options.draws,
+        seed=options.seed,
+    )
+    if options.reference is not None and not reference:
+        raise ArgumentError("--reference goes with --mode mean, which no variant has")
+    arguments: dict[str, Any] = {"masks": masks, "mode": options.mode}
+    arguments |= {"reference": reference or None, "draws": options.draws, "limit": options.limit}
+    folder = run_sweep(
+        scorer,
+        pairs,
+        variants,
+        out,
+        pairs_ref=PairsRef(name=path.name, sha256=sha256_file(path)),
+        arguments=arguments | {"reader": asdict(reader)},
+        resamples=options.resamples,
+        seed=options.seed,
+        resume=resume,
+        overwrite=overwrite,
+    )
+    return folder, rejected
 
 
 # A scorer that leaves heads out: `--heads-out` of score, evaluate, compare and explain.

@@ -13,7 +13,7 @@ from qt_bert.cli import options, terminal
 from qt_bert.cli.terminal import differences_table, figure, interval, left_out, metrics_table, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.run.inputs import HeadsOutOptions, ModelOptions, pairs_or_test
+from qt_bert.request import HeadsOutOptions, ModelOptions, pairs_or_test
 from qt_bert.shipped import DEV, shipped
 
 # `qt-bert check`: what is in a file of pairs, and what it shares with another.
@@ -57,7 +57,7 @@ def evaluate(
         typer.Option("--auto-slices", help="Error rates by what the texts show, worst first."),
     ] = False,
     errors: Annotated[
-        Path | None, typer.Option(help="Write the pairs, furthest off first, to this file.")
+        Path | None, typer.Option(help="Write the pairs, largest errors first, to this file.")
     ] = None,
     queries: Annotated[
         Path | None,
@@ -76,10 +76,11 @@ def evaluate(
     for option, out in (("--errors", errors), ("--queries", queries)):
         if out is not None:
             _check_new(option, out, path)
+    from qt_bert.run.request import open_scorer
     from qt_bert.scoring.evaluate import evaluation_json, query_table, write_beside, write_errors
     from qt_bert.scoring.judge import judge_file, requested_calibration
 
-    scorer = model.open_scorer(without, reader, notify=terminal.note)
+    scorer = open_scorer(model, without, reader, notify=terminal.note)
     applied = requested_calibration(scorer, calibration or calibrated)
     judged = judge_file(path, reader, scorer, calibration=applied, rejects_path=rejects)
     found = evaluation_json(
@@ -152,9 +153,9 @@ def _flat(found: dict[str, Any]) -> dict[str, Any]:
 
 @options.command(options.SCORING)
 def compare(
-    model_a: Annotated[str, typer.Argument(help="Model folder (or hub name).")],
+    model_a: Annotated[str, typer.Argument(help="The first model, A.")],
     model_b: Annotated[
-        str, typer.Argument(help="The other one; --heads-out leaves heads of it out.")
+        str, typer.Argument(help="The second model, B; --heads-out leaves heads of B out.")
     ],
     shared: Annotated[ModelOptions, options.Without(("model",))],
     without: HeadsOutOptions,
@@ -167,7 +168,7 @@ def compare(
     by: options.By = None,
     detect: Annotated[
         float | None,
-        typer.Option(help="Say how many queries would show a difference of this size."),
+        typer.Option(help="Estimate how many queries would show a difference of this size."),
     ] = None,
     gate: Annotated[
         Path | None,
@@ -181,7 +182,8 @@ def compare(
     path = pairs_or_test(pairs)
     reader.open(path)
     from qt_bert.api import Grader
-    from qt_bert.run.gate import read_gate
+    from qt_bert.run.request import open_scorer
+    from qt_bert.scoring.gate import read_gate
 
     if gate is not None:
         read_gate(gate)  # before the models are opened
@@ -190,8 +192,8 @@ def compare(
         replace(shared, model=model_b, model_grades=model_grades_b),
     )
     scorers = [
-        a.open_scorer(notify=terminal.note),
-        b.open_scorer(without, reader, notify=terminal.note),
+        open_scorer(a, notify=terminal.note),
+        open_scorer(b, without, reader, notify=terminal.note),
     ]
     found = Grader(scorers[0]).compare(
         Grader(scorers[1]), path, gate=gate, options=reader, by=by or (), detect=detect, most=most,
@@ -276,9 +278,10 @@ def calibrate(
     """
     path = pairs if pairs is not None else shipped(DEV)
     reader.open(path)
+    from qt_bert.run.request import open_scorer
     from qt_bert.scoring.calibrate import calibrate_model
 
-    scorer = model.open_scorer(notify=terminal.note)
+    scorer = open_scorer(model, notify=terminal.note)
     found = calibrate_model(
         path, reader, scorer, method=method, precision=precision, recall=recall, by=by or (), out=out,
         save=save, resamples=resamples, seed=seed, rejects_path=rejects,

@@ -12,7 +12,7 @@ import typer
 
 from qt_bert.cli import options, terminal
 from qt_bert.cli.terminal import left_out, table
-from qt_bert.run.inputs import HeadsOutOptions, ModelOptions
+from qt_bert.request import HeadsOutOptions, ModelOptions, Request
 
 if TYPE_CHECKING:
     from qt_bert.ablation.explain import HeadEffect, Restoring
@@ -29,28 +29,27 @@ NO_SHARES = (
 
 @options.command(options.SCORING)
 def explain(
-    query: Annotated[str, typer.Argument(help="What was typed.")],
-    title: Annotated[str, typer.Argument(help="The page's title.")],
+    query: Annotated[str, typer.Argument(help="The query.")],
+    title: Annotated[str, typer.Argument(help="The title.")],
     model: ModelOptions,
     without: HeadsOutOptions,
-    segmenter: Annotated[
-        str, typer.Option(help="Cuts terms: jieba, jieba-search, rjieba.")
-    ] = "jieba",
+    segmenter: Annotated[str, typer.Option(help=options.docs_of(Request)["segmenter"])] = "jieba",
     userdict: Annotated[
-        Path | None, typer.Option(help="Further words for the segmenter, one a line.")
+        Path | None, typer.Option(help=options.docs_of(Request)["userdict"])
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """One pair's grades; what each term and each head does to them, and which heads carry a term."""
+    """One pair's grades; how each term and each head changes them, and which heads restore a term."""
     from qt_bert.data.segmenters import segmenter as make_segmenter
     from qt_bert.errors import ArgumentError
 
     if not query.strip() or not title.strip():
         raise ArgumentError("query and title must both hold text")
     cut = make_segmenter(segmenter, userdict=userdict)
+    from qt_bert.run.request import open_model
     from qt_bert.scoring.explain import explain_pair
 
-    scorer = model.open(without, by_head=True, notify=terminal.note)
+    scorer = open_model(model, without, by_head=True, notify=terminal.note)
     found = explain_pair(query, title, scorer, cut)
     heads = restoring = None
     if scorer.left_out is None:
@@ -61,7 +60,7 @@ def explain(
 
 
 def _heads_of(found: Explanation, scorer: Scorer) -> tuple[list[HeadEffect], Restoring | None]:
-    """The effect of each head, and which of them carry the most telling term, if any term moves."""
+    """The effect of each head, and the heads that restore the most important term, if a term has an effect."""
     from qt_bert.ablation.explain import explain_heads, restoring_heads
 
     query, title, term = found.query, found.title, found.most_telling
@@ -106,7 +105,7 @@ def _unit(found: Explanation) -> str:
 
 
 def _grades(found: Explanation, unit: str) -> list[str]:
-    """Every grade with its probability, then the one predicted and the expected one; or the score."""
+    """Every grade with its probability, then the predicted and the expected grade; or the score."""
     out = found.outputs
     if out.probabilities is None:
         return [f"score  {found.score:.4f}"]
@@ -121,20 +120,20 @@ def _grades(found: Explanation, unit: str) -> list[str]:
 def _heads(
     heads: list[HeadEffect] | None, restoring: Restoring | None, unit: str, filler: str
 ) -> list[str]:
-    """Which heads carry the most telling term, and which matter most; nothing where none was asked."""
+    """The heads that restore the most important term, and those with the largest effects."""
     from qt_bert.scoring.explain import LEAST_TELLING
 
     if not heads:
         return []
-    notify = f"No term moves the {unit} by {LEAST_TELLING} or more."
+    terms = f"No term moves the {unit} by {LEAST_TELLING} or more."
     if restoring:
-        notify = _restoring(restoring, unit, filler)
+        terms = _restoring(restoring, unit, filler)
     shown = [((head.head,), head.score, head.change) for head in heads[:HEADS_SHOWN]]
-    return ["", notify, "", _changes(("without head",), unit, shown), "", NO_SHARES]
+    return ["", terms, "", _changes(("without head",), unit, shown), "", NO_SHARES]
 
 
 def _restoring(found: Restoring, unit: str, filler: str) -> str:
-    """The heads that bring back most of the change of one term."""
+    """The heads that restore most of the change of one term."""
     term, shown = found.term, found.heads[:RESTORING_SHOWN]
     rows = [("head put back", unit, "restores")]
     rows += [(one.head, f"{one.score:.2f}", f"{one.share:.0%}") for one in shown]
@@ -147,7 +146,7 @@ def _restoring(found: Restoring, unit: str, filler: str) -> str:
 def _changes(
     names: tuple[str, ...], unit: str, rows: Sequence[tuple[tuple[str, ...], float, float]]
 ) -> str:
-    """A table of what is left out, the score without it, and its change as a number and a bar."""
+    """A table: what is left out, the score without it, and the change as a number and a bar."""
     longest = max(abs(change) for *_, change in rows) or 1.0
     shown = [(*names, unit, "change", "")]
     for name, score, change in rows:

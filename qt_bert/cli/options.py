@@ -1,4 +1,4 @@
-"""Commands whose options are the fields of dataclasses: a family is declared once, its docs are the help."""
+"""Commands whose options are the fields of dataclasses: each is declared once, its docstring is the help."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 import typer
 
 from qt_bert.data.reader import ReaderOptions
+from qt_bert.request import ModelOptions, Request, from_options, options_of
 
 app = typer.Typer(
     name="qt-bert",
@@ -30,16 +31,16 @@ SMALLER = "Smaller models · 压缩"
 
 
 class Without(NamedTuple):
-    """`Annotated[Family, Without("limit")]`: a command that does not have these options of a family."""
+    """`Annotated[Family, Without(("limit",))]`: a command that does not have these options of a dataclass."""
 
     fields: tuple[str, ...]
 
 
 def command(panel: str, name: str | None = None) -> Callable[[Callable[..., None]], Any]:
-    """Declare a command; a parameter whose type is a dataclass becomes an option for each field.
+    """Declare a command; a parameter whose type is a dataclass becomes an option for each of `options_of` it.
 
-    A field's docstring is the help; its metadata may name the `option` (`--no-header`), and give what
-    else typer.Option takes (`min`, `rich_help_panel`).
+    A field's docstring is the help; its metadata may name the `option` (`--no-header`), and hold further
+    arguments of typer.Option (`min`, `rich_help_panel`).
     """
 
     def declare(function: Callable[..., None]) -> Any:
@@ -47,73 +48,69 @@ def command(panel: str, name: str | None = None) -> Callable[[Callable[..., None
         families: dict[str, tuple[type, list[str]]] = {}
         parameters = []
         for parameter in inspect.signature(function).parameters.values():
-            family, left = _family(hints[parameter.name])
+            family, without = _family(hints[parameter.name])
             if family is None:
                 parameters.append(
                     parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY)
                 )
                 continue
-            own = [option for option in _options(family) if option.name not in left]
-            families[parameter.name] = family, [option.name for option in own]
-            parameters += own
+            kinds = {name: kind for name, kind in options_of(family).items() if name not in without}
+            families[parameter.name] = family, list(kinds)
+            parameters += [_option(kind, name) for name, kind in kinds.items()]
 
         @wraps(function)
-        def run(**given: Any) -> None:
-            for place, (family, names) in families.items():
-                given[place] = family(**{one: given.pop(one) for one in names})
-            function(**given)
+        def run(**values: Any) -> None:
+            for parameter, (family, names) in families.items():
+                values[parameter] = from_options(family, {name: values.pop(name) for name in names})
+            function(**values)
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        run.__annotations__ = {option.name: option.annotation for option in parameters}
         return app.command(name, rich_help_panel=panel)(run)
 
     return declare
 
 
 def _family(hint: Any) -> tuple[type | None, tuple[str, ...]]:
-    """The dataclass that a parameter is of, and the fields that this command goes without."""
+    """The dataclass of a parameter, and the options that this command does not have."""
     kind = hint
-    left: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     if get_origin(hint) is Annotated:
         kind, *more = get_args(hint)
-        left = next((one.fields for one in more if isinstance(one, Without)), ())
-    return (kind if is_dataclass(kind) else None), left  # type: ignore[return-value]
+        without = next((one.fields for one in more if isinstance(one, Without)), ())
+    return (kind if is_dataclass(kind) else None), without  # type: ignore[return-value]
 
 
-def _options(family: type) -> list[inspect.Parameter]:
-    hints, found = get_type_hints(family), []
-    for one in fields(family):
-        facts = dict(one.metadata)
-        names = [facts.pop("option")] if "option" in facts else []
-        if hints[one.name] is bool and not names:
-            names = [f"--{one.name.replace('_', '-')}"]
-        option = typer.Option(*names, help=_docs(family)[one.name], **facts)
-        default = one.default
-        if one.default is MISSING and one.default_factory is not MISSING:
-            default = one.default_factory()
-        found.append(
-            inspect.Parameter(
-                one.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if default is MISSING else default,
-                annotation=Annotated[hints[one.name], option],
-            )
-        )
-    return found
+def _option(family: type, name: str) -> inspect.Parameter:
+    """A field of a dataclass as the parameter of a command."""
+    (declared,) = (one for one in fields(family) if one.name == name)
+    hint, settings = get_type_hints(family)[name], dict(declared.metadata)
+    flags = [settings.pop("option")] if "option" in settings else []
+    if hint is bool and not flags:
+        flags = [f"--{name.replace('_', '-')}"]
+    default = declared.default
+    if default is MISSING and declared.default_factory is not MISSING:
+        default = declared.default_factory()
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if default is MISSING else default,
+        annotation=Annotated[hint, typer.Option(*flags, help=docs_of(family)[name], **settings)],
+    )
 
 
 @cache
-def _docs(family: type) -> dict[str, str]:
+def docs_of(family: type) -> dict[str, str]:
     """Field → the docstring under it, of a dataclass and of those it extends."""
-    found: dict[str, str] = {}
+    docs: dict[str, str] = {}
     for kind in reversed(family.__mro__):
         body = _classes(kind.__module__).get(kind.__name__, [])
-        for one, following in pairwise(body):
-            if isinstance(one, ast.AnnAssign) and isinstance(following, ast.Expr):
-                said = following.value
-                if isinstance(said, ast.Constant) and isinstance(one.target, ast.Name):
-                    found[one.target.id] = " ".join(str(said.value).split())
-    return found
+        for statement, following in pairwise(body):
+            if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
+                text = following.value
+                if isinstance(text, ast.Constant) and isinstance(statement.target, ast.Name):
+                    docs[statement.target.id] = " ".join(str(text.value).split())
+    return docs
 
 
 @cache
@@ -122,42 +119,29 @@ def _classes(module: str) -> dict[str, list[ast.stmt]]:
     if path is None or not module.startswith("qt_bert"):
         return {}
     tree = ast.parse(Path(path).read_text(encoding="utf-8"))
-    return {one.name: one.body for one in tree.body if isinstance(one, ast.ClassDef)}
+    return {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-# Options that several commands share and that belong to no family.
+# Options that several commands share, where they do not take the dataclass whole.
 
 Reader = Annotated[ReaderOptions, Without(("limit",))]
-Pairs = Annotated[
-    Path | None,
-    typer.Option(help="File of graded pairs. [default: the test split that ships]"),
-]
+Pairs = Annotated[Path | None, typer.Option(help=docs_of(Request)["pairs"])]
 By = Annotated[
     list[str] | None, typer.Option(help="Also by the values of this column (repeatable).")
 ]
 Rejects = Annotated[Path | None, typer.Option(help="List the rejected rows in this file.")]
-Device = Annotated[
-    str,
-    typer.Option(
-        help="Where the model runs: auto (a CUDA GPU where there is one), cpu, cuda, cuda:1, mps."
-    ),
-]
+Device = Annotated[str, typer.Option(help=docs_of(ModelOptions)["device"])]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where an earlier run stopped.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every random draw.")]
-Resamples = Annotated[int, typer.Option(help="Bootstrap resamples of queries.")]
+Seed = Annotated[int, typer.Option(min=0, help=docs_of(Request)["seed"])]
+Resamples = Annotated[int, typer.Option(help=docs_of(Request)["resamples"])]
 Unlabelled = Annotated[
     list[Path] | None,
-    typer.Option(help="File with columns query and title, for what a teacher says of them."),
+    typer.Option(help="File with columns query and title that a teacher grades."),
 ]
-Model = Annotated[
-    str | None,
-    typer.Option(help="Model folder (or hub name). [default: the graded checkpoint that ships]"),
-]
-MaxLength = Annotated[
-    int | None, typer.Option(help="Tokens a pair may take; the title is cut first.")
-]
+Model = Annotated[str | None, typer.Option(help=docs_of(ModelOptions)["model"])]
+MaxLength = Annotated[int | None, typer.Option(help=docs_of(ModelOptions)["max_length"])]
 PlanFile = Annotated[Path, typer.Option(help="The plan.json of `qt-bert plan`.")]
 Calibrated = Annotated[
     bool,

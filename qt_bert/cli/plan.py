@@ -16,7 +16,7 @@ from qt_bert.cli.terminal import differences_table, figure, interval, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.progress import progress
-from qt_bert.run.inputs import StudyOptions, check_device, gather, pairs_or_test
+from qt_bert.request import NOT_OF_A_PLAN, Request, check_device, pairs_or_test
 from qt_bert.shipped import DEV, GRADED, shipped
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Replace(StrEnum):
-    """What stands in for a head that goes."""
+    """What replaces a head that is removed."""
 
     zero = "zero"
     mean = "mean"
@@ -42,28 +42,19 @@ def plan(
     budget: Annotated[
         str,
         typer.Option(
-            help="What may stay: heads=, layers=, latency= or params=. With a point the share "
+            help="What to keep: heads=, layers=, latency= or params=. With a point the share "
             "(heads=0.6, latency=0.5), without one the number (layers=6, params=4M)."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for plan.json and plan.html.")],
-    study: StudyOptions,
-    reader: options.Reader,
-    pairs: options.Pairs = None,
-    discovery: Annotated[
-        Path | None,
-        typer.Option(
-            help="Graded pairs to choose on, in the columns of --pairs. [default: the dev split that "
-            "ships, or the discovery half of --pairs]"
-        ),
-    ] = None,
+    request: Annotated[Request, options.Without(NOT_OF_A_PLAN)],
     replace: Annotated[
-        Replace, typer.Option(help="What stands in for a head: nothing, or its mean head output.")
+        Replace, typer.Option(help="What replaces a head: zero, or its mean head output.")
     ] = Replace.zero,
     run: Annotated[
         Path | None,
         typer.Option(
-            help="Run folder of `qt-bert report` whose probes say what the heads do. [default: "
+            help="Run folder of `qt-bert report` whose probes name the functions of heads. [default: "
             "heads.json beside the model]"
         ),
     ] = None,
@@ -75,34 +66,28 @@ def plan(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say which heads and layers may go under a budget, what that costs with intervals, and what is at risk;
-    and which layers may read titles before the query comes."""
-    others = study.held_out_files(reader.max_rejects)
-    gathered = gather(study, pairs, reader, discovery=discovery)
-    from qt_bert.report.plan import render_plan
-    from qt_bert.run.stages import PlanRequest, run_plan
+    """Choose the heads and layers that may go under a budget; what that costs, with intervals, and the risks."""
+    from qt_bert.run.request import resolve
 
-    asked = PlanRequest(
-        budget=budget,
-        replacement=replace.value,
-        held_out=others,
-        limit=limit,
-        run=run,
-    )
+    request = resolve(request)
+    from qt_bert.report.plan import render_plan
+    from qt_bert.run.study import PlanOptions, run_plan
+
+    how = PlanOptions(budget=budget, replacement=replace.value, limit=limit, run=run)
     with terminal.resumable(out):
-        made = run_plan(asked, gathered, out, resume=resume, overwrite=overwrite)
+        made = run_plan(how, request, out, resume=resume, overwrite=overwrite)
     page = render_plan(out)
     terminal.note(f"plan: {out / 'plan.json'}, to read: {page}")
     typer.echo((out / "plan.json").read_text(encoding="utf-8") if as_json else _as_text(made))
 
 
-def _as_text(made: Plan) -> str:
-    """What stays, how it does on other pairs, and what it takes."""
-    evidence = made.evidence
-    heads = sum(len(one.heads) for one in made.kept)
-    teacher = made.teacher
+def _as_text(plan: Plan) -> str:
+    """The kept heads and layers, their size and speed, and the tests on other pairs."""
+    evidence = plan.evidence
+    heads = sum(len(layer.heads) for layer in plan.kept)
+    teacher = plan.teacher
     lines = [
-        f"{teacher.name}, {made.budget.asked}: {len(made.kept)} of {teacher.layers} layers and "
+        f"{teacher.name}, {plan.budget.asked}: {len(plan.kept)} of {teacher.layers} layers and "
         f"{heads} of {teacher.layers * teacher.heads} heads stay"
     ]
     if evidence is None:
@@ -131,7 +116,7 @@ def _rows(test: PlanTest) -> list[tuple[str, ...]]:
     return found
 
 
-# `qt-bert prune`: what a plan lets go, or tokens that no text has, really removed.
+# `qt-bert prune`: removes the heads and layers that a plan drops, or tokens that no text has.
 
 
 @options.command(options.SMALLER)
@@ -142,25 +127,25 @@ def prune(
     vocabulary: Annotated[
         Path | None,
         typer.Option(
-            help="In place of --plan: keep the tokens of these texts (a line each, or pairs)."
+            help="Instead of --plan: keep the tokens of these texts (a line each, or pairs)."
         ),
     ] = None,
     keep: Annotated[
-        int | None, typer.Option(min=1, help="Keep so many tokens at most, those in most texts.")
+        int | None, typer.Option(min=1, help="Keep at most so many tokens, the most frequent.")
     ] = None,
-    min_count: Annotated[int, typer.Option(min=1, help="Let go tokens that fewer texts have.")] = 1,
+    min_count: Annotated[int, typer.Option(min=1, help="Drop tokens that fewer texts have.")] = 1,
     model: options.Model = None,
     units: Annotated[
         str | None,
         typer.Option(
-            help="Feed-forward units each layer keeps, too: a share with a point (0.5), or a number."
+            help="Feed-forward units that each layer keeps: a share with a point (0.5), or a number."
         ),
     ] = None,
     pairs: Annotated[
         Path | None,
         typer.Option(
-            help="Graded pairs to weigh feed-forward units on and to hold the pruned model against "
-            "the masked one, or to show what a cut vocabulary loses. [default: the dev split that ships]"
+            help="Graded pairs to weigh feed-forward units and to compare the pruned model with the masked "
+            "one, or to measure a cut vocabulary's loss. [default: the dev split that ships]"
         ),
     ] = None,
     rejects: options.Rejects = None,
@@ -168,8 +153,8 @@ def prune(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Save the model that a plan keeps, smaller and faster, and equal to the masked one; or the model
-    with the tokens alone that your texts have, equal on them."""
+    """Save the model that a plan keeps, smaller, faster and equal to the masked one; or the model with only
+    the tokens of your texts, equal on them."""
     check_device(device)
     path = pairs if pairs is not None else shipped(DEV)
     folder = model if model is not None else shipped(GRADED)

@@ -10,12 +10,14 @@ import typer
 
 from qt_bert.cli import options, terminal
 from qt_bert.cli.terminal import claims_table, measurements_table, table
-from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.run.inputs import ProbeOptions, gather
+from qt_bert.request import Request
 
 if TYPE_CHECKING:
     from qt_bert.results.probe import ProbeResult
+
+
+Study = Annotated[Request, options.Without(("discovery",))]
 
 
 # `qt-bert report`: the main job.
@@ -23,14 +25,12 @@ if TYPE_CHECKING:
 
 @options.command(options.STUDY)
 def report(
-    study: ProbeOptions,
-    reader: ReaderOptions,
-    pairs: options.Pairs = None,
+    request: Study,
     out: Annotated[Path, typer.Option(help="Run folder.")] = Path("report"),
     only: Annotated[
         str | None,
         typer.Option(
-            help="Run these parts alone, beside the evaluation: matching,patch,plan. --resume adds others."
+            help="Run only these parts and the evaluation: matching,patch,plan. --resume adds others."
         ),
     ] = None,
     save_heads: Annotated[
@@ -42,7 +42,9 @@ def report(
     ] = None,
     save_results: Annotated[
         Path | None,
-        typer.Option(help="Also write what was found to results.md and results.zh-CN.md there."),
+        typer.Option(
+            help="Also write the results to results.md and results.zh-CN.md in this folder."
+        ),
     ] = None,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
@@ -50,14 +52,18 @@ def report(
     """Evaluate and probe a model on graded pairs, and draw the report: report.html, report.json, tables."""
     if save_heads is not None and save_heads.is_dir():
         raise ArgumentError(f"--save-heads {save_heads} is a folder; give a file in it: heads.json")
-    gathered = gather(study, pairs, reader)
-    from qt_bert.api import run_report
+    from qt_bert.run.request import resolve
+
+    request = resolve(request)
+    from qt_bert.report.render import render
+    from qt_bert.run.study import run_report
 
     with terminal.resumable(out):
         page, ran = run_report(
-            gathered,
+            request,
             out,
             None if only is None else only.split(","),
+            draw=render,
             resume=resume,
             overwrite=overwrite,
             notify=terminal.note,
@@ -66,8 +72,8 @@ def report(
         from qt_bert.results.heads import heads_file
         from qt_bert.run.folder import RunFolder, read_probes
 
-        ended = RunFolder.read(out)
-        heads_file(read_probes(ended), ended.record.versions).write(save_heads)
+        folder = RunFolder.read(out)
+        heads_file(read_probes(folder), folder.record.versions).write(save_heads)
     if save_results is not None:
         from qt_bert.report.markdown import save_results as write_results
         from qt_bert.run.folder import RunFolder
@@ -82,11 +88,9 @@ def report(
 
 @options.command(options.STUDY)
 def probe(
-    study: ProbeOptions,
-    reader: ReaderOptions,
-    name: Annotated[str | None, typer.Argument(help="Which question; --list names them.")] = None,
+    request: Study,
+    name: Annotated[str | None, typer.Argument(help="Which probe; --list names them.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the probes and stop.")] = False,
-    pairs: options.Pairs = None,
     out: Annotated[
         Path, typer.Option(help="Run folder, of a report or of probes alone: probes/NAME.json.")
     ] = Path("probes"),
@@ -104,19 +108,21 @@ def probe(
     from qt_bert.probes.registry import probe_named
 
     probe_named(name)
-    gathered = gather(study, pairs, reader)
-    from qt_bert.run.stages import run_one_probe
+    from qt_bert.run.request import resolve
+
+    request = resolve(request)
+    from qt_bert.run.study import run_one_probe
 
     with terminal.resumable(out):
-        found = run_one_probe(name, gathered, out, resume=resume, overwrite=overwrite)
-    if rejected := found.settings.get("rejected"):
+        result, inputs = run_one_probe(name, request, out, resume=resume, overwrite=overwrite)
+    if rejected := result.settings.get("rejected"):
         terminal.note(f"{rejected:,} rows rejected; `qt-bert check --rejects` lists them")
     terminal.note(f"result: {out / 'probes' / name}.json")
     if html:
         from qt_bert.report.render import render_probe
 
-        terminal.note(f"page: {render_probe(found, gathered.inputs, out / 'probes').resolve()}")
-    typer.echo(json.dumps(found.to_json(), ensure_ascii=False) if as_json else _as_text(found))
+        terminal.note(f"page: {render_probe(result, inputs, out / 'probes').resolve()}")
+    typer.echo(json.dumps(result.to_json(), ensure_ascii=False) if as_json else _as_text(result))
 
 
 def _listing(as_json: bool) -> str:
@@ -138,12 +144,12 @@ def _listing(as_json: bool) -> str:
     return table([("name", "问题", "question"), *rows], left=3)
 
 
-def _as_text(found: ProbeResult) -> str:
+def _as_text(result: ProbeResult) -> str:
     from qt_bert.probes.wording import claims_in_words, measurements_in_words
 
-    parts = [found.summary.zh, found.summary.en]
-    if claims := claims_in_words(found):
+    parts = [result.summary.zh, result.summary.en]
+    if claims := claims_in_words(result):
         parts += ["", claims_table(claims)]
-    if measurements := measurements_in_words(found):
+    if measurements := measurements_in_words(result):
         parts += ["", measurements_table(measurements)]
     return "\n".join(parts)

@@ -3,65 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from qt_bert.cli import options, terminal
-from qt_bert.cluster.ray import RayOptions
+from qt_bert.cluster.ray import EngineOptions
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.run.inputs import HeadsOutOptions, ModelOptions
-from qt_bert.shipped import GRADED, TEST, shipped
+from qt_bert.request import HeadsOutOptions, ModelOptions
+from qt_bert.shipped import TEST, shipped
 
 if TYPE_CHECKING:
     from qt_bert.cluster.score import RayReport, ScoreJob
     from qt_bert.scoring.judge import PairScorer
 
 
-# `qt-bert score --engine ray`: from options to a run on a cluster, and what it came to in words.
+# `qt-bert score --engine ray` and `--dry-run`: running them, and their results in words.
 
 
-_ENGINES = ("local", "ray")
 SKIPPED_SHOWN = 10
-_PANEL = {"rich_help_panel": "Cluster · 集群"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class EngineOptions(RayOptions):
-    """Who scores, and how on a cluster. Raises ArgumentError for options that go with Ray alone."""
-
-    engine: str = field(default="local", metadata=_PANEL)
-    """Who does the work: local, this process; or ray, actors on this machine or a cluster."""
-    dry_run: bool = field(default=False, metadata=_PANEL)
-    """Write nothing: count the rows, measure a sample, say what the run would take."""
-    rows: int | None = field(default=None, metadata={**_PANEL, "min": 1})
-    """With --dry-run: for so many rows; without a file the sample is of pairs that ship."""
-    price_per_hour: float | None = field(default=None, metadata={**_PANEL, "min": 0})
-    """With --dry-run: what a machine costs an hour."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.engine not in _ENGINES:
-            raise ArgumentError(f"--engine {self.engine}: give one of {', '.join(_ENGINES)}")
-        for one in fields(RayOptions):
-            if self.engine != "ray" and getattr(self, one.name) != one.default:
-                raise ArgumentError(f"--{one.name.replace('_', '-')} goes with --engine ray")
-        if not self.dry_run and (self.rows, self.price_per_hour) != (None, None):
-            raise ArgumentError("--rows and --price-per-hour go with --dry-run")
 
 
 def score_on_cluster(
-    inputs: Sequence[str], job: ScoreJob, asked: EngineOptions, *, resume: bool, overwrite: bool
+    inputs: Sequence[str], job: ScoreJob, engine: EngineOptions, *, resume: bool, overwrite: bool
 ) -> None:
-    """Run it; status 1 where partitions failed, or files were skipped and that was not asked for."""
+    """Run it; status 1 where partitions failed, or files were skipped without --skip-others."""
     from qt_bert.cluster.score import score_on_ray
 
     out = job.out
     with terminal.resumable(None if "://" in out else Path(out)):
-        report = score_on_ray(inputs, job, asked, resume=resume, overwrite=overwrite)
+        report = score_on_ray(inputs, job, engine, resume=resume, overwrite=overwrite)
     if report.already:
         terminal.note(f"{out} is there already and whole; --overwrite redoes it")
     else:
@@ -73,7 +46,7 @@ def score_on_cluster(
             f"{len(report.skipped):,} files in the folders are not of pairs by their names (all are listed "
             f"in {out}/run.json); with --skip-others this is no error"
         )
-    if report.failed or (report.skipped and not asked.skip_others):
+    if report.failed or (report.skipped and not engine.skip_others):
         raise typer.Exit(1)
 
 
@@ -98,29 +71,29 @@ def _note_counts(report: RayReport, out: str) -> None:
 
 
 def note_bill(
-    inputs: Sequence[str], reader: ReaderOptions, scorer: PairScorer, asked: EngineOptions
+    inputs: Sequence[str], reader: ReaderOptions, scorer: PairScorer, engine: EngineOptions
 ) -> None:
-    """Measure and print what scoring `inputs` would take."""
+    """Print an estimate of scoring `inputs`: rows, machines, time and cost."""
     from qt_bert.cluster.estimate import estimate
 
-    options = asked if asked.engine == "ray" else None
-    found = estimate(inputs, reader, scorer, options, rows=asked.rows)
-    scan = found.scan
-    on_gpu = f", {found.gpu_memory / 1e6:,.0f} MB on a GPU" if found.gpu_memory else ""
+    ray = engine if engine.engine == "ray" else None
+    bill = estimate(inputs, reader, scorer, ray, rows=engine.rows)
+    scan = bill.scan
+    on_gpu = f", {bill.gpu_memory / 1e6:,.0f} MB on a GPU" if bill.gpu_memory else ""
     lines = [
         f"files          {len(scan.files):,} ({len(scan.skipped):,} others in the folders are skipped)",
-        f"rows           {found.rows:,}",
-        f"partitions     {found.partitions:,} of {scan.rows_per_partition:,} rows",
-        f"sample         {found.sample_rows:,} rows in {found.sample_seconds:.1f} s on {found.device} of "
-        f"this machine: {found.rate:,.1f} rows/s",
-        f"workers        {found.workers:,} on {_machines(found.machines)}",
-        f"memory         {found.memory / 1e6:,.0f} MB a worker{on_gpu}",
-        f"expected time  {_clock(found.seconds)}",
-        f"machine-hours  {found.machine_hours:,.3g}",
+        f"rows           {bill.rows:,}",
+        f"partitions     {bill.partitions:,} of {scan.rows_per_partition:,} rows",
+        f"sample         {bill.sample_rows:,} rows in {bill.sample_seconds:.1f} s on {bill.device} of "
+        f"this machine: {bill.rate:,.1f} rows/s",
+        f"workers        {bill.workers:,} on {_machines(bill.machines)}",
+        f"memory         {bill.memory / 1e6:,.0f} MB a worker{on_gpu}",
+        f"expected time  {_clock(bill.seconds)}",
+        f"machine-hours  {bill.machine_hours:,.3g}",
     ]
-    if asked.price_per_hour is not None:
-        cost = found.machine_hours * asked.price_per_hour
-        lines.append(f"cost           {cost:,.2f} at {asked.price_per_hour:g} a machine-hour")
+    if engine.price_per_hour is not None:
+        cost = bill.machine_hours * engine.price_per_hour
+        lines.append(f"cost           {cost:,.2f} at {engine.price_per_hour:g} a machine-hour")
     for line in lines:
         typer.echo(line)
     typer.echo(
@@ -147,7 +120,7 @@ def score(
     model: ModelOptions,
     reader: options.Reader,
     without: HeadsOutOptions,
-    cluster: EngineOptions,
+    engine: EngineOptions,
     pairs: Annotated[
         list[str] | None,
         typer.Argument(
@@ -168,57 +141,40 @@ def score(
     overwrite: options.Overwrite = False,
 ) -> None:
     """Grade every pair of a file: probabilities, predicted and expected grade beside its columns."""
-    if not pairs and cluster.rows is None:
+    if not pairs and engine.rows is None:
         raise ArgumentError("give a file of pairs; with --dry-run, --rows may stand for it")
-    if out is None and not cluster.dry_run:
+    if out is None and not engine.dry_run:
         raise ArgumentError("--out FILE says where the scores go")
     pairs = pairs or [str(shipped(TEST))]
-    if cluster.engine == "ray":
-        if without.asked:
+    if engine.engine == "ray":
+        if without.heads_out is not None:
             raise ArgumentError(
                 "--heads-out and --engine ray: it is only done by --engine local, on this machine"
             )
-        from qt_bert.cluster.score import ScoreJob
-        from qt_bert.codec import encode
-        from qt_bert.models.devices import open_device
-        from qt_bert.models.folder import resolve_folder
+        from qt_bert.cluster.score import PartScorer, ScoreJob
 
-        if model.device not in ("auto", "cpu", "cuda"):
-            raise ArgumentError(
-                f"--device {model.device} and --engine ray: Ray hands out the GPUs; give auto, cpu or cuda"
-            )
+        job = ScoreJob.of(model, reader, out or "", calibration or calibrated)
+        if engine.dry_run:
+            from qt_bert.codec import encode
 
-        job = ScoreJob(
-            model=str(resolve_folder(shipped(GRADED) if model.model is None else model.model)),
-            out=out or "",
-            reader=reader,
-            dtype=model.dtype,
-            device=open_device(model.device).type,
-            max_length=model.max_length,
-            model_grades=model.model_grades,
-            reading=model.reading,
-            calibrated=str(calibration) if calibration else calibrated,
-        )
-        if cluster.dry_run:
-            from qt_bert.cluster.score import PartScorer
-
-            note_bill(pairs, reader, PartScorer(encode(job)).scorer, cluster)
-            return
-        score_on_cluster(pairs, job, cluster, resume=resume, overwrite=overwrite)
+            note_bill(pairs, reader, PartScorer(encode(job)).scorer, engine)
+        else:
+            score_on_cluster(pairs, job, engine, resume=resume, overwrite=overwrite)
         return
     if len(pairs) > 1:
         raise ArgumentError(
             f"{len(pairs)} inputs: --engine local scores one file; --engine ray scores many"
         )
     path = Path(pairs[0])
-    reader.open(path)  # a file that cannot be read is said before the model is loaded
+    reader.open(path)  # a file that cannot be read is an error before the model is opened
+    from qt_bert.run.request import open_scorer
     from qt_bert.scoring.judge import requested_calibration
     from qt_bert.scoring.score import score_file
 
-    scorer = model.open_scorer(without, reader, notify=terminal.note)
+    scorer = open_scorer(model, without, reader, notify=terminal.note)
     applied = requested_calibration(scorer, calibration or calibrated)
-    if cluster.dry_run or out is None:
-        note_bill(pairs, reader, scorer, cluster)
+    if engine.dry_run or out is None:
+        note_bill(pairs, reader, scorer, engine)
         return
     with terminal.resumable(Path(out)):
         report = score_file(

@@ -13,7 +13,7 @@ import typer
 from qt_bert.cli import options
 from qt_bert.cli.terminal import note
 from qt_bert.errors import ArgumentError
-from qt_bert.run.inputs import check_device
+from qt_bert.request import check_device
 
 
 class Language(StrEnum):

@@ -10,26 +10,21 @@ import typer
 
 from qt_bert.cli import options, terminal
 from qt_bert.cli.terminal import figure, interval, table
-from qt_bert.run.inputs import ModelOptions, SweepOptions, pairs_or_test
+from qt_bert.request import ModelOptions, SweepOptions, pairs_or_test
 
 if TYPE_CHECKING:
     from qt_bert.ablation.folder import SweepFolder
 
 SHOWN = 10
 MAIN: tuple[str, ...] = ("accuracy", "pairwise_accuracy", "kl", "expected_grade")
-"""Of these the first that is measured is shown: what is tested, or without labels a distance."""
+"""The first of these that was measured is shown: a tested metric, or without labels a distance."""
 
 
 @options.command(options.STUDY)
 def sweep(
     out: Annotated[Path, typer.Option(help="Folder of the sweep.")],
     model: ModelOptions,
-    reader: options.Reader,
-    asked: SweepOptions,
-    pairs: Annotated[
-        Path | None,
-        typer.Option(help="File of pairs, graded or not. [default: the test split that ships]"),
-    ] = None,
+    variants: SweepOptions,
     rejects: options.Rejects = None,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
@@ -37,16 +32,16 @@ def sweep(
 ) -> None:
     """Run the model with heads left out: logits, effects with intervals, and checks, in a
     folder."""
-    path = pairs_or_test(pairs)
-    reader.open(path)
+    variants.reader.open(pairs_or_test(variants.pairs))
+    from qt_bert.ablation.request import sweep_pairs
     from qt_bert.ablation.sweep import check_flags
-    from qt_bert.api import sweep_pairs
+    from qt_bert.run.request import open_model
 
     check_flags(out, resume=resume, overwrite=overwrite)
-    scorer = model.open(by_head=True, notify=terminal.note)
+    scorer = open_model(model, by_head=True, notify=terminal.note)
     with terminal.resumable(out):
         folder, rejected = sweep_pairs(
-            scorer, path, reader, asked, out, rejects=rejects, resume=resume, overwrite=overwrite
+            scorer, variants, out, rejects=rejects, resume=resume, overwrite=overwrite
         )
     terminal.note_rejects(rejected, rejects)
     terminal.note_truncation(scorer)
@@ -72,11 +67,11 @@ def _as_text(folder: SweepFolder) -> str:
     for row in changes[:SHOWN]:
         values = (figure(row.value), figure(row.absolute))
         rows.append((row.name, *values, interval(row._asdict()), figure(row.q)))
-    variants, pairs, _ = folder.record.shape
+    number, pairs, _ = folder.record.shape
     return "\n".join(
         [
             f"{folder.record.model['name']} on {folder.record.pairs.name}: {pairs:,} pairs, "
-            f"{variants - 1:,} variants; unmasked {metric} {figure(changes[0].base)}",
+            f"{number - 1:,} variants; unmasked {metric} {figure(changes[0].base)}",
             "",
             table(rows),
             "",

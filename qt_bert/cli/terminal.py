@@ -1,4 +1,4 @@
-"""From options to objects: readers, checkpoints, scorers; and plain tables for a terminal."""
+"""What a command prints: tables on standard output, messages on standard error; exit states when stopped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from qt_bert.scoring.judge import PairScorer
 
 
-# Plain tables for a terminal.
+# Tables.
 
 
 def width(text: str) -> int:
@@ -33,7 +33,7 @@ def width(text: str) -> int:
 def table(rows: Sequence[Sequence[str]], left: int = 1, *, sentence: bool = False) -> str:
     """Rows as aligned columns; the first `left` columns are flush left, the others right.
 
-    The last column of a `sentence` is flush left too: a narrow terminal breaks it, and no number.
+    With `sentence` the last column is flush left too, so that a narrow terminal wraps it alone.
     """
     last = len(rows[0]) - 1
     widths = [max(width(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -48,47 +48,47 @@ def table(rows: Sequence[Sequence[str]], left: int = 1, *, sentence: bool = Fals
 
 
 def figure(value: float | None, digits: int = 3) -> str:
-    """A number, or a dash where there is none."""
+    """A number, or a dash for None."""
     return "–" if value is None else f"{value:.{digits}f}"
 
 
 def interval(metric: dict[str, Any], digits: int = 3) -> str:
-    """`[low, high]`, or nothing where there is none."""
+    """`[low, high]`, or "" without an interval."""
     if metric.get("ci_low") is None:
         return ""
     return f"[{figure(metric['ci_low'], digits)}, {figure(metric['ci_high'], digits)}]"
 
 
 def left_out(model: Mapping[str, Any]) -> str:
-    """` without L2H1 (zero)` for a model described with heads left out, else nothing."""
+    """` without L2H1 (zero)` for a model described with heads left out, else ""."""
     return f" without {model['heads_out']} ({model['mode']})" if "heads_out" in model else ""
 
 
-def metrics_table(found: dict[str, Any]) -> str:
-    """Every metric with its interval, n and, where it has no value, the reason."""
+def metrics_table(evaluation: dict[str, Any]) -> str:
+    """Every metric with its interval, n and, without a value, the reason."""
     rows = [("metric", "value", "95 % interval", "n", "")]
-    for name, metric in found["metrics"].items():
+    for name, metric in evaluation["metrics"].items():
         n = f"{metric['n']:,}"
         if metric.get("n_queries") is not None:
             n = f"{metric['n_eligible']:,}/{metric['n_queries']:,} queries"
         reason = metric.get("reason") or ""
         rows.append((name, figure(metric["value"]), interval(metric), n, reason))
-    model, pairs = found["model"], found["pairs"]
+    model, pairs = evaluation["model"], evaluation["pairs"]
     name = f"{model['name']}{left_out(model)}"
     head = f"{name} on {pairs['name']}: {pairs['n_pairs']:,} pairs"
     parts = [head, "", table([row[:4] + (row[4],) for row in rows])]
-    for column, slices in found["slices"].items():
+    for column, slices in evaluation["slices"].items():
         parts += ["", _slices_table(column, slices)]
     return "\n".join(parts)
 
 
 def differences_table(metrics: Mapping[str, Any], a: str, b: str) -> str:
-    """Metrics of two models, called `a` and `b`, with their paired change and its interval."""
+    """Metrics of two models, named `a` and `b`, with their paired change and its interval."""
     rows: list[Sequence[str]] = [("metric", a, b, "change", "95 % interval", "")]
-    for name, one in metrics.items():
-        of = one if isinstance(one, dict) else asdict(one)
-        values = (figure(of[which]) for which in ("value_a", "value_b", "difference"))
-        rows.append((name, *values, interval(of), of["reason"] or ""))
+    for name, difference in metrics.items():
+        facts = difference if isinstance(difference, dict) else asdict(difference)
+        values = (figure(facts[which]) for which in ("value_a", "value_b", "difference"))
+        rows.append((name, *values, interval(facts), facts["reason"] or ""))
     return table(rows)
 
 
@@ -97,36 +97,34 @@ def claims_table(claims: Sequence[ClaimInWords]) -> str:
     rows = [
         ("verdict", "measured", "95 % interval", "margin", "p", "q", "queries", "source", "claim")
     ]
-    for said in claims:
-        found = said.claim
-        there, value, ends = _source_and_value(found, said.unit)
-        p, q = figure(found.p, 4), figure(found.q, 4)
-        numbers = (value, ends, said.margin, p, q, f"{found.n_queries:,}")
-        why = f" (not decided: {said.reason.en})" if said.reason.en else ""
-        rows.append((said.verdict.en, *numbers, there, said.text.en + why))
+    for worded in claims:
+        claim = worded.claim
+        source, value, ends = _source_and_value(claim, worded.unit)
+        p, q = figure(claim.p, 4), figure(claim.q, 4)
+        numbers = (value, ends, worded.margin, p, q, f"{claim.n_queries:,}")
+        reason = f" (not decided: {worded.reason.en})" if worded.reason.en else ""
+        rows.append((worded.verdict.en, *numbers, source, worded.text.en + reason))
     return table(rows, sentence=True)
 
 
 def measurements_table(measurements: Sequence[MeasurementInWords]) -> str:
     """Each measurement in English with the source's figure, ours, its interval and the queries."""
     rows = [("measured", "95 % interval", "queries", "source", "measurement")]
-    for said in measurements:
-        found = said.measurement
-        queries = f"{found.n_queries:,}" if found.n_queries else ""
-        there, value, ends = _source_and_value(found, said.unit)
-        rows.append((value, ends, queries, there, said.text.en))
+    for worded in measurements:
+        measurement = worded.measurement
+        queries = f"{measurement.n_queries:,}" if measurement.n_queries else ""
+        source, value, ends = _source_and_value(measurement, worded.unit)
+        rows.append((value, ends, queries, source, worded.text.en))
     return table(rows, left=0, sentence=True)
 
 
-def _source_and_value(found: SourcedClaim | Measurement, unit: Label) -> tuple[str, str, str]:
+def _source_and_value(measured: SourcedClaim | Measurement, unit: Label) -> tuple[str, str, str]:
     """The source's figure, ours in its unit, and the interval."""
-    source = found.source.value
-    digits = digits_for(found.value, found.ci_low, found.ci_high)
-    there = figure(source) if isinstance(source, float | None) else in_language(source, "en")
-    ends = {"ci_low": found.ci_low, "ci_high": found.ci_high}
+    source, ends = measured.source.value, {"ci_low": measured.ci_low, "ci_high": measured.ci_high}
+    digits = digits_for(measured.value, *ends.values())
     return (
-        there,
-        f"{figure(found.value, digits)} {in_language(unit, 'en')}".rstrip(),
+        figure(source) if isinstance(source, float | None) else in_language(source, "en"),
+        f"{figure(measured.value, digits)} {in_language(unit, 'en')}".rstrip(),
         interval(ends, digits),
     )
 
@@ -141,27 +139,26 @@ def _slices_table(column: str, slices: dict[str, Any]) -> str:
 
 
 def _with_queries(metric: dict[str, Any]) -> str:
-    """A figure; one of order with the queries it rests on, of how many: `0.913 (12/40)`."""
-    shown = figure(metric["value"])
+    """A figure; of a ranking metric with its queries and the number of all: `0.913 (12/40)`."""
+    value = figure(metric["value"])
     if metric.get("n_queries") is None:
-        return shown
-    return f"{shown} ({metric['n_eligible']:,}/{metric['n_queries']:,})"
+        return value
+    return f"{value} ({metric['n_eligible']:,}/{metric['n_queries']:,})"
 
 
-# From options to objects: the reader's options, the checkpoint, the scorer, its calibration.
+# Messages, and work that is stopped.
 
 
 def note(text: str) -> None:
-    """A line for the person at the terminal: standard error, so that data keeps standard output."""
+    """Print a line on standard error; standard output is for data."""
     typer.echo(text, err=True)
 
 
 @contextmanager
 def resumable(out: Path | None) -> Iterator[None]:
-    """Around work on `out` that goes on where it stopped: says so on Ctrl-C, and on SIGTERM, by which
-    schedulers stop what they run; ends with status 130 or 143, behind all that tidies up. No other
-    process may write there meanwhile (RunFolderError);
-    None is a place that cannot be locked."""
+    """Around work on `out` that --resume continues: Ctrl-C and SIGTERM end it with a message and status 130
+    or 143, after all clean-up. `out` is locked, so that another process gets RunFolderError; None for a place
+    that cannot be locked."""
     try:
         with nullcontext() if out is None else one_writer(out), _terminable():
             yield
@@ -171,12 +168,12 @@ def resumable(out: Path | None) -> Iterator[None]:
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM came."""
+    """SIGTERM arrived."""
 
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM does as Ctrl-C does in the block, if this is the thread that hears signals."""
+    """In the block SIGTERM acts as Ctrl-C, if this is the main thread, which alone gets signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -192,14 +189,14 @@ def _terminable() -> Iterator[None]:
 
 
 def note_rejects(rejected: int, listed: Path | None) -> None:
-    """Say how many rows were no pairs, and where they are listed."""
+    """Print how many rows were rejected, and where they are listed."""
     if rejected:
         where = f"listed in {listed}" if listed else "list them with --rejects FILE"
         note(f"{rejected:,} rows rejected, {where}")
 
 
 def note_truncation(scorer: PairScorer) -> None:
-    """Say how many texts did not fit."""
+    """Print how many texts were cut."""
     counts = scorer.counts
     if counts.truncated_titles or counts.truncated_queries:
         note(

@@ -22,7 +22,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,33 @@ class RayOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ArgumentError(f"--{name.replace('_', '-')} {value}: give at least 1")
+
+
+_ENGINES = ("local", "ray")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions(RayOptions):
+    """Where `score` runs, and how on a cluster. Raises ArgumentError for options that need --engine ray."""
+
+    engine: str = field(default="local", metadata=_PANEL)
+    """Where the work runs: local, in this process; or ray, in actors on this machine or a cluster."""
+    dry_run: bool = field(default=False, metadata=_PANEL)
+    """Write nothing: count the rows, time a sample, and estimate the run."""
+    rows: int | None = field(default=None, metadata={**_PANEL, "min": 1})
+    """With --dry-run: for so many rows; without a file the sample is of pairs that ship."""
+    price_per_hour: float | None = field(default=None, metadata={**_PANEL, "min": 0})
+    """With --dry-run: the price of a machine an hour."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.engine not in _ENGINES:
+            raise ArgumentError(f"--engine {self.engine}: give one of {', '.join(_ENGINES)}")
+        for option in fields(RayOptions):
+            if self.engine != "ray" and getattr(self, option.name) != option.default:
+                raise ArgumentError(f"--{option.name.replace('_', '-')} goes with --engine ray")
+        if not self.dry_run and (self.rows, self.price_per_hour) != (None, None):
+            raise ArgumentError("--rows and --price-per-hour go with --dry-run")
 
 
 def available_cpus() -> int:

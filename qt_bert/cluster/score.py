@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,13 +35,16 @@ from qt_bert.errors import (
 )
 from qt_bert.files import sha256_file
 from qt_bert.models.card import Reading
-from qt_bert.models.devices import STREAM, bound_kernel_caches, device_name
+from qt_bert.models.devices import STREAM, bound_kernel_caches, device_name, open_device
+from qt_bert.models.folder import resolve_folder
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.progress import progress
+from qt_bert.request import ModelOptions
 from qt_bert.resume import RECORD, begun_otherwise, differing, goes_on
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import Outputs, read_outputs, requested_calibration
 from qt_bert.scoring.tables import InputColumns
+from qt_bert.shipped import GRADED, shipped
 from qt_bert.sources import installed_versions, source_hash
 
 PARTS, REJECTS = "parts", "rejects.tsv"
@@ -72,6 +76,27 @@ class ScoreJob:
     reading: Reading = Reading()
     calibrated: bool | str = False
     facts: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, model: ModelOptions, reader: ReaderOptions, out: str, calibrated: bool | Path
+    ) -> ScoreJob:
+        """The job of these options. Raises ArgumentError for a device that Ray cannot choose."""
+        if model.device not in ("auto", "cpu", "cuda"):
+            raise ArgumentError(
+                f"--device {model.device} and --engine ray: Ray assigns the GPUs; give auto, cpu or cuda"
+            )
+        return cls(
+            model=str(resolve_folder(shipped(GRADED) if model.model is None else model.model)),
+            out=out,
+            reader=reader,
+            dtype=model.dtype,
+            device=open_device(model.device).type,
+            max_length=model.max_length,
+            model_grades=model.model_grades,
+            reading=model.reading,
+            calibrated=str(calibrated) if isinstance(calibrated, Path) else calibrated,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

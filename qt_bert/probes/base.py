@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -23,9 +23,10 @@ from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.figures import Figure, known
 from qt_bert.heads import Head
-from qt_bert.probes.split import PairFiles, ProbeFiles, Split, distinct_names, reference
+from qt_bert.probes.split import Split, distinct_names, read_held_out, read_split, reference
 from qt_bert.probes.texts import COMMON, Texts, texts_of, unit
 from qt_bert.progress import Progress, progress
+from qt_bert.request import INPUTS, Request
 from qt_bert.results.heads import WINDOWS, layer_name
 from qt_bert.results.probe import (
     HeadScores,
@@ -53,26 +54,38 @@ _NAME = re.compile("[a-z][a-z0-9_]*")
 
 
 @dataclass(kw_only=True)
-class Context(ProbeFiles):
-    """Everything a probe may use; model and pairs are opened when it first asks for them.
+class Context:
+    """Everything a probe may use; model and pairs are opened when it first needs them.
 
-    `open_model` opens the checkpoint; `read_pairs`, by default, reads `files`. `find` gives the result
-    of another probe that this one needs. `work` is a folder of the probe's own for sweeps that resume:
-    what lies in it was begun with the same inputs. A probe puts the figures of its checks into `guards`.
+    `request` holds the options that the probe's TOML names in `uses`, and those of every probe; all others
+    are as by default. `open_model` opens the checkpoint; `read_pairs`, by default, reads the request's pairs.
+    `find` gives the result of another probe that this one needs. `work` is a folder of the probe's own for
+    sweeps that resume: all in it has the same inputs. A probe puts the figures of its checks into `guards`.
     """
 
     label: str
-    files: PairFiles
+    request: Request
     work: Path
     open_model: Callable[[], Scorer]
     read_pairs: Callable[[ModelLabels], Split] | None = None
-    full: bool = False
-    seed: int = 0
-    resamples: int = 2000
-    segmenter_name: str = "jieba"
     find: Callable[[str], ProbeResult] | None = None
     guards: dict[str, Any] = field(default_factory=dict)
     _cached: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def seed(self) -> int:
+        """Of every random draw."""
+        return self.request.seed
+
+    @property
+    def resamples(self) -> int:
+        """Bootstrap resamples of queries."""
+        return self.request.resamples
+
+    @property
+    def full(self) -> bool:
+        """Whether to take every pair and draw."""
+        return self.request.full
 
     def choose(self, quick: T, full: T) -> T:
         """`full` under `--full`, else `quick`: a sample size, a number of draws, a precision."""
@@ -100,33 +113,33 @@ class Context(ProbeFiles):
 
     @cached_property
     def further_texts(self) -> list[tuple[str, str]]:
-        """(query, title) of the file `texts` whose queries are in neither half; none without it.
+        """(query, title) of the file `texts` whose queries are in neither half; empty without a file.
 
         Raises PairFileError for a file without a pair.
         """
-        if self.texts is None:
+        texts = self.request.texts
+        if texts is None:
             return []
-        read = list(self.files.reader.open(self.texts))
+        read = list(self.request.reader.open(texts))
         if not read:
-            raise PairFileError(f"{self.texts}: no pair in it to take texts from")
+            raise PairFileError(f"{texts}: no pair in it to take texts from")
         known = {pair.query for pair in (*self.discovery, *self.validation)}
         return [(pair.query, pair.title) for pair in read if pair.query not in known]
 
     @cached_property
     def held_out(self) -> tuple[tuple[str, list[Pair]], ...]:
-        """Name and graded pairs of each file that gives figures alone; no name comes twice.
+        """Name and graded pairs of each held-out file; the names are distinct.
 
-        Raises PairFileError as `PairFiles.read` does.
+        Raises PairFileError as `read_held_out` does.
         """
-        labels = self.model.checkpoint.settings.labels
-        names = distinct_names(one.path.name for one in self.held_out_files)
-        read = (one.read(labels) for one in self.held_out_files)
-        return tuple(zip(names, read, strict=True))
+        read = read_held_out(self.request, self.model.checkpoint.settings.labels)
+        names = distinct_names(path.name for path, _ in read)
+        return tuple((name, pairs) for name, (_, pairs) in zip(names, read, strict=True))
 
     def found(self, name: str) -> ProbeResult:
-        """What the probe `name` found of this model on these pairs.
+        """The result of the probe `name` for this model on these pairs.
 
-        Raises ArgumentError for a probe that this one does not say it needs.
+        Raises ArgumentError for a probe that this one does not declare in `needs`.
         """
         if self.find is None:
             raise ArgumentError(f"the probe {self.label!r} does not say that it needs {name!r}")
@@ -134,8 +147,8 @@ class Context(ProbeFiles):
 
     @cached_property
     def segmenter(self) -> Segmenter:
-        """The word segmenter asked for, with the user's words."""
-        return segmenter(self.segmenter_name, userdict=self.userdict)
+        """The word segmenter of the request, with the user's words."""
+        return segmenter(self.request.segmenter, userdict=self.request.userdict)
 
     @cached_property
     def model_ref(self) -> ModelRef:
@@ -144,7 +157,7 @@ class Context(ProbeFiles):
         return ModelRef(name=checkpoint.name, sha256=checkpoint.sha256)
 
     def cached(self, name: str, build: Callable[[], T]) -> T:
-        """What several steps of a probe use, built when it is first asked for."""
+        """What several steps of a probe use, built when it is first needed."""
         if name not in self._cached:
             self._cached[name] = build()
         return cast(T, self._cached[name])
@@ -154,15 +167,14 @@ class Context(ProbeFiles):
         return progress(total, self.label, unit)
 
     def settings(self) -> dict[str, Any]:
-        """What every probe's result says of how it was made, as plain JSON values."""
-        discovery = self.files.discovery or self.files.pairs
+        """The settings in every probe's result, as plain JSON values."""
         return {
             "profile": self.choose("quick", "full"),
-            "discovery": encode(reference(discovery, self.discovery)),
+            "discovery": encode(reference(self.request.discovery_file, self.discovery)),
             "rejected": self._split.rejected,
             "dtype": self.dtype,
             "max_length": self.model.tokenizer.max_length,
-            "segmenter": self.segmenter_name,
+            "segmenter": self.request.segmenter,
             "seed": self.seed,
             "resamples": self.resamples,
             **({"windows": list(windows)} if (windows := self.model.checkpoint.windows) else {}),
@@ -170,7 +182,8 @@ class Context(ProbeFiles):
 
     @cached_property
     def _split(self) -> Split:
-        return (self.read_pairs or self.files.read)(self.model.checkpoint.settings.labels)
+        read = self.read_pairs or partial(read_split, self.request)
+        return read(self.model.checkpoint.settings.labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,12 +191,12 @@ class Probe:
     """One question about a model, and the function that answers it.
 
     `name` is the file's, the command's and the result's; `order` its place in the report; `title`
-    heads its section. `quick_seconds` is its share of the profile `quick` on two cores.
-    `uses` names what else it reads where the user gave it; what it does not name it does not get, and
-    its result does not depend on. `needs_base`: without a model before fine-tuning it says nothing.
-    `reads` are files that ship and that its result rests on, by their names in `data/`. `needs` are
-    probes of a lower `order` whose results it reads (`Context.found`). `shows` are the named sets
-    that its figures show, by the figure's name; None stands for all of them.
+    heads its section. `quick_seconds` is its time in the profile `quick` on two cores.
+    `uses` names further fields of the request that it reads; it gets no others, and its result does not
+    depend on them. `needs_base`: it runs only with a model before fine-tuning.
+    `reads` are files that ship and that its result depends on, by their names in `data/`. `needs` are
+    probes of a lower `order` whose results it reads (`Context.found`). `shows`: the named sets
+    that a figure shows, by the figure's name; None stands for all of them.
     """
 
     name: str
@@ -200,13 +213,13 @@ class Probe:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The fields of `ProbeFiles` that it gets: the segmenter's words, and what it names."""
-        return ("userdict", *self.uses, *(("base",) if self.needs_base else ()))
+        """The fields of the request that it gets beside those of every probe."""
+        return (*self.uses, *(("base",) if self.needs_base else ()))
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ArgumentError(f"{self.name!r} names no probe; use small letters, digits and _")
-        if unknown := {*self.uses} - {one.name for one in fields(ProbeFiles)}:
+        if unknown := {*self.uses} - INPUTS:
             raise ArgumentError(f"{self.name}: uses {min(unknown)!r}, which is no input of a probe")
 
 
@@ -308,7 +321,7 @@ def _stored(probe: Probe, found: Result, context: Context) -> ProbeResult:
         schema=2,
         probe=probe.name,
         model=context.model_ref,
-        pairs=reference(context.files.pairs, pairs),
+        pairs=reference(context.request.validation_file, pairs),
         settings={**found.settings},
         facts={name: _plain(value) for name, value in facts.items()},
         summary=summary,

@@ -141,8 +141,8 @@ def other_seed(context: Context, score: Callable[[Scorer], T]) -> tuple[Text, T]
 
     None where none was given. Raises CheckpointError as `open_second` does.
     """
-    if context.second is None:
+    if context.request.second is None:
         return None
-    checkpoint = open_second(context.second, context.model.checkpoint)
+    checkpoint = open_second(context.request.second, context.model.checkpoint)
     named = texts_of(COMMON).text("second_seed.named", {"name": checkpoint.name})
     return named, score(scorer_like(context, checkpoint))

@@ -94,7 +94,7 @@ def table(context: Context) -> Baselines | None:
 
     Raises ArgumentError for one of other pairs or labels, RunFolderError for a damaged one.
     """
-    folder, pairs = context.baseline_table, context.validation
+    folder, pairs = context.request.baseline_table, context.validation
     if folder is None:
         return None
     stored = read_baselines(folder)

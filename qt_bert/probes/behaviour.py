@@ -8,106 +8,37 @@ the rest undecided; of `alike` ones a Δ within the band is right, else wrong. A
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import sample_queries
-from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.errors import PairFileError
 from qt_bert.figures import Figure, bars
 from qt_bert.probes.base import Context, Result
-from qt_bert.probes.behaviour_cases import (
+from qt_bert.probes.contests import POINTS
+from qt_bert.results.head_sets import PHENOMENA, phenomenon_name
+from qt_bert.scoring.behaviour_cases import (
     ALIKE,
     BETTER,
-    Case,
+    Band,
     Cases,
+    Judged,
     Relation,
+    fixed_band,
+    measured_band,
+    ranked_pairs,
     read_cases,
     titles_then_others,
 )
-from qt_bert.probes.contests import POINTS
-from qt_bert.results.head_sets import PHENOMENA, phenomenon_name
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.scoring.slices import character_overlap
 from qt_bert.shipped import BEHAVIOURS, shipped, ships
-from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
+from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, over_queries
-
-if TYPE_CHECKING:
-    from qt_bert.models.card import ModelLabels
-
-# Cases judged by the scores of their titles.
-
-RIGHT, UNDECIDED, WRONG = 1, 0, -1
-
-
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """Cases with the scores [n] of both titles; `band` is the largest difference that means nothing.
-
-    Raises ArgumentError where there is not one finite score for each title, or `band` is below 0.
-    """
-
-    cases: tuple[Case, ...]
-    titles: FloatArray
-    others: FloatArray
-    band: float
-
-    def __post_init__(self) -> None:
-        for name, scores in (("titles", self.titles), ("others", self.others)):
-            if scores.shape != (len(self.cases),) or not np.isfinite(scores).all():
-                raise ArgumentError(
-                    f"the scores of the {name} have shape {scores.shape}: one finite number is "
-                    f"needed for each of {len(self.cases)} cases"
-                )
-        if not self.band >= 0:
-            raise ArgumentError(f"the band is {self.band}; it is 0 or more")
-
-    def __len__(self) -> int:
-        return len(self.cases)
-
-    @property
-    def deltas(self) -> FloatArray:
-        """Δ, score(title) − score(other) [n]."""
-        return self.titles - self.others
-
-    @property
-    def better(self) -> BoolArray:
-        """Which cases ask for a better title [n]; the others ask for titles alike."""
-        return np.array([case.relation == BETTER for case in self.cases], np.bool_)
-
-    @cached_property
-    def outcomes(self) -> IntArray:
-        """RIGHT, UNDECIDED (of `better` alone) or WRONG [n]."""
-        beyond = np.abs(self.deltas) > self.band
-        ranked = np.where(beyond, np.sign(self.deltas), UNDECIDED)
-        return np.where(self.better, ranked, np.where(beyond, WRONG, RIGHT)).astype(np.int64)
-
-    @property
-    def queries(self) -> list[str]:
-        """The query of each case."""
-        return [case.query for case in self.cases]
-
-    @property
-    def score(self) -> Estimate:
-        """(right − wrong) / cases: a query's cases averaged, then the queries."""
-        return over_queries(self.outcomes, self.queries)
-
-    def by_phenomenon(self) -> dict[str, Judged]:
-        """The cases of each phenomenon, in the order in which they first come."""
-        names = dict.fromkeys(case.phenomenon for case in self.cases)
-        return {name: self.where(one.phenomenon == name for one in self.cases) for name in names}
-
-    def where(self, keeps: Iterable[bool]) -> Judged:
-        """Those cases that `keeps` [n] says yes to."""
-        kept = [row for row, keep in enumerate(keeps) if keep]
-        cases = tuple(self.cases[row] for row in kept)
-        return Judged(cases, self.titles[kept], self.others[kept], self.band)
 
 
 def higher(deltas: FloatArray) -> FloatArray:
@@ -115,51 +46,8 @@ def higher(deltas: FloatArray) -> FloatArray:
     return np.asarray((1 + np.sign(deltas)) / 2)
 
 
-# The band: the largest difference of two scores that means nothing.
-
-GRADES = 0.25
-"""Of expected grades: a sixteenth of the way from 1 to 5."""
 QUICK_PAIRS = 400
-
-
-@dataclass(frozen=True)
-class Band:
-    """Its width in `unit` (`grade`, `level`, or the `score` of one logit).
-
-    `source` is `fixed`, or the name of the file whose `gaps` it is the median of.
-    """
-
-    value: float
-    unit: str
-    source: str = "fixed"
-    gaps: int | None = None
-
-
-def fixed_band(labels: ModelLabels) -> Band | None:
-    """0.25 of a grade, as large a share of the scale of other levels; None for one logit."""
-    if labels.logits == 1:
-        return None
-    if labels.grades is not None:
-        return Band(GRADES, "grade")
-    return Band(GRADES * (labels.logits - 1) / 4, "level")
-
-
-def measured_band(scores: FloatArray, queries: Sequence[str], source: str) -> Band:
-    """The median gap between neighbours in the ranking of each query's titles by `scores` [n]."""
-    own: dict[str, list[float]] = {}
-    for score, query in zip(scores, queries, strict=True):
-        own.setdefault(query, []).append(float(score))
-    gaps = np.concatenate([np.diff(np.sort(one)) for one in own.values()])
-    return Band(float(np.median(gaps)), "score", source, len(gaps))
-
-
-def ranked_pairs(pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs of queries that have two titles or more, each pair once: a repeated one has no gap."""
-    once: dict[tuple[str, str], Pair] = {}
-    for pair in pairs:
-        once.setdefault((pair.query, pair.title), pair)
-    titles = Counter(query for query, _ in once)
-    return [pair for pair in once.values() if titles[pair.query] > 1]
+"""Of those that the band is measured on."""
 
 
 def band_of(context: Context) -> Band | None:
@@ -170,15 +58,15 @@ def band_of(context: Context) -> Band | None:
     fixed = fixed_band(context.model.checkpoint.settings.labels)
     if fixed is not None:
         return fixed
-    given = context.band_from
-    read = context.discovery if given is None else list(context.files.reader.open(given))
+    given = context.request.band_from
+    read = context.discovery if given is None else list(context.request.reader.open(given))
     pairs = ranked_pairs(read)
     if not pairs:
         if given is not None:
             raise PairFileError(f"{given}: no query of two titles to measure the band on")
         return None
     pairs = sample_queries(pairs, context.choose(QUICK_PAIRS, len(pairs)), context.seed)
-    name = (given or context.files.discovery or context.files.pairs).name
+    name = (given or context.request.discovery_file).name
     return measured_band(scores_of(context, pairs), [pair.query for pair in pairs], name)
 
 
@@ -194,7 +82,7 @@ def scores_of(context: Context, pairs: Sequence[Pair]) -> FloatArray:
 
 def measure(context: Context) -> Result:
     """Score all cases, and each phenomenon where there is a band."""
-    cases = read_cases(context.cases or shipped(BEHAVIOURS))
+    cases = read_cases(context.request.cases or shipped(BEHAVIOURS))
     pairs = titles_then_others(cases.listed)
     titles, others = np.split(scores_of(context, pairs), 2)
     judged = Judged(cases.listed, titles, others, 0.0)

@@ -696,8 +696,8 @@ def other_models(context: Context) -> Iterator[tuple[str, Scorer]]:
     """The same architecture before fine-tuning (`pretrained`, where `--base` is there) and with random
     weights (`random`), each ready to score."""
     tuned = context.model.checkpoint
-    if context.base is not None:
-        yield "pretrained", scorer_like(context, open_base(context.base, tuned))
+    if context.request.base is not None:
+        yield "pretrained", scorer_like(context, open_base(context.request.base, tuned))
     yield "random", scorer_like(context, random_like(tuned, context.seed))
 
 
@@ -749,8 +749,8 @@ def measure(context: Context) -> Result:
         other = run(scorer, texts)
         reached[name] = other.measure("balanced", other.said[other.calibrated.best])
     measurements |= {f"{name}_balanced": one for name, one in reached.items()}
-    if context.gold is not None:
-        on_gold = run(context.model, texts_of_gold(context, context.gold))
+    if context.request.gold is not None:
+        on_gold = run(context.model, texts_of_gold(context, context.request.gold))
         said = on_gold.answers()
         measurements |= {
             "gold_rule_accuracy": on_gold.measure("accuracy", said["rule"]),

@@ -226,7 +226,7 @@ def ablate(
         listed,
         variants,
         context.work / name,
-        pairs_ref=reference(context.files.pairs, listed),
+        pairs_ref=reference(context.request.validation_file, listed),
         resamples=None,
         resume=True,
         label=f"{context.label}: {name}",

@@ -163,7 +163,7 @@ class Read(NamedTuple):
 
 def pairs_read(context: Context, pairs: Sequence[Pair]) -> list[Read]:
     """Queries and titles by jieba's tags."""
-    tag = jieba_tagger(context.userdict)
+    tag = jieba_tagger(context.request.userdict)
     texts = dict.fromkeys(text for pair in pairs for text in (pair.query, pair.title))
     labelled = {text: by_tags(text, tag) for text in texts}
     return [Read(pair.query, (labelled[pair.query], labelled[pair.title])) for pair in pairs]
@@ -175,14 +175,14 @@ def sentences_read(context: Context) -> dict[str, list[Read]] | None:
     Each sentence once, in the half of its text. Raises PairFileError where a half has fewer than
     LEAST_SENTENCES.
     """
-    if not context.treebanks:
+    if not context.request.treebank:
         return None
-    sentences = [one for path in context.treebanks for one in read_treebank(path).sentences]
+    sentences = [one for path in context.request.treebank for one in read_treebank(path).sentences]
     parts = halves({sentence.text: sentence for sentence in sentences}.values())
     found = {}
     for half, own in (("discovery", parts.discovery), ("validation", parts.validation)):
         if len(own) < LEAST_SENTENCES:
-            named = ", ".join(map(str, context.treebanks))
+            named = ", ".join(map(str, context.request.treebank))
             raise PairFileError(
                 f"{named}: {len(own)} different sentences in the half for {half}, which needs "
                 f"{LEAST_SENTENCES}; give a larger treebank"
@@ -358,8 +358,8 @@ def measure(context: Context) -> Result:
     sentences = sentences_read(context)  # a broken file is said before anything is run
     shape = context.model.checkpoint.shape
     before = None
-    if context.base is not None:
-        base = open_base(context.base, context.model.checkpoint)
+    if context.request.base is not None:
+        base = open_base(context.request.base, context.model.checkpoint)
         before = scorer_like(context, base).encoder
 
     sample = {}
@@ -433,7 +433,7 @@ def measure(context: Context) -> Result:
             "sentences": 2 * len(seen["treebank"]["validation"].queries) if sentences else 0,
         },
         settings={
-            "treebanks": [path.name for path in context.treebanks],
+            "treebanks": [path.name for path in context.request.treebank],
             "least_lift": LEAST_LIFT,
         },
         pairs=sample["validation"],

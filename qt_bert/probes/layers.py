@@ -203,13 +203,13 @@ def tasks(context: Context, asked: Collection[Property] = tuple(PROPERTIES.value
     """
     tokenizer = context.model.tokenizer
     fit, check = natural(context)
-    words = partition(context), jieba_tagger(context.userdict)
+    words = partition(context), jieba_tagger(context.request.userdict)
     found = [*token_tasks(fit, check, tokenizer, *words), grade_task(fit, check, tokenizer)]
     if LENGTH in asked or ORDER in asked:
         found += recombined_tasks(*recombined(context), tokenizer)
-    if context.treebanks and DEPENDENCY in asked:
+    if context.request.treebank and DEPENDENCY in asked:
         limit = context.choose(QUICK, FULL).sentences
-        found.append(treebank_task(context.treebanks, tokenizer, limit, context.seed))
+        found.append(treebank_task(context.request.treebank, tokenizer, limit, context.seed))
     return [task for task in found if task is not None and task.about in asked]
 
 
@@ -456,8 +456,8 @@ def measure(context: Context) -> Result:
     draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
     models: dict[str, dict[str, Decoded]] = {}
     untrained: Estimate | None = None
-    if context.base is not None:
-        base = open_base(context.base, context.model.checkpoint)
+    if context.request.base is not None:
+        base = open_base(context.request.base, context.model.checkpoint)
         models["pretrained"] = _read(scorer_like(context, base), asked, draws, context)
         if (length := models["pretrained"].get(LENGTH.name)) is not None:
             random: list[Decoded] = []
@@ -480,7 +480,7 @@ def measure(context: Context) -> Result:
         measured[f"syntax_below_semantics{suffix}"] = higher(centres[name], SYNTAX, MEANING)
         if (position := found.get(POSITION.name)) is not None:
             measured[f"position_falls{suffix}"] = position_falls(position)
-    if context.base is not None:
+    if context.request.base is not None:
         measured["length_untrained"] = untrained
     first = next(iter(models))
     return Result(
@@ -495,7 +495,7 @@ def measure(context: Context) -> Result:
             "draws": draws,
         },
         settings={
-            "treebanks": [path.name for path in context.treebanks],
+            "treebanks": [path.name for path in context.request.treebank],
             "control_draws": draws,
             "examples": {
                 one.about.name: {

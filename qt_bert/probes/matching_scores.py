@@ -453,7 +453,7 @@ def _key(context: Context, sample: Sequence[Pair]) -> tuple[str, ...]:
         scorer.checkpoint.sha256,
         scorer.checkpoint.dtype,
         str(scorer.tokenizer.max_length),
-        f"{context.segmenter_name} {context.userdict}",
+        f"{context.request.segmenter} {context.request.userdict}",
         str(context.seed),
         digest.hexdigest(),
     )

@@ -324,9 +324,9 @@ def function_heads(context: Context) -> FunctionHeads | None:
 
     Heads of `--heads` count as named. Raises ArgumentError where these are not heads of the model.
     """
-    if context.heads is not None:
+    if context.request.heads is not None:
         shape = context.model.checkpoint.shape
-        return FunctionHeads(tuple(parse_heads(context.heads, shape)), True, "option")
+        return FunctionHeads(tuple(parse_heads(context.request.heads, shape)), True, "option")
     found = context.found("matching")
     forward, passed = (found.sets.get(name, ()) for name in (FORWARD, PASSED))
     unstable = is_unstable(found.stability, FORWARD)

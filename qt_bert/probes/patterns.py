@@ -126,7 +126,9 @@ def measure(context: Context) -> Result:
         return Result(nothing="causal")
     every = context.validation
     pairs = spread_over_queries(every, context.choose(QUICK_PAIRS, len(every)), context.seed)
-    base = None if context.base is None else open_base(context.base, model.checkpoint)
+    base = (
+        None if context.request.base is None else open_base(context.request.base, model.checkpoint)
+    )
     shape = model.checkpoint.shape
     heads = [head for head in shape.all_heads if base is None or head not in base.shape.absent]
     if not heads:

@@ -322,17 +322,17 @@ def attach(points: FloatArray) -> IntArray:
 def measure(context: Context) -> Result:
     """Choose the best head of each relation on discovery, look at validation, leave out the named."""
     scorer, seed = context.model, context.seed
-    if context.base is not None:
-        scorer = scorer_like(context, open_base(context.base, context.model.checkpoint))
+    if context.request.base is not None:
+        scorer = scorer_like(context, open_base(context.request.base, context.model.checkpoint))
     shape = scorer.checkpoint.shape
     heads = shape.all_heads
     most = context.choose(QUICK_UNLINKED, FULL_UNLINKED)
     limit = context.choose(QUICK_PAIRS, None)
     read: list[Read] = []
     asked: tuple[str, ...] = ()
-    if context.treebanks:
+    if context.request.treebank:
         sentences = context.choose(QUICK_SENTENCES, FULL_SENTENCES)
-        banks = sentences_of(context.treebanks)
+        banks = sentences_of(context.request.treebank)
         read = [read_sentences(scorer.tokenizer, half, sentences, seed) for half in banks]
         asked = enough(read)
     links: list[list[Links]] = [[], []]
@@ -345,7 +345,7 @@ def measure(context: Context) -> Result:
             )
         )
     facts = {
-        "looked_at": "base" if context.base is not None else "model",
+        "looked_at": "base" if context.request.base is not None else "model",
         "treebank": "asked" if asked else "few_links" if read else "no_treebank",
         "least_links": LEAST_LINKS,
     }
@@ -421,7 +421,7 @@ def measure(context: Context) -> Result:
             "costliest": "none" if costliest is None else str(costliest),
             "most_lost": None if costliest is None else losses[costliest].value,
         },
-        settings={"treebanks": [path.name for path in context.treebanks]},
+        settings={"treebanks": [path.name for path in context.request.treebank]},
     )
 
 

@@ -262,13 +262,13 @@ def measure(context: Context) -> Result:
         return Result(nothing="pruned")
     if context.model.checkpoint.family.heads_share:
         return Result(nothing="family")
-    if context.base is None:
+    if context.request.base is None:
         raise ArgumentError("the model before fine-tuning is needed; give its folder with --base")
     scorer, shape = context.model, context.model.checkpoint.shape
-    base, earlier = earlier_of(context.base, scorer)
+    base, earlier = earlier_of(context.request.base, scorer)
     asked = function_heads(context)
     pairs = for_model(context.validation, QUICK_PAIRS, context)
-    context.guards["ends"] = check_ends(scorer, context.base, pairs)
+    context.guards["ends"] = check_ends(scorer, context.request.base, pairs)
 
     def set_back(heads: Iterable[Head]) -> Intervention:
         return Reverted(tuple(heads), earlier)

@@ -18,9 +18,9 @@ from qt_bert.text import Label
 
 def partition(context: Context) -> Segmenter:
     """The segmenter asked for; jieba where that one's words overlap."""
-    if context.segmenter_name in ("jieba", "rjieba"):
+    if context.request.segmenter in ("jieba", "rjieba"):
         return context.segmenter
-    return segmenter("jieba", context.userdict)
+    return segmenter("jieba", context.request.userdict)
 
 
 def estimate_bars(

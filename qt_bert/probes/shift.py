@@ -45,11 +45,13 @@ def measure(context: Context) -> Result:
 
     Raises ArgumentError without a base, CheckpointError for one that the model cannot come from.
     """
-    if context.base is None:
+    if context.request.base is None:
         raise ArgumentError("the model before fine-tuning is needed; give its folder with --base")
     checkpoint = context.model.checkpoint
-    base = scorer_like(context, open_base(context.base, checkpoint))
-    second = None if context.second is None else open_second(context.second, checkpoint)
+    base = scorer_like(context, open_base(context.request.base, checkpoint))
+    second = (
+        None if context.request.second is None else open_second(context.request.second, checkpoint)
+    )
     scores = scores_by(base, context)
     matching = scores.named()
     most = context.choose(QUICK_DISCOVERY, len(context.discovery))

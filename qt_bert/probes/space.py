@@ -200,7 +200,7 @@ def _scores(
     """The scores of a half, with its items, their vectors [r, n, width] and its pairs."""
     limit = min(context.choose(QUICK_PAIRS, FULL_PAIRS)[half], len(every))
     pairs = spread_over_queries(every, limit, context.seed)
-    model, tag = context.model, jieba_tagger(context.userdict)
+    model, tag = context.model, jieba_tagger(context.request.userdict)
     of_all = model.checkpoint.reads == "mean"
     items = items_of(pairs, model.tokenizer, tag, context.seed, of_all=of_all)
     places = Places(

@@ -32,7 +32,7 @@ from qt_bert.results.evaluation import (
     confusion_map,
     reliability_curve,
 )
-from qt_bert.run.folder import RunRecord
+from qt_bert.run.folder import RunRecord, profile_of
 from qt_bert.text import MISSING, Text, clip, interval, join, number, sentences
 
 
@@ -276,8 +276,8 @@ def _judged(evaluation: EvaluationResult, record: RunRecord) -> Table:
         "truncated_titles": evaluation.truncated_titles,
         "pairs_sha_256": pairs.sha256,
     }
-    if profile := record.inputs.arguments.get("profile"):
-        facts["profile"] = str(profile)
+    if "full" in record.inputs.arguments:
+        facts["profile"] = profile_of(record.inputs)
     return Table(
         name="judged",
         title=wording("sizes_hashes_model_pairs"),

@@ -13,7 +13,7 @@ from qt_bert.report.plan import in_one_sentence
 from qt_bert.report.probes import measured, source_place, source_value, title_of
 from qt_bert.report.stored import ClaimOf, Stored
 from qt_bert.report.words import wording
-from qt_bert.run.folder import RunFolder
+from qt_bert.run.folder import RunFolder, profile_of
 from qt_bert.text import Label, in_language, interval, number
 
 Say = Callable[[Label], str]
@@ -40,7 +40,7 @@ def _lines(stored: Stored, language: str) -> Iterator[str]:
         return said(wording(name, **facts))
 
     yield f"# {words('results', model=inputs.model.name, pairs=inputs.pairs.name)}"
-    yield from ("", words("results_made", profile=str(inputs.arguments.get("profile", "quick"))))
+    yield from ("", words("results_made", profile=profile_of(inputs)))
     if stored.claims:
         yield from ("", f"## {words('claims')}", "")
         heads = ("claim", "verdict", "value", "source_value", "margin", "queries_needed")

@@ -39,7 +39,7 @@ from qt_bert.results.plan import (
 )
 from qt_bert.results.probe import PairsRef, label_of
 from qt_bert.run.folder import RunFolder
-from qt_bert.run.stages import PAGE
+from qt_bert.run.study import PAGE
 from qt_bert.stats.metrics import METRICS
 from qt_bert.text import Text, interval, join, number, sentences, signed
 

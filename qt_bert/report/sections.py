@@ -50,7 +50,7 @@ def run_section(stored: Stored) -> Section:
         folded=True,
     )
     groups = {
-        "arguments": {**record.inputs.arguments, "segmenter": record.inputs.segmenter},
+        "arguments": record.inputs.arguments,
         "versions": {**record.versions, "source SHA-256": record.source},
         "equivalence_checks": record.guards,
     }

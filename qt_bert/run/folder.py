@@ -38,15 +38,19 @@ class StageRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInputs:
-    """What decides every figure of a run: model, pairs, segmenter and the command's arguments.
+    """What decides every figure of a run: model, pairs, and the other fields of the request.
 
-    `arguments` are plain JSON values; a stage depends only on those that it names.
+    `arguments` are plain JSON values; a stage depends only on those that it declares.
     """
 
     model: ModelRef
     pairs: PairsRef
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    segmenter: str | None = None
+
+
+def profile_of(inputs: RunInputs) -> str:
+    """`full` or `quick`."""
+    return "full" if inputs.arguments.get("full") else "quick"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,7 +104,7 @@ def test_a_bad_argument(run, checkpoint_of, pair_file, tmp_path, kind):
 def test_bad_cases_are_told_before_anything_runs(
     run, checkpoint_of, pair_file, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("qt_bert.run.stages.run_one_probe", None)
+    monkeypatch.setattr("qt_bert.run.study.run_one_probe", None)
     head = "id\tphenomenon\trelation\tquery\ttitle\tother\n"
     path = write(tmp_path, "cases.tsv", head + "a1\torder\tsame\t狗\t狗追猫\t猫\n")
     ended = run(

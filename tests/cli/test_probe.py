@@ -1,10 +1,8 @@
 """`qt-bert probe`: listing, running, going on, and refusing."""
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -145,11 +143,3 @@ def test_rows_that_are_no_pairs_are_told(fake_probe, run, checkpoint_of, pair_fi
         "--max-rejects", "0.5",
     )  # fmt: skip
     assert ended.status == 0 and "1 rows rejected" in ended.err
-
-
-def test_the_shipped_split_is_chosen_on_dev():
-    from qt_bert.run.inputs import discovery_of
-    from qt_bert.shipped import DEV, TEST, shipped
-
-    assert discovery_of(Path(os.path.relpath(shipped(TEST)))) == shipped(DEV)
-    assert discovery_of(shipped(DEV)) is None

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+import qt_bert
+from qt_bert.files import read_json
 from qt_bert.models.folder import weights_sha256
 from qt_bert.probes.registry import probes
 from qt_bert.results.heads import HeadsFile
@@ -103,3 +105,18 @@ def test_a_plan_alone_reads_no_probe(run, checkpoint_of, pair_file, tmp_path):
     assert set(stages) == {"evaluation", "plan"}
     evidence = json.loads((out / "plan" / "plan.json").read_text(encoding="utf-8"))["evidence"]
     assert evidence["functions"] == "none" and not evidence["at_risk"]
+
+
+def test_a_report_is_that_of_the_command(fake_probe, run, checkpoint_of, pair_file, tmp_path):
+    grader = qt_bert.load(checkpoint_of(), max_length=8)
+    grader.score([("京东小哥", "京东小哥最近在干嘛")])  # cut, which is not counted in the report
+    grader.report(pair_file, out=tmp_path / "api", only=["fake"], resamples=20)
+    run(
+        "report", "--model", checkpoint_of(), "--max-length", "8", "--pairs", pair_file, "--only",
+        "fake", "--resamples", "20", "--out", tmp_path / "command",
+    )  # fmt: skip
+    files = ("run.json", "evaluation.json", "probes/fake.json")
+    ours, theirs = (
+        [read_json(tmp_path / folder / name) for name in files] for folder in ("api", "command")
+    )
+    assert ours[0]["inputs"] == theirs[0]["inputs"] and ours[1:] == theirs[1:]

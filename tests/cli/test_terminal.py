@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from qt_bert.cli.terminal import resumable
-from qt_bert.run.inputs import base_of, discovery_of
+from qt_bert.request import base_of, discovery_of
 from qt_bert.shipped import DEV, GRADED, PRETRAINED, TEST, shipped
 
 
@@ -25,7 +25,7 @@ def test_what_ships_has_its_base_and_its_dev_split_however_it_is_spelt(monkeypat
 def test_of_another_model_or_file_nothing_is_assumed(tmp_path):
     assert base_of(tmp_path) is None
     assert base_of(shipped(PRETRAINED)) is None
-    assert discovery_of(tmp_path / "test.tsv") is None
+    assert discovery_of(tmp_path / "test.tsv") is None and discovery_of(shipped(DEV)) is None
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -20,7 +20,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import read_json
 from qt_bert.models.loading import open_for_pretraining
 from qt_bert.models.tokenizer import open_tokenizer
-from qt_bert.probes.split import PairFiles
+from qt_bert.request import Request
 from qt_bert.results.baselines import (
     CHARACTERS,
     LEXICAL,
@@ -98,7 +98,7 @@ def study(checkpoint_of, tmp_path_factory) -> Study:
         base=checkpoint_of("bert"),
         tuning=load_recipe(folder / "tuning.toml", folder),
         pretraining=load_recipe(folder / "pretraining.toml", folder),
-        files=PairFiles(pairs=folder / "test.tsv"),
+        request=Request(pairs=folder / "test.tsv"),
         shape=NewShape(2, 2, 16, 48),
         first_layers=1,
         starts=tuple(replace(one, first_steps=3, steps=4) for one in STARTS),
@@ -143,7 +143,7 @@ def test_the_table_is_whole(made, study):
     assert set(read) == {CHARACTERS, WORDS, NO_PAIRS, RANDOM} and read[WORDS].head is None
     one, other = found.boundary[CHARACTERS], found.boundary[RANDOM]
     assert (one.labels == other.labels).all() and len(one.values) == len(one.queries)
-    first = study.files.pairs.read_text(encoding="utf-8").splitlines()[1].split("\t")
+    first = study.request.pairs.read_text(encoding="utf-8").splitlines()[1].split("\t")
     stored = (made / "baselines.json").read_text(encoding="utf-8")
     assert first[0] not in stored and first[1] not in stored
 
@@ -160,9 +160,9 @@ def test_what_is_lost_is_made_again_alike(made, study, tmp_path):
 
 
 def test_a_query_that_is_judged_is_not_trained_on(study, tmp_path):
-    files = PairFiles(pairs=study.tuning.pairs[0].file)
+    request = Request(pairs=study.tuning.pairs[0].file)
     with pytest.raises(ArgumentError, match="are judged too"):
-        run(replace(study, files=files, out=tmp_path / "out"))
+        run(replace(study, request=request, out=tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
@@ -241,7 +241,7 @@ def test_the_probe_reads_it(made, study, tmp_path):
     from qt_bert.cli.register import app
 
     model, out = made / "models" / CHARACTERS, tmp_path / "out"
-    asked = ["probe", "baselines", "--model", str(model), "--pairs", str(study.files.pairs)]
+    asked = ["probe", "baselines", "--model", str(model), "--pairs", str(study.request.pairs)]
     asked += ["--baseline-table", str(made), "--out", str(out)]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output

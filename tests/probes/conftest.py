@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from qt_bert.probes.base import Context
-from qt_bert.probes.split import PairFiles
 from tests.probes.made_context import context_of as made_context
 
 Build = Callable[..., Context]
@@ -24,8 +23,8 @@ def context_of(tmp_path, pair_file) -> Build:
 
     def build(model, pairs=None, **changes):
         if pairs is None or isinstance(pairs, Path):
-            files = PairFiles(pairs=pair_file if pairs is None else pairs)
-            return made_context("asked", model, tmp_path, **({"files": files} | changes))
+            file = pair_file if pairs is None else pairs
+            return made_context("asked", model, tmp_path, **({"pairs": file} | changes))
         halves = pairs if isinstance(pairs, tuple) else (pairs, pairs)
         return made_context("asked", model, tmp_path, halves, **changes)
 

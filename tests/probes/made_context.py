@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from qt_bert.data.pairs import Pair
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base import Context
-from qt_bert.probes.split import PairFiles, Split
+from qt_bert.probes.split import Split
+from qt_bert.request import Request
 from qt_bert.scoring.bulk import Scorer
 
 
@@ -20,23 +22,20 @@ def context_of(
     halves: tuple[Sequence[Pair], Sequence[Pair]] | None = None,
     **changes: Any,
 ) -> Context:
-    """Discovery and validation are `halves`; without them those of `files`, which is to be given then.
+    """Discovery and validation are `halves`; without them those of the file `pairs`.
 
-    Any other field of the context by keyword.
+    Any other field of the context and of its request by keyword.
     """
     if halves is not None:
         path = tmp_path / "halves.tsv"
         path.write_text("query\ttitle\tgrade\n", encoding="utf-8")
         split = Split(list(halves[0]), list(halves[1]), 0)
-        changes = {
-            "files": PairFiles(pairs=path),
-            "read_pairs": lambda labels: split,
-            **changes,
-        }
+        changes = {"pairs": path, "read_pairs": lambda labels: split, **changes}
     facts: dict[str, Any] = {
         "label": probe,
         "work": tmp_path / "sweeps",
         "open_model": lambda: Scorer(open_checkpoint(model)),
         "resamples": 200,
-    }
-    return Context(**(facts | changes))
+    } | changes
+    named = {one.name for one in fields(Request)} & facts.keys()
+    return Context(request=Request(**{name: facts.pop(name) for name in named}), **facts)

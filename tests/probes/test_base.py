@@ -16,8 +16,8 @@ from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import texts
 from qt_bert.probes.base import Contest, Context, Probe, Result, run_probe
-from qt_bert.probes.split import PairFiles
 from qt_bert.probes.wording import claims_in_words, measurements_in_words
+from qt_bert.request import Request
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import Estimate, over_queries
@@ -104,11 +104,9 @@ def run(checkpoint_of, pair_file, tmp_path) -> Callable[..., ProbeResult]:
     def call(**fields):
         context = Context(
             label="made",
-            files=PairFiles(pairs=pair_file),
+            request=Request(pairs=pair_file, resamples=200, seed=5),
             work=tmp_path / "work",
             open_model=lambda: Scorer(open_checkpoint(checkpoint_of())),
-            resamples=200,
-            seed=5,
         )
         facts = {"head": "L1H0", "kind": "first", "share": 0.5, "gap": 0.0, "missing": None}
         given = {"facts": facts, **fields}

@@ -14,11 +14,20 @@ from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.models.card import ModelLabels
 from qt_bert.probes import behaviour
 from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.behaviour import Band, Judged, fixed_band, measured_band, ranked_pairs
-from qt_bert.probes.behaviour_cases import ALIKE, BETTER, COLUMNS, Case, read_cases
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.split import PairFiles
 from qt_bert.results.probe import ProbeResult
+from qt_bert.scoring.behaviour_cases import (
+    ALIKE,
+    BETTER,
+    COLUMNS,
+    Band,
+    Case,
+    Judged,
+    fixed_band,
+    measured_band,
+    ranked_pairs,
+    read_cases,
+)
 from qt_bert.scoring.judge import read_outputs
 from qt_bert.shipped import BEHAVIOURS, shipped
 from tests.probes.asked import measured
@@ -121,7 +130,7 @@ def cases(tmp_path) -> Path:
 @pytest.fixture
 def context(tmp_path, pair_file, cases) -> Build:
     def build(model, **changes):
-        facts = {"files": PairFiles(pairs=pair_file), "cases": cases, "resamples": 100} | changes
+        facts = {"pairs": pair_file, "cases": cases, "resamples": 100} | changes
         return context_of("behaviour", model, tmp_path, **facts)
 
     return build
@@ -146,7 +155,7 @@ def test_cases_of_ones_own_are_scored_and_not_judged(context, checkpoint_of):
 def test_scores_are_those_of_the_model(context, checkpoint_of):
     made = context(checkpoint_of())
     result = run(made)
-    own = [one for one in read_cases(made.cases).listed if one.phenomenon == "direction"]
+    own = [one for one in read_cases(made.request.cases).listed if one.phenomenon == "direction"]
     labels = made.model.checkpoint.settings.labels
     title, other = (
         read_outputs(made.model.logits(texts), labels).ranking_score

@@ -32,7 +32,6 @@ from qt_bert.probes.boundary import (
     union_of,
     weights_of,
 )
-from qt_bert.probes.split import PairFiles
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.another_seed import tuned_again
@@ -67,7 +66,8 @@ def run(context_of) -> Run:
     def call(model, pairs, *, cut=spans_of, discovery=None, max_length=None, **options):
         context = context_of(
             model,
-            files=PairFiles(pairs=pairs, discovery=discovery),
+            pairs=pairs,
+            discovery=discovery,
             open_model=lambda: Scorer(open_checkpoint(model), max_length=max_length),
             **options,
         )
@@ -141,7 +141,7 @@ def test_a_gold_file_is_a_second_reference(run, planted, made_pairs, tmp_path):
 
 def test_a_segmenter_whose_words_overlap_is_not_the_reference(run, planted, made_pairs):
     """Its finest reading ends a word wherever any word ends: jieba's partition stands in."""
-    overlapping = run(planted, made_pairs, cut=None, segmenter_name="jieba-search")
+    overlapping = run(planted, made_pairs, cut=None, segmenter="jieba-search")
     assert overlapping.settings["segmenter"] == "jieba-search"
     assert values(overlapping) == values(run(planted, made_pairs, cut=None))
 

@@ -13,7 +13,6 @@ from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.figures import Bars
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named, probes
-from qt_bert.probes.split import HeldOutFile, PairFiles
 from qt_bert.text import Text
 from tests.results.made_stability import LOOSE
 
@@ -36,8 +35,7 @@ def test_a_file_is_halved_by_query(context):
 def test_a_discovery_file_leaves_the_pairs_whole(context, pair_file, tmp_path):
     dev = tmp_path / "dev.tsv"
     dev.write_text("query\ttitle\tgrade\n狗\t猫\t1\nno grade\tx\t\n", encoding="utf-8")
-    files = PairFiles(pairs=pair_file, discovery=dev, reader=ReaderOptions(max_rejects=0.5))
-    made = context(files=files)
+    made = context(discovery=dev, reader=ReaderOptions(max_rejects=0.5))
     assert ([pair.query for pair in made.discovery], len(made.validation)) == (["狗"], 8)
     assert made.settings()["discovery"]["n_pairs"] == 1
     assert made.settings()["rejected"] == 1
@@ -47,7 +45,7 @@ def test_a_half_without_pairs_is_refused(context, tmp_path):
     path = tmp_path / "one.tsv"
     path.write_text("query\ttitle\tgrade\n狗追猫\t猫\t1\n", encoding="utf-8")
     with pytest.raises(PairFileError, match="validation half of the queries has no graded pair"):
-        _ = context(files=PairFiles(pairs=path)).validation
+        _ = context(pairs=path).validation
 
 
 def test_held_out_files_of_one_name_are_told_apart(context, pair_file, tmp_path):
@@ -55,7 +53,7 @@ def test_held_out_files_of_one_name_are_told_apart(context, pair_file, tmp_path)
     other.parent.mkdir()
     head, first, *_ = pair_file.read_text(encoding="utf-8").splitlines(keepends=True)
     other.write_text(head + first, encoding="utf-8")
-    made = context(held_out_files=(HeldOutFile(path=other), HeldOutFile(path=pair_file)))
+    made = context(held_out=[other, pair_file])
     found = [(name, len(pairs)) for name, pairs in made.held_out]
     assert found == [(other.name, 1), (f"{other.name} (2)", 8)]
 

@@ -20,8 +20,9 @@ from qt_bert.models.card import ModelLabels
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named, probes
-from qt_bert.probes.split import PairFiles, Split
+from qt_bert.probes.split import Split
 from qt_bert.probes.wording import claims_in_words, measurements_in_words
+from qt_bert.request import Request
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import PAIRS
@@ -101,12 +102,10 @@ def result_of(model_of, tmp_path_factory) -> Callable[[str, str, str], ProbeResu
 
             context = Context(
                 label=probe,
-                files=PairFiles(pairs=file),
+                request=Request(pairs=file, base=base, resamples=50),
                 read_pairs=split,
                 work=folder / f"{probe}-{name}-{texts}",
                 open_model=lambda: Scorer(open_checkpoint(model)),
-                base=base,
-                resamples=50,
                 find=lambda other: find(other, name, texts),
             )
             known[probe, name, texts] = run_probe(probe_named(probe), context)

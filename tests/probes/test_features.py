@@ -125,7 +125,7 @@ def treebank(path: Path, sentences: int) -> Path:
 
 def test_a_treebank_adds_subjects_and_objects(planted, even, context, tmp_path):
     path = treebank(tmp_path / "made.conllu", 60)
-    result = run(context(planted, made_pairs(), base=even, treebanks=(path,)))
+    result = run(context(planted, made_pairs(), base=even, treebank=[path]))
     assert measured(result)["added_peak_treebank"].value is not None
     (kinds,) = (one for one in result.figures if one.name == "kinds_treebank")
     assert isinstance(kinds, Bars)
@@ -136,7 +136,7 @@ def test_a_treebank_adds_subjects_and_objects(planted, even, context, tmp_path):
 def test_too_small_a_treebank_is_refused(planted, context, tmp_path):
     path = treebank(tmp_path / "small.conllu", 2)
     with pytest.raises(PairFileError, match=r"small\.conllu.*larger treebank"):
-        run(context(planted, made_pairs(), treebanks=(path,)))
+        run(context(planted, made_pairs(), treebank=[path]))
 
 
 # By hand

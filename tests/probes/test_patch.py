@@ -22,7 +22,6 @@ from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import patch
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.split import PairFiles
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import ProbeResult
 from qt_bert.stats.estimate import over_queries
@@ -215,8 +214,8 @@ def context(tmp_path, pair_file) -> Build:
     """A context around a model folder; the eight pairs are both halves unless others are given."""
 
     def build(model, **changes):
-        files = PairFiles(pairs=pair_file, discovery=pair_file)
-        return context_of("patch", model, tmp_path, **{"files": files, "heads": "L0H0"} | changes)
+        files = {"pairs": pair_file, "discovery": pair_file}
+        return context_of("patch", model, tmp_path, **files | {"heads": "L0H0"} | changes)
 
     return build
 
@@ -248,8 +247,8 @@ def planted_context(context, planted_model, tmp_path) -> Build:
             )
             for seed in (1, 2)
         ]
-        files = PairFiles(pairs=halves[0], discovery=halves[1])
-        return context(model, files=files, **{"heads": CHAIN} | changes)
+        files = dict(zip(("pairs", "discovery"), halves, strict=True))
+        return context(model, **files | {"heads": CHAIN} | changes)
 
     return build
 

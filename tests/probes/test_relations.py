@@ -50,7 +50,6 @@ from qt_bert.probes.relations_links import (
     sentences_of,
     span_attention,
 )
-from qt_bert.probes.split import PairFiles
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.made_context import context_of
@@ -74,7 +73,7 @@ def run(pair_file, tmp_path) -> Run:
     """Run the probe on a model folder; any field of the context by keyword."""
 
     def call(model, **changes):
-        facts = {"files": PairFiles(pairs=pair_file), "resamples": 100} | changes
+        facts = {"pairs": pair_file, "resamples": 100} | changes
         return run_probe(
             probe_named("relations"), context_of("relations", model, tmp_path, **facts)
         )
@@ -83,7 +82,7 @@ def run(pair_file, tmp_path) -> Run:
 
 
 def test_planted_arcs_are_found_and_chance_ones_are_not(run, planted, treebank):
-    result = run(planted, treebanks=(treebank,), base=planted)
+    result = run(planted, treebank=[treebank], base=planted)
     assert result.sets == {"relations": (str(PLANTED),), "relations_words": (str(PLANTED),)}
     assert [one.head for one in result.heads if one.selected] == [str(PLANTED)]
     scores = next(one.scores for one in result.heads if one.head == str(PLANTED))
@@ -106,7 +105,7 @@ def test_a_broken_treebank_and_an_empty_half_are_errors(run, checkpoint_of, tmp_
     path = tmp_path / "broken.conllu"
     path.write_text("1\t走\n", encoding="utf-8")
     with pytest.raises(PairFileError, match="line 1: 2 columns"):
-        run(checkpoint_of(), treebanks=(path,))
+        run(checkpoint_of(), treebank=[path])
     path.write_text("1\t走\t_\tVERB\t_\t_\t0\troot\t_\t_\n", encoding="utf-8")
     with pytest.raises(PairFileError, match="half of the sentences is empty"):
         sentences_of([path])

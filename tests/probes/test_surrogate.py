@@ -23,7 +23,7 @@ from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import surrogate
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.split import HeldOutFile, Split
+from qt_bert.probes.split import Split
 from qt_bert.probes.surrogate import Measured, SoftCounts, Term, agreement, pearson, predictions
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import HeadScores, ProbeResult
@@ -192,7 +192,7 @@ def test_a_grade_made_of_the_heads_is_fitted(checkpoint_of, context, monkeypatch
 def test_files_held_out_stand_beside_validation(checkpoint_of, context, pair_file, tmp_path):
     made = context(
         checkpoint_of(heads=4),
-        held_out_files=(HeldOutFile(path=pair_file), HeldOutFile(path=pair_file)),
+        held_out=[pair_file, pair_file],
         heads="L0H0 L1H3",
         full=True,
     )

@@ -21,9 +21,10 @@ from qt_bert.data.segmenters import SpanSegmenter
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.split import PairFiles
+from qt_bert.probes.split import read_split
 from qt_bert.probes.texts import COMMON, Texts, declared, texts_of
 from qt_bert.probes.wording import claims_in_words, measurements_in_words
+from qt_bert.request import Request
 from qt_bert.results.head_sets import SETS
 from qt_bert.results.probe import ProbeResult, SourcedClaim
 from qt_bert.scoring.bulk import Scorer
@@ -109,7 +110,7 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
         text = "\n".join(["query\ttitle\tgrade", *rows])
         (folder / f"{probe}.tsv").write_text(text + "\n", encoding="utf-8")
     labels = open_checkpoint(models["baselines"]).settings.labels
-    half = PairFiles(pairs=folder / "baselines.tsv").read(labels).validation
+    half = read_split(Request(pairs=folder / "baselines.tsv"), labels).validation
     table = planted_baselines.write(folder / "table", half)
     pairs = write_pairs(folder / "pairs.tsv", queries=60, titles=2)
     gold = folder / "gold.txt"
@@ -125,17 +126,19 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
             model = models[name]
             context = Context(
                 label=name,
-                files=PairFiles(pairs=folder / f"{name}.tsv" if name in own else pairs),
+                request=Request(
+                    pairs=folder / f"{name}.tsv" if name in own else pairs,
+                    base=model,
+                    second=second if name == "shift" else None,
+                    gold=gold,
+                    heads=HEADS.get(name),
+                    full=name in FULL,
+                    treebank=[treebank],
+                    baseline_table=table,
+                    resamples=50,
+                ),
                 work=folder / "work" / name,
                 open_model=lambda: Scorer(open_checkpoint(model)),
-                base=model,
-                second=second if name == "shift" else None,
-                gold=gold,
-                heads=HEADS.get(name),
-                full=name in FULL,
-                treebanks=(treebank,),
-                baseline_table=table,
-                resamples=50,
                 find=found,
             )
             if name not in own:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from qt_bert.files import write_json
+from qt_bert.request import Request
 from qt_bert.results.probe import HeadScores, ModelRef, PairsRef, ProbeResult, SourcedClaim
 from qt_bert.run.folder import RunFolder, RunInputs
 from qt_bert.run.stage import Stage, StudyContext, run_study
@@ -184,10 +185,9 @@ def write_run(path: Path, files: dict[str, Any], **inputs: Any) -> Path:
     given = RunInputs(
         model=ModelRef(name=f"graded {HOSTILE_IMAGE}", sha256="4f" * 32),
         pairs=PairsRef(name="test.tsv", sha256="a7" * 32),
-        segmenter="jieba",
         **inputs,
     )
-    run_study(stages, StudyContext(folder=RunFolder.open(path, given), model=path, pairs=path))
+    run_study(stages, StudyContext(folder=RunFolder.open(path, given), request=Request()))
     return path
 
 
@@ -203,7 +203,7 @@ def build_run(tmp_path) -> Callable[[dict[str, Any]], Path]:
     return lambda evaluation: write_run(
         tmp_path / "run",
         {"evaluation|evaluation.json": evaluation},
-        arguments={"profile": "quick", "max_length": 128},
+        arguments={"full": False, "max_length": 128},
     )
 
 

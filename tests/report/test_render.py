@@ -12,6 +12,7 @@ import pytest
 from qt_bert.errors import RunFolderError
 from qt_bert.files import write_json
 from qt_bert.report.render import render
+from qt_bert.request import Request
 from qt_bert.results.probe import ModelRef, PairsRef
 from qt_bert.run.folder import RunFolder, RunInputs
 from qt_bert.run.stage import Stage, StudyContext, run_study
@@ -115,7 +116,7 @@ def interrupted(path: Path, evaluation: dict[str, Any] | None) -> Path:
     )
     folder = RunFolder.open(path, inputs)
     with pytest.raises(KeyboardInterrupt):
-        run_study(stages, StudyContext(folder=folder, model=path, pairs=path))
+        run_study(stages, StudyContext(folder=folder, request=Request()))
     return path
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from qt_bert.files import write_json
+from qt_bert.request import Request
 from qt_bert.results.probe import HeadScores, Measurement, ModelRef, PairsRef, ProbeResult, Source
 from qt_bert.run.folder import RunFolder, RunInputs
 from qt_bert.run.stage import Stage, StudyContext, run_study
@@ -120,6 +121,6 @@ def run_of(path: Path, inputs: RunInputs, *results: ProbeResult) -> Path:
         return Stage(name=result.probe, order=1, run=run, outputs=(file,), quick_seconds=1)
 
     folder = RunFolder.open(path, inputs, resume=True)
-    context = StudyContext(folder=folder, model=path, pairs=path)
+    context = StudyContext(folder=folder, request=Request())
     run_study([stage(result) for result in results], context)
     return path

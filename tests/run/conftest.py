@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from qt_bert.request import Request
 from qt_bert.results.probe import ModelRef, PairsRef
 from qt_bert.run.folder import RunFolder, RunInputs
 from qt_bert.run.stage import Stage, StudyContext, run_study
 
-ARGUMENTS = {"profile": "quick", "k": 5}
+ARGUMENTS = {"full": False, "seed": 5}
 
 
 def make_inputs(*, model: str = "m1", pairs: str = "p1", **arguments: Any) -> RunInputs:
@@ -20,21 +21,20 @@ def make_inputs(*, model: str = "m1", pairs: str = "p1", **arguments: Any) -> Ru
         model=ModelRef(name="graded", sha256=model),
         pairs=PairsRef(name="test.tsv", sha256=pairs),
         arguments=ARGUMENTS | arguments,
-        segmenter="jieba",
     )
 
 
-def write_profile(context: StudyContext) -> None:
-    context.folder.file("grades.json").write_text(context.argument("profile"))
+def write_full(context: StudyContext) -> None:
+    context.folder.file("grades.json").write_text(str(context.request.full))
 
 
-def write_k(context: StudyContext) -> None:
+def write_seed(context: StudyContext) -> None:
     context.guards["difference"] = 2e-6
-    context.folder.file("k.json").write_text(str(context.argument("k")))
+    context.folder.file("seed.json").write_text(str(context.request.seed))
 
 
 def write_plan(context: StudyContext) -> None:
-    read = context.folder.file("k.json").read_text()
+    read = context.folder.file("seed.json").read_text()
     context.folder.file("plan.json").write_text(f"plan of {read}")
 
 
@@ -53,17 +53,17 @@ def stages() -> Stages:
         grades=Stage(
             name="grades",
             order=10,
-            run=write_profile,
+            run=write_full,
             outputs=("grades.json",),
-            arguments=("profile",),
+            arguments=("full",),
             quick_seconds=1,
         ),
         heads=Stage(
             name="heads",
             order=20,
-            run=write_k,
-            outputs=("k.json",),
-            arguments=("k",),
+            run=write_seed,
+            outputs=("seed.json",),
+            arguments=("seed",),
             quick_seconds=1,
         ),
         plan=Stage(
@@ -88,8 +88,10 @@ def study(tmp_path, stages) -> Callable[..., tuple[str, ...]]:
     """Run stages in one folder, always going on; returns the names of those that ran."""
 
     def run(*chosen, **changes):
-        folder = RunFolder.open(tmp_path / "run", make_inputs(**changes), resume=True)
-        context = StudyContext(folder=folder, model=tmp_path, pairs=tmp_path)
+        inputs = make_inputs(**changes)
+        folder = RunFolder.open(tmp_path / "run", inputs, resume=True)
+        request = Request(full=inputs.arguments["full"], seed=inputs.arguments["seed"])
+        context = StudyContext(folder=folder, request=request)
         return run_study(chosen or (stages.plan, stages.grades, stages.heads), context)
 
     return run

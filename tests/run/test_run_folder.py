@@ -99,7 +99,7 @@ def test_overwrite_removes_the_sweeps_of_its_stages_alone(swept, inputs):
 
 
 def test_sweeps_go_with_the_result_they_belong_to(swept, study, stages):
-    study(stages.grades, stages.heads, k=7)
+    study(stages.grades, stages.heads, seed=7)
     assert [path.name for path in (swept / "sweeps").iterdir()] == ["mine"]
 
 

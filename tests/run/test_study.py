@@ -1,188 +1,209 @@
-"""What is reused, what runs again, and what a kill leaves behind."""
+"""The stages of a report: probes, the plan; what each depends on, and what stays."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from qt_bert import shipped
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.run import stage as stage_module
-from qt_bert.run.folder import RunFolder, RunRecord
-from qt_bert.run.stage import Stage, StudyContext, run_study, runs_of, select, stage_key
+from qt_bert.planning.task import Effort
+from qt_bert.probes.base import Context, Probe
+from qt_bert.probes.registry import probe_named
+from qt_bert.report.stored import Stored
+from qt_bert.request import INPUTS, Request
+from qt_bert.results.plan import Plan
+from qt_bert.results.probe import ProbeResult
+from qt_bert.run.folder import RunFolder
+from qt_bert.run.request import resolve, run_inputs
+from qt_bert.run.stage import StudyContext, run_study
+from qt_bert.run.study import PlanOptions, plan_stage, probe_stage
+from qt_bert.shipped import BASELINES, TEST, shipped
+from qt_bert.text import Text
+from tests.conftest import PAIRS
+
+FAKE = ("probe:fake",)
+Run = Callable[..., tuple[str, ...]]
 
 
-class Killed(BaseException):
-    """Stands for the end of the process."""
+@pytest.fixture
+def run(fake_probe, checkpoint_of, pair_file, tmp_path) -> Run:
+    """Run stages on a tiny model in one folder, always going on; returns the names of those that ran."""
 
-
-def test_stages_run_in_order_and_then_never_again(study):
-    assert study() == ("grades", "heads", "plan")
-    assert study() == ()
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"profile": "full"}, ("grades",)),
-        ({"k": 7}, ("heads", "plan")),
-        ({"model": "m2"}, ("grades", "heads", "plan")),
-        ({"pairs": "p2"}, ("grades", "heads", "plan")),
-        ({"unread": 1}, ()),
-    ],
-)
-def test_a_change_reruns_what_depends_on_it(study, change, expected):
-    study()
-    assert study(**change) == expected
-
-
-def test_changed_sources_rerun_everything(study, monkeypatch):
-    study()
-    monkeypatch.setattr("qt_bert.run.folder.source_hash", lambda: "edited")
-    assert study() == ("grades", "heads", "plan")
-
-
-def test_other_versions_rerun_everything(study, monkeypatch):
-    study()
-    monkeypatch.setattr("qt_bert.run.folder.installed_versions", lambda: {"torch": "0"})
-    assert study() == ("grades", "heads", "plan")
-
-
-def test_a_result_that_was_removed_is_made_again(study, tmp_path):
-    study()
-    (tmp_path / "run" / "grades.json").unlink()
-    assert study() == ("grades",)
-
-
-def test_a_kill_between_file_and_mark_reruns_that_stage(study, stages, tmp_path):
-    def write_and_die(context):
-        stages.heads.run(context)
-        raise Killed
-
-    with pytest.raises(Killed):
-        study(stages.grades, replace(stages.heads, run=write_and_die), stages.plan)
-    record = RunFolder.read(tmp_path / "run").record
-    states = {name: stage.status for name, stage in record.stages.items()}
-    assert states == {"grades": "done", "heads": "running", "plan": "pending"}
-    assert not record.complete
-    assert study() == ("heads", "plan")
-    assert RunFolder.read(tmp_path / "run").record.complete
-
-
-def test_unfinished_work_of_the_same_key_is_kept(study, stages, tmp_path):
-    def leave_half(context):
-        context.folder.file("k.partial").write_text("half")
-        raise Killed
-
-    with pytest.raises(Killed):
-        study(replace(stages.heads, run=leave_half))
-    study(stages.heads)
-    assert (tmp_path / "run" / "k.partial").read_text() == "half"
-
-
-def test_a_stale_result_is_gone_before_its_stage_starts(study, stages, tmp_path):
-    def die(context):
-        raise Killed
-
-    study()
-    with pytest.raises(Killed):
-        study(replace(stages.grades, run=die), stages.heads, stages.plan, model="m2")
-    left = {path.name for path in (tmp_path / "run").iterdir()}
-    assert left == {"run.json"}
-
-
-def test_files_beside_the_stages_results_are_never_touched(study, tmp_path):
-    study()
-    (tmp_path / "run" / "notes.txt").write_text("mine")
-    study(model="m2")
-    assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
-
-
-def test_checks_and_seconds_stand_in_the_record(study, stages, tmp_path):
-    study()
-    record = RunFolder.read(tmp_path / "run").record
-    assert record.guards == {"heads": {"difference": 2e-6}}
-    assert all(stage.seconds is not None for stage in record.stages.values())
-
-
-def test_a_stage_that_writes_nothing_is_not_marked_done(study, stages, tmp_path):
-    idle = replace(stages.grades, run=lambda context: None)
-    with pytest.raises(RunFolderError, match=r"'grades' ended without writing grades\.json"):
-        study(idle)
-    assert RunFolder.read(tmp_path / "run").record.stages["grades"].status == "running"
-
-
-def test_a_stage_must_come_after_what_it_needs(study, stages):
-    with pytest.raises(ArgumentError, match="'plan' needs 'heads'"):
-        study(replace(stages.plan, order=1), stages.heads)
-
-
-def test_a_file_that_ships_and_is_read_is_in_the_key(stages, inputs, tmp_path, monkeypatch):
-    monkeypatch.setattr(shipped, "_ROOTS", (tmp_path,))
-    record = RunRecord(versions={}, source="s", inputs=inputs())
-    reading = replace(stages.grades, reads=("spans.tsv",))
-    keys = [stage_key(reading, record, {})]
-    for text in ("a", "b"):
-        (tmp_path / "spans.tsv").write_text(text)
-        keys.append(stage_key(reading, record, {}))
-    assert len(set(keys)) == 3
-    assert stage_key(stages.grades, record, {}) == keys[0]
-
-
-def test_a_missing_argument_is_named(study, stages):
-    with pytest.raises(ArgumentError, match="'heads' needs the argument 'draws'"):
-        study(replace(stages.heads, arguments=("draws",)))
-
-
-def test_progress_counts_the_runs_of_stages_that_ran(study, stages, inputs, tmp_path):
-    class Counter:
-        notes: list[tuple[str, int]]
-
-        def __init__(self):
-            self.notes = []
-
-        def advance(self, amount=1, note=""):
-            self.notes.append((note, amount))
-
-    study(stages.grades)
-    folder = RunFolder.open(tmp_path / "run", inputs(), resume=True)
-    counter = Counter()
-    chosen = (stages.grades, stages.heads, stages.plan)
-    run_study(chosen, StudyContext(folder=folder, model=tmp_path, pairs=tmp_path), counter)
-    assert counter.notes == [(one.name, runs_of(one)) for one in (stages.heads, stages.plan)]
-
-
-def test_some_stages_alone_bring_what_they_need(inputs):
-    def stage(name, *needs):
-        return Stage(
-            name=name, order=1, run=lambda context: None, outputs=(), needs=needs, quick_seconds=1
+    def go(*chosen, beside=(), **changes):
+        request = Request(
+            **{"model": str(checkpoint_of()), "pairs": pair_file, "resamples": 20} | changes
         )
+        folder = RunFolder.open(tmp_path / "run", run_inputs(request), resume=True)
+        stages = chosen or (probe_stage(probe_named("fake")),)
+        return run_study(stages, StudyContext(folder=folder, request=request), beside=beside)
 
-    there = [
-        stage("evaluation"),
-        stage("probe:matching"),
-        stage("probe:order"),
-        stage("probe:patch", "probe:matching"),
-        stage("plan", "probe:matching", "probe:order", "probe:patch"),
-    ]
+    return go
 
-    def chosen(*only):
-        return {one.name: one.needs for one in select(there, inputs(), only)}
 
-    assert list(chosen("patch")) == ["probe:matching", "probe:patch"]
-    assert chosen("order", "plan") == {
-        "probe:order": (),
-        "plan": ("probe:order",),
+def fake(**changes: Any) -> Probe:
+    return replace(probe_named("fake"), **changes)
+
+
+def sweeps_run(tmp_path: Path) -> int:
+    """How often the probe added to its sweeps since they were last removed."""
+    return (tmp_path / "run" / "sweeps" / "fake" / "runs.txt").read_text().count("run")
+
+
+# A probe.
+
+
+def test_its_result_and_guards_stand_in_the_run(run, tmp_path):
+    assert (run(), run()) == (FAKE, ())
+    assert ProbeResult.read(tmp_path / "run" / "probes" / "fake.json").probe == "fake"
+    record = RunFolder.read(tmp_path / "run").record
+    assert record.guards == {"probe:fake": {"difference": 1e-6}}
+    assert record.stages["probe:fake"].folders == ("sweeps/fake",)
+
+
+@pytest.mark.parametrize("change", [{"full": True}, {"seed": 1}, {"resamples": 30}])
+def test_a_changed_argument_starts_its_sweeps_anew(run, tmp_path, change):
+    run()
+    assert run(**change) == FAKE
+    assert sweeps_run(tmp_path) == 1
+
+
+def test_other_discovery_pairs_change_the_result(run, pair_file, tmp_path):
+    dev = tmp_path / "dev.tsv"
+    dev.write_bytes(pair_file.read_bytes())
+    assert (run(), run(discovery=dev), run(discovery=dev)) == (FAKE, FAKE, ())
+    dev.write_text("query\ttitle\tgrade\n狗\t猫\t1\n", encoding="utf-8")
+    assert run(discovery=dev) == FAKE
+    settings = json.loads((tmp_path / "run" / "probes" / "fake.json").read_text())["settings"]
+    assert settings["discovery"]["n_pairs"] == 1
+
+
+def test_a_base_counts_only_where_it_is_needed(run, checkpoint_of, tmp_path):
+    base, needing = checkpoint_of(labels=3), fake(needs_base=True)
+    assert (run(), run(base=base)) == (FAKE, ())
+    assert run(probe_stage(needing)) == ()
+    assert not (tmp_path / "run" / "probes" / "fake.json").exists()
+    assert run(probe_stage(needing), base=base) == FAKE
+
+
+def test_a_second_model_counts_only_where_it_is_read(run, checkpoint_of):
+    second, using = checkpoint_of(labels=3), fake(uses=("second",))
+    assert (run(), run(second=second)) == (FAKE, ())
+    assert (run(probe_stage(using)), run(probe_stage(using), second=second)) == (FAKE, FAKE)
+
+
+@pytest.mark.parametrize("name", sorted(INPUTS))
+def test_a_probe_sees_no_input_that_it_does_not_declare(run, checkpoint_of, pair_file, name):
+    values: dict[str, Any] = {
+        "heads": "L0H0",
+        "held_out": [pair_file],
+        "held_out_columns": ["grade=grade"],
+        "held_out_grades": ["1=1"],
+        "treebank": [pair_file],
+        "baseline_table": shipped(BASELINES),
     }
-    with pytest.raises(ArgumentError, match="matching, order, patch, plan"):
-        chosen("patches")
-    assert len(select(there, inputs())) == 5
+    folder = checkpoint_of(labels=3) if name in ("base", "second") else pair_file
+    value, seen = values.get(name, folder), []
+
+    def look(context: Context) -> ProbeResult:
+        seen.append(getattr(context.request, name))
+        return fake().run(context)
+
+    for uses in ((), (name,)):
+        run(probe_stage(fake(uses=uses, run=look)), **{name: value})
+    assert seen == [getattr(Request(), name), value]
 
 
-def test_a_forecast_counts_the_fastest_pass_of_two_seconds(monkeypatch):
-    clock = iter([0, 1.5, 10, 10.25, 20, 20.5])  # a slow start, then two passes; no fourth
-    monkeypatch.setattr(stage_module.time, "perf_counter", lambda: next(clock))
-    scorer = SimpleNamespace(fresh=lambda: SimpleNamespace(logits=lambda pairs: None))
-    assert stage_module._seconds(scorer, [("狗", "猫")]) == 0.25
+def test_sweeps_of_a_killed_stage_are_gone_on_with(run, tmp_path):
+    run(seed=5)
+    stop = tmp_path / "run" / "sweeps" / "stop"
+    stop.write_text("")
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    stop.unlink()
+    assert run() == FAKE
+    assert sweeps_run(tmp_path) == 2
+
+
+def _reads(context: Context) -> ProbeResult:
+    found = context.found("fake")
+    return replace(found, probe="reader", sets={"read": found.sets["chosen"]}, summary=Text("", ""))
+
+
+READER = Probe(
+    name="reader",
+    order=4,
+    title=Text("读取", "Reader"),
+    question=Text("读到什么？", "What is read?"),
+    run=_reads,
+    quick_seconds=1,
+    needs=("fake",),
+)
+
+
+def test_a_probe_follows_the_one_it_needs(run, tmp_path):
+    both = [probe_stage(READER), probe_stage(fake())]
+    assert run(*both) == ("probe:fake", "probe:reader")
+    read = ProbeResult.read(tmp_path / "run" / "probes" / "reader.json")
+    assert read.sets == {"read": ("L0H1",)}
+    with pytest.raises(ArgumentError, match="comes no earlier"):
+        run(replace(both[0], order=1), both[1])
+    other = replace(READER, run=lambda context: context.found("order"))
+    with pytest.raises(ArgumentError, match="'reader' does not declare that it needs 'order'"):
+        run(probe_stage(other), both[1], seed=1)
+
+
+def test_what_is_not_asked_for_stays_while_it_holds(run, tmp_path):
+    both = [probe_stage(READER), probe_stage(fake())]
+    run(*both)
+    assert run(both[1], beside=both) == ()
+    assert (tmp_path / "run" / "probes" / "reader.json").is_file()
+    with pytest.raises(RunFolderError, match="holds probe:reader of another model, file, option"):
+        run(both[1], beside=both, seed=1)
+    assert (tmp_path / "run" / "probes" / "reader.json").is_file()
+
+
+# The plan.
+
+
+LEAST = Effort(profile="quick", choosing=12, measuring=12, heads=(0.5,), counts=1, alone=2, bulk=4)
+
+
+@pytest.fixture
+def more_pairs(tmp_path) -> Path:
+    """Three copies of the small pair file, each of queries of its own."""
+    path = tmp_path / "more.tsv"
+    rows = "".join(f"{q}{copy}\t{t}\t{g}\n" for copy in range(3) for q, t, g in PAIRS)
+    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
+    return path
+
+
+def test_the_plan_lies_in_the_run_and_is_drawn_from_it(run, more_pairs, tmp_path):
+    stage = plan_stage(PlanOptions(budget="heads=0.5"), folder="plan", quick=LEAST)
+    assert run(stage, pairs=more_pairs) == ("plan",)
+    folder = RunFolder.read(tmp_path / "run")
+    plan = Plan.read(tmp_path / "run" / "plan" / "plan.json")
+    assert plan.evidence is not None and plan.evidence.profile == "quick"
+    assert folder.record.guards["plan"]["unmasked"] <= folder.record.guards["plan"]["bound"]
+    assert folder.record.stages["plan"].folders == ("sweeps/plan",)
+    assert Stored(folder).plan
+    assert run(stage, pairs=more_pairs) == ()
+    assert run(stage, pairs=more_pairs, seed=1) == ("plan",)
+    with pytest.raises(ArgumentError, match="are also in"):
+        run(stage, pairs=more_pairs, discovery=more_pairs)
+
+
+# What a run reads, where nothing else is named.
+
+
+def test_the_table_that_ships_goes_with_all_of_the_test_split_alone():
+    assert resolve(Request(pairs=shipped(TEST))).baseline_table == shipped(BASELINES)
+    some = Request(reader=ReaderOptions(limit=80))
+    assert resolve(some).baseline_table is None
+    named = replace(some, baseline_table=shipped(BASELINES))
+    assert resolve(named).baseline_table == shipped(BASELINES)

@@ -19,8 +19,14 @@ import numpy as np
 from qt_bert.codec import decode
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.probes import behaviour
-from qt_bert.probes.behaviour_cases import read_cases, titles_then_others
+from qt_bert.scoring.behaviour_cases import (
+    Judged,
+    fixed_band,
+    measured_band,
+    ranked_pairs,
+    read_cases,
+    titles_then_others,
+)
 from qt_bert.scoring.evaluate import SHOWN_IN_SLICES
 from qt_bert.scoring.judge import PairScorer, graded_pairs, ranking_scores
 from qt_bert.shipped import BEHAVIOURS, shipped
@@ -30,7 +36,7 @@ from qt_bert.stats.verdict import LEAST_QUERIES
 
 @dataclass(frozen=True)
 class Gate:
-    """Metric → the loss allowed, column → value → the same, and phenomena of the cases that ship."""
+    """Metric → the allowed loss; column → value → metric → loss; phenomena of the cases that ship."""
 
     metrics: dict[str, float] = field(default_factory=dict)
     slices: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
@@ -38,16 +44,16 @@ class Gate:
 
 
 def read_gate(path: Path) -> Gate:
-    """The rules of a TOML file. Raises ArgumentError, naming the key, where it holds anything else."""
+    """The rules of a TOML file. Raises ArgumentError for anything else in it, naming the key."""
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-        gate: Gate = decode(Gate, given, "a rule")
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        gate: Gate = decode(Gate, table, "a rule")
     except (OSError, ValueError, RunFolderError) as error:
         raise ArgumentError(f"--gate {path}: {error}") from error
     slices = [rules for values in gate.slices.values() for rules in values.values()]
     cases = read_cases(shipped(BEHAVIOURS)).phenomena if gate.behaviours else {}
     for what, names, there in (
-        ("key", given, [one.name for one in fields(Gate)]),
+        ("key", table, [one.name for one in fields(Gate)]),
         ("metric", gate.metrics, [n for n, one in METRICS.items() if one.direction != "zero"]),
         ("metric of slices", {name for one in slices for name in one}, SHOWN_IN_SLICES),
         ("behaviour", gate.behaviours, cases),
@@ -69,23 +75,25 @@ def judge_gate(
     pairs: Path,
     reader: ReaderOptions,
 ) -> dict[str, Any]:
-    """Whether B `passed`, and of each of the `rules` the `change` and the `reason` why it failed, or None.
+    """Whether B `passed`, and for each of the `rules` the `change` and the `reason` of a failure, or None.
 
-    `compared` is what `compare_models` says of A and B, by the gate's columns. Raises ArgumentError for
-    a slice that the pairs have not.
+    `compared` is the result of `compare_models` for A and B, by the gate's columns. Raises ArgumentError
+    for a slice that is not in the pairs.
     """
     rules = [
         _rule(name, name, margin, compared["metrics"]) for name, margin in gate.metrics.items()
     ]
     for column, values in gate.slices.items():
         there = compared["slices"][column]
-        for value, own in values.items():
+        for value, margins in values.items():
             if value not in there:
                 raise ArgumentError(
                     f"--gate: the pairs have no {column} {value!r}; there are {', '.join(there)}"
                 )
-            notify = f"{column} {value}"
-            rules += [_rule(f"{name}, {notify}", name, m, there[value]) for name, m in own.items()]
+            rules += [
+                _rule(f"{name}, {column} {value}", name, margin, there[value])
+                for name, margin in margins.items()
+            ]
     if gate.behaviours:
         a, b = (_cases_of(model, pairs, reader) for model in models)
         for name in gate.behaviours:
@@ -98,30 +106,36 @@ def judge_gate(
 
 def _rule(what: str, name: str, margin: float, metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Whether B is non-inferior in a metric."""
-    one, reason = metrics[name], None
-    low, high, n = one["ci_low"], one["ci_high"], one["n_queries"]
+    measured, reason = metrics[name], None
+    low, high, n = measured["ci_low"], measured["ci_high"], measured["n_queries"]
     if low is None:
-        reason = one["reason"]
+        reason = measured["reason"]
     elif n < LEAST_QUERIES:
         reason = f"{n} queries; a judgement needs {LEAST_QUERIES}"
     elif (worst := high if METRICS[name].direction == "lower" else -low) > margin:
         reason = f"B may be worse by {worst:.3f}"
     ends = {"ci_low": low, "ci_high": high}
-    return {"what": what, "margin": margin, "change": one["difference"], **ends, "reason": reason}
+    return {
+        "what": what,
+        "margin": margin,
+        "change": measured["difference"],
+        **ends,
+        "reason": reason,
+    }
 
 
-def _cases_of(model: PairScorer, pairs: Path, reader: ReaderOptions) -> dict[str, behaviour.Judged]:
-    """The cases of each phenomenon as a model scores them; one logit's band is measured on the pairs."""
+def _cases_of(model: PairScorer, pairs: Path, reader: ReaderOptions) -> dict[str, Judged]:
+    """The cases of each phenomenon, scored by a model; the band of one logit is measured on the pairs."""
     labels, cases = model.settings.labels, read_cases(shipped(BEHAVIOURS)).listed
 
     def scores(some: Sequence[Any]) -> Any:
         return ranking_scores(model.logits([(p.query, p.title) for p in some]), labels)
 
-    band = behaviour.fixed_band(labels)
+    band = fixed_band(labels)
     if band is None:
-        ranked = behaviour.ranked_pairs(graded_pairs(pairs, reader, labels)[0])
+        ranked = ranked_pairs(graded_pairs(pairs, reader, labels)[0])
         if not ranked:
             raise ArgumentError(f"--gate: behaviours of one logit: {pairs} has one title a query")
-        band = behaviour.measured_band(scores(ranked), [one.query for one in ranked], pairs.name)
+        band = measured_band(scores(ranked), [one.query for one in ranked], pairs.name)
     titles, others = np.split(scores(titles_then_others(cases)), 2)
-    return behaviour.Judged(cases, titles, others, band.value).by_phenomenon()
+    return Judged(cases, titles, others, band.value).by_phenomenon()

@@ -4,7 +4,7 @@ import pytest
 
 import qt_bert
 from qt_bert.errors import ArgumentError
-from qt_bert.run.gate import judge_gate, read_gate
+from qt_bert.scoring.gate import judge_gate, read_gate
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from qt_bert.ablation.explain import EXPLAINED, HEADS, WITH_HEADS, with_reasons
 from qt_bert.codec import decode
 from qt_bert.data.segmenters import segmenter
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.results.evaluation import GradedPair
-from qt_bert.run.stages import EXPLAINED, HEADS, WITH_HEADS, with_reasons
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import explain_pair
 from tests.conftest import PAIRS

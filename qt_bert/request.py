@@ -1,0 +1,297 @@
+"""Options of commands and of the Python face, each declared once: a field's docstring is its help.
+
+A `Request` is what is asked of a study: `run.request.resolve` fills in what ships, and every stage and probe
+gets it with the fields that it declares.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, TypeGuard, TypeVar, get_type_hints
+
+from qt_bert.data.reader import ReaderOptions, for_each
+from qt_bert.errors import ArgumentError
+from qt_bert.models.card import Reading
+from qt_bert.shipped import DEV, GRADED, PRETRAINED, TEST, shipped
+
+# The model, and heads left out.
+
+
+DTYPES = ("float32", "tf32", "bfloat16", "float16")
+"""The names of `models.devices.DTYPES`, which would import torch."""
+
+
+def check_device(device: str) -> None:
+    """Raise ArgumentError for an invalid device name; `open_device` checks that the device exists."""
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d{1,3})?", device):
+        raise ArgumentError(f"--device {device!r}: choose from auto, cpu, cuda, cuda:1, mps")
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Which model, and how it is opened. Raises ArgumentError for an invalid option."""
+
+    model: str | None = None
+    """Model folder (or hub name). [default: the graded checkpoint that ships]"""
+    dtype: str = "float32"
+    """Number type: float32; bfloat16 where the processor has it; on a GPU also float16, and tf32,
+    float32 with TF32 matrix products."""
+    max_length: int | None = None
+    """Tokens a pair may take; the title is cut first."""
+    model_grades: str | None = None
+    """Which grades each logit means: '0=1-2,1=3-4,2=5'."""
+    device: str = "auto"
+    """Where the model runs: auto (a CUDA GPU where there is one), cpu, cuda, cuda:1, mps."""
+    template: str | None = None
+    """Prompt of a causal language model that answers yes or no: qwen3-reranker, or a JSON file of the
+    texts; by default as the model's qt_bert.json says."""
+    token_types: str | None = None
+    """Whether the model gets token types: yes or no. [default: as transformers does]"""
+    allow_unknown: bool = False
+    """Open a model whose vocabulary knows few Chinese characters."""
+
+    def __post_init__(self) -> None:  # before torch is imported or a folder is made
+        if self.dtype not in DTYPES:
+            raise ArgumentError(f"--dtype {self.dtype!r}: choose from {', '.join(DTYPES)}")
+        if self.token_types not in (None, "yes", "no"):
+            raise ArgumentError(f"--token-types {self.token_types!r}: choose from yes, no")
+        check_device(self.device)
+
+    @property
+    def reading(self) -> Reading:
+        """How the model reads texts."""
+        return Reading(self.template, self.token_types, self.allow_unknown)
+
+
+@dataclass(frozen=True)
+class HeadsOutOptions:
+    """Heads to leave out, and what replaces them. Raises ArgumentError for an option without heads."""
+
+    heads_out: str | None = None
+    """Leave these heads out: 'L2H1 L3H7', layers and heads from 0."""
+    mode: str | None = None
+    """What they are replaced by: zero, uniform, mean; or block: in them query and title cannot see
+    each other. [default: zero]"""
+    reference: Path | None = None
+    """Pairs to check --heads-out on and to take mean head outputs from, in the columns of the other
+    file. [default: the dev split that ships]"""
+
+    def __post_init__(self) -> None:
+        if self.heads_out is None and (self.mode, self.reference) != (None, None):
+            option = "--mode" if self.mode is not None else "--reference"
+            raise ArgumentError(f"{option} goes with --heads-out 'L2H1 L3H7', which names no head")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions:
+    """What `sweep` leaves out at a time, and on which pairs."""
+
+    pairs: Path | None = None
+    """File of pairs, graded or not. [default: the test split that ships]"""
+    masks: list[str] | None = None
+    """What is left out at a time: single, layers, halves, random, a file in the form of variants.csv, or
+    heads, 'L2H1 L3H7' (repeatable). [default: single]"""
+    mode: str = "zero"
+    """What a head is replaced by: zero, uniform, mean; or block: in it query and title cannot see each
+    other."""
+    reference: Path | None = None
+    """Pairs to take mean head outputs from, in the columns of --pairs. [default: the dev split that
+    ships, or the discovery half of --pairs]"""
+    draws: int = 20
+    """Draws a step of halves and random."""
+    limit: int | None = None
+    """Take about so many pairs, whole queries drawn by --seed."""
+    resamples: int = 2000
+    """Bootstrap resamples of queries."""
+    seed: int = field(default=0, metadata={"min": 0})
+    """Seed of every random draw."""
+    reader: ReaderOptions = ReaderOptions()
+
+
+# A study: `probe`, `report` and `plan`.
+
+
+_PANEL = {"rich_help_panel": "For some probes · 个别探针"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(ModelOptions):
+    """What is asked of a study; `None`, or an empty list, where the default is."""
+
+    pairs: Path | None = None
+    """File of graded pairs. [default: the test split that ships]"""
+    discovery: Path | None = None
+    """Graded pairs to choose on, in the columns of --pairs. [default: the dev split that ships, or the
+    discovery half of --pairs]"""
+    held_out: list[Path] = field(default_factory=list)
+    """Graded file for figures of its own (repeat it for several)."""
+    held_out_columns: list[str] = field(default_factory=list)
+    """Columns of each --held-out, in the same order."""
+    held_out_grades: list[str] = field(default_factory=list)
+    """What the labels of each --held-out mean, in the same order."""
+    full: bool = False
+    """Take every pair and draw, where `quick` takes a sample."""
+    resamples: int = 2000
+    """Bootstrap resamples of queries."""
+    seed: int = field(default=0, metadata={"min": 0})
+    """Seed of every random draw."""
+    base: Path | None = None
+    """Model before fine-tuning. [default: what ships, for the model that ships]"""
+    second: Path | None = field(default=None, metadata=_PANEL)
+    """Model tuned from the same base with another seed, for `shift`."""
+    heads: str | None = field(default=None, metadata=_PANEL)
+    """Heads to take for the matching ones ('L2H1 L3H7') in `patch`, `routes`, `surrogate` and `revert`.
+    [default: those that `matching` finds]"""
+    segmenter: str = field(default="jieba", metadata=_PANEL)
+    """Cuts words: jieba, jieba-search, rjieba."""
+    userdict: Path | None = field(default=None, metadata=_PANEL)
+    """Further words for the segmenter, one a line."""
+    gold: Path | None = field(default=None, metadata=_PANEL)
+    """Segmented texts to compare with, for `boundary`."""
+    treebank: list[Path] = field(default_factory=list, metadata=_PANEL)
+    """Universal Dependencies file, CoNLL-U (repeatable), for `relations`, `features`, `layers`."""
+    texts: Path | None = field(default=None, metadata=_PANEL)
+    """Pairs of other queries, for labels of `layers` that need no grader. [default: the train split
+    that ships, with the test split that ships]"""
+    baseline_table: Path | None = field(default=None, metadata=_PANEL)
+    """What experiments/baselines left, for `baselines`. [default: what ships, with the test split that
+    ships]"""
+    cases: Path | None = field(default=None, metadata=_PANEL)
+    """Queries with two titles each, for `behaviour`. [default: the cases that ship]"""
+    band_from: Path | None = field(default=None, metadata=_PANEL)
+    """Pairs on which `behaviour` measures the band of a model with one logit. [default: the discovery
+    pairs]"""
+    reader: ReaderOptions = ReaderOptions()
+
+    @property
+    def validation_file(self) -> Path:
+        """The file of pairs to test on."""
+        return pairs_or_test(self.pairs)
+
+    @property
+    def discovery_file(self) -> Path:
+        """The file of pairs to choose on: that of the pairs to test on where it is halved by query."""
+        return self.discovery or self.validation_file
+
+    def held_out_files(self) -> list[tuple[Path, ReaderOptions]]:
+        """Each held-out file with the way to read it. Raises ArgumentError for options without a file."""
+        for option in ("held_out_columns", "held_out_grades"):
+            if getattr(self, option) and not self.held_out:
+                name = option.replace("_", "-")
+                raise ArgumentError(f"--{name} goes with --held-out FILE, which names no file")
+        columns = for_each(self.held_out_columns, self.held_out, "--held-out-columns")
+        grades = for_each(self.held_out_grades, self.held_out, "--held-out-grades")
+        readers = (
+            ReaderOptions(
+                names or None, grades=meaning or None, max_rejects=self.reader.max_rejects
+            )
+            for names, meaning in zip(columns, grades, strict=True)
+        )
+        return list(zip(self.held_out, readers, strict=True))
+
+    def only(self, names: Iterable[str]) -> Request:
+        """The request with model, pairs and the fields of these names; all others as by default."""
+        known = {one.name for one in fields(self)} & {"model", "pairs", *names}
+        return replace(Request(), **{name: getattr(self, name) for name in known})
+
+
+GRADING = (
+    *(one.name for one in fields(ModelOptions) if one.name != "model"),
+    "reader",
+    "segmenter",
+    "userdict",
+    "resamples",
+    "seed",
+)
+"""Fields that every stage of a study depends on, beside model and pairs."""
+
+CHOOSING = (*GRADING, "discovery", "full")
+"""Fields that every stage depends on that chooses on discovery and tests on validation."""
+
+INPUTS = frozenset(one.name for one in fields(Request)) - {"model", "pairs", *CHOOSING}
+"""Further fields, which a probe gets where its TOML names them in `uses`."""
+
+NOT_OF_A_PLAN = (
+    "base",
+    *(one.name for one in fields(Request) if one.metadata == _PANEL),
+    "limit",
+)
+"""Options that `plan` does not have; its own `--limit` also bounds discovery."""
+
+
+# What ships, where no file or folder is named.
+
+
+def pairs_or_test(pairs: Path | None) -> Path:
+    """`--pairs`, or the test split that ships."""
+    return pairs if pairs is not None else shipped(TEST)
+
+
+def discovery_of(pairs: Path) -> Path | None:
+    """The dev split, for the test split that ships; any other file is halved."""
+    return shipped(DEV) if is_shipped(pairs, TEST) else None
+
+
+def base_of(model: Path) -> Path | None:
+    """The pretrained model, for the graded one that ships; the base of another is not known."""
+    return shipped(PRETRAINED) if is_shipped(model, GRADED) else None
+
+
+def is_shipped(path: Path, name: str) -> bool:
+    """Whether `path` is what ships as `name`."""
+    try:
+        return path.resolve() == shipped(name).resolve()
+    except ArgumentError:  # an installation without data
+        return False
+
+
+# Options by name, of the command line or of a Python call.
+
+
+Options = TypeVar("Options")
+
+
+def options_of(family: type) -> dict[str, type]:
+    """Each option of a dataclass, with the class that declares it: a field that is a dataclass itself stands
+    for its fields, but those whose names are taken."""
+    hints = get_type_hints(family)
+    kinds = {one.name: hints[one.name] for one in fields(family)}
+    own = {name: family for name, kind in kinds.items() if not _is_family(kind)}
+    nested = [options_of(kind) for kind in kinds.values() if _is_family(kind)]
+    return own | {name: kind for one in nested for name, kind in one.items() if name not in own}
+
+
+def _is_family(kind: Any) -> TypeGuard[type]:
+    return isinstance(kind, type) and is_dataclass(kind)
+
+
+def from_options(
+    family: type[Options], values: Mapping[str, Any], without: Collection[str] = ()
+) -> Options:
+    """`family` of options by name, as `options_of` lists them; a text becomes a path where one is needed.
+
+    Raises ArgumentError for a name that is no option, or one of `without`.
+    """
+    known = {name: kind for name, kind in options_of(family).items() if name not in without}
+    if unknown := values.keys() - known.keys():
+        raise ArgumentError(f"no option {min(unknown)!r}; there are {', '.join(sorted(known))}")
+    hints, chosen = get_type_hints(family), dict[str, Any]()
+    for one in fields(family):  # type: ignore[arg-type]
+        kind = hints[one.name]
+        if _is_family(kind):
+            nested = {name: value for name, value in values.items() if known[name] is kind}
+            chosen[one.name] = from_options(kind, nested)
+        elif one.name in values:
+            chosen[one.name] = _typed(values[one.name], str(kind))
+    return family(**chosen)
+
+
+def _typed(value: Any, hint: str) -> Any:
+    """An option's value: a list where the option is repeatable, paths for texts."""
+    if hint.startswith("list"):
+        values = [value] if isinstance(value, str | Path) else list(value or ())
+        return [_typed(one, hint.removeprefix("list")) for one in values]
+    return Path(value) if "Path" in hint and value is not None else value

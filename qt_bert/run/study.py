@@ -1,0 +1,431 @@
+"""The stages of a study: the evaluation, the probes and the plan; running them as a report, a probe or a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from qt_bert.errors import ArgumentError, QtBertError
+from qt_bert.files import sha256_file, write_json
+from qt_bert.planning.task import FULL, IN_REPORT, QUICK, Effort
+from qt_bert.probes.base import Context, Probe, run_probe
+from qt_bert.probes.registry import probe_named, probes
+from qt_bert.probes.split import read_held_out
+from qt_bert.progress import progress
+from qt_bert.request import CHOOSING, GRADING, Request
+from qt_bert.results.kept import KeptFile
+from qt_bert.results.plan import MEANS, Plan
+from qt_bert.results.probe import ProbeResult
+from qt_bert.run.folder import RunFolder, RunInputs
+from qt_bert.run.request import run_inputs
+from qt_bert.run.stage import Stage, StudyContext, forecast, run_study, scorer_of, select, split_of
+
+if TYPE_CHECKING:
+    from qt_bert.planning.task import PlanTask, Sample
+    from qt_bert.scoring.bulk import Scorer
+
+
+# A probe as a stage of a run.
+
+
+def probe_stage(probe: Probe) -> Stage:
+    """The stage `probe:NAME`, which writes `probes/NAME.json`.
+
+    A probe that needs a base is only in runs with one.
+    """
+    return Stage(
+        name=f"probe:{probe.name}",
+        order=100 + probe.order,
+        run=partial(_run_probe, probe),
+        outputs=(f"probes/{probe.name}.json",),
+        arguments=(*CHOOSING, *probe.inputs),
+        needs=tuple(f"probe:{name}" for name in probe.needs),
+        folders=(f"sweeps/{probe.name}",),
+        reads=probe.reads,
+        quick_seconds=probe.quick_seconds,
+        applies=lambda request: not probe.needs_base or request.base is not None,
+    )
+
+
+def _run_probe(probe: Probe, context: StudyContext) -> None:
+    def find(name: str) -> ProbeResult:
+        if name not in probe.needs:
+            raise ArgumentError(f"the probe {probe.name!r} does not declare that it needs {name!r}")
+        return ProbeResult.read(context.folder.file(f"probes/{name}.json"))
+
+    of_probe = Context(
+        label=probe.name,
+        request=context.request,
+        work=context.folder.work(f"sweeps/{probe.name}"),
+        open_model=lambda: scorer_of(context),
+        read_pairs=lambda labels: split_of(context),
+        guards=context.guards,
+        find=find,
+    )
+    run_probe(probe, of_probe).write(context.folder.file(f"probes/{probe.name}.json"))
+
+
+# A plan as a stage: of a whole run, or alone in a folder.
+
+
+_WORK = "sweeps/plan"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """What a plan is made by, beside the request.
+
+    `limit`: about so many pairs of discovery and of validation. `run`: the folder of a run whose probes
+    name the functions of heads.
+    """
+
+    budget: str
+    replacement: Literal["zero", "mean"] = "zero"
+    limit: int | None = None
+    run: Path | None = None
+
+    def arguments(self, model: Path) -> dict[str, Any]:
+        """As arguments of a run, with the functions of heads, which are part of the plan."""
+        from qt_bert.models.folder import weights_sha256
+        from qt_bert.planning.task import functions_of
+
+        functions = functions_of(model, weights_sha256(model), self.run)
+        return {
+            "budget": self.budget,
+            "replacement": self.replacement,
+            "limit": self.limit,
+            "functions": functions.source,
+            "sets": dict(functions.sets),
+            "unstable": sorted(functions.unstable),
+        }
+
+
+def plan_stage(
+    options: PlanOptions,
+    *,
+    folder: str = "",
+    order: int = 10,
+    needs: tuple[str, ...] = (),
+    arguments: tuple[str, ...] = (),
+    quick: Effort = QUICK,
+) -> Stage:
+    """The stage that writes `plan.json`, and mean head outputs beside it where the plan uses them.
+
+    `folder`: their folder below the run's; `quick`: the effort of the profile of that name.
+    """
+    names = ("plan.json", *([MEANS] if options.replacement == "mean" else []))
+    outputs = tuple(f"{folder}/{name}" if folder else name for name in names)
+    return Stage(
+        name="plan",
+        order=order,
+        run=partial(_run_plan, options, outputs, quick),
+        outputs=outputs,
+        arguments=(*CHOOSING, *arguments),
+        needs=needs,
+        folders=(_WORK,),
+        quick_seconds=18,
+        applies=_has_all_heads,
+    )
+
+
+def _has_all_heads(request: Request) -> bool:
+    """Whether no head was pruned from the model; a plan for a pruned model is made from its teacher."""
+    kept = KeptFile.read(_model_folder(request))
+    return kept is None or kept.whole_heads
+
+
+def _model_folder(request: Request) -> Path:
+    assert request.model is not None  # `resolve` filled it in
+    return Path(request.model)
+
+
+def _run_plan(
+    options: PlanOptions, outputs: Sequence[str], quick: Effort, context: StudyContext
+) -> None:
+    from qt_bert.ablation.folder import write_means
+    from qt_bert.planning.make_plan import make_plan
+    from qt_bert.planning.runs import check_removals
+
+    task = _task(options, quick, context)
+    context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64], task.mask))
+    plan = make_plan(task)
+    if task.means is not None:
+        write_means(context.folder.file(outputs[1]), task.means)
+    plan.write(context.folder.file(outputs[0]))
+
+
+def _task(options: PlanOptions, quick: Effort, context: StudyContext) -> PlanTask:
+    from qt_bert.planning.budgets import parse_budget
+    from qt_bert.planning.task import PlanTask, Sample, functions_of
+
+    scorer, request = scorer_of(context), context.request
+    effort, seed = FULL if request.full else quick, request.seed
+    discovery, validation = _both(context)
+    labels = scorer.checkpoint.settings.labels
+    held_out = [
+        Sample.of(path.name, sha256_file(path), pairs)
+        for path, pairs in read_held_out(request, labels)
+    ]
+    for sample in held_out:
+        _check_apart(discovery, sample)
+    choosing = _fewer(options.limit, effort.choosing)
+    return PlanTask(
+        scorer=scorer,
+        budget=parse_budget(options.budget),
+        replacement=options.replacement,
+        discovery=discovery.smaller(choosing, whole_queries=labels.logits == 1, seed=seed),
+        validation=validation.smaller(options.limit, whole_queries=labels.logits == 1, seed=seed),
+        held_out=held_out,
+        functions=functions_of(_model_folder(request), scorer.checkpoint.sha256, options.run),
+        work=context.folder.work(_WORK),
+        singles_work=_of_probes(options, choosing, context),
+        effort=effort,
+        resamples=request.resamples,
+        seed=seed,
+    )
+
+
+def _of_probes(options: PlanOptions, choosing: int | None, context: StudyContext) -> Path | None:
+    """The folder in which this run's `redundancy` left every head out on the same pairs, in the same way."""
+    if options.run != context.folder.path or choosing is not None or options.replacement != "zero":
+        return None
+    return context.folder.work("sweeps/redundancy")
+
+
+def _fewer(*limits: int | None) -> int | None:
+    """The smallest limit; None where there is none."""
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _both(context: StudyContext) -> tuple[Sample, Sample]:
+    """Discovery and validation, as the probes have them."""
+    from qt_bert.planning.task import Sample
+
+    request, split = context.request, split_of(context)
+    files = (request.discovery_file, request.validation_file)
+    discovery, validation = (
+        Sample.of(path.name, sha256_file(path), pairs)
+        for path, pairs in zip(files, split[:2], strict=True)
+    )
+    _check_apart(discovery, validation)
+    return discovery, validation
+
+
+def _check_apart(discovery: Sample, tested: Sample) -> None:
+    """Raise ArgumentError where a query to choose on is also one to test on."""
+    both = {pair.query for pair in discovery.pairs} & {pair.query for pair in tested.pairs}
+    if both:
+        raise ArgumentError(
+            f"{len(both):,} queries to choose on (of {discovery.ref.name}), such as {min(both)!r}, "
+            f"are also in {tested.ref.name}: what is chosen on a query cannot be tested on it; "
+            "give other pairs"
+        )
+
+
+# The first stage: the model's quality, on all pairs in every profile.
+
+
+def write_evaluation(context: StudyContext) -> None:
+    """Write `evaluation.json`: the figures, the reasons of the examples, card and learning curve.
+
+    Rows that are no pairs, if there are any, are listed in `rejects.tsv`.
+    """
+    from qt_bert.ablation.explain import with_reasons
+    from qt_bert.data.segmenters import segmenter
+    from qt_bert.scoring.evaluate import evaluation_json
+    from qt_bert.scoring.judge import judge_file
+
+    request, scorer = context.request, scorer_of(context)
+    rejects = context.folder.file("rejects.tsv")
+    judged = judge_file(request.validation_file, request.reader, scorer, rejects_path=rejects)
+    result = evaluation_json(
+        judged,
+        scorer,
+        request.validation_file,
+        # The columns of the split that ships; other files have none.
+        by=tuple(name for name in ("field", "tags") if name in judged.pairs[0].extra),
+        resamples=request.resamples,
+        seed=request.seed,
+    )
+    cut = segmenter(request.segmenter, userdict=request.userdict)
+    result["examples"] = with_reasons(result["examples"], scorer, cut, context.guards)
+    card = scorer.checkpoint.folder / "README.md"
+    result["card"] = card.read_text(encoding="utf-8") if card.exists() else None
+    write_json(context.folder.file("evaluation.json"), result)
+
+
+# All stages of a report.
+
+
+BUDGET = "heads=0.6"
+"""Of the plan in a report."""
+
+
+def stages() -> list[Stage]:
+    """All stages of `qt-bert report`, in the order in which they run."""
+    evaluation = Stage(
+        name="evaluation",
+        order=10,
+        run=write_evaluation,
+        outputs=("evaluation.json",),
+        arguments=GRADING,
+        quick_seconds=4,
+    )
+    each = [probe_stage(probe) for probe in probes()]
+    plan = replace(_plan_of_run(PlanOptions(budget=BUDGET)), run=_run_plan_of_run)
+    return sorted([evaluation, *each, plan], key=lambda stage: stage.order)
+
+
+def _plan_of_run(options: PlanOptions) -> Stage:
+    # A stage can only need stages that every run has, so no probe that needs a base.
+    return plan_stage(
+        options,
+        folder="plan",
+        order=5_000,
+        needs=tuple(f"probe:{probe.name}" for probe in probes() if not probe.needs_base),
+        quick=IN_REPORT,
+    )
+
+
+def _run_plan_of_run(context: StudyContext) -> None:
+    # Where no probe has run, the functions of heads come from the model's folder.
+    probed = any(context.folder.file("probes").glob("*.json"))
+    options = PlanOptions(budget=BUDGET, run=context.folder.path if probed else None)
+    _plan_of_run(options).run(context)
+
+
+# Running them: a report, one probe, or a plan.
+
+
+def run_report(
+    request: Request,
+    out: Path,
+    only: Sequence[str] | None = None,
+    *,
+    draw: Callable[[Path], Path],
+    scorer: Scorer | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    notify: Callable[[str], None] = lambda line: None,
+) -> tuple[Path, tuple[str, ...]]:
+    """Run a report's stages, or the evaluation and `only` some, in the run folder `out`; the page that `draw`
+    makes of the folder, and the names of the stages that had to run.
+
+    `request` is a resolved one; `scorer` is its model, where it is open already. `notify` gets the forecast,
+    and the page so far when a stage fails. Raises RunFolderError where the flags do not fit what lies in
+    `out`, or a result there that is not requested would become stale; else as the stages do.
+    """
+    names = None if only is None else ["evaluation", *only]
+    _, ran = _run_stages(
+        request,
+        out,
+        names,
+        scorer,
+        resume=resume,
+        overwrite=overwrite,
+        notify=notify,
+        failed=lambda: notify(f"what is done so far: {draw(out).resolve()}"),
+    )
+    return draw(out), ran
+
+
+def run_one_probe(
+    name: str,
+    request: Request,
+    out: Path,
+    *,
+    scorer: Scorer | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> tuple[ProbeResult, RunInputs]:
+    """Run one probe, with those it needs, in the run folder `out`; its result, with its own q, and the inputs.
+
+    Raises ArgumentError for a name that is no probe, and where it needs a base and there is none; else
+    as `run_report` does.
+    """
+    probe = probe_named(name)
+    if probe.needs_base and request.base is None:
+        raise ArgumentError(
+            f"the probe {name!r} compares with the model before fine-tuning; give its folder with --base"
+        )
+    folder, _ = _run_stages(request, out, [name], scorer, resume=resume, overwrite=overwrite)
+    return ProbeResult.read(folder.file(f"probes/{name}.json")), folder.record.inputs
+
+
+def _run_stages(
+    request: Request,
+    out: Path,
+    names: Sequence[str] | None,
+    scorer: Scorer | None,
+    *,
+    resume: bool,
+    overwrite: bool,
+    notify: Callable[[str], None] = lambda line: None,
+    failed: Callable[[], None] = lambda: None,
+) -> tuple[RunFolder, tuple[str, ...]]:
+    """The run folder, and the names of the stages that had to run; `failed` is called when one fails."""
+    chosen = select(stages(), request, names)
+    folder = RunFolder.open(out, run_inputs(request), resume=resume, overwrite=overwrite)
+    context = _context(folder, request, scorer)
+    try:
+        ahead = forecast(chosen, context)
+        notify(ahead.text)
+        with progress(ahead.runs or None, "report", "runs") as shown:
+            beside = () if names is None else stages()
+            return folder, run_study(chosen, context, shown, ahead.share, beside)
+    except (QtBertError, KeyboardInterrupt):
+        failed()
+        raise
+
+
+def _context(folder: RunFolder, request: Request, scorer: Scorer | None) -> StudyContext:
+    """The context of a run; an open `scorer` takes part as one just opened would."""
+    shared = {} if scorer is None else {"scorer": scorer.fresh()}
+    return StudyContext(folder=folder, request=request, shared=shared)
+
+
+PAGE = "plan.html"
+"""The plan to read, drawn once it is made."""
+
+
+def run_plan(
+    options: PlanOptions,
+    request: Request,
+    out: Path,
+    *,
+    scorer: Scorer | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Plan:
+    """Make the plan in the folder `out`, or under `resume` go on with it, and return it.
+
+    The folder is a run of one stage: `run.json` holds its inputs, `sweeps/` what survives a kill. `request`
+    and `scorer` as for `run_report`. Raises RunFolderError where the flags do not fit what lies there,
+    ArgumentError for a budget that is invalid or cannot be met, PairFileError for a file that cannot be read.
+    """
+    from qt_bert.models.loading import load_config
+    from qt_bert.planning.budgets import count_kept, parse_budget
+
+    model = _model_folder(request)
+    # A budget that cannot be met is refused before a folder is made.
+    budget, config = parse_budget(options.budget), load_config(model)
+    layers, heads = int(config.num_hidden_layers), int(config.num_attention_heads)
+    if budget.kind_of == "heads":
+        groups = getattr(config, "num_key_value_heads", None) or heads
+        count_kept(budget, layers * heads, heads // groups)
+    if budget.kind_of == "layers":
+        count_kept(budget, layers)
+    held_out = ("held_out", "held_out_columns", "held_out_grades")
+    stage = plan_stage(options, arguments=("plan", *held_out))
+    if not stage.applies(request):
+        raise ArgumentError(f"{model} was pruned itself; make the plan from its teacher")
+    inputs = run_inputs(request.only(stage.arguments))
+    inputs = replace(inputs, arguments={**inputs.arguments, "plan": options.arguments(model)})
+    folder = RunFolder.open(out, inputs, resume=resume, overwrite=overwrite)
+    # A page of another plan must not outlive this one's being stopped.
+    folder.file(PAGE).unlink(missing_ok=True)
+    run_study([stage], _context(folder, request, scorer))
+    return Plan.read(folder.file("plan.json"))
