@@ -11,7 +11,7 @@ import torch
 
 import qt_bert
 from qt_bert.errors import ArgumentError
-from qt_bert.models import checkpoint
+from qt_bert.models import opening
 from qt_bert.request import Request, from_options
 from tests.conftest import PAIRS
 
@@ -189,13 +189,13 @@ def test_files_of_a_probe_may_be_given_as_text(tmp_path):
 @pytest.fixture
 def opened(monkeypatch) -> list[Path]:
     """The folders that were opened."""
-    folders, open_checkpoint = [], checkpoint.open_checkpoint
+    folders, open_checkpoint = [], opening.open_checkpoint
 
     def count(folder, **options):
         folders.append(folder)
         return open_checkpoint(folder, **options)
 
-    monkeypatch.setattr(checkpoint, "open_checkpoint", count)
+    monkeypatch.setattr(opening, "open_checkpoint", count)
     return folders
 
 

@@ -165,7 +165,7 @@ def _asked(here: Visit) -> tuple[GradedFile | None, Hashable]:
         st.session_state[READ] = (asked, found, fault)
     _, found, fault = st.session_state[READ]
     if fault is not None:
-        st.error(escaped(localised(fault.said)), icon=":material/block:")
+        st.error(escaped(localised(fault.message)), icon=":material/block:")
         show_rejects(fault.rejects, len(fault.rejects))
     return found, asked
 
@@ -285,7 +285,7 @@ def read_graded(
             finally:
                 rejects = listed_rejects(listed, MOST_REJECTS)
     except RefusedFile as error:
-        raise FileFault(error.said, rejects) from error
+        raise FileFault(error.message, rejects) from error
     except (ArgumentError, PairFileError) as error:
         why = str(error).replace(f"{shipped(TEST).parent}/", "")
         said = Text(

@@ -166,7 +166,7 @@ def calibration_of(model: SharedModel) -> Calibration:
             frozenset(one.text for one in asked),
         )
 
-    with model.making:  # whoever asks for it meanwhile waits
+    with model.computing:  # whoever asks for it meanwhile waits
         return model.cache.get("calibration", made)
 
 

@@ -1,4 +1,4 @@
-"""`qt-bert app`: the inspection page. (A module `app` would hide the package's own `app`.)"""
+"""`qt-bert app`: the inspection page. (A module named `app` would hide the package's `app`.)"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qt_bert.request import check_device
 
 
 class Language(StrEnum):
-    """Of a visitor's first page."""
+    """Of a first visit."""
 
     zh = "zh"
     en = "en"
@@ -53,7 +53,7 @@ def serve(
         int | None, typer.Option(min=1, help="Threads of torch. [default: one for each core]")
     ] = None,
 ) -> None:
-    """Serve the inspection page: ask the model, leave heads out, see what they did."""
+    """Serve the inspection page: grade a pair, leave heads out, see the effect."""
     if importlib.util.find_spec("streamlit") is None:
         raise ArgumentError("the page needs Streamlit: pip install 'qt-bert[app]'")
     from qt_bert.page import server
@@ -63,7 +63,7 @@ def serve(
 
     check_device(device)
     models = tuple(path for text in model or () for path in _paths(text))
-    for name in Folders(models, base).left_out:  # what it refuses is said here, and not to visitors
+    for name in Folders(models, base).left_out:  # raises what it refuses before the server starts
         note(f"{name}: no classifier, so it is not offered as a model that grades")
     if device not in ("auto", "cpu"):
         from qt_bert.models.devices import open_device
@@ -83,6 +83,6 @@ def serve(
 
 
 def _paths(text: str) -> list[Path]:
-    """A folder, or several separated by commas, as no existing one is called; each by its own name."""
+    """A folder, or several separated by commas where no folder has the whole text as its name."""
     names = [text] if Path(text).exists() else text.split(",")
-    return [Path(os.path.abspath(one.strip())) for one in names if one.strip()]
+    return [Path(os.path.abspath(name.strip())) for name in names if name.strip()]

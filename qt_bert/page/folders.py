@@ -1,4 +1,4 @@
-"""The model folders that a page offers, found without opening any: no torch is needed to refuse one."""
+"""The model folders that a page offers. They are checked without opening one, so without torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qt_bert.shipped import GRADED, PRETRAINED, STUDENT, shipped
 _CLASSIFIER = re.compile(
     r"(\w+\.){0,2}(classifier|classification_head|logits_proj|score|sequence_summary)\."
 )
-"""How the weights of a classifier begin, in the models of transformers."""
+"""The beginning of the names of a classifier's weights, in the models of transformers."""
 _SHAPE = (
     "model_type",
     "num_hidden_layers",
@@ -25,45 +25,45 @@ _SHAPE = (
     "max_position_embeddings",
     "vocab_size",
 )
-"""What a model and the one it was tuned from have in common."""
+"""Settings that a model shares with its base."""
 
 
 class Folders:
-    """The models that a page offers by name, those of `models` first, then what ships.
+    """The classifiers that a page offers, by name: those of `models` first, then those that ship.
 
-    `models` are checkpoints, or folders of such; encoders among them, which grade nothing, are
-    `left_out`. `base` is the folder that the graders of `models` were tuned from; without it their own
-    training record names one of the folders. Raises CheckpointError for a folder without a checkpoint and
-    where no classifier is left, ArgumentError for a `base` that no grader of `models` was tuned from.
+    `models` are checkpoints, or folders of checkpoints; encoders without a classifier are `left_out`.
+    `base` is the folder that the classifiers of `models` were tuned from; by default their training
+    record names it. Raises CheckpointError for a folder without a checkpoint and where no classifier
+    is left, ArgumentError for a `base` that no classifier of `models` was tuned from.
     """
 
     def __init__(self, models: Sequence[Path] = (), base: Path | None = None) -> None:
         self._named: dict[str, Path] = {}
-        given = [self._add(one) for place in models for one in checkpoints_in(place)]
+        requested = [self._add(path) for folder in models for path in checkpoints_in(folder)]
         for folder in shipped_folders(GRADED, STUDENT, PRETRAINED):
             self._add(folder, " (shipped)")
-        there = list(self._named)
+        available = list(self._named)
         if base is not None and not _is_checkpoint(base):
             raise ArgumentError(f"--base {base}: no folder with config.json and *.safetensors")
         self._base = None if base is None else self._add(Path(os.path.abspath(base)))
         encoders = {name for name, folder in self._named.items() if not _classifies(folder)}
-        self._own = [name for name in dict.fromkeys(given) if name not in encoders]
-        if given and not self._own:
+        self._requested = [name for name in dict.fromkeys(requested) if name not in encoders]
+        if requested and not self._requested:
             raise CheckpointError(
-                f"{', '.join(str(self[one]) for one in given)}: no classifier, so nothing that grades "
-                "pairs; tune it with `qt-bert train`, and give what comes of it with --model"
+                f"{', '.join(str(self[name]) for name in requested)}: no classifier, so it cannot grade "
+                "pairs; tune it with `qt-bert train`, and pass the result as --model"
             )
-        self.left_out = tuple(sorted(encoders.intersection(given) - {self._base}))
-        every = dict.fromkeys([*self._own, *there])
-        self.names = tuple(name for name in every if name not in encoders)
+        self.left_out = tuple(sorted(encoders.intersection(requested) - {self._base}))
+        names = dict.fromkeys([*self._requested, *available])
+        self.names = tuple(name for name in names if name not in encoders)
         if not self.names:
-            raise CheckpointError("this installation ships no model; give a folder with --model")
-        if base is not None and self._base not in map(self.base_of, self._own):
+            raise CheckpointError("this installation ships no model; pass a folder as --model")
+        if base is not None and self._base not in map(self.base_of, self._requested):
             raise ArgumentError(
-                f"--base {base}: {' or '.join(self._own)} cannot come of it: other layers, heads, "
-                "positions or vocabulary, or the same folder"
-                if given
-                else f"--base {base}: goes with --model; what ships is shown beside its own base"
+                f"--base {base}: {' or '.join(self._requested)} cannot be tuned from it: other layers, "
+                "heads, positions or vocabulary, or the same folder"
+                if requested
+                else f"--base {base}: needs --model; the shipped models have their own base"
             )
 
     def __getitem__(self, name: str) -> Path:
@@ -72,15 +72,15 @@ class Folders:
 
     def base_of(self, name: str) -> str | None:
         """The name of the model before fine-tuning, where it is known and of the same shape."""
-        known = self._known_base(name)
-        if known is None or known == name or known not in self._named:
+        base = self._known_base(name)
+        if base is None or base == name or base not in self._named:
             return None
-        one, other = (unmarked(record_of(self[at], "config.json")) for at in (name, known))
-        return known if all(one.get(key) == other.get(key) for key in _SHAPE) else None
+        tuned, untuned = (unmarked(record_of(self[at], "config.json")) for at in (name, base))
+        return base if all(tuned.get(key) == untuned.get(key) for key in _SHAPE) else None
 
     def _known_base(self, name: str) -> str | None:
-        """The option, of a model that was given; else what ships says, or the training record."""
-        if self._base is not None and name in self._own:
+        """`base` for a requested model; else the shipped base, or that of the training record."""
+        if self._base is not None and name in self._requested:
             return self._base
         for tuned, base in zip(*map(shipped_folders, (GRADED, PRETRAINED)), strict=False):
             if tuned.resolve() == self[name].resolve():
@@ -89,18 +89,18 @@ class Folders:
         return recorded if isinstance(recorded, str) else None
 
     def _add(self, folder: Path, mark: str = "") -> str:
-        """The name of a folder, each under one: its own, or where that is taken one that tells them apart."""
-        for name, there in self._named.items():
-            if there.resolve() == folder.resolve():
+        """The unique name of a folder: its last part, or where that is taken a longer one."""
+        for name, path in self._named.items():
+            if path.resolve() == folder.resolve():
                 return name
         names = (folder.name, f"{folder.name}{mark}", f"{folder.parent.name}/{folder.name}")
-        name = next((one for one in names if one not in self._named), str(folder))
+        name = next((name for name in names if name not in self._named), str(folder))
         self._named[name] = folder
         return name
 
 
 def checkpoints_in(models: Path) -> list[Path]:
-    """`models` itself where it is a checkpoint, else those directly in it, by name.
+    """`models` itself where it is a checkpoint, else the checkpoints directly in it, by name.
 
     Raises CheckpointError where there is none.
     """
@@ -108,21 +108,21 @@ def checkpoints_in(models: Path) -> list[Path]:
     inside = (
         sorted(models.iterdir()) if models.is_dir() and not _is_checkpoint(models) else [models]
     )
-    if not (found := list(filter(_is_checkpoint, inside))):
+    if not (checkpoints := list(filter(_is_checkpoint, inside))):
         raise CheckpointError(
-            f"{models}: no checkpoint here; give a folder that holds folders with config.json and "
-            "*.safetensors, or one of these"
+            f"{models}: no checkpoint here; pass a folder with config.json and *.safetensors, or a "
+            "folder of such folders"
         )
-    return found
+    return checkpoints
 
 
 def shipped_folders(*names: str) -> list[Path]:
-    """The folders of these names, as far as this installation has them."""
-    found = []
+    """The folders of these names that this installation has."""
+    folders = []
     for name in names:
         with suppress(ArgumentError):
-            found.append(shipped(name))
-    return found
+            folders.append(shipped(name))
+    return folders
 
 
 def _is_checkpoint(folder: Path) -> bool:
@@ -131,9 +131,9 @@ def _is_checkpoint(folder: Path) -> bool:
 
 
 def _classifies(folder: Path) -> bool:
-    """Whether it grades: by its weights, or as a language model that answers yes or no.
+    """Whether it has a classifier, or is a language model that answers yes or no.
 
-    What cannot be read is offered too, so that opening it names the fault.
+    A damaged folder counts as one, so that opening it names the error.
     """
     from safetensors import SafetensorError
 
@@ -154,7 +154,7 @@ def _weights(folder: Path) -> Iterator[str]:
 
 
 def record_of(folder: Path, name: str) -> dict[str, Any]:
-    """A JSON object beside the weights; empty where there is none that can be read."""
+    """A JSON object beside the weights; empty where it is missing or damaged."""
     try:
         value = read_json(folder / name)
     except (OSError, ValueError, RecursionError):

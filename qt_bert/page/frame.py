@@ -15,7 +15,7 @@ import streamlit as st
 
 from qt_bert.errors import QtBertError
 from qt_bert.page.settings import Settings
-from qt_bert.page.widgets import LANGUAGE, caption, escaped, localised, show_faults
+from qt_bert.page.widgets import LANGUAGE, caption, escaped, localised, show_errors
 from qt_bert.text import Text
 
 # The pages by file name, in the order of the navigation; the first is the front page.
@@ -62,7 +62,7 @@ def run(script: str) -> None:
     )
     opening = opening_of(settings)
     _wait(opening, page.title)
-    with show_faults():
+    with show_errors():
         from qt_bert.page.sidebar import sidebar
         from qt_bert.page.visit import begin, link_faults, visit
 

@@ -1,4 +1,4 @@
-"""The models that a page offers, each opened once and ready to be asked by many visitors at once."""
+"""The models that visitors share: each is opened once and used by many of them at a time."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from qt_bert.scoring.judge import Outputs, read_outputs
 
 @dataclass(frozen=True, slots=True)
 class ReadPair(EncodedPair):
-    """An encoded pair with spans, and its texts."""
+    """An encoded pair with the character spans of its tokens, and its texts."""
 
     query: str
     title: str
 
 
 class LockedTokenizer(PairTokenizer):
-    """A tokenizer that serves one thread at a time."""
+    """A tokenizer that one thread at a time uses."""
 
     def __init__(self, whole: PairTokenizer) -> None:
         vars(self).update(vars(whole))
@@ -60,17 +60,17 @@ class LockedTokenizer(PairTokenizer):
 
 
 class SharedScorer(Scorer):
-    """A scorer that counts for itself; each batch, of at most `most` tokens, holds the lock until the next."""
+    """A scorer with its own counts that holds the lock for one batch of at most `most` tokens at a time."""
 
     def __init__(self, scorer: Scorer, lock: ModelLock, most: int) -> None:
         vars(self).update(vars(scorer.fresh()))
         self._model_lock, self._most = lock, most
 
     def batches(
-        self, pairs: Sequence[tuple[str, str]], budget: int, *given: Any, **more: Any
+        self, pairs: Sequence[tuple[str, str]], budget: int, *arguments: Any, **options: Any
     ) -> Iterator[Batch]:
-        """As of any scorer, with a lower budget."""
-        for batch in super().batches(pairs, min(budget, self._most), *given, **more):
+        """As `Scorer.batches`, of at most `most` tokens."""
+        for batch in super().batches(pairs, min(budget, self._most), *arguments, **options):
             with self._model_lock:
                 yield batch
 
@@ -80,10 +80,10 @@ CHECK_TEXTS = (
     ("京东小哥", "京东小哥最近在干嘛"),
     ("怎么去除衣服上的油渍", "衣服沾了油怎么洗掉？三种办法，家里都有的东西就够了"),
 )
-"""Pairs of different lengths that the checks run on when a model is opened."""
+"""Pairs of different lengths, for the checks of a model that is opened."""
 
 LOCK_TOKENS = 1024
-"""Tokens, over all variants, that are run under one lock: some 0.2 s with the model that ships."""
+"""Tokens, over all variants, that run under one lock: some 0.2 s with the shipped model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +95,11 @@ class RunOutputs:
 
 
 class SharedModel:
-    """A model that visitors share; nothing a visitor asks for changes it.
+    """A model that visitors share; no visitor changes it.
 
-    `longest` is the number of tokens at which pairs are cut. `guards` are the figures of
-    the check that leaving heads out works, made here, and again with the mean head outputs. Pages keep
-    their answers in `kept`. Raises EquivalenceError where a check fails.
+    `longest` is the number of tokens at which pairs are cut. `guards` are the figures of the
+    equivalence check, which runs here, and again with the mean head outputs. `cache` holds results of
+    pages. Raises EquivalenceError where the check fails.
     """
 
     def __init__(self, name: str, checkpoint: Checkpoint, worker: Worker) -> None:
@@ -112,34 +112,34 @@ class SharedModel:
         self.labels: ModelLabels = checkpoint.settings.labels
         self.sha256 = checkpoint.sha256
         self.guards: Mapping[str, Any] = self._checked("zero", "uniform")
-        self.making = threading.RLock()
-        self._made: MeanZ | None = None
+        self.computing = threading.RLock()
+        self._mean_z: MeanZ | None = None
 
     @cached_property
     def segmenter(self) -> Segmenter:
-        """jieba, whose dictionary takes a second to load: on a page that shows words, not before."""
+        """jieba; its dictionary takes a second to load, so only pages that show words load it."""
         return segmenter("jieba")
 
     def encode(self, query: str, title: str) -> ReadPair:
-        """The tokens of a pair, with spans. Raises ArgumentError for a lone surrogate."""
-        (one,) = self.scorer.tokenizer.encode([(query, title)])
-        fields = {name: getattr(one, name) for name in EncodedPair.__slots__}
+        """The tokens of a pair, with their spans. Raises ArgumentError for a lone surrogate."""
+        (pair,) = self.scorer.tokenizer.encode([(query, title)])
+        fields = {name: getattr(pair, name) for name in EncodedPair.__slots__}
         return ReadPair(**fields, query=query, title=title)
 
     def tokens(self, pair: ReadPair) -> tuple[str, ...]:
-        """What each token spells: characters of its text, `[CLS]`, `[SEP]`."""
+        """The text of each token: characters of query or title, `[CLS]`, `[SEP]`."""
         return spelled(pair, pair.query, pair.title)
 
     def intervention(self, heads: Iterable[Head], mode: str) -> Intervention | None:
-        """These heads left out, replaced as `mode` says (zero, uniform, mean); None for no heads.
+        """Ablation of `heads` by `mode` (zero, uniform, mean); None for no heads.
 
-        The mean head outputs, over the dev pairs that ship, are made once, when first asked for.
-        Raises ArgumentError for another mode, and for heads that the model lacks.
+        The mean head outputs, over the shipped dev pairs, are computed once, by the first call that
+        needs them. Raises ArgumentError for another mode, and for heads that the model lacks.
         """
         if mode not in MODES:
             raise ArgumentError(f"mode {mode!r}: choose from {', '.join(MODES)}")
         listed = tuple(checked_heads(heads, self.shape))
-        return INTERVENTIONS[mode](listed, self._means) if listed else None
+        return INTERVENTIONS[mode](listed, self._mean_outputs) if listed else None
 
     def run(
         self,
@@ -147,7 +147,7 @@ class SharedModel:
         variants: Sequence[Variant],
         reductions: Sequence[Reduction] = (),
     ) -> RunOutputs:
-        """The masked loop over (query, title) pairs, in turns short enough for other visitors.
+        """The masked loop over (query, title) pairs; it releases the lock often, for other visitors.
 
         Raises ArgumentError for no texts or variants, and as `sweep` does.
         """
@@ -159,7 +159,7 @@ class SharedModel:
         variants: Sequence[Variant],
         reductions: Sequence[Reduction] = (),
     ) -> RunOutputs:
-        """`run` over pairs that are tokens already."""
+        """`run` over encoded pairs."""
         if not encoded or not variants:
             raise ArgumentError("nothing to run: no pairs, or no variants")
         batches = batches_of(encoded, batch_tokens(len(variants)), pad=self.scorer.pad)
@@ -177,48 +177,50 @@ class SharedModel:
                 reduced = {n: np.concatenate([part.reduced[n] for part in parts]) for n in names}
                 yield Swept(parts[0].rows, logits, reduced)
 
-        found = gathered(swept(), len(encoded))
-        return RunOutputs(found.pop("logits"), found)
+        results = gathered(swept(), len(encoded))
+        return RunOutputs(results.pop("logits"), results)
 
     def outputs(self, logits: np.ndarray) -> Outputs:
-        """What logits [N, K] say: probabilities, expected and predicted grade, or the score."""
+        """Logits [N, K] as probabilities, expected and predicted grade, or as the score."""
         return read_outputs(logits, self.labels)
 
     def without(self, heads: Iterable[Head], mode: str) -> Scorer:
-        """The model's scorer with heads left out, counting for itself; use it within a turn."""
+        """A scorer without `heads`, with its own counts. Hold the lock while it runs."""
         scorer, heads = self.scorer, list(heads)
         if heads and not scorer.checkpoint.family.fast:
             return without_plainly(scorer, checked_heads(heads, self.shape), mode, CHECK_TEXTS)
-        part = self.intervention(heads, mode)
-        return scorer.fresh() if part is None else without_intervention(scorer, part, self.guards)
+        ablation = self.intervention(heads, mode)
+        if ablation is None:
+            return scorer.fresh()
+        return without_intervention(scorer, ablation, self.guards)
 
     def graded(self, pair: ReadPair, heads: Iterable[Head], mode: str) -> Outputs:
-        """A pair's grades without `heads`, computed as `qt-bert explain --heads-out` does it."""
+        """A pair's grades without `heads`, as `qt-bert explain --heads-out` computes them."""
         scorer = self.without(heads, mode)
         with self.lock:
             return self.outputs(scorer.logits([(pair.query, pair.title)]))
 
     def job_scorer(self, heads: Iterable[Head] = (), mode: str = "zero") -> Scorer:
-        """As `without`, for the thread of a job: it takes the lock itself, batch by batch."""
+        """As `without`, for a job's thread: it takes the lock itself, batch by batch."""
         return SharedScorer(self.without(heads, mode), self.lock, LOCK_TOKENS)
 
-    def _means(self) -> MeanZ:
-        """The mean head outputs that `--mode mean` has, made by the first who asks."""
-        # Whoever holds the lock must not wait for somebody who waits for it.
-        with nullcontext() if self.lock.mine else self.making:
-            if self._made is None:
+    def _mean_outputs(self) -> MeanZ:
+        """The mean head outputs of `--mode mean`, computed by the first call."""
+        # A thread that holds the lock must not wait for one that waits for the lock.
+        with nullcontext() if self.lock.mine else self.computing:
+            if self._mean_z is None:
                 texts = [(pair.query, pair.title) for pair in shipped_rows("dev")]
-                most = batch_tokens()  # that of the commands, so that the hash is theirs too
+                most = batch_tokens()  # as the commands, so that the hash is the same
                 scorer = SharedScorer(self.scorer, self.lock, most)
                 means = mean_z(scorer.encoder, scorer.batches(texts, most))
                 checked = self._checked("mean", means=means)["variants"]
                 self.guards = {**self.guards, "variants": {**self.guards["variants"], **checked}}
-                self._made = means
-            return self._made
+                self._mean_z = means
+            return self._mean_z
 
     def _checked(self, *modes: Mode, means: MeanZ | None = None) -> dict[str, Any]:
-        """The figures of the checks, with a head of every layer left out in each of `modes`."""
-        if not self.scorer.checkpoint.family.fast:  # it runs as transformers runs it
+        """The figures of the equivalence check, with a head of every layer left out in each of `modes`."""
+        if not self.scorer.checkpoint.family.fast:  # it runs on transformers' own forward
             return {}
         heads = tuple(Head(layer, layer % self.shape.heads) for layer in range(self.shape.layers))
         variants = [Variant(mode, (HeadMask(heads, mode, means),)) for mode in modes]
@@ -227,14 +229,14 @@ class SharedModel:
             return check_equivalence(self.scorer.checkpoint, self.scorer.encoder, variants, encoded)
 
 
-# The shelf.
+# The pool.
 
 
 MOST_OPEN = 4
 
 
 class ModelPool:
-    """Models by name, with the lock and the worker that all of them share.
+    """Models by name, with the lock and the worker that they share.
 
     `models` and `base` as in `Folders`. At most four models stay open, on `device`. Raises what
     `Folders` does, and ArgumentError for a device that is not there.
@@ -251,40 +253,40 @@ class ModelPool:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The models' names, the default first."""
+        """Their names, the default first."""
         return self._folders.names
 
     def open(self, name: str) -> SharedModel:
-        """The model, opened once for all.
+        """The model, opened by the first call.
 
         Raises ArgumentError for an unknown name, CheckpointError and EquivalenceError as opening
-        does. Opening takes the lock, so that whoever holds it could wait for ever: RuntimeError.
+        does; RuntimeError where the caller holds the lock, which could wait for ever.
         """
         if name not in self.names:
             raise ArgumentError(f"no model {name[:40]!r}; there is {', '.join(self.names)}")
-        return self._kept(name, lambda: open_checkpoint(self._folders[name], device=self.device))
+        return self._shared(name, lambda: open_checkpoint(self._folders[name], device=self.device))
 
     def base_of(self, name: str) -> SharedModel | None:
-        """The model before fine-tuning, where it is known and of the same shape; raises as `open` does."""
+        """The model before fine-tuning, if known and of the same shape; raises what `open` raises."""
         tuned, base = self.open(name), self._folders.base_of(name)
         if base is None or base in self.names:
             return None if base is None else self.open(base)
         folder = self._folders[base]
-        return self._kept(base, lambda: open_base(folder, tuned.scorer.checkpoint))
+        return self._shared(base, lambda: open_base(folder, tuned.scorer.checkpoint))
 
-    def _kept(self, name: str, read: Callable[[], Checkpoint]) -> SharedModel:
-        found = self._opened(name)
-        if found is not None:
-            return found
+    def _shared(self, name: str, read: Callable[[], Checkpoint]) -> SharedModel:
+        model = self._opened(name)
+        if model is not None:
+            return model
         if self.lock.mine:
             raise RuntimeError("a model that is not open yet must not be opened under the lock")
         with self._opening:  # one at a time: opening seeds torch's random numbers
-            found = self._opened(name) or SharedModel(name, read(), self.worker)
+            model = self._opened(name) or SharedModel(name, read(), self.worker)
             with self._listed:
-                self._open[name] = found
+                self._open[name] = model
                 while len(self._open) > MOST_OPEN:
                     self._open.popitem(last=False)
-            return found
+            return model
 
     def _opened(self, name: str) -> SharedModel | None:
         with self._listed:

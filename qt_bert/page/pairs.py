@@ -1,7 +1,4 @@
-"""What a visitor looks at, and where it comes from: links, typed texts and heads, cases, rows, uploads.
-
-Links are checked like typed input. What is invalid is refused in both languages.
-"""
+"""The pairs on a page: typed texts, shipped cases and rows, uploaded files; refusals in both languages."""
 
 from __future__ import annotations
 
@@ -26,40 +23,40 @@ from qt_bert.text import Text
 
 
 class RefusedInput(ArgumentError):
-    """Something typed, or in a link, that is invalid; `said` is the message in both languages."""
+    """Typed or linked input is invalid; `message` is in both languages."""
 
-    def __init__(self, said: Text) -> None:
-        super().__init__(said.en)
-        self.said = said
+    def __init__(self, message: Text) -> None:
+        super().__init__(message.en)
+        self.message = message
 
 
 class RefusedFile(PairFileError):
-    """An uploaded file that cannot be read; `said` says it in both languages."""
+    """An uploaded file cannot be read; `message` is in both languages."""
 
-    def __init__(self, said: Text) -> None:
-        super().__init__(said.en)
-        self.said = said
+    def __init__(self, message: Text) -> None:
+        super().__init__(message.en)
+        self.message = message
 
 
-# What visitors type: texts as they can be run and linked, and heads by name.
+# Typed texts.
 
 
 MOST_CHARACTERS = 2000
-"""Of query and title together: what a link can carry."""
+"""Of query and title together, so that they fit into a link."""
 _MOST_SHOWN = 24
 
 
 def clean_texts(query: str, title: str) -> tuple[str, str, list[Text]]:
-    """Query and title as they can be run and linked, and what was done to them.
+    """Query and title as the model runs them and links hold them, and what was changed.
 
-    Line breaks and tabs become spaces, other control characters go. Together they keep 2,000
-    characters: the title gives way first, down to half.
+    Line breaks and tabs become spaces, other control characters are removed. Together they keep
+    2,000 characters; the title is cut first, down to half of them.
     """
     faults: list[Text] = []
     plain = plain_text(query), plain_text(title)
     if plain != (query, title):
         faults.append(
-            Text("去掉了文本里的控制字符", "control characters were taken out of the texts")
+            Text("已去掉文本里的控制字符", "control characters were removed from the texts")
         )
     query, title = plain
     if len(query) + len(title) > MOST_CHARACTERS:
@@ -73,19 +70,20 @@ def clean_texts(query: str, title: str) -> tuple[str, str, list[Text]]:
         )
     for text, zh, en in ((query, "查询", "query"), (title, "标题", "title")):
         if not text.strip():
-            none = f"the {en} is empty: there is no pair to run"
-            faults.append(Text(f"{zh}是空的，没有可运行的句对", none))
+            faults.append(
+                Text(f"{zh}为空，无法运行", f"the {en} is empty: there is no pair to run")
+            )
     return query, title, faults
 
 
 def plain_text(text: str) -> str:
-    """Without control characters and lone surrogates; breaks and tabs are spaces."""
+    """Without control characters and lone surrogates; line breaks and tabs become spaces."""
     spaced = "".join(" " if c in "\t\n\v\f\r\x85\u2028\u2029" else c for c in text)
     return "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cs"))
 
 
 def short(text: str) -> str:
-    """The beginning of what was typed, quoted, for a message."""
+    """The beginning of a typed text in quotes, for a message."""
     shown = plain_text(text)
     return f"“{shown[:_MOST_SHOWN]}…”" if len(shown) > _MOST_SHOWN else f"“{shown}”"
 
@@ -94,39 +92,39 @@ def short(text: str) -> str:
 
 
 OTHERS = 7
-"""Titles of other queries that are ranked beside one of no known query."""
+"""Titles of other queries that are ranked beside a title whose query has no rows."""
 
 
 @cache
 def cases() -> tuple[Pair, ...]:
-    """The single pairs that ship to be looked at. Raises ArgumentError where there are none."""
+    """The shipped example pairs. Raises ArgumentError where there are none."""
     return tuple(read_pairs(shipped(CASES)))
 
 
 @cache
 def shipped_rows(split: Literal["dev", "test"]) -> tuple[Pair, ...]:
-    """The pairs of a split that ships. Raises ArgumentError where this installation has none."""
+    """The pairs of a shipped split. Raises ArgumentError where this installation has none."""
     return tuple(ReaderOptions().open(shipped({"dev": DEV, "test": TEST}[split])))
 
 
 @cache
 def shipped_behaviours() -> Cases:
-    """The contrast cases that ship."""
+    """The shipped contrast cases."""
     return read_cases(shipped(BEHAVIOURS))
 
 
 def default_titles(query: str, title: str, rows: Sequence[Pair], seed: int) -> list[Pair]:
-    """The titles that `rows` have for `query`, and `title`, before a visitor types any.
+    """The titles to rank before a visitor types any: `title`, and those that `rows` have for `query`.
 
-    A query of none gets its own title beside others' titles without their labels, drawn by `seed`.
+    Where `rows` have none, titles of other queries, without labels, drawn by `seed`.
     """
-    own = Pair(query, title, None, "", 0, None, {})
+    shown = Pair(query, title, None, "", 0, None, {})
     known = list({pair.title: pair for pair in rows if pair.query == query}.values())
     if known:
-        return known if any(one.title == title for one in known) else [own, *known]
+        return known if any(pair.title == title for pair in known) else [shown, *known]
     others = spread_over_queries(rows, OTHERS, seed) if rows else []
     bare = (replace(pair, query=query, label=None, grades=None) for pair in others)
-    return [own, *(pair for pair in bare if pair.title != title)]
+    return [shown, *(pair for pair in bare if pair.title != title)]
 
 
 # Uploaded files.
@@ -134,36 +132,35 @@ def default_titles(query: str, title: str, rows: Sequence[Pair], seed: int) -> l
 
 MOST_BYTES = 10 * 2**20
 UPLOADED_SUFFIXES = tuple(suffix for suffix in FORMAT_OF_SUFFIX if suffix != ".parquet")
-"""Formats of uploads: a packed one could unpack to more than the server has."""
+"""Formats of uploads. A compressed file could unpack to more than the server's memory."""
 _NAME_SHOWN = 80
 
 
 @contextmanager
 def uploaded(data: bytes, name: str) -> Iterator[Path]:
-    """The bytes of an upload as a file of this user alone, which is gone when the block ends.
+    """The bytes of an upload as a file that only this user can read, deleted when the block ends.
 
-    Raises RefusedFile for an empty, a too large or a packed file and an unknown format, and turns
-    what the block says of the file (PairFileError) into one that names the upload.
+    Raises RefusedFile for an empty, too large or compressed file and an unknown format, and for a
+    PairFileError of the block, with the upload's name in place of the path.
     """
     shown, suffix, most = shown_name(name), PurePath(name).suffix.lower(), MOST_BYTES >> 20
     if suffix not in UPLOADED_SUFFIXES:
         known = " ".join(UPLOADED_SUFFIXES)
         raise RefusedFile(
             Text(
-                f"{shown}：这里只读取未压缩的文本文件，文件名以 {known} 之一结尾；其他格式请用命令行",
-                f"{shown}: the page reads plain text files whose names end in one of {known}; "
-                "use the command line for others",
+                f"{shown}：网页只读未压缩的文本文件（{known}）；其他格式请用命令行",
+                f"{shown}: the page reads plain text files ({known}); use the command line for others",
             )
         )
     if len(data) > MOST_BYTES:
         raise RefusedFile(
             Text(
-                f"{shown} 超过 {most} MB；更大的文件请用命令行 qt-bert evaluate --pairs",
+                f"{shown} 超过 {most} MB；请用命令行 qt-bert evaluate --pairs",
                 f"{shown} is larger than {most} MB; use qt-bert evaluate --pairs for it",
             )
         )
     if not data.strip():
-        raise RefusedFile(Text(f"{shown} 是空文件", f"{shown}: the file is empty"))
+        raise RefusedFile(Text(f"{shown} 为空", f"{shown}: the file is empty"))
     with tempfile.TemporaryDirectory(prefix="qt_bert-") as folder:
         path = Path(folder) / f"upload{suffix}"
         path.write_bytes(data)
@@ -175,7 +172,7 @@ def uploaded(data: bytes, name: str) -> Iterator[Path]:
 
 
 def listed_rejects(listed: Path | None, most: int) -> tuple[Reject, ...]:
-    """The first rows of a file of rejects, where there is one."""
+    """The first rows of a file of rejects; none where the file is missing."""
     if listed is None or not listed.exists():
         return ()
     with open(listed, encoding="utf-8", newline="\n") as handle:
@@ -185,6 +182,6 @@ def listed_rejects(listed: Path | None, most: int) -> tuple[Reject, ...]:
 
 
 def shown_name(name: str) -> str:
-    """The name of an upload as it is safe to show: without folders and control characters."""
+    """The name of an upload without folders and control characters."""
     last = "".join(c for c in PurePath(name).name if c.isprintable())
     return last[-_NAME_SHOWN:] or "upload"

@@ -19,23 +19,23 @@ _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def entry_script() -> Path:
-    """The page's script: beside a source checkout, or inside an installed wheel.
+    """The page's script, of a source checkout or an installed wheel.
 
-    Raises ArgumentError where this installation does not hold it.
+    Raises ArgumentError where it is missing.
     """
     for path in _ENTRIES:
         if path.is_file():
             return path
-    raise ArgumentError("this installation holds no pages; install it anew")
+    raise ArgumentError("the page's scripts are missing; reinstall qt-bert")
 
 
 def check_port(host: str, port: int) -> None:
-    """Raise ArgumentError where no server can listen at `host` and `port`, and say why."""
+    """Raises ArgumentError, with the reason, where no server can listen at `host` and `port`."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise ArgumentError(f"--host {host}: no such address here ({error})") from error
-    family, kind, protocol, _, address = found[0]
+    family, kind, protocol, _, address = addresses[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -51,8 +51,8 @@ def check_port(host: str, port: int) -> None:
 def streamlit_arguments(host: str, port: int) -> list[str]:
     """The arguments of `streamlit` that start the page.
 
-    They say again what keeps visitors safe (`apps/.streamlit/config.toml`), so that no setting of
-    this machine or the environment undoes it.
+    They repeat the settings for safety of `apps/.streamlit/config.toml`, so that no setting of this
+    machine or of the environment overrides them.
     """
     options: dict[str, object] = {
         "server.address": host,
@@ -72,10 +72,10 @@ def streamlit_arguments(host: str, port: int) -> list[str]:
         "global.developmentMode": False,
         "logger.hideWelcomeMessage": True,
     }
-    spelled = {k: str(v).lower() if isinstance(v, bool) else v for k, v in options.items()}
-    flags = [f"--{name}={value}" for name, value in spelled.items()]
+    values = {k: str(v).lower() if isinstance(v, bool) else v for k, v in options.items()}
+    flags = [f"--{name}={value}" for name, value in values.items()]
     if host in _LOCAL:
-        # A page elsewhere cannot reach this server by a name that it points here.
+        # No other site can reach this server by a domain name that it resolves to this address.
         flags += [f"--server.allowedHosts={name}" for name in _LOCAL]
     return ["run", str(entry_script().with_name("server.py")), *flags]
 
@@ -83,7 +83,7 @@ def streamlit_arguments(host: str, port: int) -> list[str]:
 def serve(
     settings: Settings, *, host: str, port: int, browser: bool, threads: int | None = None
 ) -> None:
-    """Serve the page in this process until it is stopped; the first model is opened meanwhile."""
+    """Serve the page in this process until it is stopped; a thread opens the first model."""
     os.environ.update(settings.to_environment())
     # Idle threads must not spin: beside other processes, opening a model took 35 s instead of 1 s.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

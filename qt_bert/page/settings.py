@@ -1,4 +1,4 @@
-"""The settings of the page's server. They travel by environment, so that `streamlit run` reads them too."""
+"""The settings of the page's server, passed on by environment variables."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PREFIX = "QT_BERT_APP_"
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Where models and results come from, and the language a visitor meets first.
+    """Where models and results come from, and the language of a first visit.
 
-    `models` are checkpoints or folders of checkpoints (none: what ships), `run` a run folder whose
-    results are shown where they are of the model's weights, `base` the folder of the model before
+    `models` are checkpoints or folders of checkpoints (none: those that ship), `run` a run folder
+    whose results are shown for the weights they are of, `base` the folder of the model before
     fine-tuning, `device` where the models run.
     """
 
@@ -28,21 +28,21 @@ class Settings:
     language: Language = "zh"
 
     def to_environment(self) -> dict[str, str]:
-        """`QT_BERT_APP_MODELS` and so on, as far as they are set."""
+        """The variables `QT_BERT_APP_MODELS` and so on of the settings that are set."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values["models"] = "\n".join(map(str, self.models))
         return {f"{_PREFIX}{name.upper()}": str(value) for name, value in values.items() if value}
 
     @classmethod
     def read(cls) -> Settings:
-        """The settings of this process; an unknown language is Chinese."""
-        given = {
+        """The settings of this process; an unknown language becomes Chinese."""
+        values = {
             field.name: os.environ.get(f"{_PREFIX}{field.name.upper()}") for field in fields(cls)
         }
         return cls(
-            models=tuple(map(Path, (given["models"] or "").splitlines())),
-            run=Path(given["run"]) if given["run"] else None,
-            base=Path(given["base"]) if given["base"] else None,
-            device=given["device"] or "auto",
-            language="en" if given["language"] == "en" else "zh",
+            models=tuple(map(Path, (values["models"] or "").splitlines())),
+            run=Path(values["run"]) if values["run"] else None,
+            base=Path(values["base"]) if values["base"] else None,
+            device=values["device"] or "auto",
+            language="en" if values["language"] == "en" else "zh",
         )

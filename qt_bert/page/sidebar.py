@@ -18,7 +18,7 @@ from qt_bert.page.figures import palette, show_chart, spec_of
 from qt_bert.page.pairs import cases, shipped_rows
 from qt_bert.page.state import MOST_SEED, typed_heads
 from qt_bert.page.visit import Visit, change, study_of
-from qt_bert.page.widgets import caption, escaped, fault_of, localised, named
+from qt_bert.page.widgets import caption, escaped, localised, message_of, named
 from qt_bert.results.palette import Palette
 from qt_bert.results.probe import set_label
 from qt_bert.text import Text, clip
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 _FAULT, _GRID = "qt_bert.out_fault", "qt_bert.grid"
 _SHOWN = 40
-_NONE, _OWN = "none", "own"
+_NONE, _CUSTOM = "none", "own"
 
 
 def sidebar(here: Visit) -> None:
-    """Draw it."""
+    """Draw the sidebar."""
     _language_and_model(here)
     _bound(here, "query", st.text_input, localised("查询", "Query"))
     _bound(here, "title", st.text_input, localised("标题", "Title"))
     with st.expander(
-        localised("换一对：案例、数据", "Another pair: cases, data"), key="side-pair-box"
+        localised("换一对：示例、自带数据", "Another pair: cases, data"), key="side-pair-box"
     ):
-        _choose(here, "side-case", localised("案例", "Cases"), cases())
+        _choose(here, "side-case", localised("示例", "Cases"), cases())
         _choose(here, "side-row", localised("自带数据", "Shipped data"), shipped_rows("test"))
     st.divider()
     st.markdown(f"**{localised('去掉的注意力头', 'Heads left out')}**")
@@ -56,18 +56,18 @@ def sidebar(here: Visit) -> None:
         here,
         "mode",
         st.radio,
-        localised("代之以", "Replaced by"),
+        localised("替换为", "Replaced by"),
         options=list(modes),
         format_func=named(modes),
         horizontal=True,
         help=localised(
-            "零：不给任何东西。均匀：对所有词元的平均。均值：这个头在自带开发集上的平均输出。",
-            "Zero: it gives nothing. Uniform: the even average over all tokens. Mean: its own average "
-            "over the dev split that ships.",
+            "零：输出置零。均匀：对所有词元取平均。均值：这个头在自带开发集上的平均输出。",
+            "Zero: no output. Uniform: equal attention to all tokens. Mean: the head's mean output over "
+            "the shipped dev split.",
         ),
     )
     st.divider()
-    st.markdown(f"**{localised('看哪里', 'What is looked at')}**")
+    st.markdown(f"**{localised('查看的头', 'Head to look at')}**")
     shape = here.model.shape
     for column, field, label, count in zip(
         st.columns(2),
@@ -78,8 +78,8 @@ def sidebar(here: Visit) -> None:
     ):
         with column:
             _number(here, field, label, count - 1)
-    tip = "随机抽取（随机的头、打乱、抽样）都由它决定。"
-    tip = localised(tip, "It decides every random draw: random heads, shuffles, samples.")
+    tip = "用于所有随机抽取：随机头、打乱、抽样。"
+    tip = localised(tip, "For every random draw: random heads, shuffles, samples.")
     _number(here, "seed", localised("随机种子", "Seed"), MOST_SEED, help=tip)
     study, refused = study_of(here.model, here.settings)
     if study is None:
@@ -102,10 +102,8 @@ def _language_and_model(here: Visit) -> None:
         horizontal=True,
         label_visibility="collapsed",
     )
-    tip = "服务器启动时给出的文件夹里的模型，和自带的模型。"
-    tip = localised(
-        tip, "Models of the folder that the server was started with, and those that ship."
-    )
+    tip = "启动服务时指定的模型，以及自带的模型。"
+    tip = localised(tip, "The models that the server was started with, and those that ship.")
     label = localised("模型", "Model")
     _bound(here, "model", st.selectbox, label, options=here.pool.names, help=tip)
 
@@ -126,11 +124,11 @@ def _number(here: Visit, field: str, label: str, most: int, **more: Any) -> None
     _bound(here, field, st.number_input, label, **limits, **more)
 
 
-# The pair: typed, a case, or a row of the data that ships.
+# The pair: typed, a shipped case, or a row of the shipped data.
 
 
 def _choose(here: Visit, key: str, label: str, pairs: Sequence[Pair]) -> None:
-    """A list of pairs; it shows the one in the fields."""
+    """A list of pairs; it shows the current pair where it has it."""
     now = (here.state.query, here.state.title)
     shown = st.session_state.get(key)
     if shown is None or (pairs[shown].query, pairs[shown].title) != now:
@@ -157,7 +155,7 @@ def _choose(here: Visit, key: str, label: str, pairs: Sequence[Pair]) -> None:
     )
 
 
-# The heads left out: a set that the probes found, typed, or clicked.
+# The heads left out: a set named by the probes, typed, or clicked.
 
 
 def _leave_out(here: Visit, heads: Iterable[Head]) -> None:
@@ -170,27 +168,27 @@ def _sets(here: Visit) -> None:
     sets = {} if study is None else study.sets
     same = [name for name, heads in sets.items() if set(heads) == out]
     known = st.session_state.get(key)
-    own = known if known in same else (same or [_OWN])[0]
-    st.session_state[key] = own if out else _NONE
+    choice = known if known in same else (same or [_CUSTOM])[0]
+    st.session_state[key] = choice if out else _NONE
 
     def changed() -> None:
         name = st.session_state[key]
-        if name != _OWN:
+        if name != _CUSTOM:
             _leave_out(here, sets.get(name, ()))
 
-    names = {_NONE: Text("一个也不去掉", "none")}
+    names = {_NONE: Text("不去掉", "none")}
     for name, heads in sets.items():
         known_as = set_label(name, {} if study is None else study.stability)
         names[name] = Text(f"{known_as.zh}（{len(heads)}）", f"{known_as.en} ({len(heads)})")
-    names[_OWN] = Text("自选", "own choice")
-    label = localised("现成的一组", "A set found by the probes")
+    names[_CUSTOM] = Text("自选", "own choice")
+    label = localised("探针找到的一组", "A set found by the probes")
     st.selectbox(label, list(names), format_func=named(names), key=key, on_change=changed)
 
 
 def _typed(here: Visit) -> None:
-    key, there = "side-out", (here.state.model, here.state.out)
-    fault, asked = st.session_state.get(_FAULT, (None, None))
-    if fault is None or asked != there:  # or the heads became others meanwhile
+    key, heads_now = "side-out", (here.state.model, here.state.out)
+    fault, heads_then = st.session_state.get(_FAULT, (None, None))
+    if fault is None or heads_then != heads_now:  # the heads were changed by other means
         fault = None
         st.session_state[key] = " ".join(map(str, sorted(here.state.out)))
 
@@ -198,11 +196,11 @@ def _typed(here: Visit) -> None:
         try:
             heads = typed_heads(st.session_state[key], here.model.shape)
         except QtBertError as error:
-            st.session_state[_FAULT] = (fault_of(error), there)
+            st.session_state[_FAULT] = (message_of(error), heads_now)
         else:
             _leave_out(here, heads)
 
-    label = localised("自己写（从 0 数起）", "Typed (counted from 0)")
+    label = localised("手动输入（从 0 数起）", "Typed (counted from 0)")
     st.text_input(label, key=key, placeholder="L3H7 L2H1", on_change=changed)
     if fault is not None:
         st.error(escaped(fault))
@@ -210,22 +208,21 @@ def _typed(here: Visit) -> None:
 
 # The grid of layers × heads: a click leaves a head out or puts it back.
 #
-# The set lives in the browser's selection, which shows it at once and sends the whole of it with
-# each click, so that no click of a quick hand is lost. Where the heads are changed by other means,
-# a new grid begins with them.
+# The browser's selection holds the set: it shows a click at once and sends the whole set with it, so
+# quick clicks are not lost. Where the heads are changed by other means, a new grid starts with them.
 
 
 _CHOSEN = "heads"
 _STEP = 17
 _NOBODY = (-1, -1)
-"""Always in the selection and on no grid: what is empty was never touched."""
+"""Always in the selection and outside every grid, so an empty selection means an untouched grid."""
 
 Places = frozenset[tuple[int, int]]
 
 
 def _grid(here: Visit) -> None:
     shape, out = here.model.shape, frozenset((head.layer, head.head) for head in here.state.out)
-    # The grid's number, its model, the heads it began with, and those it has now.
+    # The grid's number, its model, the heads it started with, and those it has now.
     number, model, first, now = st.session_state.get(_GRID, (0, None, out, out))
     if (model, now) != (here.state.model, out):
         number, model, first, now = number + 1, here.state.model, out, out
@@ -238,7 +235,7 @@ def _grid(here: Visit) -> None:
             st.session_state[_GRID] = (number, model, first, chosen)
             _leave_out(here, [head for head in shape.all_heads if head in chosen])
 
-    caption("点一格去掉或放回一个头。", "A click leaves a head out or puts it back.")
+    caption("点一格：去掉或放回这个头。", "A click leaves a head out or puts it back.")
     with st.container(key="side-grid"):
         grid = _grid_spec(shape.layers, shape.heads, first, palette())
         show_chart(
@@ -252,9 +249,9 @@ def _grid_spec(layers: int, heads: int, first: Places, colours: Palette) -> str:
 
 
 def chosen_in(state: Any, layers: int, heads: int) -> Places | None:
-    """The places in the browser's selection; None where the grid was never touched."""
+    """The places in the browser's selection; None where the grid was not touched."""
     try:
-        places = {(int(one["row"]), int(one["column"])) for one in state["selection"][_CHOSEN]}
+        places = {(int(cell["row"]), int(cell["column"])) for cell in state["selection"][_CHOSEN]}
     except (KeyError, TypeError, ValueError):
         return None
     inside = {(i, j) for i, j in places if 0 <= i < layers and 0 <= j < heads}
@@ -262,7 +259,7 @@ def chosen_in(state: Any, layers: int, heads: int) -> Places | None:
 
 
 def grid_of(layers: int, heads: int, first: Places, palette: Palette) -> alt.Chart:
-    """Squares that are dark where the head is left out; at the beginning, the `first` are."""
+    """A grid of squares, dark where the head is left out; at the start, `first` are."""
     import altair as alt
 
     value = [{"row": i, "column": j} for i, j in sorted(first | {_NOBODY})]

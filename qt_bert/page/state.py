@@ -1,4 +1,4 @@
-"""What a visitor looks at: one value that lives in the address; links are checked like typed input."""
+"""A page's state: one value, kept in the address. Links are checked like typed input."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KEYS = {
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """Model, pair, the head looked at, the heads left out (`out`) and how, seed and language."""
+    """Model, pair, the chosen head, the heads left out (`out`) and by which mode, seed and language."""
 
     model: str
     query: str
@@ -49,12 +49,12 @@ class State:
 
     @property
     def chosen(self) -> Head:
-        """The head looked at."""
+        """The head that the page shows."""
         return Head(self.layer, self.head)
 
     @property
     def empty(self) -> bool:
-        """Whether a text says nothing, so that there is no pair to run."""
+        """Whether query or title is blank, so that there is no pair to run."""
         return not (self.query.strip() and self.title.strip())
 
     def to_query(self) -> dict[str, str]:
@@ -67,7 +67,7 @@ class State:
 def first_state(pool: ModelPool, study: Study | None) -> State:
     """What a first visit shows: the article's query with the matching heads left out (2.4.3)."""
     model = pool.names[0]
-    pair = next(one for one in cases() if one.id == FIRST_CASE)
+    pair = next(pair for pair in cases() if pair.id == FIRST_CASE)
     layer = layer_of(pool.open(model).shape)
     sets = study.sets if study else {}
     readers = [head for head in sets.get("reader", ()) if head.layer == layer]
@@ -87,69 +87,69 @@ def first_state(pool: ModelPool, study: Study | None) -> State:
 def read_state(
     query: Mapping[str, str], default: State, pool: ModelPool
 ) -> tuple[State, list[Text]]:
-    """The state that a link's parameters name, and what did not fit, where `default` stands.
+    """The state of a link, with `default` for what it lacks; and what was invalid and replaced by it.
 
-    Parameters that are no key of a state say nothing. Another model leaves no heads out, and shows
-    the layer and head of `default` as far as it has them.
+    Other parameters are ignored. Another model leaves no heads out, and keeps the layer and head of
+    `default` where it has them.
     """
-    given = {field: query[key] for field, key in KEYS.items() if key in query}
+    fields = {field: query[key] for field, key in KEYS.items() if key in query}
     faults: list[Text] = []
-    start, wanted = default, given.get("model", default.model)
-    if wanted != default.model:
+    start, model = default, fields.get("model", default.model)
+    if model != default.model:
         try:
-            shape = pool.open(wanted).shape
+            shape = pool.open(model).shape
         except QtBertError as error:
             faults.append(
                 Text(
-                    f"模型 {short(wanted)} 打不开，保留原来的模型（{error}）",
-                    f"the model {short(wanted)} cannot be opened, the one before stays ({error})",
+                    f"模型 {short(model)} 打不开，沿用原来的模型（{error}）",
+                    f"the model {short(model)} cannot be opened; the previous one stays ({error})",
                 )
             )
         else:
             layer = default.layer if default.layer < shape.layers else layer_of(shape)
             head = default.head if default.head < shape.heads else 0
-            start = replace(default, model=wanted, layer=layer, head=head, out=())
+            start = replace(default, model=model, layer=layer, head=head, out=())
     shape = pool.open(start.model).shape
 
-    def refused(field: str, known: str) -> None:
-        key, wrong, kept = KEYS[field], short(given[field]), getattr(start, field)
-        zh, en = f"{key}={wrong} 不合要求（{known}）", f"{key}={wrong} does not fit ({known})"
-        faults.append(Text(f"{zh}；保留 {kept}", f"{en}; {kept} stays"))
+    def refuse(field: str, valid: str) -> None:
+        key, value, default = KEYS[field], short(fields[field]), getattr(start, field)
+        zh, en = f"{key}={value} 无效（可用：{valid}）", f"{key}={value} is invalid ({valid})"
+        faults.append(Text(f"{zh}；沿用 {default}", f"{en}; {default} stays"))
 
     def number(field: str, most: int) -> int:
-        kept: int = getattr(start, field)
-        text = given.get(field, str(kept))
+        default: int = getattr(start, field)
+        text = fields.get(field, str(default))
         if text.isascii() and text.isdigit() and len(text) <= len(str(most)) and int(text) <= most:
             return int(text)
-        refused(field, f"0–{most}")
-        return kept
+        refuse(field, f"0–{most}")
+        return default
 
     def choice(field: str, choices: tuple[str, ...]) -> str:
-        kept: str = getattr(start, field)
-        text = given.get(field, kept)
+        default: str = getattr(start, field)
+        text = fields.get(field, default)
         if text in choices:
             return text
-        refused(field, "/".join(choices))
-        return kept
+        refuse(field, "/".join(choices))
+        return default
 
     def heads() -> tuple[Head, ...]:
-        text = given.get("out")
+        text = fields.get("out")
         if text is None:
             return start.out
         try:
             return () if text == NO_HEADS else typed_heads(text, shape)
         except RefusedInput as error:
-            kept = format_heads(start.out) or NO_HEADS
-            faults.append(Text(f"{error.said.zh}；保留 {kept}", f"{error.said.en}; {kept} stays"))
+            default, why = format_heads(start.out) or NO_HEADS, error.message
+            faults.append(Text(f"{why.zh}；沿用 {default}", f"{why.en}; {default} stays"))
             return start.out
 
-    asked, title, said = clean_texts(
-        given.get("query", start.query), given.get("title", start.title)
+    text, title, changes = clean_texts(
+        fields.get("query", start.query), fields.get("title", start.title)
     )
-    faults += said
-    found = replace(
+    faults += changes
+    state = replace(
         start,
-        query=asked,
+        query=text,
         title=title,
         layer=number("layer", shape.layers - 1),
         head=number("head", shape.heads - 1),
@@ -158,14 +158,14 @@ def read_state(
         mode=choice("mode", MODES),
         language=choice("language", LANGUAGES),
     )
-    return found, faults
+    return state, faults
 
 
 def typed_heads(text: str, shape: Shape) -> tuple[Head, ...]:
-    """The heads in `text`, as in `L3H7 L2H1`, sorted, each once; none where there is no text.
+    """The heads in a text such as `L3H7 L2H1`, sorted, each once.
 
-    Commas may part them, also Chinese ones, and small letters do. Raises RefusedInput (an
-    ArgumentError) naming what is no head, or none of a model of `shape`.
+    Separated by spaces or commas, Chinese ones too; lower case is accepted. Raises RefusedInput (an
+    ArgumentError) naming what is not a head of a model of `shape`.
     """
     plain = unicodedata.normalize("NFKC", text).replace("、", " ").replace(",", " ").upper()
     heads: list[Head] = []

@@ -1,4 +1,4 @@
-"""What several pages show: texts, choices, tables, large numbers, rejects, errors, progress."""
+"""What several pages draw: texts, choices, tables, metrics, rejects, errors, progress."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from qt_bert.errors import QtBertError
 from qt_bert.page.work import Job, JobState, Stopped
 from qt_bert.text import MISSING, Label, Text, csv_bytes, in_language, printable
 
-# The visitor's language, and text that stays text.
+# Texts in the visitor's language, escaped.
 
 
 LANGUAGE = "qt_bert.language"
 """Where the session keeps the visitor's language."""
-# What markdown, its colours (`:red[…]`), icons, links and formulas are made of.
+# The characters of markdown, its colours (`:red[…]`), icons, links and formulas.
 _MARKUP = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&@/])")
 
 
@@ -33,9 +33,9 @@ def language() -> str:
 
 
 def localised(label: Label, english: str | None = None) -> str:
-    """The words of `label` (or of its Chinese and `english`) in the visitor's language, as they are.
+    """`label`, or its Chinese and `english`, in the visitor's language; not escaped.
 
-    Where user text may be in them, show them by `st.text`, or `escaped`.
+    Text of a user in it must be shown by `st.text` or `escaped`.
     """
     if english is not None:
         return str(label) if language() == "zh" else english
@@ -43,7 +43,7 @@ def localised(label: Label, english: str | None = None) -> str:
 
 
 def escaped(text: str) -> str:
-    """`text` for a place that Streamlit reads as markdown, so that it stays text."""
+    """`text` with its markdown escaped."""
     return _MARKUP.sub(r"\\\1", printable(text).replace("\n", " "))
 
 
@@ -53,17 +53,17 @@ def caption(label: Label, english: str | None = None) -> None:
 
 
 def info(label: Label, english: str | None = None, *, icon: str | None = None) -> None:
-    """A word in a box."""
+    """A message in a box."""
     st.info(escaped(localised(label, english)), icon=icon)
 
 
 def named(options: Mapping[str, Text]) -> Callable[[str], str]:
-    """A widget's names for `options`, in the language of this run."""
+    """A widget's `format_func`: the names of `options` in the visitor's language."""
     return {name: localised(text) for name, text in options.items()}.__getitem__
 
 
 def choose(label: Text, options: Mapping[str, Text], key: str) -> str:
-    """One of `options`, which stand beside each other; the first until a visitor chooses."""
+    """One of `options`, as buttons in a row; the first until a visitor chooses."""
     chosen: str = st.segmented_control(
         localised(label),
         list(options),
@@ -76,7 +76,7 @@ def choose(label: Text, options: Mapping[str, Text], key: str) -> str:
     return chosen
 
 
-# Tables of numbers and texts, saved as CSV that a spreadsheet does not run.
+# Tables, saved as CSV without formulas that a spreadsheet would run.
 
 
 Cell = str | int | float | None
@@ -93,33 +93,32 @@ def table(
     signed: Sequence[str] = (),
     select: bool = False,
 ) -> int | None:
-    """Show `rows` under the names that `columns` gives their keys, in its order, and offer a CSV.
+    """Show `rows`, with `columns` (key → name) in its order, and offer them as CSV.
 
-    Columns that are empty in all rows are left out; `signed` ones show a plus, and `digits` says of
-    which not three stand behind the point. With `select` a row can be clicked, and its number is
-    returned while it is.
+    Columns that are empty in all rows are left out; `signed` ones show a plus, `digits` are decimals
+    other than three. With `select` a row can be clicked; its number is returned while it is selected.
     """
     import pandas
 
     keys = [name for name in columns if any(row.get(name) is not None for row in rows)]
     cells = [{name: _cell(row.get(name)) for name in keys} for row in rows]
-    spelled = {
-        name: partial(_spelled, digits=(digits or {}).get(name, _DIGITS), sign=name in signed)
+    formats = {
+        name: partial(_formatted, digits=(digits or {}).get(name, _DIGITS), sign=name in signed)
         for name in keys
     }
-    options: dict[str, Any] = {"on_select": "rerun", "selection_mode": "single-row"}
+    selection: dict[str, Any] = {"on_select": "rerun", "selection_mode": "single-row"}
     frame = pandas.DataFrame(cells, columns=keys)
     for name in keys:  # whole numbers stay whole beside missing ones
         if all(isinstance(cell[name], int | None) for cell in cells):
             frame[name] = frame[name].astype("Int64")
     event = st.dataframe(
-        frame.style.format(spelled, na_rep=MISSING),
+        frame.style.format(formats, na_rep=MISSING),
         hide_index=True,
         key=key,
         height="content" if len(rows) <= _SHOWN_WHOLE else "auto",
         placeholder=MISSING,
         column_config={name: localised(columns[name]) for name in keys},
-        **(options if select else {}),
+        **(selection if select else {}),
     )
     st.download_button(
         localised("保存表格（CSV）", "Save the table (CSV)"),
@@ -140,28 +139,28 @@ def _cell(value: str | int | float | Text | None) -> Cell:
     return printable(value) if isinstance(value, str) else value
 
 
-def _spelled(value: Any, digits: int, sign: bool) -> str:
-    """A cell as the page spells numbers everywhere."""
+def _formatted(value: Any, digits: int, sign: bool) -> str:
+    """A cell in the number format of the page."""
     if isinstance(value, str):
         return value
     value = int(value) if isinstance(value, Integral) else float(value)
     return (text.signed if sign else text.number)(value, digits)
 
 
-# One number in large type, with its name and what became of it.
+# One number in large type, with its name and its change.
 
 
 _MINUS = "\N{MINUS SIGN}"
 
 
 def metric(name: str, value: str, change: str | None = None, *, about: str | None = None) -> None:
-    """Show `value` under `name`, which takes as many lines as it needs, and `change` with an arrow.
+    """Show `value` under `name`, which may wrap, and `change` with an arrow; `about` is the tooltip.
 
-    Value and change are as `number` and `signed` spell them; `about` is told where one asks.
+    Value and change are formatted by `number` and `signed`.
     """
     arrow: Literal["up", "down", "off"] = "off"
     if change is not None and change[0] in f"+{_MINUS}":
-        # Streamlit would take the sign of a change from keyboards' hyphen alone.
+        # Streamlit knows only the hyphen as a minus sign.
         arrow = "down" if change.startswith(_MINUS) else "up"
     with st.container(gap=None):
         st.caption(escaped(name), help=None if about is None else escaped(about))
@@ -199,11 +198,11 @@ REASONS: dict[str, Text] = {
         Reason.HEADER: "表头重复",
     }.items()
 }
-"""Why a row is rejected, in words."""
+"""Why a row is rejected."""
 
 
 def show_rejects(rejects: Sequence[Reject], rejected: int) -> None:
-    """How many rows were rejected, why and where, as a table to open and to save."""
+    """The number of rejected rows; with their lines and reasons as a table to open and save."""
     if not rejected:
         return
     title = Text(f"{rejected:,} 行被剔除", f"{rejected:,} rows rejected")
@@ -219,24 +218,23 @@ def show_rejects(rejects: Sequence[Reject], rejected: int) -> None:
         table(rows, {**columns, "text": Text("开头", "start of its text")}, key="rejects")
 
 
-# Errors as a visitor sees them: a plain word, never a trace.
+# Errors as a visitor sees them: one line, never a traceback.
 
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def show_faults() -> Iterator[None]:
-    """Say an input's fault in plain words; log an unexpected error, and say that there was one.
+def show_errors() -> Iterator[None]:
+    """Show an error of the input; log an unexpected one, and show that there was one.
 
-    The entry runs every page in it. A function of `st.fragment` runs alone, and needs it too (it
-    may stand above it as a decorator: `@st.fragment` first, then `@told()`).
+    The frame runs every page in it. A function of `st.fragment` runs alone and needs it too.
     """
     try:
         yield
     except QtBertError as error:
         refused = localised("这一步做不了：", "This cannot be done: ")
-        st.error(refused + escaped(fault_of(error)), icon=":material/block:")
+        st.error(refused + escaped(message_of(error)), icon=":material/block:")
     except Exception:
         _log.exception("a page failed")
         st.error(
@@ -249,13 +247,13 @@ def show_faults() -> Iterator[None]:
         )
 
 
-def fault_of(error: QtBertError) -> str:
+def message_of(error: QtBertError) -> str:
     """What is wrong, in the visitor's language where the error knows it."""
-    said = getattr(error, "said", None)
-    return localised(said) if isinstance(said, Text) else str(error)
+    message = getattr(error, "message", None)
+    return localised(message) if isinstance(message, Text) else str(error)
 
 
-# Long work as a visitor sees it: the place in the queue, a bar, the time left, a stop.
+# A job as its visitor sees it: its place in the queue, a progress bar, the time left, a stop button.
 
 
 POLL_SECONDS = 1.0
@@ -267,15 +265,18 @@ LEAVING = Text(
 
 
 def finished(key: str) -> Any | None:
-    """Forget the session's job `key` once it is finished: its result, or a word why there is none."""
+    """The result of the session's job `key` once it is finished, which is then forgotten; else None.
+
+    Shows why a finished job has no result.
+    """
     job: Job[Any] | None = st.session_state.get(key)
-    if job is None or not job.standing().finished:
+    if job is None or not job.state().finished:
         return None
     del st.session_state[key]
     if isinstance(job.error, Stopped):
         info("已停止，没有结果。", "Stopped; there is no result.")
     elif job.error is not None:
-        with show_faults():
+        with show_errors():
             raise job.error
     return job.result
 
@@ -284,30 +285,30 @@ def finished(key: str) -> Any | None:
 def watch(
     job: Job[Any], *, unit: Text, steps: Mapping[str, Text] | None = None, key: str = "job"
 ) -> None:
-    """Show how far `job` is until it is finished; the page then runs anew.
+    """Show the progress of `job`; run the page again when it is finished.
 
-    `unit` is what it counts, `steps` are the names of its notes in words.
+    `unit` is what it counts, `steps` are its notes in words.
     """
-    with show_faults():
-        standing = job.standing()
-        if standing.finished:
+    with show_errors():
+        state = job.state()
+        if state.finished:
             st.rerun()
-        st.progress(standing.share, text=escaped(words_of(standing, unit, steps or {})))
+        st.progress(state.share, text=escaped(progress_text(state, unit, steps or {})))
         st.button(
             localised(STOP), key=f"{key}-stop", icon=":material/stop_circle:", on_click=job.stop
         )
         st.caption(localised(LEAVING))
 
 
-def words_of(standing: JobState, unit: Text, steps: Mapping[str, Text]) -> str:
+def progress_text(state: JobState, unit: Text, steps: Mapping[str, Text]) -> str:
     """The place in the queue; or the step, what is done, and the time left."""
-    if standing.place:
-        before = standing.place
+    if state.place:
+        before = state.place
         return localised(f"排队中：前面还有 {before} 项计算", f"in the queue: {before} before it")
-    parts = [localised(steps[standing.note])] if standing.note in steps else []
-    total = f" / {standing.total:,}" if standing.total else ""
-    parts.append(f"{standing.done:,}{total} {localised(unit)}")
-    if standing.left is not None and standing.left >= 1:
-        left = f"{standing.left:,.0f}"
+    parts = [localised(steps[state.note])] if state.note in steps else []
+    total = f" / {state.total:,}" if state.total else ""
+    parts.append(f"{state.done:,}{total} {localised(unit)}")
+    if state.left is not None and state.left >= 1:
+        left = f"{state.left:,.0f}"
         parts.append(localised(f"约剩 {left} 秒", f"about {left} s left"))
     return " · ".join(parts)

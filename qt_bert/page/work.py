@@ -1,4 +1,4 @@
-"""One model, many visitors: a lock round every forward, one worker for what takes long, one cache."""
+"""One model, many visitors: a lock for every forward pass, a worker for long jobs, a cache of results."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from qt_bert.errors import QtBertError
 T = TypeVar("T")
 
 PATIENCE = 20.0
-"""Seconds after which a visitor who has not looked in on a job counts as gone."""
+"""Seconds without a look at the job after which its visitor counts as gone."""
 
 _log = logging.getLogger(__name__)
 
 
 class Stopped(QtBertError):
-    """A job was told to stop, or nobody looked in on it any more."""
+    """The visitor stopped the job, or left."""
 
     def __init__(self) -> None:
         super().__init__("the work was stopped")
 
 
 class ModelLock:
-    """Held by the thread that runs a model: two passes at once take far longer than one after another.
+    """A fair, reentrant lock, held while a model runs: two passes at once are slower than in turn.
 
-    A fair lock: a thread that re-acquires it queues behind waiting threads.
+    A thread that takes it again queues behind those that wait.
     """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._door = threading.Lock()
+        self._queue = threading.Lock()
         self._owner: int | None = None
         self._depth = 0
 
@@ -52,13 +52,13 @@ class ModelLock:
     @property
     def awaited(self) -> bool:
         """Whether another thread waits for it."""
-        return self._door.locked()
+        return self._queue.locked()
 
     def __enter__(self) -> None:
         if self.mine:
             self._lock.acquire()
         else:
-            with self._door:
+            with self._queue:
                 self._lock.acquire()
         self._owner, self._depth = threading.get_ident(), self._depth + 1
 
@@ -69,7 +69,7 @@ class ModelLock:
         self._lock.release()
 
     def give_way(self) -> None:
-        """Let whoever waits go first, where the calling thread holds it once."""
+        """Let a waiting thread go first, where the calling thread holds the lock once."""
         if self.mine and self._depth == 1:
             self.__exit__()
             self.__enter__()
@@ -77,7 +77,7 @@ class ModelLock:
 
 @dataclass(frozen=True, kw_only=True)
 class JobState:
-    """How far a job is: `place` jobs before it, `done` of `total` units, `left` seconds, its last `note`."""
+    """A job's progress: `place` jobs before it, `done` of `total` units, `left` seconds, its last `note`."""
 
     place: int
     done: int
@@ -93,10 +93,10 @@ class JobState:
 
 
 class Job(Generic[T]):
-    """Long work of one visitor, which reports to it (a `Progress`). A page looks in by `standing`.
+    """Long work of one visitor. The work reports to it, as to a `Progress`; the page polls `state`.
 
     When it is finished, one of `result` and `error` is set. `error` is Stopped where the visitor
-    stopped it or did not look in for `PATIENCE` seconds; the program's own faults are logged.
+    stopped it or did not poll for `PATIENCE` seconds; unexpected errors are logged.
     """
 
     def __init__(self, worker: Worker, work: Callable[[Job[T]], T], total: int) -> None:
@@ -112,8 +112,8 @@ class Job(Generic[T]):
         """End the work at its next report."""
         self._stop.set()
 
-    def standing(self) -> JobState:
-        """How far it is. Looking in is what keeps it going."""
+    def state(self) -> JobState:
+        """Its progress. Polling keeps the job alive."""
         self._seen = time.monotonic()
         seconds = 0.0 if self._began is None else self._seen - self._began
         rate = self._done / seconds if seconds and self._done else None
@@ -127,7 +127,7 @@ class Job(Generic[T]):
         )
 
     def advance(self, amount: int = 1, note: str = "") -> None:
-        """Count, and let visitors go first. Raises Stopped once it is to end."""
+        """Count units, and let other visitors go first. Raises Stopped where the job is to end."""
         self._done += amount
         self._note = note or self._note
         if self._stop.is_set() or time.monotonic() - self._seen > PATIENCE:
@@ -135,8 +135,8 @@ class Job(Generic[T]):
         self._worker.lock.give_way()
 
     def run(self) -> None:
-        """Do the work; the worker's thread calls it."""
-        work, self._work = self._work, None  # what it holds, models too, is let go with it
+        """Do the work, in the worker's thread."""
+        work, self._work = self._work, None  # frees what it holds, models too
         assert work is not None
         try:
             self.advance(0)
@@ -145,13 +145,13 @@ class Job(Generic[T]):
         except Exception as error:
             if not isinstance(error, QtBertError):
                 _log.exception("a visitor's job failed")
-            self.error = error.with_traceback(None)  # whose frames hold the model
+            self.error = error.with_traceback(None)  # its frames hold the model
         finally:
             self._finished.set()
 
 
 class Worker:
-    """One thread that does jobs one after another, in the order they came."""
+    """One thread that does jobs one after another, in the order of their start."""
 
     def __init__(self, lock: ModelLock) -> None:
         self.lock = lock
@@ -179,7 +179,7 @@ class Worker:
         return 0
 
     def _end(self) -> None:
-        """Torch aborts a process that ends in the middle of its work."""
+        """Stop all jobs: torch aborts a process that ends while it computes."""
         for job in self._listed:
             job.stop()
         for _ in range(200):
@@ -196,57 +196,56 @@ class Worker:
 
 
 class ResultCache:
-    """Results kept for the next click: at most `most`, of `most_bytes` bytes together, for all threads.
+    """A thread-safe cache of at most `most` results and `most_bytes` bytes; the least recently used go first.
 
-    The least recently used go first. A result larger than an eighth of the bytes is not kept.
+    A result larger than an eighth of the bytes is not cached.
     """
 
     def __init__(self, most: int = 512, most_bytes: int = 64 << 20) -> None:
         self.most, self.most_bytes, self.bytes = most, most_bytes, 0
         self._lock = threading.Lock()
-        self._found: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._results: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._results)
 
     def find(self, key: Hashable) -> Any | None:
-        """What is kept under `key`, if anything."""
+        """The result under `key`, if it is cached."""
         with self._lock:
-            if key not in self._found:
+            if key not in self._results:
                 return None
-            self._found.move_to_end(key)
-            return self._found[key][0]
+            self._results.move_to_end(key)
+            return self._results[key][0]
 
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What is kept under `key`, else what `make` makes: outside of any lock, so maybe twice."""
-        kept: T | None = self.find(key)
-        if kept is not None:
-            return kept
-        value = make()
-        self.put(key, value)
+    def get(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """The result under `key`; `compute` runs without a lock, so two threads may both compute it."""
+        value: T | None = self.find(key)
+        if value is None:
+            value = compute()
+            self.put(key, value)
         return value
 
     def put(self, key: Hashable, value: Any) -> None:
-        """Keep `value` under `key`."""
+        """Cache `value` under `key`."""
         size = bytes_of(value)
         if size <= self.most_bytes // 8:
             with self._lock:
-                if key in self._found:
-                    self.bytes -= self._found.pop(key)[1]
-                self._found[key] = (value, size)
+                if key in self._results:
+                    self.bytes -= self._results.pop(key)[1]
+                self._results[key] = (value, size)
                 self.bytes += size
-                while len(self._found) > self.most or self.bytes > self.most_bytes:
-                    self.bytes -= self._found.popitem(last=False)[1][1]
+                while len(self._results) > self.most or self.bytes > self.most_bytes:
+                    self.bytes -= self._results.popitem(last=False)[1][1]
 
 
 def bytes_of(value: Any) -> int:
-    """Bytes of a result, roughly: its arrays and texts, in whatever plain objects they lie."""
+    """Bytes of a result, roughly: of its arrays and texts, in any plain objects."""
     if isinstance(value, np.ndarray):
         return value.nbytes + 128
     if isinstance(value, str | bytes):
         return 64 + 4 * len(value)
     if isinstance(value, Mapping):
-        return 64 + sum(bytes_of(one) for pair in value.items() for one in pair)
+        return 64 + sum(bytes_of(part) for item in value.items() for part in item)
     if isinstance(value, list | tuple | set | frozenset):
         return 64 + sum(map(bytes_of, value))
     if is_dataclass(value):

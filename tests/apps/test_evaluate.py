@@ -58,8 +58,8 @@ GOOD = tsv([("甲", "一", 5), ("甲", "二", 1), ("乙", "三", 3)])
 def fault(data: bytes, name: str = "a.tsv", options: ReaderOptions = PLAIN) -> FileFault:
     with pytest.raises(FileFault) as caught:
         read_graded(data, name, options, GRADES)
-    assert "/tmp" not in caught.value.said.en + caught.value.said.zh
-    assert len(caught.value.said.en) < 1000
+    assert "/tmp" not in caught.value.message.en + caught.value.message.zh
+    assert len(caught.value.message.en) < 1000
     return caught.value
 
 
@@ -84,7 +84,7 @@ def test_a_file_with_rejects() -> None:
     ],
 )
 def test_an_error_names_its_option(options: ReaderOptions, said: str) -> None:
-    assert said in fault(GOOD, options=options).said.en
+    assert said in fault(GOOD, options=options).message.en
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_an_error_names_its_option(options: ReaderOptions, said: str) -> None:
     ],
 )
 def test_bad_files_get_a_plain_word(data: bytes, name: str, said: str) -> None:
-    assert said in fault(data, name).said.en
+    assert said in fault(data, name).message.en
 
 
 def test_labels_that_are_no_grades() -> None:
     found = fault(tsv([("甲", "一", "good")] * 3))
-    assert "--grades" in found.said.en
+    assert "--grades" in found.message.en
     assert [reject.reason for reject in found.rejects] == ["bad grade"] * 3
 
 

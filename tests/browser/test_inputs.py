@@ -55,7 +55,7 @@ def test_heads_left_out_in_every_way_give_the_command_lines_numbers(visitor):
     one.choose("side-set", "匹配头")
     chosen = one.state()["out"]
     assert one.metrics()[0] == grade(QUERY, TITLE, chosen) and chosen != HEADS
-    one.choose("side-set", "一个也不去掉")
+    one.choose("side-set", "不去掉")
     assert one.state()["out"] == "none" and one.metrics()[0] == grade(QUERY, TITLE)
     one.leave_out("L2H1")
     one.element("side-grid-box").locator("summary").click()

@@ -43,8 +43,11 @@ def test_it_starts_with_what_was_asked_for(run, served, port, checkpoint_of, mon
         (("--run", "{empty}"), "no run folder"),
         (("--model", "{models}/before"), "no classifier"),
         (("--model", "{models}/tuned", "--base", "nope"), "--base nope: no folder"),
-        (("--model", "{models}/tuned", "--base", "{models}/score"), "tuned cannot come of it"),
-        (("--base", "{models}/before"), "goes with --model"),
+        (
+            ("--model", "{models}/tuned", "--base", "{models}/score"),
+            "tuned cannot be tuned from it",
+        ),
+        (("--base", "{models}/before"), "needs --model"),
         (("--host", "203.0.113.9"), "cannot listen"),
     ],
 )

@@ -130,13 +130,13 @@ def test_grades_equal_the_command_line_in_every_digit(
     monkeypatch.setattr(sys, "argv", command)
     with suppress(SystemExit):
         main()
-    show_faults = json.loads(capsys.readouterr().out)
+    explained = json.loads(capsys.readouterr().out)
     found = tuned.graded(tuned.encode(*PAIR), out, mode).columns()
-    assert [show_faults[f"p_{g}"] for g in range(1, 6)] == [
+    assert [explained[f"p_{g}"] for g in range(1, 6)] == [
         float(str(found[f"p_{g}"][0])) for g in range(1, 6)
     ]
-    assert show_faults["expected_grade"] == float(str(found["expected_grade"][0]))
-    assert show_faults["predicted_grade"] == found["predicted_grade"][0]
+    assert explained["expected_grade"] == float(str(found["expected_grade"][0]))
+    assert explained["predicted_grade"] == found["predicted_grade"][0]
 
 
 def test_sixteen_visitors_at_once_see_their_own_numbers(tuned: SharedModel) -> None:
@@ -263,7 +263,7 @@ def test_the_base_given_counts_for_models_of_its_shape(models: Path, tmp_path: P
     folders = Folders([models, shipped(GRADED)], tmp_path / "encoder")
     assert folders.base_of("tuned") == "encoder" and "encoder" not in folders.names
     assert folders.base_of("score") is None, "it has other layers"
-    with pytest.raises(ArgumentError, match="score or tuned cannot come of it"):
+    with pytest.raises(ArgumentError, match="score or tuned cannot be tuned from it"):
         Folders([models], models / "tuned")
     assert Folders([models], tmp_path / "encoder").base_of("graded") == "pretrained"
 

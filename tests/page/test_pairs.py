@@ -112,9 +112,9 @@ def test_broken_uploads_are_refused_in_plain_words(
         read(data, name)
     error = caught.value
     assert isinstance(error, RefusedFile)
-    for words in (error.said.zh, error.said.en):
+    for words in (error.message.zh, error.message.en):
         assert name in words and str(temporary) not in words
-    assert said in error.said.en and error.said.en.count(name) == 1
+    assert said in error.message.en and error.message.en.count(name) == 1
     assert list(temporary.iterdir()) == []
 
 

@@ -39,7 +39,7 @@ def test_the_wrong_head_is_named_in_both_languages(text: str, wrong: str) -> Non
     with pytest.raises(ArgumentError) as caught:
         typed_heads(text, SHAPE)
     assert isinstance(caught.value, RefusedInput)
-    for said in (caught.value.said.zh, caught.value.said.en):
+    for said in (caught.value.message.zh, caught.value.message.en):
         assert f"“{wrong}”" in said and "L11H11" in said
 
 
@@ -85,7 +85,7 @@ def test_another_model_has_its_own_heads(pool: ModelPool) -> None:
     ("key", "value", "said"),
     [
         ("model", "../../etc/passwd", "no model"),
-        ("layer", "3", "layer=“3” does not fit (0–2)"),
+        ("layer", "3", "layer=“3” is invalid (0–2)"),
         ("layer", "-1", "layer=“-1”"),
         ("layer", "１", "layer=“１”"),
         ("head", "1e9", "head=“1e9”"),
@@ -94,7 +94,7 @@ def test_another_model_has_its_own_heads(pool: ModelPool) -> None:
         ("out", "<script>", "“<SCRIPT>”"),
         ("mode", "block", "(zero/uniform/mean)"),
         ("seed", "2147483648", "seed="),
-        ("lang", "fr", "lang=“fr” does not fit (zh/en); zh stays"),
+        ("lang", "fr", "lang=“fr” is invalid (zh/en); zh stays"),
     ],
 )
 def test_what_does_not_fit_is_replaced_and_said(

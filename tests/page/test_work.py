@@ -26,7 +26,7 @@ def until(what: Callable[[], bool]) -> None:
 
 
 def ended(job: Job[Any]) -> Job[Any]:
-    until(lambda: job.standing().finished)
+    until(lambda: job.state().finished)
     return job
 
 
@@ -102,16 +102,16 @@ def test_a_shared_scorer_scores_alike_in_small_batches_under_the_lock(pool: Mode
 def test_the_result_and_how_far_it_was(worker: Worker) -> None:
     job = ended(worker.start(counting, 6))
     assert (job.result, job.error) == ("done", None)
-    standing = job.standing()
-    assert (standing.done, standing.total, standing.share, standing.note) == (6, 6, 1.0, "counting")
-    assert standing.left == 0.0
+    state = job.state()
+    assert (state.done, state.total, state.share, state.note) == (6, 6, 1.0, "counting")
+    assert state.left == 0.0
 
 
 def test_jobs_queue_and_a_stop_frees_the_queue(worker: Worker) -> None:
     first = worker.start(endless, 0)
-    until(lambda: first.standing().done > 0)
+    until(lambda: first.state().done > 0)
     second, third = worker.start(counting, 6), worker.start(counting, 6)
-    assert [job.standing().place for job in (first, second, third)] == [0, 1, 2]
+    assert [job.state().place for job in (first, second, third)] == [0, 1, 2]
     second.stop()
     first.stop()
     assert isinstance(ended(first).error, Stopped) and isinstance(ended(second).error, Stopped)
