@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import streamlit as st
-import torch
 
-from qt_bert.ablation.engine import Reduction, View
 from qt_bert.data.tokenise import QUERY, TITLE
 from qt_bert.figures import Token, TokenLine, Tokens
 from qt_bert.heads import Head, checked_heads
@@ -51,7 +49,7 @@ GRANULARITIES = {
 RATIO = Text(
     "ln(给 [SEP] 的权重 / 给下一个字的权重)", "ln(weight on [SEP] / weight on the next character)"
 )
-SET, MOST_HEADS, CALIBRATION_TOKENS = "boundary", 12, 512
+SET, MOST_HEADS, BATCH_TOKENS = "boundary", 12, 512
 # Beyond this log ratio colours do not change, so that two models can be compared.
 DEEPEST = 4.0
 
@@ -155,7 +153,7 @@ def calibration_of(model: SharedModel) -> Calibration:
         asked = asked_of(pairs)
         decisions = decisions_of(model.scorer.tokenizer, asked, least=LEAST_DECISIONS)
         labels = decisions.labels(granularities(model.segmenter)[PRECISE])
-        weights = weights_of(SharedScorer(model.scorer, model.lock, CALIBRATION_TOKENS), decisions)
+        weights = weights_of(_shared(model), decisions)
         found = calibrate(weights, decisions, labels, shifts=0, seed=0)
         return Calibration(
             # What the queries say one by one is for tests, and grows with the model.
@@ -168,6 +166,11 @@ def calibration_of(model: SharedModel) -> Calibration:
 
     with model.computing:  # whoever asks for it meanwhile waits
         return model.cache.get("calibration", made)
+
+
+def _shared(model: SharedModel) -> SharedScorer:
+    """The model's scorer, whose batches are short enough for other visitors."""
+    return SharedScorer(model.scorer, model.lock, BATCH_TOKENS)
 
 
 def words(
@@ -188,7 +191,13 @@ def words(
     references = granularities(model.segmenter)
     shown = tuple(_shown(model, one) for one in asked)
     key = ("words", decisions.asked, tuple(out), mode if out else "")
-    weights = model.cache.get(key, lambda: _weights(model, decisions, out, mode))
+
+    def made() -> list[Weights]:
+        scorer = _shared(model)
+        variants = plain_and_without(model, out, mode)
+        return [weights_of(scorer, decisions, variant=variant) for variant in variants]
+
+    weights = model.cache.get(key, made)
     return Words(
         asked=tuple(asked),
         shown=shown,
@@ -202,31 +211,6 @@ def words(
             for one in weights
         ],
     )
-
-
-def _weights(
-    model: SharedModel, decisions: Decisions, out: Sequence[Head], mode: str
-) -> list[Weights]:
-    """What every head gives the next character and [SEP] at each decision, in each way."""
-    variants = plain_and_without(model, out, mode)
-    shape = model.shape
-    found = np.zeros((2, len(variants), *shape.size, len(decisions)), np.float32)
-    reduction = Reduction("words", "attention", tuple(range(shape.layers)), _next_and_sep)
-    for row, pair in enumerate(decisions.pairs):
-        own = np.flatnonzero(decisions.pair == row)
-        if own.size:
-            seen = model.run([pair], variants, [reduction]).reduced["words"][:, 0]
-            found[..., own] = np.moveaxis(seen[:, :, :, decisions.token[own]], -1, 0)
-    unknown = np.full(shape.size, np.nan)  # `own`, which no reading needs
-    return [Weights(following, sep, unknown) for following, sep in zip(*found, strict=True)]
-
-
-def _next_and_sep(view: View) -> torch.Tensor:
-    """Of one pair, what each token gives the next one and all separators [1, heads, L − 1, 2]."""
-    (encoded,) = view.batch.encoded
-    following = view.values.diagonal(1, -2, -1)
-    separators = view.values[..., :-1, encoded.separators].sum(-1)
-    return torch.stack([following, separators], -1).float()
 
 
 def _shown(model: SharedModel, one: Asked) -> str:

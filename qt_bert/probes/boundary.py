@@ -23,6 +23,7 @@ import numpy.typing as npt
 import torch
 
 from qt_bert.ablation.engine import Reduction, View
+from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.data.lines import TextSource
 from qt_bert.data.pairs import Pair, Reject
 from qt_bert.data.segmenters import Segmenter, segmenter
@@ -280,8 +281,10 @@ class Weights:
 FEATURES = ("next", "sep", "ratio")
 
 
-def weights_of(scorer: Scorer, decisions: Decisions, shown: Progress = silent) -> Weights:
-    """One plain pass over the pairs of `decisions`; no map outlives its batch. `shown` counts pairs."""
+def weights_of(
+    scorer: Scorer, decisions: Decisions, shown: Progress = silent, *, variant: Variant = NONE
+) -> Weights:
+    """One pass of `variant` over the pairs of `decisions`; no map outlives its batch. `shown` counts pairs."""
     shape, number = scorer.checkpoint.shape, len(decisions)
     found = np.zeros((3, *shape.size, number), np.float32)
     if not number:
@@ -313,7 +316,8 @@ def weights_of(scorer: Scorer, decisions: Decisions, shown: Progress = silent) -
         return torch.zeros(len(batch))
 
     layers = tuple(range(shape.layers))
-    stream(scorer, decisions.pairs, [Reduction("rows", "attention", layers, compute)], shown=shown)
+    reduction = Reduction("rows", "attention", layers, compute)
+    stream(scorer, decisions.pairs, [reduction], [variant], shown=shown)
     return Weights(found[0], found[1], found[2].mean(-1, dtype=np.float64))
 
 
