@@ -28,6 +28,7 @@ from qt_bert.request import (
     SweepOptions,
     from_options,
     pairs_or_test,
+    resolve,
 )
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import Explanation, explain_pair
@@ -490,8 +491,6 @@ class Grader:
         without: Collection[str] = (),
     ) -> Request:
         """The resolved request of options by name. Raises ArgumentError for an unknown one."""
-        from qt_bert.run.request import resolve
-
         checkpoint = self._whole()
         opened: dict[str, Any] = {
             "model": str(checkpoint.folder),
@@ -541,7 +540,7 @@ def load(
     Raises ArgumentError for a device or number type that does not exist here, CheckpointError for a folder
     that cannot be opened.
     """
-    from qt_bert.run.request import open_scorer
+    from qt_bert.run.scorers import open_scorer
 
     name = None if model is None else str(model)
     options = ModelOptions(

@@ -1,7 +1,7 @@
 """Options of commands and of the Python face, each declared once: a field's docstring is its help.
 
-A `Request` is what is asked of a study: `run.request.resolve` fills in what ships, and every stage and probe
-gets it with the fields that it declares.
+A `Request` is what is asked of a study: `resolve` fills in what ships, `run.folder.run_inputs` hashes it, and
+every stage and probe gets it with the fields that it declares.
 """
 
 from __future__ import annotations
@@ -15,7 +15,17 @@ from typing import Any, TypeGuard, TypeVar, get_type_hints
 from qt_bert.data.reader import ReaderOptions, for_each
 from qt_bert.errors import ArgumentError
 from qt_bert.models.card import Reading
-from qt_bert.shipped import DEV, GRADED, PRETRAINED, TEST, shipped
+from qt_bert.shipped import (
+    BASELINES,
+    BEHAVIOURS,
+    DEV,
+    GRADED,
+    PRETRAINED,
+    TEST,
+    TRAIN,
+    shipped,
+    ships,
+)
 
 # The model, and heads left out.
 
@@ -222,7 +232,7 @@ NOT_OF_A_PLAN = (
 """Options that `plan` does not have; its own `--limit` also bounds discovery."""
 
 
-# What ships, where no file or folder is named.
+# What ships, where no file or folder is named; a request with all of it filled in.
 
 
 def pairs_or_test(pairs: Path | None) -> Path:
@@ -246,6 +256,55 @@ def is_shipped(path: Path, name: str) -> bool:
         return path.resolve() == shipped(name).resolve()
     except ArgumentError:  # an installation without data
         return False
+
+
+def resolve(request: Request) -> Request:
+    """The request with what ships filled in, checked as far as it can be before the model is opened.
+
+    Dev goes with the test split that ships, and so does the table of baselines, which was measured on all of
+    it; the pretrained model that ships is the base of the graded one. Raises ArgumentError, CheckpointError or
+    PairFileError for an invalid option or a missing file.
+    """
+    pairs = request.validation_file
+    request.reader.open(pairs)
+    for path, reader in request.held_out_files():
+        reader.open(path)
+    from qt_bert.data.cases import read_cases
+    from qt_bert.data.segmenters import check_segmenter
+    from qt_bert.models.devices import check_dtype, open_device
+    from qt_bert.models.folder import resolve_folder
+    from qt_bert.results.baselines import RECORD
+
+    check_segmenter(request.segmenter, userdict=request.userdict)
+    model = resolve_folder(shipped(GRADED) if request.model is None else request.model)
+    base = base_of(model) if request.base is None else resolve_folder(request.base)
+    for option in ("gold", "treebank", "texts", "cases", "band_from"):
+        value = getattr(request, option)
+        for path in value if isinstance(value, list) else [value]:
+            if path is not None and not path.is_file():
+                raise ArgumentError(f"--{option.replace('_', '-')} {path}: there is no such file")
+    on_test = is_shipped(pairs, TEST)
+    table = request.baseline_table
+    if table is None and request.reader.limit is None and on_test and ships(BASELINES):
+        table = shipped(BASELINES)
+    if table is not None and not (table / RECORD).is_file():
+        raise ArgumentError(f"--baseline-table {table}: no {RECORD} in that folder")
+    if request.cases is not None:
+        read_cases(request.cases)  # a bad row is an error now, not after minutes of other work
+    device = open_device(request.device)
+    check_dtype(request.dtype, device)
+    return replace(
+        request,
+        model=str(model),
+        device=str(device),
+        pairs=pairs,
+        discovery=request.discovery or discovery_of(pairs),
+        base=base,
+        second=None if request.second is None else resolve_folder(request.second),
+        texts=request.texts or (shipped(TRAIN) if on_test else None),
+        baseline_table=table,
+        cases=request.cases or (shipped(BEHAVIOURS) if ships(BEHAVIOURS) else None),
+    )
 
 
 # Options by name, of the command line or of a Python call.

@@ -13,6 +13,7 @@ import qt_bert
 from qt_bert.errors import ArgumentError
 from qt_bert.models import opening
 from qt_bert.request import Request, from_options
+from qt_bert.scoring import bulk
 from tests.conftest import PAIRS
 
 
@@ -189,13 +190,14 @@ def test_files_of_a_probe_may_be_given_as_text(tmp_path):
 @pytest.fixture
 def opened(monkeypatch) -> list[Path]:
     """The folders that were opened."""
-    folders, open_checkpoint = [], opening.open_checkpoint
+    folders, open_checkpoint = [], bulk.open_checkpoint
 
     def count(folder, **options):
         folders.append(folder)
         return open_checkpoint(folder, **options)
 
-    monkeypatch.setattr(opening, "open_checkpoint", count)
+    for module in (bulk, opening):
+        monkeypatch.setattr(module, "open_checkpoint", count)
     return folders
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import streamlit as st
 
 from qt_bert.ablation.interventions import NONE
+from qt_bert.data.cases import ALIKE, BETTER, Case, titles_then_others
 from qt_bert.data.splits import sample_queries
 from qt_bert.heads import Head
 from qt_bert.page import pairs as page_pairs
@@ -19,19 +20,15 @@ from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, finished, localised, named, table, watch
 from qt_bert.page.work import Job
 from qt_bert.results.head_sets import phenomenon_name
-from qt_bert.scoring.behaviour_cases import (
-    ALIKE,
-    BETTER,
+from qt_bert.scoring.behaviour import (
     RIGHT,
     UNDECIDED,
     WRONG,
     Band,
-    Case,
     Judged,
     fixed_band,
     measured_band,
     ranked_pairs,
-    titles_then_others,
 )
 from qt_bert.shipped import DEV, shipped
 from qt_bert.stats.estimate import Estimate

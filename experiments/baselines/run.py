@@ -37,6 +37,7 @@ from qt_bert.files import atomic_write
 from qt_bert.heads import Head
 from qt_bert.models.folder import weights_sha256
 from qt_bert.models.opening import open_checkpoint
+from qt_bert.probes.base import Split, read_split, reference
 from qt_bert.probes.base_model import open_base, random_like
 from qt_bert.probes.boundary import (
     LEAST_DECISIONS,
@@ -50,7 +51,6 @@ from qt_bert.probes.boundary import (
 )
 from qt_bert.probes.matching_cells import CHARACTERS as CHARACTER_CELLS
 from qt_bert.probes.matching_scores import score_heads
-from qt_bert.probes.split import Split, read_split, reference
 from qt_bert.request import Request
 from qt_bert.results.baselines import (
     BERT_LSTM,

@@ -76,7 +76,7 @@ def evaluate(
     for option, out in (("--errors", errors), ("--queries", queries)):
         if out is not None:
             _check_new(option, out, path)
-    from qt_bert.run.request import open_scorer
+    from qt_bert.run.scorers import open_scorer
     from qt_bert.scoring.evaluate import evaluation_json, query_table, write_beside, write_errors
     from qt_bert.scoring.judge import judge_file, requested_calibration
 
@@ -182,7 +182,7 @@ def compare(
     path = pairs_or_test(pairs)
     reader.open(path)
     from qt_bert.api import Grader
-    from qt_bert.run.request import open_scorer
+    from qt_bert.run.scorers import open_scorer
     from qt_bert.scoring.gate import read_gate
 
     if gate is not None:
@@ -278,7 +278,7 @@ def calibrate(
     """
     path = pairs if pairs is not None else shipped(DEV)
     reader.open(path)
-    from qt_bert.run.request import open_scorer
+    from qt_bert.run.scorers import open_scorer
     from qt_bert.scoring.calibrate import calibrate_model
 
     scorer = open_scorer(model, notify=terminal.note)

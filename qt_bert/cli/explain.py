@@ -46,7 +46,7 @@ def explain(
     if not query.strip() or not title.strip():
         raise ArgumentError("query and title must both hold text")
     cut = make_segmenter(segmenter, userdict=userdict)
-    from qt_bert.run.request import open_model
+    from qt_bert.run.scorers import open_model
     from qt_bert.scoring.explain import explain_pair
 
     scorer = open_model(model, without, by_head=True, notify=terminal.note)

@@ -16,7 +16,7 @@ from qt_bert.cli.terminal import differences_table, figure, interval, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.progress import progress
-from qt_bert.request import NOT_OF_A_PLAN, Request, check_device, pairs_or_test
+from qt_bert.request import NOT_OF_A_PLAN, Request, check_device, pairs_or_test, resolve
 from qt_bert.shipped import DEV, GRADED, shipped
 
 if TYPE_CHECKING:
@@ -67,8 +67,6 @@ def plan(
     as_json: options.AsJson = False,
 ) -> None:
     """Choose the heads and layers that may go under a budget; what that costs, with intervals, and the risks."""
-    from qt_bert.run.request import resolve
-
     request = resolve(request)
     from qt_bert.report.plan import render_plan
     from qt_bert.run.study import PlanOptions, run_plan

@@ -11,7 +11,7 @@ import typer
 from qt_bert.cli import options, terminal
 from qt_bert.cli.terminal import claims_table, measurements_table, table
 from qt_bert.errors import ArgumentError
-from qt_bert.request import Request
+from qt_bert.request import Request, resolve
 
 if TYPE_CHECKING:
     from qt_bert.results.probe import ProbeResult
@@ -52,8 +52,6 @@ def report(
     """Evaluate and probe a model on graded pairs, and draw the report: report.html, report.json, tables."""
     if save_heads is not None and save_heads.is_dir():
         raise ArgumentError(f"--save-heads {save_heads} is a folder; give a file in it: heads.json")
-    from qt_bert.run.request import resolve
-
     request = resolve(request)
     from qt_bert.report.render import render
     from qt_bert.run.study import run_report
@@ -108,8 +106,6 @@ def probe(
     from qt_bert.probes.registry import probe_named
 
     probe_named(name)
-    from qt_bert.run.request import resolve
-
     request = resolve(request)
     from qt_bert.run.study import run_one_probe
 

@@ -167,7 +167,7 @@ def score(
         )
     path = Path(pairs[0])
     reader.open(path)  # a file that cannot be read is an error before the model is opened
-    from qt_bert.run.request import open_scorer
+    from qt_bert.run.scorers import open_scorer
     from qt_bert.scoring.judge import requested_calibration
     from qt_bert.scoring.score import score_file
 

@@ -35,7 +35,7 @@ def sweep(
     variants.reader.open(pairs_or_test(variants.pairs))
     from qt_bert.ablation.request import sweep_pairs
     from qt_bert.ablation.sweep import check_flags
-    from qt_bert.run.request import open_model
+    from qt_bert.run.scorers import open_model
 
     check_flags(out, resume=resume, overwrite=overwrite)
     scorer = open_model(model, by_head=True, notify=terminal.note)

@@ -12,12 +12,12 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import Literal
 
+from qt_bert.data.cases import Cases, read_cases
 from qt_bert.data.formats import FORMAT_OF_SUFFIX
 from qt_bert.data.pairs import Pair, Reject
 from qt_bert.data.reader import ReaderOptions, read_pairs
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.scoring.behaviour_cases import Cases, read_cases
 from qt_bert.shipped import BEHAVIOURS, CASES, DEV, TEST, shipped
 from qt_bert.text import Text
 

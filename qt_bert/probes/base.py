@@ -8,22 +8,23 @@ texts and writes what every result has in common.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter, segmenter
+from qt_bert.data.splits import split_halves
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.figures import Figure, known
+from qt_bert.files import sha256_file
 from qt_bert.heads import Head
-from qt_bert.probes.split import Split, distinct_names, read_held_out, read_split, reference
 from qt_bert.probes.texts import COMMON, Texts, texts_of, unit
 from qt_bert.progress import Progress, progress
 from qt_bert.request import INPUTS, Request
@@ -32,6 +33,7 @@ from qt_bert.results.probe import (
     HeadScores,
     Measurement,
     ModelRef,
+    PairsRef,
     ProbeResult,
     Source,
     SourcedClaim,
@@ -51,6 +53,59 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NAME = re.compile("[a-z][a-z0-9_]*")
+
+
+# What it gets: pairs to choose on and to test on, of different queries, and the rest of its context.
+
+
+class Split(NamedTuple):
+    """Graded pairs for choosing and for testing, and how many rows were no pairs."""
+
+    discovery: list[Pair]
+    validation: list[Pair]
+    rejected: int
+
+
+def read_split(request: Request, labels: ModelLabels) -> Split:
+    """The graded pairs of a request, their labels read as a model of these `labels` can be judged by.
+
+    Without a file `discovery`, the pairs are halved by a hash of the query. Raises PairFileError for rows
+    without a label or with a bad one (above `--max-rejects`), and for a file that leaves a half without
+    graded pairs.
+    """
+    from qt_bert.scoring.judge import graded_pairs
+
+    validation, rejected = graded_pairs(request.validation_file, request.reader, labels)
+    if request.discovery is None:
+        return Split(*split_halves(validation), rejected)
+    discovery, more = graded_pairs(request.discovery, request.reader, labels)
+    return Split(discovery, validation, rejected + more)
+
+
+def read_held_out(request: Request, labels: ModelLabels) -> list[tuple[Path, list[Pair]]]:
+    """The held-out files of a request with their graded pairs. Raises PairFileError as `read_split`."""
+    from qt_bert.scoring.judge import graded_pairs
+
+    return [
+        (path, graded_pairs(path, reader, labels)[0]) for path, reader in request.held_out_files()
+    ]
+
+
+def distinct_names(names: Iterable[str]) -> list[str]:
+    """Each name, with a number behind one that came before."""
+    distinct: list[str] = []
+    for name in names:
+        numbered, number = name, 1
+        while numbered in distinct:
+            number += 1
+            numbered = f"{name} ({number})"
+        distinct.append(numbered)
+    return distinct
+
+
+def reference(path: Path, pairs: list[Pair]) -> PairsRef:
+    """`path` by name and hash, with the number of `pairs` used of it and of their queries."""
+    return PairsRef.of(path.name, sha256_file(path), pairs)
 
 
 @dataclass(kw_only=True)

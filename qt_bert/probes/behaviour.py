@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from qt_bert.data.cases import ALIKE, BETTER, Cases, Relation, read_cases, titles_then_others
 from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import sample_queries
 from qt_bert.errors import PairFileError
@@ -21,19 +22,7 @@ from qt_bert.figures import Figure, bars
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.contests import POINTS
 from qt_bert.results.head_sets import PHENOMENA, phenomenon_name
-from qt_bert.scoring.behaviour_cases import (
-    ALIKE,
-    BETTER,
-    Band,
-    Cases,
-    Judged,
-    Relation,
-    fixed_band,
-    measured_band,
-    ranked_pairs,
-    read_cases,
-    titles_then_others,
-)
+from qt_bert.scoring.behaviour import Band, Judged, fixed_band, measured_band, ranked_pairs
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.scoring.slices import character_overlap
 from qt_bert.shipped import BEHAVIOURS, shipped, ships

@@ -28,8 +28,7 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.sweep import run_sweep
 from qt_bert.data.pairs import Pair
 from qt_bert.heads import Head, Shape
-from qt_bert.probes.base import Contest, Context
-from qt_bert.probes.split import reference
+from qt_bert.probes.base import Contest, Context, reference
 from qt_bert.probes.texts import texts_of
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats import estimate, verdict

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal
 
 from qt_bert.codec import encode
 from qt_bert.errors import RunFolderError
-from qt_bert.files import is_vacant, write_json
+from qt_bert.files import is_vacant, sha256_file, write_json
+from qt_bert.request import Request
+from qt_bert.results.baselines import RECORD as BASELINES_RECORD
 from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult, SourcedClaim
 from qt_bert.resume import RECORD, goes_on, read_record
+from qt_bert.shipped import GRADED, shipped
 from qt_bert.sources import installed_versions, source_hash
 from qt_bert.stats.verdict import with_q
 
@@ -46,6 +49,47 @@ class RunInputs:
     model: ModelRef
     pairs: PairsRef
     arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+def run_inputs(request: Request) -> RunInputs:
+    """What decides a run: model and pairs by hash, and every other field as a plain JSON value.
+
+    The model's hash covers every file of its folder, so that another calibration, meaning of the
+    logits or card never answers from an old run. Raises CheckpointError for a folder that is no model.
+    """
+    from qt_bert.models.devices import device_name, open_device
+
+    arguments = {
+        one.name: described(getattr(request, one.name), one.name)
+        for one in fields(request)
+        if one.name not in ("model", "pairs")
+    }
+    device = open_device(request.device)
+    if device.type == "cuda":
+        arguments["device"] += f" {device_name(device)}"
+    model = Path(request.model or shipped(GRADED))
+    return RunInputs(
+        model=ModelRef(**described(model, "model")),
+        pairs=PairsRef(**described(request.validation_file)),
+        arguments=arguments,
+    )
+
+
+def described(value: Any, name: str = "") -> Any:
+    """A request's field `name` as a plain JSON value: files and folders by name and SHA-256."""
+    if isinstance(value, list):
+        return [described(one) for one in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if not isinstance(value, Path):
+        return value
+    if name in ("model", "base", "second"):
+        from qt_bert.models.folder import folder_sha256, verify_folder
+
+        verify_folder(value)
+        return {"name": value.name, "sha256": folder_sha256(value)}
+    file = value / BASELINES_RECORD if name == "baseline_table" else value
+    return {"name": value.name, "sha256": sha256_file(file)}
 
 
 def profile_of(inputs: RunInputs) -> str:

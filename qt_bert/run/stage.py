@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from qt_bert.codec import encode
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.files import sha256_file
-from qt_bert.probes.split import Split, read_split
+from qt_bert.probes.base import Split, read_split
 from qt_bert.progress import Progress, silent
 from qt_bert.request import Request
 from qt_bert.run.folder import RunFolder, RunRecord, StageRecord
-from qt_bert.run.request import open_model
 from qt_bert.shipped import shipped, ships
 
 if TYPE_CHECKING:
@@ -102,7 +101,9 @@ def stage_key(stage: Stage, record: RunRecord, needed: Mapping[str, str]) -> str
 
 def scorer_of(context: StudyContext) -> Scorer:
     """The run's checkpoint, ready to score, with every head in its place."""
-    return context.once("scorer", lambda: open_model(context.request, by_head=True))
+    from qt_bert.scoring.bulk import Scorer
+
+    return context.once("scorer", lambda: Scorer.open(context.request))
 
 
 def split_of(context: StudyContext) -> Split:

@@ -16,10 +16,12 @@ from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.card import ModelSettings
 from qt_bert.models.checkpoint import Checkpoint
-from qt_bert.models.devices import GPU_BATCH_TOKENS, Memory, in_parts
-from qt_bert.models.opening import reopened
+from qt_bert.models.devices import GPU_BATCH_TOKENS, Memory, has_bfloat16, in_parts
+from qt_bert.models.opening import open_checkpoint, reopened
 from qt_bert.progress import Progress, silent
+from qt_bert.request import ModelOptions
 from qt_bert.scoring.judge import check_finite
+from qt_bert.shipped import GRADED, shipped
 
 BATCH_TOKENS = {"float32": 1024, "bfloat16": 4096}
 """Tokens a forward pass takes at most on a CPU (one pair, if that is longer): small batches stay in cache."""
@@ -90,6 +92,30 @@ class Scorer:
         """The checkpoint's plain facts, and which heads are left out."""
         heads = self.left_out.describe() if self.left_out else {}
         return self.checkpoint.describe() | heads
+
+    @classmethod
+    def open(
+        cls,
+        options: ModelOptions,
+        *,
+        compact: bool = False,
+        notify: Callable[[str], None] = lambda line: None,
+    ) -> Scorer:
+        """The model of these options; `notify` gets warnings. `compact`: a pruned one as small as it is stored.
+
+        Raises CheckpointError for a folder that cannot be opened, ArgumentError for an option it cannot have.
+        """
+        checkpoint = open_checkpoint(
+            shipped(GRADED) if options.model is None else options.model,
+            dtype=options.dtype,
+            device=options.device,
+            model_grades=options.model_grades,
+            reading=options.reading,
+            compact=compact,
+        )
+        if options.dtype == "bfloat16" and checkpoint.device.type == "cpu" and not has_bfloat16():
+            notify("this processor has no bfloat16 products: float32 will be faster")
+        return cls(checkpoint, max_length=options.max_length)
 
     @property
     def name(self) -> str:

@@ -17,16 +17,10 @@ from typing import Any
 import numpy as np
 
 from qt_bert.codec import decode
+from qt_bert.data.cases import read_cases, titles_then_others
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.scoring.behaviour_cases import (
-    Judged,
-    fixed_band,
-    measured_band,
-    ranked_pairs,
-    read_cases,
-    titles_then_others,
-)
+from qt_bert.scoring.behaviour import Judged, fixed_band, measured_band, ranked_pairs
 from qt_bert.scoring.evaluate import SHOWN_IN_SLICES
 from qt_bert.scoring.judge import PairScorer, graded_pairs, ranking_scores
 from qt_bert.shipped import BEHAVIOURS, shipped

@@ -15,12 +15,12 @@ from apps.screens.behaviour import (
     line_row,
     worst_first,
 )
+from qt_bert.data.cases import COLUMNS, Cases, read_cases
 from qt_bert.data.splits import sample_queries
 from qt_bert.heads import Head
 from qt_bert.page import pairs as page_pairs
 from qt_bert.page.model import SharedModel
 from qt_bert.page.pairs import shipped_rows
-from qt_bert.scoring.behaviour_cases import COLUMNS, Cases, read_cases
 from tests.apps.conftest import Build, Visit, opened, plain, until
 
 OUT = (Head(0, 1), Head(1, 0))

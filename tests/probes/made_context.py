@@ -9,8 +9,7 @@ from typing import Any
 
 from qt_bert.data.pairs import Pair
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.probes.base import Context
-from qt_bert.probes.split import Split
+from qt_bert.probes.base import Context, Split
 from qt_bert.request import Request
 from qt_bert.scoring.bulk import Scorer
 

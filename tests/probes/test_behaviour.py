@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qt_bert.data.cases import ALIKE, BETTER, COLUMNS, Case, read_cases
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.models.card import ModelLabels
@@ -16,18 +17,7 @@ from qt_bert.probes import behaviour
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
 from qt_bert.results.probe import ProbeResult
-from qt_bert.scoring.behaviour_cases import (
-    ALIKE,
-    BETTER,
-    COLUMNS,
-    Band,
-    Case,
-    Judged,
-    fixed_band,
-    measured_band,
-    ranked_pairs,
-    read_cases,
-)
+from qt_bert.scoring.behaviour import Band, Judged, fixed_band, measured_band, ranked_pairs
 from qt_bert.scoring.judge import read_outputs
 from qt_bert.shipped import BEHAVIOURS, shipped
 from tests.probes.asked import measured

@@ -21,10 +21,9 @@ from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import revert
-from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.base import Context, Split, run_probe
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.revert import QUANTITIES, Cells, Words, check_ends, earlier_of
-from qt_bert.probes.split import Split
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import ProbeResult
 from tests.probes import planted_shift

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from qt_bert.data.cases import COLUMNS, Case, read_cases, titles_then_others
 from qt_bert.errors import PairFileError
 from qt_bert.results.head_sets import PHENOMENA
-from qt_bert.scoring.behaviour_cases import COLUMNS, Case, read_cases, titles_then_others
 from qt_bert.shipped import BEHAVIOURS, shipped
 
 HEADER = "\t".join(COLUMNS)

@@ -1,29 +1,19 @@
-"""Behaviour cases, a query with two titles and which is better: read from TSV or CSV, and judged by scores."""
+"""Behaviour cases: a query, two titles and how the second stands to the first, read from TSV or CSV."""
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast, get_args
-
-import numpy as np
+from typing import Literal, cast, get_args
 
 from qt_bert.data.formats import format_of
 from qt_bert.data.lines import TextSource
 from qt_bert.data.pairs import Pair, Reason, Reject
 from qt_bert.data.quoting import csv_rows, split_csv
-from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
-from qt_bert.stats.estimate import Estimate, over_queries
-
-if TYPE_CHECKING:
-    from qt_bert.models.card import ModelLabels
-
-# Reading them.
+from qt_bert.errors import PairFileError
 
 Relation = Literal["better", "alike"]
 """`better`: the title serves the query clearly better than the other; `alike`: equally well."""
@@ -173,118 +163,3 @@ def _places(path: Path, line: int, header: Sequence[str]) -> dict[str, int]:
             f"not so {', '.join(wrong)}"
         )
     return {name: names.index(name) for name in COLUMNS}
-
-
-# Cases judged by the scores of their titles.
-
-RIGHT, UNDECIDED, WRONG = 1, 0, -1
-
-
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """Cases with the scores [n] of both titles; `band` is the largest difference that means nothing.
-
-    Raises ArgumentError where there is not one finite score for each title, or `band` is below 0.
-    """
-
-    cases: tuple[Case, ...]
-    titles: FloatArray
-    others: FloatArray
-    band: float
-
-    def __post_init__(self) -> None:
-        for name, scores in (("titles", self.titles), ("others", self.others)):
-            if scores.shape != (len(self.cases),) or not np.isfinite(scores).all():
-                raise ArgumentError(
-                    f"the scores of the {name} have shape {scores.shape}: one finite number is "
-                    f"needed for each of {len(self.cases)} cases"
-                )
-        if not self.band >= 0:
-            raise ArgumentError(f"the band is {self.band}; it is 0 or more")
-
-    def __len__(self) -> int:
-        return len(self.cases)
-
-    @property
-    def deltas(self) -> FloatArray:
-        """Δ, score(title) − score(other) [n]."""
-        return self.titles - self.others
-
-    @property
-    def better(self) -> BoolArray:
-        """Which cases ask for a better title [n]; the others ask for titles alike."""
-        return np.array([case.relation == BETTER for case in self.cases], np.bool_)
-
-    @cached_property
-    def outcomes(self) -> IntArray:
-        """RIGHT, UNDECIDED (of `better` alone) or WRONG [n]."""
-        beyond = np.abs(self.deltas) > self.band
-        ranked = np.where(beyond, np.sign(self.deltas), UNDECIDED)
-        return np.where(self.better, ranked, np.where(beyond, WRONG, RIGHT)).astype(np.int64)
-
-    @property
-    def queries(self) -> list[str]:
-        """The query of each case."""
-        return [case.query for case in self.cases]
-
-    @property
-    def score(self) -> Estimate:
-        """(right − wrong) / cases: a query's cases averaged, then the queries."""
-        return over_queries(self.outcomes, self.queries)
-
-    def by_phenomenon(self) -> dict[str, Judged]:
-        """The cases of each phenomenon, in the order in which they first come."""
-        names = dict.fromkeys(case.phenomenon for case in self.cases)
-        return {name: self.where(one.phenomenon == name for one in self.cases) for name in names}
-
-    def where(self, keeps: Iterable[bool]) -> Judged:
-        """Those cases that `keeps` [n] says yes to."""
-        kept = [row for row, keep in enumerate(keeps) if keep]
-        cases = tuple(self.cases[row] for row in kept)
-        return Judged(cases, self.titles[kept], self.others[kept], self.band)
-
-
-# The band: the largest difference of two scores that means nothing.
-
-GRADES = 0.25
-"""Of expected grades: a sixteenth of the way from 1 to 5."""
-
-
-@dataclass(frozen=True)
-class Band:
-    """Its width in `unit` (`grade`, `level`, or the `score` of one logit).
-
-    `source` is `fixed`, or the name of the file whose `gaps` it is the median of.
-    """
-
-    value: float
-    unit: str
-    source: str = "fixed"
-    gaps: int | None = None
-
-
-def fixed_band(labels: ModelLabels) -> Band | None:
-    """0.25 of a grade, as large a share of the scale of other levels; None for one logit."""
-    if labels.logits == 1:
-        return None
-    if labels.grades is not None:
-        return Band(GRADES, "grade")
-    return Band(GRADES * (labels.logits - 1) / 4, "level")
-
-
-def measured_band(scores: FloatArray, queries: Sequence[str], source: str) -> Band:
-    """The median gap between neighbours in the ranking of each query's titles by `scores` [n]."""
-    own: dict[str, list[float]] = {}
-    for score, query in zip(scores, queries, strict=True):
-        own.setdefault(query, []).append(float(score))
-    gaps = np.concatenate([np.diff(np.sort(one)) for one in own.values()])
-    return Band(float(np.median(gaps)), "score", source, len(gaps))
-
-
-def ranked_pairs(pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs of queries that have two titles or more, each pair once: a repeated one has no gap."""
-    once: dict[tuple[str, str], Pair] = {}
-    for pair in pairs:
-        once.setdefault((pair.query, pair.title), pair)
-    titles = Counter(query for query, _ in once)
-    return [pair for pair in once.values() if titles[pair.query] > 1]
