@@ -213,7 +213,8 @@ def test_bad_training_input(run, checkpoint_of, pair_file, tmp_path, kind):
     sevens = write(tmp_path, "sevens.tsv", HEAD + "狗\t猫\t7\n" * 30)
     named = {"{pairs}": str(pair_file), "{sevens}": str(sevens)}
     filled = [named.get(argument, argument) for argument in extra]
-    ended = run("train", "--base", checkpoint_of(), "--out", tmp_path / "out", *filled)
+    base = ("--base", checkpoint_of(), "--max-length", "60")
+    ended = run("train", *base, "--out", tmp_path / "out", *filled)
     assert ended.status == 2 and said in ended.err, ended
     assert not (tmp_path / "out").exists()
 
