@@ -191,7 +191,7 @@ def test_an_unknown_segmenter_is_named(run, checkpoint_of):
 
 
 TRAINING = {
-    "nothing to train on": ([], "nothing to train on"),
+    "nothing to train on": ([], "nothing to learn from"),
     "file that is not there": (["--pairs", "none.tsv"], "no such file"),
     "recipe that is not there": (["--recipe", "none.toml"], "not a readable recipe"),
     "more grades than files": (
