@@ -83,7 +83,7 @@ def evaluate(
     scorer = open_scorer(model, without, reader, notify=terminal.note)
     applied = requested_calibration(scorer, calibration or calibrated)
     judged = judge_file(path, reader, scorer, calibration=applied, rejects_path=rejects)
-    found = evaluation_json(
+    evaluation = evaluation_json(
         judged,
         scorer,
         path,
@@ -94,33 +94,33 @@ def evaluate(
     )
     if errors is not None:
         write_errors(errors, judged, scorer, path, reader)
-        terminal.note(f"pairs furthest off: {errors}")
+        terminal.note(f"pairs with the largest errors: {errors}")
     if queries is not None:
         write_beside(queries, "--queries", path, reader, query_table(judged))
-        terminal.note(f"queries to mend first: {queries}")
+        terminal.note(f"queries by possible gain: {queries}")
     terminal.note_rejects(judged.rejected, rejects)
     terminal.note_truncation(scorer)
-    if found["alike"]:
-        terminal.note(f"warning: {found['alike']}")
+    if evaluation["alike"]:
+        terminal.note(f"warning: {evaluation['alike']}")
     if as_json:
-        typer.echo(json.dumps(_flat(found), ensure_ascii=False))
+        typer.echo(json.dumps(_flat(evaluation), ensure_ascii=False))
     else:
-        typer.echo(metrics_table(found))
+        typer.echo(metrics_table(evaluation))
         if auto_slices:
-            typer.echo("\n" + _auto_table(found["auto_slices"]))
+            typer.echo("\n" + _auto_table(evaluation["auto_slices"]))
 
 
 def _auto_table(slices: list[dict[str, Any]]) -> str:
     rows = [("slice", "n", "queries", "error", "rest", "more", "95 % interval", "q")]
-    for one in slices:
-        counts = (f"{one['n']:,}", f"{one['n_queries']:,}")
-        values = (figure(one[name]) for name in ("inside", "outside", "difference"))
-        rows.append((one["slice"], *counts, *values, interval(one), figure(one["q"], 4)))
+    for row in slices:
+        counts = (f"{row['n']:,}", f"{row['n_queries']:,}")
+        values = (figure(row[name]) for name in ("inside", "outside", "difference"))
+        rows.append((row["slice"], *counts, *values, interval(row), figure(row["q"], 4)))
     return table(rows)
 
 
 def _check_new(option: str, out: Path, pairs: Path) -> None:
-    """Refuse a file that cannot be written, or must not be, before the model is opened."""
+    """Raise ArgumentError for a file that cannot or must not be written, before the model is opened."""
     from qt_bert.scoring.tables import growing_table
 
     if out.resolve() == pairs.resolve():
@@ -130,9 +130,9 @@ def _check_new(option: str, out: Path, pairs: Path) -> None:
         raise ArgumentError(f"{option} {out} is there already; name another file or remove it")
 
 
-def _flat(found: dict[str, Any]) -> dict[str, Any]:
+def _flat(evaluation: dict[str, Any]) -> dict[str, Any]:
     """Metrics at the top level, the tables beside them."""
-    kept = (
+    names = (
         "model",
         "pairs",
         "mode",
@@ -145,7 +145,7 @@ def _flat(found: dict[str, Any]) -> dict[str, Any]:
         "alike",
         "guards",
     )
-    return found["metrics"] | {name: found[name] for name in kept if name in found}
+    return evaluation["metrics"] | {name: evaluation[name] for name in names if name in evaluation}
 
 
 # `qt-bert compare`: two models on the same pairs.
@@ -195,45 +195,51 @@ def compare(
         open_scorer(a, notify=terminal.note),
         open_scorer(b, without, reader, notify=terminal.note),
     ]
-    found = Grader(scorers[0]).compare(
+    comparison = Grader(scorers[0]).compare(
         Grader(scorers[1]), path, gate=gate, options=reader, by=by or (), detect=detect, most=most,
         seed=seed, rejects_path=rejects,
     )  # fmt: skip
-    terminal.note_rejects(found["rejected"], rejects)
+    terminal.note_rejects(comparison["rejected"], rejects)
     for scorer in scorers:
         terminal.note_truncation(scorer)
     if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        typer.echo(json.dumps(comparison, ensure_ascii=False))
     else:
-        typer.echo(f"A = {model_a}\nB = {model_b}{left_out(found['b'])}")
-        _note_comparison(found, path, detect)
+        typer.echo(f"A = {model_a}\nB = {model_b}{left_out(comparison['b'])}")
+        _note_comparison(comparison, path, detect)
     if gate is not None:
-        _note_gate(found["gate"])
-        if not found["gate"]["passed"]:
+        _note_gate(comparison["gate"])
+        if not comparison["gate"]["passed"]:
             raise typer.Exit(1)
 
 
-def _note_comparison(found: dict[str, Any], path: Path, detect: float | None) -> None:
-    typer.echo(f"{path}: {found['n_pairs']:,} pairs\n")
+def _note_comparison(comparison: dict[str, Any], path: Path, detect: float | None) -> None:
+    typer.echo(f"{path}: {comparison['n_pairs']:,} pairs\n")
     more = () if detect is None else (f"queries for {detect:g}",)
     head = ("A", "B", "B − A", "95 % interval", "p", "q", *more, "")
 
-    def row(d: dict[str, Any]) -> tuple[str, ...]:
-        values = (figure(d[k]) for k in ("value_a", "value_b", "difference"))
-        tests = (interval(d), figure(d["p"], 4), figure(d["q"], 4))
+    def row(change: dict[str, Any]) -> tuple[str, ...]:
+        values = (figure(change[k]) for k in ("value_a", "value_b", "difference"))
+        tests = (interval(change), figure(change["p"], 4), figure(change["q"], 4))
         return (
             *values,
             *tests,
-            *(f"{d['queries']:,}" if "queries" in d else "–" for _ in more),
-            d["reason"] or "",
+            *(f"{change['queries']:,}" if "queries" in change else "–" for _ in more),
+            change["reason"] or "",
         )
 
-    typer.echo(table([("metric", *head)] + [(n, *row(d)) for n, d in found["metrics"].items()]))
-    for column, slices in found["slices"].items():
-        rows = [(v, n, *row(d)) for v, metrics in slices.items() for n, d in metrics.items()]
+    typer.echo(
+        table(
+            [("metric", *head)] + [(n, *row(change)) for n, change in comparison["metrics"].items()]
+        )
+    )
+    for column, slices in comparison["slices"].items():
+        rows = [
+            (v, n, *row(change)) for v, metrics in slices.items() for n, change in metrics.items()
+        ]
         typer.echo("\n" + table([(column, "metric", *head), *rows], left=2))
     pairs_rows = [("line", "grade", "A", "B", "query", "title")]
-    for pair in found["most_different"]:
+    for pair in comparison["most_different"]:
         shown = (figure(pair["a"], 2), figure(pair["b"], 2))
         pairs_rows.append((str(pair["line"]), pair["grade"], *shown, pair["query"], pair["title"]))
     if len(pairs_rows) > 1:
@@ -242,11 +248,13 @@ def _note_comparison(found: dict[str, Any], path: Path, detect: float | None) ->
 
 
 def _note_gate(gate: dict[str, Any]) -> None:
-    """Every rule that did not pass, and the outcome, for the log of a CI job."""
-    failed = [one for one in gate["rules"] if one["reason"]]
-    for one in failed:
-        change = f"B − A {figure(one['change'])} {interval(one)}".rstrip()
-        terminal.note(f"{one['what']}: {change}, loss allowed {one['margin']:g}: {one['reason']}")
+    """Print every failed rule and the outcome, for the log of a CI job."""
+    failed = [rule for rule in gate["rules"] if rule["reason"]]
+    for rule in failed:
+        change = f"B − A {figure(rule['change'])} {interval(rule)}".rstrip()
+        terminal.note(
+            f"{rule['what']}: {change}, loss allowed {rule['margin']:g}: {rule['reason']}"
+        )
     answer = "B may not replace A" if failed else "B may replace A"
     terminal.note(f"gate: {answer}: {len(failed)} of {len(gate['rules'])} rules failed")
 
@@ -282,32 +290,38 @@ def calibrate(
     from qt_bert.scoring.calibrate import calibrate_model
 
     scorer = open_scorer(model, notify=terminal.note)
-    found = calibrate_model(
+    result = calibrate_model(
         path, reader, scorer, method=method, precision=precision, recall=recall, by=by or (), out=out,
         save=save, resamples=resamples, seed=seed, rejects_path=rejects,
     )  # fmt: skip
-    typer.echo(json.dumps(found, ensure_ascii=False) if as_json else _calibration_text(found))
-    for line in found["warnings"]:
+    typer.echo(json.dumps(result, ensure_ascii=False) if as_json else _calibration_text(result))
+    for line in result["warnings"]:
         terminal.note(f"warning: {line}")
     if out is None and not save:
         terminal.note("not saved: give --out FILE or --save")
 
 
-def _calibration_text(found: dict[str, Any]) -> str:
-    """The cuts, then before and after, of all and of each slice; the grades."""
-    made, every = found["calibration"], {"": found}
-    for column, slices in found["slices"].items():
-        every |= {f"{column} {value}: ": one for value, one in slices.items()}
+def _calibration_text(result: dict[str, Any]) -> str:
+    """The cuts, then before and after, of all pairs and of each slice; the grades."""
+    calibration, every = result["calibration"], {"": result}
+    for column, slices in result["slices"].items():
+        every |= {f"{column} {value}: ": figures for value, figures in slices.items()}
     cuts, changes = (
-        {where + name: of for where, one in every.items() for name, of in one[part].items()}
+        {
+            where + name: metric
+            for where, figures in every.items()
+            for name, metric in figures[part].items()
+        }
         for part in ("cuts", "changes")
     )
     values = [("score from / grades after", "", "95 % interval", "")] + [
-        (name, figure(one["value"]), interval(one), one.get("reason") or "")
-        for name, one in (cuts | found["grades"]).items()
+        (name, figure(metric["value"]), interval(metric), metric.get("reason") or "")
+        for name, metric in (cuts | result["grades"]).items()
     ]
-    fitted = f"fitted on {found['pairs']['fitted']:,} pairs, shown on {found['n_pairs']:,} others"
-    if "temperature" in made:
-        cutoffs = ", ".join(f"{cut:.3f}" for cut in made["cutoffs"]) or "none (coarse labels)"
-        fitted += f": temperature {made['temperature']:.3f}; cut-offs {cutoffs}"
+    fitted = f"fitted on {result['pairs']['fitted']:,} pairs, shown on {result['n_pairs']:,} others"
+    if "temperature" in calibration:
+        cutoffs = (
+            ", ".join(f"{cut:.3f}" for cut in calibration["cutoffs"]) or "none (coarse labels)"
+        )
+        fitted += f": temperature {calibration['temperature']:.3f}; cut-offs {cutoffs}"
     return "\n\n".join((fitted, table(values), differences_table(changes, "before", "after")))

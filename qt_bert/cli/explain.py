@@ -50,71 +50,73 @@ def explain(
     from qt_bert.scoring.explain import explain_pair
 
     scorer = open_model(model, without, by_head=True, notify=terminal.note)
-    found = explain_pair(query, title, scorer, cut)
+    explanation = explain_pair(query, title, scorer, cut)
     heads = restoring = None
     if scorer.left_out is None:
-        heads, restoring = _heads_of(found, scorer)
+        heads, restoring = _heads_of(explanation, scorer)
     terminal.note_truncation(scorer)
-    shown = (found, heads, restoring)
+    shown = (explanation, heads, restoring)
     typer.echo(_as_json(*shown) if as_json else _as_text(*shown))
 
 
-def _heads_of(found: Explanation, scorer: Scorer) -> tuple[list[HeadEffect], Restoring | None]:
+def _heads_of(
+    explanation: Explanation, scorer: Scorer
+) -> tuple[list[HeadEffect], Restoring | None]:
     """The effect of each head, and the heads that restore the most important term, if a term has an effect."""
     from qt_bert.ablation.explain import explain_heads, restoring_heads
 
-    query, title, term = found.query, found.title, found.most_telling
+    query, title, term = explanation.query, explanation.title, explanation.most_telling
     effects = explain_heads(query, title, scorer)
     return effects, None if term is None else restoring_heads(query, title, scorer, term)
 
 
 def _as_json(
-    found: Explanation, heads: list[HeadEffect] | None, restoring: Restoring | None
+    explanation: Explanation, heads: list[HeadEffect] | None, restoring: Restoring | None
 ) -> str:
-    columns = {name: values[0] for name, values in found.outputs.columns().items()}
+    columns = {name: values[0] for name, values in explanation.outputs.columns().items()}
     outputs = {k: v if isinstance(v, str) else float(str(v)) for k, v in columns.items()}
-    terms = [asdict(term) for term in found.terms]
+    terms = [asdict(term) for term in explanation.terms]
     effects = None if heads is None else [asdict(head) for head in heads]
-    shown: dict[str, Any] = {"query": found.query, "title": found.title, **outputs}
-    shown |= {"filler": found.filler, "terms": terms, "heads": effects}
+    shown: dict[str, Any] = {"query": explanation.query, "title": explanation.title, **outputs}
+    shown |= {"filler": explanation.filler, "terms": terms, "heads": effects}
     shown["restoring"] = None if restoring is None else asdict(restoring)
-    if found.left_out:
-        shown |= found.left_out.describe() | {"guards": dict(found.left_out.guards)}
+    if explanation.left_out:
+        shown |= explanation.left_out.describe() | {"guards": dict(explanation.left_out.guards)}
     return json.dumps(shown, ensure_ascii=False)
 
 
 def _as_text(
-    found: Explanation, heads: list[HeadEffect] | None, restoring: Restoring | None
+    explanation: Explanation, heads: list[HeadEffect] | None, restoring: Restoring | None
 ) -> str:
-    unit = _unit(found)
-    lines = [f"query  {found.query}", f"title  {found.title}"]
-    if found.left_out:
-        lines.append(left_out(found.left_out.describe()).strip())
-    lines += ["", *_grades(found, unit)]
-    if found.terms:
-        terms = [((term.term, term.side), term.score, term.change) for term in found.terms]
-        lines += ["", _changes((f"{found.filler} for", "in"), unit, terms)]
-    lines += _heads(heads, restoring, unit, found.filler)
+    unit = _unit(explanation)
+    lines = [f"query  {explanation.query}", f"title  {explanation.title}"]
+    if explanation.left_out:
+        lines.append(left_out(explanation.left_out.describe()).strip())
+    lines += ["", *_grades(explanation, unit)]
+    if explanation.terms:
+        terms = [((term.term, term.side), term.score, term.change) for term in explanation.terms]
+        lines += ["", _changes((f"{explanation.filler} for", "in"), unit, terms)]
+    lines += _heads(heads, restoring, unit, explanation.filler)
     return "\n".join(lines)
 
 
-def _unit(found: Explanation) -> str:
-    if found.outputs.probabilities is None:
+def _unit(explanation: Explanation) -> str:
+    if explanation.outputs.probabilities is None:
         return "score"
-    return "expected grade" if found.outputs.labels.exact else "expected level"
+    return "expected grade" if explanation.outputs.labels.exact else "expected level"
 
 
-def _grades(found: Explanation, unit: str) -> list[str]:
+def _grades(explanation: Explanation, unit: str) -> list[str]:
     """Every grade with its probability, then the predicted and the expected grade; or the score."""
-    out = found.outputs
+    out = explanation.outputs
     if out.probabilities is None:
-        return [f"score  {found.score:.4f}"]
+        return [f"score  {explanation.score:.4f}"]
     rows = [
         (name, f"{p:6.1%}", "█" * round(p * BAR))
         for name, p in zip(out.labels.names, out.probabilities[0], strict=True)
     ]
     predicted = (out.predicted or [""])[0]
-    return [table(rows[::-1], left=3), "", f"predicted {predicted}, {unit} {found.score:.2f}"]
+    return [table(rows[::-1], left=3), "", f"predicted {predicted}, {unit} {explanation.score:.2f}"]
 
 
 def _heads(
@@ -132,11 +134,11 @@ def _heads(
     return ["", terms, "", _changes(("without head",), unit, shown), "", NO_SHARES]
 
 
-def _restoring(found: Restoring, unit: str, filler: str) -> str:
+def _restoring(restoring: Restoring, unit: str, filler: str) -> str:
     """The heads that restore most of the change of one term."""
-    term, shown = found.term, found.heads[:RESTORING_SHOWN]
+    term, shown = restoring.term, restoring.heads[:RESTORING_SHOWN]
     rows = [("head put back", unit, "restores")]
-    rows += [(one.head, f"{one.score:.2f}", f"{one.share:.0%}") for one in shown]
+    rows += [(head.head, f"{head.score:.2f}", f"{head.share:.0%}") for head in shown]
     return (
         f"{filler} for {term.term} in the {term.side} changes most ({term.change:+.2f}). Heads "
         f"put back one at a time, as they are in the whole pair:\n{table(rows)}"

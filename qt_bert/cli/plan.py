@@ -73,10 +73,10 @@ def plan(
 
     how = PlanOptions(budget=budget, replacement=replace.value, limit=limit, run=run)
     with terminal.resumable(out):
-        made = run_plan(how, request, out, resume=resume, overwrite=overwrite)
+        result = run_plan(how, request, out, resume=resume, overwrite=overwrite)
     page = render_plan(out)
     terminal.note(f"plan: {out / 'plan.json'}, to read: {page}")
-    typer.echo((out / "plan.json").read_text(encoding="utf-8") if as_json else _as_text(made))
+    typer.echo((out / "plan.json").read_text(encoding="utf-8") if as_json else _as_text(result))
 
 
 def _as_text(plan: Plan) -> str:
@@ -105,13 +105,13 @@ def _as_text(plan: Plan) -> str:
 
 
 def _rows(test: PlanTest) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = []
-    for place, (metric, one) in enumerate(test.measured.items()):
+    rows: list[tuple[str, ...]] = []
+    for place, (metric, change) in enumerate(test.measured.items()):
         name = (test.pairs.name, f"{test.pairs.n_pairs:,}") if place == 0 else ("", "")
-        ends = interval({"ci_low": one.ci_low, "ci_high": one.ci_high})
+        ends = interval({"ci_low": change.ci_low, "ci_high": change.ci_high})
         verdict = (test.verdict or "") if metric == "spearman" else ""
-        found.append((*name, metric, figure(one.base), figure(one.change), ends, verdict))
-    return found
+        rows.append((*name, metric, figure(change.base), figure(change.change), ends, verdict))
+    return rows
 
 
 # `qt-bert prune`: removes the heads and layers that a plan drops, or tokens that no text has.
@@ -181,16 +181,16 @@ def prune(
     assert plan is not None
     reader.open(path)
     from qt_bert.planning.prune import narrowed, open_teacher, plan_means
-    from qt_bert.planning.prune import prune as run
+    from qt_bert.planning.prune import prune as prune_model
     from qt_bert.results.plan import Plan
 
     chosen = Plan.read(plan)
     chosen = chosen if units is None else narrowed(chosen, units)
     teacher = open_teacher(chosen, folder, device)
-    weighs = any(one.units is not None for one in chosen.kept) and not chosen.units
+    weighs = any(layer.units is not None for layer in chosen.kept) and not chosen.units
     read = _pairs(path, reader, teacher, weighs, rejects)
     with progress(len(read), "weighing units", "pairs", quiet=not weighs) as shown:
-        made = run(
+        pruned = prune_model(
             teacher,
             chosen,
             read,
@@ -199,42 +199,42 @@ def prune(
             overwrite=overwrite,
             shown=shown,
         )
-    typer.echo(json.dumps(asdict(made), default=str) if as_json else _pruned_as_text(made))
+    typer.echo(json.dumps(asdict(pruned), default=str) if as_json else _pruned_as_text(pruned))
 
 
 def _pairs(
-    path: Path, asked: ReaderOptions, teacher: Checkpoint, weighs: bool, rejects: Path | None
+    path: Path, reader: ReaderOptions, teacher: Checkpoint, weighs: bool, rejects: Path | None
 ) -> list[Pair]:
-    """All pairs with their labels where units are weighed; otherwise a few, labels or none."""
+    """All pairs with their labels if units are weighed; otherwise a few, with labels or without."""
     if weighs:
         from qt_bert.scoring.judge import graded_pairs
 
         labels = teacher.settings.labels
-        pairs, rejected = graded_pairs(path, asked, labels, rejects_path=rejects)
+        pairs, rejected = graded_pairs(path, reader, labels, rejects_path=rejects)
         terminal.note_rejects(rejected, rejects)
         return pairs
     from qt_bert.planning.prune import CHECKED
 
-    return list(islice(asked.open(path), CHECKED))
+    return list(islice(reader.open(path), CHECKED))
 
 
-def _pruned_as_text(made: Pruned) -> str:
-    before, after = made.parameters
-    opened = "qt_bert and plain transformers" if made.plain else "qt_bert"
+def _pruned_as_text(pruned: Pruned) -> str:
+    before, after = pruned.parameters
+    opened = "qt_bert and plain transformers" if pruned.plain else "qt_bert"
     return (
-        f"{made.folder}: {after:,} of {before:,} parameters ({after / before:.0%}), opened by "
-        f"{opened}; logits within {made.difference:.1e} of the masked model's"
+        f"{pruned.folder}: {after:,} of {before:,} parameters ({after / before:.0%}), opened by "
+        f"{opened}; logits within {pruned.difference:.1e} of the masked model's"
     )
 
 
-def _cut_as_text(made: dict[str, Any]) -> str:
-    (tokens, left), (before, after), lost = made["tokens"], made["weights"], made["lost"]
+def _cut_as_text(cut: dict[str, Any]) -> str:
+    (tokens, left), (before, after), lost = cut["tokens"], cut["weights"], cut["lost"]
     lines = [
-        f"{made['folder']}: {tokens:,} → {left:,} tokens; {before:,} → {after:,} bytes "
-        f"({after / before:.0%}); logits of texts that keep all theirs within {made['difference']:.1e}",
+        f"{cut['folder']}: {tokens:,} → {left:,} tokens; {before:,} → {after:,} bytes "
+        f"({after / before:.0%}); logits of texts that keep all theirs within {cut['difference']:.1e}",
         *(
             f"{name}: {{changed:,}} of {{pairs:,}} change, {{unknown:,}} more unknown tokens".format(
-                **made[name]
+                **cut[name]
             )
             for name in ("texts", "others")
         ),
@@ -260,9 +260,7 @@ def export(
     ] = False,
     int8: Annotated[
         bool,
-        typer.Option(
-            "--int8", help="Also with weights in eight bits; what that costs is measured."
-        ),
+        typer.Option("--int8", help="Also with weights in eight bits, whose loss is measured."),
     ] = False,
     pairs: Annotated[
         Path | None,
@@ -278,8 +276,8 @@ def export(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a model, whole, pruned or distilled, as ONNX or as a plain transformers folder; held against
-    its own logits, or not written at all."""
+    """Write a model, whole, pruned or distilled, as ONNX or as a plain transformers folder; checked against
+    its own logits, else not written."""
     if int8 and transformers:
         raise ArgumentError("--int8 goes with --onnx; --transformers keeps the model's number type")
     if pairs is not None and not int8:
@@ -298,36 +296,36 @@ def export(
     if transformers:
         plain = export_transformers(checkpoint, out, overwrite=overwrite)
         before, after = plain["weights"]
-        said = f"{out}: {before:,} → {after:,} bytes; logits within {plain['difference']:.1e}"
-        typer.echo(json.dumps(plain) if as_json else said)
+        line = f"{out}: {before:,} → {after:,} bytes; logits within {plain['difference']:.1e}"
+        typer.echo(json.dumps(plain) if as_json else line)
         return
     graded = None if path is None else _graded(path, reader, checkpoint, rejects)
     terminal.note(f"{checkpoint.name}: tracing, then checking against torch")
-    made = export_onnx(checkpoint, out, int8_on=graded, overwrite=overwrite)
-    typer.echo(_as_json(made, out) if as_json else _exported_as_text(made, out))
+    exported = export_onnx(checkpoint, out, int8_on=graded, overwrite=overwrite)
+    typer.echo(_as_json(exported, out) if as_json else _exported_as_text(exported, out))
 
 
 def _graded(
-    path: Path, asked: ReaderOptions, checkpoint: Checkpoint, rejects: Path | None
+    path: Path, reader: ReaderOptions, checkpoint: Checkpoint, rejects: Path | None
 ) -> GradedPairs:
     from qt_bert.files import sha256_file
     from qt_bert.planning.export_session import GradedPairs
     from qt_bert.results.probe import PairsRef
     from qt_bert.scoring.judge import graded_pairs
 
-    pairs, rejected = graded_pairs(path, asked, checkpoint.settings.labels, rejects_path=rejects)
+    pairs, rejected = graded_pairs(path, reader, checkpoint.settings.labels, rejects_path=rejects)
     terminal.note_rejects(rejected, rejects)
     return GradedPairs(PairsRef(name=path.name, sha256=sha256_file(path)), pairs)
 
 
-def _as_json(made: ExportFile, out: Path) -> str:
+def _as_json(exported: ExportFile, out: Path) -> str:
     from qt_bert.codec import encode
 
-    return json.dumps({"out": str(out)} | encode(made), ensure_ascii=False)
+    return json.dumps({"out": str(out)} | encode(exported), ensure_ascii=False)
 
 
-def _exported_as_text(made: ExportFile, out: Path) -> str:
-    check = made.check
+def _exported_as_text(exported: ExportFile, out: Path) -> str:
+    check = exported.check
     limits = f"{check.cases[0].length} to {check.cases[-1].length} tokens"
     lines = [
         f"{file.name}: {file.stat().st_size / 1e6:,.1f} MB" for file in sorted(out.glob("*.onnx*"))
@@ -335,9 +333,9 @@ def _exported_as_text(made: ExportFile, out: Path) -> str:
     lines += [
         f"largest difference from torch in a new process, {limits}, with padding: "
         f"{check.largest:.1e} (at most {check.bound:g})",
-        f"inputs {', '.join(made.inputs)}; opset {made.opset}; in {out}",
+        f"inputs {', '.join(exported.inputs)}; opset {exported.opset}; in {out}",
     ]
-    return "\n".join(lines if made.int8 is None else [*lines, "", _int8_table(made.int8)])
+    return "\n".join(lines if exported.int8 is None else [*lines, "", _int8_table(exported.int8)])
 
 
 def _int8_table(loss: Int8Loss) -> str:

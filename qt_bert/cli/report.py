@@ -81,7 +81,7 @@ def report(
     typer.echo(f"report: {page.resolve()}")
 
 
-# `qt-bert probe`: one question about the model.
+# `qt-bert probe`.
 
 
 @options.command(options.STUDY)
@@ -97,7 +97,7 @@ def probe(
     html: Annotated[bool, typer.Option("--html", help="Also draw probes/NAME.html.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Ask one question about the model's heads; heads are chosen on one half of the queries, claims tested on the other."""
+    """Run one probe: heads are chosen on one half of the queries, claims tested on the other."""
     if listed:
         typer.echo(_listing(as_json))
         return

@@ -131,7 +131,7 @@ def score(
     out: Annotated[
         str | None,
         typer.Option(
-            help="Where the scores go; the suffix says the format. With --engine ray: a folder or "
+            help="File for the scores, in the format of its suffix. With --engine ray: a folder or "
             "its address."
         ),
     ] = None,
@@ -142,14 +142,14 @@ def score(
 ) -> None:
     """Grade every pair of a file: probabilities, predicted and expected grade beside its columns."""
     if not pairs and engine.rows is None:
-        raise ArgumentError("give a file of pairs; with --dry-run, --rows may stand for it")
+        raise ArgumentError("give a file of pairs, or with --dry-run --rows N")
     if out is None and not engine.dry_run:
-        raise ArgumentError("--out FILE says where the scores go")
+        raise ArgumentError("where do the scores go? give --out FILE")
     pairs = pairs or [str(shipped(TEST))]
     if engine.engine == "ray":
         if without.heads_out is not None:
             raise ArgumentError(
-                "--heads-out and --engine ray: it is only done by --engine local, on this machine"
+                "--heads-out and --engine ray do not go together; give --engine local"
             )
         from qt_bert.cluster.score import PartScorer, ScoreJob
 

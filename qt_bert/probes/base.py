@@ -1,8 +1,8 @@
-"""What a probe is, what it gets, and what it gives.
+"""What a probe is, its input and its result.
 
 A probe is two files: `NAME.py` with `measure(context) -> Result`, and `NAME.toml`, which declares it and
 holds its texts (`probes/texts.py`). `run_probe` judges its claims by the declared side and margin, fills
-texts and writes what every result has in common.
+texts and adds what all results have in common.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ T = TypeVar("T")
 _NAME = re.compile("[a-z][a-z0-9_]*")
 
 
-# What it gets: pairs to choose on and to test on, of different queries, and the rest of its context.
+# Its input: pairs to choose on and to test on, of different queries, and the rest of its context.
 
 
 class Split(NamedTuple):
@@ -158,12 +158,12 @@ class Context:
 
     @property
     def discovery(self) -> list[Pair]:
-        """Graded pairs for whatever is chosen: heads, k, thresholds."""
+        """Graded pairs to choose heads, k and thresholds on."""
         return self._split.discovery
 
     @property
     def validation(self) -> list[Pair]:
-        """Graded pairs, of other queries, for the figures."""
+        """Graded pairs of other queries, to test on."""
         return self._split.validation
 
     @cached_property
@@ -197,7 +197,7 @@ class Context:
         Raises ArgumentError for a probe that this one does not declare in `needs`.
         """
         if self.find is None:
-            raise ArgumentError(f"the probe {self.label!r} does not say that it needs {name!r}")
+            raise ArgumentError(f"the probe {self.label!r} does not declare that it needs {name!r}")
         return self.find(name)
 
     @cached_property
@@ -243,7 +243,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One question about a model, and the function that answers it.
+    """One question about a model, and the function that measures the answer.
 
     `name` is the file's, the command's and the result's; `order` its place in the report; `title`
     heads its section. `quick_seconds` is its time in the profile `quick` on two cores.
@@ -282,8 +282,8 @@ class Probe:
 class Contest:
     """A set of heads against random sets: one estimate of the target, one of each set.
 
-    `sets` are the layer-matched sets that were run, `enumerated` says that there are no others. A
-    contest that stopped early has fewer than were drawn: ten of them did as much as the target.
+    `sets` are the layer-matched sets that were run; `enumerated`: there are no others. A contest that
+    stopped early has fewer than were drawn: ten of them had at least the target's effect.
     """
 
     target: Estimate
@@ -292,7 +292,7 @@ class Contest:
 
     @property
     def beyond(self) -> Estimate:
-        """The target less the mean set."""
+        """The target minus the mean of the sets."""
         return self.target - mean_of(self.sets)
 
 
@@ -303,13 +303,13 @@ def mean_of(estimates: Sequence[Estimate]) -> Estimate:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
-    """What a probe measured. Ids are those of its TOML; nothing here is prose.
+    """What a probe measured, by the ids of its TOML, without prose.
 
     `claims`: an estimate or a contest to be judged, or the reason id why it cannot be. `measurements`:
     an estimate, a plain number, or None where it is not defined. `heads`: a row a head (the index
     holds names such as `L3H7`), a column a score. `sets`: named sets of heads, best first; `selected`
     names the set whose heads are marked in the table. `facts` fill the texts. `nothing`: the id of the
-    sentence that says why there is nothing to measure.
+    sentence on why nothing could be measured.
     """
 
     claims: Mapping[str, Estimate | Contest | str] = field(default_factory=dict)
@@ -326,68 +326,68 @@ class Result:
 
 
 def run_probe(probe: Probe, context: Context) -> ProbeResult:
-    """The probe's result, with what is the same for every probe filled in.
+    """The probe's result, with what all results have in common.
 
-    That is: name, title and place; a word on sets that are not stable, in the summary and under the
+    That is: name, title and place; a note on sets that are not stable, in the summary and under the
     figures that show them; the settings of the context beside the probe's own; the figures of the
-    equivalence checks; and the verdicts of its claims with q over them (a report sets q anew over the
+    equivalence checks; and the verdicts of its claims with q over them (a report computes q over the
     claims of all its probes).
     """
     answer = probe.run(context)
-    found = _stored(probe, answer, context) if isinstance(answer, Result) else answer
-    settings = {**context.settings(), **found.settings}
+    result = _stored(probe, answer, context) if isinstance(answer, Result) else answer
+    settings = {**context.settings(), **result.settings}
     if context.guards:
         settings["guards"] = dict(context.guards)
-    unstable = said_not_stable(found.stability)
+    unstable = said_not_stable(result.stability)
     return replace(
-        found,
-        summary=found.summary if unstable is None else sentences([found.summary, unstable]),
+        result,
+        summary=result.summary if unstable is None else sentences([result.summary, unstable]),
         probe=probe.name,
         title=probe.title,
         order=probe.order,
         settings=settings,
-        figures=tuple(_noted(figure, probe, found) for figure in found.figures),
-        **_as_in_teacher(found, context),
+        figures=tuple(_noted(figure, probe, result) for figure in result.figures),
+        **_as_in_teacher(result, context),
     )
 
 
-def _stored(probe: Probe, found: Result, context: Context) -> ProbeResult:
-    """A probe's result as it is stored: claims judged, texts filled."""
+def _stored(probe: Probe, result: Result, context: Context) -> ProbeResult:
+    """A probe's result as it is stored: with claims judged and texts filled."""
     texts = texts_of(probe.name)
-    sets = {name: tuple(map(str, heads)) for name, heads in found.sets.items()}
+    sets = {name: tuple(map(str, heads)) for name, heads in result.sets.items()}
     measurements = [
-        _measurement(name, value, texts, context) for name, value in found.measurements.items()
+        _measurement(name, value, texts, context) for name, value in result.measurements.items()
     ]
     claims = [
         judged(probe.name, name, value, context.resamples, context.seed)
-        for name, value in found.claims.items()
+        for name, value in result.claims.items()
     ]
     facts = {
         **{one.id: one.value for one in measurements},
         **{one.id.partition(".")[2]: one.value for one in claims},
-        **found.facts,
+        **result.facts,
     }
-    said = f"nothing.{found.nothing}" if found.nothing else "summary"
-    summary, reads = texts.text(said, facts), context.model.checkpoint.reads
+    path = f"nothing.{result.nothing}" if result.nothing else "summary"
+    summary, reads = texts.text(path, facts), context.model.checkpoint.reads
     if reads != "first" and "[CLS]" in summary.en:
         summary = sentences([summary, texts_of(COMMON).text(f"reads.{reads}")])
-    pairs = context.validation if found.pairs is None else list(found.pairs)
+    pairs = context.validation if result.pairs is None else list(result.pairs)
     return ProbeResult(
         schema=2,
         probe=probe.name,
         model=context.model_ref,
         pairs=reference(context.request.validation_file, pairs),
-        settings={**found.settings},
+        settings={**result.settings},
         facts={name: _plain(value) for name, value in facts.items()},
         summary=summary,
         claims=tuple(cast(list[SourcedClaim], with_q(claims))),
         measurements=tuple(measurements),
-        heads=_head_scores(found, sets),
+        heads=_head_scores(result, sets),
         sets=sets,
-        stability={name: one for name, one in found.stability.items() if one is not None},
+        stability={name: one for name, one in result.stability.items() if one is not None},
         figures=tuple(
             _with_texts(figure, texts, facts, context.model.checkpoint.windows)
-            for figure in found.figures
+            for figure in result.figures
         ),
     )
 
@@ -398,20 +398,20 @@ def judged(
     """The claim `owner.name` by the side and margin that `owner.toml` declares.
 
     `value` is what was measured, or the id of the reason why the claim cannot be judged. Raises
-    ArgumentError for a claim that is not declared.
+    ArgumentError for an undeclared claim.
     """
     texts = texts_of(owner)
     declared = texts.value(f"claims.{name}")
     if declared is None:
         raise ArgumentError(f"{owner}.toml declares no claim {name!r}")
-    given: dict[str, Any] = {
+    declaration: dict[str, Any] = {
         "id": f"{owner}.{name}",
         "side": declared["side"],
         "margin": float(declared["margin"]),
         "unit": declared["unit"],
     }
     if isinstance(value, str):
-        claim = not_testable(reason=value, **given)
+        claim = not_testable(reason=value, **declaration)
     elif isinstance(value, Contest):
         claim = judge_contest(
             value.target,
@@ -419,19 +419,19 @@ def judged(
             enumerated=value.enumerated,
             resamples=resamples,
             seed=seed,
-            **given,
+            **declaration,
         )
     else:
-        claim = judge_difference(value, resamples=resamples, seed=seed, **given)
+        claim = judge_difference(value, resamples=resamples, seed=seed, **declaration)
     return SourcedClaim(**vars(claim), source=source_of(texts, f"claims.{name}"))
 
 
 def source_of(texts: Texts, path: str) -> Source:
     """Where a claim or a measurement comes from: its own source, or that of the whole probe."""
-    own = texts.value(f"{path}.source", {})
+    source = texts.value(f"{path}.source", {})
     return Source(
-        article=own.get("article", texts.value("article", "")),
-        section=own.get("section", texts.value("section", "")),
+        article=source.get("article", texts.value("article", "")),
+        section=source.get("section", texts.value("section", "")),
         value=texts.label(f"{path}.source.value") or None,
     )
 
@@ -465,17 +465,17 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, np.integer) else encode(value)
 
 
-def _head_scores(found: Result, sets: Mapping[str, tuple[str, ...]]) -> tuple[HeadScores, ...]:
-    if found.heads is None:
+def _head_scores(result: Result, sets: Mapping[str, tuple[str, ...]]) -> tuple[HeadScores, ...]:
+    if result.heads is None:
         return ()
-    chosen = set(sets.get(found.selected or "", ()))
+    chosen = set(sets.get(result.selected or "", ()))
     return tuple(
         HeadScores(
             head=str(head),
             scores={str(name): known(value) for name, value in row.items()},
             selected=str(head) in chosen,
         )
-        for head, row in zip(found.heads.index, found.heads.to_dict("records"), strict=True)
+        for head, row in zip(result.heads.index, result.heads.to_dict("records"), strict=True)
     )
 
 
@@ -484,7 +484,7 @@ def _with_texts(
 ) -> Figure:
     """A figure with its title, axes, unit, note and labels in words, from `[figures.NAME]`.
 
-    Layers that see a window alone are named with it.
+    Layers with a window of attention are named with it.
     """
     path = f"figures.{figure.name}"
     words: dict[str, Any] = {"title": texts.text(f"{path}.title", facts)}
@@ -507,7 +507,7 @@ _LABELS = ("categories", "series", "columns", "rows", "lines", "points", "name",
 
 
 def _relabelled(value: Any, words: Mapping[str, Label], *, top: bool = True) -> Any:
-    """A figure with every label that is an id in words; a figure's own name stays an id."""
+    """A figure whose labels are words instead of ids; its name stays an id."""
     if isinstance(value, str):
         return words.get(value, value)
     if isinstance(value, tuple):
@@ -520,30 +520,34 @@ def _relabelled(value: Any, words: Mapping[str, Label], *, top: bool = True) -> 
     )
 
 
-def _noted(figure: Figure, probe: Probe, found: ProbeResult) -> Figure:
-    """A figure, with a word under it on sets that it shows and that are not stable."""
+def _noted(figure: Figure, probe: Probe, result: ProbeResult) -> Figure:
+    """A figure with a note on those of its sets that are not stable."""
     shown = probe.shows.get(figure.name, ())
-    of_them = {name: one for name, one in found.stability.items() if shown is None or name in shown}
+    of_them = {
+        name: one for name, one in result.stability.items() if shown is None or name in shown
+    }
     unstable = said_not_stable(of_them)
     return figure if unstable is None else replace(figure, note=_and(figure.note, unstable))
 
 
 def _and(note: Text | None, more: Text) -> Text:
-    """A note, and a sentence more."""
+    """A note and one more sentence."""
     if note is None:
         return more
     return Text(f"{note.zh.rstrip('。')}。{more.zh}", f"{note.en.rstrip('.')}. {more.en}")
 
 
-def _as_in_teacher(found: ProbeResult, context: Context) -> dict[str, Any]:
-    """Of a smaller model the heads that are there, each with its name in the teacher."""
+def _as_in_teacher(result: ProbeResult, context: Context) -> dict[str, Any]:
+    """The heads that a smaller model has, each with its name in the teacher."""
     kept = context.model.checkpoint.kept
     if kept is None:
         return {}
     names = kept.names
     return {
         "heads": tuple(
-            replace(one, teacher=names[one.head]) for one in found.heads if one.head in names
+            replace(head, teacher=names[head.head]) for head in result.heads if head.head in names
         ),
-        "sets": {name: tuple(h for h in heads if h in names) for name, heads in found.sets.items()},
+        "sets": {
+            name: tuple(h for h in heads if h in names) for name, heads in result.sets.items()
+        },
     }

@@ -1,4 +1,4 @@
-"""The folder of a run: what is done, what may be reused, and what must never be touched."""
+"""The folder of a run: its inputs, its finished stages, and what must never be touched."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from qt_bert.shipped import GRADED, shipped
 from qt_bert.sources import installed_versions, source_hash
 from qt_bert.stats.verdict import with_q
 
-# What `run.json` holds: which inputs a run had, and which stages are done.
+# The content of `run.json`: the inputs of a run, and its stages.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRecord:
-    """One stage: its key (see `stage_key`), what it wrote and the seconds it took.
+    """One stage: its key (see `stage_key`), its files and its seconds.
 
-    `folders` hold its sweeps, which a killed stage goes on with; they lie below `sweeps/`. `needs` are the
-    stages whose results it read.
+    `folders`, below `sweeps/`, hold its sweeps, which a killed stage resumes. `needs` are the stages whose
+    results it read.
     """
 
     status: Literal["pending", "running", "done"]
@@ -52,10 +52,10 @@ class RunInputs:
 
 
 def run_inputs(request: Request) -> RunInputs:
-    """What decides a run: model and pairs by hash, and every other field as a plain JSON value.
+    """The inputs of a request: model and pairs by hash, and every other field as a plain JSON value.
 
-    The model's hash covers every file of its folder, so that another calibration, meaning of the
-    logits or card never answers from an old run. Raises CheckpointError for a folder that is no model.
+    The model's hash covers every file of its folder, so another calibration, meaning of the logits or
+    card is another input. Raises CheckpointError for a folder that is no model.
     """
     from qt_bert.models.devices import device_name, open_device
 
@@ -102,7 +102,7 @@ class RunRecord:
     """The content of `run.json`.
 
     `source` is the hash of the package's sources, `guards` the figures of each stage's checks,
-    `complete` whether every stage asked for is done.
+    `complete` whether every requested stage is done.
     """
 
     kind: ClassVar[str] = "study"
@@ -115,7 +115,7 @@ class RunRecord:
     complete: bool = False
 
 
-# The folder of a run: what is done, what may be reused, and what must never be touched.
+# The folder.
 
 
 _WORK = "sweeps"
@@ -159,17 +159,17 @@ class RunFolder:
         return cls(path, read_record(RunRecord, path, "run"))
 
     def plan(self, keys: Mapping[str, str]) -> None:
-        """List stages, given with their keys, as pending where they are not done.
+        """Record the stages of these keys as pending, unless they are done.
 
-        Recorded stages of another key, or that are not given, are forgotten and their files removed: a
-        stale result must not reach the report.
+        All other recorded stages, and those of another key, are removed with their files: a stale result
+        must not reach the report.
         """
         self._forget([n for n, stage in self.record.stages.items() if stage.key != keys.get(n)])
         pending = {name: StageRecord(status="pending") for name in keys}
         self._update(stages=pending | self.record.stages, complete=False)
 
     def is_done(self, name: str, key: str) -> bool:
-        """Whether the stage's files are there, made under the same key."""
+        """Whether the stage's files exist, under the same key."""
         stage = self.record.stages.get(name)
         return (
             stage is not None
@@ -178,11 +178,11 @@ class RunFolder:
         )
 
     def begin(self, name: str, running: StageRecord) -> None:
-        """Mark the stage as running, with the files and the folders that it is going to write."""
+        """Record the stage as running, with the files and the folders that it will write."""
         self._update(stages=self.record.stages | {name: running}, complete=False)
 
     def finish(self, name: str, seconds: float, guards: Mapping[str, Any]) -> None:
-        """Mark the stage as done. Raises RunFolderError when it left one of its files unwritten."""
+        """Record the stage as done. Raises RunFolderError for a file that it did not write."""
         stage = self.record.stages[name]
         missing = [file for file in stage.files if not self.file(file).is_file()]
         if missing:
@@ -194,7 +194,7 @@ class RunFolder:
         )
 
     def complete(self) -> None:
-        """Mark the whole run as done."""
+        """Record the whole run as done."""
         self._update(complete=True)
 
     def file(self, relative: str) -> Path:
@@ -207,7 +207,7 @@ class RunFolder:
     def work(self, relative: str) -> Path:
         """A folder of sweeps inside the folder. Raises RunFolderError for any other place.
 
-        It may be removed with all that it holds, so a damaged record must not name another one.
+        Such a folder may be removed with its content, so a damaged record must not name another one.
         """
         path = self.file(relative)
         if self.file(_WORK) not in path.parents:
@@ -234,36 +234,36 @@ class RunFolder:
         write_json(self.path / RECORD, encode(self.record))
 
 
-# The results that the probes of a run left, with q over all their claims.
+# The results of a run's probes, with q over all their claims.
 
 
 def read_probes(folder: RunFolder) -> tuple[ProbeResult, ...]:
     """The results of the run's finished probes, in the order of the report.
 
-    q is set anew over all claims of the run, which are one family; verdicts rest on p and stay.
+    q is computed over all claims of the run, one family; verdicts depend on p and stay.
     Raises RunFolderError for a damaged result.
     """
     return _family(folder)[0]
 
 
 def read_plan_claim(folder: RunFolder) -> SourcedClaim | None:
-    """The claim of the run's plan, with q over all claims of the run; None where there is none."""
+    """The claim of the run's plan, with q over all claims of the run; None without a plan."""
     return _family(folder)[1]
 
 
 def _family(folder: RunFolder) -> tuple[tuple[ProbeResult, ...], SourcedClaim | None]:
-    # The file's name is one in its folder; what the file says of itself may be anything.
+    # A file's name is unique in its folder; the name inside it may be anything.
     results = [
         replace(ProbeResult.read(path), probe=path.stem) for path in _files(folder, "probes")
     ]
     results.sort(key=lambda result: (result.order, result.probe))
     plans = [Plan.read(path) for path in _files(folder, "plan") if path.name == "plan.json"]
-    of_plan = [one.evidence.claim for one in plans if one.evidence and one.evidence.claim]
+    of_plan = [plan.evidence.claim for plan in plans if plan.evidence and plan.evidence.claim]
     claims = iter(with_q([*(claim for result in results for claim in result.claims), *of_plan]))
-    found = [
+    judged = [
         replace(result, claims=tuple(next(claims) for _ in result.claims)) for result in results
     ]
-    return tuple(found), next(claims, None)
+    return tuple(judged), next(claims, None)
 
 
 def _files(folder: RunFolder, where: str) -> Iterator[Path]:

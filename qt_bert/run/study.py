@@ -1,4 +1,4 @@
-"""The stages of a study: the evaluation, the probes and the plan; running them as a report, a probe or a plan."""
+"""The stages of a study (evaluation, probes, plan), run as a report, as one probe or as a plan."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _WORK = "sweeps/plan"
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """What a plan is made by, beside the request.
+    """The options of a plan beside the request.
 
     `limit`: about so many pairs of discovery and of validation. `run`: the folder of a run whose probes
     name the functions of heads.
@@ -213,7 +213,7 @@ def _both(context: StudyContext) -> tuple[Sample, Sample]:
 
 
 def _check_apart(discovery: Sample, tested: Sample) -> None:
-    """Raise ArgumentError where a query to choose on is also one to test on."""
+    """Raise ArgumentError for a query that is in both."""
     both = {pair.query for pair in discovery.pairs} & {pair.query for pair in tested.pairs}
     if both:
         raise ArgumentError(
@@ -312,7 +312,7 @@ def run_report(
     """Run a report's stages, or the evaluation and `only` some, in the run folder `out`; the page that `draw`
     makes of the folder, and the names of the stages that had to run.
 
-    `request` is a resolved one; `scorer` is its model, where it is open already. `notify` gets the forecast,
+    `request` is resolved; `scorer` is its model, if that is open already. `notify` gets the forecast,
     and the page so far when a stage fails. Raises RunFolderError where the flags do not fit what lies in
     `out`, or a result there that is not requested would become stale; else as the stages do.
     """
@@ -380,13 +380,13 @@ def _run_stages(
 
 
 def _context(folder: RunFolder, request: Request, scorer: Scorer | None) -> StudyContext:
-    """The context of a run; an open `scorer` takes part as one just opened would."""
+    """The context of a run; the counts of an open `scorer` start from 0."""
     shared = {} if scorer is None else {"scorer": scorer.fresh()}
     return StudyContext(folder=folder, request=request, shared=shared)
 
 
 PAGE = "plan.html"
-"""The plan to read, drawn once it is made."""
+"""The page of a plan."""
 
 
 def run_plan(
@@ -398,7 +398,7 @@ def run_plan(
     resume: bool = False,
     overwrite: bool = False,
 ) -> Plan:
-    """Make the plan in the folder `out`, or under `resume` go on with it, and return it.
+    """Make the plan in the folder `out`, or resume it under `resume`, and return it.
 
     The folder is a run of one stage: `run.json` holds its inputs, `sweeps/` what survives a kill. `request`
     and `scorer` as for `run_report`. Raises RunFolderError where the flags do not fit what lies there,

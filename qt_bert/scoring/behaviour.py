@@ -28,7 +28,7 @@ RIGHT, UNDECIDED, WRONG = 1, 0, -1
 class Judged:
     """Cases with the scores [n] of both titles; `band` is the largest difference that means nothing.
 
-    Raises ArgumentError where there is not one finite score for each title, or `band` is below 0.
+    Raises ArgumentError unless each title has one finite score, and for a `band` below 0.
     """
 
     cases: tuple[Case, ...]
@@ -82,7 +82,7 @@ class Judged:
         return {name: self.where(one.phenomenon == name for one in self.cases) for name in names}
 
     def where(self, keeps: Iterable[bool]) -> Judged:
-        """Those cases that `keeps` [n] says yes to."""
+        """The cases where `keeps` [n] is true."""
         kept = [row for row, keep in enumerate(keeps) if keep]
         cases = tuple(self.cases[row] for row in kept)
         return Judged(cases, self.titles[kept], self.others[kept], self.band)
@@ -96,9 +96,9 @@ GRADES = 0.25
 
 @dataclass(frozen=True)
 class Band:
-    """Its width in `unit` (`grade`, `level`, or the `score` of one logit).
+    """The band's width in `unit` (`grade`, `level`, or the `score` of one logit).
 
-    `source` is `fixed`, or the name of the file whose `gaps` it is the median of.
+    `source` is `fixed`, or the name of the file with the `gaps` of which it is the median.
     """
 
     value: float
@@ -108,7 +108,7 @@ class Band:
 
 
 def fixed_band(labels: ModelLabels) -> Band | None:
-    """0.25 of a grade, as large a share of the scale of other levels; None for one logit."""
+    """0.25 of a grade, or the same share of another scale of levels; None for one logit."""
     if labels.logits == 1:
         return None
     if labels.grades is not None:
@@ -118,15 +118,15 @@ def fixed_band(labels: ModelLabels) -> Band | None:
 
 def measured_band(scores: FloatArray, queries: Sequence[str], source: str) -> Band:
     """The median gap between neighbours in the ranking of each query's titles by `scores` [n]."""
-    own: dict[str, list[float]] = {}
+    by_query: dict[str, list[float]] = {}
     for score, query in zip(scores, queries, strict=True):
-        own.setdefault(query, []).append(float(score))
-    gaps = np.concatenate([np.diff(np.sort(one)) for one in own.values()])
+        by_query.setdefault(query, []).append(float(score))
+    gaps = np.concatenate([np.diff(np.sort(ranked)) for ranked in by_query.values()])
     return Band(float(np.median(gaps)), "score", source, len(gaps))
 
 
 def ranked_pairs(pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs of queries that have two titles or more, each pair once: a repeated one has no gap."""
+    """The pairs of queries with two titles or more, each pair once: a repeated pair has no gap."""
     once: dict[tuple[str, str], Pair] = {}
     for pair in pairs:
         once.setdefault((pair.query, pair.title), pair)

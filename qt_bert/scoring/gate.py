@@ -47,16 +47,20 @@ def read_gate(path: Path) -> Gate:
     slices = [rules for values in gate.slices.values() for rules in values.values()]
     cases = read_cases(shipped(BEHAVIOURS)).phenomena if gate.behaviours else {}
     for what, names, there in (
-        ("key", table, [one.name for one in fields(Gate)]),
-        ("metric", gate.metrics, [n for n, one in METRICS.items() if one.direction != "zero"]),
-        ("metric of slices", {name for one in slices for name in one}, SHOWN_IN_SLICES),
+        ("key", table, [item.name for item in fields(Gate)]),
+        (
+            "metric",
+            gate.metrics,
+            [n for n, metric in METRICS.items() if metric.direction != "zero"],
+        ),
+        ("metric of slices", {name for rules in slices for name in rules}, SHOWN_IN_SLICES),
         ("behaviour", gate.behaviours, cases),
     ):
         if unknown := set(names) - set(there):
             raise ArgumentError(
                 f"--gate {path}: no {what} {min(unknown)!r}; there are {', '.join(there)}"
             )
-    margins = [margin for one in (gate.metrics, *slices) for margin in one.values()]
+    margins = [margin for rules in (gate.metrics, *slices) for margin in rules.values()]
     if min(margins, default=0 if gate.behaviours else -1) < 0:
         raise ArgumentError(f"--gate {path}: give [metrics], as qwk = 0.01, with losses from 0 on")
     return gate

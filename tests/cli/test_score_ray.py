@@ -78,7 +78,7 @@ def test_the_bill_of_one_machine_needs_no_file_and_no_out(run, pair_file, checkp
     ended = run(*asked)
     assert ended.status == 2 and "give a file of pairs" in ended.err
     ended = run("score", pair_file, "--model", checkpoint_of())
-    assert ended.status == 2 and "--out FILE says" in ended.err
+    assert ended.status == 2 and "give --out FILE" in ended.err
 
 
 @pytest.mark.parametrize("already", [False, True])
