@@ -29,7 +29,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     final = Path(path)
     final.parent.mkdir(parents=True, exist_ok=True)
-    # Not by the process's number: processes of two machines may share a folder, and that.
+    # A random name: processes of two machines may share a folder and a process number.
     temporary = final.with_name(f".{final.name}.{secrets.randbits(63)}.tmp")
     try:
         yield temporary
@@ -42,10 +42,10 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a new folder beside `path`; on success it takes the place of `path`, old files and all.
+    """Yield a new folder beside `path`; on success it replaces `path` and all that was in it.
 
     On an exception it is removed and `path` stays as it was. A kill leaves nothing half-written; at
-    worst the old folder stands beside its place as `.NAME.old`.
+    worst the old folder remains as `.NAME.old`.
     """
     final = Path(path)
     final.parent.mkdir(parents=True, exist_ok=True)
@@ -93,9 +93,9 @@ def sha256_file(path: str | os.PathLike[str]) -> str:
 def one_writer(path: str | os.PathLike[str]) -> Iterator[None]:
     """Hold `.NAME.lock` beside `path` while the block writes to `path`.
 
-    Raises RunFolderError where another process holds it. The lock is the kernel's (flock): it ends with
-    its process, however that ends, and the file goes with the block. Where no file can be put beside
-    `path`, or the file system knows no locks, nothing is locked.
+    Raises RunFolderError where another process holds it. The kernel's lock (flock) ends with its
+    process; the file is removed after the block. Where no file can be written beside `path`, or the
+    file system has no locks, nothing is locked.
     """
     final = Path(path)
     lock = final.parent / f".{final.name}.lock"
@@ -109,7 +109,7 @@ def one_writer(path: str | os.PathLike[str]) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not os.path.samestat(os.fstat(handle.fileno()), os.stat(lock)):
-                raise BlockingIOError  # another began anew while this one held the old file
+                raise BlockingIOError  # the file was replaced while this process waited
         except (BlockingIOError, FileNotFoundError):
             handle.seek(0)
             holder = handle.read().strip() or "another process"
@@ -126,21 +126,21 @@ def one_writer(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def check_apart(out: Path, read: Path) -> None:
-    """Raise ArgumentError where writing `out` anew would take with it what a command `read`."""
-    place = read.resolve()
-    if out.resolve() in (place, *place.parents):
+    """Raise ArgumentError where replacing `out` would delete `read`, an input of the command."""
+    source = read.resolve()
+    if out.resolve() in (source, *source.parents):
         raise ArgumentError(
             f"--out {out} is, or holds, {read}, which is read; choose another place"
         )
 
 
 def is_vacant(path: Path) -> bool:
-    """True for a folder that is new, empty, or holds only what a killed start left behind."""
+    """True for a folder that is new, empty, or holds only temporary files of a killed process."""
     if not path.exists():
         return True
     return path.is_dir() and all(is_temporary(entry.name) for entry in path.iterdir())
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file of this name is what `atomic_write` leaves when it is killed."""
+    """Whether `atomic_write` leaves a file of this name when it is killed."""
     return _TEMPORARY.fullmatch(name) is not None

@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """What long-running functions report to; `silent` and `progress` make one."""
+    """Where long-running functions report; `silent` ignores it, `progress` shows it."""
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         """Count `amount` more units done, with an optional short note (a loss, a file)."""
@@ -20,7 +20,7 @@ _noted: set[str] = set()
 
 
 def note_once(line: str) -> None:
-    """Say a line on standard error, once in a process."""
+    """Print a line to stderr, once in a process."""
     if line not in _noted:
         _noted.add(line)
         print(line, file=sys.stderr, flush=True)
@@ -34,18 +34,22 @@ class _Silent:
 silent: Progress = _Silent()
 
 
-class _Lines:
-    """One line every `every` seconds: done, total, rate, time left."""
+EVERY = 15.0
+"""Seconds between two lines."""
 
-    def __init__(self, total: int | None, label: str, unit: str, done: int, every: float) -> None:
-        self.total, self.label, self.unit, self.every = total, label, unit, every
+
+class _Lines:
+    """One line every `EVERY` seconds: done, total, rate, time left."""
+
+    def __init__(self, total: int | None, label: str, unit: str, done: int) -> None:
+        self.total, self.label, self.unit = total, label, unit
         self.done = self.first = done
         self.start = self.printed = time.monotonic()
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         self.done += amount
         now = time.monotonic()
-        if now - self.printed >= self.every:
+        if now - self.printed >= EVERY:
             self.printed = now
             self.print_line(note)
 
@@ -84,13 +88,12 @@ def progress(
     unit: str,
     *,
     done: int = 0,
-    every: float = 15.0,
     quiet: bool = False,
 ) -> Iterator[Progress]:
     """Report progress on standard error while the block runs.
 
-    `total` may be None when it is not known; `done` units count as finished before the start (a
-    resumed run), so that rate and time left speak of this run only. `quiet` reports nothing.
+    `total` may be None when it is not known; `done` units were finished before (a resumed run) and do
+    not count for rate and time left. `quiet` reports nothing.
     """
     if quiet:
         yield silent
@@ -102,7 +105,7 @@ def progress(
         finally:
             shown.bar.close()
         return
-    lines = _Lines(total, label, unit, done, every)
+    lines = _Lines(total, label, unit, done)
     try:
         yield lines
     finally:

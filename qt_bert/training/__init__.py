@@ -1,1 +1,1 @@
-"""One loop for pretraining and one for fine-tuning, and their data."""
+"""Pretraining and fine-tuning: the two loops, their data, losses and state."""

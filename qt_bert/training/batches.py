@@ -30,12 +30,11 @@ UNLABELLED = (float("nan"), float("nan"))
 class LabelledExample(Example):
     """A tokenised pair with its target.
 
-    `allowed` [outputs] is 1 at each output the label may mean; a pair without a label has none
-    allowed, nor has one of an auxiliary source, whose class is `auxiliary` = (output, class).
-    `groups` [length] is the side of every token, as `Batch.groups` has it. `query` numbers the queries of
-    each source; `bounds` are the label's lowest and highest value, from 0 for the lowest label (NaN: none);
-    `taught` [outputs or 1] is what a teacher from outside says, NaN where it says nothing; None: there is
-    none.
+    `allowed` [outputs] is 1 at each output the label may mean, 0 everywhere without a label and for
+    an auxiliary source, whose target is `auxiliary` = (output, class). `groups` [length] is the side of
+    every token, as in `Batch.groups`. `query` numbers the queries of each source; `bounds` are the
+    label's lowest and highest value, from 0 for the lowest label (NaN: none); `taught` [outputs or 1]
+    are the outputs of an outside teacher, NaN where it has none, None without a teacher.
     """
 
     allowed: np.ndarray
@@ -51,7 +50,7 @@ class LabelledExample(Example):
 class TrainingSet:
     """Examples, the auxiliary outputs (name → labels in order), and how many rows each file gave.
 
-    `sha256` is over all that training sees, `texts_sha256` over texts and labels before any is cut.
+    `sha256` covers all that training sees, `texts_sha256` texts and labels before truncation.
     """
 
     examples: list[LabelledExample]
@@ -72,16 +71,15 @@ def training_set(
     """Read and tokenise `sources` for outputs that mean `labels`.
 
     Where these are no grades, labels are read as ordered levels 0 … K − 1; a single output has no
-    label it could mean. `teacher` gives what is taught [n, outputs or 1] of pairs that are no
-    auxiliary ones. Raises PairFileError where a source gives no row or too many bad ones
-    (listed in the folder `rejects`), ArgumentError where levels and auxiliary outputs are asked for
-    together.
+    target. `teacher` maps the pairs that are not auxiliary to targets [n, outputs or 1]. Raises
+    PairFileError where a source has no row or too many bad ones (listed in the folder `rejects`),
+    ArgumentError for levels with auxiliary outputs.
     """
     levels = levels_of(labels)
     if levels and any(source.auxiliary for source in sources):
         raise ArgumentError("--levels trains one output; leave the auxiliary sources out")
     read: list[tuple[PairSource, list[Pair]]] = []
-    found: dict[str, set[str]] = {}
+    classes: dict[str, set[str]] = {}
     for number, source in enumerate(sources, 1):
         listed = rejects / f"rejects-{number}.tsv" if rejects else None
         pairs = source.read(levels=levels, labelled=True, rejects_path=listed)
@@ -91,16 +89,16 @@ def training_set(
             )
         read.append((source, pairs))
         if source.auxiliary:
-            found.setdefault(source.auxiliary, set()).update(p.label or "" for p in pairs)
-    auxiliaries = {name: sorted(classes) for name, classes in found.items()}
+            classes.setdefault(source.auxiliary, set()).update(p.label or "" for p in pairs)
+    auxiliaries = {name: sorted(labels) for name, labels in classes.items()}
     outputs = list(auxiliaries)
     examples: list[LabelledExample] = []
     counts: dict[str, int] = {}
     truncated = 0
-    taught, silence = None, None
+    targets, untaught = None, None
     if teacher is not None:
         values = teacher([p for source, pairs in read if not source.auxiliary for p in pairs])
-        taught, silence = iter(values), np.full(values.shape[1], np.nan, np.float32)
+        targets, untaught = iter(values), np.full(values.shape[1], np.nan, np.float32)
     queries: dict[tuple[int, str], int] = {}
     for number, (source, pairs) in enumerate(read):
         name = f"{source.file.name}{f' ({source.auxiliary})' if source.auxiliary else ''}"
@@ -108,7 +106,7 @@ def training_set(
         encoded = tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False)
         for pair, tokens in zip(pairs, encoded, strict=True):
             truncated += tokens.title_truncated or tokens.query_truncated
-            bounds, shown = UNLABELLED, silence
+            bounds, taught = UNLABELLED, untaught
             if source.auxiliary:
                 allowed = np.zeros(labels.logits, np.float32)
                 output = outputs.index(source.auxiliary)
@@ -116,7 +114,7 @@ def training_set(
             else:
                 allowed, place = _allowed(pair, labels), (-1, 0)
                 bounds = bounds_of(pair, labels)
-                shown = None if taught is None else next(taught)
+                taught = None if targets is None else next(targets)
             ids, types = np.array(tokens.input_ids), np.array(tokens.token_type_ids)
             groups = np.array(groups_of(tokens), np.int8)
             examples.append(
@@ -130,7 +128,7 @@ def training_set(
                     at=tokens.at,
                     query=queries.setdefault((number, pair.query), len(queries)),
                     bounds=bounds,
-                    taught=shown,
+                    taught=taught,
                 )
             )
     return TrainingSet(
@@ -139,12 +137,12 @@ def training_set(
 
 
 def levels_of(labels: ModelLabels) -> int | None:
-    """How many ordered levels a file's labels are read as for a model; None: as grades."""
+    """The number of ordered levels that labels are read as for a model; None: as grades."""
     return labels.logits if labels.grades is None and labels.logits > 1 else None
 
 
 def _digest(examples: Sequence[LabelledExample]) -> str:
-    """One hash over all that training sees of the examples, in their order."""
+    """A hash of all that training sees of the examples, in order."""
     digest = hashlib.sha256()
     for example in examples:
         digest.update(example.input_ids.astype(np.int32).tobytes())
@@ -156,7 +154,7 @@ def _digest(examples: Sequence[LabelledExample]) -> str:
 
 
 def _digest_of_texts(read: Sequence[tuple[PairSource, list[Pair]]]) -> str:
-    """One hash over texts and labels, whatever the tokenizer makes of them."""
+    """A hash of texts and labels, independent of the tokenizer."""
     digest = hashlib.sha256()
     for source, pairs in read:
         digest.update(f"{source.auxiliary} {source.weight}\n".encode())
@@ -169,13 +167,13 @@ def _allowed(pair: Pair, labels: ModelLabels) -> np.ndarray:
     """1 at each output that the pair's label may mean."""
     if labels.logits == 1:
         return np.zeros(1, np.float32)
-    means = labels.grades or [(level,) for level in range(1, labels.logits + 1)]
+    outputs = labels.grades or [(level,) for level in range(1, labels.logits + 1)]
     label = set(pair.grades or ())
-    return np.array([not label.isdisjoint(one) for one in means], np.float32)
+    return np.array([not label.isdisjoint(grades) for grades in outputs], np.float32)
 
 
 def bounds_of(pair: Pair, labels: ModelLabels) -> tuple[float, float]:
-    """Lowest and highest value a label may mean, 0 for the lowest label; of one output, in grades."""
+    """Lowest and highest value of a label, 0 for the lowest; for a single output, in grades."""
     if not pair.grades:
         return UNLABELLED
     if labels.logits == 1:
@@ -189,9 +187,9 @@ def bounds_of(pair: Pair, labels: ModelLabels) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class BatchLayout:
-    """Rows of one of these lengths (tokens), and the slots a batch has.
+    """The row lengths (`buckets`, tokens) and the `slots` of a batch.
 
-    With `by_query`, the titles of a query stand in one batch, as far as it holds them.
+    With `by_query`, the titles of a query share a batch, up to its size.
     """
 
     buckets: tuple[int, ...]
@@ -233,8 +231,8 @@ def plan_epoch(
 ) -> list[BatchPlan]:
     """Every example once: packed within its length bucket, rows shuffled, then batches shuffled.
 
-    By query, its titles are packed together, in the bucket of its longest; titles that fill more than
-    a batch are parted anew in each epoch.
+    By query, its titles are packed together, in the bucket of the longest; titles that exceed a batch
+    are split differently in each epoch.
     """
     rng = np.random.default_rng([seed, epoch])
     labelled = cast(Sequence[LabelledExample], examples)
@@ -262,7 +260,7 @@ def plan_epoch(
 def _blocks(
     units: Sequence[Sequence[int]], examples: Sequence[Sized], slots: int, size: int
 ) -> list[list[list[int]]]:
-    """Rows that stay together, at most `size`: of one long unit, or one row of several short ones."""
+    """Rows that share a batch, at most `size`: those of a long unit, or one row of short ones."""
     short: list[Sequence[int]] = []
     blocks: list[list[list[int]]] = []
     for unit in units:
@@ -270,7 +268,7 @@ def _blocks(
         if sum(lengths) <= slots:
             short.append(unit)
             continue
-        most = size * (slots // max(lengths))  # so many fit, however they are packed
+        most = size * (slots // max(lengths))  # fits in any packing
         for start in range(0, len(unit), most):
             part = unit[start : start + most]
             rows = best_fit([len(examples[i]) for i in part], slots)
@@ -284,24 +282,24 @@ def to_tensors(
 ) -> dict[str, torch.Tensor]:
     """The tensors of a batch, in shapes that depend on the row length alone.
 
-    `share` [examples] is each example's weight over the weight of the whole batch; `slot_share`
-    [rows, slots] hands it out evenly over the example's tokens, 0 at empty slots. `query`
-    [examples] and `bounds` [examples, 2] are there where titles of a query are compared; `taught`
-    [examples, outputs or 1] where a teacher from outside speaks.
+    `share` [examples] is each example's weight over that of the batch; `slot_share` [rows, slots]
+    divides it evenly over the example's tokens, 0 at empty slots. `query` [examples] and `bounds`
+    [examples, 2] are present where titles of a query are compared, `taught` [examples, outputs or 1]
+    with an outside teacher.
     """
     total = sum(examples[i].weight for row in plan.rows for i in row)
     n_rows = max(1, layout.slots // plan.slots)
     rows = [[examples[i] for i in row] for row in plan.rows] + [[]] * (n_rows - len(plan.rows))
     packed = lay_out(rows, plan.slots, pad=layout.pad, first_position=layout.first_position)
     flat = [example for row in rows for example in row]
-    # Places for examples: a few sizes only, so that few shapes are compiled.
+    # Few numbers of places for examples, so that few shapes are compiled.
     step = max(16, n_rows * plan.slots // 24)
     room = -(-max(len(flat), 1) // step) * step
     share = np.array([e.weight / total for e in flat], np.float32)
     slot_share = np.zeros(n_rows * plan.slots, np.float32)
-    for first, part, one in zip(packed["first_slot"], share, flat, strict=True):
-        start = first - one.at
-        slot_share[start : start + len(one)] = part / len(one)
+    for first, part, example in zip(packed["first_slot"], share, flat, strict=True):
+        start = first - example.at
+        slot_share[start : start + len(example)] = part / len(example)
     labels = len(examples[0].allowed)
     arrays = packed | {
         "first_slot": filled(room, packed["first_slot"]),

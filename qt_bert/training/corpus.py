@@ -1,4 +1,4 @@
-"""Text shards and pair files as flat arrays of token ids, tokenised once and kept."""
+"""Text shards and pair files as flat arrays of token ids, tokenised once and cached."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from qt_bert.training.recipes import PairSource
 def text_lines(path: Path) -> Iterator[str]:
     """The non-empty lines of a .txt, .txt.gz or .txt.xz shard (one fragment a line).
 
-    Raises PairFileError where the file is missing, truncated or no text.
+    Raises PairFileError where the file is missing, truncated or not text.
     """
     for item in TextSource(path).lines():
         if isinstance(item, Reject):
@@ -49,9 +49,9 @@ class TokenStore:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Fragments of running text, and texts that belong together (`first[i]` with `second[i]`).
+    """Fragments of running text, and matching texts (`first[i]` with `second[i]`).
 
-    `sha256` stands for tokenizer and input files.
+    `sha256` hashes tokenizer and input files.
     """
 
     fragments: TokenStore
@@ -68,8 +68,8 @@ def load_corpus(
     The cache is keyed by the SHA-256 of tokenizer and input files.
     """
     digest = hashlib.sha256(sha256_file(tokenizer_folder / "tokenizer.json").encode())
-    for one in (*map(sha256_file, shards), *(source.options_key for source in pairs)):
-        digest.update(one.encode())
+    for part in (*map(sha256_file, shards), *(source.options_key for source in pairs)):
+        digest.update(part.encode())
     key = digest.hexdigest()
     if cache.exists():
         with np.load(cache) as stored:

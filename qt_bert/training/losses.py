@@ -1,4 +1,4 @@
-"""What a model learns: the losses of labels and of a teacher, each a mean over a batch, and their sum."""
+"""The losses of labels and of a teacher, each a mean over a batch, and their weighted sum."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ OF_OUTPUTS = ("soft", "mse", "margin_mse")
 
 @dataclass(frozen=True)
 class LossWeights:
-    """How much each loss counts; 0 leaves it out. Raises ArgumentError for invalid settings.
+    """The weight of each loss; 0 leaves it out. Raises ArgumentError for invalid weights.
 
-    Of labels: `nll` −log Σ p over the set; `ordinal` its steps (`ordinal_loss`); `margin` and
-    `listwise` a query's titles against each other. Of a teacher: `soft` its distribution at
-    `temperature`, `mse` its score, `margin_mse` the differences of its scores between a query's
-    titles, `hidden` the outputs of its layers.
+    Of labels: `nll` −log Σ p over the set; `ordinal` (`ordinal_loss`); `margin` and `listwise`, which
+    compare a query's titles. Of a teacher: `soft` its distribution at `temperature`, `mse` its score,
+    `margin_mse` the differences of its scores between a query's titles, `hidden` the outputs of its
+    layers.
     """
 
     nll: float = 1.0
@@ -49,35 +49,35 @@ class LossWeights:
     def read(
         cls, spec: str | None, table: Mapping[str, Any], default: LossWeights, where: str
     ) -> LossWeights | None:
-        """What `--loss nll,margin=0.5` says, else a recipe's `table` over the `default`; None where
-        neither says anything. Raises ArgumentError for what is no loss or no weight."""
+        """The weights of `--loss nll,margin=0.5`, else of a recipe's `table` over the `default`; None
+        without either. Raises ArgumentError for an unknown loss and an invalid weight."""
         if spec is None:
             return typed(cls, asdict(default) | dict(table), where) if table else None
-        given = {"nll": 0.0}
+        weights = {"nll": 0.0}
         for entry in spec.split(","):
             name, _, number = entry.partition("=")
             try:
-                given[name.strip().replace("-", "_")] = float(number or 1)
+                weights[name.strip().replace("-", "_")] = float(number or 1)
             except ValueError:
                 raise ArgumentError(f"--loss {spec!r}: {number!r} is no weight") from None
-        return typed(cls, given, f"--loss {spec!r}")
+        return typed(cls, weights, f"--loss {spec!r}")
 
     def describe(self) -> dict[str, float]:
-        """The losses that count and, where one uses it, the temperature."""
+        """The weights that are not 0 and, where `soft` is used, the temperature."""
         return {n: v for n, v in asdict(self).items() if v and (n != "temperature" or self.soft)}
 
     @property
     def of_outputs(self) -> tuple[str, ...]:
-        """Those that learn from a teacher's outputs."""
+        """The used losses of a teacher's outputs."""
         return tuple(name for name in self.parts if name in OF_OUTPUTS)
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The losses that count, in the order of the fields."""
+        """The used losses, in the order of the fields."""
         return tuple(name for name in self.describe() if name != "temperature")
 
 
-# One pair at a time: numbers [examples].
+# Losses of single pairs [examples].
 
 
 def label_set_loss(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
@@ -91,9 +91,9 @@ def label_set_loss(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
 
 
 def ordinal_loss(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """−Σ_k log P(the label's side of step k) over the K − 1 steps between outputs [examples].
+    """−Σ_k log P(the label's side of threshold k) over the K − 1 thresholds between outputs [examples].
 
-    P(grade > k) is the sum of the upper outputs' probabilities; a step inside a label's set is left
+    P(grade > k) sums the probabilities of the outputs above k; thresholds inside a label's set are left
     out. The all-threshold loss of Rennie & Srebro 2005 ("Loss functions for preference levels") on
     the cumulative probabilities. Shapes as in `label_set_loss`.
     """
@@ -109,8 +109,8 @@ def ordinal_loss(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
 def soft_loss(student: torch.Tensor, teacher: torch.Tensor, temperature: float) -> torch.Tensor:
     """KL(teacher ‖ student) of the softened distributions × T² [examples], from logits [examples, K].
 
-    T² keeps the size of the gradient whatever the temperature (Hinton et al. 2015, "Distilling the
-    knowledge in a neural network", section 2.1). One logit is no distribution: its squared error.
+    T² keeps the gradient's scale at any temperature (Hinton et al. 2015, "Distilling the knowledge in
+    a neural network", section 2.1). For a single logit: the squared error.
     """
     if student.shape[-1] == 1:
         return (student - teacher).square().squeeze(-1)
@@ -120,18 +120,17 @@ def soft_loss(student: torch.Tensor, teacher: torch.Tensor, temperature: float) 
     return divergence * temperature**2
 
 
-# The titles of a query against each other: one number a batch. A query's mean counts by the `share`s
-# [examples] of its titles; `same` [examples, examples] says who shares a query.
+# Losses over the titles of a query: one number a batch. A query's mean is weighted by the `share`s
+# [examples] of its titles; `same` [examples, examples] is true for two titles of a query.
 
 
 def margin_loss(
     scores: torch.Tensor, bounds: torch.Tensor, same: torch.Tensor, share: torch.Tensor
 ) -> torch.Tensor:
-    """The hinge [] over pairs of titles, one labelled above the other: how much less than their labels
-    their scores [examples] differ.
+    """The hinge loss [] of `scores` [examples] over pairs of titles, one labelled above the other.
 
-    The margin is the distance of the label sets, whose lowest and highest values are `bounds`
-    [examples, 2] (NaN: none); sets that touch make no pair.
+    The margin is the gap between their label sets, whose lowest and highest values are `bounds`
+    [examples, 2] (NaN: none); sets without a gap are no pair.
     """
     gap = torch.nan_to_num(bounds[:, None, 0] - bounds[None, :, 1])
     short = F.relu(gap - (scores[:, None] - scores[None, :]))
@@ -141,20 +140,20 @@ def margin_loss(
 def margin_mse_loss(
     scores: torch.Tensor, taught: torch.Tensor, same: torch.Tensor, share: torch.Tensor
 ) -> torch.Tensor:
-    """Squared error [] of the differences of two titles' scores against those of the `taught`, both
+    """Squared error [] of the score differences between two titles, against those of `taught`, both
     [examples] (Hofstätter et al. 2020, "Improving efficient neural ranking models with
     cross-architecture knowledge distillation")."""
-    beside = scores - taught
-    error = (beside[:, None] - beside[None, :]).square()
+    gap = scores - taught
+    error = (gap[:, None] - gap[None, :]).square()
     return _over_pairs(error, same.triu(1), same, share)
 
 
 def listwise_loss(
     scores: torch.Tensor, bounds: torch.Tensor, same: torch.Tensor, share: torch.Tensor
 ) -> torch.Tensor:
-    """Cross-entropy [] of the softmax of a query's scores against its gains 2^g − 1, g steps above
-    the lowest label, over their sum (Bruch et al. 2019, "An analysis of the softmax cost function for
-    learning to rank"). A label set's g is the middle of its bounds; arguments as of `margin_loss`."""
+    """Cross-entropy [] of the softmax of a query's scores against its normalised gains 2^g − 1, g steps
+    above the lowest label (Bruch et al. 2019, "An analysis of the softmax cost function for learning to
+    rank"). A label set's g is the middle of its bounds; arguments as in `margin_loss`."""
     labelled = ~bounds[:, 0].isnan()
     gains = torch.where(labelled, torch.exp2(bounds.mean(-1)) - 1, 0.0)
     together = same.to(scores.dtype)
@@ -169,23 +168,23 @@ def _over_pairs(
     """Mean of `values` over the `pairs` of each query, weighted by the share of its titles."""
     together = same.to(values.dtype)
     number = together @ pairs.sum(1).to(values.dtype)
-    found = torch.where(pairs, values, 0.0).sum(1)
-    return (found * (together @ share) / number.clamp(min=1)).sum()
+    sums = torch.where(pairs, values, 0.0).sum(1)
+    return (sums * (together @ share) / number.clamp(min=1)).sum()
 
 
-# All of them, of one batch.
+# All losses of a batch.
 
 
 @dataclass(frozen=True)
 class Losses:
-    """The losses of a model whose outputs are worth `values` (one output: its logit is the score)."""
+    """The losses of a model whose outputs have these `values` (a single logit is the score)."""
 
     weights: LossWeights
     values: tuple[float, ...] = ()
 
     @property
     def by_query(self) -> bool:
-        """Whether the titles of a query must stand in one batch."""
+        """Whether the titles of a query must share a batch."""
         return not {"margin", "listwise", "margin_mse"}.isdisjoint(self.weights.parts)
 
     def of(
@@ -194,39 +193,43 @@ class Losses:
         batch: Mapping[str, torch.Tensor],
         taught: torch.Tensor | None = None,
     ) -> dict[str, torch.Tensor]:
-        """Name → weighted loss [], of those of labels and of a teacher's outputs that count.
+        """Name → weighted loss [], of labels and of a teacher's outputs.
 
         `logits` float32 [examples, K]; `taught` [examples, K] are a teacher's logits or [examples, 1]
-        its scores, NaN where it says nothing.
+        its scores, NaN where it has none.
         """
         weights, share = self.weights, batch["share"]
-        shown = logits if taught is None else torch.nan_to_num(taught)
-        told = share if taught is None else share * ~taught[:, 0].isnan()
+        targets = logits if taught is None else torch.nan_to_num(taught)
+        taught_share = share if taught is None else share * ~taught[:, 0].isnan()
 
         def compared(
             loss: Callable[..., torch.Tensor], target: torch.Tensor, share: torch.Tensor
         ) -> torch.Tensor:
-            query, there = batch["query"], share > 0
-            same = (query[:, None] == query[None, :]) & there[:, None] & there[None, :]
+            query, real = batch["query"], share > 0
+            same = (query[:, None] == query[None, :]) & real[:, None] & real[None, :]
             return loss(self.scores(logits), target, same, share)
 
-        ways: dict[str, Callable[[], torch.Tensor]] = {
+        losses: dict[str, Callable[[], torch.Tensor]] = {
             "nll": lambda: (label_set_loss(logits, batch["allowed"]) * share).sum(),
             "ordinal": lambda: (ordinal_loss(logits, batch["allowed"]) * share).sum(),
             "margin": lambda: compared(margin_loss, batch["bounds"], share),
             "listwise": lambda: compared(listwise_loss, batch["bounds"], share),
-            "soft": lambda: (soft_loss(logits, shown, weights.temperature) * told).sum(),
-            "mse": lambda: ((self.scores(logits) - self.scores(shown)).square() * told).sum(),
-            "margin_mse": lambda: compared(margin_mse_loss, self.scores(shown), told),
+            "soft": lambda: (soft_loss(logits, targets, weights.temperature) * taught_share).sum(),
+            "mse": lambda: (
+                (self.scores(logits) - self.scores(targets)).square() * taught_share
+            ).sum(),
+            "margin_mse": lambda: compared(margin_mse_loss, self.scores(targets), taught_share),
         }
         return {
-            name: getattr(weights, name) * ways[name]() for name in weights.parts if name in ways
+            name: getattr(weights, name) * losses[name]()
+            for name in weights.parts
+            if name in losses
         }
 
     def scores(self, logits: torch.Tensor) -> torch.Tensor:
-        """What titles are ranked by [examples]: the expected value of the outputs, or the one logit."""
+        """The ranking score [examples]: the expected value of the outputs, or the single logit."""
         if logits.shape[-1] == 1:
             return logits[:, 0]
         outputs = torch.softmax(logits, -1).unbind(-1)
-        # Column by column: a tensor of the values would have to be sent to the device.
+        # Column by column: a tensor of the values would have to be copied to the device.
         return torch.stack([p * v for p, v in zip(outputs, self.values, strict=True)]).sum(0)

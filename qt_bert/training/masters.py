@@ -1,4 +1,4 @@
-"""Bfloat16 weights over float32 masters, wherever the weights are; the rate's schedule."""
+"""Bfloat16 weights with float32 masters, on any device; the schedule of the learning rate."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch import nn
 
 
 class MasterWeights:
-    """Float32 copies of a model's parameters, on their device, and the AdamW that updates them: the
-    products run in `dtype`, the updates are summed in float32.
+    """Float32 copies of a model's parameters, on their device, and their AdamW: products run in `dtype`,
+    updates add up in float32.
 
     With `dtype=torch.float32` the masters are the parameters themselves. Weight decay acts on
-    matrices only (biases and LayerNorms are left out, Devlin et al. 2019, A.2). With `average` > 0
-    an exponential moving average of the masters is kept, decay `average` a step (Polyak & Juditsky
+    matrices only, not on biases and LayerNorms (Devlin et al. 2019, A.2). With `average` > 0 an
+    exponential moving average of the masters is kept, decay `average` a step (Polyak & Juditsky
     1992); `averaged()` puts it into the model.
     """
 
@@ -98,20 +98,20 @@ class MasterWeights:
                 torch._foreach_copy_(self.params, kept)
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Masters and AdamW's moments and steps, by parameter name, on the CPU: what a resume needs."""
+        """Masters and AdamW's moments and steps, by parameter name, on the CPU, to resume from."""
         out: dict[str, torch.Tensor] = {}
         for name, master in zip(self.names, self.masters, strict=True):
             out[f"master/{name}"] = master.detach().cpu()
             state = self.optimizer.state.get(master, {})
-            found = {k: v for k, v in state.items() if torch.is_tensor(v)}
-            out.update({f"{k}/{name}": v.detach().cpu() for k, v in found.items()})
+            moments = {k: v for k, v in state.items() if torch.is_tensor(v)}
+            out.update({f"{k}/{name}": v.detach().cpu() for k, v in moments.items()})
         if self.decay:
             averages = zip(self.names, self.average, strict=True)
             out.update({f"average/{name}": value.cpu() for name, value in averages})
         return out
 
     def load(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Take up the state of `tensors()`, exactly, whatever device it was written on."""
+        """Restore the state of `tensors()` exactly, from any device."""
         with torch.no_grad():
             for name, master, param in zip(self.names, self.masters, self.params, strict=True):
                 master.copy_(tensors[f"master/{name}"])
@@ -133,8 +133,8 @@ class MasterWeights:
         masters = {id(p): m for p, m in zip(self.params, self.average, strict=True)}
         out = {}
         for name, value in model.state_dict(keep_vars=True).items():
-            found = masters.get(id(value), value).detach()
-            out[name] = found.to("cpu", torch.float32, copy=True)
+            weight = masters.get(id(value), value).detach()
+            out[name] = weight.to("cpu", torch.float32, copy=True)
         return out
 
 

@@ -1,4 +1,4 @@
-"""The model as it is tuned: a classifier, and auxiliary outputs it later drops."""
+"""The module that the loop trains; a classifier with auxiliary outputs that are dropped at the end."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from qt_bert.training.packing import packed_hidden, read_states
 
 
 class Trained(nn.Module):
-    """What the loop trains, where it is: a module around a classifier, the `model`.
+    """A module around a classifier, the `model`.
 
-    `loss` gives one number, or one for each of the `parts`, whose sum is minimised; the log lists the
-    parts. The losses of the parts of a batch, split by rows, add up to that of the batch.
+    `loss` returns a number, or one for each of the `parts`, whose sum is minimised; the log lists them.
+    The losses of some rows of a batch each add up to that of the batch.
     """
 
     model: Any
@@ -29,10 +29,10 @@ class Trained(nn.Module):
 
 
 class TuningModel(Trained):
-    """A cross-encoder (Hugging Face sequence classification) plus one linear output per auxiliary source.
+    """A cross-encoder (Hugging Face sequence classification) plus a linear output for each auxiliary source.
 
-    The outputs read its features, the last hidden state of the first token. `labels` of the main
-    output are grades 1 … 5, or ordered levels. `losses` are those of the main output.
+    The auxiliary outputs read the last hidden state of the first token. `losses` are those of the main
+    output.
     """
 
     def __init__(
@@ -53,15 +53,15 @@ class TuningModel(Trained):
         self.family = family
 
     def loss(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """The losses weighted by `share` and the auxiliary cross-entropies: the `parts`, else their sum."""
+        """The losses and auxiliary cross-entropies, weighted by `share`: the `parts`, else their sum."""
         hidden = packed_hidden(self.model, self.family, batch)
         first = read_states(self.model, self.family, hidden, batch)
-        features, guesses = first[:, 0], self.family.head(self.model, first)
-        found = list(self.losses.of(guesses.float(), batch, batch.get("taught")).values())
+        features, logits = first[:, 0], self.family.head(self.model, first).float()
+        parts = list(self.losses.of(logits, batch, batch.get("taught")).values())
         for number, output in enumerate(self.auxiliaries):
             chosen = (batch["auxiliary"][:, 0] == number) & (batch["share"] > 0)
-            guessed = output(features).float()
-            classes = batch["auxiliary"][:, 1].clamp(max=guessed.shape[1] - 1)
-            losses = F.cross_entropy(guessed, classes, reduction="none")
-            found.append((losses * batch["share"] * chosen).sum())
-        return torch.stack(found) if self.parts else sum(found[1:], found[0])
+            guesses = output(features).float()
+            classes = batch["auxiliary"][:, 1].clamp(max=guesses.shape[1] - 1)
+            losses = F.cross_entropy(guesses, classes, reduction="none")
+            parts.append((losses * batch["share"] * chosen).sum())
+        return torch.stack(parts) if self.parts else sum(parts[1:], parts[0])

@@ -1,4 +1,4 @@
-"""Several examples in one row: best-fit packing with positions that restart and a block-diagonal mask."""
+"""Several examples in a row: best-fit packing, restarting positions, a block-diagonal mask."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from qt_bert.models.forward import hidden_places
 class Example:
     """One tokenised pair, special tokens included: ids and segment ids [length].
 
-    `at` is the place of the token that the classifier reads.
+    `at` is the place of the token the classifier reads.
     """
 
     input_ids: np.ndarray
@@ -58,13 +58,11 @@ def lay_out(
     pad: int,
     first_position: int = 0,
 ) -> dict[str, np.ndarray]:
-    """Write the examples of each row one behind the other: four arrays [rows, slots] and the place
-    of each example.
+    """Concatenate the examples of each row: four arrays [rows, slots] and the place of each example.
 
     `input_ids`, `token_type_ids`, `position_ids`, which restart at `first_position`; `segment`
-    numbers the examples of a row from 1 (0 = empty slot), and a token sees the tokens of its own
-    segment only. `first_slot` [examples] is the flat index of the token of each example that is read, in
-    the order of the rows.
+    numbers the examples of a row from 1 (0 = empty slot), and a token attends to its segment only.
+    `first_slot` [examples] is the flat index of the token the classifier reads, in row order.
     """
     shape = (len(rows), slots)
     input_ids = np.full(shape, pad, np.int64)
@@ -91,21 +89,21 @@ def lay_out(
 
 
 def filled(size: int, values: np.ndarray) -> np.ndarray:
-    """`values` with zeros behind them up to `size` rows: arrays of one shape compile once."""
+    """`values` padded with zeros to `size` rows: arrays of one shape compile once."""
     return np.pad(values, [(0, size - len(values))] + [(0, 0)] * (values.ndim - 1))
 
 
 def on_device(model: nn.Module, device: torch.device, dtype: str) -> None:
-    """Move a model that trains in `dtype`; its layers attend without keeping their maps.
+    """Move a model that trains in `dtype` to `device`; its layers use fused attention (SDPA).
 
-    In bfloat16 on a CPU they keep them: the backward of that kernel is several times slower there where
-    heads are narrow. In float32 a step of 12 narrow heads is a tenth faster with it.
+    Not in bfloat16 on a CPU: with narrow heads its backward is several times slower there. In float32 a
+    step of 12 narrow heads is a tenth faster with it.
     """
     model.to(device)
     able = all(getattr(module, "_supports_sdpa", True) for module in model.modules())
     if not able or (device.type == "cpu" and dtype == "bfloat16"):  # DeBERTa has no such kernel
         return
-    for module in model.modules():  # each: the layers of a pruned model have configs of their own
+    for module in model.modules():  # each layer of a pruned model has its own config
         if "config" in vars(module):
             vars(module)["config"]._attn_implementation = "sdpa"
 
@@ -118,14 +116,14 @@ def block_diagonal(segment: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def packed_hidden(model: Any, family: Family, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Last hidden states [slots, hidden] of packed rows; each example sees itself alone."""
+    """Last hidden states [slots, hidden] of packed rows; an example attends to itself alone."""
     return packed_layers(model, family, batch)[-1].flatten(0, 1)
 
 
 def read_states(
     model: Any, family: Family, hidden: torch.Tensor, batch: Mapping[str, torch.Tensor]
 ) -> torch.Tensor:
-    """What the classifier reads of each example [examples, 1, hidden], of last hidden states [slots, hidden]."""
+    """The state that the classifier reads [examples, 1, hidden], from last hidden states [slots, hidden]."""
     if family.final_norm:
         hidden = getattr(family.backbone_of(model), family.final_norm)(hidden)
     read = batch["first_slot"]

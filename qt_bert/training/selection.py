@@ -1,4 +1,4 @@
-"""What a run is judged on while it trains, and one model from several of one shape."""
+"""Early stopping by a dev metric, and the mean of several models' weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.recipes import PairSource
 
-# What a run is judged on while it trains: the pairs, and one metric of the model's logits on them.
+# The pairs a run is judged on, and a metric of the model's logits on them.
 
 
 Judge = Callable[[Any], tuple[float, float] | None]
@@ -46,21 +46,21 @@ def sources_and_dev(
     if dev is not None:
         return list(sources), dev.read(levels=levels, labelled=True)
     left = [replace(source, tenth="left out") for source in sources]
-    found = [
+    kept = [
         pair
         for source in sources
         if not (source.auxiliary or source.unlabelled)
         for pair in replace(source, tenth="alone").read(levels=levels, labelled=True)
     ]
-    if not found:
+    if not kept:
         raise PairFileError(
             "no query falls into the tenth kept back for early stopping; give --dev"
         )
-    return left, found
+    return left, kept
 
 
 def judge_of(view: Checkpoint, dev: list[Pair], metric: str) -> Judge:
-    """Judges a model that is otherwise as `view` says by `metric` on `dev`."""
+    """A judge of models by `metric` on `dev`; all but the model is that of `view`."""
     texts = [(p.query, p.title) for p in dev]
 
     def judge(model: Any) -> tuple[float, float] | None:
@@ -79,7 +79,7 @@ def reading(
 
 
 def merit_of(value: float, metric: str) -> float:
-    """The number to maximise: the value, or the less of it, or of its distance to 0, the more."""
+    """The number to maximise: the value, its negative, or its negative distance to 0."""
     direction = METRICS[metric].direction
     return value if direction == "higher" else -value if direction == "lower" else -abs(value)
 
@@ -90,17 +90,15 @@ def digest_of(dev: Sequence[Pair]) -> str:
     return hashlib.sha256(judged.encode()).hexdigest()
 
 
-# One model from several of one shape: the mean of their weights (Wortsman et al. 2022, "Model
-# soups").
+# The mean of several models' weights (Wortsman et al. 2022, "Model soups").
 
 
 def average_models(folders: Sequence[Path], out: Path, *, overwrite: bool = False) -> Path:
     """Save the mean of the classifiers in `folders` as a new folder, computed in float32.
 
-    It makes sense for models tuned from one another or from one start. Tokenizer, settings (without
-    calibration) and learning curve are the last one's. Raises ArgumentError where fewer than two are
-    given or they differ in shape, labels or vocabulary;
-    RunFolderError where `out` holds anything.
+    For models tuned from the same start or from one another. Tokenizer, settings (without calibration)
+    and learning curve are those of the last. Raises ArgumentError for fewer than two and for models
+    that differ in shape, labels or vocabulary; RunFolderError where `out` holds anything.
     """
     if len(folders) < 2:
         raise ArgumentError("an average needs two models or more")
@@ -117,8 +115,7 @@ def average_models(folders: Sequence[Path], out: Path, *, overwrite: bool = Fals
     log = last.folder / "training_log.jsonl"
     if log.exists():
         texts[log.name] = log.read_text(encoding="utf-8")
-    said = last.settings
-    settings = ModelSettings(said.labels, said.max_length)
+    settings = ModelSettings(last.settings.labels, last.settings.max_length)
     return save_checkpoint(
         out,
         last.model,

@@ -1,4 +1,4 @@
-"""Where a training run works, what it resumes from, and its log."""
+"""The workspace of a training run, the state it resumes from, and its log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from qt_bert.files import atomic_write, is_vacant, read_json
 from qt_bert.models.checkpoint import check_place
 from qt_bert.resume import begun_otherwise, differing, goes_on
 
-# A training log one can plot: one JSON object a line, cut back to the step a run resumes from.
+# The training log: one JSON object a line, cut back to the step that a run resumes from.
 
 
 class RunLog:
@@ -50,7 +50,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-# The one file a training run resumes from: tensors and plain values, replaced atomically.
+# The file that a training run resumes from: tensors and plain values, replaced atomically.
 
 
 STATE_FILE = "state.safetensors"
@@ -67,11 +67,11 @@ def save_state(folder: Path, tensors: dict[str, torch.Tensor], values: dict[str,
 
 
 def load_state(
-    folder: Path, asked: dict[str, Any]
+    folder: Path, settings: dict[str, Any]
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
-    """What `save_state` stored, or None where there is none.
+    """The tensors and values of `save_state`, or None where there is no file.
 
-    Raises RunFolderError where the file is not a training state, or of other settings than `asked`.
+    Raises RunFolderError where the file is no training state, or its settings are not `settings`.
     """
     path = folder / STATE_FILE
     if not path.exists():
@@ -85,18 +85,18 @@ def load_state(
         raise RunFolderError(
             f"{path} is not a training state ({error}); start anew with --overwrite"
         ) from error
-    _same_settings(folder, values["settings"], asked)
+    _check_same(folder, values["settings"], settings)
     return tensors, values
 
 
-def _same_settings(folder: Path, stored: dict[str, Any], asked: dict[str, Any]) -> None:
-    """Refuse to resume a run under other settings (RunFolderError naming the first that differ)."""
-    if names := differing(stored, asked)[:3]:
-        values = (f"{n} ({stored.get(n)!r} then, {asked.get(n)!r} now)" for n in names)
+def _check_same(folder: Path, begun: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raise RunFolderError naming the first three settings that differ."""
+    if names := differing(begun, now)[:3]:
+        values = (f"{n} ({begun.get(n)!r} then, {now.get(n)!r} now)" for n in names)
         raise begun_otherwise(folder, values)
 
 
-# Where a training run works: `OUT.training` beside the finished folder `OUT`.
+# The workspace of a training run: `OUT.training` beside the finished folder `OUT`.
 
 
 _FACTS = "training.json"
@@ -104,26 +104,26 @@ _REPLACES = "replaces-a-finished-folder"
 
 
 def workspace_of(out: Path) -> Path:
-    """`OUT.training`. Raises ArgumentError for an `out` without a name of its own."""
+    """`OUT.training`. Raises ArgumentError for an `out` without a name."""
     if not out.name:
         raise ArgumentError(f"--out {out}: give the name of a folder to make")
     return out.with_name(f"{out.name}.training")
 
 
-def finished_facts(out: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
-    """What the finished folder says of its making; RunFolderError where `asked` differs from it.
+def finished_facts(out: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
+    """The `training.json` of a finished folder; RunFolderError where its settings are not `settings`.
 
     None where `out` is no such folder, or a run that replaces it was begun.
     """
     if not (out / _FACTS).exists() or (workspace_of(out) / _REPLACES).exists():
         return None
     facts: dict[str, Any] = read_json(out / _FACTS)
-    _same_settings(out, facts.get("asked", {}), json.loads(json.dumps(asked)))
+    _check_same(out, facts.get("asked", {}), json.loads(json.dumps(settings)))
     return facts
 
 
 def open_workspace(out: Path, *, resume: bool, overwrite: bool) -> Path:
-    """The folder a run keeps its state and log in, `OUT.training`.
+    """Make `OUT.training`, which holds a run's state and log.
 
     A run that was begun under `overwrite` goes on under `resume`. Raises RunFolderError where `out`
     holds anything and is not to be overwritten, and for an unfinished run and neither flag.
@@ -148,12 +148,12 @@ def open_workspace(out: Path, *, resume: bool, overwrite: bool) -> Path:
 
 
 def close_workspace(out: Path) -> None:
-    """The run is finished: what stands in `out` is its own."""
+    """Mark the run as finished: `out` now holds its result."""
     (workspace_of(out) / _REPLACES).unlink(missing_ok=True)
 
 
 def training_texts(work: Path, facts: dict[str, Any]) -> dict[str, str]:
-    """What a finished folder says of its making: `training.json` and the log."""
+    """The texts of a finished folder: `training.json` and the log."""
     return {
         _FACTS: json.dumps(facts, ensure_ascii=False, indent=1) + "\n",
         "training_log.jsonl": (work / "log.jsonl").read_text(encoding="utf-8"),

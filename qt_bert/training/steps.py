@@ -1,9 +1,8 @@
-"""A step's loss and gradients: compiled, on the weights' device, in parts where its memory is short."""
+"""A step's loss and gradients: compiled, and split where the device's memory is too small."""
 
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from importlib.util import find_spec
@@ -14,13 +13,14 @@ import torch
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import sent
 from qt_bert.models.devices import DTYPES, Memory, check_dtype, open_device
+from qt_bert.progress import note_once
 from qt_bert.training.masters import MasterWeights
 
 # Where a run trains, and in which number type.
 
 
 def weights_dtype(dtype: str) -> torch.dtype:
-    """The number type of the weights of a `--dtype`. Raises ArgumentError for one that trains nothing."""
+    """The torch dtype of a `--dtype`. Raises ArgumentError for one that cannot train."""
     if dtype not in DTYPES:
         raise ArgumentError(f"--dtype {dtype!r}: choose from {', '.join(DTYPES)}")
     if dtype == "float16":  # gradients below 6e-8 are 0 in it, unless the loss is scaled
@@ -28,30 +28,27 @@ def weights_dtype(dtype: str) -> torch.dtype:
     return DTYPES[dtype]
 
 
-def training_device(asked: str, dtype: str) -> torch.device:
-    """The device of a `--device`. Raises ArgumentError for one that is not there or lacks `dtype`."""
-    device = open_device(asked)
+def training_device(name: str, dtype: str) -> torch.device:
+    """The device of a `--device`. Raises ArgumentError for one that is missing or lacks `dtype`."""
+    device = open_device(name)
     check_dtype(dtype, device)
     return device
 
 
 def compiled(
-    function: Callable[..., Any], wanted: bool = True, on: str = "cpu"
+    function: Callable[..., Any], enabled: bool = True, device_type: str = "cpu"
 ) -> Callable[..., Any]:
-    """`function` compiled for the shapes it is called with, or itself; `on` is the type of device.
+    """`function` compiled for the shapes of its calls, or itself where it cannot be.
 
-    What was compiled before is let go: a process that trains many models would keep it all.
+    Clears earlier compilations, which a process that trains many models would keep.
     """
-    if not wanted or on not in ("cpu", "cuda"):
+    if not enabled or device_type not in ("cpu", "cuda"):
         return function
     if not any(shutil.which(name) for name in ("g++", "clang++", "c++")):
-        print(
-            "no C++ compiler found: training runs uncompiled, at about two thirds of the speed",
-            file=sys.stderr,
-        )
+        note_once("no C++ compiler: training runs uncompiled, at about two thirds of the speed")
         return function
-    if on == "cuda" and find_spec("triton") is None:
-        print("no Triton found: training runs uncompiled, and slower", file=sys.stderr)
+    if device_type == "cuda" and find_spec("triton") is None:
+        note_once("no Triton: training runs uncompiled, and slower")
         return function
     torch._dynamo.reset()
     torch._dynamo.config.cache_size_limit = 32
@@ -62,15 +59,15 @@ def compiled(
 
 
 Packed = Mapping[str, torch.Tensor]
-"""Packed rows [rows, slots], and places in them with what is asked there."""
+"""Packed rows [rows, slots], and flat places in them with their targets."""
 
 
 class Gradients:
     """Loss and gradients of packed batches, on the device of the weights of `masters`.
 
-    `loss` gives one number or several of a batch; those of its parts add up to those of the whole.
-    What `aim` makes of them is made small. A batch of `slots` tokens that the device has no memory
-    for is computed in parts, and so is every later one: a recipe's batch stays what it is.
+    `loss` maps a batch to one number or several; those of its parts add up to those of the whole.
+    `aim` of them is minimised. Once a batch of `slots` tokens exceeds the device's memory, it and all
+    later ones are computed in parts, with the same sums.
     """
 
     def __init__(
@@ -87,9 +84,9 @@ class Gradients:
         self.memory = Memory(slots)
 
     def of(self, batch: Packed) -> torch.Tensor:
-        """What `loss` gives, detached, on the device; the gradients lie with the weights.
+        """The losses, detached, on the device; adds the gradients to those of the weights.
 
-        Raises ArgumentError where one row alone is too much.
+        Raises ArgumentError where a single row exceeds the memory.
         """
         here = {name: sent(tensor, self.masters.device) for name, tensor in batch.items()}
         while True:
@@ -97,23 +94,23 @@ class Gradients:
                 return self._added(here)
             except torch.OutOfMemoryError as error:
                 words = str(error)
-            if "query" in here:  # its titles are compared, and would be parted
+            if "query" in here:  # titles of a query are compared: the batch cannot be split
                 raise ArgumentError(
                     "the GPU has no memory for a batch whose titles are compared: take fewer --slots, or "
                     "--dtype bfloat16"
                 )
-            self.masters.clear()  # parts that were done are done again
+            self.masters.clear()  # finished parts are computed again
             self.memory.halve(self._rows(here), words)
 
     def _added(self, batch: Packed) -> torch.Tensor:
-        # Parts come in ever new shapes, which are not worth compiling.
+        # Parts have too many shapes to compile.
         loss = self.plain if self.memory.halved else self.fast
-        found = []
+        total = []
         for part in self._parts(batch):
             losses = loss(part)
             self.aim(losses).backward()
-            found.append(losses.detach())
-        return reduce(torch.add, found)
+            total.append(losses.detach())
+        return reduce(torch.add, total)
 
     def _parts(self, batch: Packed) -> Iterator[Packed]:
         if not self.memory.halved:
@@ -124,7 +121,7 @@ class Gradients:
             yield part_of(batch, slice(start, start + size))
 
     def _rows(self, batch: Packed) -> int:
-        """Rows that are computed at once."""
+        """Rows computed at once."""
         rows, slots = batch["segment"].shape
         return max(1, self.memory.tokens // slots) if self.memory.halved else rows
 
@@ -134,14 +131,14 @@ _AT = {
     "masked_slot": ("masked_label", "masked_weight"),
     "cls_slot": ("belongs", "cls_weight"),
 }
-"""Flat places in the rows, and what is asked there."""
+"""Flat places in the rows, and the tensors that hold a value for each."""
 
 _MEANS = ("masked_weight", "cls_weight")
-"""Weights whose sum a mean is over; a share is one of the whole already."""
+"""Weights that a mean divides by; shares are divided already."""
 
 
 def part_of(batch: Packed, rows: slice) -> dict[str, torch.Tensor]:
-    """Some rows of a batch and the places in them; `…_total` [] are the sums of the whole's weights."""
+    """Some rows of a batch and the places in them; `…_total` [] sum the weights of the whole batch."""
     slots = batch["segment"].shape[1]
     part = {f"{name}_total": batch[name].sum() for name in _MEANS if name in batch}
     for place in _AT.keys() & batch.keys():

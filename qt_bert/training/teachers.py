@@ -1,4 +1,4 @@
-"""A teacher from outside: what another model, or a column of a file, says of the training pairs."""
+"""An outside teacher: another model's outputs, or scores of a file, for the training pairs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from qt_bert.models.card import ModelLabels
 from qt_bert.models.devices import note_once
 from qt_bert.models.folder import resolve_folder, weights_sha256
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.progress import progress
+from qt_bert.progress import note_once, progress
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.training.batches import TrainingSet, bounds_of
@@ -29,12 +29,12 @@ from qt_bert.training.recipes import TeacherSource
 
 MISSING = "teacher_missing.tsv"
 LEAST_LABELLED = 20
-"""Labelled pairs that the scale of scores is read from."""
+"""Labelled pairs needed to fit the scale of scores."""
 LEAST_PROBABILITY = 1e-6
 
 
 def check_teacher(weights: LossWeights | None, teacher: TeacherSource | None, out: Path) -> None:
-    """Raise ArgumentError for a teacher that no loss asks, or that `out` would overwrite."""
+    """Raise ArgumentError for a teacher that no loss uses, or that `out` would overwrite."""
     if teacher is not None:
         check_apart(out, teacher.path)
         if weights is not None and not weights.of_outputs:
@@ -44,22 +44,22 @@ def check_teacher(weights: LossWeights | None, teacher: TeacherSource | None, ou
 
 
 def key_of(source: TeacherSource) -> str:
-    """What is taught depends on this: on the bytes of the model or the file."""
+    """A hash of the teacher: of the model's weights, or of the file with its columns."""
     if source.scores:
         return repr((sha256_file(source.path), source.scores))
     return weights_sha256(resolve_folder(source.path))
 
 
 def loss_for(
-    data: TrainingSet, labels: ModelLabels, asked: LossWeights | None, default: LossWeights
+    data: TrainingSet, labels: ModelLabels, requested: LossWeights | None, default: LossWeights
 ) -> LossWeights:
-    """The losses asked for, else the `default` with `soft` of a distribution or `mse` of scores that
-    were taught. Raises ArgumentError where `soft` has no distribution."""
-    shown = data.examples[0].taught
-    if shown is None:
-        return asked or default
-    soft = len(shown) == labels.logits
-    weights = asked or replace(default, soft=float(soft), mse=float(not soft))
+    """The requested losses, else the `default`; with an outside teacher it has `soft` for a
+    distribution, `mse` for scores. Raises ArgumentError where `soft` has no distribution."""
+    taught = data.examples[0].taught
+    if taught is None:
+        return requested or default
+    soft = len(taught) == labels.logits
+    weights = requested or replace(default, soft=float(soft), mse=float(not soft))
     if weights.soft and not soft:
         raise ArgumentError(
             f"soft learns a probability for each of {labels.logits} outputs, and the teacher gives a "
@@ -70,10 +70,10 @@ def loss_for(
 
 @dataclass
 class Teaching:
-    """What `source` says of pairs, for a model whose outputs mean `labels`; `facts` say what it was.
+    """The outputs of the teacher `source` for pairs, as targets of a model with `labels`.
 
-    `work` is the folder that keeps a model's outputs for a run that goes on, and the list of pairs
-    that a file does not know.
+    `facts` describe the teacher. `work` keeps a model's outputs for a resumed run, and lists the pairs
+    that a file lacks.
     """
 
     source: TeacherSource
@@ -89,12 +89,12 @@ class Teaching:
         return None if source is None else cls(source, *how)
 
     def __call__(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """Float32 logits [n, K] of a teacher whose outputs mean the same, or log-probabilities; else
-        its scores [n, 1], on the scale of the labels. NaN where it says nothing.
+        """Float32 logits [n, K] of a teacher with the same labels, or log-probabilities; else its
+        scores [n, 1], on the scale of the labels. NaN where it has none.
 
-        Raises ArgumentError where a file knows too few pairs, holds what is no score and no
-        distribution, or the scale of its scores cannot be told; PairFileError and CheckpointError for
-        a file or folder that cannot be read.
+        Raises ArgumentError where a file has too few of the pairs, or its values are no scores, no
+        distribution, or of unknown scale; PairFileError and CheckpointError for a file or folder that
+        cannot be read.
         """
         values = self._of_file(pairs) if self.source.scores else self._of_model(pairs)
         if values.shape[1] == 1 and self.labels.logits > 1:
@@ -116,30 +116,30 @@ class Teaching:
         return logits if theirs == self.labels else ranking_scores(logits, theirs)[:, None]
 
     def _of_file(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """What it says of each pair [n, columns]; several are log-probabilities."""
+        """The file's values [n, columns]; several columns are log-probabilities."""
         path, names = self.source.path, self.source.scores
         if len(names) not in (1, self.labels.logits):
             raise ArgumentError(
                 f"{path}: {len(names)} numbers a pair; a teacher gives one score, or a probability for "
                 f"each of {self.labels.logits} outputs"
             )
-        said: dict[tuple[str, str], list[float]] = {}
+        scores: dict[tuple[str, str], list[float]] = {}
         for row in ReaderOptions().open(path):
-            there = {"grade": row.label, **row.extra}
-            if unknown := [name for name in names if name not in there]:
+            cells = {"grade": row.label, **row.extra}
+            if unknown := [name for name in names if name not in cells]:
                 raise ArgumentError(
                     f"--teacher-scores {path}: line {row.line} has no column {unknown[0]!r}; beside "
                     f"query and title there are {', '.join(row.extra) or 'none'}"
                 )
             with suppress(ValueError):
-                said[row.query, row.title] = [float(there[name] or "") for name in names]
+                scores[row.query, row.title] = [float(cells[name] or "") for name in names]
         nothing = [np.nan] * len(names)
-        values = np.array([said.get((pair.query, pair.title), nothing) for pair in pairs])
+        values = np.array([scores.get((pair.query, pair.title), nothing) for pair in pairs])
         known = np.isfinite(values).all(1)
         self.facts |= {"name": path.name, "sha256": sha256_file(path), "covered": int(known.sum())}
         if not known.all():
             self._note_missing(
-                [pair for pair, there in zip(pairs, known, strict=True) if not there]
+                [pair for pair, present in zip(pairs, known, strict=True) if not present]
             )
         if len(names) == 1:
             return np.where(known[:, None], values, np.nan)
@@ -155,34 +155,33 @@ class Teaching:
         listed = self.work / MISSING
         listed.write_text("query\ttitle\n" + "".join(rows), encoding="utf-8")
         known, every = self.facts["covered"], self.facts["covered"] + len(missing)
-        said = (
+        gap = (
             f"{self.source.path}: no score for {len(missing):,} of {every:,} training pairs (listed "
             f"in {listed})"
         )
         if not known or known / every < self.source.coverage:
             raise ArgumentError(
-                f"{said}; score them, or say how many may be missing: --min-coverage"
+                f"{gap}; score them, or lower the share that must be there: --min-coverage"
             )
-        note_once(f"{said}; there labels alone teach")
+        note_once(f"{gap}; these pairs are learned from labels alone")
 
     def _on_scale(self, values: np.ndarray, pairs: Sequence[Pair]) -> np.ndarray:
-        """Scores outside the labels, moved and stretched to the mean and standard deviation of the
-        labels beside them."""
-        own = self.labels.values
-        if own[0] <= np.nanmin(values) and np.nanmax(values) <= own[-1]:
+        """Scores outside the range of labels, scaled to the mean and standard deviation of the labels."""
+        low, high = self.labels.values[0], self.labels.values[-1]
+        if low <= np.nanmin(values) and np.nanmax(values) <= high:
             return values
-        truth = np.array([np.mean(bounds_of(pair, self.labels)) for pair in pairs]) + own[0]
+        truth = np.array([np.mean(bounds_of(pair, self.labels)) for pair in pairs]) + low
         both = ~np.isnan(truth + values[:, 0])
-        said = f"{self.facts['name']}: some scores are no labels from {own[0]:g} to {own[-1]:g}"
+        fault = f"{self.facts['name']}: some scores are outside the labels, {low:g} to {high:g}"
         if both.sum() < LEAST_LABELLED or not values[both].std():
             raise ArgumentError(
-                f"{said}, and fewer than {LEAST_LABELLED} labelled pairs, or one score for all, do not "
-                "tell how they compare; bring them to that scale"
+                f"{fault}, and fewer than {LEAST_LABELLED} labelled pairs, or equal scores, do not fix "
+                "a scale; bring the scores to that of the labels"
             )
         slope = float(truth[both].std() / values[both].std())
         start = float(truth[both].mean() - slope * values[both].mean())
         self.facts["scale"] = [start, slope]
         note_once(
-            f"{said}; read as {start:.3f} + {slope:.3f} × score, which has the labels' mean and spread"
+            f"{fault}; read as {start:.3f} + {slope:.3f} × score, which has the labels' mean and spread"
         )
-        return np.clip(start + slope * values, own[0], own[-1])
+        return np.clip(start + slope * values, low, high)
