@@ -26,7 +26,7 @@ def distill(
         str | None, typer.Option(help="The teacher's folder. [default: the checkpoint that ships]")
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="End after so many steps, whatever the epochs.")
+        int | None, typer.Option(help="End after so many steps, over any number of epochs.")
     ] = None,
     stop_on: Annotated[
         str | None, typer.Option(help="Metric of the dev file. [qwk; of one output, spearman]")
@@ -35,7 +35,7 @@ def distill(
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Train a smaller model to do what its teacher does, by a plan; goes on after a kill."""
+    """Train a smaller model to imitate its teacher, by a plan; resumes after a kill."""
     from qt_bert.models.folder import resolve_folder
     from qt_bert.planning.distill import DistillJob, Student
 

@@ -42,12 +42,13 @@ def pretrain(
     ] = None,
     init: Annotated[
         str | None,
-        typer.Option(help="Weights and tokenizer to go on from. [default: the pretrained one]"),
+        typer.Option(help="Weights and tokenizer to start from. [default: the pretrained one]"),
     ] = None,
     layers: Annotated[
-        int | None, typer.Option(help="Start at random with so many layers (--init: tokenizer).")
+        int | None,
+        typer.Option(help="Start from random weights with so many layers (--init: tokenizer)."),
     ] = None,
-    heads: Annotated[int, typer.Option(help="Heads a layer of a random start.")] = 12,
+    heads: Annotated[int, typer.Option(help="Heads per layer of a random start.")] = 12,
     hidden: Annotated[int, typer.Option(help="Hidden size of a random start.")] = 192,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
     stop_at: Annotated[
@@ -57,11 +58,11 @@ def pretrain(
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Character MLM plus segment-pair prediction on text shards and pair files."""
+    """Pretrain by character MLM and segment-pair prediction, on text shards and pair files."""
     stored = files.stored()
     values = how.over(stored.settings, steps=steps, warmup=warmup)
     if "steps" not in values:
-        raise ArgumentError("how long? give --steps N")
+        raise ArgumentError("the number of steps is missing: give --steps N")
     from qt_bert.models.folder import resolve_folder
     from qt_bert.training.pretrain import BatchShape, PretrainSettings, run_pretrain
 
@@ -117,7 +118,7 @@ def train(
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Fine-tune on one or more graded files, each with its own labels; goes on after a kill."""
+    """Fine-tune on one or more graded files, each with its own labels; resumes after a kill."""
     from qt_bert.models.folder import resolve_folder
     from qt_bert.training.finetune import TrainJob
 
@@ -150,7 +151,7 @@ def tune(
     overwrite: bool,
     **fields: Any,
 ) -> None:
-    """Run a job by a recipe, with the job's `fields` that are not None in place of the recipe's."""
+    """Run a job of this kind: a recipe's, with the `fields` that are not None in place of the recipe's."""
     stored = files.stored()
     sources = files.sources(stored, unlabelled)
     if not sources:
@@ -176,7 +177,7 @@ def tune(
             job, out, settings, device=how.device, resume=resume, overwrite=overwrite
         )
     terminal.note(json.dumps(facts["rows"], ensure_ascii=False))
-    if "parameters" in facts:  # not of a student, nor of a folder of an older version
+    if "parameters" in facts:  # absent for a student and in older folders
         terminal.note(f"{facts['parameters']:,} parameters")
     figure = facts.get("figure", job.stop_on)
     best = "not defined" if facts["best"] is None else f"{facts['best']:.4f}"
@@ -192,8 +193,7 @@ def average(
     """Average the weights of models tuned from one another or from one start."""
     from qt_bert.training.selection import average_models
 
-    for one in models:
-        check_apart(out, one)
-
+    for model in models:
+        check_apart(out, model)
     average_models(models, out, overwrite=overwrite)
     terminal.note(f"mean of {len(models)} models: {out}")

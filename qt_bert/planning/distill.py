@@ -34,7 +34,7 @@ from qt_bert.training.packing import packed_layers, read_states
 from qt_bert.training.steps import weights_dtype
 from qt_bert.training.teachers import key_of
 
-# What a student's loss is made of, by default.
+# The losses of a student.
 
 
 IMITATION = LossWeights(soft=1.0, hidden=1.0)
@@ -42,24 +42,23 @@ IMITATION = LossWeights(soft=1.0, hidden=1.0)
 
 
 def hidden_loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
-    """Mean squared error of two layers' outputs [..., hidden], each token's brought to mean 0 and
-    variance 1, for every token [...]."""
+    """Mean squared error [...] of two layers' outputs [..., hidden], each token normalised to mean 0
+    and variance 1."""
     width = student.shape[-1:]
     return (F.layer_norm(student, width) - F.layer_norm(teacher, width)).square().mean(-1)
 
 
-# A student beside its teacher: one loss for the training loop, of several parts.
+# The module that is trained: a student, with its frozen teacher.
 
 
 Batch = Mapping[str, torch.Tensor]
 
 
 class Distilled(Trained):
-    """`model`, the student that is trained; `teacher`, frozen, on its device, in the number type of
-    the products. Where a batch says what another teacher taught, `teacher` shows its layers alone.
+    """`model`, the student, and `teacher`, frozen, in `dtype`.
 
-    `layer_map` says which of the teacher's layers a student's layer imitates; layers it does not
-    name imitate none.
+    `layer_map` pairs a layer of the student with the teacher's layer that it imitates. Where a batch
+    holds outputs of an outside teacher, only the layers of `teacher` are used.
     """
 
     def __init__(
@@ -77,26 +76,26 @@ class Distilled(Trained):
         self.model = without_dropout(model)
         self.family = family
         self.layer_map = tuple(layer_map)
-        # In a tuple it is no part of the module, so neither trained nor stored.
+        # In a tuple it is no submodule, so neither trained nor stored.
         self._teacher = (teacher.to(dtype).eval().requires_grad_(False),)
 
     def loss(self, batch: Batch) -> torch.Tensor:
         """The weighted parts of the loss, in the order of `parts`."""
-        weights, shown = self.losses.weights, batch.get("taught")
+        weights, targets = self.losses.weights, batch.get("taught")
         logits, states = self._outputs(self.model, batch)
-        taught: list[torch.Tensor] = []
-        if weights.hidden or (shown is None and weights.of_outputs):
-            own, taught = self._taught(batch)
-            shown = own if shown is None else shown
-        found = list(self.losses.of(logits, batch, shown).values())
+        teacher_states: list[torch.Tensor] = []
+        if weights.hidden or (targets is None and weights.of_outputs):
+            teacher_logits, teacher_states = self._teacher_outputs(batch)
+            targets = teacher_logits if targets is None else targets
+        parts = list(self.losses.of(logits, batch, targets).values())
         if weights.hidden:
-            found.append(weights.hidden * self._hidden(states, taught, batch))
-        return torch.stack(found)
+            parts.append(weights.hidden * self._hidden(states, teacher_states, batch))
+        return torch.stack(parts)
 
     @torch.compiler.disable
     @torch.no_grad()
-    def _taught(self, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """What the teacher gives; it is as fast uncompiled, and compiling it takes a minute."""
+    def _teacher_outputs(self, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Not compiled: that takes a minute and gains nothing."""
         return self._outputs(self._teacher[0], batch)
 
     def _outputs(self, model: Any, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
@@ -106,11 +105,11 @@ class Distilled(Trained):
         return self.family.head(model, read).float(), states
 
     def _hidden(
-        self, states: Sequence[torch.Tensor], taught: Sequence[torch.Tensor], batch: Batch
+        self, states: Sequence[torch.Tensor], teacher: Sequence[torch.Tensor], batch: Batch
     ) -> torch.Tensor:
-        """Mean over the tokens of each example, then over the layers that imitate one."""
+        """Mean over the tokens of each example, then over the imitating layers."""
         losses = [
-            hidden_loss(states[match.student].float(), taught[match.imitates].float())
+            hidden_loss(states[match.student].float(), teacher[match.imitates].float())
             for match in self.layer_map
         ]
         if not losses:
@@ -119,7 +118,7 @@ class Distilled(Trained):
 
 
 def without_dropout(model: Any) -> Any:
-    """`model` with every dropout at 0: training draws no random numbers but the data's order."""
+    """`model` with every dropout at 0: training is random in the order of the data alone."""
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
@@ -129,14 +128,14 @@ def without_dropout(model: Any) -> Any:
     return model
 
 
-# What a student keeps of its teacher and imitates, and the model it starts as.
+# The student of a plan, before it is trained.
 
 
 @dataclass(frozen=True)
 class Student:
-    """A student of the model in the folder `model`, for which `plan` was made.
+    """A student of the model in the folder `model`, by the `plan` that was made for it.
 
-    `means` are those of a plan that replaces heads by their mean head outputs.
+    `means` are the mean head outputs of a plan that replaces heads by them.
     """
 
     model: Path
@@ -145,12 +144,12 @@ class Student:
 
     @classmethod
     def of(cls, plan: Path, model: Path) -> Student:
-        """By a `plan.json`. Raises RunFolderError where it is none."""
-        read = Plan.read(plan)
-        return cls(model, read, plan_means(plan, read))
+        """From a `plan.json`. Raises RunFolderError where it cannot be read."""
+        stored = Plan.read(plan)
+        return cls(model, stored, plan_means(plan, stored))
 
     def describe(self) -> dict[str, Any]:
-        """All of the plan that training depends on, as plain data."""
+        """The parts of the plan that training depends on, as plain data."""
         plan = self.plan
         return {
             "teacher": plan.teacher.sha256,
@@ -163,32 +162,32 @@ class Student:
 
     @property
     def _fold(self) -> MeanZ | None:
-        """What is folded into the output biases: nothing where a rival's heads leave zeros."""
+        """The means to fold into the output biases; None where removed heads leave zeros."""
         return self.means if self.plan.replacement == "mean" else None
 
     def start_of(self, teacher: Checkpoint, pairs: Sequence[Pair]) -> Checkpoint:
-        """The student before it learns: `teacher` without what the plan takes out.
+        """The student before training: `teacher` without what the plan removes.
 
-        Feed-forward units stay as in pruning: those that the plan names, else by their gradient
-        importance on `pairs`. Raises ArgumentError for layers, heads or units that the teacher does
-        not have, and for a layer map beyond its layers or the student's.
+        Feed-forward units are kept as in pruning: those of the plan, else by their gradient importance
+        on `pairs`. Raises ArgumentError for layers, heads or units that the teacher lacks, and for a
+        layer map with layers that either lacks.
         """
         self._check_map()
         fold = self._fold.vectors if self._fold is not None else None
-        whole = [replace(one, units=None) for one in self.plan.kept]
+        whole = [replace(layer, units=None) for layer in self.plan.kept]
         small = smaller_checkpoint(teacher, whole, fold=fold)
-        if all(one.units is None for one in self.plan.kept):
+        if all(layer.units is None for layer in self.plan.kept):
             return small
         units = plan_units(self.plan) or important_units(small, self.plan.kept, pairs)
         return smaller_checkpoint(teacher, self.plan.kept, units=units, fold=fold)
 
     def _check_map(self) -> None:
         layers = self.plan.teacher.layers
-        for one in self.plan.layer_map:
-            if not (0 <= one.student < len(self.plan.kept) and 0 <= one.imitates < layers):
+        for match in self.plan.layer_map:
+            if not (0 <= match.student < len(self.plan.kept) and 0 <= match.imitates < layers):
                 raise ArgumentError(
-                    f"the plan lets layer {one.student} of {len(self.plan.kept)} imitate the teacher's "
-                    f"layer {one.imitates} of {layers}: layers count from 0"
+                    f"the plan lets layer {match.student} of {len(self.plan.kept)} imitate the teacher's "
+                    f"layer {match.imitates} of {layers}: layers count from 0"
                 )
 
 
@@ -197,9 +196,9 @@ class Student:
 
 @dataclass(frozen=True, kw_only=True)
 class DistillJob(TuneJob):
-    """A student of the teacher that its plan names; `max_length` 0 is the teacher's.
+    """A `student` of the model its plan was made for; `max_length` 0 is that of this model.
 
-    The outputs of a `teacher` from outside take the place of those of the student's own.
+    The outputs of an outside `teacher` replace those of this model.
     """
 
     default_loss = IMITATION
@@ -240,9 +239,8 @@ class DistillJob(TuneJob):
         one_output = teacher.settings.labels.logits == 1
         if one_output and not set((self.loss or IMITATION).parts) - {"nll", "ordinal"}:
             raise ArgumentError(
-                f"{teacher.name} has one output, which no grade is a target for: a student of it "
-                "learns from the teacher, or which title is better; give the loss soft, margin or "
-                "listwise"
+                f"{teacher.name} has one output, which grades give no target: learn from the teacher "
+                "(loss soft) or the order of titles (margin, listwise)"
             )
         return replace(teacher, settings=replace(teacher.settings, max_length=longest))
 
@@ -266,7 +264,7 @@ class DistillJob(TuneJob):
             "teacher": {"name": start.name, "sha256": start.sha256},
             "labelled": labelled,
             "unlabelled": len(data.examples) - labelled,
-            "figure": tuner.figure,
+            "figure": tuner.metric,
         }
 
     def save(self, out: Path, model: Checkpoint, **how: Any) -> None:

@@ -51,17 +51,17 @@ from qt_bert.training.steps import Gradients, training_device, weights_dtype
 from qt_bert.training.teachers import Teaching, check_teacher, key_of, loss_for
 
 FETCHED = 20
-"""Steps whose losses a GPU keeps before anyone waits for them."""
+"""Steps whose losses stay on a GPU before the CPU fetches them."""
 
 
 @dataclass(frozen=True)
 class TuneSettings:
-    """What fixes a run.
+    """The settings of a run.
 
-    `max_steps` ends it after so many steps, however many epochs that takes (0: after `epochs`);
-    `slots` is the tokens of a batch, empty ones included; `evaluations` how often an epoch is
-    judged; `average` is the decay a step of the moving average of the weights that is judged and kept
-    instead of the last weights (0: none); the run ends after `patience` judgements without a better one (0: never).
+    `max_steps` ends it after so many steps, over any number of epochs (0: after `epochs`); `slots` are
+    the tokens of a batch, padding included; `evaluations` the dev evaluations an epoch; `average` the
+    decay a step of a moving average of the weights, which is evaluated and kept instead of the last
+    weights (0: none); the run ends after `patience` evaluations without a better one (0: never).
     """
 
     epochs: int = 3
@@ -81,7 +81,7 @@ class TuneSettings:
 
 @dataclass
 class RunState:
-    """Where a run stands: what is stored beside its tensors."""
+    """The values of a run's state, stored beside its tensors."""
 
     step: int = 0
     best: float | None = None
@@ -94,12 +94,11 @@ class RunState:
 
 
 class Tuner:
-    """One run in a folder. `judge` maps the model to the dev figure (named `figure` in the log) and its
-    merit, the number to maximise; None where it is not defined.
+    """A run in a folder. `judge` maps the model to the dev value of `metric` and its merit, the number
+    to maximise; None where it is not defined.
 
-    A state in `out` is taken up, with the same result as a run that was never stopped
-    (RunFolderError where it belongs to other settings, or another `identity`: hashes of the base
-    and of the data).
+    Resumes from a state in `out`, with the result of a run that was never stopped; RunFolderError where
+    its settings or its `identity` (hashes of the base and of the data) differ.
     """
 
     def __init__(
@@ -111,14 +110,13 @@ class Tuner:
         out: Path,
         judge: Callable[[Any], tuple[float, float] | None],
         *,
-        figure: str = "qwk",
-        identity: dict[str, Any] | None = None,
+        metric: str,
+        identity: dict[str, Any],
     ) -> None:
-        check_settings(settings)
-        self.figure = figure
+        self.metric = metric
         self.model = model.train()
         self.examples, self.layout = examples, layout
-        if layout.by_query and len({one.query for one in examples}) == len(examples):
+        if layout.by_query and len({example.query for example in examples}) == len(examples):
             raise ArgumentError(
                 "margin, listwise and margin_mse compare the titles of a query, and no query of the "
                 "training pairs has two"
@@ -138,36 +136,36 @@ class Tuner:
             model.loss, self.masters, settings.slots, compile=settings.compile
         )
         self.waiting: list[torch.Tensor] = []
-        self.standing = RunState()
+        self.state = RunState()
         self.best: dict[str, torch.Tensor] = {}
-        asked = asdict(settings) | {"steps": len(self.plans)} | (identity or {})
-        self.asked = json.loads(json.dumps(asked))
-        if (stored := load_state(out, self.asked)) is not None:
+        key = asdict(settings) | {"steps": len(self.plans)} | identity
+        self.key = json.loads(json.dumps(key))
+        if (stored := load_state(out, self.key)) is not None:
             tensors, values = stored
             self.masters.load(tensors)
-            self.standing = RunState(**values["standing"])
+            self.state = RunState(**values["standing"])
             self.best = {k.removeprefix("best/"): v for k, v in tensors.items() if k[:5] == "best/"}
-        self.log = RunLog(out / "log.jsonl", self.standing.step)
+        self.log = RunLog(out / "log.jsonl", self.state.step)
 
     def run(self) -> dict[str, torch.Tensor]:
-        """Train to the end; returns the float32 state dict of the best-judged classifier."""
-        at, settings = self.standing, self.settings
+        """Train to the end; returns the float32 state dict of the classifier of the best evaluation."""
+        at, settings = self.state, self.settings
         fetched = 1 if self.masters.device.type == "cpu" else FETCHED
-        said = ""
+        note = ""
         with progress(len(self.plans), "training", "steps", done=at.step) as shown:
             while at.step < len(self.plans) and not 0 < settings.patience <= at.stale:
                 self.waiting.append(self._step(self.plans[at.step]))
                 at.step += 1
                 saved = at.step % settings.save_every == 0 or at.step in self.judged_at
                 if saved or len(self.waiting) == fetched:
-                    said = self._fetch()
+                    note = self._fetch()
                 if at.step in self.judged_at:
                     self._judge()
                 if saved:
                     self._save()
                 best = "" if at.best is None else f", best {at.best:.3f}"
-                shown.advance(1, f"{said}{best}")
-        kept = self.best or self.masters.float32_state(self.model)  # no judgement was defined
+                shown.advance(1, f"{note}{best}")
+        kept = self.best or self.masters.float32_state(self.model)  # the metric was never defined
         return {n.removeprefix("model."): v for n, v in kept.items() if n.startswith("model.")}
 
     def _step(self, plan: BatchPlan) -> torch.Tensor:
@@ -175,12 +173,12 @@ class Tuner:
         steps = len(self.plans)
         losses = self.gradients.of(to_tensors(plan, self.examples, self.layout))
         warmup = max(1, int(self.settings.warmup * steps))
-        self.masters.step(linear_schedule(self.standing.step, warmup=warmup, total=steps))
+        self.masters.step(linear_schedule(self.state.step, warmup=warmup, total=steps))
         return losses.reshape(-1)
 
     def _fetch(self) -> str:
-        """Add up the losses that wait; returns the last in words."""
-        at, loss = self.standing, 0.0
+        """Add up the waiting losses; returns a note of the last."""
+        at, loss = self.state, 0.0
         for losses in torch.stack(self.waiting).tolist():
             loss = sum(losses)
             at.losses, at.loss_sum = at.losses + 1, at.loss_sum + loss
@@ -191,7 +189,7 @@ class Tuner:
         return f"loss {loss:.3f}"
 
     def _judge(self) -> None:
-        at = self.standing
+        at = self.state
         self.model.eval()
         with self.masters.averaged(), torch.inference_mode():
             value, merit = self.judge(self.model.model) or (None, None)
@@ -202,12 +200,12 @@ class Tuner:
             self.best = self.masters.float32_state(self.model)
         sums = {"loss": at.loss_sum} | dict(zip(self.model.parts, at.part_sums, strict=False))
         means = {f"train_{k}": round(v / max(1, at.losses), 5) for k, v in sums.items()}
-        self.log.add({"step": at.step} | means | {f"dev_{self.figure}": value})
+        self.log.add({"step": at.step} | means | {f"dev_{self.metric}": value})
         at.losses, at.loss_sum, at.part_sums = 0, 0.0, []
 
     def _save(self) -> None:
         best = {f"best/{name}": value for name, value in self.best.items()}
-        values = {"settings": self.asked, "standing": asdict(self.standing)}
+        values = {"settings": self.key, "standing": asdict(self.state)}
         save_state(self.out, self.masters.tensors() | best, values)
 
 
@@ -236,7 +234,7 @@ def check_settings(settings: TuneSettings) -> None:
 def epochs_of(
     examples: Sequence[Sized], layout: BatchLayout, settings: TuneSettings
 ) -> list[list[BatchPlan]]:
-    """The batches of each epoch; the last is cut short where the steps end."""
+    """The batches of each epoch; the last epoch ends with `max_steps`."""
     if not settings.max_steps:
         return [plan_epoch(examples, layout, settings.seed, e) for e in range(settings.epochs)]
     epochs: list[list[BatchPlan]] = []
@@ -248,7 +246,7 @@ def epochs_of(
 
 
 def steps_judged(epoch_steps: list[int], evaluations: int) -> set[int]:
-    """Step counts after which the model is judged: evenly spread over each epoch, its end included."""
+    """Step counts after which the model is evaluated: evenly spaced over each epoch, its end included."""
     ends = np.cumsum([0, *epoch_steps])
     return {
         int(start + round(steps * part / evaluations))
@@ -257,17 +255,17 @@ def steps_judged(epoch_steps: list[int], evaluations: int) -> set[int]:
     }
 
 
-# One tuning run, from files to a saved folder: of `qt-bert train`, and of `qt-bert distill`.
+# One tuning run, from files to a saved folder: `qt-bert train` and `qt-bert distill`.
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuneJob(ABC):
-    """What a run trains, on which pairs, and how it is judged: `TrainJob`, or `DistillJob` in `planning`.
+    """The model, pairs and losses of a run: `TrainJob`, or `DistillJob` in `planning.distill`.
 
-    `sources` are labelled and unlabelled pairs. `dev` is the file early stopping reads; without one,
-    the pairs of a tenth of the training queries, by hash, are kept back for it. `stop_on` names its
-    metric ("": QWK, or Spearman's ρ of a single output). `loss` weighs the losses (None:
-    `default_loss`, and `soft` or `mse` of a `teacher` from outside).
+    `sources` are labelled and unlabelled pairs. `dev` is the file for early stopping by the metric
+    `stop_on` ("": QWK, or Spearman's ρ for a single output); without one, it gets the pairs of a tenth
+    of the training queries, by hash. `loss` None is `default_loss`, with `soft` or `mse` for an outside
+    `teacher`.
     """
 
     default_loss: ClassVar[LossWeights]
@@ -281,32 +279,32 @@ class TuneJob(ABC):
 
     @abstractmethod
     def check(self, out: Path) -> None:
-        """Raise ArgumentError for invalid settings, and where `out` is, or holds, what is read."""
+        """Raise ArgumentError for an invalid job, and where `out` is, or holds, the model to start from."""
 
     @abstractmethod
     def key(self) -> dict[str, Any]:
-        """What the weights depend on beside settings, pairs and the fields that name them."""
+        """The inputs of the weights, beside settings, pairs and the fields of every job."""
 
     @abstractmethod
     def open(self, seed: int) -> Checkpoint:
-        """The model to start from, with the labels and the length of the run.
+        """The model to start from, with the run's labels and length.
 
-        Raises ArgumentError and CheckpointError where it cannot be trained so.
+        Raises ArgumentError and CheckpointError where it cannot be trained.
         """
 
     @abstractmethod
     def model(
         self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair], dtype: str
     ) -> tuple[Trained, Checkpoint]:
-        """The module to train, and the checkpoint of its classifier, which is judged and saved."""
+        """The module to train, and the checkpoint of its classifier, to evaluate and save."""
 
     @abstractmethod
     def facts(self, start: Checkpoint, data: TrainingSet, tuner: Tuner) -> dict[str, Any]:
-        """What `training.json` holds of this kind of run alone."""
+        """The entries of `training.json` for this kind of job alone."""
 
     @abstractmethod
     def save(self, out: Path, model: Checkpoint, **how: Any) -> None:
-        """Write the folder `out`; `how` as `save_checkpoint` takes it."""
+        """Save `model` in `out`; `how` as in `save_checkpoint`."""
 
 
 def run_tuning(
@@ -318,14 +316,12 @@ def run_tuning(
     resume: bool = False,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Train as `job` says into the folder `out`; returns what the run was and reached.
+    """Train the model of `job` and save it in the folder `out`; returns the content of `training.json`.
 
-    `device` as `open_device` takes it; a run may go on on another.
-
-    The folder gets the weights judged best, `qt_bert.json`, `training.json` (sources, settings,
-    counts), `training_log.jsonl` and, of a student, `kept.json`. Raises PairFileError, ArgumentError,
-    CheckpointError for what cannot be read, ArgumentError where `out` is, or holds, a model that is
-    read, RunFolderError as `open_workspace` does.
+    `device` as in `open_device`; a run may resume on another. The folder gets the weights of the best
+    evaluation, `qt_bert.json`, `training.json` (sources, settings, counts), `training_log.jsonl` and,
+    for a student, `kept.json`. Raises PairFileError, ArgumentError and CheckpointError for invalid
+    inputs, ArgumentError where `out` is, or holds, an input, RunFolderError as `open_workspace` does.
     """
     # Refuse invalid settings before anything is written.
     check_settings(settings)
@@ -334,36 +330,36 @@ def run_tuning(
     job.check(out)
     check_teacher(job.loss, job.teacher, out)
 
-    # A finished folder of the same run is the result.
+    # Return the result of a finished run with the same inputs.
     key = job.key()
-    asked = asdict(settings) | key
-    asked |= {"sources": [source.options_key for source in job.sources]}
-    asked |= {"dev": job.dev.options_key if job.dev else None}
-    asked |= {"max_length": job.max_length, "stop_on": job.stop_on}
-    if resume and (finished := finished_facts(out, asked)) is not None:
+    inputs = asdict(settings) | key
+    inputs |= {"sources": [source.options_key for source in job.sources]}
+    inputs |= {"dev": job.dev.options_key if job.dev else None}
+    inputs |= {"max_length": job.max_length, "stop_on": job.stop_on}
+    if resume and (finished := finished_facts(out, inputs)) is not None:
         return finished
 
-    # The device, and the folder that keeps state and log.
+    # Open the device, and the folder of state and log.
     place = training_device(device, settings.dtype)
     work = open_workspace(out, resume=resume, overwrite=overwrite)
 
-    # The model to start from; its outputs fix what a label means.
+    # Open the model to start from; its outputs define the labels.
     start = job.open(settings.seed)
     labels = start.settings.labels
-    figure = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
+    metric = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
 
-    # The pairs, tokenised, what a teacher from outside gives for them, and the losses.
+    # Read and tokenise the pairs, ask the outside teacher, choose the losses.
     sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
     teaching = Teaching.of(job.teacher, labels, work, place, settings.dtype)
     data = training_set(sources, start.pair_tokenizer(), labels, work, teaching)
     losses = Losses(loss_for(data, labels, job.loss, job.default_loss), tuple(labels.values))
 
-    # The module to train, on the device.
+    # Build the module to train, on the device.
     model, trained = job.model(start, data, losses, dev, settings.dtype)
     for module in (start.model, model):
         on_device(module, place, settings.dtype)
 
-    # Train; a state that a killed run left is taken up.
+    # Train, from the state of a killed run where there is one.
     longest = trained.settings.max_length
     tuner = Tuner(
         model,
@@ -371,16 +367,16 @@ def run_tuning(
         BatchLayout.of(trained.family, trained.pad, longest, settings.slots, losses.by_query),
         settings,
         work,
-        judge_of(replace(trained, dtype=settings.dtype), dev, figure),
-        figure=figure,
+        judge_of(replace(trained, dtype=settings.dtype), dev, metric),
+        metric=metric,
         identity=key
         | {"data": data.sha256, "dev": digest_of(dev), "stop_on": job.stop_on}
         | {"max_length": longest},
     )
     state = tuner.run()
 
-    # Save the weights judged best, with what the run was.
-    at = tuner.standing
+    # Save the weights of the best evaluation, with the facts of the run.
+    at = tuner.state
     facts = {
         "schema": 1,
         **job.facts(start, data, tuner),
@@ -396,9 +392,9 @@ def run_tuning(
         **({} if teaching is None else {"taught_by": teaching.facts}),
         "device": device_name(place),
         "dtype": settings.dtype,
-        "asked": asked,
+        "asked": inputs,
     }
-    # The workspace was opened for `out`, whatever lies there.
+    # `open_workspace` has checked that `out` may be replaced.
     job.save(out, trained, state=state, texts=training_texts(work, facts), overwrite=True)
     close_workspace(out)
     return facts
@@ -409,10 +405,7 @@ def run_tuning(
 
 @dataclass(frozen=True, kw_only=True)
 class TrainJob(TuneJob):
-    """A classifier from the encoder in the folder `base`.
-
-    `levels` = K trains ordered levels 0 … K − 1, one logit each, instead of the five grades.
-    """
+    """A classifier on the encoder in the folder `base`: of five grades, or `levels` ordered levels."""
 
     default_loss = LossWeights()
 
@@ -446,7 +439,7 @@ class TrainJob(TuneJob):
         return {
             "base": weights_sha256(self.base),
             "levels": self.levels,
-            # Folders of older versions, without either, do not name them.
+            # Left out where None, as in folders of older versions.
             **({} if self.loss is None else {"loss": self.loss.describe()}),
             **({} if self.teacher is None else {"teacher": key_of(self.teacher)}),
         }
@@ -471,7 +464,7 @@ class TrainJob(TuneJob):
         return TuningModel(start.model, start.family, data.auxiliaries, losses), start
 
     def facts(self, start: Checkpoint, data: TrainingSet, tuner: Tuner) -> dict[str, Any]:
-        seen = tuner.plans[: tuner.standing.step]
+        seen = tuner.plans[: tuner.state.step]
         return {
             "base": self.base.name,
             "parameters": sum(p.numel() for p in start.model.parameters()),

@@ -60,7 +60,7 @@ EXAMPLES_A_CHUNK = 20_000
 class Special:
     """Ids of the tokenizer's special tokens and the size of its vocabulary.
 
-    `lengths` [vocabulary] are the characters that a token spells; without them each counts as one.
+    `lengths` [vocabulary] are the characters of each token; None counts one each.
     """
 
     cls: int
@@ -72,13 +72,13 @@ class Special:
 
     @cached_property
     def ordinary(self) -> np.ndarray:
-        """The ids a masked character may be swapped for."""
+        """The ids that may replace a masked character."""
         return np.setdiff1d(np.arange(self.vocabulary), [self.cls, self.sep, self.pad, self.mask])
 
 
 @dataclass(frozen=True)
 class BatchShape:
-    """What one batch holds: a budget of slots, split into rows of one of two lengths."""
+    """The size of a batch: its slots, in rows of one of two lengths, and its shares of examples."""
 
     slots: int = 6144
     short: int = 64
@@ -90,18 +90,18 @@ class BatchShape:
 
 @dataclass(frozen=True)
 class PairExample(Example):
-    """An example with the label of the segment-pair task."""
+    """An example with its label for segment-pair prediction."""
 
     belongs: bool
 
 
 @dataclass(frozen=True)
 class PretrainBatch:
-    """One batch, how many tokens are real, and how many characters its text has.
+    """A batch, with its numbers of real tokens and of characters of text.
 
-    `tensors` are the rows as `lay_out` has them, and `masked_slot`, `masked_label`, `masked_weight`
-    [predictions], `cls_slot`, `belongs`, `cls_weight` [examples], which have one length in every
-    batch; weight 0 fills them up.
+    `tensors` are the rows of `lay_out`, and `masked_slot`, `masked_label`, `masked_weight`
+    [predictions], `cls_slot`, `belongs`, `cls_weight` [examples], padded with weight 0 to the same
+    length in every batch.
     """
 
     tensors: dict[str, torch.Tensor]
@@ -112,7 +112,7 @@ class PretrainBatch:
 def batches(
     corpus: Corpus, special: Special, shape: BatchShape, seed: int, skip: int = 0
 ) -> Iterator[PretrainBatch]:
-    """Batches without end; `skip` passes over the first ones (a resumed run)."""
+    """Endless batches; `skip` leaves out the first ones (a resumed run)."""
     chunk = 0
     while True:
         rng = np.random.default_rng([seed, chunk])
@@ -120,7 +120,7 @@ def batches(
         for slots, group in packed:
             if skip:
                 skip -= 1
-                rng.random()  # one draw a batch keeps the masks of the others where they were
+                rng.random()  # one draw a batch, so that the other masks stay the same
                 continue
             mask_rng = np.random.default_rng([seed, chunk, int(rng.random() * 2**53)])
             yield _masked(group, slots, special, shape, mask_rng)
@@ -169,7 +169,7 @@ def _examples(
 def _cut(
     store: TokenStore, index: int, shape: BatchShape, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A fragment in two parts, cut between a fifth and four fifths; long ones are windowed first."""
+    """A fragment in two parts, cut at a fifth to four fifths; of a long one, a random window."""
     ids = store[index]
     room = (shape.long if rng.random() < 0.5 else shape.short) - 3
     if len(ids) > room:
@@ -188,7 +188,7 @@ def _fit(first: np.ndarray, second: np.ndarray, room: int) -> tuple[np.ndarray, 
 def _with_negatives(
     texts: list[tuple[np.ndarray, np.ndarray]], shape: BatchShape, rng: np.random.Generator
 ) -> list[tuple[np.ndarray, np.ndarray, bool]]:
-    """Give a share of the pairs another one's second text: (first, second, belong together)."""
+    """Replace the second text of a share of the pairs by another's: (first, second, belong together)."""
     out = []
     for i, (first, second) in enumerate(texts):
         belongs = bool(rng.random() >= shape.negative_share) or len(texts) < 2
@@ -224,7 +224,7 @@ def _masked(
     rows = lay_out(group, slots, pad=special.pad)
     ids, real = rows["input_ids"].reshape(-1), rows["segment"].reshape(-1) > 0
     text = real & (ids != special.cls) & (ids != special.sep)
-    spelled = text.sum() if special.lengths is None else special.lengths[ids[text]].sum()
+    characters = text.sum() if special.lengths is None else special.lengths[ids[text]].sum()
     chosen = np.flatnonzero(text & (rng.random(ids.size) < shape.masked_share))
     room = int(ids.size * (shape.masked_share + 0.01))
     chosen = np.sort(rng.permutation(chosen)[:room])
@@ -244,7 +244,7 @@ def _masked(
         "cls_weight": filled(examples, np.ones(len(belongs), np.float32)),
     }
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}  # on the CPU
-    return PretrainBatch(tensors, int(real.sum()), int(spelled))
+    return PretrainBatch(tensors, int(real.sum()), int(characters))
 
 
 # The losses, and the loop.
@@ -252,10 +252,9 @@ def _masked(
 
 @dataclass(frozen=True)
 class PretrainSettings:
-    """What fixes a pretraining run. Schedules count steps, never minutes.
+    """The settings of a pretraining run; schedules count steps.
 
-    Without `pair_objective` the batches stay what they are, and the segment-pair loss is no part of
-    what is made small.
+    Without `pair_objective` the batches stay the same, and only the MLM loss is minimised.
     """
 
     steps: int
@@ -301,15 +300,15 @@ def new_model(
 def losses(model: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """[MLM loss, segment-pair loss, MLM accuracy, segment-pair accuracy] of one batch, in float32.
 
-    Those of the parts of a batch, which know the weights of the whole, add up to its own.
+    Those of the parts of a batch, with the weights of the whole, add up to that of the batch.
     """
     hidden = packed_hidden(model, FAMILIES["bert"], batch)
-    guessed = model.cls.predictions(hidden[batch["masked_slot"]]).float()
+    mlm = model.cls.predictions(hidden[batch["masked_slot"]]).float()
     pooled = model.bert.pooler(hidden[batch["cls_slot"]][:, None])
     paired = model.cls.seq_relationship(pooled).float()
     out = []
     for logits, labels, name in (
-        (guessed, batch["masked_label"], "masked_weight"),
+        (mlm, batch["masked_label"], "masked_weight"),
         (paired, 1 - batch["belongs"], "cls_weight"),
     ):
         weight = batch[name]
@@ -329,23 +328,22 @@ def pretrain(
     stop_at: int | None = None,
     identity: dict[str, Any] | None = None,
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Train for `settings.steps` steps where `model` is, from where `out` stopped if it holds a state.
+    """Train for `settings.steps` steps on the device of `model`, from the state in `out` if there is one.
 
-    `stop_at` ends the run before its schedule does. Returns the float32 state dict and the last
-    averaged figures. The log is `out/log.jsonl`; the state is replaced every `save_every` steps, so
-    that a kill costs at most these. Raises RunFolderError where `out` holds a run with other
-    settings.
+    `stop_at` ends the run before its schedule. Returns the float32 state dict and the last averaged
+    figures. The log is `out/log.jsonl`; the state is saved every `save_every` steps. Raises
+    RunFolderError where `out` holds a run with other settings.
     """
     if special.vocabulary != model.config.vocab_size:
         raise CheckpointError(
-            f"the tokenizer knows {special.vocabulary} tokens, the model {model.config.vocab_size}"
+            f"the tokenizer has {special.vocabulary} tokens, the model {model.config.vocab_size}"
         )
     check_settings(settings, stop_at)
     model.train()
     masters = MasterWeights(model, weights_dtype(settings.dtype), lr=settings.lr)
-    asked = json.loads(json.dumps(plain_settings(settings) | (identity or {})))
+    key = json.loads(json.dumps(plain_settings(settings) | (identity or {})))
     done, tokens, characters = 0, 0, 0
-    if (stored := load_state(out, asked)) is not None:
+    if (stored := load_state(out, key)) is not None:
         tensors, values = stored
         masters.load(tensors)
         done, tokens, characters = (values[name] for name in ("step", "tokens", "characters"))
@@ -381,14 +379,13 @@ def pretrain(
                 log.add(figures)
                 window.clear()
             if (step + 1) % settings.save_every == 0 or last:
-                save_state(out, masters.tensors(), {"settings": asked} | seen)
+                save_state(out, masters.tensors(), {"settings": key} | seen)
             shown.advance(1, f"loss {figures.get('mlm_loss', 0):.3f}" if figures else "")
     return masters.float32_state(model), figures
 
 
 def plain_settings(settings: PretrainSettings) -> dict[str, Any]:
-    """What a run is told apart by. The pair objective is named where it is left out: folders from
-    before it could be do not speak of it."""
+    """The settings as plain data; `pair_objective` only where it is off, as in older folders."""
     plain = asdict(settings)
     if settings.pair_objective:
         del plain["pair_objective"]
@@ -429,7 +426,7 @@ def _figures(mean: torch.Tensor, factor: float, norm: torch.Tensor) -> dict[str,
 
 @dataclass(frozen=True)
 class NewShape:
-    """The size of a model that starts at random."""
+    """The size of a model with random weights."""
 
     layers: int
     heads: int
@@ -452,15 +449,15 @@ def run_pretrain(
 ) -> dict[str, Any]:
     """Pretrain from `init` (weights and tokenizer; with `shape` only its tokenizer) into `out`.
 
-    `device` as `open_device` takes it; a run may go on on another. Returns what the run was and the
-    last figures of its log. Raises ArgumentError without text or for a device that is not there,
-    CheckpointError for a folder that is no BERT, RunFolderError as `open_workspace` does.
+    `device` as in `open_device`; a run may resume on another. Returns `training.json` and the last
+    figures of the log. Raises ArgumentError without text or for a missing device, CheckpointError for a
+    folder that is no BERT, RunFolderError as `open_workspace` does.
     """
     if not shards:
         raise ArgumentError("pretraining needs text: give --text SHARD or a --recipe with `text`")
     check_settings(settings, stop_at)
     verify_folder(init)
-    asked = {
+    inputs = {
         "init": weights_sha256(init) if shape is None else None,
         "tokenizer": sha256_file(init / "tokenizer.json"),
         "size": None if shape is None else asdict(shape),
@@ -469,7 +466,7 @@ def run_pretrain(
         "text": [sha256_file(shard) for shard in shards],
         "pairs": [source.options_key for source in pairs],
     }
-    if resume and (finished := finished_facts(out, asked)) is not None:
+    if resume and (finished := finished_facts(out, inputs)) is not None:
         return finished
     place = training_device(device, settings.dtype)
     work = open_workspace(out, resume=resume, overwrite=overwrite)
@@ -495,15 +492,15 @@ def run_pretrain(
         "pairs": len(corpus.first),
         "device": device_name(place),
         "dtype": settings.dtype,
-        "asked": asked,
+        "asked": inputs,
     }
 
-    identity = {k: v for k, v in asked.items() if k in ("init", "tokenizer", "size")}
+    identity = {k: v for k, v in inputs.items() if k in ("init", "tokenizer", "size")}
     identity["corpus"] = corpus.sha256
     state, figures = pretrain(
         model, corpus, special, settings, work, stop_at=stop_at, identity=identity
     )
-    timeless = {name: one for name, one in figures.items() if name != "tokens_per_second"}
+    timeless = {k: v for k, v in figures.items() if k != "tokens_per_second"}
     save_checkpoint(
         out,
         model.float(),
@@ -511,19 +508,19 @@ def run_pretrain(
         state=state,
         settings=ModelSettings(ModelLabels(0, None), settings.shape.long),
         texts=training_texts(work, facts | {"figures": timeless}),
-        overwrite=True,  # the workspace was opened for it
+        overwrite=True,  # `open_workspace` has checked `out`
     )
     close_workspace(out)
     return facts | {"figures": figures}
 
 
 def special_of(tokenizer: Any, folder: Path) -> Special:
-    """What pretraining must know of the tokenizer of `folder`. Raises CheckpointError where one is missing."""
+    """The special tokens of the tokenizer in `folder`. Raises CheckpointError where one is missing."""
     ids = {name: getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "pad", "mask")}
     absent = [name for name, number in ids.items() if number is None]
     if absent:
         raise CheckpointError(f"{folder}: the tokenizer has no [{absent[0].upper()}] token")
-    spelled = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     special = set(tokenizer.all_special_tokens)
-    lengths = np.array([1 if t in special else len(t.removeprefix("##")) for t in spelled])
+    lengths = np.array([1 if t in special else len(t.removeprefix("##")) for t in tokens])
     return Special(**ids, vocabulary=len(tokenizer), lengths=lengths)

@@ -16,7 +16,7 @@ from qt_bert.data.reader import PairReader, ReaderOptions, for_each
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
 
-# Where training pairs come from: a file, how its columns and labels read, and what it is for.
+# Training pairs: a file, how its columns and labels are read, and its use.
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,11 @@ class PairSource:
     """One file of pairs as a training command reads it.
 
     `columns`, `grades` (`0=1-2,1=3-4,2=5`), `no_header` and `max_rejects` are the reader's options;
-    `always` is the set of grades (`4-5`) every row of a file without labels stands for; `labels`
-    keeps rows of these labels only; `unlabelled` takes the texts alone, whatever labels there are,
-    for what a teacher says of them; `exclude` drops rows whose query stands in one of
-    these files; `auxiliary` trains the labels through an output of their own of that name, which
-    the finished model drops; `weight` scales the loss; `tenth` keeps a tenth of the queries, by
-    hash, `alone` or leaves it `left out` ("" keeps all).
+    `always` is the set of grades (`4-5`) of every row of a file without labels; `labels` keeps rows
+    of these labels only; `unlabelled` ignores the labels, for texts that a teacher scores; `exclude`
+    drops rows whose query is in one of these files; `auxiliary` names a separate output for the labels,
+    which the finished model drops; `weight` scales the loss; `tenth` keeps a tenth of the queries, by
+    hash, `alone`, or all but these, `left out` ("" keeps all).
     """
 
     file: Path
@@ -52,10 +51,10 @@ class PairSource:
         labelled: bool = False,
         rejects_path: Path | None = None,
     ) -> list[Pair]:
-        """The rows this source gives; `levels` = K reads labels as 0 … K − 1 instead of grades.
+        """The rows of this source; `levels` = K reads labels as 0 … K − 1 instead of grades.
 
-        `labelled` rejects rows without a readable label (an auxiliary source: without any). Raises
-        PairFileError as the reader does.
+        `labelled` rejects rows without a readable label (of an auxiliary source: without a label).
+        Raises PairFileError as the reader does.
         """
         options = ReaderOptions(
             self.columns or None, self.no_header, self.grades or None, self.max_rejects
@@ -80,14 +79,14 @@ class PairSource:
 
     @property
     def options_key(self) -> str:
-        """What the rows depend on beside the bytes of the files."""
+        """The hashes of the files, and the options."""
         kept = {f.name: getattr(self, f.name) for f in fields(self)}
         files = [sha256_file(path) for path in (self.file, *self.exclude)]
         return repr((files, {k: v for k, v in kept.items() if k not in ("file", "exclude")}))
 
 
 def _in_tenth(query: str) -> bool:
-    """About one query in ten, whatever file it stands in."""
+    """True for about one query in ten, the same in every file."""
     return hashlib.sha256(query.encode()).digest()[0] < 26
 
 
@@ -96,13 +95,13 @@ def _queries(path: Path) -> frozenset[str]:
     return frozenset(pair.query for pair in PairReader(path))
 
 
-# Where a teacher's outputs come from: another model, or a column of a file.
+# The outputs of a teacher: another model, or columns of a file.
 
 
 @dataclass(frozen=True)
 class TeacherSource:
-    """A model's folder, or a file of queries and titles with its columns `scores`: one score, or the
-    probability of each output; at least the share `coverage` of the training pairs must stand in it."""
+    """A model's folder, or a file of queries and titles with columns `scores`: a score, or the
+    probability of each output; it must hold at least the share `coverage` of the training pairs."""
 
     path: Path
     scores: tuple[str, ...] = ()
@@ -111,20 +110,20 @@ class TeacherSource:
 
 @dataclass(frozen=True, kw_only=True)
 class LossOptions:
-    """What a model learns from; the fields' docs are the commands' help."""
+    """The losses and the teacher; the fields' docs are the commands' help."""
 
     loss: str | None = None
     """Losses and weights, nll,margin=0.5: nll, ordinal, margin, listwise; of a teacher soft, mse,
     margin_mse, in distill hidden. [default: nll, and soft or mse of a teacher]"""
     teacher: Path | None = None
-    """Learn what this model says, whatever its family or tokenizer."""
+    """Learn the outputs of this model, of any family or tokenizer."""
     teacher_scores: str | None = None
     """FILE:COLUMN[,COLUMN…]: learn a score, or a probability for each grade, of queries and titles."""
     min_coverage: float = 1.0
-    """Share of the training pairs that must stand in it."""
+    """Share of the training pairs that the file must hold."""
 
     def source(self) -> TeacherSource | None:
-        """Where the teacher's outputs come from. Raises ArgumentError where that is invalid."""
+        """The source of the teacher's outputs. Raises ArgumentError for invalid options."""
         if self.teacher is not None and self.teacher_scores is not None:
             raise ArgumentError("--teacher and --teacher-scores: give one of them")
         if self.teacher_scores is None:
@@ -138,7 +137,7 @@ class LossOptions:
         return TeacherSource(Path(name), tuple(names.split(",")), self.min_coverage)
 
 
-# Recipes: TOML files that say what a training command reads and how it trains.
+# Recipes: TOML files with the inputs and settings of a training command.
 
 
 T = TypeVar("T")
@@ -148,7 +147,7 @@ _TABLES = {"pairs", "text", "dev", "settings", "job", "loss"}
 
 @dataclass
 class Recipe:
-    """What a recipe names, with its files resolved. `settings`, `job` and `loss` stay plain tables."""
+    """A recipe with its files resolved; `settings`, `job` and `loss` are plain tables."""
 
     where: str = "recipe"
     pairs: list[PairSource] = field(default_factory=list)
@@ -172,8 +171,8 @@ def load_recipe(path: Path, data: Path) -> Recipe:
     where = str(path)
     unknown = sorted(set(stored) - _TABLES)
     if unknown:
-        raise ArgumentError(f"{where}: unknown {unknown[0]!r}; a recipe knows {_listed(_TABLES)}")
-    tables = {name: one for name, one in stored.items() if name not in ("pairs", "text")}
+        raise ArgumentError(f"{where}: unknown {unknown[0]!r}; a recipe has {_listed(_TABLES)}")
+    tables = {name: table for name, table in stored.items() if name not in ("pairs", "text")}
     for name, value in tables.items():
         if not isinstance(value, dict):
             raise ArgumentError(f"{where}: {name} must be a table, [{name}]")
@@ -200,8 +199,8 @@ def typed(kind: type[T], table: Mapping[str, Any], where: str) -> T:
         if name not in known:
             raise ArgumentError(f"{where}: unknown key {name!r}; there are {_listed(known)}")
         if not _fits(value, hints[name]):
-            wanted = getattr(hints[name], "__name__", str(hints[name]))
-            raise ArgumentError(f"{where}: {name} = {value!r} is no {wanted}")
+            hint = getattr(hints[name], "__name__", str(hints[name]))
+            raise ArgumentError(f"{where}: {name} = {value!r} is no {hint}")
         values[name] = tuple(value) if isinstance(value, list) else value
     return kind(**values)
 
@@ -215,7 +214,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, hint)
     if isinstance(hint, UnionType):
         return any(
-            value is None if one is NoneType else _fits(value, one) for one in get_args(hint)
+            value is None if kind is NoneType else _fits(value, kind) for kind in get_args(hint)
         )
     if hint in (tuple[str, ...], tuple[float, ...]):
         inner = get_args(hint)[0]
@@ -240,12 +239,12 @@ def _source(table: Mapping[str, Any], where: str, data: Path) -> PairSource:
 
 def _shards(pattern: str, where: str, data: Path) -> list[Path]:
     try:
-        found = sorted(data.glob(pattern))
+        paths = sorted(data.glob(pattern))
     except (ValueError, NotImplementedError) as error:
         raise ArgumentError(f"{where}: {pattern!r} is no pattern under --data ({error})") from error
-    if not found:
+    if not paths:
         raise ArgumentError(f"{where}: no file matches {pattern!r} under {data}")
-    return found
+    return paths
 
 
 def _existing(path: Path, where: str) -> Path:
@@ -265,17 +264,17 @@ def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names))
 
 
-# What the training commands take: files under a recipe's, and settings over a recipe's.
+# The options of the training commands: files beside a recipe's, settings in place of a recipe's.
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingFiles:
-    """The files that a run learns from and is judged by; the fields' docs are the commands' help."""
+    """The files for training and early stopping; the fields' docs are the commands' help."""
 
     pairs: list[Path] | None = None
     """Graded file (repeat it for several)."""
     grades: list[str] | None = None
-    """What the labels of each --pairs mean, in the same order."""
+    """Grades of the labels of each --pairs, in the same order."""
     columns: list[str] | None = None
     """Columns of each --pairs, in the same order."""
     no_header: bool = False
@@ -285,11 +284,11 @@ class TrainingFiles:
     recipe: Path | None = None
     """TOML file: `text`, [[pairs]], [dev], [job], [settings], [loss]."""
     data: Path = Path(".")
-    """Folder the recipe's file names start from."""
+    """Folder of the recipe's files."""
     dev: Path | None = None
-    """Graded file that judges the run (default: a tenth of the queries)."""
+    """Graded file for early stopping (default: a tenth of the queries)."""
     dev_grades: str = ""
-    """What the labels of --dev mean."""
+    """Grades of the labels of --dev."""
     dev_columns: str = ""
     """Columns of --dev."""
 
@@ -298,10 +297,10 @@ class TrainingFiles:
         return load_recipe(self.recipe, self.data) if self.recipe else Recipe()
 
     def sources(self, stored: Recipe, unlabelled: Sequence[Path] | None = None) -> list[PairSource]:
-        """The recipe's files, those given, and those whose labels are not read.
+        """The recipe's files, --pairs, and the unlabelled ones.
 
-        Raises ArgumentError where a file is missing, or --grades or --columns were given neither
-        once for each --pairs nor once for all.
+        Raises ArgumentError where a file is missing, and for --grades or --columns that occur neither
+        once nor once for each --pairs.
         """
         for option, files in (("--pairs", self.pairs), ("--unlabelled", unlabelled)):
             for name in files or ():
@@ -310,15 +309,15 @@ class TrainingFiles:
         names = list(self.pairs or ())
         grades = for_each(self.grades, names, "--grades")
         columns = for_each(self.columns, names, "--columns")
-        given = [
+        labelled = [
             self._source(name, grades=grade, columns=column)
             for name, grade, column in zip(names, grades, columns, strict=True)
         ]
         texts = [self._source(name, unlabelled=True) for name in unlabelled or ()]
-        return [*stored.pairs, *given, *texts]
+        return [*stored.pairs, *labelled, *texts]
 
     def judge(self, stored: Recipe) -> PairSource | None:
-        """The file given by `--dev`, else the recipe's."""
+        """The file of `--dev`, else the recipe's."""
         if self.dev is None:
             return stored.dev
         return self._source(self.dev, columns=self.dev_columns, grades=self.dev_grades)
@@ -329,34 +328,34 @@ class TrainingFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """How a run goes; None is what the recipe says, else the default."""
+    """The settings of a run; None takes the recipe's, else the default."""
 
     lr: float | None = None
-    """Peak rate of AdamW."""
+    """Peak learning rate of AdamW."""
     dtype: str | None = None
-    """Of the products: float32, bfloat16 or, on a CUDA device, tf32. [default: bfloat16]"""
+    """Type of matrix products: float32, bfloat16 or, on a CUDA device, tf32. [default: bfloat16]"""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1 or mps; auto takes a CUDA device where there is one."""
     seed: int | None = field(default=None, metadata={"min": 0})
     """Seed of every random draw. [default: 0]"""
     no_compile: bool = False
-    """Leave torch.compile out."""
+    """Do not use torch.compile."""
 
     def over(self, stored: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        """The recipe's settings under those given here and `more`; the device is none."""
-        given = {one.name: getattr(self, one.name) for one in fields(self)} | more
-        del given["device"]
-        given["compile"] = False if given.pop("no_compile") else None
-        return {**stored, **{name: one for name, one in given.items() if one is not None}}
+        """The recipe's settings, replaced by these options and `more`; without the device."""
+        options = {field.name: getattr(self, field.name) for field in fields(self)} | more
+        del options["device"]
+        options["compile"] = False if options.pop("no_compile") else None
+        return {**stored, **{name: value for name, value in options.items() if value is not None}}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuningOptions(TrainingOptions):
-    """The same for a classifier."""
+    """The settings of a run of a classifier."""
 
     epochs: int | None = None
     """Passes over the pairs. [default: 3]"""
     slots: int | None = None
     """Tokens a batch. [default: 3072]"""
     patience: int | None = None
-    """Stop after so many readings without a better one; 0: never."""
+    """Stop after so many evaluations without a better one; 0: never."""
