@@ -424,7 +424,7 @@ def _allowed(grade_sets: Sequence[GradeSet], n: int, n_grades: int) -> np.ndarra
     distinct_names = (allowed[:, 1:] != allowed[:, :-1]).any(axis=0)
     if not distinct_names.all():
         lower = int(np.argmin(distinct_names)) + 1
-        raise ArgumentError(f"no training label tells grade {lower} from grade {lower + 1}")
+        raise ArgumentError(f"no training label separates grade {lower} from grade {lower + 1}")
     return allowed
 
 
@@ -435,18 +435,18 @@ SHOWN = ("accuracy", "macro_f1", "qwk", "mae", "spearman", "ndcg_at_5")
 
 def main(arguments: list[str] | None = None) -> None:
     """Train, evaluate, compare, print; an input's fault is one line and exit status 2."""
-    asked = _parse(arguments)
+    options = _parse(arguments)
     with one_line_faults():
-        found = run(asked)
-        if asked.json is not None:
-            write_json(asked.json, found)
+        found = run(options)
+        if options.json is not None:
+            write_json(options.json, found)
 
 
-def run(asked: argparse.Namespace) -> dict[str, Any]:
+def run(options: argparse.Namespace) -> dict[str, Any]:
     """What `--json` stores; the tables are printed on the way."""
-    sources = _sources(asked.recipe, asked.data, asked.train)
+    sources = _sources(options.recipe, options.data, options.train)
     counts, pairs, weights = _read_sources(sources)
-    dev, test = _graded(asked.dev), _graded(asked.test)
+    dev, test = _graded(options.dev), _graded(options.test)
     features = LexicalFeatures.fit(_texts(pairs), word_segmenter())
     train = _labelled(features, pairs, np.array(weights))
     model, dev_qwk = fit_best(train, _labelled(features, dev))
@@ -454,7 +454,7 @@ def run(asked: argparse.Namespace) -> dict[str, Any]:
     tables = encode(evaluate(lexical))
     metrics = tables.pop("metrics") | tables
     print(f"{len(pairs):,} training pairs; l2 {model.l2:g} (dev QWK {dev_qwk[model.l2]:.3f})")
-    print(f"{asked.test}: {len(test):,} pairs, {lexical.n_queries:,} queries\n")
+    print(f"{options.test}: {len(test):,} pairs, {lexical.n_queries:,} queries\n")
     print(_metrics_table(metrics))
     found = {
         "schema": 1,
@@ -464,9 +464,11 @@ def run(asked: argparse.Namespace) -> dict[str, Any]:
         "model": model.to_json(),
         "metrics": metrics,
     }
-    if asked.scored is None:
+    if options.scored is None:
         return found
-    return found | {"comparison": _compare(lexical, _judge(_read_scored(asked.scored, test), test))}
+    return found | {
+        "comparison": _compare(lexical, _judge(_read_scored(options.scored, test), test))
+    }
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:

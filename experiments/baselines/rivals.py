@@ -4,7 +4,7 @@
 Language Inference"): token vectors, trained from random; an LSTM in both directions reads each text;
 every token of the one is aligned with a weighted mean of the other's; what differs is composed by a
 second LSTM, pooled by mean and maximum, and joined. The source of the comparison
-(heads_of_query_title_bert, section 1) names its matcher "LSTM-Attention" and says no more.
+(heads_of_query_title_bert, section 1) names its matcher "LSTM-Attention" and gives no details.
 
 `two-tower`: one encoder reads query and title apart; they meet in four products of their [CLS]
 vectors, as in Sentence-BERT's classification objective (Reimers & Gurevych 2019, section 3: u, v,
@@ -268,7 +268,7 @@ class RivalScorer:
 
 
 def tune_rival(kind: str, job: TrainJob, out: Path, settings: TuneSettings) -> dict[str, Any]:
-    """Tune a rival on what `job` says into `out`; returns the facts of its training.
+    """Tune a rival by `job` into the folder `out`; returns the facts of its training.
 
     Batches, weights of labels, schedule and choice of the best weights are those of `qt-bert train`
     (texts padded instead of packed, uncompiled, to the end). A folder that is there is taken as it is.

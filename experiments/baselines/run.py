@@ -92,7 +92,7 @@ HALVES = ("discovery", "validation")
 MATCHED_PAIRS = 200
 """Pairs of each half that matching is scored on."""
 LEAST_COVERAGE = 0.5
-"""With fewer of the characters as tokens of their own, a model cannot be asked."""
+"""A model with fewer of the characters in its vocabulary cannot be tested."""
 OF_WORDS = "words"
 """The reason why it cannot: its tokens are words."""
 ROUNDS, TIMED = 5, 200
@@ -212,19 +212,19 @@ class Study:
         return arrays
 
 
-def run(study: Study, said: Callable[[str], None] = print) -> Baselines:
+def run(study: Study, notify: Callable[[str], None] = print) -> Baselines:
     """Make the table, or go on with it. Raises ArgumentError for a query that is judged and trained on."""
     _no_shared_query(study)
     for name in ("words", "measured", "models", "pretraining"):
         (study.out / name).mkdir(parents=True, exist_ok=True)
-    pretraining = [_pretrain(study, start, said) for start in study.starts]
-    rows, graders = _tuned(study, said)
+    pretraining = [_pretrain(study, start, notify) for start in study.starts]
+    rows, graders = _tuned(study, notify)
     graders[LEXICAL], rows[LEXICAL] = _lexical(study)
-    said("judging")
+    notify("judging")
     grades = {name: _graded(study, name, graders[name]) for name in MODELS}
     validation = study.pairs["validation"]
     speed = pairs_per_second(graders, _texts(validation))
-    said("reading heads")
+    notify("reading heads")
     heads = {read: _heads(study, read) for read in (boundary, matching)}
     numbers: dict[str, int] = {}
     found = Baselines(
@@ -300,9 +300,9 @@ def _no_shared_query(study: Study) -> None:
 # Pretraining anew, from few layers to all.
 
 
-def _pretrain(study: Study, start: Start, said: Callable[[str], None]) -> Pretraining:
+def _pretrain(study: Study, start: Start, notify: Callable[[str], None]) -> Pretraining:
     """One of the three; it goes on where it was killed."""
-    said(f"pretraining anew: {start.name}")
+    notify(f"pretraining anew: {start.name}")
     recipe, folder = study.pretraining, study.out / "pretraining"
     values = dict(recipe.settings)
     values["shape"] = typed(BatchShape, values.get("shape", {}), f"{recipe.where} shape")
@@ -362,7 +362,7 @@ def _seconds(log: Path) -> float:
 
 
 def _tuned(
-    study: Study, said: Callable[[str], None]
+    study: Study, notify: Callable[[str], None]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Grader]]:
     """The rows of all models but the lexical one, without speed and figure, and what grades by each.
 
@@ -375,7 +375,7 @@ def _tuned(
         tried = () if entry.rate_of else tuple(_trial(study, entry, rate) for rate in study.rates)
         rate = rows[entry.rate_of]["rate"] if entry.rate_of else max(tried, key=_merit(study)).rate
         out = study.out / "models" / entry.name
-        said(f"tuning: {entry.name} at {rate:g}")
+        notify(f"tuning: {entry.name} at {rate:g}")
         facts = _tune(entry, study.job(entry), out, study.settings(entry, rate))
         rows[entry.name] = {
             "architecture": entry.architecture,
@@ -401,7 +401,7 @@ def _tune(entry: Entry, job: TrainJob, out: Path, settings: TuneSettings) -> dic
 def _trial(study: Study, entry: Entry, rate: float) -> RateTrial:
     """One run at a rate; its model is thrown away. It is a short one, judged at its end.
 
-    From random weights a short run tells the rates apart by chance alone, so an LSTM's is a whole one.
+    From random weights a short run ranks the rates by chance, so an LSTM's trial is a whole run.
     """
     out = study.out / "trial"
 
@@ -540,9 +540,9 @@ def boundary(scorer: Scorer, halves: Split) -> Arrays:
     """
     words = segmenter("jieba")
     known_texts = asked_of(halves.discovery)
-    asked = asked_of(halves.validation, {one.text for one in known_texts})
+    tested = asked_of(halves.validation, {one.text for one in known_texts})
     known = decisions_of(scorer.tokenizer, known_texts, least=LEAST_DECISIONS)
-    other = decisions_of(scorer.tokenizer, asked)
+    other = decisions_of(scorer.tokenizer, tested)
     if min(known.coverage, other.coverage) < LEAST_COVERAGE:
         return {}
     ends = granularities(words)[PRECISE]
@@ -592,7 +592,7 @@ def matching(scorer: Scorer, halves: Split) -> Arrays:
 
 
 def _head_read(model: str, arrays: Arrays) -> HeadRead:
-    """What the record says of a head, or why there is none."""
+    """The record's entry of a head, or why there is none."""
     if not arrays:
         return HeadRead(model=model, head=None, discovery=None, reason=OF_WORDS)
     return HeadRead(model=model, head=str(arrays["head"]), discovery=float(arrays["discovery"]))
@@ -606,14 +606,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--base", type=Path, default=shipped(PRETRAINED))
     parser.add_argument("--pairs", type=Path, default=shipped(TEST), help="graded; the figures")
     parser.add_argument("--discovery", type=Path, default=shipped(DEV), help="heads are chosen on")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with one_line_faults():
         study = Study(
-            out=asked.out,
-            base=asked.base,
-            tuning=load_recipe(HERE / "tuning.toml", asked.data),
-            pretraining=load_recipe(HERE / "pretraining.toml", asked.data),
-            request=Request(pairs=asked.pairs, discovery=asked.discovery),
+            out=options.out,
+            base=options.base,
+            tuning=load_recipe(HERE / "tuning.toml", options.data),
+            pretraining=load_recipe(HERE / "pretraining.toml", options.data),
+            request=Request(pairs=options.pairs, discovery=options.discovery),
         )
         for row in run(study).record.rows:
             rate = "–" if row.rate is None else f"{row.rate:g}"

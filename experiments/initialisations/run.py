@@ -243,14 +243,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--test", type=Path, default=shipped(TEST), help="gives the figures")
     parser.add_argument("--max-length", type=int, default=128)
     parser.add_argument("--no-compile", action="store_true")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     study = Study(
-        asked.base,
-        {name: getattr(asked, name) for name in ("train", "dev", "test")},
-        asked.out,
-        TuneSettings(epochs=asked.epochs, patience=0, compile=not asked.no_compile),
-        seeds=asked.seeds,
-        max_length=asked.max_length,
+        options.base,
+        {name: getattr(options, name) for name in ("train", "dev", "test")},
+        options.out,
+        TuneSettings(epochs=options.epochs, patience=0, compile=not options.no_compile),
+        seeds=options.seeds,
+        max_length=options.max_length,
     )
     with one_line_faults():
         starts = study.run()

@@ -85,9 +85,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="the folder of pairs/")
     parser.add_argument("--out", type=Path, required=True)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with one_line_faults():
-        counts = write_judged(asked.data, asked.out)
+        counts = write_judged(options.data, options.out)
     for name, one in counts.items():
         listed = ", ".join(f"{count:,} of {grade}" for grade, count in sorted(one.items()))
         print(f"{name}: {one.total():,} pairs, {listed}")

@@ -109,7 +109,7 @@ def trained(job: TrainJob, folder: Path, settings: TuneSettings) -> dict[str, An
 
 
 def judged_by(folder: Path, pairs: list[Pair]) -> Judgements:
-    """What the model in `folder` says of graded pairs."""
+    """The judgements of the model in `folder` on graded pairs."""
     opened = open_checkpoint(folder)
     logits = Scorer(opened).logits([(pair.query, pair.title) for pair in pairs])
     return judge_logits(logits, pairs, opened.settings.labels)
@@ -169,18 +169,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--test", type=Path, default=shipped(TEST), help="gives the figures")
     parser.add_argument("--max-length", type=int, default=128)
     parser.add_argument("--no-compile", action="store_true")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with one_line_faults():
         result = run_losses(
-            asked.out,
-            losses=asked.loss or LOSSES,
-            seeds=asked.seeds,
-            settings=TuneSettings(max_steps=asked.steps, compile=not asked.no_compile),
-            base=asked.base,
-            train=asked.train,
-            dev=asked.dev,
-            test=asked.test,
-            max_length=asked.max_length,
+            options.out,
+            losses=options.loss or LOSSES,
+            seeds=options.seeds,
+            settings=TuneSettings(max_steps=options.steps, compile=not options.no_compile),
+            base=options.base,
+            train=options.train,
+            dev=options.dev,
+            test=options.test,
+            max_length=options.max_length,
         )
     print(table(rows_of(result), left=1))
 

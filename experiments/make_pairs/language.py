@@ -179,7 +179,7 @@ def read_need(text: str) -> Need | None:
 def other_form(need: Need, rng: Random) -> str | None:
     """The same need in other words."""
     forms = [form for form in need.wording.forms if form != need.form]
-    return said(rng.choice(forms), need.subject) if forms else None
+    return phrase(rng.choice(forms), need.subject) if forms else None
 
 
 def other_need(need: Need, rng: Random) -> str | None:
@@ -189,7 +189,7 @@ def other_need(need: Need, rng: Random) -> str | None:
 
 
 def other_aspects(need: Need, number: int, rng: Random) -> list[str]:
-    """Up to `number` other needs of the subject, said without naming it again."""
+    """Up to `number` other needs of the subject, phrased without naming it again."""
     others = _other_wordings(need, rng)
     drawn = (rng.choice(w.forms).split(_SLOT) for w in rng.sample(others, min(number, len(others))))
     return [after.removeprefix("的") for before, after in drawn if not before and len(after) > 1]
@@ -200,7 +200,7 @@ def _other_wordings(need: Need, rng: Random) -> list[Wording]:
     return [w for w in _by_kind()[rng.choice(need.kinds)] if not asked & set(w.forms)]
 
 
-def said(form: str, subject: str) -> str:
+def phrase(form: str, subject: str) -> str:
     """`form` with `subject` in its slot."""
     return form.replace(_SLOT, subject)
 
@@ -211,7 +211,7 @@ def composed(rng: Random) -> tuple[str, str]:
     forms = rng.choice(_by_kind()[kind]).forms
     subject = rng.choice(words_of_kind()[kind])
     query, title = rng.sample(forms, 2)
-    return said(query, subject), said(title, subject)
+    return phrase(query, subject), phrase(title, subject)
 
 
 def _need(subject: str, wording: Wording, form: str) -> Need | None:

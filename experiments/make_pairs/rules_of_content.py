@@ -18,11 +18,11 @@ from experiments.make_pairs.language import (
     name_of_kind,
     other_aspects,
     other_need,
+    phrase,
     put,
     read_need,
     reworded,
     rows,
-    said,
     shared,
     words_of_kind,
 )
@@ -140,7 +140,7 @@ NUMBERS = (
 # Rules that put another thing of the same kind in the place of one.
 
 _MARKS = ("-", "_", "|", "—")
-"""Stand before the name of a site, which says nothing of the page."""
+"""Stand before the name of a site, which does not describe the page."""
 
 _PLACES = frozenset({"city", "province", "country", "scenic"})
 
@@ -151,7 +151,7 @@ def _subject(draw: Draw) -> Made | None:
         return None
     kind = draw.rng.choice(need.kinds)
     others = [word for word in words_of_kind()[kind] if word != need.subject]
-    return changed(draw, said(need.form, draw.rng.choice(others)))
+    return changed(draw, phrase(need.form, draw.rng.choice(others)))
 
 
 def _entity(draw: Draw) -> Made | None:
@@ -214,7 +214,7 @@ _DROPPABLE = re.compile(
 def _intent(draw: Draw) -> Made | None:
     need = read_need(draw.title)
     form = other_need(need, draw.rng) if need and need.subject in draw.query else None
-    return changed(draw, said(form, need.subject)) if need and form else None
+    return changed(draw, phrase(form, need.subject)) if need and form else None
 
 
 def _constraint_added(draw: Draw, group: str) -> Made | None:
@@ -304,7 +304,7 @@ def _general(draw: Draw) -> Made | None:
     form = draw.rng.choice(forms)
     if form.startswith((f"{_SLOT}{name[-1]}", f"{_SLOT}{name[-2:]}")):
         return None
-    one, other = (said(form, all_of + name) + lists for all_of, lists in _two_lists(draw.rng))
+    one, other = (phrase(form, all_of + name) + lists for all_of, lists in _two_lists(draw.rng))
     # A list meets its own query: its marks alone say nothing of the grade.
     return changed(draw, one) if draw.rng.random() < 0.5 else Made(other, draw.title, one)
 

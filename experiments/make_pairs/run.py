@@ -300,19 +300,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, default=Path("."), help="the folder of its files")
     parser.add_argument("--out", type=Path, default=Path("made.tsv"))
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args(arguments)
-    if asked.list:
+    options = parser.parse_args(arguments)
+    if options.list:
         for rule in RULES.values():
             print(f"{rule.name:20} {grade_label(rule.grades):4} {rule.text}")
         return
     with one_line_faults():
-        recipe = load_recipe(asked.recipe, asked.data)
+        recipe = load_recipe(options.recipe, options.data)
         names = recipe.settings.get("forbidden", [])
-        recipe.settings["forbidden"] = [asked.data / name for name in names]
-        counts = make_from(recipe, asked.out, seed=asked.seed)
+        recipe.settings["forbidden"] = [options.data / name for name in names]
+        counts = make_from(recipe, options.out, seed=options.seed)
     for name, count in counts.items():
         print(f"{count:7,}  {name}")
-    print(f"{counts.total():,} pairs made: {asked.out}")
+    print(f"{counts.total():,} pairs made: {options.out}")
 
 
 if __name__ == "__main__":

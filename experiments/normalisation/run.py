@@ -28,7 +28,7 @@ _FULL_WIDTH = range(0xFF01, 0xFF5F)
 _TO_ASCII = 0xFEE0
 
 _BOTH = frozenset("乾徵")
-"""Characters of simplified texts too (乾隆, 宫商角徵羽), where they stand for nothing else."""
+"""Characters of simplified texts too (乾隆, 宫商角徵羽), where they have no other simplified form."""
 
 
 def replacements(vocabulary: Container[str]) -> dict[str, str]:
@@ -84,7 +84,7 @@ def normalised(model: Path, out: Path) -> int:
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.Precompiled(charsmap(replaced)), tokenizer.normalizer]
     )
-    # BertTokenizer would put BERT's own normaliser back; the plain class must be told what BERT reads.
+    # BertTokenizer would put BERT's own normaliser back; the plain class needs BERT's input names.
     settings = read_json(model / "tokenizer_config.json") | {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
@@ -104,10 +104,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with one_line_faults():
-        number = normalised(asked.model, asked.out)
-    print(f"{number:,} characters are read as others: {asked.out}")
+        number = normalised(options.model, options.out)
+    print(f"{number:,} characters are read as others: {options.out}")
 
 
 if __name__ == "__main__":

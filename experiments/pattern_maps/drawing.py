@@ -1,6 +1,6 @@
 """Maps drawn to be labelled, by seed, and the contact sheets they are labelled from.
 
-On a sheet nothing says where a map comes from.
+A sheet does not show where a map comes from.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from qt_bert.stats.arrays import IntArray
 # Drawing maps to be labelled, by seed: layers alike, heads spread, every map of another pair.
 
 LONGEST = 48
-"""Maps of more tokens are not drawn: on a sheet nobody could judge them."""
+"""Maps of more tokens are not drawn: they cannot be judged on a sheet."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Wanted:
 def wanted(
     shapes: Mapping[str, Shape], counts: Mapping[str, int], pairs: int, seed: int
 ) -> list[Wanted]:
-    """So many maps (`counts`) of each model, in an order that says nothing of where they come from.
+    """`counts` maps of each model, in random order.
 
     The layers of a model differ by one map at most, and so do the heads of a layer. No two maps are
     of one pair. Raises ArgumentError where there are fewer `pairs` than maps.
@@ -81,31 +81,31 @@ def draw(
     encoded = any_scorer.tokenizer.encode([(one.query, one.title) for one in pairs], offsets=False)
     short = [pair for pair, tokens in zip(pairs, encoded, strict=True) if len(tokens) <= LONGEST]
     shapes = {model: scorer.checkpoint.shape for model, scorer in scorers.items()}
-    asked = wanted(shapes, counts, len(short), seed)
+    requested = wanted(shapes, counts, len(short), seed)
     drawn: dict[int, DrawnMap] = {}
     for model, scorer in scorers.items():
-        places = [place for place, one in enumerate(asked) if one.model == model]
+        places = [place for place, one in enumerate(requested) if one.model == model]
         for place, one in zip(
-            places, _maps(scorer, [asked[p] for p in places], short), strict=True
+            places, _maps(scorer, [requested[p] for p in places], short), strict=True
         ):
-            drawn[place] = replace(one, id=f"M{place + 1:0{len(str(len(asked)))}d}")
-    return [drawn[place] for place in range(len(asked))]
+            drawn[place] = replace(one, id=f"M{place + 1:0{len(str(len(requested)))}d}")
+    return [drawn[place] for place in range(len(requested))]
 
 
-def _maps(scorer: Scorer, asked: Sequence[Wanted], pairs: Sequence[Pair]) -> Iterable[DrawnMap]:
-    """The maps asked of one model, in their order."""
-    texts = [(pairs[one.row].query, pairs[one.row].title) for one in asked]
+def _maps(scorer: Scorer, requested: Sequence[Wanted], pairs: Sequence[Pair]) -> Iterable[DrawnMap]:
+    """The maps of one model, in order."""
+    texts = [(pairs[one.row].query, pairs[one.row].title) for one in requested]
     found: dict[int, DrawnMap] = {}
     for batch in scorer.fresh().batches(texts, scorer.batch_tokens):
         maps = maps_of(scorer.encoder, batch).numpy().astype(np.float64)
         for at, (row, encoded) in enumerate(zip(batch.rows, batch.encoded, strict=True)):
-            one, length = asked[row], len(encoded)
+            one, length = requested[row], len(encoded)
             layer, head = one.head
             weights = maps[at, layer, head, :length, :length]
             kinds: IntArray = kinds_of(encoded.side, encoded.separators, encoded.cls)
             pair = pairs[one.row].id or str(pairs[one.row].line)
             found[int(row)] = DrawnMap("", one.model, layer, head, pair, weights, kinds)
-    return [found[row] for row in range(len(asked))]
+    return [found[row] for row in range(len(requested))]
 
 
 # Contact sheets: maps to be labelled by looking, with nothing on them of where they come from.

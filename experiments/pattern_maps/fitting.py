@@ -137,7 +137,7 @@ def folds(labels: IntArray, group: IntArray, seed: int) -> Iterator[tuple[IntArr
 
 ROUNDS = 4
 FITTED = ("even", "even_own", "band", "columns")
-"""What tells vertical + diagonal maps is left as it is: too few of them are labelled to fit it on."""
+"""The rule for vertical + diagonal maps is not fitted: too few of them are labelled."""
 GRID = tuple(np.linspace(0.05, 0.95, 37).round(3).tolist())
 
 
@@ -174,26 +174,28 @@ def counted(labels: IntArray) -> tuple[str, ...]:
 
 def rules_held_out(features: FloatArray, labels: IntArray, group: IntArray, seed: int) -> IntArray:
     """What the rules say of every map [n] when they were fitted on other heads alone."""
-    said = np.full(len(labels), -1)
+    predicted = np.full(len(labels), -1)
     for fitted, judged in folds(labels, group, seed):
         rules = fit_rules(features[fitted], labels[fitted])
-        said[judged] = rules.of_features(features[judged])
-    return said
+        predicted[judged] = rules.of_features(features[judged])
+    return predicted
 
 
 def judge(
-    said: IntArray, labels: IntArray, group: IntArray, trained: BoolArray, seed: int
+    predicted: IntArray, labels: IntArray, group: IntArray, trained: BoolArray, seed: int
 ) -> Judged:
     """The figures of one classifier's answers; `trained` [n] marks maps of trained models."""
     kinds = counted(labels)
-    table = table_of(labels, said)
+    table = table_of(labels, predicted)
 
     def mean_f1(table: FloatArray) -> float:
         return macro_f1(table, kinds)
 
     return Judged(
-        macro_f1=_measured(labels, said, group, seed, mean_f1),
-        macro_f1_trained=_measured(labels[trained], said[trained], group[trained], seed, mean_f1),
+        macro_f1=_measured(labels, predicted, group, seed, mean_f1),
+        macro_f1_trained=_measured(
+            labels[trained], predicted[trained], group[trained], seed, mean_f1
+        ),
         macro_f1_all=macro_f1(table, KINDS),
         accuracy=float(np.trace(table) / table.sum()),
         f1=tuple(None if np.isnan(one) else float(one) for one in f1(table)),
@@ -249,8 +251,8 @@ def train_classifier(folder: Path, seed: int) -> TrainingRecord:
     seen = features(maps_of(maps)).double().numpy()
     group = groups(maps)
     trained = np.array([one.model != RANDOM for one in maps])
-    said = rules_held_out(seen, labels, group, seed)
-    told = {FIRST_PASS: labels, RULES: said}
+    predicted = rules_held_out(seen, labels, group, seed)
+    answers = {FIRST_PASS: labels, RULES: predicted}
     record = TrainingRecord(
         chosen=RULES,
         kinds=KINDS,
@@ -259,33 +261,33 @@ def train_classifier(folder: Path, seed: int) -> TrainingRecord:
         groups=len(set(group.tolist())),
         rules=fit_rules(seen, labels),
         rules_second=None,
-        judged={RULES: judge(said, labels, group, trained, seed)},
+        judged={RULES: judge(predicted, labels, group, trained, seed)},
         judged_second=None,
         passes=None,
-        examples=examples(maps, named, [labels, said, labels if second is None else second]),
+        examples=examples(maps, named, [labels, predicted, labels if second is None else second]),
         files={},
     )
     if second is not None:
         stricter = rules_held_out(seen, second, group, seed)
-        told |= {SECOND_PASS: second, RULES_SECOND: stricter}
+        answers |= {SECOND_PASS: second, RULES_SECOND: stricter}
         record = replace(
             record,
             rules_second=fit_rules(seen, second),
             judged_second=judge(stricter, second, group, trained, seed),
             passes=compare_passes(labels, second, group, trained, seed),
         )
-    return _store(folder, record, answers_table(maps, group, told))
+    return _store(folder, record, answers_table(maps, group, answers))
 
 
 def answers_table(
-    maps: Sequence[DrawnMap], group: IntArray, told: Mapping[str, IntArray]
+    maps: Sequence[DrawnMap], group: IntArray, answers: Mapping[str, IntArray]
 ) -> list[list[str]]:
-    """`answers.csv`, names first: where each map comes from, its labels, and what was said of it."""
+    """`answers.csv`, names first: the source of each map, its labels, and the answers."""
     rows = [
-        [one.id, one.model, str(head), *(KINDS[column[place]] for column in told.values())]
+        [one.id, one.model, str(head), *(KINDS[column[place]] for column in answers.values())]
         for place, (one, head) in enumerate(zip(maps, group, strict=True))
     ]
-    return [["id", "model", "group", *told], *rows]
+    return [["id", "model", "group", *answers], *rows]
 
 
 def examples(
@@ -293,7 +295,7 @@ def examples(
 ) -> dict[str, str]:
     """The shortest map of each kind that all `passes` [n] call so, by kind; none where there is none.
 
-    A block over everything is no example of one: an even grey says nothing.
+    A block over everything is no example of one: an even grey shows nothing.
     """
     agreed = [
         len({int(one[row]) for one in passes}) == 1 and not labels[row].whole

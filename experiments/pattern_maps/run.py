@@ -49,30 +49,30 @@ CARD = "README.md"
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command asked for; an input's fault is one line and exit status 2."""
-    asked = _parse(arguments)
+    """Run the requested command; an input's fault is one line and exit status 2."""
+    options = _parse(arguments)
     with one_line_faults():
-        COMMANDS[asked.command](asked)
+        COMMANDS[options.command](options)
 
 
-def draw_maps(asked: argparse.Namespace) -> None:
+def draw_maps(options: argparse.Namespace) -> None:
     """Draw maps of the shipped models on the pairs of dev. Labelled ones are never drawn over."""
-    if (asked.folder / CELLS).exists():
-        raise ArgumentError(f"{asked.folder}: has maps; give a new folder with --folder")
+    if (options.folder / CELLS).exists():
+        raise ArgumentError(f"{options.folder}: has maps; give a new folder with --folder")
     graded = open_checkpoint(shipped(GRADED))
     models = {
         "pretrained": open_base(shipped(PRETRAINED), graded),
         "graded": graded,
         "student": open_checkpoint(shipped(STUDENT)),
-        RANDOM: random_like(graded, asked.seed),
+        RANDOM: random_like(graded, options.seed),
     }
     pairs = read_pairs(shipped(DEV), grade_map=GradeMap.identity())
     scorers = {name: Scorer(checkpoint) for name, checkpoint in models.items()}
     kept = KeptFile.read(shipped(STUDENT))
-    maps = with_teachers(draw(scorers, COUNTS, pairs, asked.seed), kept.names if kept else {})
+    maps = with_teachers(draw(scorers, COUNTS, pairs, options.seed), kept.names if kept else {})
     hashes = {name: checkpoint.sha256 for name, checkpoint in models.items()}
-    save_maps(asked.folder, maps, {**hashes, "pairs": DEV, "seed": str(asked.seed)})
-    print(f"{len(maps)} maps in {asked.folder}")
+    save_maps(options.folder, maps, {**hashes, "pairs": DEV, "seed": str(options.seed)})
+    print(f"{len(maps)} maps in {options.folder}")
 
 
 def with_teachers(maps: Iterable[DrawnMap], names: Mapping[str, str]) -> list[DrawnMap]:
@@ -85,20 +85,20 @@ def with_teachers(maps: Iterable[DrawnMap], names: Mapping[str, str]) -> list[Dr
     ]
 
 
-def draw_pictures(asked: argparse.Namespace) -> None:
+def draw_pictures(options: argparse.Namespace) -> None:
     """Contact sheets of the stored maps."""
-    written = draw_sheets(read_maps(asked.folder), asked.out)
-    print(f"{len(written)} sheets in {asked.out}")
+    written = draw_sheets(read_maps(options.folder), options.out)
+    print(f"{len(written)} sheets in {options.out}")
 
 
-def train(asked: argparse.Namespace) -> None:
+def train(options: argparse.Namespace) -> None:
     """Judge the rules over folds, fit them on all maps, print the figures."""
     begun = time.perf_counter()
-    record = train_classifier(asked.folder, asked.seed)
-    text = card_figures(asked.folder, record)
+    record = train_classifier(options.folder, options.seed)
+    text = card_figures(options.folder, record)
     print(text, f"{time.perf_counter() - begun:.0f} s", sep="\n\n")
-    if (asked.folder / CARD).exists():
-        rewrite_section(asked.folder / CARD, "figures", text)
+    if (options.folder / CARD).exists():
+        rewrite_section(options.folder / CARD, "figures", text)
 
 
 def card_figures(folder: Path, record: TrainingRecord) -> str:
@@ -129,7 +129,7 @@ def _figures(folder: Path, record: TrainingRecord) -> Iterator[str]:
             "First pass (rows) by second:"
         )
         yield _crossed(passes.confusion, "first")
-    yield "What the maps of each model were called, and what was said of them:"
+    yield "Labels of the maps of each model, and answers for them:"
     yield markdown_table(_by_model(folder, record.chosen))
 
 
@@ -151,7 +151,7 @@ def _by_model(folder: Path, chosen: str) -> list[list[str]]:
     """Counts of the kinds, by model and column of the answers."""
     with (folder / ANSWERS).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    told = {
+    answers = {
         FIRST: "first pass",
         chosen: chosen,
         SECOND: "second pass",
@@ -159,7 +159,7 @@ def _by_model(folder: Path, chosen: str) -> list[list[str]]:
     }
     table = [["model", "by", *KINDS]]
     for model in dict.fromkeys(sorted(row["model"] for row in rows)):
-        for column, name in told.items():
+        for column, name in answers.items():
             if column in rows[0]:
                 counts = Counter(row[column] for row in rows if row["model"] == model)
                 table.append([model, name, *(str(counts[kind]) for kind in KINDS)])

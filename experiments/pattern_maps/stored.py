@@ -1,4 +1,4 @@
-"""Maps as they are stored: `maps.csv` says where each was drawn, `maps.safetensors` holds the weights."""
+"""Maps as they are stored: `maps.csv` lists their sources, `maps.safetensors` holds the weights."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ CLS, SEP, QUERY, TITLE = 0, 1, 2, 3
 class DrawnMap:
     """One head's attention on one pair, `weights` [tokens, tokens], rows looking; `kinds` [tokens].
 
-    `id` says nothing of where it comes from: `model`, `layer`, `head`, and the pair's id. `teacher` is,
-    in a smaller model, the head of its teacher that this one started as.
+    The source is `model`, `layer`, `head` and the pair's id; `id` does not show it. `teacher` is, in a
+    smaller model, the head of the teacher that this one started as.
     """
 
     id: str
@@ -59,7 +59,7 @@ def maps_of(drawn: Sequence[DrawnMap]) -> Maps:
 
 
 def kinds_of(side: Sequence[int], separators: Sequence[int], cls: int) -> np.ndarray:
-    """The kinds of a pair's tokens [tokens] (uint8), from what the tokenizer says of their places."""
+    """The kinds of a pair's tokens [tokens] (uint8), from the tokenizer's places."""
     kinds = np.array([QUERY if one == 0 else TITLE for one in side], np.uint8)
     kinds[list(separators)], kinds[cls] = SEP, CLS
     return kinds

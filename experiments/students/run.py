@@ -201,7 +201,7 @@ def paired_differences(
 
 
 def outcome_of(low: float | None, high: float | None) -> str:
-    """What an interval of a difference says."""
+    """The verdict of an interval of a difference."""
     if low is None or high is None or low <= 0 <= high:
         return "undecided"
     return "better" if low > 0 else "worse"
@@ -230,7 +230,7 @@ def over_seeds(differences: FloatArray, seed: int) -> FloatArray:
     """Means over seeds drawn anew for each resample of the queries: [seeds, R] → [R].
 
     Their distance from the mean of all seeds is stretched by √(n / (n − 1)), so that they vary as
-    much as the variance s² / n of a mean of n seeds says (the rescaling of Rao & Wu 1988, Journal
+    much as the variance s² / n of a mean of n seeds requires (the rescaling of Rao & Wu 1988, Journal
     of the American Statistical Association 83).
     """
     count, resamples = differences.shape
@@ -266,7 +266,7 @@ def run_arms(
     nothing anew.
 
     Raises ArgumentError where `job` has no `dev` or nothing to learn from the teacher,
-    RunFolderError where `out` holds anything and neither flag says what to do, and as `run_tuning`.
+    RunFolderError where `out` holds anything, without a flag, and as `run_tuning`.
     """
     if job.dev is None:
         raise ArgumentError("the recipe names no [dev]: all arms are judged on the same pairs")
@@ -409,25 +409,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--overwrite", action="store_true")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with one_line_faults():
-        stored = load_recipe(asked.recipe, asked.data)
-        teacher = resolve_folder(asked.model or shipped(GRADED))
+        stored = load_recipe(options.recipe, options.data)
+        teacher = resolve_folder(options.model or shipped(GRADED))
         values = {
             **stored.job,
-            "student": Student.of(asked.plan, teacher),
+            "student": Student.of(options.plan, teacher),
             "sources": tuple(stored.pairs),
             "dev": stored.dev,
             "loss": LossWeights.read(None, stored.loss, IMITATION, f"{stored.where} [loss]"),
         }
-        settings = {**stored.settings, "max_steps": asked.steps}
+        settings = {**stored.settings, "max_steps": options.steps}
         found = run_arms(
             typed(DistillJob, values, f"{stored.where} [job]"),
-            asked.out,
+            options.out,
             typed(TuneSettings, settings, f"{stored.where} [settings]"),
-            validation=None if asked.validation is None else PairSource(asked.validation),
-            resume=asked.resume,
-            overwrite=asked.overwrite,
+            validation=None if options.validation is None else PairSource(options.validation),
+            resume=options.resume,
+            overwrite=options.overwrite,
         )
     print(table(rows_of(found["differences"]), left=3))
 

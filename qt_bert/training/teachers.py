@@ -17,7 +17,6 @@ from qt_bert.data.reader import ReaderOptions, one_line
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write, check_apart, sha256_file
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.devices import note_once
 from qt_bert.models.folder import resolve_folder, weights_sha256
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.progress import note_once, progress

@@ -110,7 +110,7 @@ def study(checkpoint_of, tmp_path_factory) -> Study:
 
 @pytest.fixture(scope="module")
 def made(study) -> Path:
-    run(study, said=lambda line: None)
+    run(study, notify=lambda line: None)
     return study.out
 
 
@@ -153,7 +153,7 @@ def test_what_is_lost_is_made_again_alike(made, study, tmp_path):
     shutil.copytree(made, out)
     shutil.rmtree(out / "models" / "two-tower")
     (out / "measured" / "graded-two-tower.npz").unlink()
-    again = run(replace(study, out=out), said=lambda line: None)
+    again = run(replace(study, out=out), notify=lambda line: None)
     one = read_baselines(made)
     assert np.array_equal(one.probabilities, again.probabilities)
     assert [r.sha256 for r in one.record.rows] == [r.sha256 for r in again.record.rows]
