@@ -1,4 +1,4 @@
-"""Head atlas: which heads matter, what each does, and where it shows."""
+"""Head atlas: which heads matter, what each does, and pairs that show it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from qt_bert.results.heads import atlas_figure, base_of, marked, offered, values
 from qt_bert.results.probe import set_label
 from qt_bert.text import Text, in_language, interval, join, number, shortest
 
-# Pairs of the shipped dev among which the strongest are sought, and how many are shown.
+# Pairs of the shipped dev split that are compared, and how many of them are shown.
 LOOKED_AT, SHOWN = 32, 3
 
 
 class Evidence(NamedTuple):
-    """One quantity of a head in words: its name, value, meaning, and what else is known."""
+    """One quantity of a head in words: name, value, meaning, and other figures; `outlined` on the map."""
 
     title: Text
     measured: Text
@@ -40,9 +40,9 @@ class Evidence(NamedTuple):
 
 
 class Example(NamedTuple):
-    """A pair with its score as it is and without one head; `moved` is the KL divergence in nats.
+    """A pair with its score by the whole model and without one head; `moved` is the KL divergence in nats.
 
-    For a model of one logit it is the change of the score.
+    For a model of one logit `moved` is the absolute change of the score.
     """
 
     query: str
@@ -60,44 +60,46 @@ def main() -> None:
     if study is None:
         whole = "qt-bert report --model FOLDER --save-heads FOLDER/heads.json"
         info(
-            f"这个模型还没有研究结果；用命令 {whole} 得到。",
-            f"There are no results on this model yet; the command {whole} makes them.",
+            f"这个模型还没有探针结果，可用命令生成：{whole}",
+            f"There are no probe results on this model yet; this command computes them: {whole}",
         )
         return
-    click = localised("点一格，看那个头做什么。", "Click a cell to see what its head does.")
+    click = localised("点一格，看这个头做什么。", "Click a cell to see what its head does.")
     st.caption(escaped(f"{click} {localised(study.origin)}"))
     grid, side = st.columns([3, 2], gap="medium")
     with grid:
         _grid(here, study)
     with side.container(border=True):
         _card(here, study)
-    st.subheader(f"{head} · {localised('证据（▣：有粗框）', 'evidence (▣: outlined)')}")
-    found = evidence(study, head)
+    st.subheader(
+        f"{head} · {localised('证据（▣：图中加框）', 'evidence (▣: outlined on the map)')}"
+    )
+    items = evidence(study, head)
     columns = st.columns(2, gap="medium")
-    for place, one in enumerate(found):
-        with columns[2 * place // len(found)]:
-            mark = "▣ " if one.outlined else ""
+    for place, item in enumerate(items):
+        with columns[2 * place // len(items)]:
+            mark = "▣ " if item.outlined else ""
             st.markdown(
-                f"{mark}{escaped(localised(one.title))}  \n**{escaped(localised(one.measured))}**",
-                help=escaped(localised(one.means)),
+                f"{mark}{escaped(localised(item.title))}  \n**{escaped(localised(item.measured))}**",
+                help=escaped(localised(item.means)),
             )
-            caption(one.more)
-    _at_work(here)
+            caption(item.more)
+    _examples(here)
 
 
 def _grid(here: Visit, study: Study) -> None:
-    """The map of the quantity chosen; a click chooses its head."""
-    found = {quantity.name: (quantity, table) for quantity, table in offered(study.tables)}
-    titles = {name: one[0].title for name, one in found.items()}
-    label = localised("按什么着色", "Coloured by")
-    name = st.selectbox(label, list(found), format_func=named(titles), key="atlas.colour")
-    clicked = draw(atlas_figure(*found[name]), key=f"atlas.{name}", click=True)
+    """The map of the chosen quantity; a click chooses a head."""
+    quantities = {quantity.name: (quantity, table) for quantity, table in offered(study.tables)}
+    titles = {name: quantity.title for name, (quantity, _) in quantities.items()}
+    label = localised("着色依据", "Coloured by")
+    name = st.selectbox(label, list(quantities), format_func=named(titles), key="atlas.colour")
+    clicked = draw(atlas_figure(*quantities[name]), key=f"atlas.{name}", click=True)
     if clicked is not None:
         here.change(layer=clicked[0], head=clicked[1])
 
 
 def _card(here: Visit, study: Study) -> None:
-    """What the head is, and what can be done with it."""
+    """The head's sets and function, and buttons to leave it out or open it."""
     head, out = here.state.chosen, here.state.out
     st.subheader(str(head))
     sets = [name for name, heads in study.sets.items() if head in heads]
@@ -105,79 +107,83 @@ def _card(here: Visit, study: Study) -> None:
         names = " · ".join(localised(set_label(name, study.stability)) for name in sets)
         st.markdown(f"**{escaped(localised('属于：', 'In the sets:'))}** {escaped(names)}")
     st.write(escaped(localised(what_it_does(sets))))
-    take = Text("不再去掉", "Take it back") if head in out else Text("加入去掉的头", "Leave it out")
-    if st.button(localised(take), key="atlas.out"):
+    toggle = (
+        Text("放回这个头", "Put it back") if head in out else Text("去掉这个头", "Leave it out")
+    )
+    if st.button(localised(toggle), key="atlas.out"):
         here.change(out=tuple(sorted({*out} ^ {head})))
-    label = Text("在“注意力”页打开", "Open in Attention")
+    label = Text("在“注意力图”页打开", "Open in Attention")
     if st.button(localised(label), key="atlas.open", icon=":material/grid_on:"):
         here.open("attention")
 
 
 def what_it_does(sets: list[str]) -> Text:
-    """A head in words, from the sets it belongs to."""
-    said = {words.does.zh: words.does for words in map(set_words, sets) if words.does.zh}.values()
-    if not said:
+    """What a head does, from the sets it belongs to."""
+    functions = {
+        words.does.zh: words.does for words in map(set_words, sets) if words.does.zh
+    }.values()
+    if not functions:
         return Text(
-            "没有一个探针选出它：下面的数值说明它像什么、要不要紧。",
-            "No probe named it: the numbers below say what it resembles, and whether it matters.",
+            "没有探针把它列入任何一组；它像哪一类、影响多大，见下面的数值。",
+            "No probe named it; the numbers below show what it resembles and how much it matters.",
         )
-    return Text("".join(one.zh for one in said), " ".join(one.en for one in said))
+    return Text("".join(text.zh for text in functions), " ".join(text.en for text in functions))
 
 
 def evidence(study: Study, head: Head) -> list[Evidence]:
     """Every quantity of the head: value, interval, q, and its place among all heads."""
-    found = []
+    items = []
     for quantity, table in offered(study.tables):
         scores = table.rows().get(str(head), {})
         value = quantity.value(scores)
         if value is None:
             continue
-        every = values_of(quantity, table)
+        values = values_of(quantity, table)
         if quantity.scale == "diverging":
-            every = {place: abs(one) for place, one in every.items()}
-        rank = 1 + sum(one > every[head] for one in every.values())
+            values = {place: abs(value) for place, value in values.items()}
+        rank = 1 + sum(other > values[head] for other in values.values())
         ends, q = quantity.interval(scores), quantity.q(scores)
         shown = number(value, quantity.digits)
         unit, within = quantity.unit, f" {interval(*ends, quantity.digits)}" if ends else ""
-        sure = ("", "") if q is None else (f"，q = {shortest(q)}", f", q = {shortest(q)}")
+        q_text = ("", "") if q is None else (f"，q = {shortest(q)}", f", q = {shortest(q)}")
         measured = Text(
-            f"{shown} {in_language(unit, 'zh')}{within}{sure[0]}；第 {rank} / {len(every)}",
-            f"{shown} {in_language(unit, 'en')}{within}{sure[1]}; place {rank} of {len(every)}",
+            f"{shown} {in_language(unit, 'zh')}{within}{q_text[0]}；第 {rank} / {len(values)}",
+            f"{shown} {in_language(unit, 'en')}{within}{q_text[1]}; place {rank} of {len(values)}",
         )
         beside = [
-            Text(f"{said.zh} {shortest(known)}", f"{said.en} {shortest(known)}")
-            for name, said in quantity.beside.items()
-            if (known := scores.get(name)) is not None
+            Text(f"{label.zh} {shortest(score)}", f"{label.en} {shortest(score)}")
+            for name, label in quantity.beside.items()
+            if (score := scores.get(name)) is not None
         ]
         more = join([*beside, base_of(table)], "；", "; ")
         outlined = head in marked(quantity, table)
-        found.append(Evidence(quantity.title, measured, quantity.means, more, outlined))
-    return found
+        items.append(Evidence(quantity.title, measured, quantity.means, more, outlined))
+    return items
 
 
-def _at_work(here: Visit) -> None:
-    """The pairs that the head matters for."""
-    st.subheader(localised("它最起作用的文本对", "Pairs where it matters most"))
+def _examples(here: Visit) -> None:
+    """The pairs for which the head matters most."""
+    st.subheader(localised("去掉它影响最大的文本对", "Pairs where it matters most"))
     caption(
-        f"从自带 dev 的 {LOOKED_AT} 对里，挑出只去掉这个头时输出变化最大的 {SHOWN} 对。",
-        f"Of {LOOKED_AT} pairs of the dev that ships, the {SHOWN} whose outputs change most without this "
-        "head alone.",
+        f"自带开发集 {LOOKED_AT} 对中，单独去掉这个头后输出变化最大的 {SHOWN} 对。",
+        f"Of {LOOKED_AT} pairs of the shipped dev split, the {SHOWN} whose outputs change most without "
+        "this head alone.",
     )
     with st.spinner(localised("正在找例子…", "Looking for examples…")):
-        found = strongest(here.model, here.state)
+        examples = strongest(here.model, here.state)
     labels, name = here.model.labels, localised(score_name(here.model.labels))
-    for place, (column, one) in enumerate(zip(st.columns(SHOWN), found, strict=False)):
+    for place, (column, pair) in enumerate(zip(st.columns(SHOWN), examples, strict=False)):
         with column:
-            st.text(f"{one.query}\n{one.title}")
-            moved = "" if labels.logits == 1 else f", KL {shortest(one.moved)} nat"
-            st.caption(escaped(f"{name} {number(one.before, 2)} → {number(one.after, 2)}{moved}"))
-            other = replace(here.state, query=one.query, title=one.title, out=())
-            for figure in attention(here.model, other).figures:
+            st.text(f"{pair.query}\n{pair.title}")
+            moved = "" if labels.logits == 1 else f", KL {shortest(pair.moved)} nat"
+            st.caption(escaped(f"{name} {number(pair.before, 2)} → {number(pair.after, 2)}{moved}"))
+            state = replace(here.state, query=pair.query, title=pair.title, out=())
+            for figure in attention(here.model, state).figures:
                 draw(figure, key=f"atlas.example.{place}", bare=True)
 
 
 def strongest(model: SharedModel, state: State) -> tuple[Example, ...]:
-    """The shipped pairs whose outputs move most without the state's head alone, most first."""
+    """The shipped pairs whose outputs change most without the state's head alone, most first."""
     pairs = spread_over_queries(shipped_rows("dev"), LOOKED_AT)
     texts = [(pair.query, pair.title) for pair in pairs]
     reader = OutputReader([replace(pair, grades=None, label=None) for pair in pairs], model.labels)

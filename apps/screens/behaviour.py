@@ -1,4 +1,4 @@
-"""Behaviour card: which differences between titles the model tells, with heads left out and without."""
+"""Behaviour card: which differences between titles the model recognises, whole and with heads left out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from qt_bert.text import Text, interval
 
 JOB = "behaviour.job"
 RESAMPLES, DIGITS = 1_000, 2
-# Pairs of dev that the band of a model of one logit is measured on here.
+# Pairs of the dev split on which the band of a model of one logit is measured.
 BAND_PAIRS = 128
 RELATIONS = {BETTER: Text("应当更好", "better"), ALIKE: Text("应当相同", "alike")}
 OUTCOMES = {
@@ -52,7 +52,7 @@ Row = dict[str, str | int | float | Text | None]
 
 @dataclass(frozen=True, eq=False)
 class Card:
-    """Cases judged by the whole model and (where heads are left out) without these: one or two `ways`."""
+    """Cases judged by the whole model and, where heads are left out, without them: one or two `ways`."""
 
     band: Band
     ways: tuple[Judged, ...]
@@ -60,18 +60,18 @@ class Card:
 
     def of(self, phenomenon: str) -> Card:
         """The cases of one phenomenon."""
-        ways = tuple(one.where(c.phenomenon == phenomenon for c in one.cases) for one in self.ways)
+        ways = tuple(way.where(c.phenomenon == phenomenon for c in way.cases) for way in self.ways)
         return Card(self.band, ways, self.truncated)
 
 
 def main() -> None:
     """Lay out the page."""
     here = visit()
-    st.header(localised("行为卡：模型分得清什么", "Behaviour card: what the model tells apart"))
+    st.header(localised("行为卡：模型能分辨什么", "Behaviour card: what the model distinguishes"))
     caption(
-        "一条查询，两个标题。“应当更好”：第一个的分应当更高；“应当相同”：相差不该超过容差。",
-        "A query and two titles. Better: the first should score higher; alike: they should part by "
-        "no more than the band.",
+        "每个案例：一条查询、两个标题。“应当更好”：第一个标题的分应更高；“应当相同”：分差不应超过容差。",
+        "Each case is a query and two titles. Better: the first should score higher; alike: their "
+        "scores should differ by no more than the band.",
     )
     card = _all_cases(here)
     if card is not None:
@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def _all_cases(here: Visit) -> Card | None:
-    """The card as far as it is made, and the button that makes it."""
+    """The card as far as it is computed, and the button that computes it."""
     model, state, cases = here.model, here.state, page_pairs.shipped_behaviours()
     finished(JOB)
 
@@ -87,8 +87,8 @@ def _all_cases(here: Visit) -> Card | None:
         return ("cases", cases.texts_sha256, out, state.mode if out else "")
 
     sets = [(), state.out] if state.out else [()]
-    found = [model.cache.find(key(out)) for out in sets]
-    missing = [out for out, one in zip(sets, found, strict=True) if one is None]
+    results = [model.cache.find(key(out)) for out in sets]
+    missing = [out for out, result in zip(sets, results, strict=True) if result is None]
 
     def judge(job: Job[None]) -> None:
         for out in missing:
@@ -100,18 +100,20 @@ def _all_cases(here: Visit) -> Card | None:
         watch(st.session_state[JOB], unit=Text("对", "pairs"), key="behaviour")
     elif missing:
         pairs = 2 * len(cases.listed) * len(missing)
-        caption(f"要给 {pairs:,} 对打分，可以随时停止。", f"{pairs:,} pairs; it can be stopped.")
-        label = Text("去掉所选的头，再判全部案例", "Judge all cases without the chosen heads")
-        if found[0] is None:
-            label = Text("判全部案例", "Judge all cases")
+        caption(
+            f"需给 {pairs:,} 对打分，可随时停止。", f"{pairs:,} pairs to score; it can be stopped."
+        )
+        label = Text("去掉所选的头，再评全部案例", "Judge all cases without the chosen heads")
+        if results[0] is None:
+            label = Text("评全部案例", "Judge all cases")
         if st.button(localised(label), key="behaviour.go"):
             st.session_state[JOB] = model.worker.start(judge, pairs)
             st.rerun()
-    if found[0] is None:
+    if results[0] is None:
         return None
-    known = [one for one in found if one is not None]
-    judged = tuple(judged_of(model, cases.listed, logits) for logits, _ in known)
-    card = Card(band_of(model), judged, known[0][1])
+    complete = [result for result in results if result is not None]
+    judged = tuple(judged_of(model, cases.listed, logits) for logits, _ in complete)
+    card = Card(band_of(model), judged, complete[0][1])
     _card(here, card)
     return card
 
@@ -121,30 +123,30 @@ def _texts(cases: Sequence[Case]) -> list[tuple[str, str]]:
 
 
 def judged_of(model: SharedModel, cases: Sequence[Case], logits: np.ndarray) -> Judged:
-    """Cases by the logits [2 × cases, K] of their titles, then of the others."""
+    """Cases judged by logits [2 × cases, K]: of their titles, then of the other titles."""
     titles, others = np.split(model.outputs(logits).ranking_score, 2)
     return Judged(tuple(cases), titles, others, band_of(model).value)
 
 
 def band_of(model: SharedModel) -> Band:
-    """The probe's band; of a model of one logit measured on the dev pairs that ship, once a model."""
+    """The probe's band; for a model of one logit measured on the shipped dev pairs, once a model."""
 
-    def made() -> Band:
+    def measured() -> Band:
         pairs = sample_queries(ranked_pairs(page_pairs.shipped_rows("dev")), BAND_PAIRS)
         logits = model.run([(pair.query, pair.title) for pair in pairs], [NONE]).logits[0]
         queries = [pair.query for pair in pairs]
         return measured_band(model.outputs(logits).ranking_score, queries, shipped(DEV).name)
 
-    return fixed_band(model.labels) or model.cache.get("band", made)
+    return fixed_band(model.labels) or model.cache.get("band", measured)
 
 
-def band_said(band: Band) -> Text:
-    """The band in a few words."""
+def band_text(band: Band) -> Text:
+    """The band in words."""
     unit = UNITS[band.unit]
     if band.gaps is None:
         return Text(f"{band.value:g} {unit.zh}", f"{band.value:g} {unit.en}")
     return Text(
-        f"{band.value:.3g} {unit.zh}（模型自己的排序里，相邻标题分差的中位数，{band.source}）",
+        f"{band.value:.3g} {unit.zh}（模型排序中相邻标题分差的中位数，{band.source}）",
         f"{band.value:.3g} {unit.en} (the median gap between neighbours in the model's own ranking, "
         f"{band.source})",
     )
@@ -152,10 +154,10 @@ def band_said(band: Band) -> Text:
 
 def _card(here: Visit, card: Card) -> None:
     """Scores by phenomenon."""
-    whole, band, seed = card.ways[0], band_said(card.band), here.state.seed
+    whole, band, seed = card.ways[0], band_text(card.band), here.state.seed
     cases, queries = len(whole), len(set(whole.queries))
     caption(
-        f"全部 {cases:,} 个案例、{queries:,} 条查询，容差 {band.zh}。得分：判对减判错，除以案例数；区间按查询重抽。",
+        f"全部 {cases:,} 个案例、{queries:,} 条查询，容差 {band.zh}。得分：判对减判错，除以案例数；区间：按查询自助抽样。",
         f"All {cases:,} cases of {queries:,} queries, band {band.en}. Score: (right − wrong) / cases; "
         "intervals are bootstraps over queries.",
     )
@@ -180,7 +182,7 @@ def _card(here: Visit, card: Card) -> None:
 
 
 def line_row(card: Card, name: str, seed: int) -> Row:
-    """One phenomenon: outcomes, score, and how the score changes without the heads, paired."""
+    """One phenomenon: outcomes, score, and the paired change of the score without the heads."""
     whole, *without = card.ways
     counts = Counter(whole.outcomes.tolist())
     row: Row = {
@@ -193,65 +195,65 @@ def line_row(card: Card, name: str, seed: int) -> Row:
         "score": whole.score.value,
         "interval": _interval(whole.score, seed),
     }
-    for one in without:
-        change = one.score - whole.score
-        row |= {"without": one.score.value, "change": change.value}
+    for ablated in without:
+        change = ablated.score - whole.score
+        row |= {"without": ablated.score.value, "change": change.value}
         row["change_interval"] = _interval(change, seed)
     return row
 
 
-def _interval(found: Estimate, seed: int) -> str | None:
-    ends = found.interval(RESAMPLES, seed)
+def _interval(estimate: Estimate, seed: int) -> str | None:
+    ends = estimate.interval(RESAMPLES, seed)
     return None if ends is None else interval(*ends, DIGITS)
 
 
 def _cases(here: Visit, card: Card) -> None:
-    """The cases of the phenomenon chosen, the worst first; a click shows one, and opens its pair."""
-    st.subheader(localised("案例，判得最差的在前", "The cases, worst first"))
-    found = card.ways[0].by_phenomenon()
-    weakest = min(found, key=lambda name: found[name].score.value)
-    asked = st.pills(
+    """The cases of the chosen phenomenon, the worst first; a click shows one."""
+    st.subheader(localised("案例，最差的在前", "The cases, worst first"))
+    phenomena = card.ways[0].by_phenomenon()
+    weakest = min(phenomena, key=lambda name: phenomena[name].score.value)
+    chosen = st.pills(
         localised(PHENOMENON),
-        list(found),
+        list(phenomena),
         default=weakest,
-        format_func=named({name: phenomenon_name(name) for name in found}),
+        format_func=named({name: phenomenon_name(name) for name in phenomena}),
         key="behaviour.phenomenon",
     )
-    one = card.of(asked or weakest)
-    order = worst_first(one.ways[0])
+    part = card.of(chosen or weakest)
+    order = worst_first(part.ways[0])
     columns = {
         "id": Text("编号", "id"),
-        "outcome": Text("判得", "outcome"),
+        "outcome": Text("结果", "outcome"),
         "delta": Text("差", "difference"),
-        "outcome_without": Text("判得，去掉头", "outcome, heads left out"),
+        "outcome_without": Text("结果，去掉头", "outcome, heads left out"),
         "delta_without": Text("差，去掉头", "difference, heads left out"),
         "query": Text("查询", "query"),
         "title": Text("第一个标题", "first title"),
         "other": Text("第二个标题", "second title"),
     }
-    rows = [case_row(one, int(place)) for place in order]
+    rows = [case_row(part, int(place)) for place in order]
     both = ("delta", "delta_without")
-    chosen = table(rows, columns, key=f"behaviour.cases.{asked}", signed=both, select=True)
-    case = one.ways[0].cases[int(order[chosen or 0])]
+    row = table(rows, columns, key=f"behaviour.cases.{chosen}", signed=both, select=True)
+    case = part.ways[0].cases[int(order[row or 0])]
     st.text(f"{case.query}\n{case.title}\n{case.other}")
-    label = Text("在首页看第一个标题（点一行换一个案例）", "Its first title on the front page")
+    label = Text("在首页看第一个标题（点一行换案例）", "Its first title on the front page")
     if st.button(localised(label), key="behaviour.open-title"):
         here.open("focus", query=case.query, title=case.title)
 
 
 def worst_first(judged: Judged) -> np.ndarray:
-    """Places of cases [n]: of `better` ones the lowest Δ first, of others the largest |Δ|."""
+    """Places of cases [n], the worst first: the lowest Δ of `better` cases, the largest |Δ| of others."""
     deltas = judged.deltas
     return np.argsort(np.where(judged.better, deltas, -np.abs(deltas)), kind="stable")
 
 
 def case_row(card: Card, place: int) -> Row:
-    """One case, and what it is without the heads."""
+    """One case, with its difference and outcome by the whole model and without the heads."""
     case = card.ways[0].cases[place]
     row: Row = {"id": case.id, "query": case.query, "title": case.title, "other": case.other}
-    for suffix, one in zip(("", "_without"), card.ways, strict=False):
-        row[f"delta{suffix}"] = float(one.deltas[place])
-        row[f"outcome{suffix}"] = OUTCOMES[int(one.outcomes[place])]
+    for suffix, way in zip(("", "_without"), card.ways, strict=False):
+        row[f"delta{suffix}"] = float(way.deltas[place])
+        row[f"outcome{suffix}"] = OUTCOMES[int(way.outcomes[place])]
     return row
 
 

@@ -1,4 +1,4 @@
-"""Evaluate: a graded file, by the whole model and with heads left out of it."""
+"""Evaluate: a labelled file, by the whole model and with heads left out."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from qt_bert.stats.evaluation import Evaluation, evaluate, furthest_off
 from qt_bert.stats.metrics import METRICS
 from qt_bert.text import Text, clip, interval, number, signed
 
-# Pairs that are evaluated, pairs of a file that are read for the draw, and rejects that are listed.
+# At most so many pairs are evaluated, rows read before the draw, and rejects listed.
 MOST_PAIRS, MOST_ROWS_READ, MOST_REJECTS = 2_000, 100_000, 10_000
 RESAMPLES, WORST, MESSAGE, HEADS_NAMED = 2_000, 50, 600, 40
 HEADLINES = ("accuracy", "qwk", "spearman", "ndcg_at_5")
@@ -60,15 +60,15 @@ STEPS = {
     "measuring": Text("计算指标与区间", "metrics and intervals"),
     "comparing": Text("成对比较", "paired comparison"),
 }
-# Where the session keeps the file as read, the upload, the job and the last figures.
-READ, HELD, JOB, DONE = (f"evaluate.{name}" for name in ("read", "held", "job", "done"))
+# The session's keys of the read file, the upload, the job and the last result.
+READ, UPLOAD, JOB, RESULT = (f"evaluate.{name}" for name in ("read", "upload", "job", "result"))
 
 Row = dict[str, str | int | float | Text | None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GradedFile:
-    """The pairs to evaluate, drawn of a file of `n_pairs` pairs; `unread`: it goes on beyond these.
+    """The pairs to evaluate, drawn from the first `n_pairs` of a file; `unread` if it has more.
 
     `rejects` are the first of the `rejected` rows.
     """
@@ -82,20 +82,19 @@ class GradedFile:
 
 
 class FileFault(RefusedFile):
-    """Why a file cannot be evaluated, and the rows at fault."""
+    """Why a file cannot be evaluated, with its rejects."""
 
-    def __init__(self, said: Text, rejects: Sequence[Reject] = ()) -> None:
-        super().__init__(Text(clip(said.zh, MESSAGE), clip(said.en, MESSAGE)))
+    def __init__(self, message: Text, rejects: Sequence[Reject] = ()) -> None:
+        super().__init__(Text(clip(message.zh, MESSAGE), clip(message.en, MESSAGE)))
         self.rejects = tuple(rejects)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What an evaluation found: by the whole model (`plain`), and without the heads, where there are any.
+    """An evaluation of the whole model (`plain`), compared with the model without the heads, if any.
 
-    `differences` are B − A with B the masked model; `worst` are the pairs furthest from their label,
-    `changed` those that the heads change most, as rows of a table. `key` is what it was asked for,
-    `about` says it.
+    `differences` are without − whole; `worst` are the pairs furthest from their label, `changed` those
+    that change most, as rows of a table. `key` names the request, `about` describes it.
     """
 
     key: Hashable
@@ -110,75 +109,75 @@ class Measured:
 def main() -> None:
     """Lay out the page."""
     here = visit()
-    st.header(localised("评测：一份带标注的文件", "Evaluate: a graded file"))
+    st.header(localised("评测：带标注的文件", "Evaluate: a labelled file"))
     caption(
-        f"模型的打分与标注比较；去掉头时再评一次并成对比较。最多 {MOST_PAIRS:,} 对。",
-        "The model's grades against labels; with heads left out also without these, and the two "
-        f"compared. At most {MOST_PAIRS:,} pairs.",
+        f"把模型的打分与标注比较；去掉头时再评一次，并做成对比较。最多 {MOST_PAIRS:,} 对。",
+        "The model's grades against labels; with heads left out, again without them, and both compared. "
+        f"At most {MOST_PAIRS:,} pairs.",
     )
     session = st.session_state
     result = finished(JOB)
     if result is not None:
-        session[DONE] = result
-    file, asked = _asked(here)
-    key = (asked, here.model.sha256, here.state.out, here.state.mode, here.state.seed)
+        session[RESULT] = result
+    file, request = _file(here)
+    key = (request, here.model.sha256, here.state.out, here.state.mode, here.state.seed)
     if file is not None:
         _offer(here, file, key)
     if JOB in session:
         watch(session[JOB], unit=Text("对", "pairs"), steps=STEPS, key="evaluate")
-    elif DONE in session:
-        done: Measured = session[DONE]
-        st.subheader(escaped(localised(done.about)))
-        if file is None or done.key != key:
+    elif RESULT in session:
+        last: Measured = session[RESULT]
+        st.subheader(escaped(localised(last.about)))
+        if file is None or last.key != key:
             st.warning(
-                localised("下面是别的设置的结果。", "These are the figures of other settings.")
+                localised("以下是其他设置下的结果。", "These are the figures of other settings.")
             )
-        _figures(here, done)
+        _figures(here, last)
 
 
-# The graded file: the test split that ships, or an upload with its columns and labels.
+# The labelled file: the shipped test split, or an upload with its columns and labels.
 
 
-def _asked(here: Visit) -> tuple[GradedFile | None, Hashable]:
-    """The file that the visitor chose, None where there is none yet or it is refused; and its key."""
+def _file(here: Visit) -> tuple[GradedFile | None, Hashable]:
+    """The visitor's file, None where there is none yet or it is refused; and its key."""
     names = {
-        "shipped": Text("随包测试集", "the test set that ships"),
+        "shipped": Text("自带测试集", "the shipped test set"),
         "upload": Text("上传文件", "an upload"),
     }
-    source = choose(Text("评测哪份文件", "Which file"), names, "evaluate.source")
+    source = choose(Text("文件", "File"), names, "evaluate.source")
     name, data, options = "", None, ReaderOptions()
     if source == "upload":
-        held = _upload()
+        upload = _upload()
         options = _options()
-        if held is None:
+        if upload is None:
             return None, None
-        name, data = held
+        name, data = upload
     labels, seed = here.model.labels, here.state.seed
     sha256 = None if data is None else hashlib.sha256(data).hexdigest()
-    asked = (sha256, name, options, labels, seed)
-    if st.session_state.get(READ, (None,))[0] != asked:
-        found, fault = None, None
+    key = (sha256, name, options, labels, seed)
+    if st.session_state.get(READ, (None,))[0] != key:
+        file, fault = None, None
         try:
-            found = read_graded(data, name, options, labels, seed)
+            file = read_graded(data, name, options, labels, seed)
         except FileFault as error:
             fault = error.with_traceback(None)
-        st.session_state[READ] = (asked, found, fault)
-    _, found, fault = st.session_state[READ]
+        st.session_state[READ] = (key, file, fault)
+    _, file, fault = st.session_state[READ]
     if fault is not None:
         st.error(escaped(localised(fault.message)), icon=":material/block:")
         show_rejects(fault.rejects, len(fault.rejects))
-    return found, asked
+    return file, key
 
 
 def _upload() -> tuple[str, bytes] | None:
-    """Name and bytes of the upload; they stay in this session alone."""
+    """Name and bytes of the upload, kept in this session alone."""
 
     def hold() -> None:
         file = st.session_state["evaluate.file"]
-        st.session_state[HELD] = None if file is None else (file.name, file.getvalue())
+        st.session_state[UPLOAD] = None if file is None else (file.name, file.getvalue())
 
     st.file_uploader(
-        localised("带标注的句对文件（不超过 10 MB）", "File of graded pairs (10 MB at most)"),
+        localised("带标注的文本对文件（不超过 10 MB）", "File of labelled pairs (10 MB at most)"),
         type=[suffix.removeprefix(".") for suffix in UPLOADED_SUFFIXES],
         max_upload_size=10,
         key="evaluate.file",
@@ -189,16 +188,16 @@ def _upload() -> tuple[str, bytes] | None:
         ),
         on_change=hold,
     )
-    held: tuple[str, bytes] | None = st.session_state.get(HELD)
-    if held is not None:
+    upload: tuple[str, bytes] | None = st.session_state.get(UPLOAD)
+    if upload is not None:
         caption(
-            f"{held[0]} 只在本次会话的内存里，不在链接里，别人看不到它。",
-            f"{held[0]} stays in this session's memory and in no link: others do not see it.",
+            f"{upload[0]} 只在本次会话的内存里，不在链接里，别人看不到。",
+            f"{upload[0]} stays in this session's memory and in no link: others do not see it.",
         )
-        if st.session_state.get("evaluate.file") is None:  # the page was left meanwhile
+        if st.session_state.get("evaluate.file") is None:  # the visitor left the page and came back
             remove = localised("移除这份文件", "Remove this file")
-            st.button(remove, on_click=lambda: st.session_state.pop(HELD, None))
-    return held
+            st.button(remove, on_click=lambda: st.session_state.pop(UPLOAD, None))
+    return upload
 
 
 def _options() -> ReaderOptions:
@@ -212,14 +211,14 @@ def _options() -> ReaderOptions:
             localised("列名（--columns）", "Columns (--columns)"),
             key="evaluate.columns",
             help=localised(
-                "没有表头时写位置，从 1 数", "without a header: positions, counted from 1"
+                "没有表头时写列号，从 1 数", "without a header: positions, counted from 1"
             ),
             placeholder="query=q,title=t,grade=label",
             max_chars=500,
             **kept,
         )
         no_header = left.checkbox(
-            localised("第一行就是数据（--no-header）", "The first line is a pair (--no-header)"),
+            localised("没有表头（--no-header）", "No header (--no-header)"),
             key="evaluate.no_header",
             **kept,
         )
@@ -227,8 +226,8 @@ def _options() -> ReaderOptions:
             localised("标注的含义（--grades）", "What the labels mean (--grades)"),
             key="evaluate.grades",
             help=localised(
-                "不填：标注就是 1 到 5 档，3-4 在两档之间",
-                "left empty: grades 1–5, 3-4 between two",
+                "不填：标注为 1 到 5 档，3-4 表示 3 或 4",
+                "left empty: grades 1–5; 3-4 means 3 or 4",
             ),
             placeholder="0=1-2,1=3-4,2=5",
             max_chars=500,
@@ -250,9 +249,9 @@ def _options() -> ReaderOptions:
 def read_graded(
     data: bytes | None, name: str, options: ReaderOptions, labels: ModelLabels, seed: int = 0
 ) -> GradedFile:
-    """The pairs of an upload (None: of the test split that ships), with labels that fit this model.
+    """The pairs of an upload (None: of the shipped test split), with labels that fit this model.
 
-    An upload lies on disk only while it is read, in a folder that nobody else can open. Raises
+    An upload is on disk only while it is read, in a folder that only this user can open. Raises
     FileFault.
     """
 
@@ -261,7 +260,7 @@ def read_graded(
         pairs, rejected = graded_pairs(path, options, labels, rejects_path=listed, most=most)
         n_pairs = min(len(pairs), MOST_ROWS_READ)
         drawn = draw_pairs(pairs[:n_pairs], seed)
-        # Labels that do not fit the model are refused before it has scored anything.
+        # Raises for labels that do not fit the model, before it scores anything.
         judge_logits(np.zeros((len(drawn), labels.logits), np.float32), drawn, labels)
         return GradedFile(
             name=shown,
@@ -288,17 +287,18 @@ def read_graded(
         raise FileFault(error.message, rejects) from error
     except (ArgumentError, PairFileError) as error:
         why = str(error).replace(f"{shipped(TEST).parent}/", "")
-        said = Text(
-            f"随包测试集不能用来评这个模型：{why}",
-            f"the test set that ships cannot judge this model: {why}",
-        )
-        raise FileFault(said) from error
+        raise FileFault(
+            Text(
+                f"自带测试集不适用于这个模型：{why}",
+                f"the shipped test set does not fit this model: {why}",
+            )
+        ) from error
 
 
 def draw_pairs(pairs: Sequence[Pair], seed: int = 0, most: int = MOST_PAIRS) -> list[Pair]:
     """At most `most` pairs, in file order: whole queries, drawn by their text and `seed`.
 
-    Where one query alone has more than half of them, as many queries as there can be instead.
+    Where one query has more than half of `most`, pairs spread over as many queries as possible.
     """
     if len(pairs) <= most:
         return list(pairs)
@@ -309,7 +309,7 @@ def draw_pairs(pairs: Sequence[Pair], seed: int = 0, most: int = MOST_PAIRS) -> 
 
 
 def _offer(here: Visit, file: GradedFile, key: Hashable) -> None:
-    """What will be evaluated, and the button."""
+    """The pairs that will be evaluated, and the button."""
     model, state = here.model, here.state
     st.markdown(escaped(localised(sample(file))))
     show_rejects(file.rejects, file.rejected)
@@ -325,7 +325,7 @@ def _offer(here: Visit, file: GradedFile, key: Hashable) -> None:
 
 
 def sample(file: GradedFile) -> Text:
-    """Which pairs are taken."""
+    """Which pairs are evaluated."""
     pairs, queries = f"{len(file.pairs):,}", f"{len({pair.query for pair in file.pairs}):,}"
     if len(file.pairs) == file.n_pairs and not file.unread:
         return Text(
@@ -333,14 +333,14 @@ def sample(file: GradedFile) -> Text:
         )
     first = ("前 ", "the first ") if file.unread else ("", "")
     return Text(
-        f"按种子从{first[0]}{file.n_pairs:,} 对中抽取 {pairs} 对（{queries} 个查询，按整个查询抽）。"
-        "整份文件请用命令 qt-bert evaluate。",
-        f"{pairs} pairs of {queries} queries, drawn by the seed as whole queries of "
-        f"{first[1]}{file.n_pairs:,} pairs. The command qt-bert evaluate takes the whole file.",
+        f"从{first[0]}{file.n_pairs:,} 对中按种子抽取 {pairs} 对（{queries} 个查询，整个查询一起抽）。"
+        "评整份文件请用命令 qt-bert evaluate。",
+        f"{pairs} pairs: {queries} whole queries, drawn by the seed from {first[1]}{file.n_pairs:,} pairs. "
+        "The command qt-bert evaluate takes the whole file.",
     )
 
 
-# How well a model grades the pairs, and what changes when heads are left out of it.
+# The evaluation.
 
 
 def measure(
@@ -355,8 +355,8 @@ def measure(
 ) -> Measured:
     """Evaluate the model on the pairs as `qt-bert evaluate` does, and compare as `compare` does.
 
-    The job counts a unit a pair and model. Raises Stopped, and ArgumentError where labels and model
-    do not fit.
+    The job counts pairs, of each model. Raises Stopped, and ArgumentError where labels do not fit the
+    model.
     """
     pairs = list(file.pairs)
     judged, outputs, truncated = [], [], 0
@@ -371,12 +371,12 @@ def measure(
     plain = evaluate(judged[0], resamples=RESAMPLES, seed=seed)
 
     differences = {}
-    for name in METRICS if out else ():  # one at a time, so that a stop is heard
+    for name in METRICS if out else ():  # one at a time, so that a stop takes effect
         job.advance(0, "comparing")
         differences[name] = compare(*judged, metrics=[name], seed=seed).metrics[name]
 
     def row(at: int) -> Row:
-        scores = [float(one.ranking_score[at]) for one in outputs]
+        scores = [float(output.ranking_score[at]) for output in outputs]
         return {
             "line": pairs[at].line,
             "query": pairs[at].query[:MOST_CHARACTERS],
@@ -400,7 +400,7 @@ def measure(
 
 
 def _about(model: SharedModel, file: GradedFile, out: Sequence[Head], mode: str) -> Text:
-    """Which model was evaluated on what, and which heads were left out beside."""
+    """The model, the file, and the heads left out."""
     of, pairs = f"{model.name} · {file.name}", f"{len(file.pairs):,}"
     heads = f"{clip(format_heads(out), HEADS_NAMED)} ({mode})"
     return Text(
@@ -409,45 +409,42 @@ def _about(model: SharedModel, file: GradedFile, out: Sequence[Head], mode: str)
     )
 
 
-# The figures of an evaluation, laid out.
-
-
-def _figures(here: Visit, found: Measured) -> None:
-    """Headline figures, then every metric, and single pairs."""
-    _headline(found)
-    if found.truncated:
-        caption(titles_cut(found.truncated, here.model.longest))
+def _figures(here: Visit, result: Measured) -> None:
+    """Headline figures, then every metric, then single pairs."""
+    _headline(result)
+    if result.truncated:
+        caption(titles_cut(result.truncated, here.model.longest))
     names = [Text("指标", "Metrics"), Text("偏差最大的对", "Furthest off")]
-    if found.changed:
+    if result.changed:
         names.append(Text("变化最大的对", "Most changed"))
     metrics, worst, *changed = st.tabs([localised(name) for name in names])
     with metrics:
-        _metrics(found)
+        _metrics(result)
     with worst:
-        _pairs(here, found.worst, "worst")
+        _pairs(here, result.worst, "worst")
     for tab in changed:
         with tab:
-            _pairs(here, found.changed, "changed")
+            _pairs(here, result.changed, "changed")
 
 
-def _headline(found: Measured) -> None:
-    """The few metrics that stay in view, as far as they are defined."""
-    known = {name: found.plain.metrics[name] for name in HEADLINES}
-    shown = {name: one for name, one in known.items() if one.value is not None}
-    for column, (name, one) in zip(st.columns(max(len(shown), 1)), shown.items(), strict=False):
-        other = found.differences.get(name)
-        change = None if other is None or other.difference is None else signed(other.difference)
+def _headline(result: Measured) -> None:
+    """The headline metrics that are defined."""
+    headlines = {name: result.plain.metrics[name] for name in HEADLINES}
+    shown = {name: value for name, value in headlines.items() if value.value is not None}
+    for column, (name, value) in zip(st.columns(max(len(shown), 1)), shown.items(), strict=False):
+        paired = result.differences.get(name)
+        change = None if paired is None or paired.difference is None else signed(paired.difference)
         with column:
             about = localised(METRICS[name].description)
-            metric(localised(metric_name(name)), number(one.value), change, about=about)
-            st.caption(escaped(interval(one.ci_low, one.ci_high)))
+            metric(localised(metric_name(name)), number(value.value), change, about=about)
+            st.caption(escaped(interval(value.ci_low, value.ci_high)))
     caption(
-        "完整模型和它的 95% 区间；箭头旁：去掉头后的变化。",
-        "The whole model with 95 % intervals; beside an arrow: the change without the heads.",
+        "完整模型及 95% 区间；箭头：去掉头后的变化。",
+        "The whole model with 95 % intervals; the arrow is the change without the heads.",
     )
 
 
-def _metrics(found: Measured) -> None:
+def _metrics(result: Measured) -> None:
     """Every metric of both models, the paired difference and its test."""
     columns = {
         "metric": Text("指标", "metric"),
@@ -462,40 +459,42 @@ def _metrics(found: Measured) -> None:
         "queries": Text("可评查询", "eligible queries"),
         "why": Text("无值或无区间的原因", "why there is no value or interval"),
     }
-    table(metric_rows(found), columns, key="metrics", digits={"p": 4}, signed=("difference",))
+    table(metric_rows(result), columns, key="metrics", digits={"p": 4}, signed=("difference",))
     caption(
-        f"区间：按查询自助重采样 {RESAMPLES:,} 次。差 = 去掉头 − 完整模型；p：逐查询随机交换两者的预测 "
-        f"{DRAWS:,} 次，双侧，未对指标个数校正。",
+        f"区间：按查询自助抽样 {RESAMPLES:,} 次。差 = 去掉头 − 完整模型；p：按查询随机交换两者的预测 "
+        f"{DRAWS:,} 次，双侧，未做多重检验校正。",
         f"Intervals: bootstrap over queries, {RESAMPLES:,} resamples. Difference = heads left out − "
         f"whole model; p: predictions swapped at random by query, {DRAWS:,} times, two-sided, not "
-        "corrected for the number of metrics.",
+        "corrected for multiple tests.",
     )
 
 
-def metric_rows(found: Measured) -> list[Row]:
-    """Every metric with its interval and its base; one without a value says why."""
+def metric_rows(result: Measured) -> list[Row]:
+    """Every metric with its interval and base, or why it has no value."""
     rows: list[Row] = []
-    for name, one in found.plain.metrics.items():
+    for name, whole in result.plain.metrics.items():
+        ends = None if whole.ci_low is None else interval(whole.ci_low, whole.ci_high)
+        queries = None if whole.n_queries is None else f"{whole.n_eligible:,}/{whole.n_queries:,}"
         row: Row = {
             "metric": metric_name(name),
-            "value": one.value,
-            "interval": None if one.ci_low is None else interval(one.ci_low, one.ci_high),
+            "value": whole.value,
+            "interval": ends,
             "better": BETTER[METRICS[name].direction],
-            "pairs": one.n,
-            "queries": None if one.n_queries is None else f"{one.n_eligible:,}/{one.n_queries:,}",
-            "why": one.reason,
+            "pairs": whole.n,
+            "queries": queries,
+            "why": whole.reason,
         }
-        if (other := found.differences.get(name)) is not None:
-            ends = None if other.ci_low is None else interval(other.ci_low, other.ci_high)
-            row |= {"without": other.value_b, "difference": other.difference, "p": other.p}
-            row |= {"difference_interval": ends, "why": one.reason or other.reason}
+        if (paired := result.differences.get(name)) is not None:
+            ends = None if paired.ci_low is None else interval(paired.ci_low, paired.ci_high)
+            row |= {"without": paired.value_b, "difference": paired.difference, "p": paired.p}
+            row |= {"difference_interval": ends, "why": whole.reason or paired.reason}
         rows.append(row)
     return rows
 
 
 def _pairs(here: Visit, rows: Sequence[Row], key: str) -> None:
-    """Pairs to click: the front page then looks at the one that was clicked."""
-    caption("点一行，就在首页查看这一对。", "Click a row to look at that pair on the front page.")
+    """Pairs as a table; a click opens a pair on the front page."""
+    caption("点一行，在首页查看这一对。", "Click a row to look at that pair on the front page.")
     columns = {"line": Text("行", "line"), "query": Text("查询", "query")}
     columns |= score_columns(here.model.labels)
     chosen = table(rows, columns, key=key, signed=("change",), select=True)

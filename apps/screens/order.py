@@ -1,4 +1,4 @@
-"""Order: shuffle a text, and see what its grade loses, with and without the heads that carry order."""
+"""Order: the grade of a pair with a text shuffled, with and without the order heads."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ TYPED = "typed"
 KINDS = {
     "characters": Text("打乱字", "characters shuffled"),
     "words": Text("打乱词", "words shuffled"),
-    TYPED: Text("自己写的顺序", "an order of your own"),
+    TYPED: Text("自己输入", "typed by you"),
 }
-AS_IT_WAS, SHUFFLED = Text("原样", "as it was"), Text("乱序", "reordered")
+ORIGINAL, SHUFFLED = Text("原序", "original"), Text("乱序", "shuffled")
 NONE_OUT = Text("不去掉头", "no heads out")
 NO_ORDER = Text(
-    "这段文本没有别的排列：它太短，或怎样打乱都是同一段文本。",
-    "This text has no other arrangement: it is too short, or every one of them is the same text.",
+    "这段文本没有其他排列：太短，或打乱后不变。",
+    "This text has no other order: it is too short, or shuffling does not change it.",
 )
 
 
 class HeadSet(NamedTuple):
-    """Heads that are left out together, and what they are called."""
+    """Heads that are left out together, and their name."""
 
     name: Text
     heads: tuple[Head, ...]
 
 
 class Shuffled(NamedTuple):
-    """A pair (query, title) as it was, and with one of its texts in another order."""
+    """A pair (query, title), and the pair with one of its texts in another order."""
 
     before: tuple[str, str]
     after: tuple[str, str]
@@ -56,9 +56,9 @@ class Shuffled(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Way:
-    """The scores [draws, 2] of both orders without `heads`, or without as many `random` ones.
+    """The scores [draws, 2] of both orders without `heads`, or without as many `random` heads.
 
-    `predicted` are the grades of both, where there is one draw of a model that grades.
+    `predicted` are the grades of both orders, for a single draw of a model that grades.
     """
 
     name: Text
@@ -69,7 +69,7 @@ class Way:
 
     @property
     def changes(self) -> np.ndarray:
-        """After less before [draws]."""
+        """Shuffled − original [draws]."""
         return np.asarray(self.scores[:, 1] - self.scores[:, 0])
 
 
@@ -79,17 +79,17 @@ def main() -> None:
     here.stop_if_empty()
     st.header(localised("语序：打乱之后", "Order: after a shuffle"))
     caption(
-        "文章（2.3）：把标题打乱，档位从 4 降到 2；再去掉 7 个语序头，回到 3；随机去掉 7 个头则仍是 2。",
-        "The article (2.3): a shuffled title falls from grade 4 to 2; without 7 order heads the "
-        "model gives 3; without 7 random heads it stays at 2.",
+        "文章（2.3）：标题打乱后从 4 档降到 2 档；再去掉 7 个语序头，回到 3 档；随机去掉 7 个头，仍是 2 档。",
+        "The article (2.3): a shuffled title falls from grade 4 to 2; without 7 order heads it gets 3; "
+        "without 7 random heads it stays at 2.",
     )
     model, state = here.model, here.state
     if trained_on_shuffled(model.scorer.checkpoint.folder) == "yes":
         caption(
-            "这个检查点训练时见过打乱的标题，因此它的反应里也有学来的部分。",
-            "This checkpoint saw shuffled titles in training, so part of what it does was taught.",
+            "这个模型训练时见过打乱的标题，它对语序的反应有一部分是训练出来的。",
+            "This model saw shuffled titles in training, so part of its response to order was trained.",
         )
-    side, pair = _asked(here)
+    side, pair = _requested(here)
     if pair is None:
         info(NO_ORDER)
         return
@@ -98,9 +98,9 @@ def main() -> None:
     _grades(model, pair, ways(model, pair, sets, state.mode, state.seed))
 
 
-def _asked(here: Visit) -> tuple[int, Shuffled | None]:
-    """Which text the visitor asks for in which kind of order, and the pair in it, if there is one."""
-    article = localised("看文章的例子", "The article's case")
+def _requested(here: Visit) -> tuple[int, Shuffled | None]:
+    """The side that the visitor shuffles, and the shuffled pair, if there is one."""
+    article = localised("文章的例子", "The article's case")
     if st.button(article, icon=":material/article:", key="order.article"):
         typed = {"order.side": "title", "order.kind": TYPED, "order.typed": CASE_SHUFFLED}
         st.session_state.update(typed)
@@ -108,7 +108,7 @@ def _asked(here: Visit) -> tuple[int, Shuffled | None]:
     state, pair = here.state, (here.state.query, here.state.title)
     left, right = st.columns(2)
     name = left.radio(
-        localised("打乱哪一个", "Which text"),
+        localised("打乱哪段文本", "Which text"),
         list(SIDES),
         format_func=named(SIDES),
         horizontal=True,
@@ -116,7 +116,7 @@ def _asked(here: Visit) -> tuple[int, Shuffled | None]:
     )
     side = TEXTS.index(name)
     kind = right.selectbox(
-        localised("怎样打乱", "How"), list(KINDS), format_func=named(KINDS), key="order.kind"
+        localised("打乱方式", "How"), list(KINDS), format_func=named(KINDS), key="order.kind"
     )
     if kind == TYPED:
         label = localised("另一种顺序的文本", "The text in another order")
@@ -126,7 +126,7 @@ def _asked(here: Visit) -> tuple[int, Shuffled | None]:
 
 
 def typed_order(pair: tuple[str, str], side: int, text: str) -> Shuffled | None:
-    """A text as somebody typed it, cleaned like a link's; None for nothing, or no change."""
+    """The pair with a typed text, cleaned like a link's; None where it is blank or unchanged."""
     typed = (pair[0], text) if side else (text, pair[1])
     after = clean_texts(*typed)[:2]
     return Shuffled(pair, after) if after[side].strip() and after[side] != pair[side] else None
@@ -135,7 +135,7 @@ def typed_order(pair: tuple[str, str], side: int, text: str) -> Shuffled | None:
 def shuffled(
     model: SharedModel, pair: tuple[str, str], side: int, kind: str, seed: int
 ) -> Shuffled | None:
-    """One draw of a kind; None where the text has no other order of this kind."""
+    """The pair with one text shuffled at random; None where the text has no other order of this kind."""
     rng = np.random.default_rng([seed, *f"{TEXTS[side]}:{kind}".encode()])
     if kind == "words":
         text = shuffle_words(pair[side], model.segmenter, rng)
@@ -147,61 +147,65 @@ def shuffled(
 
 
 def head_sets(study: Study | None, out: tuple[Head, ...]) -> list[HeadSet]:
-    """The order and the matching heads that a study found, and those the visitor left out.
+    """The order and the matching heads of the study, and the heads that the visitor left out.
 
-    The same heads under two names come once, under both.
+    The same heads under two names come once, under both names.
     """
-    found: dict[tuple[Head, ...], list[Text]] = {}
+    sets: dict[tuple[Head, ...], list[Text]] = {}
     for name in ("order", "matching"):
         if study is not None and (heads := study.sets.get(name)):
-            found.setdefault(tuple(sorted(heads)), []).append(set_label(name, study.stability))
+            sets.setdefault(tuple(sorted(heads)), []).append(set_label(name, study.stability))
     if out:
-        found.setdefault(tuple(sorted(out)), []).append(Text("左栏所选", "your choice"))
-    return [HeadSet(join(names, " = ", " = "), heads) for heads, names in found.items()]
+        sets.setdefault(tuple(sorted(out)), []).append(Text("左栏所选", "your choice"))
+    return [HeadSet(join(names, " = ", " = "), heads) for heads, names in sets.items()]
 
 
 def ways(
     model: SharedModel, pair: Shuffled, sets: Sequence[HeadSet], mode: str, seed: int
 ) -> list[Way]:
-    """Both orders plainly, without each set, and without layer-matched random sets of each.
+    """Both orders by the whole model, without each set, and without layer-matched random heads of each.
 
-    Single ones by the very computation of `qt-bert explain --heads-out`.
+    Without a set, computed as `qt-bert explain --heads-out` does.
     """
 
-    def made() -> list[Way]:
-        found = []
+    def computed() -> list[Way]:
+        ways = []
         for name, heads in (HeadSet(NONE_OUT, ()), *sets):
             graded = [model.graded(model.encode(*text), heads, mode) for text in pair]
-            found.append(
+            ways.append(
                 Way(
                     name=name,
                     heads=heads,
-                    scores=np.array([[one.ranking_score[0] for one in graded]]),
-                    predicted=" → ".join(one.predicted[0] for one in graded if one.predicted)
+                    scores=np.array([[outputs.ranking_score[0] for outputs in graded]]),
+                    predicted=" → ".join(
+                        outputs.predicted[0] for outputs in graded if outputs.predicted
+                    )
                     or None,
                 )
             )
             if variants := random_heads(model, heads, mode, seed):
                 n = len(variants)
-                said = Text(f"与{name.zh}同数的随机头 × {n}", f"random, as many as {name.en} × {n}")
+                label = Text(
+                    f"随机头，个数同{name.zh} × {n}", f"random, as many as {name.en} × {n}"
+                )
                 scores = ranking_scores(model.run(pair, variants).logits, model.labels)
-                found.append(Way(name=said, heads=heads, scores=scores, random=True))
-        return found
+                ways.append(Way(name=label, heads=heads, scores=scores, random=True))
+        return ways
 
-    return model.cache.get(("order", pair, tuple(sets), mode, seed), made)
+    return model.cache.get(("order", pair, tuple(sets), mode, seed), computed)
 
 
-def _grades(model: SharedModel, pair: Shuffled, found: Sequence[Way]) -> None:
-    """Scores and changes of the plain model and of each set, and of random heads beside them."""
+def _grades(model: SharedModel, pair: Shuffled, ways: Sequence[Way]) -> None:
+    """Scores and changes of the whole model, without each set, and without random heads."""
     name, unit = score_name(model.labels), score_unit(model.labels)
     caption(f"{name.zh}（{unit.zh}）", f"{name.en} ({unit.en})")
-    single = [way for way in found if not way.random]
+    single = [way for way in ways if not way.random]
     first, *columns = st.columns(1 + len(single))
     with first:
-        metric(localised(AS_IT_WAS), number(float(single[0].scores[0, 0])))
+        metric(localised(ORIGINAL), number(float(single[0].scores[0, 0])))
     about = Text(
-        "箭头：乱序减去原样，两者去掉同样的头",
-        "Arrow: reordered less as it was, with the same heads left out",
+        "箭头：乱序 − 原序，去掉同样的头",
+        "Arrow: shuffled − original, with the same heads left out",
     )
     for column, way in zip(columns, single, strict=True):
         without = Text(f"{SHUFFLED.zh}，去掉{way.name.zh}", f"{SHUFFLED.en}, {way.name.en} out")
@@ -222,41 +226,43 @@ def _grades(model: SharedModel, pair: Shuffled, found: Sequence[Way]) -> None:
             "most": float(way.changes.max()) if way.random else None,
             "predicted": way.predicted,
         }
-        for way in found
+        for way in ways
     ]
     names = {
-        "name": Text("去掉的头", "heads out"),
+        "name": Text("去掉的头", "heads left out"),
         "heads": Text("头数", "heads"),
-        "before": AS_IT_WAS,
+        "before": ORIGINAL,
         "after": SHUFFLED,
         "change": Text("变化", "change"),
         "least": Text("最小", "least"),
-        "most": Text("最大", "largest"),
+        "most": Text("最大", "most"),
         "predicted": Text("预测", "predicted"),
     }
     table(rows, names, key="order.table", signed=("change", "least", "most"))
     notes = [
-        Text(f"{w.name.zh}：{format_heads(w.heads)}", f"{w.name.en}: {format_heads(w.heads)}")
-        for w in single[1:]
+        Text(
+            f"{way.name.zh}：{format_heads(way.heads)}", f"{way.name.en}: {format_heads(way.heads)}"
+        )
+        for way in single[1:]
     ]
     encoded = [model.encode(*text) for text in pair]
-    for note in dict.fromkeys([*notes, *(note for one in encoded for note in cut_notes(one))]):
+    for note in dict.fromkeys([*notes, *(note for text in encoded for note in cut_notes(text))]):
         caption(note)
 
 
 def text_figure(pair: Shuffled, side: int) -> Tokens:
     """Both orders of the text of `side`, character by character; outlined where they differ."""
     old, new, name = pair.before[side], pair.after[side], SIDES[TEXTS[side]]
-    other = tuple(Token(text=one, marked=old[at : at + 1] != one) for at, one in enumerate(new))
+    tokens = tuple(Token(text=char, marked=old[at : at + 1] != char) for at, char in enumerate(new))
     return Tokens(
         name="order_text",
         title=Text(f"{name.zh}的两种顺序", f"The {name.en} in both orders"),
         unit="",
         lines=(
-            TokenLine(name=AS_IT_WAS, tokens=tuple(Token(text=one) for one in old)),
-            TokenLine(name=SHUFFLED, tokens=other),
+            TokenLine(name=ORIGINAL, tokens=tuple(Token(text=char) for char in old)),
+            TokenLine(name=SHUFFLED, tokens=tokens),
         ),
-        note=Text("框出的位置上字变了", "Outlined: places where another character stands now"),
+        note=Text("加框：这个位置的字变了", "Outlined: places whose character changed"),
     )
 
 

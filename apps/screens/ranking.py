@@ -1,4 +1,4 @@
-"""Ranking: several titles under one query, with heads left out and without, and what moves each."""
+"""Ranking: titles of one query, whole and with heads left out, and which terms and heads move each."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ AREA, TYPED = "ranking.titles", "ranking.typed"
 
 @dataclass(frozen=True)
 class Title:
-    """A title, its label as it was written, and the grades (or the level) that this may mean."""
+    """A title, its label as written, and the grades (or the level) that the label may mean."""
 
     text: str
     label: str | None = None
@@ -55,11 +55,11 @@ class Title:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ranking:
-    """Titles from the best score of the whole model down.
+    """Titles in descending order of the whole model's score.
 
     `scores` and `places` [ways, titles] are of the whole model and, where heads are left out, without
-    these; places count from 1, equal scores share one. `ndcg` has a value for each way, over the
-    titles with labels; `truncated` titles were cut.
+    them; places count from 1, equal scores share one. `ndcg` has a value for each way, over the titles
+    with labels; `truncated` titles were cut.
     """
 
     titles: tuple[Title, ...]
@@ -76,61 +76,61 @@ def main() -> None:
     state, model = here.state, here.model
     st.header(localised("排序：同一查询下的多条标题", "Ranking: several titles under one query"))
     caption(
-        "同一查询下的标题按期望等级排序；去掉头时再排一次。",
+        "同一查询下的标题按期望档位排序；去掉头时再排一次。",
         "Titles of one query by their expected grade, and again without the heads left out.",
     )
     here.stop_if_empty()
     st.text(localised("查询：{query}", "Query: {query}").format(query=state.query))
-    titles = _asked(here)
+    titles = _titles(here)
     if not titles:
-        info("请输入至少一条标题。", "Type at least one title.")
+        info("请至少输入一条标题。", "Type at least one title.")
         return
-    found = rank_titles(model, state.query, titles, state.out, state.mode)
-    if found.ndcg:
-        before, after = found.ndcg[0] or 0.0, found.ndcg[-1] or 0.0
-        change = signed(after - before) if len(found.ndcg) > 1 else None
+    ranking = rank_titles(model, state.query, titles, state.out, state.mode)
+    if ranking.ndcg:
+        before, after = ranking.ndcg[0] or 0.0, ranking.ndcg[-1] or 0.0
+        change = signed(after - before) if len(ranking.ndcg) > 1 else None
         about = localised(METRICS[NDCG].description)
         metric(localised(metric_name(NDCG)), number(before), change, about=about)
-    if found.truncated:
-        caption(titles_cut(found.truncated, model.longest))
+    if ranking.truncated:
+        caption(titles_cut(ranking.truncated, model.longest))
     columns = {"place": Text("名次", "place"), "moved": Text("去掉头后", "without heads")}
     columns |= score_columns(model.labels)
-    rows = ranking_rows(found)
+    rows = ranking_rows(ranking)
     chosen = table(rows, columns, key="ranking.table", signed=("change",), select=True)
     caption(
-        "点一行，看哪些词、哪些头左右那条标题。",
+        "点一行，看哪些词、哪些头影响这条标题。",
         "Click a row to see what moves that title.",
     )
-    own = [place for place, one in enumerate(found.titles) if one.text == state.title]
-    _movers(here, found.titles[chosen if chosen is not None else (own or [0])[0]].text)
+    current = [place for place, title in enumerate(ranking.titles) if title.text == state.title]
+    _movers(here, ranking.titles[chosen if chosen is not None else (current or [0])[0]].text)
 
 
-def _asked(here: Visit) -> list[Title]:
-    """The titles to rank under the state's query, with what had to be changed of them said."""
+def _titles(here: Visit) -> list[Title]:
+    """The titles to rank under the state's query; shows what was changed of them."""
     state, store = here.state, st.session_state
     rows = shipped_rows("test")
     default = "\n".join(
-        f"{one.title}\t{one.label}" if one.label else one.title
-        for one in default_titles(state.query, state.title, rows, state.seed)
+        f"{pair.title}\t{pair.label}" if pair.label else pair.title
+        for pair in default_titles(state.query, state.title, rows, state.seed)
     )
-    query, typed, before = store.get(TYPED, (None, "", ""))  # it outlives the widget
+    query, typed, before = store.get(TYPED, (None, "", ""))  # kept when the page is left
     store[AREA] = typed if query == state.query and typed != before else default
     text = st.text_area(
         localised("标题，每行一条", "Titles, one a line"),
         key=AREA,
         height=26 * min(max(store[AREA].count("\n") + 3, 5), 14),
         help=localised(
-            "至多 50 条。行尾可加制表符（Tab）和标注，例如从表格粘贴两列；有标注就算 NDCG。",
-            "50 at most. A label may follow after a tab, as two columns pasted from a spreadsheet "
-            "have it; with labels there is NDCG.",
+            "最多 50 条。行尾可加制表符（Tab）和标注，例如从表格粘贴两列；有标注则计算 NDCG。",
+            "50 at most. A label may follow after a tab, as in two columns pasted from a spreadsheet; "
+            "NDCG is computed from labels.",
         ),
         on_change=lambda: store.update({TYPED: (state.query, store[AREA], default)}),
     )
     store[TYPED] = (state.query, text, default)
     if text != default:
         caption(
-            "这些标题是你自己的，不在链接里：别人打开链接看到的是默认的标题。",
-            "These titles are your own and no link holds them: others see the default ones.",
+            "你输入的标题不在链接里：别人打开链接看到的是默认标题。",
+            "The titles you typed are in no link: others see the default ones.",
         )
     titles, faults = typed_titles(text or "", here.model.labels)
     for fault in faults:
@@ -139,13 +139,13 @@ def _asked(here: Visit) -> list[Title]:
 
 
 def typed_titles(text: str, labels: ModelLabels) -> tuple[list[Title], list[Text]]:
-    """The titles typed in `text`, one a line, each with a label after a tab or without one.
+    """The titles typed in `text`, one a line, a label after a tab; and messages on what was left out.
 
-    Empty lines and repeated titles are passed over. Also what had to be changed, in words: titles
-    beyond 50, characters beyond 500 a title, and labels that this model cannot read.
+    Empty lines and repeated titles are skipped. Left out are titles beyond 50, characters beyond 500
+    a title, and labels that this model cannot read.
     """
     scheme = default_scheme(labels)
-    found: dict[str, Title] = {}
+    titles: dict[str, Title] = {}
     cut = unknown = 0
     for line in text.splitlines():
         written, _, label = line.rpartition("\t") if "\t" in line else (line, "", "")
@@ -160,30 +160,31 @@ def typed_titles(text: str, labels: ModelLabels) -> tuple[list[Title], list[Text
                 grades = scheme.grades_of(label)
             except ValueError:
                 unknown += 1
-        found.setdefault(shown, Title(shown, label[:20] or None, grades))
-    said = {
+        titles.setdefault(shown, Title(shown, label[:20] or None, grades))
+    messages = {
         Text(
-            f"只取前 {MOST_TITLES} 条标题，每条只取前 {MOST_CHARACTERS} 个字。",
+            f"只取前 {MOST_TITLES} 条标题，每条只取前 {MOST_CHARACTERS} 个字符。",
             f"The first {MOST_TITLES} titles are taken, and {MOST_CHARACTERS} characters of each.",
-        ): cut or len(found) > MOST_TITLES,
+        ): cut or len(titles) > MOST_TITLES,
         Text(
-            f"{unknown:,} 个标注这个模型不认识，不用于 NDCG。",
-            f"This model cannot read {unknown:,} of the labels: not in NDCG.",
+            f"{unknown:,} 个标注不适用于这个模型，不计入 NDCG。",
+            f"This model cannot read {unknown:,} of the labels; they are not in NDCG.",
         ): unknown,
     }
-    return list(found.values())[:MOST_TITLES], [one for one, there in said.items() if there]
+    shown_messages = [message for message, applies in messages.items() if applies]
+    return list(titles.values())[:MOST_TITLES], shown_messages
 
 
 def rank_titles(
     model: SharedModel, query: str, titles: Sequence[Title], out: Sequence[Head], mode: str
 ) -> Ranking:
-    """Grade every title under `query`, plainly and (where `out` names heads) without these."""
+    """Grade every title under `query` by the whole model and, where `out` names heads, without them."""
     texts = [(query, title.text) for title in titles]
     variants = plain_and_without(model, out, mode)
     key = ("ranking", tuple(texts), tuple(out), mode)
     logits = model.cache.get(key, lambda: model.run(texts, variants).logits)
-    outputs = [model.outputs(one) for one in logits]
-    scores = np.stack([one.ranking_score for one in outputs])
+    outputs = [model.outputs(way) for way in logits]
+    scores = np.stack([way.ranking_score for way in outputs])
     order = np.argsort(-scores[0], kind="stable")
     predicted = outputs[0].predicted
     rows = [row for row, title in enumerate(titles) if title.grades is not None]
@@ -193,8 +194,8 @@ def rank_titles(
             Pair(query, titles[row].text, titles[row].grades, str(row), row, titles[row].label, {})
             for row in rows
         ]
-        judged = [judge_logits(one[rows], pairs, model.labels) for one in logits]
-        ndcg = [METRICS[NDCG].value(one) for one in judged]
+        judged = [judge_logits(way[rows], pairs, model.labels) for way in logits]
+        ndcg = [METRICS[NDCG].value(way) for way in judged]
     return Ranking(
         titles=tuple(titles[row] for row in order),
         predicted=tuple(predicted[row] for row in order) if predicted else None,
@@ -205,17 +206,17 @@ def rank_titles(
     )
 
 
-def ranking_rows(found: Ranking) -> list[dict[str, str | int | float | Text | None]]:
+def ranking_rows(ranking: Ranking) -> list[dict[str, str | int | float | Text | None]]:
     """The titles as rows of a table, with arrows where a place changes, as in `3 ▲2`."""
     rows: list[dict[str, str | int | float | Text | None]] = []
-    for row, one in enumerate(found.titles):
-        (place, *other), (score, *without) = found.places[:, row], found.scores[:, row]
+    for row, title in enumerate(ranking.titles):
+        (place, *other), (score, *without) = ranking.places[:, row], ranking.scores[:, row]
         rows.append(
             {
                 "place": int(place),
-                "title": one.text,
-                "label": one.label,
-                "predicted": found.predicted[row] if found.predicted else None,
+                "title": title.text,
+                "label": title.label,
+                "predicted": ranking.predicted[row] if ranking.predicted else None,
                 "score": float(score),
             }
         )
@@ -228,34 +229,34 @@ def ranking_rows(found: Ranking) -> list[dict[str, str | int | float | Text | No
 
 
 def _movers(here: Visit, title: str) -> None:
-    """What moves one title: each term filled, and each head left out."""
+    """The change of one title's score with each term masked, and with each head left out."""
     state, model = here.state, here.model
-    st.subheader(localised("什么左右这条标题", "What moves this title"))
+    st.subheader(localised("哪些词、哪些头影响这条标题", "What moves this title"))
     st.text(title)
-    label = Text("在首页看这一对", "Look at this pair on the front page")
+    label = Text("在首页查看这一对", "Look at this pair on the front page")
     if st.button(localised(label), icon=":material/center_focus_strong:", key="ranking.open"):
         here.open("focus", title=title)
-    figure, passed_over = term_moves(model, replace(state, title=title))
+    figure, skipped = term_moves(model, replace(state, title=title))
     draw(figure)
-    if passed_over:
+    if skipped:
         caption(
-            f"只逐个换掉了前 {MOST_TERMS} 个词，还有 {passed_over} 个没有算。",
-            f"The first {MOST_TERMS} terms were filled one by one; {passed_over} more were not.",
+            f"只算了前 {MOST_TERMS} 个词，其余 {skipped} 个未算。",
+            f"The first {MOST_TERMS} terms were masked one by one; {skipped} more were not.",
         )
     cell = draw(head_moves(model, state.query, title), click=True)
     caption(
-        "每个头单独从完整模型里去掉：是缺了它的影响，不是可以相加的份额。点一格即选中那个头。",
-        "Each head alone is left out of the whole model: effects, not shares that add up. A click "
-        "chooses the head.",
+        "从完整模型里逐个单独去掉；各头的影响不能相加。点一格选中这个头。",
+        "Each head alone is left out of the whole model; the effects do not add up. A click chooses the "
+        "head.",
     )
     if cell is not None:
         here.change(layer=cell[0], head=cell[1])
 
 
 def term_moves(model: SharedModel, state: State) -> tuple[Tokens, int]:
-    """The change of the score with each term filled, in each way; terms beyond 60 are counted alone.
+    """The change of the score with each term masked, in each way; and the number of terms beyond 60.
 
-    As `qt-bert explain` fills them, in one pass over all.
+    Terms are masked as `qt-bert explain` does, all in one pass.
     """
     query, title = state.query, state.title
     whole, filler = model.encode(query, title), filler_of(model.scorer.checkpoint)
@@ -264,27 +265,27 @@ def term_moves(model: SharedModel, state: State) -> tuple[Tokens, int]:
     variants = plain_and_without(model, state.out, state.mode)
     logits = model.cache.get(
         ("terms", query, title, state.out, state.mode),
-        lambda: model.run_tokens([whole, *(one.encoded for one in kept)], variants).logits,
+        lambda: model.run_tokens([whole, *(term.encoded for term in kept)], variants).logits,
     )
-    effects = [effects_of(kept, model.outputs(one).ranking_score) for one in logits]
-    top = max((abs(one.change) for way in effects for one in way), default=0.0)
+    effects = [effects_of(kept, model.outputs(way).ranking_score) for way in logits]
+    top = max((abs(term.change) for way in effects for term in way), default=0.0)
     name, lines = score_name(model.labels), []
     sides = (("query", query, Text("查询", "query")), ("title", title, Text("标题", "title")))
-    for way, found in zip((BEFORE, AFTER), effects, strict=False):
-        for side, text, said in sides:
-            own = [one for one in found if one.side == side]
-            changes = {one.start: one.change for one in own}
+    for way, terms in zip((BEFORE, AFTER), effects, strict=False):
+        for side, text, side_name in sides:
+            masked = [term for term in terms if term.side == side]
+            changes = {term.start: term.change for term in masked}
             edges = {edge for span in model.segmenter.spans(text) for edge in span}
-            edges -= {at for one in own for at in range(one.start + 1, one.end)}
+            edges -= {at for term in masked for at in range(term.start + 1, term.end)}
             pieces = pairwise(sorted(edges))
             tokens = tuple(Token(text=text[a:b], value=changes.get(a)) for a, b in pieces)
-            label = Text(f"{said.zh}，{way.zh}", f"{said.en}, {way.en}")
+            label = Text(f"{side_name.zh}，{way.zh}", f"{side_name.en}, {way.en}")
             lines.append(TokenLine(name=label, tokens=tokens))
     figure = Tokens(
         name="term_moves",
         title=Text(
-            f"把每个词换成同样长的 {filler.token} 后{name.zh}的变化",
-            f"Change of the {name.en} with as many {filler.token} for each term",
+            f"把每个词换成等长的 {filler.token} 后{name.zh}的变化",
+            f"Change of the {name.en} with each term replaced by as many {filler.token}",
         ),
         unit=score_unit(model.labels),
         lines=tuple(lines),
@@ -297,14 +298,14 @@ def term_moves(model: SharedModel, state: State) -> tuple[Tokens, int]:
 
 
 def head_moves(model: SharedModel, query: str, title: str) -> HeatMap:
-    """The change of one title's score without each head alone, the same figures as `explain`."""
+    """The change of one title's score without each single head, as `qt-bert explain` computes it."""
     variants = with_plain(single(model.shape, lambda heads: HeadMask(tuple(heads))))
     logits = model.cache.get(
         ("heads", query, title), lambda: model.run([(query, title)], variants).logits[:, 0]
     )
     changes = np.zeros(model.shape.size)
-    for one in head_effects(variants, model.outputs(logits)):
-        changes[Head.parse(one.head)] = one.change
+    for effect in head_effects(variants, model.outputs(logits)):
+        changes[Head.parse(effect.head)] = effect.change
     name = score_name(model.labels)
     return head_map(
         "head_moves",

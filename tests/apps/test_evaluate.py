@@ -152,10 +152,10 @@ def test_what_ships() -> None:
     assert found.n_pairs == len(found.pairs) > 100
     assert sample(found).en == f"All {found.n_pairs} pairs ({queries} queries)."
     assert read_graded(None, "", PLAIN, ONE).n_pairs == found.n_pairs
-    with pytest.raises(FileFault, match="cannot judge this model: test.tsv"):
+    with pytest.raises(FileFault, match="does not fit this model: test.tsv"):
         read_graded(None, "", PLAIN, THREE)
     drawn = replace(found, pairs=found.pairs[:2], unread=True)
-    assert f"of the first {found.n_pairs} pairs" in sample(drawn).en
+    assert f"from the first {found.n_pairs} pairs" in sample(drawn).en
 
 
 @pytest.fixture(scope="module")

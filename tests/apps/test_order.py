@@ -157,6 +157,6 @@ def test_the_articles_case_is_one_click_away(app: Visit) -> None:
 
 def test_a_text_with_no_other_order(app: Visit) -> None:
     at = app("order", q="京东", t="哈哈哈", lang="en")
-    assert not at.exception and "no other arrangement" in plain(at) and not at.metric
+    assert not at.exception and "no other order" in plain(at) and not at.metric
     at.radio(key="order.side").set_value("query").run()
     assert not at.exception and len(at.metric) == 2
