@@ -1,7 +1,6 @@
-"""The inspection page: its frame, and the pages in it.
+"""The script of the inspection page, which `qt-bert app` serves through `apps/server.py`.
 
-Started by `qt-bert app`, or `streamlit run apps/inspection.py`; settings for safety lie in
-`apps/.streamlit/config.toml`, which Streamlit reads wherever it is started.
+Streamlit reads its settings for safety from `apps/.streamlit/config.toml` wherever it is started.
 """
 
 from qt_bert.page.frame import run

@@ -1,7 +1,7 @@
-"""What `qt-bert app` serves: the page, and for each address below it where its server is.
+"""The application that `qt-bert app` serves: the page, with the server's address in each HTML page.
 
-Without that word Streamlit's browser side looks for the server below the address of a page first, and
-the browser reports what is not there (404).
+Without the address Streamlit's browser code first looks for the server below the page's own address,
+and the browser's console shows a 404.
 """
 
 from pathlib import Path
@@ -13,14 +13,16 @@ from starlette.routing import Route
 
 from qt_bert.page.frame import SCREENS
 
-WORD = '<script>window.__streamlit = {BACKEND_BASE_URL: new URL(".", location.href).href}</script>'
+ADDRESS = (
+    '<script>window.__streamlit = {BACKEND_BASE_URL: new URL(".", location.href).href}</script>'
+)
 INDEX = (Path(streamlit.__file__).parent / "static" / "index.html").read_text("utf-8")
 
 
 async def page(request: Request) -> HTMLResponse:
-    """Streamlit's own start of a page, with the word."""
+    """Streamlit's own HTML, with the server's address."""
     return HTMLResponse(
-        INDEX.replace("<head>", f"<head>{WORD}", 1), headers={"Cache-Control": "no-cache"}
+        INDEX.replace("<head>", f"<head>{ADDRESS}", 1), headers={"Cache-Control": "no-cache"}
     )
 
 
