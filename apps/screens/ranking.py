@@ -76,7 +76,7 @@ def main() -> None:
     state, model = here.state, here.model
     st.header(localised("排序：同一查询下的多条标题", "Ranking: several titles under one query"))
     caption(
-        "同一查询下的标题按期望档位排序；去掉头时再排一次。",
+        "同一查询下的标题按期望等级排序；去掉头时再排一次。",
         "Titles of one query by their expected grade, and again without the heads left out.",
     )
     here.stop_if_empty()
