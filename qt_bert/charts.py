@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from qt_bert.figures import Bars, Curve, Graph, HeatMap, Interval, Scatter
+from qt_bert.figures import Bars, Curve, Graph, HeatMap, Interval, Links, Scatter
 from qt_bert.results.palette import LIGHT, Palette, Shades, shape_of
 from qt_bert.text import (
     FONT,
@@ -53,7 +53,7 @@ Row = dict[str, Any]
 
 
 def chart(
-    figure: HeatMap | Bars | Curve | Scatter | Graph,
+    figure: HeatMap | Bars | Curve | Scatter | Graph | Links,
     language: str,
     palette: Palette = LIGHT,
     *,
@@ -80,6 +80,8 @@ def chart(
             return _scatter(figure, localised, palette)
         case Graph():
             return _graph(figure, localised, palette)
+        case Links():
+            return _links(figure, localised, palette)
 
 
 def _laid(
@@ -825,3 +827,74 @@ def _border(
     across, down = towards[0] - centre[0], towards[1] - centre[1]
     reach = max(abs(across) / (width / 2), abs(down) / (_NODE_HEIGHT / 2))
     return (centre[0] + across / reach, centre[1] + down / reach) if reach else centre
+
+
+# Links
+
+_LINK_ROW, _LINK_WIDTH = 22, 200
+
+
+def _links(figure: Links, localised: Words, palette: Palette) -> alt.LayerChart:
+    """Lines as opaque as their weight; a token that is pointed at or clicked keeps only its own."""
+    import altair as alt
+
+    columns = [
+        [fit(printable(one), 110, FONT) for one in side] for side in (figure.left, figure.right)
+    ]
+    rooms = [round(_widest(names, FONT)) + 16 for names in columns]
+    count = max(map(len, columns))
+    size = (_LINK_WIDTH + sum(rooms), _LINK_ROW * max(count, 1))
+    across = alt.Scale(
+        domain=[0, 1], range=[rooms[0], alt.ExprRef(f"width - {rooms[1]}")], nice=False, zero=False
+    )
+    down = alt.Scale(domain=[-0.5, max(count, 1) - 0.5], range=[0, size[1]], nice=False, zero=False)
+    lines = alt.Chart().mark_rule(aria=True, color=palette.heat, strokeWidth=1.8)
+    lines = lines.encode(
+        x=alt.X(datum=0, scale=across, axis=None),
+        x2=alt.X2(datum=1),
+        y=alt.Y("left:Q", scale=down, axis=None),
+        y2="right:Q",
+        opacity=alt.Opacity("share:Q", scale=None, legend=None),
+        tooltip=alt.Tooltip("tip:N"),
+        description=alt.Description("tip:N"),
+    )
+    layers = []
+    far = alt.ExprRef(f"width - {rooms[1]}"), alt.ExprRef(f"width - {rooms[1] - 8}")
+    places: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
+        ({"x": 0, "x2": rooms[0]}, {"x": rooms[0] - 8, "align": "right"}),
+        ({"x": far[0], "x2": alt.ExprRef("width")}, {"x": far[1], "align": "left"}),
+    )
+    for side, names, (box, place) in zip(("left", "right"), columns, places, strict=True):
+        rows = [{side: row, "name": name} for row, name in enumerate(names)]
+        tokens = alt.Chart(alt.Data(values=rows)).encode(
+            y=alt.Y(f"{side}:Q", scale=down, axis=None)
+        )
+        pointed = alt.selection_point(
+            name=side, fields=[side], on="pointerover,click", clear="pointerout", toggle=False
+        )
+        lines = lines.transform_filter(pointed)
+        texts = tokens.mark_text(fontSize=FONT, color=palette.ink, **place).encode(text="name:N")
+        boxes = tokens.mark_rect(fill=palette.heat, height=_LINK_ROW, **box).encode(
+            fillOpacity=alt.condition(pointed, alt.value(0.2), alt.value(0), empty=False)
+        )
+        layers += [texts, boxes.add_params(pointed)]
+    axes = (
+        (localised(Text("左：", "left: ")), localised(figure.x_label)),
+        (localised(Text("右：", "right: ")), localised(figure.y_label)),
+    )
+    table = _link_rows(figure, localised)
+    return _laid([lines, *layers], table, palette, size=size, heading=_axes(axes, size[0]))
+
+
+def _link_rows(figure: Links, localised: Words) -> Iterator[Row]:
+    """One row a line; the strongest last, on top."""
+    ordered = sorted(figure.links, key=lambda link: link[2])
+    high = figure.high or (ordered[-1][2] if ordered else 0.0) or 1.0
+    for start, end, weight in ordered:
+        shown = f"{number(weight, figure.digits)} {localised(figure.unit)}".rstrip()
+        yield {
+            "left": start,
+            "right": end,
+            "share": round(min(weight / high, 1.0), 3),
+            "tip": printable(f"{figure.left[start]} → {figure.right[end]}: {shown}"),
+        }

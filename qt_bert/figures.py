@@ -241,7 +241,29 @@ class Scatter(Plot):
         return tuple(dict.fromkeys(point.series for point in self.points))
 
 
-Figure = HeatMap | Curve | Bars | Tokens | Graph | Scatter
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links(Plot):
+    """Lines between two columns of tokens: `links` are (place on the left, on the right, weight).
+
+    `x_label` names the left column, `y_label` the right one. A line of weight `high` (by default the
+    largest) is opaque.
+    """
+
+    kind: ClassVar[str] = "links"
+    unit: Label = _NONE
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    links: tuple[tuple[int, int, float], ...]
+    high: float | None = None
+    digits: int = 2
+
+    def __post_init__(self) -> None:
+        for start, end, _ in self.links:
+            if not (0 <= start < len(self.left) and 0 <= end < len(self.right)):
+                raise self._fault(f"no tokens at the ends of the line ({start}, {end})")
+
+
+Figure = HeatMap | Curve | Bars | Tokens | Graph | Scatter | Links
 
 
 # Figures as probes make them --------------------------------------------------------------------

@@ -7,7 +7,7 @@ import io
 import numpy as np
 import streamlit as st
 
-from qt_bert.figures import HeatMap, head_map
+from qt_bert.figures import HeatMap, Links, head_map
 from qt_bert.heads import Head
 from qt_bert.page.figures import draw
 from qt_bert.page.maps import (
@@ -85,8 +85,10 @@ def _maps(here: Visit, part: str, comparison: str) -> None:
                 )
                 metric(localised(name), number(value, 1))
     abreast = 2 if all(len(one.columns) <= NARROW for one in seen.figures) else 1
-    for place in range(0, len(seen.figures), abreast):
-        row = seen.figures[place : place + abreast]
+    whole = len(seen.lines)
+    figures: list[HeatMap | Links] = [*seen.figures[:whole], *seen.lines, *seen.figures[whole:]]
+    for place in range(0, len(figures), abreast):
+        row = figures[place : place + abreast]
         for column, figure in zip(st.columns(len(row)), row, strict=True):
             with column:
                 draw(figure, key=f"attention.{figure.name}")

@@ -14,13 +14,13 @@ from typing import Any
 import streamlit as st
 
 from qt_bert.charts import CLICKED, FONTS, chart
-from qt_bert.figures import Cell, Figure, HeatMap, Tokens
+from qt_bert.figures import Cell, Figure, HeatMap, Links, Tokens
 from qt_bert.page.widgets import escaped, language, localised
 from qt_bert.results.palette import DARK, EITHER, LIGHT, Palette
 from qt_bert.token_rows import token_rows
 
 _NARROW = 8
-"""A heat map of more columns takes the width there is; other figures are as wide as in a report."""
+"""A heat map of more columns takes the width there is, as links do; other figures are as wide as in a report."""
 
 
 def draw(
@@ -46,7 +46,9 @@ def draw(
             # No run follows where the theme turns: the browser chooses.
             st.html(token_rows(figure, language(), EITHER))
         else:
-            wide = isinstance(figure, HeatMap) and len(figure.columns) > _NARROW
+            wide = isinstance(figure, Links) or (
+                isinstance(figure, HeatMap) and len(figure.columns) > _NARROW
+            )
             if click and isinstance(figure, HeatMap):
                 name = f"click-{key}"
                 clicked, clicks = new_click(name, len(figure.rows), len(figure.columns))

@@ -13,13 +13,13 @@ from qt_bert.ablation.families import DRAWS, layer_matched
 from qt_bert.ablation.interventions import NONE, Intervention, Variant
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.errors import ArgumentError
-from qt_bert.figures import HeatMap, cells_of, known
+from qt_bert.figures import HeatMap, Links, cells_of, known
 from qt_bert.heads import Head, format_heads
 from qt_bert.models.card import ModelLabels
 from qt_bert.page.model import SharedModel
 from qt_bert.page.state import State
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.text import Text
+from qt_bert.text import Text, sentences
 
 BEFORE = Text("完整模型", "whole model")
 AFTER = Text("去掉所选的头", "without the chosen heads")
@@ -144,6 +144,8 @@ PARTS: Mapping[str, tuple[Text, tuple[int, ...], tuple[int, ...]]] = {
 
 MOST_TOKENS = 48
 """Rows and columns of a map that are drawn: 128 of each are slow to draw and too small to read."""
+MOST_LINES = 200
+"""Lines that are drawn between the tokens of a map, the strongest."""
 SMALL = 32
 """Rows and columns of a small map; of a longer pair each cell is the largest of several."""
 
@@ -163,12 +165,16 @@ class Overview:
 
 @dataclass(frozen=True)
 class Maps:
-    """One head's maps within a part, what a reader must know, and what is given within the part, in %."""
+    """One head's maps within a part, what a reader must know, and what is given within the part, in %.
+
+    `lines` draw the maps of whole models as lines between tokens.
+    """
 
     head: Head
     notes: tuple[Text, ...]
     given: tuple[tuple[Text, float | None], ...]
     figures: tuple[HeatMap, ...]
+    lines: tuple[Links, ...] = ()
 
 
 def layer_maps(model: SharedModel, state: State) -> np.ndarray:
@@ -289,11 +295,39 @@ def attention(
             high=high,
         )
 
+    def linked(name: str, way: Text, values: FloatArray, high: float) -> Links:
+        order = np.argsort(-values, axis=None, kind="stable")[:MOST_LINES].tolist()
+        places = [divmod(place, len(columns)) for place in order]
+        note = Text(
+            "线越浓，权重越大。指着或点一个字，只看它的线。",
+            "The stronger a line, the larger its weight. Point at a token or click it to see its lines alone.",
+        )
+        if values.size > MOST_LINES:
+            bound = Text(
+                f"只画最强的 {MOST_LINES} 条（共 {values.size:,} 条）。",
+                f"The strongest {MOST_LINES} of {values.size:,} lines are drawn.",
+            )
+            note = sentences([note, bound])
+        return Links(
+            name=f"lines_{name}",
+            title=Text(f"{head} 的连线，{way.zh}", f"{head} as lines, {way.en}"),
+            x_label=Text("谁在看", "looking"),
+            y_label=Text("看谁", "looked at"),
+            unit=ATTENTION,
+            left=tuple(tokens[place] for place in rows),
+            right=tuple(tokens[place] for place in columns),
+            links=tuple((row, column, float(values[row, column])) for row, column in places),
+            high=high,
+            note=note,
+        )
+
     figures: list[HeatMap] = []
+    lines: list[Links] = []
     if rows and columns:
         top = float(np.max(cut))
         for name, (way, _), values in zip(("before", "after"), named, cut, strict=False):
             figures.append(drawn(name, way, values, top))
+            lines.append(linked(name, way, values, top))
         if len(cut) > 1 and base is None:
             figures.append(drawn("change", CHANGE, cut[1] - cut[0]))
         elif base is not None:
@@ -311,7 +345,8 @@ def attention(
         for _, values in named
     ]
     names = [way for way, _ in named]
-    return Maps(head, tuple(notes), tuple(zip(names, shares, strict=True)), tuple(figures))
+    given = tuple(zip(names, shares, strict=True))
+    return Maps(head, tuple(notes), given, tuple(figures), tuple(lines))
 
 
 def _run(

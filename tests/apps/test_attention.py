@@ -15,7 +15,16 @@ from PIL import Image
 from apps.screens.attention import grid_of, of_way, png
 from qt_bert.figures import HeatMap
 from qt_bert.heads import Head
-from qt_bert.page.maps import MOST_TOKENS, PARTS, SMALL, attention, last_start, layer_maps, overview
+from qt_bert.page.maps import (
+    MOST_LINES,
+    MOST_TOKENS,
+    PARTS,
+    SMALL,
+    attention,
+    last_start,
+    layer_maps,
+    overview,
+)
 from qt_bert.page.model import SharedModel
 from tests.apps.conftest import STATE as SOME
 from tests.apps.conftest import Build, Visit, counted, opened, shown
@@ -49,6 +58,11 @@ def test_before_after_and_the_change(model: SharedModel) -> None:
     assert abs(values(change)).max() > 1e-3 and change.scale == "diverging"
     assert before.high == after.high == max(values(before).max(), values(after).max())
     np.testing.assert_allclose(values(before), layer_maps(model, STATE)[0, 1])
+    lines = attention(model, STATE).lines
+    assert len(lines) == 2 and lines[0].high == lines[1].high == before.high
+    assert {(a, b): weight for a, b, weight in lines[0].links} == {
+        (a, b): weight for (a, b), weight in np.ndenumerate(values(before))
+    }
 
 
 def test_heads_that_are_not_below_leave_one_map(model: SharedModel) -> None:
@@ -111,6 +125,9 @@ def test_a_long_pair_is_drawn_a_stretch_at_a_time(model: SharedModel) -> None:
     one, other = values(first.figures[0]), values(later.figures[0])
     assert one.shape == other.shape == (MOST_TOKENS, MOST_TOKENS)
     np.testing.assert_array_equal(one[10:, 10:], other[:-10, :-10])
+    (lines,) = first.lines
+    assert len(lines.links) == MOST_LINES and lines.note is not None and "2,304" in lines.note.en
+    assert lines.links[0][2] == one.max()
     assert first.given == later.given
     last = attention(model, state, start=10**6).figures[0]
     assert last.columns[-1] == "[SEP]" and len(last.columns) == MOST_TOKENS

@@ -9,6 +9,7 @@ from qt_bert.figures import (
     Edge,
     Graph,
     HeatMap,
+    Links,
     Mark,
     Node,
     Point,
@@ -92,11 +93,22 @@ SCATTER = Scatter(
         Mark(x=0, y=0, series=Text("句法", "syntax")),
     ),
 )
-ALL = (HEAT_MAP, BARS, CURVE, TOKENS, GRAPH, SCATTER)
+LINKS = Links(
+    name="links",
+    title=Text("连线", "lines"),
+    x_label=Text("谁在看", "looking"),
+    unit=Text("注意力", "attention"),
+    left=("京", HOSTILE),
+    right=("东", "京", "[SEP]"),
+    links=((0, 1, 0.5), (1, 2, 0.25)),
+    high=1.0,
+)
+ALL = (HEAT_MAP, BARS, CURVE, TOKENS, GRAPH, SCATTER, LINKS)
 EMPTY = (
     replace(HEAT_MAP, rows=(), values=(), annotations=None, marked=()),
     replace(BARS, categories=(), series=()),
     replace(CURVE, series=()),
     replace(GRAPH, nodes=(), edges=()),
     replace(SCATTER, points=()),
+    replace(LINKS, left=(), right=(), links=()),
 )

@@ -13,7 +13,7 @@ from qt_bert.charts import CLICKED, chart
 from qt_bert.figures import Mark, Tokens, head_map
 from qt_bert.results.palette import DARK, LIGHT, Palette
 from qt_bert.text import Text
-from tests.figures.examples import ALL, BARS, CURVE, EMPTY, GRAPH, HEAT_MAP, HOSTILE, SCATTER
+from tests.figures.examples import ALL, BARS, CURVE, EMPTY, GRAPH, HEAT_MAP, HOSTILE, LINKS, SCATTER
 
 DRAWN = [figure for figure in ALL if not isinstance(figure, Tokens)]
 
@@ -182,6 +182,16 @@ def test_an_arrow_is_as_wide_as_its_weight():
     assert (arrow["width"], arrow["sign"], arrow["shown"]) == (6.0, "negative", "−0.50")
     assert arrow["x"] < arrow["x2"] and arrow["y"] > arrow["y2"]
     assert arrow["tip"] == "L0H1 → L1H0: −0.50"
+
+
+def test_a_line_is_as_opaque_as_its_weight_and_goes_with_its_tokens():
+    spec = spec_of(LINKS, "en")
+    weak, strong = rows_of(spec)
+    assert (strong["left"], strong["right"], strong["share"]) == (0, 1, 0.5)
+    assert strong["tip"] == "京 → 京: 0.50 attention" and weak["share"] == 0.25
+    assert {one["name"] for one in spec["params"] if "select" in one} == {"left", "right"}
+    (lines,) = layers_of(spec, "rule")
+    assert [one["filter"]["param"] for one in lines["transform"]] == ["left", "right"]
 
 
 def _parts(value):

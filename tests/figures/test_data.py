@@ -10,7 +10,7 @@ from qt_bert.codec import decode, encode
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.figures import BarSeries, Edge, Figure, Node, colour_end, head_map
 from qt_bert.heads import Head
-from tests.figures.examples import ALL, BARS, GRAPH, HEAT_MAP
+from tests.figures.examples import ALL, BARS, GRAPH, HEAT_MAP, LINKS
 
 NODE = Node(name="L0H0", column=0, row=0)
 LOOSE = (Edge(source="L0H0", target="L1H0", weight=1.0),)
@@ -40,6 +40,7 @@ def test_round_trip(figure):
             ),
             "2 labels",
         ),
+        (lambda: replace(LINKS, links=((0, 3, 1.0),)), "no tokens at the ends"),
         (lambda: replace(GRAPH, nodes=(NODE,), edges=LOOSE), "unknown node 'L1H0'"),
         (lambda: replace(GRAPH, nodes=(NODE, NODE), edges=()), "one name"),
     ],
