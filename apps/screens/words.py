@@ -22,13 +22,13 @@ from qt_bert.probes.boundary import (
     LEAST_DECISIONS,
     PRECISE,
     SEARCH,
-    Asked,
     Calibrated,
     Decisions,
+    PairText,
     Weights,
-    asked_of,
     calibrate,
     decisions_of,
+    distinct_texts,
     granularities,
     lacking,
     weights_of,
@@ -78,7 +78,7 @@ class Words:
     a word ends [layers, heads, D]) are of the whole model and, where heads are left out, without them.
     """
 
-    asked: tuple[Asked, ...]
+    asked: tuple[PairText, ...]
     shown: tuple[str, ...]
     decisions: Decisions
     ends: tuple[dict[str, set[int]], ...]
@@ -139,10 +139,10 @@ def _heads(here: Visit) -> list[Head]:
     return chosen
 
 
-def texts_asked(query: str, title: str) -> list[Asked]:
+def texts_asked(query: str, title: str) -> list[PairText]:
     """The query and the title of a pair."""
     pair = (query, title)
-    return [Asked(query, pair, QUERY, query), Asked(title, pair, TITLE, query)]
+    return [PairText(query, pair, QUERY, query), PairText(title, pair, TITLE, query)]
 
 
 def calibration_of(model: SharedModel) -> Calibration:
@@ -150,7 +150,7 @@ def calibration_of(model: SharedModel) -> Calibration:
 
     def made() -> Calibration:
         pairs = few_a_query(shipped_rows("dev"))
-        asked = asked_of(pairs)
+        asked = distinct_texts(pairs)
         decisions = decisions_of(model.scorer.tokenizer, asked, least=LEAST_DECISIONS)
         labels = decisions.labels(granularities(model.segmenter)[PRECISE])
         weights = weights_of(_shared(model), decisions)
@@ -175,7 +175,7 @@ def _shared(model: SharedModel) -> SharedScorer:
 
 def words(
     model: SharedModel,
-    asked: Sequence[Asked],
+    asked: Sequence[PairText],
     heads: Sequence[Head] = (),
     out: Sequence[Head] = (),
     mode: str = "zero",
@@ -190,7 +190,7 @@ def words(
     decisions = decisions_of(model.scorer.tokenizer, asked)
     references = granularities(model.segmenter)
     shown = tuple(_shown(model, one) for one in asked)
-    key = ("words", decisions.asked, tuple(out), mode if out else "")
+    key = ("words", decisions.texts, tuple(out), mode if out else "")
 
     def made() -> list[Weights]:
         scorer = _shared(model)
@@ -207,13 +207,13 @@ def words(
         calibration=calibration,
         weights=weights,
         said=[
-            {"calibrated": calibration.calibrated.say(one), "article": one.rule()}
+            {"calibrated": calibration.calibrated.predict(one), "article": one.rule()}
             for one in weights
         ],
     )
 
 
-def _shown(model: SharedModel, one: Asked) -> str:
+def _shown(model: SharedModel, one: PairText) -> str:
     """As much of a text as the model reads."""
     encoded = model.encode(*one.pair)
     cut = encoded.query_truncated if one.side == QUERY else encoded.title_truncated
@@ -256,7 +256,7 @@ def text_figure(found: Words, number: int, rule: str) -> Tokens:
     """The text `number`: jieba's three granularities, then every head, read by `rule`."""
     text, side = found.shown[number], found.asked[number].side
     name = Text("查询", "query") if side == QUERY else Text("标题", "title")
-    kept = [n for n, one in enumerate(found.decisions.asked) if one == found.asked[number]]
+    kept = [n for n, one in enumerate(found.decisions.texts) if one == found.asked[number]]
     own = np.flatnonzero(np.isin(found.decisions.text, kept)).tolist()
     places = {int(found.decisions.place[one]): one for one in own}
 

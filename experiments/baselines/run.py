@@ -43,9 +43,9 @@ from qt_bert.probes.boundary import (
     LEAST_DECISIONS,
     PRECISE,
     Weights,
-    asked_of,
     calibrate,
     decisions_of,
+    distinct_texts,
     granularities,
     weights_of,
 )
@@ -539,8 +539,8 @@ def boundary(scorer: Scorer, halves: Split) -> Arrays:
     (`probes.boundary`); words are jieba's.
     """
     words = segmenter("jieba")
-    known_texts = asked_of(halves.discovery)
-    tested = asked_of(halves.validation, {one.text for one in known_texts})
+    known_texts = distinct_texts(halves.discovery)
+    tested = distinct_texts(halves.validation, {text.text for text in known_texts})
     known = decisions_of(scorer.tokenizer, known_texts, least=LEAST_DECISIONS)
     other = decisions_of(scorer.tokenizer, tested)
     if min(known.coverage, other.coverage) < LEAST_COVERAGE:

@@ -1,12 +1,11 @@
 """Do heads know where words end? (`heads_of_query_title_bert`, 2.2)
 
-For two neighbouring Chinese characters of a text: does a word end between them? The article reads it
-off one head's attention: a word ends where the left character gives [SEP] more weight than it gives the
-next character. The claim rests on that rule as it stands, and needs a model with a separator, whose
-tokens see what follows them. A model decides only where its tokens part the two characters: each stands in
-a token of its own or with others, and neither token shares a character with another. A *reading* is our own, freer rule: what is
-looked at (the weight on the next character, on [SEP], or their ratio), a threshold and a side, chosen a
-head on discovery; heads are named by it.
+A *decision* lies between two neighbouring Chinese characters of a text: does a word end there? The
+article's rule, on which the claim rests: a word ends where a head gives [SEP] more attention from the
+left character than the next character. It needs a model with a separator whose tokens see what follows
+them. A pair of characters counts where it is cut between two tokens that share no character with others.
+A *reading* is our freer rule, by which heads are named: a feature (the weight on the next character, on
+[SEP], or their ratio), a threshold and a side, chosen for each head on discovery.
 """
 
 from __future__ import annotations
@@ -55,34 +54,34 @@ from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
 from qt_bert.stats.estimate import Estimate, from_leave_one_out
 
 LEAST_BALANCED = 0.60
-"""The balanced accuracy from which on a head is said to know word ends."""
+"""The balanced accuracy that a named head must reach."""
 LEAST_COVERAGE = 0.5
-"""The model must decide on so many of the neighbouring characters, or nothing is claimed."""
+"""The least share of neighbouring characters that the model must decide on for the claim."""
 LEAST_DECISIONS = 4
-"""Texts of discovery with fewer decisions are left out: they have too few shifts."""
+"""Discovery texts with fewer decisions have too few shifts and are left out."""
 EPSILON = 1e-6
 QUICK_SHIFTS, FULL_SHIFTS = 20, 100
 UNION_SHIFTS = 200
 
 PRECISE, SEARCH, FULL = "precise", "search", "full"
 Ends = Callable[[str], set[int]]
-"""A reference: a text → the places (numbers of the characters behind) at which a word ends."""
+"""A reference: a text → the positions (index of the next character) at which a word ends."""
 Float32Array = npt.NDArray[np.float32]
 
 
-# Where words end, by a segmenter or by people.
+# References: where words end.
 
 
 def word_ends(partition: Segmenter) -> Ends:
-    """Where words end by a segmenter whose words do not overlap."""
+    """Word ends of a segmenter whose words do not overlap."""
     return lambda text: {end for _, end in partition.spans(text)}
 
 
 def granularities(precise: Segmenter, userdict: Path | None = None) -> dict[str, Ends]:
-    """Where words end by the partition `precise`, by jieba's finest reading and by its coarsest.
+    """Word ends by the partition `precise`, and at jieba's finest and coarsest granularity.
 
-    The finest ends a word wherever any of the overlapping words begins or ends; the coarsest only
-    where no word goes across.
+    The finest: wherever any of the overlapping words begins or ends; the coarsest: only where no word
+    crosses.
     """
     search, full = (segmenter(f"jieba-{mode}", userdict) for mode in (SEARCH, FULL))
 
@@ -97,8 +96,8 @@ def granularities(precise: Segmenter, userdict: Path | None = None) -> dict[str,
     }
 
 
-class Asked(NamedTuple):
-    """A text that is one side of a pair, and the query it is resampled with."""
+class PairText(NamedTuple):
+    """One side of a pair, and the query with which it is resampled."""
 
     text: str
     pair: tuple[str, str]
@@ -106,24 +105,24 @@ class Asked(NamedTuple):
     query: str
 
 
-def asked_of(pairs: Iterable[Pair], without: Iterable[str] = ()) -> list[Asked]:
-    """Each distinct text of `pairs` once, where it first stands; none of `without`."""
-    found: dict[str, Asked] = {}
-    left_out = set(without)
+def distinct_texts(pairs: Iterable[Pair], without: Iterable[str] = ()) -> list[PairText]:
+    """Each distinct text of `pairs` at its first occurrence; none of `without`."""
+    distinct: dict[str, PairText] = {}
+    excluded = set(without)
     for pair in pairs:
         texts = (pair.query, pair.title)
         for side in (QUERY, TITLE):
-            if texts[side] not in left_out:
-                found.setdefault(texts[side], Asked(texts[side], texts, side, pair.query))
-    return list(found.values())
+            if texts[side] not in excluded:
+                distinct.setdefault(texts[side], PairText(texts[side], texts, side, pair.query))
+    return list(distinct.values())
 
 
-def gold_texts(path: Path, most: int) -> tuple[list[Asked], Ends]:
-    """The segments of a file of segmented lines, and where their words end.
+def gold_texts(path: Path, most: int) -> tuple[list[PairText], Ends]:
+    """The segments of a file of segmented lines, and their word ends.
 
-    A line is one segment; one of more than `most` characters is split behind punctuation, or behind a
-    word where a clause is longer. Each segment is read as a query with the next one as its title.
-    Raises PairFileError for a line that is no text, and for fewer than two segments.
+    A line is one segment; above `most` characters it is split after punctuation, or after a word where
+    a clause is longer. Each segment is a query with the next segment as its title. Raises PairFileError
+    for a line that is not text, and for fewer than two segments.
     """
     segments: dict[str, set[int]] = {}
     for item in TextSource(path).lines():
@@ -135,11 +134,11 @@ def gold_texts(path: Path, most: int) -> tuple[list[Asked], Ends]:
     if len(texts) < 2:
         raise PairFileError(f"{path}: a segmented file needs two different lines at least")
     following = [*texts[1:], texts[0]]
-    asked = [
-        Asked(text, (text, after), QUERY, text)
+    paired = [
+        PairText(text, (text, after), QUERY, text)
         for text, after in zip(texts, following, strict=True)
     ]
-    return asked, segments.__getitem__
+    return paired, segments.__getitem__
 
 
 def _segments(words: Sequence[str], most: int) -> Iterator[list[str]]:
@@ -147,7 +146,7 @@ def _segments(words: Sequence[str], most: int) -> Iterator[list[str]]:
     clauses: list[list[str]] = [[]]
     for word in words:
         clauses[-1].append(word)
-        if not any(is_han(one) or one.isalnum() for one in word):
+        if not any(is_han(character) or character.isalnum() for character in word):
             clauses.append([])
     segment: list[str] = []
     for clause in filter(None, clauses):
@@ -161,20 +160,20 @@ def _segments(words: Sequence[str], most: int) -> Iterator[list[str]]:
         yield segment
 
 
-# Decisions: the neighbouring characters of the texts, and what attention says of them.
+# Decisions and their attention.
 
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """D decisions, text by text in order, the texts of a query together.
+    """D decisions in text order, the texts of a query together.
 
-    `pairs` are what a model reads. Of each decision: `pair` its row there, `side` its side, `token`
-    that of the left character (the right one's is the next), `place` the left character's place in its
-    text, `text` and `query` which it belongs to (numbers from 0 without gaps). `coverage` is the share
-    of neighbouring Chinese characters, of all texts asked, that the model can decide on.
+    `pairs` are the model's inputs. For each decision: `pair` its row in `pairs`, `side` its side,
+    `token` the left character's token (the right one's is the next), `place` the left character's index
+    in its text, `text` and `query` the numbers of both, from 0 without gaps. `coverage` is the share of
+    neighbouring Chinese characters in all requested texts that the model can decide on.
     """
 
-    asked: tuple[Asked, ...]
+    texts: tuple[PairText, ...]
     pairs: list[tuple[str, str]]
     pair: IntArray
     side: IntArray
@@ -190,7 +189,7 @@ class Decisions:
     @cached_property
     def queries(self) -> tuple[str, ...]:
         """The query of each number in `query`."""
-        return tuple(dict.fromkeys(one.query for one in self.asked))
+        return tuple(dict.fromkeys(text.query for text in self.texts))
 
     @cached_property
     def query_starts(self) -> IntArray:
@@ -209,72 +208,68 @@ class Decisions:
 
     def characters(self) -> list[str]:
         """The left character of each decision."""
-        texts = [one.text for one in self.asked]
-        return [texts[t][p] for t, p in zip(self.text, self.place, strict=True)]
+        return [self.texts[t].text[p] for t, p in zip(self.text, self.place, strict=True)]
 
     def labels(self, ends: Ends) -> BoolArray:
         """Whether a word ends at each decision, by a reference [D]."""
-        found = [ends(one.text) for one in self.asked]
-        listed = [p + 1 in found[t] for t, p in zip(self.text, self.place, strict=True)]
-        return np.array(listed, bool)
+        ends_of = [ends(text.text) for text in self.texts]
+        labels = [p + 1 in ends_of[t] for t, p in zip(self.text, self.place, strict=True)]
+        return np.array(labels, bool)
 
 
-def decisions_of(tokenizer: PairTokenizer, asked: Sequence[Asked], *, least: int = 1) -> Decisions:
-    """The decisions of the texts `asked`; texts with fewer than `least` are left out.
-
-    Two Chinese characters make one where a token ends behind the first and the next token begins with
-    the second, and neither token shares a character with another.
-    """
-    pairs = list(dict.fromkeys(one.pair for one in asked))
+def decisions_of(
+    tokenizer: PairTokenizer, texts: Sequence[PairText], *, least: int = 1
+) -> Decisions:
+    """The decisions of `texts`; texts with fewer than `least` are left out."""
+    pairs = list(dict.fromkeys(text.pair for text in texts))
     rows = {pair: row for row, pair in enumerate(pairs)}
     encoded = tokenizer.encode(pairs)
     first: dict[str, int] = {}
-    for one in asked:
-        first.setdefault(one.query, len(first))
+    for text in texts:
+        first.setdefault(text.query, len(first))
     numbers: dict[str, int] = {}
-    kept: list[Asked] = []
-    columns: list[tuple[int, int, int, int, int, int]] = []
+    kept: list[PairText] = []
+    decisions: list[tuple[int, int, int, int, int, int]] = []
     covered = 0
-    for one in sorted(asked, key=lambda one: first[one.query]):
-        row = rows[one.pair]
-        found = [
+    for text in sorted(texts, key=lambda text: first[text.query]):
+        row = rows[text.pair]
+        cuts = [
             (token, place - 1)
             for (token, (_, place)), (after, (start, _)) in pairwise(
-                uncut_tokens(encoded[row], one.side).items()
+                uncut_tokens(encoded[row], text.side).items()
             )
             if (start, after) == (place, token + 1)
-            and all(map(is_han, one.text[place - 1 : place + 1]))
+            and all(map(is_han, text.text[place - 1 : place + 1]))
         ]
-        covered += len(found)
-        if len(found) < least:
+        covered += len(cuts)
+        if len(cuts) < least:
             continue
-        number = numbers.setdefault(one.query, len(numbers))
-        columns += [(row, one.side, *at, len(kept), number) for at in found]
-        kept.append(one)
-    neighbours = sum(is_han(a) and is_han(b) for one in asked for a, b in pairwise(one.text))
-    numbered = np.array(columns, np.int64).reshape(-1, 6).T
+        number = numbers.setdefault(text.query, len(numbers))
+        decisions += [(row, text.side, *cut, len(kept), number) for cut in cuts]
+        kept.append(text)
+    neighbours = sum(is_han(a) and is_han(b) for text in texts for a, b in pairwise(text.text))
     coverage = covered / neighbours if neighbours else 1.0
-    pair, side, token, place, text, query = numbered
-    return Decisions(tuple(kept), pairs, pair, side, token, place, text, query, coverage)
+    pair, side, token, place, number_of_text, query = np.array(decisions, np.int64).reshape(-1, 6).T
+    return Decisions(tuple(kept), pairs, pair, side, token, place, number_of_text, query, coverage)
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Attention of each decision's left character: to the right one, to all separators together, and
-    to its own text; each [layers, heads, D]. (`own` is a mean over decisions [layers, heads].)"""
+    """Attention of each decision's left character to the right one and to all separators, each
+    [layers, heads, D]; to its own text, mean over decisions [layers, heads]."""
 
     next: Float32Array
     sep: Float32Array
-    own: FloatArray
+    weight_on_text: FloatArray
 
     def features(self, layer: int) -> Float32Array:
         """next, sep and log((sep + ε) / (next + ε)) of one layer [3, heads, D]."""
         following, separators = self.next[layer], self.sep[layer]
-        both = np.log(separators + EPSILON) - np.log(following + EPSILON)
-        return np.stack([following, separators, both])
+        log_ratio = np.log(separators + EPSILON) - np.log(following + EPSILON)
+        return np.stack([following, separators, log_ratio])
 
     def rule(self) -> BoolArray:
-        """The article's rule [layers, heads, D]: a word ends where [SEP] outweighs the next one."""
+        """Word ends by the article's rule [layers, heads, D]."""
         return np.asarray(self.sep > self.next)
 
 
@@ -284,7 +279,7 @@ FEATURES = ("next", "sep", "ratio")
 def weights_of(
     scorer: Scorer, decisions: Decisions, shown: Progress = silent, *, variant: Variant = NONE
 ) -> Weights:
-    """One pass of `variant` over the pairs of `decisions`; no map outlives its batch. `shown` counts pairs."""
+    """The attention of `decisions`, from one pass of `variant` over their pairs, which `shown` counts."""
     shape, number = scorer.checkpoint.shape, len(decisions)
     found = np.zeros((3, *shape.size, number), np.float32)
     if not number:
@@ -302,14 +297,14 @@ def weights_of(
         for row, encoded in enumerate(batch.encoded):
             separators[row, encoded.separators] = 1
             sides[row, : len(encoded)] = torch.tensor(encoded.side)
-        own = (sides[rows] == torch.from_numpy(decisions.side[items])[:, None]).float()
+        same_text = (sides[rows] == torch.from_numpy(decisions.side[items])[:, None]).float()
         token = torch.from_numpy(decisions.token[items])
         weights = view.values[rows, :, token].float().cpu()
         numbers = torch.stack(
             [
                 weights[torch.arange(len(items)), :, token + 1],
                 torch.einsum("nhl,nl->nh", weights, separators[rows]),
-                torch.einsum("nhl,nl->nh", weights, own),
+                torch.einsum("nhl,nl->nh", weights, same_text),
             ]
         )
         found[:, view.layer][..., items] = numbers.transpose(1, 2).numpy()
@@ -321,98 +316,102 @@ def weights_of(
     return Weights(found[0], found[1], found[2].mean(-1, dtype=np.float64))
 
 
-# How good answers are.
+# Metrics.
 
-MEASURES = ("accuracy", "balanced", "word_f1")
-HIT, TRUE_NO, ENDS, GOES_ON, WORDS_HIT, WORDS, WORDS_SAID = range(7)
+METRICS = ("accuracy", "balanced", "word_f1")
 
 
-def counts_of(said: BoolArray, labels: BoolArray, decisions: Decisions) -> FloatArray:
-    """Counts by query [Q, 7] of decisions `said` against `labels`, both [D]; columns as above."""
+def counts_by_query(predicted: BoolArray, labels: BoolArray, decisions: Decisions) -> FloatArray:
+    """Counts by query [Q, 7] of predictions against labels, both [D].
+
+    Columns: true positives, true negatives, positives, negatives; then right words, words of the
+    reference, predicted words.
+    """
     if not len(decisions):
         return np.zeros((0, 7))
-    by_decision = np.stack(
-        [said & labels, ~said & ~labels, labels, ~labels, *_words(said, labels, decisions)]
-    )
-    return np.add.reduceat(by_decision.astype(np.float64), decisions.query_starts, axis=1).T
+    words = _words(predicted, labels, decisions)
+    counts = np.stack([predicted & labels, ~predicted & ~labels, labels, ~labels, *words])
+    return np.add.reduceat(counts.astype(np.float64), decisions.query_starts, axis=1).T
 
 
-def _words(said: BoolArray, labels: BoolArray, decisions: Decisions) -> list[IntArray]:
-    """Words found, of the reference and said, counted at a decision of their run [3, D].
+def _words(predicted: BoolArray, labels: BoolArray, decisions: Decisions) -> list[IntArray]:
+    """Right words, words of the reference, predicted words, each counted at a decision of its run [3, D].
 
-    A run of n neighbouring decisions is a text of n + 1 characters: both cut it at its two ends. A word
-    is found where both begin and end it, and neither cuts it.
+    A run of n neighbouring decisions is a text of n + 1 characters, cut at its two ends. A word is right
+    where both begin and end it, and neither cuts it.
     """
-    begins = np.ones(len(said), bool)
+    begins = np.ones(len(predicted), bool)
     begins[1:] = (np.diff(decisions.text) != 0) | (np.diff(decisions.place) != 1)
     first = np.flatnonzero(begins)
-    last = np.append(first[1:], len(said)) - 1
-    places = np.flatnonzero(said | labels)
+    last = np.append(first[1:], len(predicted)) - 1
+    places = np.flatnonzero(predicted | labels)
     run = np.cumsum(begins) - 1
-    # Cuts in order, the ends of every run among them: −1 before its first decision, +1 behind.
+    # Cuts in order, with the two ends of every run: −1 before its first decision, +1 after its last.
     at = np.concatenate([2 * places, 2 * first - 1, 2 * last + 1])
-    agreed = np.concatenate([(said & labels)[places], np.ones(2 * len(first), bool)])
+    agreed = np.concatenate([(predicted & labels)[places], np.ones(2 * len(first), bool)])
     runs = np.concatenate([run[places], run[first], run[last]])
     order = np.lexsort((at, runs))
     agreed, runs = agreed[order], runs[order]
     right = agreed[:-1] & agreed[1:] & (runs[:-1] == runs[1:])
-    found = np.zeros(len(said), np.int64)
-    np.add.at(found, first[runs[:-1][right]], 1)
+    right_words = np.zeros(len(predicted), np.int64)
+    np.add.at(right_words, first[runs[:-1][right]], 1)
     whole = begins.astype(np.int64)
-    return [found, labels.astype(np.int64) + whole, said.astype(np.int64) + whole]
+    return [right_words, labels.astype(np.int64) + whole, predicted.astype(np.int64) + whole]
 
 
-def measured(measure: str, counts: FloatArray) -> FloatArray:
-    """One of `MEASURES` of counts [..., 7]; NaN where it is not defined."""
-    hit, no, ends, goes_on, words_hit, words, words_said = np.moveaxis(counts, -1, 0)
-    if measure == "accuracy":
-        return ratio(hit + no, ends + goes_on)
-    if measure == "balanced":
-        return (ratio(hit, ends) + ratio(no, goes_on)) / 2
-    return ratio(2 * words_hit, words + words_said)
+def metric(name: str, counts: FloatArray) -> FloatArray:
+    """One of `METRICS` of counts [..., 7]; NaN where it is not defined."""
+    hits, rejections, ends, others, right_words, words, predicted_words = np.moveaxis(counts, -1, 0)
+    if name == "accuracy":
+        return ratio(hits + rejections, ends + others)
+    if name == "balanced":
+        return (ratio(hits, ends) + ratio(rejections, others)) / 2
+    return ratio(2 * right_words, words + predicted_words)
 
 
-def balanced_of(said: BoolArray, labels: BoolArray) -> FloatArray:
-    """Balanced accuracy over all decisions [..., D] → [...]; NaN for labels of one kind."""
+def balanced_of(predicted: BoolArray, labels: BoolArray) -> FloatArray:
+    """Balanced accuracy over all decisions [..., D] → [...]; NaN for labels of one class."""
     if labels.all() or not labels.any():
-        return np.full(said.shape[:-1], np.nan)
-    return np.asarray((said[..., labels].mean(-1) + (~said[..., ~labels]).mean(-1)) / 2)
+        return np.full(predicted.shape[:-1], np.nan)
+    return np.asarray((predicted[..., labels].mean(-1) + (~predicted[..., ~labels]).mean(-1)) / 2)
 
 
-def by_character(learned: Sequence[str], labels: BoolArray, asked: Sequence[str]) -> BoolArray:
-    """What each left character's own share of word ends says: no model, no context [D].
+def predict_by_character(
+    learned: Sequence[str], labels: BoolArray, characters: Sequence[str]
+) -> BoolArray:
+    """Word ends by each left character's own rate of ending words: no model, no context [D].
 
-    A character's share is smoothed with one pseudo-count at the overall rate; unknown ones have that rate.
+    Rates are smoothed with one pseudo-count at the overall rate, which unknown characters get.
     """
     overall = float(labels.mean()) if len(labels) else 0.0
     counts: dict[str, list[float]] = {}
     for character, ends in zip(learned, labels, strict=True):
-        one = counts.setdefault(character, [overall, 1.0])
-        one[0] += float(ends)
-        one[1] += 1
-    shares = [counts.get(character, [overall, 1.0]) for character in asked]
-    return np.array([ends / number >= 0.5 for ends, number in shares], bool)
+        count = counts.setdefault(character, [overall, 1.0])
+        count[0] += float(ends)
+        count[1] += 1
+    rates = [counts.get(character, [overall, 1.0]) for character in characters]
+    return np.array([ends / number >= 0.5 for ends, number in rates], bool)
 
 
-# Readings: how each head is read best on discovery, and what the same search finds by chance.
+# Readings: the best rule of each head on discovery, beside the same search on shifted references.
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """How the heads of a layer are read: a word ends where `feature` is above `threshold`, or where it
-    is not (`high` False); arrays [heads]."""
+    """The rules of a layer's heads: a word ends where `feature` is above `threshold`, or where it is
+    not (`high` False); arrays [heads]."""
 
     feature: IntArray
     threshold: Float32Array
     high: BoolArray
 
     def margin(self, features: Float32Array) -> Float32Array:
-        """How far beyond its threshold each head is, above 0 where a word ends [3, heads, D] → [heads, D]."""
+        """Signed distance from the threshold, above 0 where a word ends [3, heads, D] → [heads, D]."""
         chosen = features[self.feature, np.arange(len(self.feature))]
         over = chosen - self.threshold[:, None]
         return np.where(self.high[:, None], over, -over)
 
-    def say(self, features: Float32Array) -> BoolArray:
+    def predict(self, features: Float32Array) -> BoolArray:
         """Whether a word ends, by each head [3, heads, D] → [heads, D]."""
         chosen = features[self.feature, np.arange(len(self.feature))]
         return np.asarray((chosen > self.threshold[:, None]) == self.high[:, None])
@@ -420,10 +419,10 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """All heads read on discovery: a `Reading` a layer, and which heads are named.
+    """All heads calibrated on discovery: a `Reading` for each layer, and the named heads.
 
-    `per_query` [Q, layers, heads] has the balanced accuracy as its mean; `null` [layers, heads] is what
-    shifted references reach by the same search.
+    `per_query` [Q, layers, heads] has the balanced accuracy as its mean; `null` [layers, heads] is the
+    balanced accuracy of the same search on shifted references.
     """
 
     readings: tuple[Reading, ...]
@@ -433,39 +432,44 @@ class Calibrated:
 
     @property
     def best(self) -> Head:
-        """The best head on discovery: a named one, where there is any."""
+        """The best head on discovery: a named one if there is any."""
         return (self.named.heads() or ranked(self.named.score))[0]
 
-    def say(self, weights: Weights) -> BoolArray:
+    def predict(self, weights: Weights) -> BoolArray:
         """Whether a word ends, by each head [layers, heads, D]."""
-        return np.stack([one.say(weights.features(at)) for at, one in enumerate(self.readings)])
+        return np.stack(
+            [reading.predict(weights.features(at)) for at, reading in enumerate(self.readings)]
+        )
 
 
 def calibrate(
     weights: Weights, decisions: Decisions, labels: BoolArray, *, shifts: int, seed: int
 ) -> Calibrated:
-    """Read every head by balanced accuracy against `labels` [D], and test it against `shifts` others.
+    """Choose every head's reading by balanced accuracy against `labels` [D], and test it.
 
-    For a number x, the best balanced accuracy of "a word ends where x is above (or not above) t" over
-    all t and both sides is (1 + the Kolmogorov–Smirnov distance of x at ends and elsewhere) / 2. A
-    head's p is that of its share of each query, less the mean under shifted references, with everything
-    searched anew for each. `decisions` have texts of at least two decisions only.
+    The best balanced accuracy over all thresholds and both sides of a feature is (1 + the
+    Kolmogorov–Smirnov distance between its values at word ends and elsewhere) / 2. The test compares
+    each query's share of it with the mean under `shifts` shifted references, each with its own search.
+    Every text must have two decisions or more.
     """
     shifted = list(shifted_labels(labels, decisions, shifts, seed))
-    readings, found, nulls = [], [], []
+    readings, scores, nulls = [], [], []
     for layer in range(len(weights.next)):
         features = weights.features(layer)
         search = _Search(features)
         readings.append(search.best(labels))
-        found.append(balanced_by_query(readings[-1].say(features), labels, decisions))
-        null = np.zeros_like(found[-1])
-        for others in shifted:
-            said = search.best(others).say(features)
-            null += balanced_by_query(said, others, decisions) / max(1, shifts)
+        scores.append(balanced_by_query(readings[-1].predict(features), labels, decisions))
+        null = np.zeros_like(scores[-1])
+        for moved in shifted:
+            predicted = search.best(moved).predict(features)
+            null += balanced_by_query(predicted, moved, decisions) / max(1, shifts)
         nulls.append(null)
-    per_query, null_scores = np.stack(found, 1), np.stack(nulls, 1)
+    per_query, null_scores = np.stack(scores, 1), np.stack(nulls, 1)
     named = name_heads(
-        means(per_query), one_sided_p(per_query - null_scores), weights.own, least=LEAST_BALANCED
+        means(per_query),
+        one_sided_p(per_query - null_scores),
+        weights.weight_on_text,
+        least=LEAST_BALANCED,
     )
     return Calibrated(tuple(readings), named, per_query, means(null_scores))
 
@@ -473,9 +477,9 @@ def calibrate(
 def shifted_labels(
     labels: BoolArray, decisions: Decisions, shifts: int, seed: int
 ) -> Iterator[BoolArray]:
-    """`labels` moved around within each text by a random number of places, never by none [D].
+    """`labels` rotated within each text by a random number of places above 0 [D].
 
-    A text of one decision cannot be moved, and keeps its label.
+    A text of one decision keeps its label.
     """
     rng = np.random.default_rng([seed, shifts])
     sizes = decisions.text_sizes
@@ -513,34 +517,34 @@ class _Search:
         return Reading(feature, np.where(middle < high, middle, low), reached[feature, each] < 0)
 
 
-def balanced_by_query(said: BoolArray, labels: BoolArray, decisions: Decisions) -> FloatArray:
-    """Each query's share of the balanced accuracy of what heads say [heads, D] → [Q, heads].
+def balanced_by_query(predicted: BoolArray, labels: BoolArray, decisions: Decisions) -> FloatArray:
+    """Each query's share of the heads' balanced accuracy [heads, D] → [Q, heads].
 
     Their mean is the balanced accuracy; NaN where it is not defined.
     """
     starts = decisions.query_starts
     if not len(starts) or labels.all() or not labels.any():
-        return np.full((len(starts), len(said)), np.nan)
-    right = (said == labels) * np.abs(_gain(labels)) / 2
+        return np.full((len(starts), len(predicted)), np.nan)
+    right = (predicted == labels) * np.abs(_gain(labels)) / 2
     return np.asarray(np.add.reduceat(right, starts, axis=-1).T * len(starts))
 
 
 def _gain(labels: BoolArray) -> FloatArray:
-    """1 / ends at a word end, −1 / others elsewhere [D]; 0 where there is one kind alone."""
+    """1 / ends at a word end, −1 / others elsewhere [D]; 0 for labels of one class."""
     ends = int(labels.sum())
     others = labels.size - ends
     return np.where(labels, 1 / ends, -1 / others) if ends and others else np.zeros(labels.size)
 
 
-# The article's union: "one of the heads is right".
+# The article's union: at least one of the heads is right.
 
 
 @dataclass(frozen=True, eq=False)
 class Union:
-    """Decisions of each query that one of the first k heads gets right, by k from 0.
+    """How many decisions of each query at least one of the first k heads gets right, k from 0.
 
-    Of many heads that say different things one is right about anything, so `null` holds the same for
-    references shifted along the texts. `right` and `null` [Q, heads + 1]; `size` [Q] all decisions.
+    One of many heads that differ is right about any reference, so `null` holds the same counts for
+    shifted references. `right` and `null` [Q, heads + 1]; `size` [Q] counts all decisions.
     """
 
     right: FloatArray
@@ -548,25 +552,30 @@ class Union:
     size: FloatArray
     queries: tuple[str, ...]
 
-    def share(self, k: int, *, by_luck: bool = False) -> Estimate:
-        """U(k), or what luck gives."""
-        right = (self.null if by_luck else self.right)[:, k]
+    def share(self, k: int, *, null: bool = False) -> Estimate:
+        """The union's share of decisions; `null`: that of the shifted references."""
+        right = (self.null if null else self.right)[:, k]
         value = ratio(right.sum(), self.size.sum())
         left = ratio(right.sum() - right, self.size.sum() - self.size)
         return from_leave_one_out(float(value), left, self.queries)
 
 
 def union_of(
-    said: BoolArray, labels: BoolArray, decisions: Decisions, order: Sequence[Head], *, seed: int
+    predicted: BoolArray,
+    labels: BoolArray,
+    decisions: Decisions,
+    order: Sequence[Head],
+    *,
+    seed: int,
 ) -> Union:
-    """The union of heads taken in `order`; `said` [layers, heads, D]. Short texts are left out."""
+    """The union of heads taken in `order`; `predicted` [layers, heads, D]. Short texts are left out."""
     long = np.repeat(decisions.text_sizes >= LEAST_DECISIONS, decisions.text_sizes)
-    ordered = said[[head.layer for head in order], [head.head for head in order]]
-    # The place of the first head that says no, and of the first that says yes [2, D].
+    ordered = predicted[[head.layer for head in order], [head.head for head in order]]
+    # The first head in `order` that predicts no end, and the first that predicts an end [2, D].
     first = np.stack(
         [
-            np.where((ordered == yes).any(0), (ordered == yes).argmax(0), len(order))
-            for yes in (False, True)
+            np.where((ordered == end).any(0), (ordered == end).argmax(0), len(order))
+            for end in (False, True)
         ]
     )
     width, queries = len(order) + 2, len(decisions.queries)
@@ -578,8 +587,8 @@ def union_of(
 
     right = hits(labels)
     null = np.zeros_like(right)
-    for others in shifted_labels(labels, decisions, UNION_SHIFTS, seed):
-        null += hits(others) / UNION_SHIFTS
+    for moved in shifted_labels(labels, decisions, UNION_SHIFTS, seed):
+        null += hits(moved) / UNION_SHIFTS
     size = np.bincount(decisions.query[long], minlength=queries).astype(np.float64)
     kept = size > 0
     names = tuple(name for name, keep in zip(decisions.queries, kept, strict=True) if keep)
@@ -590,115 +599,116 @@ def union_of(
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
-    """The decisions of both halves, and where words end there by the reference [D]."""
+class Halves:
+    """The decisions of both halves, and the reference's labels [D]; `shared` validation texts are left
+    out as they stand in discovery."""
 
     discovery: Decisions
     validation: Decisions
-    known: BoolArray
-    truth: BoolArray
+    discovery_labels: BoolArray
+    validation_labels: BoolArray
     shared: int = 0
 
 
-def texts_of_pairs(context: Context) -> Texts:
-    """Queries and titles of both halves, each distinct text once: in quick two pairs of each query."""
+def halves_of_pairs(context: Context) -> Halves:
+    """The distinct queries and titles of both halves; a quick run takes two pairs of each query."""
     samples = [
         few_a_query(pairs, context.choose(PAIRS_A_QUERY, len(pairs)))
         for pairs in (context.discovery, context.validation)
     ]
-    discovery = asked_of(samples[0])
-    validation = asked_of(samples[1], {one.text for one in discovery})
-    shared = len(asked_of(samples[1])) - len(validation)
-    return _texts(
+    discovery = distinct_texts(samples[0])
+    validation = distinct_texts(samples[1], {text.text for text in discovery})
+    shared = len(distinct_texts(samples[1])) - len(validation)
+    return _halves(
         discovery, validation, word_ends(partition(context)), context.model.tokenizer, shared
     )
 
 
-def texts_of_gold(context: Context, path: Path) -> Texts:
-    """The segments of the gold file, halved by a hash of the text as queries are."""
+def halves_of_gold(context: Context, path: Path) -> Halves:
+    """The segments of the gold file, halved by a hash of the text."""
     tokenizer = context.model.tokenizer
     # Two segments and at most four special tokens have to fit.
-    asked, ends = gold_texts(path, (tokenizer.max_length - 4) // 2)
-    halves: dict[str, list[Asked]] = {"discovery": [], "validation": []}
-    for one in asked:
-        halves[half_of(one.text)].append(one)
-    return _texts(halves["discovery"], halves["validation"], ends, tokenizer)
+    texts, ends = gold_texts(path, (tokenizer.max_length - 4) // 2)
+    halves: dict[str, list[PairText]] = {"discovery": [], "validation": []}
+    for text in texts:
+        halves[half_of(text.text)].append(text)
+    return _halves(halves["discovery"], halves["validation"], ends, tokenizer)
 
 
-def _texts(
-    discovery: list[Asked],
-    validation: list[Asked],
+def _halves(
+    discovery: list[PairText],
+    validation: list[PairText],
     ends: Ends,
     tokenizer: PairTokenizer,
     shared: int = 0,
-) -> Texts:
-    known = decisions_of(tokenizer, discovery, least=LEAST_DECISIONS)
-    asked = decisions_of(tokenizer, validation)
-    return Texts(known, asked, known.labels(ends), asked.labels(ends), shared)
+) -> Halves:
+    learned = decisions_of(tokenizer, discovery, least=LEAST_DECISIONS)
+    tested = decisions_of(tokenizer, validation)
+    return Halves(learned, tested, learned.labels(ends), tested.labels(ends), shared)
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """One model's heads on one reference: read on discovery, heard on validation.
+    """One model's heads on one reference: calibrated on discovery, tested on validation.
 
-    `own` [layers, heads] is the weight on their own text on discovery. `said` and `rule`
-    [layers, heads, D]: whether a word ends, by the reading and by the article's rule; `rule_order`
-    are the heads by the rule's accuracy on discovery, `rule_head` is the one that it reads best there.
+    `weight_on_text` [layers, heads]: attention to the own text on discovery. `predicted` and `rule`
+    [layers, heads, D]: word ends on validation by the reading and by the article's rule. `rule_order`:
+    heads by the rule's accuracy on discovery; `rule_head`: the best by balanced accuracy there.
     """
 
-    texts: Texts
-    own: FloatArray
+    halves: Halves
+    weight_on_text: FloatArray
     calibrated: Calibrated
-    said: BoolArray
+    predicted: BoolArray
     rule: BoolArray
     rule_head: Head
     rule_order: list[Head]
 
-    def measure(self, measure: str, said: BoolArray) -> Estimate:
-        """How good answers `said` [D] are on validation."""
-        decisions = self.texts.validation
-        counts = counts_of(said, self.texts.truth, decisions)
+    def measure(self, name: str, predicted: BoolArray) -> Estimate:
+        """One of `METRICS` of predictions [D] on validation."""
+        decisions = self.halves.validation
+        counts = counts_by_query(predicted, self.halves.validation_labels, decisions)
         total = counts.sum(0)
-        left = measured(measure, total - counts)
-        return from_leave_one_out(float(measured(measure, total)), left, decisions.queries)
+        left = metric(name, total - counts)
+        return from_leave_one_out(float(metric(name, total)), left, decisions.queries)
 
     def answers(self) -> dict[str, BoolArray]:
-        """What is said on validation: by the rule, by the best reading, by each character's own rate of
-        ending words, and by the commoner answer."""
-        texts = self.texts
-        commoner = bool(texts.known.size) and bool(texts.known.mean() >= 0.5)
+        """Predictions on validation: the rule, the best reading, each character's own rate of ending
+        words, and the majority class."""
+        halves, labels = self.halves, self.halves.discovery_labels
         return {
             "rule": self.rule[self.rule_head],
-            "reading": self.said[self.calibrated.best],
-            "characters": by_character(
-                texts.discovery.characters(), texts.known, texts.validation.characters()
+            "reading": self.predicted[self.calibrated.best],
+            "characters": predict_by_character(
+                halves.discovery.characters(), labels, halves.validation.characters()
             ),
-            "majority": np.full(len(texts.truth), commoner),
+            "majority": np.full(
+                len(halves.validation_labels), bool(labels.size) and bool(labels.mean() >= 0.5)
+            ),
         }
 
 
-def study(scorer: Scorer, texts: Texts, *, shifts: int, seed: int, shown: Progress) -> Study:
-    """Two plain passes over `texts`, and what is made of them."""
-    known = weights_of(scorer, texts.discovery, shown)
-    asked = weights_of(scorer, texts.validation, shown)
-    calibrated = calibrate(known, texts.discovery, texts.known, shifts=shifts, seed=seed)
-    rule = known.rule()
-    balanced = balanced_of(rule, texts.known)
-    right = (rule == texts.known).mean(-1) if texts.known.size else balanced
+def study(scorer: Scorer, halves: Halves, *, shifts: int, seed: int, shown: Progress) -> Study:
+    """The heads of a model on `halves`, by two clean passes."""
+    weights, labels = weights_of(scorer, halves.discovery, shown), halves.discovery_labels
+    tested = weights_of(scorer, halves.validation, shown)
+    calibrated = calibrate(weights, halves.discovery, labels, shifts=shifts, seed=seed)
+    rule = weights.rule()
+    balanced = balanced_of(rule, labels)
+    accuracy = (rule == labels).mean(-1) if labels.size else balanced
     return Study(
-        texts=texts,
-        own=known.own,
+        halves=halves,
+        weight_on_text=weights.weight_on_text,
         calibrated=calibrated,
-        said=calibrated.say(asked),
-        rule=asked.rule(),
+        predicted=calibrated.predict(tested),
+        rule=tested.rule(),
         rule_head=ranked(balanced)[0],
-        rule_order=ranked(right),
+        rule_order=ranked(accuracy),
     )
 
 
 def other_models(context: Context) -> Iterator[tuple[str, Scorer]]:
-    """The same architecture before fine-tuning (`pretrained`, where `--base` is there) and with random
-    weights (`random`), each ready to score."""
+    """The model before fine-tuning (`pretrained`, with `--base`), and one with random weights (`random`)."""
     tuned = context.model.checkpoint
     if context.request.base is not None:
         yield "pretrained", scorer_like(context, open_base(context.request.base, tuned))
@@ -706,7 +716,7 @@ def other_models(context: Context) -> Iterator[tuple[str, Scorer]]:
 
 
 def lacking(scorer: Scorer) -> str | None:
-    """Why a model's attention cannot be read for word ends, as an id of the texts; None where it can."""
+    """The id of the reason why the rule does not apply to a model; None where it does."""
     if scorer.checkpoint.family.causal:
         return "one_sided"
     (encoded,) = scorer.tokenizer.encode([("", "")])
@@ -714,22 +724,22 @@ def lacking(scorer: Scorer) -> str | None:
 
 
 def measure(context: Context) -> Result:
-    """Read every head of every model there is against the segmenter, and against a gold file."""
+    """Compare every head of every model with the segmenter, and with a gold file."""
     if (reason := lacking(context.model)) is not None:
         return Result(nothing=reason, claims={"beyond_characters": reason})
-    texts = texts_of_pairs(context)
-    if not len(texts.discovery) or not len(texts.validation):
+    halves = halves_of_pairs(context)
+    if not len(halves.discovery) or not len(halves.validation):
         return Result(nothing="no_characters", claims={"beyond_characters": "no_characters"})
     shifts = context.choose(QUICK_SHIFTS, FULL_SHIFTS)
-    passes = len(texts.discovery.pairs) + len(texts.validation.pairs)
+    passes = len(halves.discovery.pairs) + len(halves.validation.pairs)
 
-    def run(scorer: Scorer, on: Texts) -> Study:
+    def run(scorer: Scorer, on: Halves) -> Study:
         with context.progress(passes, "pairs") as shown:
             return study(scorer, on, shifts=shifts, seed=context.seed, shown=shown)
 
-    main = run(context.model, texts)
+    main = run(context.model, halves)
     answers = main.answers()
-    accuracy = {name: main.measure("accuracy", said) for name, said in answers.items()}
+    accuracy = {name: main.measure("accuracy", answer) for name, answer in answers.items()}
     measurements: dict[str, Estimate | float | None] = {
         "rule_accuracy": accuracy["rule"],
         "characters_accuracy": accuracy["characters"],
@@ -739,29 +749,29 @@ def measure(context: Context) -> Result:
         "head_word_f1": main.measure("word_f1", answers["reading"]),
     }
     union = union_of(
-        main.rule, main.texts.truth, texts.validation, main.rule_order, seed=context.seed
+        main.rule, halves.validation_labels, halves.validation, main.rule_order, seed=context.seed
     )
     heads = len(main.rule_order)
     measurements |= {
         "union": union.share(heads),
-        "union_by_luck": union.share(heads, by_luck=True),
+        "union_by_luck": union.share(heads, null=True),
         "union_2": union.share(min(2, heads)),
-        "union_2_by_luck": union.share(min(2, heads), by_luck=True),
+        "union_2_by_luck": union.share(min(2, heads), null=True),
     }
-    reached: dict[str, Estimate] = {}
+    balanced: dict[str, Estimate] = {}
     for name, scorer in other_models(context):
-        other = run(scorer, texts)
-        reached[name] = other.measure("balanced", other.said[other.calibrated.best])
-    measurements |= {f"{name}_balanced": one for name, one in reached.items()}
+        other = run(scorer, halves)
+        balanced[name] = other.measure("balanced", other.predicted[other.calibrated.best])
+    measurements |= {f"{name}_balanced": estimate for name, estimate in balanced.items()}
     if context.request.gold is not None:
-        on_gold = run(context.model, texts_of_gold(context, context.request.gold))
-        said = on_gold.answers()
+        on_gold = run(context.model, halves_of_gold(context, context.request.gold))
+        gold_answers = on_gold.answers()
         measurements |= {
-            "gold_rule_accuracy": on_gold.measure("accuracy", said["rule"]),
-            "gold_characters_accuracy": on_gold.measure("accuracy", said["characters"]),
-            "gold_head_word_f1": on_gold.measure("word_f1", said["reading"]),
+            "gold_rule_accuracy": on_gold.measure("accuracy", gold_answers["rule"]),
+            "gold_characters_accuracy": on_gold.measure("accuracy", gold_answers["characters"]),
+            "gold_head_word_f1": on_gold.measure("word_f1", gold_answers["reading"]),
         }
-    covered = texts.validation.coverage >= LEAST_COVERAGE
+    covered = halves.validation.coverage >= LEAST_COVERAGE
     named = main.calibrated.named.heads()
     return Result(
         claims={
@@ -774,13 +784,13 @@ def measure(context: Context) -> Result:
         sets={"boundary": named},
         selected="boundary",
         stability={"boundary": _stability(context, main, named)},
-        figures=tuple(_figures(context, main, union, reached)),
+        figures=tuple(_figures(context, main, union, balanced)),
         facts={
             "head": str(main.calibrated.best),
             "rule_head": str(main.rule_head),
             "named": len(named),
-            "decisions": len(texts.validation),
-            "coverage": texts.validation.coverage,
+            "decisions": len(halves.validation),
+            "coverage": halves.validation.coverage,
         },
         settings={
             "shifts": shifts,
@@ -788,52 +798,59 @@ def measure(context: Context) -> Result:
             "least_balanced": LEAST_BALANCED,
             "texts": {
                 half: {
-                    "pairs": len(one.pairs),
-                    "queries": len(one.queries),
-                    "texts": len(one.asked),
-                    "decisions": len(one),
+                    "pairs": len(decisions.pairs),
+                    "queries": len(decisions.queries),
+                    "texts": len(decisions.texts),
+                    "decisions": len(decisions),
                 }
-                for half, one in (("discovery", texts.discovery), ("validation", texts.validation))
+                for half, decisions in (
+                    ("discovery", halves.discovery),
+                    ("validation", halves.validation),
+                )
             },
-            "shared_with_discovery": texts.shared,
+            "shared_with_discovery": halves.shared,
         },
     )
 
 
 def _columns(main: Study) -> dict[str, FloatArray]:
-    """Scores of every head: those of discovery say so, all others are of validation."""
-    named, truth = main.calibrated.named, main.texts.truth
+    """Scores of every head; p, q, the null and `discovery_…` are of discovery."""
+    named, labels = main.calibrated.named, main.halves.validation_labels
     return {
-        "balanced": balanced_of(main.said, truth),
-        "rule_balanced": balanced_of(main.rule, truth),
+        "balanced": balanced_of(main.predicted, labels),
+        "rule_balanced": balanced_of(main.rule, labels),
         "discovery_balanced": named.score,
         "null_balanced": main.calibrated.null,
         "p": named.p,
         "q": named.q,
-        "weight_on_text": main.own,
+        "weight_on_text": main.weight_on_text,
     }
 
 
 def _stability(context: Context, main: Study, named: Sequence[Head]) -> Stability | None:
-    """Of the named heads: by balanced accuracy, on validation and on another seed's model, too."""
-    texts = main.texts
+    """Stability of the named heads by balanced accuracy, also on validation and on another seed's model."""
+    halves = main.halves
     again = np.stack(
-        [balanced_by_query(one, main.texts.truth, texts.validation) for one in main.said], axis=1
+        [
+            balanced_by_query(layer, halves.validation_labels, halves.validation)
+            for layer in main.predicted
+        ],
+        axis=1,
     )
     elsewhere = [Elsewhere(VALIDATION, by_mean(again), len(again))]
     second = other_seed(
         context,
         lambda scorer: calibrate(
-            weights_of(scorer, texts.discovery),
-            texts.discovery,
-            texts.known,
+            weights_of(scorer, halves.discovery),
+            halves.discovery,
+            halves.discovery_labels,
             shifts=0,
             seed=context.seed,
         ),
     )
     if second is not None:
-        name, read = second
-        elsewhere.append(Elsewhere(name, by_mean(read.per_query), len(read.per_query)))
+        name, calibrated = second
+        elsewhere.append(Elsewhere(name, by_mean(calibrated.per_query), len(calibrated.per_query)))
     per_query = main.calibrated.per_query
     return stability(
         by_mean(per_query), named, len(per_query), elsewhere=elsewhere, seed=context.seed
@@ -841,22 +858,18 @@ def _stability(context: Context, main: Study, named: Sequence[Head]) -> Stabilit
 
 
 def _figures(
-    context: Context, main: Study, union: Union, reached: Mapping[str, Estimate]
+    context: Context, main: Study, union: Union, others: Mapping[str, Estimate]
 ) -> Iterator[Figure]:
     """Heads on a map, answers and models as bars, the union by k."""
-    named = main.calibrated.named.heads()
-    yield head_map(
-        "heads", balanced_of(main.said, main.texts.truth), marked=map(str, named), low=0.5
-    )
-    yield head_map(
-        "rule", balanced_of(main.rule, main.texts.truth), marked=[str(main.rule_head)], low=0.5
-    )
+    named, labels = main.calibrated.named.heads(), main.halves.validation_labels
+    yield head_map("heads", balanced_of(main.predicted, labels), marked=map(str, named), low=0.5)
+    yield head_map("rule", balanced_of(main.rule, labels), marked=[str(main.rule_head)], low=0.5)
     answers = main.answers()
-    by_measure = {
-        name: [main.measure(name, said) for said in answers.values()] for name in MEASURES
+    metrics = {
+        name: [main.measure(name, answer) for answer in answers.values()] for name in METRICS
     }
-    yield estimate_bars(context, "answers", tuple(answers), by_measure)
-    models = {"graded": main.measure("balanced", answers["reading"]), **reached}
+    yield estimate_bars(context, "answers", tuple(answers), metrics)
+    models = {"graded": main.measure("balanced", answers["reading"]), **others}
     yield estimate_bars(context, "models", tuple(models), {"balanced": list(models.values())})
     ks = range(1, len(main.rule_order) + 1)
     size = union.size.sum()

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-from qt_bert.probes.boundary import Asked, Decisions
+from qt_bert.probes.boundary import Decisions, PairText
 
 HEADS, WIDTH, PLACES = 4, 48, 40
 END, SEPARATOR = PLACES, PLACES + 1
@@ -99,5 +99,7 @@ def made(sizes: list[int], queries: list[int] | None = None) -> Decisions:
     place = np.concatenate([np.arange(0), *(np.arange(size) for size in sizes)])
     query = text if queries is None else np.array(queries)[text]
     zero = np.zeros_like(text)
-    asked = tuple(Asked("", ("", ""), 0, str(one)) for one in dict.fromkeys(query.tolist()))
-    return Decisions(asked, [], zero, zero, zero, place, text, query, coverage=1.0)
+    texts = tuple(
+        PairText("", ("", ""), 0, str(number)) for number in dict.fromkeys(query.tolist())
+    )
+    return Decisions(texts, [], zero, zero, zero, place, text, query, coverage=1.0)

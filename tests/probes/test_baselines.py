@@ -28,8 +28,8 @@ from qt_bert.results.baselines import (
 )
 from qt_bert.results.probe import Measurement, ProbeResult
 from tests.probes import planted_baselines as planted
-from tests.probes.asked import measured
 from tests.probes.made_context import context_of
+from tests.probes.probe_results import measured
 
 PAIRS = planted.pairs_of()
 

@@ -20,8 +20,8 @@ from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.behaviour import Band, Judged, fixed_band, measured_band, ranked_pairs
 from qt_bert.scoring.judge import read_outputs
 from qt_bert.shipped import BEHAVIOURS, shipped
-from tests.probes.asked import measured
 from tests.probes.made_context import context_of
+from tests.probes.probe_results import measured
 
 Build = Callable[..., Context]
 SHIPPED = read_cases(shipped(BEHAVIOURS))

@@ -18,16 +18,16 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import boundary
 from qt_bert.probes.boundary import (
     UNION_SHIFTS,
-    Asked,
     Decisions,
+    PairText,
     Weights,
-    by_character,
     calibrate,
-    counts_of,
+    counts_by_query,
     decisions_of,
     gold_texts,
     granularities,
-    measured,
+    metric,
+    predict_by_character,
     shifted_labels,
     union_of,
     weights_of,
@@ -35,7 +35,6 @@ from qt_bert.probes.boundary import (
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.another_seed import tuned_again
-from tests.probes.asked import ask, claim, values
 from tests.probes.pieces import byte_level, metaspace, with_template
 from tests.probes.planted_boundary import (
     ENDS,
@@ -48,6 +47,7 @@ from tests.probes.planted_boundary import (
     write_pairs,
 )
 from tests.probes.planted_shift import untrained
+from tests.probes.probe_results import claim, result_of, values
 
 RNG = np.random.default_rng(7)
 Run = Callable[..., ProbeResult]
@@ -73,7 +73,7 @@ def run(context_of) -> Run:
         )
         if cut is not None:
             context.segmenter = SpanSegmenter("jieba", cut)
-        return ask("boundary", context)
+        return result_of("boundary", context)
 
     return call
 
@@ -168,27 +168,27 @@ def test_random_models_have_no_boundary_heads(tmp_path, run, checkpoint_of, made
 def test_decisions_are_neighbours_that_are_tokens_of_their_own(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     pair = ("京东小哥ab在干", "京东 小哥")
-    asked = [Asked(pair[0], pair, 0, "q"), Asked(pair[1], pair, 1, "q")]
-    found = decisions_of(scorer.tokenizer, asked)
+    texts = [PairText(pair[0], pair, 0, "q"), PairText(pair[1], pair, 1, "q")]
+    found = decisions_of(scorer.tokenizer, texts)
     assert found.characters() == list("京东小在京小")
     assert found.place.tolist() == [0, 1, 2, 6, 0, 3]
     assert (found.coverage, found.queries) == (1.0, ("q",))
-    longer = decisions_of(scorer.tokenizer, asked, least=4)
-    assert (len(longer), len(longer.asked), longer.coverage) == (4, 1, 1.0)
+    longer = decisions_of(scorer.tokenizer, texts, least=4)
+    assert (len(longer), len(longer.texts), longer.coverage) == (4, 1, 1.0)
 
 
 def test_decisions_stand_where_tokens_part_whole_characters():
     """北京|站 and 站|到 are told, 北京 within a token and 到驿, 驿站 beside a cut character are not."""
     tokenizer = byte_level(("北京", 6), ("站", 3), ("到", 3), ("驿", 2))
     pair = "北京站到驿站", "站"
-    asked = [Asked(pair[0], pair, 0, "q")]
-    found = decisions_of(PairTokenizer(tokenizer, 64), asked)
+    texts = [PairText(pair[0], pair, 0, "q")]
+    found = decisions_of(PairTokenizer(tokenizer, 64), texts)
     # [CLS] 北京 站 到 驿 驿 站 [SEP] 站 [SEP]
     assert (found.place.tolist(), found.token.tolist()) == ([1, 2], [1, 2])
     assert found.characters() == ["京", "站"] and found.coverage == pytest.approx(2 / 5)
     assert found.labels(lambda text: {3, 6}).tolist() == [False, True]
     glued = PairTokenizer(metaspace("▁北", "京站"), 64)
-    found = decisions_of(glued, [Asked("北京站", ("北京站", "站"), 0, "q")])
+    found = decisions_of(glued, [PairText("北京站", ("北京站", "站"), 0, "q")])
     assert (found.place.tolist(), found.token.tolist(), found.coverage) == ([0], [1], 0.5)
 
 
@@ -207,7 +207,7 @@ def test_a_model_that_has_no_such_rule_says_so(
 def test_a_cut_text_is_covered_in_part(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()), max_length=10)
     pair = ("京东小哥", "京东小哥京东小哥")
-    found = decisions_of(scorer.tokenizer, [Asked(pair[1], pair, 1, "q")])
+    found = decisions_of(scorer.tokenizer, [PairText(pair[1], pair, 1, "q")])
     assert len(found) == 2 and found.coverage == pytest.approx(2 / 7)
 
 
@@ -217,10 +217,10 @@ def test_weights_are_those_of_the_hugging_face_model(checkpoint_of, family):
 
     scorer = Scorer(open_checkpoint(checkpoint_of(family)))
     pairs = [("京东小哥", "京东小哥最近在干嘛"), ("狗追猫", "猫追狗")]
-    asked = [Asked(pair[side], pair, side, pair[0]) for pair in pairs for side in (0, 1)]
-    decisions = decisions_of(scorer.tokenizer, asked)
+    texts = [PairText(pair[side], pair, side, pair[0]) for pair in pairs for side in (0, 1)]
+    decisions = decisions_of(scorer.tokenizer, texts)
     weights = weights_of(scorer, decisions)
-    own = np.zeros_like(weights.own)
+    weight_on_text = np.zeros_like(weights.weight_on_text)
     for d, (row, side, token) in enumerate(
         zip(decisions.pair, decisions.side, decisions.token, strict=True)
     ):
@@ -237,8 +237,8 @@ def test_weights_are_those_of_the_hugging_face_model(checkpoint_of, family):
             assert weights.sep[layer, :, d] == pytest.approx(
                 seen[:, encoded.separators].sum(1), abs=1e-6
             )
-            own[layer] += seen[:, np.array(encoded.side) == side].sum(1) / len(decisions)
-    assert weights.own == pytest.approx(own, abs=1e-6)
+            weight_on_text[layer] += seen[:, np.array(encoded.side) == side].sum(1) / len(decisions)
+    assert weights.weight_on_text == pytest.approx(weight_on_text, abs=1e-6)
     assert (weights.rule() == (weights.sep > weights.next)).all()
 
 
@@ -265,16 +265,16 @@ def test_three_granularities(monkeypatch):
 def test_long_lines_are_split_behind_punctuation_then_behind_words(tmp_path, most, segments):
     path = tmp_path / "gold.txt"
     path.write_text("今天 天气 好 ， 我们 出去 玩 。\n一二三四五六七\n", encoding="utf-8")
-    asked, ends = gold_texts(path, most)
-    assert [one.text for one in asked] == [*segments, "一二三四五六七"]
+    texts, ends = gold_texts(path, most)
+    assert [one.text for one in texts] == [*segments, "一二三四五六七"]
     assert ends("一二三四五六七") == {7}
 
 
 def test_a_gold_file_gives_each_segment_the_next_as_title(tmp_path):
     path = tmp_path / "gold.txt"
     path.write_text("扬帆 远东\n做 与 中国\n扬帆 远东\n", encoding="utf-8")
-    asked, ends = gold_texts(path, 30)
-    assert [one.pair for one in asked] == [("扬帆远东", "做与中国"), ("做与中国", "扬帆远东")]
+    texts, ends = gold_texts(path, 30)
+    assert [one.pair for one in texts] == [("扬帆远东", "做与中国"), ("做与中国", "扬帆远东")]
     assert ends("做与中国") == {1, 2, 4}
     path.write_text("扬帆 远东\n", encoding="utf-8")
     with pytest.raises(PairFileError, match="two different lines"):
@@ -300,19 +300,19 @@ def test_measures_against_counting_by_hand(gap):
         place = decisions.place.copy()
         place[11:] += 2
         decisions = replace(decisions, place=place)
-    said, labels = RNG.random((2, len(decisions))) < 0.5
-    counts = counts_of(said, labels, decisions)
+    predicted, labels = RNG.random((2, len(decisions))) < 0.5
+    counts = counts_by_query(predicted, labels, decisions)
     assert counts.shape == (3, 7)
     total = counts.sum(0)
-    assert measured("accuracy", total) == pytest.approx((said == labels).mean())
-    balanced = (said[labels].mean() + (~said[~labels]).mean()) / 2
-    assert measured("balanced", total) == pytest.approx(balanced)
+    assert metric("accuracy", total) == pytest.approx((predicted == labels).mean())
+    balanced = (predicted[labels].mean() + (~predicted[~labels]).mean()) / 2
+    assert metric("balanced", total) == pytest.approx(balanced)
     runs = runs_of(decisions)
     assert len(runs) == 4 + gap
-    words = [[segments_of(cuts[run]) for cuts in (said, labels)] for run in runs]
+    words = [[segments_of(cuts[run]) for cuts in (predicted, labels)] for run in runs]
     right = sum(len(one & other) for one, other in words)
     both = sum(len(one) + len(other) for one, other in words)
-    assert measured("word_f1", total) == pytest.approx(2 * right / both)
+    assert metric("word_f1", total) == pytest.approx(2 * right / both)
 
 
 def random_weights(number: int, heads: int = 3) -> Weights:
@@ -333,10 +333,10 @@ def test_the_best_reading_is_that_of_a_search_over_everything():
             for side in (True, False)
         )
         assert found.named.score[0, head] == pytest.approx(best / 2)
-    said = found.say(weights)[0]
+    predicted = found.predict(weights)[0]
     margin = found.readings[0].margin(features)
-    assert ((margin > 0) == said)[margin != 0].all() and (margin.max(-1) > 0).all()
-    got = [(said[h][labels].mean() + (~said[h][~labels]).mean()) / 2 for h in range(3)]
+    assert ((margin > 0) == predicted)[margin != 0].all() and (margin.max(-1) > 0).all()
+    got = [(predicted[h][labels].mean() + (~predicted[h][~labels]).mean()) / 2 for h in range(3)]
     assert got == pytest.approx(found.named.score[0])
 
 
@@ -359,23 +359,23 @@ def test_labels_of_one_kind_name_nothing():
 
 def test_the_union_and_luck_by_hand():
     decisions = made([4, 4, 2])
-    said = RNG.random((2, 2, 10)) < 0.5
+    predicted = RNG.random((2, 2, 10)) < 0.5
     labels = RNG.random(10) < 0.5
     order = [Head(1, 0), Head(0, 1), Head(0, 0), Head(1, 1)]
-    found = union_of(said, labels, decisions, order, seed=2)
+    found = union_of(predicted, labels, decisions, order, seed=2)
     long = np.arange(10) < 8  # the last text is too short to be shifted
     moved = list(shifted_labels(labels, decisions, UNION_SHIFTS, 2))
     for k in range(1, 5):
-        first = np.stack([said[head] for head in order[:k]])
+        first = np.stack([predicted[head] for head in order[:k]])
         right = (first == labels).any(0)
         share = found.share(k)
         assert share.value == pytest.approx(right[long].mean())
         assert share.leave_one_out == pytest.approx([right[4:8].mean(), right[:4].mean()])
         luck = np.mean([(first == one).any(0)[long].mean() for one in moved])
-        assert found.share(k, by_luck=True).value == pytest.approx(luck)
+        assert found.share(k, null=True).value == pytest.approx(luck)
     assert found.share(0).value == 0 and found.size.tolist() == [4, 4]
 
 
 def test_characters_alone():
     learned, labels = list("的的我我的"), np.array([True, True, False, False, True])
-    assert by_character(learned, labels, list("的我他")).tolist() == [True, False, True]
+    assert predict_by_character(learned, labels, list("的我他")).tolist() == [True, False, True]

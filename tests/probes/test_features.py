@@ -34,7 +34,6 @@ from qt_bert.probes.features import (
 )
 from qt_bert.probes.registry import probe_named
 from qt_bert.results.probe import Measurement, ProbeResult
-from tests.probes.asked import measured
 from tests.probes.made_context import context_of
 from tests.probes.planted_kinds import (
     LAST_SEP,
@@ -47,6 +46,7 @@ from tests.probes.planted_kinds import (
     read,
     tag_dogs,
 )
+from tests.probes.probe_results import measured
 
 WORDS = ("北京", "上海", "高铁", "票价", "手机", "苹果", "电影", "假期", "排骨", "衣服")
 

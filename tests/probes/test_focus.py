@@ -37,8 +37,8 @@ from qt_bert.probes.naming import by_mean, stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import over_queries
 from tests.probes import planted_focus as planted
-from tests.probes.asked import ask, values
 from tests.probes.conftest import Build
+from tests.probes.probe_results import result_of, values
 
 JIEBA = segmenter("jieba")
 HEADS = 8
@@ -66,7 +66,7 @@ def test_the_planted_reader_is_read(on_planted, monkeypatch):
     matcher = Head.parse(planted.MATCHER)
     monkeypatch.setattr(focus, "chosen_heads", lambda *_: [matcher])
     monkeypatch.setattr(focus, "FULL_DRAWS", 5)
-    result = ask("focus", on_planted(full=True))
+    result = result_of("focus", on_planted(full=True))
     assert result.sets["reader"] == result.sets["focused"] == (planted.READER,)
     assert result.sets["averted"] == () and result.facts["read"] is True
     found = values(result)
@@ -186,7 +186,7 @@ def test_a_row_is_measured_over_what_it_sees(checkpoint_of, context_of):
 
 
 def test_a_model_that_reads_the_mean_has_no_reader(checkpoint_of, context_of):
-    result = ask("focus", context_of(checkpoint_of("modernbert", classifier_pooling="mean")))
+    result = result_of("focus", context_of(checkpoint_of("modernbert", classifier_pooling="mean")))
     assert not result.measurements and "mean of all tokens" in result.summary.en
 
 

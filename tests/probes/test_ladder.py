@@ -17,14 +17,14 @@ from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import PAIRS
-from tests.probes.asked import ask, claim, measured
+from tests.probes.probe_results import claim, measured, result_of
 from tests.wired import WORDS, wired_checkpoint
 
 TEXTS = [(query, title) for query, title, _ in PAIRS]
 
 
 def run(context: Context) -> ProbeResult:
-    return ask("ladder", context)
+    return result_of("ladder", context)
 
 
 def numbered(texts: list[tuple[str, str]], sets: list[tuple[int, ...]]) -> list[Pair]:

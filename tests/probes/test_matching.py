@@ -13,8 +13,8 @@ from qt_bert.heads import Head
 from qt_bert.probes import contests, matching, matching_scores
 from qt_bert.probes.contests import ablate, zeroed
 from tests.probes.another_seed import tuned_again
-from tests.probes.asked import ask, reasons, values
 from tests.probes.planted_matching import MATCHING, pairs_of, plant_matching, write_pairs
+from tests.probes.probe_results import reasons, result_of, values
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def pairs(tmp_path) -> Path:
 
 def test_the_planted_head_is_found_and_shown(context_of, planted, pairs, tmp_path):
     second = tuned_again(planted, tmp_path / "second")
-    found = ask("matching", context_of(planted, pairs, second=second))
+    found = result_of("matching", context_of(planted, pairs, second=second))
     assert found.sets["named"] == (str(MATCHING),) and found.sets["matching"][0] == str(MATCHING)
     assert [len(found.sets[name]) for name in ("matching", "low_half")] == [2, 1]
     assert set(found.stability) == {name for name, heads in found.sets.items() if heads}
@@ -50,7 +50,7 @@ def test_the_planted_head_is_found_and_shown(context_of, planted, pairs, tmp_pat
 
 def test_what_is_lost_is_counted_on_validation(context_of, planted, pairs):
     made = context_of(planted, pairs)
-    found = ask("matching", made)
+    found = result_of("matching", made)
     lost, five = values(found), [Head.parse(one) for one in found.sets["matching"]]
     assert [one for one in lost if one.startswith("alone")] == ["alone_1", "alone_2"]
     low = {Head(0, head) for head in range(4)} - {Head.parse(one) for one in found.sets["low_half"]}
@@ -87,7 +87,7 @@ def test_claims_are_set_against_every_layer_matched_set(
     monkeypatch.setattr(matching_scores.Scores, "named", lambda self: [Head(0, 0)])
     monkeypatch.setattr(contests, "_goes_beyond", lambda *asked: True)  # else 33 sets are enough
     made = context_of(checkpoint_of("bert", layers=4, heads=4), pairs)
-    found = ask("matching", made)
+    found = result_of("matching", made)
     claims = {one.id: one for one in found.claims}
     assert list(claims) == ["matching.five", "matching.rest", "matching.cut"]
     # One head a layer, but for the five and the named one: 2 · 3 · 3 · 3 sets.

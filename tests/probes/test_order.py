@@ -16,8 +16,8 @@ from qt_bert.probes import order
 from qt_bert.scoring.bulk import Scorer
 from tests.probes import planted_order
 from tests.probes.another_seed import tuned_again
-from tests.probes.asked import ask, claim, values
 from tests.probes.planted_order import pair
+from tests.probes.probe_results import claim, result_of, values
 
 FIVE = ModelLabels(5, tuple((grade,) for grade in GRADES))
 ONE = ModelLabels(1, None)
@@ -203,7 +203,7 @@ def halves(pairs: list[Pair]) -> tuple[list[Pair], list[Pair]]:
 
 def test_the_probe_ablates_the_planted_head(planted, graded, context_of, tmp_path):
     second = tuned_again(planted, tmp_path / "second")
-    found = ask("order", context_of(planted, halves(graded), second=second))
+    found = result_of("order", context_of(planted, halves(graded), second=second))
     assert found.sets["order_named"] == (str(PLANTED),)
     assert found.sets["order"][0] == str(PLANTED)
     stable = found.stability["order_named"]

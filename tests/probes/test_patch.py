@@ -27,9 +27,9 @@ from qt_bert.results.probe import ProbeResult
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import sentencepiece, wordpiece
 from tests.probes import planted_focus as planted
-from tests.probes.asked import claim, values
 from tests.probes.made_context import context_of
 from tests.probes.pieces import byte_level
+from tests.probes.probe_results import claim, values
 
 Build = Callable[..., Context]
 JIEBA = segmenter("jieba")

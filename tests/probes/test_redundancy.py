@@ -13,7 +13,7 @@ from qt_bert.planning.runs import single_losses
 from qt_bert.probes.contests import ablate, zeroed
 from qt_bert.probes.redundancy import DRAWS, SHARE, SINGLES
 from tests.conftest import PAIRS
-from tests.probes.asked import ask, values
+from tests.probes.probe_results import result_of, values
 from tests.wired import READER, wired_checkpoint, wired_pairs
 
 
@@ -28,7 +28,7 @@ def numbered(count: int) -> list[Pair]:
 
 def test_heads_that_carry_the_grade_are_critical(context_of, tmp_path):
     model = wired_checkpoint(tmp_path / "wired")
-    result = ask("redundancy", context_of(model, wired_pairs(60)))
+    result = result_of("redundancy", context_of(model, wired_pairs(60)))
     assert result.sets["critical"][0] == str(READER)
     by_head = {one.head: one for one in result.heads}
     assert by_head[str(READER)].scores["change"] < -0.02
@@ -41,7 +41,7 @@ def test_values_are_those_of_the_logits(context_of, checkpoint_of):
     """What is lost, and the change of ρ, from the swept logits by sklearn's and scipy's means."""
     pairs = numbered(24)
     given = context_of(checkpoint_of(layers=2, heads=5, hidden=20), pairs)
-    result = ask("redundancy", given)
+    result = result_of("redundancy", given)
     shape = given.model.checkpoint.shape
     fifth = random_sets(shape, zeroed, round(SHARE * 10), DRAWS, given.seed)
     low = [one for one in result.measurements if one.id == "low_half"][0]
@@ -69,7 +69,7 @@ def test_values_are_those_of_the_logits(context_of, checkpoint_of):
 def test_a_plan_reads_on_the_sweep_over_single_heads(context_of, checkpoint_of):
     pairs = numbered(24)
     given = context_of(checkpoint_of(layers=2, heads=2), pairs)
-    ask("redundancy", given)
+    result_of("redundancy", given)
     swept = given.work / SINGLES / "logits.npy"
     before = swept.stat().st_mtime_ns
     found = single_losses(given.model, pairs, mask=zeroed, work=given.work)

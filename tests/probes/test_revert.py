@@ -27,10 +27,10 @@ from qt_bert.probes.revert import QUANTITIES, Cells, Words, check_ends, earlier_
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import ProbeResult
 from tests.probes import planted_shift
-from tests.probes.asked import values
 from tests.probes.made_context import context_of
 from tests.probes.matching_found import matching_found
 from tests.probes.planted_shift import opened
+from tests.probes.probe_results import values
 
 PAIRS = planted_shift.pairs()
 

@@ -23,8 +23,8 @@ from qt_bert.probes.routes import run_routes, share, told_from_0
 from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult
 from qt_bert.stats.estimate import over_queries
 from qt_bert.text import Text
-from tests.probes.asked import values
 from tests.probes.made_context import context_of
+from tests.probes.probe_results import values
 from tests.wired import DIRECT, READER, RELAYED, wired_checkpoint, wired_pairs
 
 

@@ -18,8 +18,8 @@ from qt_bert.probes.shift import _last_layers, strengthened
 from qt_bert.probes.shift_maps import LIKENESS, WEIGHTS, Comparison, links
 from qt_bert.probes.streams import Shared, shared_terms
 from tests.probes import planted_shift
-from tests.probes.asked import ask, claim, values
 from tests.probes.planted_shift import compared, opened
+from tests.probes.probe_results import claim, result_of, values
 
 JIEBA = segmenter("jieba")
 PAIRS = [replace(one, grades=(1 + row % 5,)) for row, one in enumerate(planted_shift.pairs())]
@@ -56,7 +56,7 @@ def test_exactly_the_planted_head_changes(planted):
 
 
 def test_the_probe_tells_what_became_of_the_planted_head(planted, context_of):
-    result = ask("shift", context_of(planted[1.0], HALVES, base=planted[0.05]))
+    result = result_of("shift", context_of(planted[1.0], HALVES, base=planted[0.05]))
     assert result.sets == {"matching_before": ("L0H1",), "strengthened": ("L0H1",)}
     rise, found = claim(result), values(result)
     assert rise.id == "shift.matched" and rise.value is not None and rise.value > 30
@@ -84,7 +84,7 @@ def test_the_last_layers_by_hand():
 
 def test_a_second_seed_stands_beside_the_base(planted, context_of):
     base, second = planted[0.0], planted[0.05]
-    result = ask("shift", context_of(planted[1.0], HALVES, base=base, second=second))
+    result = result_of("shift", context_of(planted[1.0], HALVES, base=base, second=second))
     found = values(result)
     assert found["cosine"] < found["cosine_second_seed"] < 1
     scores = {one.head: one.scores for one in result.heads}
@@ -98,11 +98,11 @@ def test_a_second_seed_stands_beside_the_base(planted, context_of):
 def test_what_is_no_base_and_no_second_seed_is_refused(random_pair, checkpoint_of, context_of):
     base, model = random_pair
     with pytest.raises(ArgumentError, match="--base"):
-        ask("shift", context_of(model))
+        result_of("shift", context_of(model))
     with pytest.raises(CheckpointError, match="number of layers"):
-        ask("shift", context_of(model, base=checkpoint_of(layers=3)))
+        result_of("shift", context_of(model, base=checkpoint_of(layers=3)))
     with pytest.raises(CheckpointError, match="--second"):
-        ask("shift", context_of(model, base=base, second=model))
+        result_of("shift", context_of(model, base=base, second=model))
 
 
 # Measures of maps, against libraries.

@@ -1,4 +1,4 @@
-"""Asking a probe, and what it answered by id."""
+"""Running a probe, and its measurements and claims by id."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from qt_bert.probes.registry import probe_named
 from qt_bert.results.probe import Measurement, ProbeResult, SourcedClaim
 
 
-def ask(name: str, context: Context) -> ProbeResult:
-    """The probe's result, as it was stored and read again."""
+def result_of(name: str, context: Context) -> ProbeResult:
+    """The probe's result, written and read again."""
     found = run_probe(probe_named(name), context)
     path = context.work.parent / f"{name}.json"
     found.write(path)
@@ -17,12 +17,12 @@ def ask(name: str, context: Context) -> ProbeResult:
 
 
 def measured(result: ProbeResult) -> dict[str, Measurement]:
-    """What was measured, with its interval."""
+    """The measurements by id."""
     return {one.id: one for one in result.measurements}
 
 
 def values(result: ProbeResult) -> dict[str, float | None]:
-    """What was measured."""
+    """The measured values by id."""
     return {one.id: one.value for one in result.measurements}
 
 
@@ -33,5 +33,5 @@ def claim(result: ProbeResult) -> SourcedClaim:
 
 
 def reasons(result: ProbeResult) -> set[str]:
-    """Why claims are not decided, or that they are."""
+    """The reasons of all claims."""
     return {one.reason for one in result.claims}
