@@ -25,7 +25,7 @@ from qt_bert.scoring.behaviour import (
     UNDECIDED,
     WRONG,
     Band,
-    Judged,
+    ScoredCases,
     fixed_band,
     measured_band,
     ranked_pairs,
@@ -55,7 +55,7 @@ class Card:
     """Cases judged by the whole model and, where heads are left out, without them: one or two `ways`."""
 
     band: Band
-    ways: tuple[Judged, ...]
+    ways: tuple[ScoredCases, ...]
     truncated: int
 
     def of(self, phenomenon: str) -> Card:
@@ -122,10 +122,10 @@ def _texts(cases: Sequence[Case]) -> list[tuple[str, str]]:
     return [(pair.query, pair.title) for pair in titles_then_others(cases)]
 
 
-def judged_of(model: SharedModel, cases: Sequence[Case], logits: np.ndarray) -> Judged:
-    """Cases judged by logits [2 × cases, K]: of their titles, then of the other titles."""
+def judged_of(model: SharedModel, cases: Sequence[Case], logits: np.ndarray) -> ScoredCases:
+    """Cases by the logits [2 × cases, K] of their titles, then of the others."""
     titles, others = np.split(model.outputs(logits).ranking_score, 2)
-    return Judged(tuple(cases), titles, others, band_of(model).value)
+    return ScoredCases(tuple(cases), titles, others, band_of(model).value)
 
 
 def band_of(model: SharedModel) -> Band:
@@ -241,8 +241,8 @@ def _cases(here: Visit, card: Card) -> None:
         here.open("focus", query=case.query, title=case.title)
 
 
-def worst_first(judged: Judged) -> np.ndarray:
-    """Places of cases [n], the worst first: the lowest Δ of `better` cases, the largest |Δ| of others."""
+def worst_first(judged: ScoredCases) -> np.ndarray:
+    """Places of cases [n]: of `better` ones the lowest Δ first, of others the largest |Δ|."""
     deltas = judged.deltas
     return np.argsort(np.where(judged.better, deltas, -np.abs(deltas)), kind="stable")
 

@@ -1,4 +1,4 @@
-"""Behaviour cases: a query, two titles and how the second stands to the first, read from TSV or CSV."""
+"""Behaviour cases: a query, two titles and their relation, read from TSV or CSV."""
 
 from __future__ import annotations
 
@@ -22,15 +22,12 @@ ALIKE: Relation = "alike"
 
 COLUMNS = ("id", "phenomenon", "relation", "query", "title", "other")
 SHOWN = 10
-"""So many bad rows are told; the rest are counted."""
+"""Number of bad rows that an error lists; the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case; of `alike` ones `title` is the unchanged text and `other` the changed one.
-
-    `line` is its place in the file, 0 where there is none.
-    """
+    """One case; in `alike` cases `other` is `title` changed. `line` in the file; 0 without a file."""
 
     id: str
     phenomenon: str
@@ -50,12 +47,12 @@ class Cases:
 
     @cached_property
     def phenomena(self) -> dict[str, Relation]:
-        """Each phenomenon with its relation, in the order in which they first come."""
+        """Each phenomenon with its relation, in order of first occurrence."""
         return {case.phenomenon: case.relation for case in self.listed}
 
     @cached_property
     def texts_sha256(self) -> str:
-        """SHA-256 over query and titles of every case, in their order."""
+        """SHA-256 over the texts of all cases, in order."""
         digest = hashlib.sha256()
         for case in self.listed:
             digest.update(f"{case.query}\0{case.title}\0{case.other}\n".encode())
@@ -63,36 +60,37 @@ class Cases:
 
 
 def titles_then_others(cases: Sequence[Case]) -> list[Pair]:
-    """The pairs of all titles, then those of all others [2 cases], without labels."""
-    titles = [Pair(one.query, one.title, None, one.id, one.line, None, {}) for one in cases]
+    """The unlabelled pairs of all titles, then those of all others [2 cases]."""
+    titles = [Pair(case.query, case.title, None, case.id, case.line, None, {}) for case in cases]
     others = [
-        Pair(one.query, one.other, None, f"{one.id}/other", one.line, None, {}) for one in cases
+        Pair(case.query, case.other, None, f"{case.id}/other", case.line, None, {})
+        for case in cases
     ]
     return titles + others
 
 
 def read_cases(path: Path) -> Cases:
-    """All cases of `path`; further columns are left alone.
+    """All cases of `path`; further columns are ignored.
 
-    Raises PairFileError for a file that is no TSV or CSV, lacks a column or a case, or has a bad
-    row (the line and the reason of each are told).
+    Raises PairFileError for a file that is not TSV or CSV, lacks a column or has no case, and for bad
+    rows, with line and reason of each.
     """
     rows = _Rows()
-    found = Cases(path, tuple(rows.read(path)))
+    cases = Cases(path, tuple(rows.read(path)))
     if rows.faults:
         listed = "; ".join(f"line {line}: {reason}" for line, reason in rows.faults[:SHOWN])
         more = f"; and {len(rows.faults) - SHOWN} more" if len(rows.faults) > SHOWN else ""
         raise PairFileError(
             f"{path}: {len(rows.faults)} of its rows cannot be read as cases: {listed}{more}"
         )
-    if not found.listed:
+    if not cases.listed:
         raise PairFileError(f"{path}: no case in it; a row has {', '.join(COLUMNS)}")
-    return found
+    return cases
 
 
 @dataclass
 class _Rows:
-    """What the rows so far said, and what is wrong with some: line and reason."""
+    """Ids and relations of the rows so far with their lines, and the faults: line and reason."""
 
     faults: list[tuple[int, str]] = field(default_factory=list)
     ids: dict[str, int] = field(default_factory=dict)
@@ -121,15 +119,15 @@ class _Rows:
             return "title and other are the same"
         first = self.ids.setdefault(row["id"], line)
         if first != line:
-            return f"the id {row['id']!r} stands in line {first} already"
-        known, where = self.relations.setdefault(phenomenon, (relation, line))
-        if known != relation:
-            return f"{phenomenon!r} is {relation!r} here and {known!r} in line {where}"
+            return f"the id {row['id']!r} is already used in line {first}"
+        earlier, earlier_line = self.relations.setdefault(phenomenon, (relation, line))
+        if earlier != relation:
+            return f"{phenomenon!r} is {relation!r} here and {earlier!r} in line {earlier_line}"
         return None
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
-    """Line and named fields of every row below the header, or what is wrong with it."""
+    """Line and fields by name of every row below the header, or what is wrong with the row."""
     kind = format_of(path)
     if kind not in ("tsv", "csv"):
         raise PairFileError(f"{path}: cases are read from TSV and CSV files; save them as one")
@@ -159,7 +157,7 @@ def _places(path: Path, line: int, header: Sequence[str]) -> dict[str, int]:
     wrong = [name for name in COLUMNS if names.count(name) != 1]
     if wrong:
         raise PairFileError(
-            f"{path}: line {line}: the columns {', '.join(COLUMNS)} must each stand there once; "
-            f"not so {', '.join(wrong)}"
+            f"{path}: line {line}: the header must have each of the columns {', '.join(COLUMNS)} "
+            f"once; missing or repeated: {', '.join(wrong)}"
         )
     return {name: names.index(name) for name in COLUMNS}

@@ -1,4 +1,4 @@
-"""The model before fine-tuning, one that learned nothing, and one tuned with another seed."""
+"""Models beside the context's own: before fine-tuning, random weights, tuned with another seed."""
 
 from __future__ import annotations
 
@@ -23,24 +23,21 @@ from qt_bert.probes.texts import COMMON, texts_of
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.text import Text
 
-# The model before fine-tuning, and one that learned nothing, opened for passes over their
-# attention.
-
+T = TypeVar("T")
 
 _WRONG = {
     "--base": "it is not the model that was tuned; give the one it was tuned from",
     "--second": "both do not come from the same model; give one tuned from the same base",
 }
-"""What is wrong with a folder of another shape, by the option that it was given with."""
+"""What a difference in shape means, by option."""
 
 
 def open_base(folder: Path, like: Checkpoint, option: str = "--base") -> Checkpoint:
-    """The model that `like` was tuned from, in its dtype, at its length and over the same tokens.
+    """The model that `like` was tuned from, with the dtype, length and tokenizer of `like`.
 
-    Its classifier, and a pooler that the folder lacks, are made up: logits mean nothing. Raises
-    CheckpointError where the folder holds no encoder, or one that `like` cannot come from: of
-    another family, other layers, heads or positions, or with another vocabulary. `option` is what
-    the user gave the folder with.
+    Its classifier, and a missing pooler, are random: logits mean nothing. Raises CheckpointError where
+    the folder holds no encoder, or one of another family, number of layers, heads or positions, or
+    vocabulary. `option` names the user's option in the error.
     """
     with _seeded(0):
         model, family = open_for_tuning(folder, like.settings.labels.logits)
@@ -59,10 +56,7 @@ def open_base(folder: Path, like: Checkpoint, option: str = "--base") -> Checkpo
 
 
 def random_like(like: Checkpoint, seed: int = 0) -> Checkpoint:
-    """`like` with weights as a model has them before pretraining: the same draw for the same seed.
-
-    `folder` stays that of `like`, and says nothing about these weights; `sha256` is another.
-    """
+    """`like` with randomly initialised weights, the same for the same seed; `sha256` differs."""
     with _seeded(seed):
         model = AutoModelForSequenceClassification.from_config(
             like.model.config, attn_implementation="eager"
@@ -77,20 +71,20 @@ def random_like(like: Checkpoint, seed: int = 0) -> Checkpoint:
 
 @dataclass
 class _Random(Checkpoint):
-    """A checkpoint whose weights come from `seed`, and from its folder no more than their shapes."""
+    """A checkpoint whose weights come from `seed` and not from its folder."""
 
     seed: int = 0
 
     @property
     def sha256(self) -> str:
-        """A hash that no stored weights have, so that nothing takes these for those of the folder."""
+        """A hash of folder and seed, so that nothing is cached as the folder's weights."""
         return hashlib.sha256(f"{super().sha256} random {self.seed}".encode()).hexdigest()
 
 
 def open_second(folder: Path, like: Checkpoint) -> Checkpoint:
-    """Another model tuned from the base of `like`, opened as `open_base` opens that.
+    """Another model tuned from the base of `like`, opened as by `open_base`.
 
-    Raises CheckpointError as that does, and where the weights are those of `like` itself.
+    Raises CheckpointError as that does, and for the weights of `like` itself.
     """
     second = open_base(folder, like, "--second")
     if second.sha256 == like.sha256:
@@ -103,11 +97,11 @@ def open_second(folder: Path, like: Checkpoint) -> Checkpoint:
 
 def _could_become(tuned: Checkpoint, base: Checkpoint, option: str) -> None:
     facts: dict[str, Callable[[Checkpoint], Any]] = {
-        "encoder family": lambda one: one.family.model_type,
-        "number of layers": lambda one: one.layers,
-        "number of heads": lambda one: one.heads,
-        "number of positions": lambda one: one.longest,
-        "vocabulary": lambda one: one.tokenizer.get_vocab(),
+        "encoder family": lambda model: model.family.model_type,
+        "number of layers": lambda model: model.layers,
+        "number of heads": lambda model: model.heads,
+        "number of positions": lambda model: model.longest,
+        "vocabulary": lambda model: model.tokenizer.get_vocab(),
     }
     for name, fact in facts.items():
         if fact(tuned) != fact(base):
@@ -119,30 +113,24 @@ def _could_become(tuned: Checkpoint, base: Checkpoint, option: str) -> None:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Torch's random numbers from `seed`, and afterwards as they were."""
+    """Seed torch, and restore its random state afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 
 
 def scorer_like(context: Context, checkpoint: Checkpoint) -> Scorer:
-    """`checkpoint`, such as `open_base` gives it, at the length of the context's model."""
+    """A scorer of `checkpoint` at the length of the context's model."""
     return Scorer(checkpoint, max_length=context.model.tokenizer.max_length)
 
 
-# The same scores of a model that was tuned with another seed, where one was given.
-
-
-T = TypeVar("T")
-
-
 def other_seed(context: Context, score: Callable[[Scorer], T]) -> tuple[Text, T] | None:
-    """What the second model, tuned from the same base, is called beside a set, and what `score` makes of it.
+    """The second model's label and the result of `score` on it; None without `--second`.
 
-    None where none was given. Raises CheckpointError as `open_second` does.
+    Raises CheckpointError as `open_second` does.
     """
     if context.request.second is None:
         return None
     checkpoint = open_second(context.request.second, context.model.checkpoint)
-    named = texts_of(COMMON).text("second_seed.named", {"name": checkpoint.name})
-    return named, score(scorer_like(context, checkpoint))
+    label = texts_of(COMMON).text("second_seed.named", {"name": checkpoint.name})
+    return label, score(scorer_like(context, checkpoint))

@@ -1,8 +1,8 @@
 """Is the cross-encoder better than what it replaced? (`heads_of_query_title_bert`, 1, 2.2 and 2.4)
 
-No model runs here: the table that `experiments/baselines` left holds what nine models, trained on the
-same pairs, said of every validation pair. Each was trained once, so that a difference holds the chance
-of the pairs and not that of another training run: there are measurements, and no verdict.
+No model runs here: the table made by `experiments/baselines` holds the predictions of nine models,
+trained on the same pairs, for every validation pair. Each was trained once, so that intervals cover the
+sample of pairs and not the training run: there are measurements, and no verdict.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries, p
 
 
 def measure(context: Context) -> Result:
-    """ρ of every model and the differences that the article speaks of, on validation.
+    """ρ of every model and the article's differences, on validation.
 
     Raises ArgumentError for a table of other pairs or labels, RunFolderError for a damaged one.
     """
@@ -47,9 +47,9 @@ def measure(context: Context) -> Result:
     if stored is None:
         return Result(nothing="no_table")
     record, queries = stored.record, stored.queries.tolist()
-    # A label that may mean several grades stands for their mean, as everywhere in `stats`.
+    # A label that allows several grades counts as their mean, as in `stats`.
     grades = stored.labels @ np.array(GRADES) / stored.labels.sum(axis=1)
-    found = {
+    rhos = {
         row.name: rho(stored.of(row.name) @ np.array(GRADES, float), grades, queries)
         for row in record.rows
     }
@@ -61,27 +61,25 @@ def measure(context: Context) -> Result:
     )
     best_paired, middle_paired = paired(best, middle)
     others = [row.name for row in record.rows if row.architecture != CROSS_ENCODER]
-    second = max(others, key=lambda name: np.nan_to_num(found[name].value, nan=-1.0))
+    second = max(others, key=lambda name: np.nan_to_num(rhos[name].value, nan=-1.0))
     return Result(
         measurements={
-            "over_lstm": found[CROSS_ENCODER] - found[lstm],
-            "short_over_lstm": found[CHARACTERS] - found[lstm],
-            "lstm_over_lexical": found[lstm] - found[LEXICAL],
-            "over_two_tower": found[CROSS_ENCODER] - found[TWO_TOWER],
-            "bert_lstm_below": found[BERT_LSTM] - found[CROSS_ENCODER],
-            "words_of_bert": found[WORDS] - found[CHARACTERS],
-            "words_of_lstm": found[LSTM_WORDS] - found[LSTM],
+            "over_lstm": rhos[CROSS_ENCODER] - rhos[lstm],
+            "short_over_lstm": rhos[CHARACTERS] - rhos[lstm],
+            "lstm_over_lexical": rhos[lstm] - rhos[LEXICAL],
+            "over_two_tower": rhos[CROSS_ENCODER] - rhos[TWO_TOWER],
+            "bert_lstm_below": rhos[BERT_LSTM] - rhos[CROSS_ENCODER],
+            "words_of_bert": rhos[WORDS] - rhos[CHARACTERS],
+            "words_of_lstm": rhos[LSTM_WORDS] - rhos[LSTM],
             "coverage_of_the_best": best_paired - middle_paired,
             "matching_of_pairs": matching_of_pairs(stored),
         },
-        figures=[
-            estimate_bars(context, "spearman", [*found], {"rho": [*found.values()]}, digits=3)
-        ],
+        figures=[estimate_bars(context, "spearman", [*rhos], {"rho": [*rhos.values()]}, digits=3)],
         facts={
             "lstm": lstm,
             "second": second,
-            "of_second": found[second].value,
-            "of_cross_encoder": found[CROSS_ENCODER].value,
+            "of_second": rhos[second].value,
+            "of_cross_encoder": rhos[CROSS_ENCODER].value,
             "covered_at_5": best.value,
             "covered_at_2_to_4": middle.value,
         },
@@ -90,10 +88,7 @@ def measure(context: Context) -> Result:
 
 
 def table(context: Context) -> Baselines | None:
-    """The table of the run's validation pairs; None where none was given.
-
-    Raises ArgumentError for one of other pairs or labels, RunFolderError for a damaged one.
-    """
+    """The table of the run's validation pairs; None without `--baseline-table`. Raises as `measure`."""
     folder, pairs = context.request.baseline_table, context.validation
     if folder is None:
         return None
@@ -104,42 +99,42 @@ def table(context: Context) -> Baselines | None:
             f"--baseline-table {folder}: measured on the {measured.n_pairs} pairs of "
             f"{measured.name}, not on these {len(pairs)}; make one with experiments/baselines"
         )
-    # A model of other levels reads other labels from the same file: the table's count then.
-    of_five = context.model.checkpoint.settings.labels.grades == tuple((one,) for one in GRADES)
-    if of_five and not np.array_equal(labels_of(pair.grades for pair in pairs), stored.labels):
+    # A model of other levels reads other labels from the same file: the table's labels count then.
+    five = context.model.checkpoint.settings.labels.grades == tuple((grade,) for grade in GRADES)
+    if five and not np.array_equal(labels_of(pair.grades for pair in pairs), stored.labels):
         raise ArgumentError(
-            f"--baseline-table {folder}: the pairs have other labels by now; make it anew with "
-            "experiments/baselines"
+            f"--baseline-table {folder}: the labels of the pairs have changed since; make a new "
+            "table with experiments/baselines"
         )
     return stored
 
 
 def better_lstm(record: BaselinesRecord) -> str:
-    """Of the two LSTM matchers the one with the higher ρ on discovery."""
-    known = {name: record.row(name).discovery for name in (LSTM, LSTM_WORDS)}
-    return max(known, key=lambda name: -1.0 if (of := known[name]) is None else of)
+    """The LSTM matcher with the higher ρ on discovery."""
+    rhos = {name: record.row(name).discovery for name in (LSTM, LSTM_WORDS)}
+    return max(rhos, key=lambda name: -1.0 if (value := rhos[name]) is None else value)
 
 
 def coverage(pairs: Sequence[Pair]) -> FloatArray:
     """The share of a query's distinct characters that its title holds [pairs]; NaN without any."""
     shares = []
     for pair in pairs:
-        asked = {one for one in pair.query if not one.isspace()}
-        shares.append(len(asked & set(pair.title)) / len(asked) if asked else np.nan)
+        query = {character for character in pair.query if not character.isspace()}
+        shares.append(len(query & set(pair.title)) / len(query) if query else np.nan)
     return np.array(shares)
 
 
 def _labelled(labels: BoolArray, grades: set[int]) -> BoolArray:
-    """The pairs whose label means one of `grades` and no other [pairs]."""
+    """The pairs whose label allows only `grades` [pairs]."""
     within = np.array([grade in grades for grade in GRADES])
     return np.asarray(labels[:, within].any(axis=1) & ~labels[:, ~within].any(axis=1))
 
 
 def matching_of_pairs(stored: Baselines) -> Estimate | None:
-    """What the pair objective adds to the score of the best matching head, before fine-tuning.
+    """Log lift of the best matching head before fine-tuning, with the pair objective less without it.
 
-    The score is the logarithm of the lift of `probes.matching_scores`; of two models that were
-    pretrained on the same texts, one without the pair objective. None where either has no head.
+    The lift is that of `probes.matching_scores`; both models were pretrained on the same texts. None
+    where either has no head.
     """
     heads = [stored.matching.get(name) for name in (CHARACTERS, NO_PAIRS)]
     if heads[0] is None or heads[1] is None:
@@ -149,7 +144,7 @@ def matching_of_pairs(stored: Baselines) -> Estimate | None:
 
 
 def _log_lift(head: MatchingOutputs) -> tuple[float, FloatArray]:
-    """The logarithm of a head's lift over all queries, and without each of them [queries]."""
+    """A head's log lift over all queries, and leaving out each of them [queries]."""
     totals = []
     for sums in (head.original, head.replaced, head.counts):
         total = sums.sum(axis=0)

@@ -1,13 +1,13 @@
-"""Which upper head turns [CLS] to the terms that both texts share? (`heads_of_query_title_bert`, 2.4.3)
+"""In which upper head does [CLS] attend to the terms that both texts share? (`heads_of_query_title_bert`, 2.4.3)
 
-[CLS] is the token that the classifier reads: of a causal model the last one, a title's own where no special
-token follows it. A model that reads the mean of all tokens has none. A row is measured over what it sees.
+[CLS] is the token that the classifier reads: in a causal model the last one, which may be a title's
+character. A model that reads the mean of all tokens has none. A row is measured over its visible tokens.
 
-The article's head of layer 10 is one whose absence the model feels, whose [CLS] looks at the terms that
-query and title share, and which scatters without five matching heads of layers 2 to 4. Here the reader
-is the head of the last layer but one that costs most points on discovery. It is a reading head only where
-the same loss comes back on validation, beyond every single head of its own and the neighbouring layers,
-and where other queries choose it again; elsewhere its attention is measured and nothing is drawn of it.
+The article's head of layer 10 matters to the grade, its [CLS] attends to the shared terms, and its
+attention scatters without five matching heads of layers 2 to 4. Here the reader is the head of the last
+layer but one whose ablation costs most points on discovery. It counts as a reading head only where the
+loss is confirmed on validation, beyond every single head of its own and the neighbouring layers, and
+where other queries choose it again; elsewhere its attention is measured without figures.
 """
 
 from __future__ import annotations
@@ -62,35 +62,35 @@ from qt_bert.stats.verdict import judge_contest
 
 QUICK_PAIRS = 200
 QUICK_JUDGED = 60
-"""Pairs of a quick run that the reader is held against its neighbours on."""
+"""Pairs of a quick run for the contest of the reader with its neighbours."""
 QUICK_CONTESTED = 40
-"""Pairs of a quick run under the matching heads ablated and under each random set."""
+"""Pairs of a quick run for the matching heads ablated and for each random set."""
 QUICK_DRAWS, FULL_DRAWS = 20, 99
 MATCHING = 5
-"""As many heads as the article ablates."""
+"""Number of matching heads ablated, as in the article."""
 LEAST_FOCUS = 0.10
-"""From this focus on, of either sign, a head is named."""
+"""The least absolute focus of a named head."""
 WITHOUT = (
     "reader_focus_change",
     "control_focus_change",
     "reader_needs_matching",
     "reader_scatters",
 )
-"""What is measured of the reader with heads below it ablated."""
+"""Measurements of the reader with heads below it ablated."""
 
 
 def layer_of(shape: Shape) -> int:
-    """The last layer but one, and never the lowest where there are two: the article's 10 of 12."""
+    """The last layer but one (the article's 10 of 12), but never the lowest of several."""
     return min(shape.layers - 1, max(1, shape.layers - 2))
 
 
-# What each token of a pair is.
+# The kind of each token of a pair.
 
 
 class Kind(IntEnum):
-    """What a token is. Characters hold a letter or digit; marks, of either text, spell none.
+    """The kind of a token. Characters hold a letter or digit; marks hold none.
 
-    Marks are punctuation, and the `▁` by which SentencePiece begins a word. ITSELF is the token that is read.
+    Marks are punctuation, and SentencePiece's `▁`. ITSELF is the token that the classifier reads.
     """
 
     QUERY_MATCHED = 0
@@ -108,7 +108,7 @@ OTHER = (Kind.QUERY_OTHER, Kind.TITLE_OTHER)
 
 
 def kinds_of(encoded: EncodedPair, query: str, title: str, segmenter: Segmenter) -> IntArray:
-    """The `Kind` of each token [L]; a token is matched where it has a character of a shared term.
+    """The `Kind` of each token [L]; matched tokens have a character of a shared term.
 
     The pair must have been encoded with offsets.
     """
@@ -117,15 +117,16 @@ def kinds_of(encoded: EncodedPair, query: str, title: str, segmenter: Segmenter)
     kinds = np.full(len(encoded), Kind.SEPARATOR, np.int64)
     for token, (side, span) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
         if side != SPECIAL:
-            spelled = texts[side][slice(*span)]
-            kinds[token] = _kind(spelled, spans[side], span, in_query=side == QUERY)
+            kinds[token] = _kind(
+                texts[side][slice(*span)], spans[side], span, in_query=side == QUERY
+            )
     kinds[encoded.cls] = Kind.ITSELF
     return kinds
 
 
-def _kind(spelled: str, terms: Sequence[Span], span: Span, *, in_query: bool) -> Kind:
+def _kind(text: str, terms: Sequence[Span], span: Span, *, in_query: bool) -> Kind:
     start, end = span
-    if not any(map(str.isalnum, spelled)):
+    if not any(map(str.isalnum, text)):
         return Kind.QUERY_MARK if in_query else Kind.TITLE_MARK
     if any(start < last and first < end for first, last in terms):
         return Kind.QUERY_MATCHED if in_query else Kind.TITLE_MATCHED
@@ -135,14 +136,13 @@ def _kind(spelled: str, terms: Sequence[Span], span: Span, *, in_query: bool) ->
 def partly_matched(
     pairs: Sequence[Pair], scorer: Scorer, segmenter: Segmenter
 ) -> tuple[list[Pair], dict[str, float]]:
-    """The pairs that can show a focus: some of their characters, not all, belong to shared terms.
+    """The pairs with some, not all, of their characters in shared terms, after truncation.
 
-    Pairs are taken as the model reads them, what is cut off left out. Beside them how many pairs
-    there are, match nowhere or throughout, and the share of the texts' Chinese characters that
-    are tokens of their own.
+    Beside them: their number, the numbers of pairs that match nowhere or throughout, and the share of
+    Chinese characters that are tokens of their own.
     """
     texts = [(pair.query, pair.title) for pair in pairs]
-    kept, none, every, seen = [], 0, 0, 0
+    kept, none, every, discovery_rows = [], 0, 0, 0
     for pair, both, encoded in zip(pairs, texts, scorer.tokenizer.encode(texts), strict=True):
         kinds = kinds_of(encoded, *both, segmenter)
         matched, other = np.isin(kinds, MATCHED).any(), np.isin(kinds, OTHER).any()
@@ -150,31 +150,31 @@ def partly_matched(
             kept.append(pair)
         every += bool(matched and not other)
         none += not matched
-        seen += sum(len(characters_of(encoded, *both, side)) for side in (QUERY, TITLE))
+        discovery_rows += sum(len(characters_of(encoded, *both, side)) for side in (QUERY, TITLE))
     return kept, {
         "pairs": len(kept),
         "none_matched": none,
         "all_matched": every,
-        "coverage": coverage([text for both in texts for text in both], seen),
+        "coverage": coverage([text for both in texts for text in both], discovery_rows),
     }
 
 
-# How [CLS] spreads its attention: a few numbers for each pair and head.
+# The attention row of [CLS] as a few numbers for each pair and head.
 
 CLS_ROW = "cls_row"
 WEIGHTS = ("query", "title", "matched", "other", "separator", "itself")
 """Weight on the query's and the title's tokens (together 1 with the last two), on matched and on
 other characters of both, on the separators, and on [CLS] itself."""
 QUANTITIES = (*WEIGHTS, "entropy", "focus", "within")
-"""Beside the weights, of those on characters alone: `entropy`, over the logarithm of the characters'
-number; `focus`, the share on matched ones less their share of all characters; `within`, that share
-less the one that even weights in each text would have under the head's own division between them."""
+"""The weights, and of the weights on characters alone: `entropy`, divided by the logarithm of the number
+of characters; `focus`, the share on matched characters less their share of all characters; `within`, the
+same with the head's own division between the two texts: less the share of uniform weights in each."""
 FOCUS, WITHIN, ENTROPY = map(QUANTITIES.index, ("focus", "within", "entropy"))
 _MATCHED, _OTHER = list(map(int, MATCHED)), list(map(int, OTHER))
 
 
-class Places:
-    """The kinds of the tokens of a batch as masks; those of the last batch are kept."""
+class KindMasks:
+    """The kinds of a batch's tokens as masks; caches the last batch."""
 
     def __init__(self, texts: Sequence[tuple[str, str]], segmenter: Segmenter) -> None:
         self._texts, self._segmenter = texts, segmenter
@@ -182,7 +182,7 @@ class Places:
         self._masks = torch.empty(0)
 
     def masks(self, batch: Batch) -> torch.Tensor:
-        """1 where a token is of a kind [B, L, kinds]; padding is of none."""
+        """1 where a token is of a kind [B, L, kinds]; padding is of no kind."""
         if batch is not self._batch:
             masks = np.zeros((*batch.input_ids.shape, len(Kind)), np.float32)
             for place, (row, encoded) in enumerate(zip(batch.rows, batch.encoded, strict=True)):
@@ -193,24 +193,24 @@ class Places:
         return self._masks
 
 
-def cls_row(encoder: Encoder, layers: Sequence[int], places: Places) -> Reduction:
+def cls_row(encoder: Encoder, layers: Sequence[int], places: KindMasks) -> Reduction:
     """The reduction to `QUANTITIES` of every head [B, heads, 9]."""
     return Reduction(
         CLS_ROW, "attention", tuple(layers), partial(read_row, encoder, places), first_row=True
     )
 
 
-def read_row(encoder: Encoder, places: Places, view: View) -> torch.Tensor:
-    """`QUANTITIES` of the row of the token that is read, over the tokens that it sees [B, heads, 9]."""
+def read_row(encoder: Encoder, places: KindMasks, view: View) -> torch.Tensor:
+    """`QUANTITIES` of the row of [CLS], over its visible tokens [B, heads, 9]."""
     batch = view.batch
-    seen = row_at(encoder.visible(view.layer, batch.length)[None], batch.at)
-    return row_quantities(view.values[:, :, 0].float(), places.masks(batch) * seen.mT)
+    visible = row_at(encoder.visible(view.layer, batch.length)[None], batch.at)
+    return row_quantities(view.values[:, :, 0].float(), places.masks(batch) * visible.mT)
 
 
 def row_quantities(weights: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
     """`QUANTITIES` of [CLS]'s weights [B, heads, L] under masks [B, L, kinds]: [B, heads, 9].
 
-    Those of characters alone are NaN for a pair of which none or all characters are matched.
+    Entropy, focus and within are NaN where none or all characters are matched.
     """
     on, there = weights @ masks, masks.sum(1)[:, None]
     matched, other = on[..., _MATCHED].sum(-1), on[..., _OTHER].sum(-1)
@@ -234,14 +234,14 @@ def row_quantities(weights: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
             other,
             on[..., Kind.SEPARATOR],
             on[..., Kind.ITSELF],
-            *(torch.where(partial, one, nothing) for one in of_characters),
+            *(torch.where(partial, quantity, nothing) for quantity in of_characters),
         ],
         -1,
     )
 
 
 def _entropy(weights: torch.Tensor) -> torch.Tensor:
-    """In nats, of weights [..., L] that need not add up to 1."""
+    """Entropy in nats of weights [..., L], normalised here."""
     return torch.special.entr(weights / weights.sum(-1, keepdim=True)).sum(-1)
 
 
@@ -251,30 +251,29 @@ def cls_rows(
     layers: Sequence[int],
     variants: Sequence[Variant] = (),
 ) -> FloatArray:
-    """The clean model's rows, then those of `variants` [queries, 1 + variants, layers, heads, 9].
+    """`QUANTITIES` of the clean model, then of `variants` [queries, 1 + variants, layers, heads, 9].
 
-    Means over a query's pairs, queries in the order they first come; NaN where no pair of a query says
-    anything.
+    Means over a query's pairs, queries in order of first occurrence; NaN where none is defined.
     """
     scorer, every = context.model, [NONE, *variants]
     if not pairs:
         return np.empty((0, len(every), len(layers), scorer.checkpoint.heads, len(QUANTITIES)))
     texts = [(pair.query, pair.title) for pair in pairs]
-    reduction = cls_row(scorer.encoder, layers, Places(texts, context.segmenter))
+    reduction = cls_row(scorer.encoder, layers, KindMasks(texts, context.segmenter))
     with context.progress(len(every) * len(pairs), "runs") as shown:
-        found = stream(scorer, texts, [reduction], every, shown=shown)[CLS_ROW]
-    return by_query(np.moveaxis(found, 1, 0), [pair.query for pair in pairs])
+        rows = stream(scorer, texts, [reduction], every, shown=shown)[CLS_ROW]
+    return by_query(np.moveaxis(rows, 1, 0), [pair.query for pair in pairs])
 
 
-# The reader: the head of the layer that costs most points on discovery, and whether it does elsewhere.
+# The reader: the head of the layer whose ablation costs most points.
 
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """The head of a layer that costs most on discovery; None where none costs anything.
+    """The head of a layer that costs most on discovery; None where no head costs anything.
 
-    `costs` [layers, heads] are points of the label set lost, NaN outside the layer; `stability` is
-    the head's, by the same costs over other queries.
+    `costs` [layers, heads] in points lost, NaN outside the layer; `stability`: whether the same costs
+    on other queries choose the same head.
     """
 
     head: Head | None
@@ -287,7 +286,7 @@ def choose_reader(context: Context, pairs: Sequence[Pair], layer: int) -> Reader
     shape = context.model.checkpoint.shape
     costs = np.full(shape.size, np.nan)
     heads = [head for head in shape.all_heads if head.layer == layer]
-    if not heads:  # a smaller model may have lost them all
+    if not heads:  # all pruned
         return Reader(None, costs)
     alone = [Variant(str(head), (zeroed([head]),), "single") for head in heads]
     run = ablate(context, "alone", alone, pairs)
@@ -304,33 +303,33 @@ def choose_reader(context: Context, pairs: Sequence[Pair], layer: int) -> Reader
     return Reader(worst, costs, again)
 
 
-def is_read(context: Context, reader: Reader, found: Contest | None) -> bool:
-    """Whether the reader's loss is beyond its neighbours', by the rules of a claim, and it is stable."""
+def is_reliable(context: Context, reader: Reader, against: Contest | None) -> bool:
+    """Whether the reader is stable, and its loss beyond its neighbours' by the rules of a claim."""
     unstable = reader.stability is None or reader.stability.verdict == "not stable"
-    if found is None or unstable:
+    if against is None or unstable:
         return False
-    judged = judge_contest(
-        found.target,
-        found.sets,
+    claim = judge_contest(
+        against.target,
+        against.sets,
         id="focus.reader",
         side="above",
         margin=0.0,
         unit="points",
-        enumerated=found.enumerated,
+        enumerated=against.enumerated,
         resamples=context.resamples,
         seed=context.seed,
     )
-    return judged.verdict == "reproduced"
+    return claim.verdict == "reproduced"
 
 
 # Heads of all layers whose [CLS] favours the shared terms (`focused`), or avoids them (`averted`).
 
 
 @dataclass(frozen=True, eq=False)
-class Readers:
-    """Scores and tests of every head [layers, heads] on discovery, and the named heads of either sign.
+class FocusHeads:
+    """Scores and tests of every head [layers, heads] on discovery, and the named heads of both signs.
 
-    p is the larger of the two quantities', q is over heads and both signs.
+    p is the larger of focus and within; q is over heads and both signs.
     """
 
     focus: FloatArray
@@ -341,30 +340,30 @@ class Readers:
     averted: list[Head]
 
 
-def name_readers(rows: FloatArray) -> Readers:
+def name_focus_heads(rows: FloatArray) -> FocusHeads:
     """Name heads from rows [queries, layers, heads, quantities].
 
-    Both the focus and that within each text must be large enough, significant and of one sign: a
-    head that likes the query or the title as a whole is no reader of the terms.
+    Both focus and within must be large enough, significant and of one sign, so that heads that only
+    favour one text are not named.
     """
     both = np.stack([rows[..., FOCUS], rows[..., WITHIN]])
     focus, within = means(both[0]), means(both[1])
     score = _smaller(focus, within)
     weight = means(rows[..., QUANTITIES.index("matched")] + rows[..., QUANTITIES.index("other")])
-    larger_p = [np.maximum(*(one_sided_p(sign * one) for one in both)) for sign in (1, -1)]
+    larger_p = [np.maximum(*(one_sided_p(sign * scores) for scores in both)) for sign in (1, -1)]
     named = name_heads(np.abs(score), np.stack(larger_p, axis=-1), weight, least=LEAST_FOCUS)
     focused, averted = ([h for h in named.heads() if sign * score[h] > 0] for sign in (1, -1))
-    return Readers(focus, within, named.p, named.q, focused, averted)
+    return FocusHeads(focus, within, named.p, named.q, focused, averted)
 
 
 def by_focus(rows: FloatArray, sign: int) -> Rule:
-    """The smaller of the two means of rows [queries, layers, heads, quantities], times `sign`."""
+    """The smaller mean of focus and within [queries, layers, heads, quantities], times `sign`."""
     focus, within = by_mean(rows[..., FOCUS]), by_mean(rows[..., WITHIN])
     return lambda weights: sign * _smaller(focus(weights), within(weights))
 
 
 def _smaller(focus: FloatArray, within: FloatArray) -> FloatArray:
-    """The one nearer to 0, with its sign; 0 where the signs differ."""
+    """The value nearer to 0; 0 where the signs differ."""
     nearer = np.where(np.abs(focus) < np.abs(within), focus, within)
     return np.asarray(np.where(focus * within > 0, nearer, 0.0))
 
@@ -373,19 +372,19 @@ def _smaller(focus: FloatArray, within: FloatArray) -> FloatArray:
 
 
 def measure(context: Context) -> Result:
-    """Choose the reader on discovery, hold it against its neighbours, and ablate the matching heads."""
+    """Choose the reader on discovery, compare it with its neighbours, and ablate the matching heads."""
     scorer, shape = context.model, context.model.checkpoint.shape
     if scorer.checkpoint.reads == "mean":
         return Result(nothing="no_token")
     layer, every = layer_of(shape), range(shape.layers)
     chosen_on = for_model(context.discovery, QUICK_PAIRS, context)
-    judged_on = for_model(context.validation, QUICK_PAIRS, context)
-    discovery, of_discovery = partly_matched(chosen_on, scorer, context.segmenter)
-    validation, of_validation = partly_matched(judged_on, scorer, context.segmenter)
+    tested_on = for_model(context.validation, QUICK_PAIRS, context)
+    discovery, discovery_counts = partly_matched(chosen_on, scorer, context.segmenter)
+    validation, validation_counts = partly_matched(tested_on, scorer, context.segmenter)
     settings: dict[str, Any] = {
         "layer": layer,
         "least_focus": LEAST_FOCUS,
-        "partly_matched": {"discovery": of_discovery, "validation": of_validation},
+        "partly_matched": {"discovery": discovery_counts, "validation": validation_counts},
     }
     if not discovery or not validation:
         return Result(nothing="nothing_shared", settings=settings)
@@ -393,10 +392,10 @@ def measure(context: Context) -> Result:
     reader = choose_reader(context, chosen_on, layer)
     against, loss = None, None
     if reader.head is not None:
-        few = _few(judged_on, QUICK_JUDGED, context)
+        few = _few(tested_on, QUICK_JUDGED, context)
         against, run = contest(context, "reader", [reader.head], pairs=few)
         loss = run.loss("reader")
-    read = is_read(context, reader, against)
+    reliable = is_reliable(context, reader, against)
 
     # The five best matching heads below, ablated together, and layer-matched sets.
     below = [head for head in shape.all_heads if head.layer < layer]
@@ -409,90 +408,103 @@ def measure(context: Context) -> Result:
     context.guards["ablated"] = check_equivalence(
         scorer.checkpoint, scorer.encoder, [*together, *sets], encoded, seed=context.seed
     )
-    seen, heard = (cls_rows(context, pairs, every)[:, 0] for pairs in (discovery, validation))
+    discovery_rows, validation_rows = (
+        cls_rows(context, pairs, every)[:, 0] for pairs in (discovery, validation)
+    )
     contested = _few(validation, QUICK_CONTESTED, context)
     ablated = cls_rows(context, contested, [layer], [*together, *sets])[:, :, 0]
-    readers = name_readers(seen)
+    focus_heads = name_focus_heads(discovery_rows)
 
     measurements: dict[str, Estimate | float | None] = {}
     if reader.head is not None:
-        matched = None if against is None else against.target - against.beyond
-        measurements |= {"reader_loss": loss, "neighbours_loss": matched}
-        own = heard[:, reader.head.layer, reader.head.head]
-        measurements["reader_focus"] = _mean(own[:, FOCUS], validation)
-        measurements["reader_focus_within"] = _mean(own[:, WITHIN], validation)
+        neighbours = None if against is None else against.target - against.beyond
+        rows = validation_rows[:, reader.head.layer, reader.head.head]
+        measurements |= {
+            "reader_loss": loss,
+            "neighbours_loss": neighbours,
+            "reader_focus": _mean(rows[:, FOCUS], validation),
+            "reader_focus_within": _mean(rows[:, WITHIN], validation),
+        }
         measurements |= _without(ablated[:, :, reader.head.head], contested)
     facts: dict[str, Any] = {
-        "read": read,
+        "read": reliable,
         "layer": layer,
         "reader": None if reader.head is None else str(reader.head),
         "number": len(matching),
-        "favour": len(readers.focused),
-        "avoid": len(readers.averted),
+        "favour": len(focus_heads.focused),
+        "avoid": len(focus_heads.averted),
         "every": len(shape.all_heads),
         "contested": len(contested),
         "sets": len(sets),
     }
     return Result(
         measurements=measurements,
-        heads=head_table(shape, _columns(heard, readers, reader, layer, ablated)),
+        heads=head_table(shape, _columns(validation_rows, focus_heads, reader, layer, ablated)),
         sets={
             "reader": [] if reader.head is None else [reader.head],
-            "focused": readers.focused,
-            "averted": readers.averted,
+            "focused": focus_heads.focused,
+            "averted": focus_heads.averted,
             "matching_below": matching,
         },
         selected="focused",
-        stability=_stabilities(context, reader, readers, matching, below, seen, heard),
-        figures=list(_figures(context, heard, readers, layer, ablated, contested)) if read else [],
+        stability=_stabilities(
+            context, reader, focus_heads, matching, below, discovery_rows, validation_rows
+        ),
+        figures=list(_figures(context, validation_rows, focus_heads, layer, ablated, contested))
+        if reliable
+        else [],
         facts=facts,
         settings={**settings, "contested_pairs": len(contested), "layer_matched_sets": len(sets)},
         pairs=validation,
-        nothing=None if read else "no_reader" if reader.head is None else "unread",
+        nothing=None if reliable else "no_reader" if reader.head is None else "unread",
     )
 
 
 def _few(pairs: list[Pair], limit: int, context: Context) -> list[Pair]:
-    """Under --full all; else few, for each is run under many variants."""
+    """All under --full; else few, as each is run under many variants."""
     return pairs if context.full else spread_over_queries(pairs, limit, context.seed)
 
 
 def _mean(per_query: FloatArray, pairs: Sequence[Pair]) -> Estimate:
-    """Of values [queries], in the order in which the queries of `pairs` first come."""
+    """The mean of values [queries], in the order of the queries of `pairs`."""
     return over_queries(per_query, list(dict.fromkeys(pair.query for pair in pairs)))
 
 
 def _without(rows: FloatArray, pairs: Sequence[Pair]) -> dict[str, Estimate | None]:
-    """What the matching heads' absence changes of one head's row, from rows [queries, variants, 9].
+    """Changes of one head's row, from rows [queries, variants, 9].
 
-    The clean model's row comes first, that without the matching heads next, those of random sets last.
+    Variants: the clean model, without the matching heads, without each random set.
     """
-    found: dict[str, Estimate | None] = dict.fromkeys(WITHOUT)
+    changes: dict[str, Estimate | None] = dict.fromkeys(WITHOUT)
     if rows.shape[1] > 1:
         change = rows[:, 1] - rows[:, 0]
-        found["reader_focus_change"] = _mean(change[:, FOCUS], pairs)
+        changes["reader_focus_change"] = _mean(change[:, FOCUS], pairs)
     if rows.shape[1] > 2:
         expected = rows[:, 2:].mean(axis=1) - rows[:, 0]
-        found["control_focus_change"] = _mean(expected[:, FOCUS], pairs)
-        found["reader_needs_matching"] = _mean((change - expected)[:, FOCUS], pairs)
-        found["reader_scatters"] = _mean((change - expected)[:, ENTROPY], pairs)
-    return found
+        changes["control_focus_change"] = _mean(expected[:, FOCUS], pairs)
+        changes["reader_needs_matching"] = _mean((change - expected)[:, FOCUS], pairs)
+        changes["reader_scatters"] = _mean((change - expected)[:, ENTROPY], pairs)
+    return changes
 
 
 def _columns(
-    heard: FloatArray, readers: Readers, reader: Reader, layer: int, ablated: FloatArray
+    validation_rows: FloatArray,
+    focus_heads: FocusHeads,
+    reader: Reader,
+    layer: int,
+    ablated: FloatArray,
 ) -> dict[str, FloatArray]:
-    """Scores [layers, heads]: rows of validation, tests of discovery, and of the layer what costs."""
-    rows = means(heard)
+    """Scores [layers, heads]: quantities on validation, tests and costs on discovery."""
+    rows = means(validation_rows)
     change = np.full(reader.costs.shape, np.nan)
     if ablated.shape[1] > 1:
         change[layer] = means(ablated[:, 1] - ablated[:, 0])[:, FOCUS]
     return {
         **{name: rows[..., place] for place, name in enumerate(QUANTITIES)},
-        "discovery_focus": readers.focus,
-        "discovery_within": readers.within,
-        "p": readers.p,
-        "q": readers.q,
+        "discovery_focus": focus_heads.focus,
+        "discovery_within": focus_heads.within,
+        "p": focus_heads.p,
+        "q": focus_heads.q,
         "discovery_cost": reader.costs,
         "focus_change": change,
     }
@@ -501,40 +513,42 @@ def _columns(
 def _stabilities(
     context: Context,
     reader: Reader,
-    readers: Readers,
+    focus_heads: FocusHeads,
     matching: Sequence[Head],
     below: Sequence[Head],
-    seen: FloatArray,
-    heard: FloatArray,
+    discovery_rows: FloatArray,
+    validation_rows: FloatArray,
 ) -> dict[str, Stability | None]:
-    """How much of every set comes back over other queries of discovery, and on validation."""
+    """The stability of every set, also on validation."""
 
     def of(named: Sequence[Head], sign: int) -> Stability | None:
-        beside = Elsewhere(VALIDATION, by_focus(heard, sign), len(heard))
+        beside = Elsewhere(VALIDATION, by_focus(validation_rows, sign), len(validation_rows))
         pool = context.model.checkpoint.shape.all_heads
-        rule = by_focus(seen, sign)
-        return stability(rule, named, len(seen), pool=pool, elsewhere=[beside], seed=context.seed)
+        rule = by_focus(discovery_rows, sign)
+        return stability(
+            rule, named, len(discovery_rows), pool=pool, elsewhere=[beside], seed=context.seed
+        )
 
     scores = discovery_scores(context) if matching else None
     return {
         "reader": reader.stability,
-        "focused": of(readers.focused, 1),
-        "averted": of(readers.averted, -1),
+        "focused": of(focus_heads.focused, 1),
+        "averted": of(focus_heads.averted, -1),
         "matching_below": stable_matching(scores, matching, within=below, seed=context.seed),
     }
 
 
 def _figures(
     context: Context,
-    heard: FloatArray,
-    readers: Readers,
+    validation_rows: FloatArray,
+    focus_heads: FocusHeads,
     layer: int,
     ablated: FloatArray,
     contested: Sequence[Pair],
 ) -> Iterator[Figure]:
-    """Focus of every head; of the layer's heads also without the matching heads, and without others."""
-    marked = map(str, (*readers.focused, *readers.averted))
-    yield head_map("heads", means(heard)[..., FOCUS], marked=marked, scale="diverging")
+    """Focus of every head; for the layer's heads also without the matching heads, and without others."""
+    marked = map(str, (*focus_heads.focused, *focus_heads.averted))
+    yield head_map("heads", means(validation_rows)[..., FOCUS], marked=marked, scale="diverging")
     lines = {"clean": ablated[:, 0]}
     if ablated.shape[1] > 1:
         lines["without"] = ablated[:, 1]

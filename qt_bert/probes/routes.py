@@ -31,7 +31,7 @@ from qt_bert.figures import Edge, Graph, Node
 from qt_bert.heads import Head
 from qt_bert.probes.base import Context, Result, mean_of
 from qt_bert.probes.contests import layer_matched_sets
-from qt_bert.probes.focus import FOCUS, Places, partly_matched, read_row
+from qt_bert.probes.focus import FOCUS, KindMasks, partly_matched, read_row
 from qt_bert.probes.naming import function_heads, named_beside
 from qt_bert.probes.shared import score_unit
 from qt_bert.probes.streams import for_model, stream
@@ -165,7 +165,7 @@ def run_routes(
     for one in sets:
         variants += paths(one.name, HeadMask(one.heads), reader, ("qk",))
     texts = [(pair.query, pair.title) for pair in pairs]
-    places = Places(texts, context.segmenter)
+    places = KindMasks(texts, context.segmenter)
 
     def compute(view: View) -> torch.Tensor:
         return read_row(scorer.encoder, places, view)[..., FOCUS]

@@ -25,7 +25,7 @@ RIGHT, UNDECIDED, WRONG = 1, 0, -1
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class ScoredCases:
     """Cases with the scores [n] of both titles; `band` is the largest difference that means nothing.
 
     Raises ArgumentError unless each title has one finite score, and for a `band` below 0.
@@ -76,16 +76,16 @@ class Judged:
         """(right − wrong) / cases: a query's cases averaged, then the queries."""
         return over_queries(self.outcomes, self.queries)
 
-    def by_phenomenon(self) -> dict[str, Judged]:
+    def by_phenomenon(self) -> dict[str, ScoredCases]:
         """The cases of each phenomenon, in the order in which they first come."""
         names = dict.fromkeys(case.phenomenon for case in self.cases)
         return {name: self.where(one.phenomenon == name for one in self.cases) for name in names}
 
-    def where(self, keeps: Iterable[bool]) -> Judged:
+    def where(self, keeps: Iterable[bool]) -> ScoredCases:
         """The cases where `keeps` [n] is true."""
         kept = [row for row, keep in enumerate(keeps) if keep]
         cases = tuple(self.cases[row] for row in kept)
-        return Judged(cases, self.titles[kept], self.others[kept], self.band)
+        return ScoredCases(cases, self.titles[kept], self.others[kept], self.band)
 
 
 # The band: the largest difference of two scores that means nothing.

@@ -20,7 +20,7 @@ from qt_bert.codec import decode
 from qt_bert.data.cases import read_cases, titles_then_others
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.scoring.behaviour import Judged, fixed_band, measured_band, ranked_pairs
+from qt_bert.scoring.behaviour import ScoredCases, fixed_band, measured_band, ranked_pairs
 from qt_bert.scoring.evaluate import SHOWN_IN_SLICES
 from qt_bert.scoring.judge import PairScorer, graded_pairs, ranking_scores
 from qt_bert.shipped import BEHAVIOURS, shipped
@@ -122,8 +122,8 @@ def _rule(what: str, name: str, margin: float, metrics: Mapping[str, Any]) -> di
     }
 
 
-def _cases_of(model: PairScorer, pairs: Path, reader: ReaderOptions) -> dict[str, Judged]:
-    """The cases of each phenomenon, scored by a model; the band of one logit is measured on the pairs."""
+def _cases_of(model: PairScorer, pairs: Path, reader: ReaderOptions) -> dict[str, ScoredCases]:
+    """The cases of each phenomenon as a model scores them; one logit's band is measured on the pairs."""
     labels, cases = model.settings.labels, read_cases(shipped(BEHAVIOURS)).listed
 
     def scores(some: Sequence[Any]) -> Any:
@@ -136,4 +136,4 @@ def _cases_of(model: PairScorer, pairs: Path, reader: ReaderOptions) -> dict[str
             raise ArgumentError(f"--gate: behaviours of one logit: {pairs} has one title a query")
         band = measured_band(scores(ranked), [one.query for one in ranked], pairs.name)
     titles, others = np.split(scores(titles_then_others(cases)), 2)
-    return Judged(cases, titles, others, band.value).by_phenomenon()
+    return ScoredCases(cases, titles, others, band.value).by_phenomenon()

@@ -62,7 +62,7 @@ def planted(model: SharedModel, cases: Cases) -> Card:
     titles = [4.0, 3, 2, 3, 3, 3], [4.0, 3, 2, 5, 5, 5]
     others = [2, 3.1, 4, 3.1, 3, 1], [1, 1, 1, 3.1, 3, 1]
     ways = tuple(
-        behaviour.Judged(tuple(cases.listed), np.array(a), np.array(b), band.value)
+        behaviour.ScoredCases(tuple(cases.listed), np.array(a), np.array(b), band.value)
         for a, b in zip(titles, others, strict=True)
     )
     return Card(band, ways, 2)

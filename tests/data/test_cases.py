@@ -75,7 +75,7 @@ def test_columns_go_by_their_names_in_csv_too(tmp_path):
         ),
         ("c1\tdirection\tbetter\tq\t \to", "line 5: title is empty"),
         ("\tdirection\tbetter\tq\tt\t", "line 5: id and other are empty"),
-        ("a2\tdirection\tbetter\tq\tt\to", "line 5: the id 'a2' stands in line 3 already"),
+        ("a2\tdirection\tbetter\tq\tt\to", "line 5: the id 'a2' is already used in line 3"),
         (
             "c1\tdirection\talike\tq\tt\to",
             "line 5: 'direction' is 'alike' here and 'better' in line 2",
@@ -104,8 +104,8 @@ def test_bytes_that_are_no_text_are_a_bad_row(tmp_path):
 def test_files_that_hold_no_cases(tmp_path):
     assert "no case in it" in fault(write(tmp_path / "none.tsv"))
     said = fault(write(tmp_path / "names.tsv", "1\t2", header="query\ttitle"))
-    assert "line 1: the columns id, phenomenon" in said
-    assert said.endswith("not so id, phenomenon, relation, other")
+    assert "line 1: the header must have each of the columns id, phenomenon" in said
+    assert said.endswith("missing or repeated: id, phenomenon, relation, other")
     assert "from TSV and CSV" in fault(write(tmp_path / "cases.jsonl"))
     (tmp_path / "empty.tsv").touch()
     assert "the file is empty" in fault(tmp_path / "empty.tsv")

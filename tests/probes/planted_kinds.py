@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, BertForSequenceClassification
 from qt_bert.data.segmenters import Tagged
 from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.probes.features import Read, by_tags
+from qt_bert.probes.features import LabelledPair, by_tags
 from qt_bert.scoring.bulk import Scorer
 
 SHAPE = {"layers": 3, "heads": 4, "hidden": 64}
@@ -73,6 +73,6 @@ def tag_dogs(text: str) -> list[Tagged]:
     return [Tagged((i, i + 1), tags.get(c, "x")) for i, c in enumerate(text)]
 
 
-def read(query: str, title: str) -> Read:
+def read(query: str, title: str) -> LabelledPair:
     """A pair, tagged so."""
-    return Read(query, (by_tags(query, tag_dogs), by_tags(title, tag_dogs)))
+    return LabelledPair(query, (by_tags(query, tag_dogs), by_tags(title, tag_dogs)))

@@ -149,7 +149,7 @@ def test_a_table_of_other_pairs_or_labels_is_refused(probed, tmp_path):
     with pytest.raises(ArgumentError, match="the 480 pairs of test.tsv, not on these 476"):
         probed(folder, PAIRS[4:])
     grade = (PAIRS[0].grades or (0,))[0] % 5 + 1
-    with pytest.raises(ArgumentError, match="other labels by now"):
+    with pytest.raises(ArgumentError, match="labels of the pairs have changed"):
         probed(folder, [replace(PAIRS[0], grades=(grade,)), *PAIRS[1:]])
 
 

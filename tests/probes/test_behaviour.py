@@ -17,7 +17,7 @@ from qt_bert.probes import behaviour
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
 from qt_bert.results.probe import ProbeResult
-from qt_bert.scoring.behaviour import Band, Judged, fixed_band, measured_band, ranked_pairs
+from qt_bert.scoring.behaviour import Band, ScoredCases, fixed_band, measured_band, ranked_pairs
 from qt_bert.scoring.judge import read_outputs
 from qt_bert.shipped import BEHAVIOURS, shipped
 from tests.probes.made_context import context_of
@@ -36,18 +36,18 @@ DELTAS = [0.3, 0.25, -0.2, -0.75, 0.25, -0.5, 0.5, 0.0]
 # Cases judged by scores.
 
 
-def judged(band: float = 0.25) -> Judged:
-    return Judged(CASES, np.add(DELTAS, 2.0), np.full(8, 2.0), band)
+def scored(band: float = 0.25) -> ScoredCases:
+    return ScoredCases(CASES, np.add(DELTAS, 2.0), np.full(8, 2.0), band)
 
 
 def test_right_undecided_and_wrong_by_hand():
-    assert judged().outcomes.tolist() == [1, 0, 0, -1, 1, -1, -1, 1]
-    assert judged(0.0).outcomes.tolist() == [1, 1, -1, -1, -1, -1, -1, 1]
-    assert judged(1.0).outcomes.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert scored().outcomes.tolist() == [1, 0, 0, -1, 1, -1, -1, 1]
+    assert scored(0.0).outcomes.tolist() == [1, 1, -1, -1, -1, -1, -1, 1]
+    assert scored(1.0).outcomes.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
 def test_scores_of_phenomena_by_hand():
-    found = judged(0.2).by_phenomenon()
+    found = scored(0.2).by_phenomenon()
     assert list(found) == ["negation", "synonym"]
     assert found["negation"].score.value == 0.25  # two right, one undecided, one wrong
     assert found["synonym"].score.value == -0.5
@@ -56,7 +56,7 @@ def test_scores_of_phenomena_by_hand():
 
 def test_a_query_of_many_cases_counts_once():
     cases = tuple(Case(f"{n}", "a", BETTER, f"q{n % 3 == 0}", "t", "o") for n in range(4))
-    assert Judged(cases, np.array([1.0, 0, 0, 1]), np.full(4, 0.5), 0.1).score.value == 0
+    assert ScoredCases(cases, np.array([1.0, 0, 0, 1]), np.full(4, 0.5), 0.1).score.value == 0
 
 
 def test_a_tie_is_a_half():
@@ -70,11 +70,11 @@ def test_overlap_of_characters_by_hand():
 
 def test_bad_scores_are_refused():
     with pytest.raises(ArgumentError, match="scores of the others have shape"):
-        Judged(CASES, np.zeros(8), np.zeros(7), 0.25)
+        ScoredCases(CASES, np.zeros(8), np.zeros(7), 0.25)
     with pytest.raises(ArgumentError, match="one finite number"):
-        Judged(CASES, np.full(8, np.nan), np.zeros(8), 0.25)
+        ScoredCases(CASES, np.full(8, np.nan), np.zeros(8), 0.25)
     with pytest.raises(ArgumentError, match="0 or more"):
-        Judged(CASES, np.zeros(8), np.zeros(8), -1.0)
+        ScoredCases(CASES, np.zeros(8), np.zeros(8), -1.0)
 
 
 # The band.
@@ -183,7 +183,7 @@ def test_one_logit_takes_the_band_from_its_own_rankings(context, checkpoint_of, 
     model = checkpoint_of("bert", labels=1)
     lone = tmp_path / "lone.tsv"
     lone.write_text("query\ttitle\tgrade\n狗追猫\t猫追狗\t2\n苹果\t苹果手机\t3\n", encoding="utf-8")
-    with pytest.raises(PairFileError, match=r"lone.tsv: no query of two titles"):
+    with pytest.raises(PairFileError, match=r"lone.tsv: no query has two titles"):
         run(context(model, band_from=lone))
     own = tmp_path / "own.tsv"
     titles = ("苹果", "苹果手机", "红烧排骨")

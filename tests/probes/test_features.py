@@ -19,13 +19,13 @@ from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.features import (
     KINDS,
     MEASURES,
+    KindAttention,
     Labelled,
-    Looking,
-    Read,
-    added,
-    by_people,
+    LabelledPair,
+    added_by_tuning,
     by_tags,
-    look,
+    by_treebank,
+    kind_attention,
     named,
     of_tokens,
     place_of,
@@ -166,7 +166,7 @@ def test_kinds_of_a_treebanks_words():
         Word("猫", "PROPN", 1, "obj"),
         Word("。", "PUNCT", 1, "punct"),
     )
-    found = by_people(Sentence("s", words))
+    found = by_treebank(Sentence("s", words))
     assert columns(found, "subject") == [1, 0, 0, 0, 0]
     assert columns(found, "object") == [0, 0, 0, 1, 0]
     assert columns(found, "negation") == [0, 1, 1, 0, 0]
@@ -176,7 +176,7 @@ def test_kinds_of_a_treebanks_words():
 
 def test_without_parts_of_speech_what_needs_them_is_not_known():
     words = (Word("狗", None, 1, "nsubj"), Word("叫", None, -1, None))
-    found = by_people(Sentence("s", words))
+    found = by_treebank(Sentence("s", words))
     assert columns(found, "subject") == [1, 0]
     assert columns(found, "tuned") == columns(found, "other") == columns(found, "noun") == [0, 0]
 
@@ -185,7 +185,7 @@ def test_without_parts_of_speech_what_needs_them_is_not_known():
 def test_the_base_rate_is_that_of_a_row_that_looks_evenly_at_what_it_sees(checkpoint_of, family):
     texts = by_tags("狗追猫", tag_dogs), by_tags("猫", tag_dogs)
     scorer = opened(checkpoint_of(family))
-    found = look(scorer, None, [Read("q", texts)])
+    found = kind_attention(scorer, None, [LabelledPair("q", texts)])
     (encoded,) = scorer.tokenizer.encode([("狗追猫", "猫")])
     kinds = of_tokens(encoded, *texts)
     length = len(encoded)
@@ -230,7 +230,7 @@ def test_a_token_of_several_words_is_of_each_by_its_characters():
 
 def test_planted_attention_has_its_lift_by_hand(planted):
     # [CLS] 狗 追 猫 [SEP] 猫 [SEP]: three of seven tokens are nouns, two are [SEP].
-    found = look(opened(planted), None, [read("狗追猫", "猫")])
+    found = kind_attention(opened(planted), None, [read("狗追猫", "猫")])
     assert found.rate("noun")[0] == pytest.approx([3 / 7] * 3)
     assert found.rate("sep")[0] == pytest.approx([2 / 7] * 3)
     nouns, seps = found.lift("noun"), found.lift("sep")
@@ -245,7 +245,7 @@ def test_planted_attention_has_its_lift_by_hand(planted):
 
 
 def test_a_kind_that_is_not_there_is_left_out(planted):
-    found = look(opened(planted), None, [read("狗追猫", "猫"), read("追追", "追")])
+    found = kind_attention(opened(planted), None, [read("狗追猫", "猫"), read("追追", "追")])
     assert np.isnan(found.of("noun")[1]).all() and np.isnan(found.rate("noun")[1]).all()
     assert found.lift("noun")[NOUN_HEAD] == pytest.approx(7 / 3, abs=1e-4)
     assert found.mean("noun").n_queries == 1
@@ -253,9 +253,9 @@ def test_a_kind_that_is_not_there_is_left_out(planted):
 
 
 def test_padding_takes_no_part(planted):
-    alone = look(opened(planted), None, [read("狗追猫", "猫")])
+    alone = kind_attention(opened(planted), None, [read("狗追猫", "猫")])
     reads = [read("狗追猫", "猫"), read("狗追猫狗追猫狗追", "猫追狗猫追狗")]
-    together = look(opened(planted), None, reads)
+    together = kind_attention(opened(planted), None, reads)
     np.testing.assert_allclose(together.after[0], alone.after[0], atol=1e-5)
 
 
@@ -264,14 +264,14 @@ def test_exactly_the_planted_heads_are_named(planted):
         read(f"{c}狗追{c}{c}", f"猫{d}{d}{d}")
         for c, d in zip("铁票价时刻表", "查询怎么去除", strict=True)
     ]
-    found = look(opened(planted), None, reads)
+    found = kind_attention(opened(planted), None, reads)
     heads = named(found, ("noun", "verb", "number"))
     assert heads["noun"].heads() == [NOUN_HEAD]
     assert heads["verb"].heads() == []
     assert "number" not in heads  # not in these texts
 
 
-def looking(after: np.ndarray, before: np.ndarray | None = None) -> Looking:
+def looking(after: np.ndarray, before: np.ndarray | None = None) -> KindAttention:
     """One layer a row, one head; attention to [CLS], [SEP], punctuation and `tuned` by hand."""
 
     def spread(shares: np.ndarray) -> np.ndarray:
@@ -282,17 +282,17 @@ def looking(after: np.ndarray, before: np.ndarray | None = None) -> Looking:
 
     rates = np.full((len(after), len(KINDS)), 0.25)
     queries = [str(i) for i in range(len(after))]
-    return Looking(queries, rates, spread(after), None if before is None else spread(before))
+    return KindAttention(queries, rates, spread(after), None if before is None else spread(before))
 
 
 def test_what_tuning_adds_is_the_net_change_beside_what_specials_get():
     before, after = np.full((3, 2, 1, 4), 0.25), np.full((3, 2, 1, 4), 0.25)
-    assert added(looking(after)) is None
+    assert added_by_tuning(looking(after)) is None
     after[:, 0, 0, 3], after[:, 1, 0, 3] = 0.45, 0.05  # heads that only trade attention
-    found = added(looking(after, before))
+    found = added_by_tuning(looking(after, before))
     assert found is not None and found.value == pytest.approx(0, abs=1e-9)
     after[..., 3] = 0.35  # a tenth more, where [CLS] and [SEP] get a half together
-    found = added(looking(after, before))
+    found = added_by_tuning(looking(after, before))
     assert found is not None and found.value == pytest.approx(20)
 
 
@@ -308,12 +308,12 @@ def test_trends_from_the_first_third_of_the_layers_to_the_last_by_hand():
 def test_a_rare_kind_is_no_rival_of():
     shares = np.zeros((20, 1, 1, 4))
     shares[..., 0] = 0.2
-    seen = looking(shares)
-    seen.after[:1, ..., place_of("pronoun"), :] = 0.9
-    seen.base_rate[1:, place_of("pronoun")] = np.nan
-    assert rival_of(seen, seen) == "cls"
-    seen.base_rate[:, place_of("pronoun")] = 0.1
-    assert rival_of(seen, seen) == "pronoun"
+    attention = looking(shares)
+    attention.after[:1, ..., place_of("pronoun"), :] = 0.9
+    attention.base_rate[1:, place_of("pronoun")] = np.nan
+    assert rival_of(attention, attention) == "cls"
+    attention.base_rate[:, place_of("pronoun")] = 0.1
+    assert rival_of(attention, attention) == "pronoun"
     other = looking(shares)
     other.base_rate[:, place_of("pronoun")] = np.nan  # and validation has none
-    assert rival_of(seen, other) == "cls"
+    assert rival_of(attention, other) == "cls"

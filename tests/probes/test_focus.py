@@ -26,10 +26,10 @@ from qt_bert.probes.focus import (
     by_focus,
     choose_reader,
     cls_rows,
-    is_read,
+    is_reliable,
     kinds_of,
     layer_of,
-    name_readers,
+    name_focus_heads,
     partly_matched,
     row_quantities,
 )
@@ -98,12 +98,12 @@ def test_reading_takes_a_loss_of_its_own_and_stability(on_planted):
     assert noise is not None and noise.verdict == "not stable"
     reader = Reader(Head(2, 1), np.zeros((4, 4)), stable)
     others = tuple(loss(0) for _ in range(23))
-    assert is_read(made, reader, Contest(target=loss(1), sets=others, enumerated=True))
-    assert not is_read(made, reader, Contest(target=loss(0), sets=others, enumerated=True))
-    assert not is_read(made, reader, Contest(target=loss(1), sets=others[:11], enumerated=True))
+    assert is_reliable(made, reader, Contest(target=loss(1), sets=others, enumerated=True))
+    assert not is_reliable(made, reader, Contest(target=loss(0), sets=others, enumerated=True))
+    assert not is_reliable(made, reader, Contest(target=loss(1), sets=others[:11], enumerated=True))
     shaky = replace(reader, stability=noise)
-    assert not is_read(made, shaky, Contest(target=loss(1), sets=others, enumerated=True))
-    assert not is_read(made, reader, None)
+    assert not is_reliable(made, shaky, Contest(target=loss(1), sets=others, enumerated=True))
+    assert not is_reliable(made, reader, None)
 
 
 # Tokens and the [CLS] row.
@@ -258,7 +258,7 @@ def test_a_reader_has_its_focus_within_the_texts_too():
     rows[..., QUANTITIES.index("matched")] = 0.5
     rows[..., FOCUS] = rng.normal(0, 0.02, (40, 1, 5)) + [0.4, 0.4, 0.4, -0.3, 0.0]
     rows[..., WITHIN] = rng.normal(0, 0.02, (40, 1, 5)) + [0.2, 0.0, -0.2, -0.2, 0.4]
-    found = name_readers(rows)
+    found = name_focus_heads(rows)
     assert (found.focused, found.averted) == ([Head(0, 0)], [Head(0, 3)])
     for sign, heads in ((1, found.focused), (-1, found.averted)):
         back = stability(by_focus(rows, sign), heads, 40)
