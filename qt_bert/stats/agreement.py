@@ -43,26 +43,26 @@ OF_TWO = {
 def alpha(
     levels: IntArray, query_index: IntArray, n_levels: int, *, resamples: int, seed: int = 0
 ) -> dict[str, Any]:
-    """Krippendorff's α for ordered `levels` [n, raters], −1 where a rater says nothing.
+    """Krippendorff's α for ordered `levels` [n, raters], −1 where a rater gave none.
 
     `{value, ci_low, ci_high, reason}`, with a bootstrap over the queries 0..Q−1 of the pairs [n]. K.
     Krippendorff, "Computing Krippendorff's alpha-reliability" (2011).
     """
-    told, n_queries = (levels >= 0).sum(axis=1), int(query_index.max()) + 1
+    ratings, n_queries = (levels >= 0).sum(axis=1), int(query_index.max()) + 1
     table = np.zeros((n_queries, n_levels, n_levels))
     for a, b in permutations(levels.T, 2):
         both = (a >= 0) & (b >= 0)
-        np.add.at(table, (query_index[both], a[both], b[both]), 1 / (told[both] - 1))
+        np.add.at(table, (query_index[both], a[both], b[both]), 1 / (ratings[both] - 1))
     flat = table.reshape(n_queries, -1)
 
     def estimate(weights: FloatArray) -> FloatArray:
         coincidences = as_matrices(weights @ flat)
-        given = coincidences.sum(axis=2)
-        rank = given.cumsum(axis=1) - given / 2
+        totals = coincidences.sum(axis=2)
+        rank = totals.cumsum(axis=1) - totals / 2
         penalty = np.square(rank[:, :, None] - rank[:, None])
         observed = np.einsum("rck,rck->r", coincidences, penalty)
-        expected = np.einsum("rc,rk,rck->r", given, given, penalty)
-        return 1 - ratio(observed * (given.sum(axis=1) - 1), expected)
+        expected = np.einsum("rc,rk,rck->r", totals, totals, penalty)
+        return 1 - ratio(observed * (totals.sum(axis=1) - 1), expected)
 
     value = float(estimate(np.ones((1, n_queries)))[0])
     drawn = resample(

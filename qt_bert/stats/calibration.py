@@ -1,4 +1,4 @@
-"""Temperature and grade cut-offs, and what one logit means: fitted on a dev file, used where asked for."""
+"""Temperature, grade cut-offs, and the meaning of a single logit, fitted on graded pairs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEAST_GAIN = 1e-12
 
 @dataclass(frozen=True)
 class Calibration:
-    """`temperature` divides the logits; `cutoffs` [L − 1] part the expected grade into levels."""
+    """`temperature` divides the logits; `cutoffs` [L − 1] split the expected grade into levels."""
 
     temperature: float
     cutoffs: tuple[float, ...]
@@ -96,8 +96,8 @@ def _best_temperature(logits: npt.ArrayLike, meant: BoolArray) -> float:
         inside = logsumexp(scaled + outside, axis=1)
         return float(np.mean(logsumexp(scaled, axis=1) - inside))
 
-    found = minimize_scalar(loss, bounds=tuple(np.log(TEMPERATURES)), method="bounded")
-    return float(np.exp(found.x))
+    optimum = minimize_scalar(loss, bounds=tuple(np.log(TEMPERATURES)), method="bounded")
+    return float(np.exp(optimum.x))
 
 
 def fit_cutoffs(
@@ -162,7 +162,7 @@ class ScoreCalibration:
 
     `curves` [K − 1] say how likely a pair is of level 1, 2, … or higher: logistic ones by `(slope,)` and
     `(intercept,)`, isotonic ones by scores and shares, with straight lines between; where two cross, the
-    lower one holds for both. `cutoffs` [K − 1] part the score into levels; from the score `cut` on a pair counts
+    lower one holds for both. `cutoffs` [K − 1] split the score into levels; from the score `cut` on a pair counts
     as relevant, that is, of the level `relevant` (from 0) or higher.
     """
 
@@ -177,11 +177,11 @@ class ScoreCalibration:
         """Probability of each level [n, K]."""
         from scipy.special import expit
 
-        given = np.asarray(scores, dtype=np.float64)
+        values = np.asarray(scores, dtype=np.float64)
         logistic = self.method == "platt"
         reached = np.minimum.accumulate(
             [
-                expit(a[0] * given + b[0]) if logistic else np.interp(given, a, b)
+                expit(a[0] * values + b[0]) if logistic else np.interp(values, a, b)
                 for a, b in self.curves
             ]
         )
@@ -199,12 +199,12 @@ def fit_scores(
     relevant: int,
     *,
     method: str = "platt",
-    **wanted: float | None,
+    **aim: float | None,
 ) -> ScoreCalibration:
-    """What the scores [n] of a one-logit model mean, by the levels `truth` [n] (0-based) of n pairs.
+    """Calibration of the scores [n] of a one-logit model by the levels `truth` [n] (0-based) of n pairs.
 
     For each level but the lowest a curve of "this level or higher": Platt's (1999, with his targets) or
-    isotonic, both by scikit-learn. `wanted` as for `choose_cut`. Raises ArgumentError for levels on one
+    isotonic, both by scikit-learn. `aim` as for `choose_cut`. Raises ArgumentError for levels on one
     side of `relevant`, scores that do not rise with them, and what no cut reaches.
     """
     counted = truth >= relevant
@@ -219,11 +219,11 @@ def fit_scores(
             "model, the labels and --template"
         )
     curves = tuple(_fit_curve(scores, truth >= one, method) for one in range(1, len(grades)))
-    found = ScoreCalibration(method, grades, curves, (), relevant, 0.0)
-    cut, *cutoffs = find_cuts(found, scores, truth, **wanted)
+    calibration = ScoreCalibration(method, grades, curves, (), relevant, 0.0)
+    cut, *cutoffs = find_cuts(calibration, scores, truth, **aim)
     if np.isnan(cut):
         raise ArgumentError("no cut on the score reaches the precision or recall; ask for less")
-    return replace(found, cutoffs=tuple(cutoffs), cut=cut)
+    return replace(calibration, cutoffs=tuple(cutoffs), cut=cut)
 
 
 def _fit_curve(
@@ -233,14 +233,14 @@ def _fit_curve(
     if method == "isotonic":
         from sklearn.isotonic import IsotonicRegression
 
-        # What no pair fitted on was is not impossible.
+        # A level that no fitted pair has is not impossible.
         rising = IsotonicRegression(y_min=1e-3, y_max=1 - 1e-3).fit(scores, reached)
         return tuple(rising.X_thresholds_.tolist()), tuple(rising.y_thresholds_.tolist())
     if method != "platt":
         raise ArgumentError(f"--method {method!r}: choose from platt, isotonic")
     from sklearn.linear_model import LogisticRegression
 
-    # Platt's targets stand for a share of a pair each: no pair is certain, and a slope stays finite.
+    # Platt's targets: no pair is certain, so that the slope stays finite.
     n = int(reached.sum())
     target = np.where(reached, (n + 1) / (n + 2), 1 / (len(scores) - n + 2))
     fitted = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-8).fit(
@@ -252,14 +252,13 @@ def _fit_curve(
 
 
 def find_cuts(
-    found: ScoreCalibration, scores: FloatArray, truth: IntArray, **wanted: float | None
+    calibration: ScoreCalibration, scores: FloatArray, truth: IntArray, **aim: float | None
 ) -> list[float]:
-    """On the scores [n] of pairs of the levels `truth` [n]: the cut, then the K − 1 cut-offs into levels,
-    which maximise QWK of the level expected."""
-    cut = choose_cut(scores, truth >= found.relevant, **wanted)
+    """The cut, then the K − 1 cut-offs that maximise QWK, for scores [n] of pairs of levels `truth` [n]."""
+    cut = choose_cut(scores, truth >= calibration.relevant, **aim)
     order = np.argsort(scores)
-    expected = found.probabilities(scores) @ np.arange(1.0, len(found.grades) + 1)
-    cutoffs = fit_cutoffs(expected, truth, n_levels=len(found.grades))
+    expected = calibration.probabilities(scores) @ np.arange(1.0, len(calibration.grades) + 1)
+    cutoffs = fit_cutoffs(expected, truth, n_levels=len(calibration.grades))
     # The level expected rises with the score: a cut-off on one is a cut-off on the other.
     on_score = np.interp(cutoffs, expected[order], scores[order], left=scores.min() - 1)
     return [cut, *on_score.tolist()]
@@ -298,9 +297,9 @@ def query_intervals(
     resamples: int,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """`{value, ci_low, ci_high, reason}` of numbers that `statistic` makes of the pairs at `places`.
+    """`{value, ci_low, ci_high, reason}` of each number that `statistic` computes of the pairs at `places`.
 
-    It takes places, a pair's as often as its query was drawn. None for a number that is none.
+    `statistic` takes places, each as often as its query was drawn. A NaN becomes None.
     """
     _, queries = np.unique(query_index[places], return_inverse=True)
     n_queries, values = int(queries.max()) + 1, statistic(places)
@@ -309,8 +308,8 @@ def query_intervals(
         for rows in bootstrap_weights(n_queries, resamples, seed, width=len(places))
         for weights in rows
     ]
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for value, column in zip(values, np.reshape(drawn, (-1, len(values))).T, strict=True):
-        own = (None if np.isnan(value) else value, *interval_or_reason(column, n_queries))
-        found.append(dict(zip(("value", "ci_low", "ci_high", "reason"), own, strict=True)))
-    return found
+        figures = (None if np.isnan(value) else value, *interval_or_reason(column, n_queries))
+        rows.append(dict(zip(("value", "ci_low", "ci_high", "reason"), figures, strict=True)))
+    return rows

@@ -24,8 +24,8 @@ OTHER_LEVELS = "the two models are judged at different levels"
 class MetricDifference:
     """One metric of models a and b; `difference` is b − a with its paired 95 % interval.
 
-    `p` is two-sided: the chance of a difference this large had the two models' predictions been
-    handed out at random, query by query. None has a `reason`.
+    `p` is two-sided: the chance of a difference this large if the two models' predictions were
+    swapped at random, query by query. A None has its `reason`.
     """
 
     value_a: float | None
@@ -58,7 +58,7 @@ def compare(
     seed: int = 0,
     most_different: int = 20,
 ) -> Comparison:
-    """Compare two models on the same pairs, by every metric or by those named.
+    """Compare two models on the same pairs, by every metric or those in `metrics`.
 
     The interval is a bootstrap over queries in which both models see the same resample. The
     p-value swaps the two predictions of whole queries at random, `draws` times:
@@ -67,11 +67,13 @@ def compare(
     scales never mix. Raises ArgumentError where pairs or labels differ, or a metric is unknown.
     """
     _check_same_pairs(a, b)
-    unknown = [one for one in metrics or () if isinstance(one, str) and one not in METRICS]
+    unknown = [
+        metric for metric in metrics or () if isinstance(metric, str) and metric not in METRICS
+    ]
     if unknown:
         raise ArgumentError(f"no metric is called {unknown[0]!r}; there are {', '.join(METRICS)}")
     named = METRICS if metrics is None else metrics
-    chosen = [METRICS[one] if isinstance(one, str) else one for one in named]
+    chosen = [METRICS[metric] if isinstance(metric, str) else metric for metric in named]
     tested = [metric for metric in chosen if _refusal(metric, a, b) is None]
     plain, drawn = [], []
     for model in (a, b):
@@ -81,19 +83,21 @@ def compare(
         drawn.append(resample(estimators, weights))
     p_values = swap_p_values(a, [b], tested, draws=draws, seed=seed)[0]
     rows = {metric.name: row for row, metric in enumerate(tested)}
-    found: dict[str, MetricDifference] = {}
+    differences: dict[str, MetricDifference] = {}
     for metric in chosen:
         value_a = value_b = difference = low = high = p = None
         reason = _refusal(metric, a, b)
         if reason is None:
             row = rows[metric.name]
-            value_a, value_b = (None if np.isnan(one[row]) else float(one[row]) for one in plain)
+            value_a, value_b = (
+                None if np.isnan(values[row]) else float(values[row]) for values in plain
+            )
             reason = metric.undefined
             if value_a is not None and value_b is not None:
                 difference = value_b - value_a
                 low, high, reason = interval_or_reason(drawn[1][row] - drawn[0][row], a.n_queries)
                 p = None if np.isnan(p_values[row]) else float(p_values[row])
-        found[metric.name] = MetricDifference(
+        differences[metric.name] = MetricDifference(
             value_a=value_a,
             value_b=value_b,
             difference=difference,
@@ -105,7 +109,7 @@ def compare(
             reason=reason,
         )
     return Comparison(
-        metrics=found,
+        metrics=differences,
         most_different=differ_most(a, b, most_different).tolist(),
         settings={"resamples": resamples, "draws": draws, "seed": seed},
     )

@@ -61,7 +61,7 @@ class Estimate:
 
     @property
     def n_queries(self) -> int:
-        """Queries that say something about the value."""
+        """Queries that have a value."""
         return len(self.queries)
 
     @property
@@ -82,7 +82,7 @@ class Estimate:
         """The two-sided 95 % studentised bootstrap interval over queries.
 
         None where the value is undefined or there are fewer than two queries; of zero width where
-        all queries say the same. See `studentised_interval`.
+        all queries agree. See `studentised_interval`.
         """
         values, _ = self.judged()
         if self.n_queries < 2 or not np.isfinite(values).all():
@@ -147,16 +147,16 @@ class Estimate:
 
 
 def over_queries(values: npt.ArrayLike, queries: Sequence[Hashable]) -> Estimate:
-    """The mean within each query, then over the queries that say something.
+    """The mean within each query, then over the queries that have a value.
 
-    `values` [items] may hold NaN, which says nothing; `queries` names the query of each item.
-    Raises ArgumentError for lengths that differ or an infinite value.
+    `values` [items] are NaN where unknown; `queries` names the query of each item. Raises
+    ArgumentError for lengths that differ or an infinite value.
     """
     items = _checked(values, queries, "values")
     keys, index = _grouped(queries)
-    told = ~np.isnan(items)
-    counts = np.bincount(index[told], minlength=len(keys))
-    sums = np.bincount(index[told], weights=items[told], minlength=len(keys))
+    valid = ~np.isnan(items)
+    counts = np.bincount(index[valid], minlength=len(keys))
+    sums = np.bincount(index[valid], weights=items[valid], minlength=len(keys))
     kept = counts > 0
     means = sums[kept] / counts[kept]
     value = float(means.mean()) if means.size else float("nan")
@@ -166,17 +166,17 @@ def over_queries(values: npt.ArrayLike, queries: Sequence[Hashable]) -> Estimate
 def pooled(sums: npt.ArrayLike, counts: npt.ArrayLike, queries: Sequence[Hashable]) -> Estimate:
     """Σ sums / Σ counts over all items, judged on jackknife pseudo-values over queries.
 
-    `sums` and `counts` [items], counts at least 0; an item where either is NaN says nothing, nor
-    does a query without counts. Raises ArgumentError for lengths that differ, infinite numbers or
+    `sums` and `counts` [items], counts at least 0; items with a NaN and queries
+    without counts are left out. Raises ArgumentError for lengths that differ, infinite numbers or
     a negative count.
     """
     above, below = _checked(sums, queries, "sums"), _checked(counts, queries, "counts")
     if (below < 0).any():
         raise ArgumentError(f"a count is {below[below < 0][0]}; it must be 0 or more")
     keys, index = _grouped(queries)
-    told = ~(np.isnan(above) | np.isnan(below))
-    by_query = np.bincount(index[told], weights=above[told], minlength=len(keys))
-    counted = np.bincount(index[told], weights=below[told], minlength=len(keys))
+    valid = ~(np.isnan(above) | np.isnan(below))
+    by_query = np.bincount(index[valid], weights=above[valid], minlength=len(keys))
+    counted = np.bincount(index[valid], weights=below[valid], minlength=len(keys))
     kept = counted > 0
     by_query, counted = by_query[kept], counted[kept]
     total, n = by_query.sum(), counted.sum()
@@ -193,28 +193,28 @@ def jackknife(
 ) -> Estimate:
     """Any statistic of items, judged on jackknife pseudo-values: it is called once a query.
 
-    `statistic` takes the places of the items it shall use [≤ items], in order, and gives a number,
-    NaN where it is undefined. `queries` names the query of each item. Say `correlation` of a
-    correlation coefficient, as Spearman's ρ. Raises ArgumentError for one outside −1..1.
+    `statistic` maps the indices of items [≤ items], rising, to a number, NaN where it is undefined.
+    `queries` names the query of each item. `correlation`: the statistic is a correlation coefficient,
+    such as Spearman's ρ. Raises ArgumentError for one outside −1..1.
     """
     keys, index = _grouped(queries)
     if not keys:
         return Estimate(float("nan"), np.empty(0), (), "statistic")
     value = float(statistic(np.arange(len(index))))
-    left = [float(statistic(np.flatnonzero(index != one))) for one in range(len(keys))]
+    left = [float(statistic(np.flatnonzero(index != query))) for query in range(len(keys))]
     return from_leave_one_out(value, left, keys, correlation=correlation)
 
 
-def spearman(one: FloatArray, other: FloatArray) -> float:
+def spearman(first: FloatArray, second: FloatArray) -> float:
     """ρ of two series [items], ties at their mean rank; NaN where either does not vary, or is empty."""
     from scipy.stats import rankdata
 
-    if not len(one):
+    if not len(first):
         return math.nan
-    first, second = rankdata(one), rankdata(other)
-    if np.ptp(first) == 0 or np.ptp(second) == 0:
+    first_ranks, second_ranks = rankdata(first), rankdata(second)
+    if np.ptp(first_ranks) == 0 or np.ptp(second_ranks) == 0:
         return math.nan
-    return float(np.corrcoef(first, second)[0, 1])
+    return float(np.corrcoef(first_ranks, second_ranks)[0, 1])
 
 
 def rho(scores: FloatArray, grades: FloatArray, queries: Sequence[Hashable]) -> Estimate:
@@ -259,14 +259,14 @@ def from_leave_one_out(
 
 
 def paired(first: Estimate, second: Estimate) -> tuple[Estimate, Estimate]:
-    """Two means over queries, each taken again over the queries that both say something about.
+    """Two means over queries, each recomputed over the queries that have a value in both.
 
-    Raises ArgumentError for estimates that are no means: what they would be on fewer queries is
-    not known from their pseudo-values.
+    Raises ArgumentError for estimates that are no means: pseudo-values do not tell what they
+    would be on fewer queries.
     """
     if first.kind != "mean" or second.kind != "mean":
         raise ArgumentError(
-            "only means over queries can be taken again over fewer queries; make ratios and other "
+            "only means over queries can be recomputed over fewer queries; make ratios and other "
             "statistics from the same items"
         )
     common = set(first.queries) & set(second.queries)
@@ -314,8 +314,8 @@ def query_draws(
 ) -> Iterator[FloatArray]:
     """How often each query is drawn in each resample, in chunks [r, queries].
 
-    `width` is the length of what a caller makes of a row, where it is longer: it bounds the memory of
-    a chunk and changes no draw. Raises ArgumentError for fewer than 1 resample.
+    `width` is the length of the caller's row, where longer: it bounds the memory of a chunk and
+    changes no draw. Raises ArgumentError for fewer than 1 resample.
     """
     if resamples < 1:
         raise ArgumentError(f"resamples is {resamples}; it must be 1 or more")

@@ -71,7 +71,7 @@ def per_grade(judgements: Judgements) -> tuple[GradeScores, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReliabilityBin:
-    """Mean top probability, accuracy and number of pairs whose top probability is in [low, high)."""
+    """Mean top probability, accuracy and number of pairs with a top probability in (low, high]."""
 
     low: float
     high: float
@@ -232,11 +232,10 @@ def evaluate(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Evaluation:
-    """Compute every one of the `metrics` with a 95 % bootstrap interval over queries.
+    """Compute the `metrics` with a 95 % bootstrap interval over queries.
 
-    `resamples` 0 leaves the intervals out. AUC counts as relevant what has at least
-    grade 4, or the first level above the middle. A metric that is
-    not defined has the value None and a reason.
+    `resamples` 0 leaves the intervals out. AUC counts as relevant grade 4 and up, or the levels
+    above the middle. An undefined metric has the value None and a reason.
     """
     levelled = judgements.truth is not None
     return Evaluation(
@@ -255,25 +254,27 @@ def _measure_all(
     judgements: Judgements, metrics: Mapping[str, Metric], resamples: int, seed: int
 ) -> dict[str, MetricValue]:
     n, n_queries, eligible = len(judgements), judgements.n_queries, int(judgements.eligible.sum())
-    defined = {name: one for name, one in metrics.items() if one.refusal(judgements) is None}
+    defined = {
+        name: metric for name, metric in metrics.items() if metric.refusal(judgements) is None
+    }
     estimators = [metric.estimator(judgements) for metric in defined.values()]
     points = resample(estimators, iter([np.ones((1, n_queries))]))[:, 0]
     samples = resample(estimators, bootstrap_weights(n_queries, resamples, seed, width=n))
-    found = dict(zip(defined, zip(points, samples, strict=True), strict=True))
-    measured = {}
+    samples_of = dict(zip(defined, zip(points, samples, strict=True), strict=True))
+    values = {}
     for name, metric in metrics.items():
         resting = eligible if metric.per_query else n_queries
         ranking = metric.needs == "ranking"
         value = low = high = None
         reason = metric.refusal(judgements)
-        if name in found:
-            point, drawn = found[name]
+        if name in samples_of:
+            point, drawn = samples_of[name]
             if np.isnan(point):
                 reason = NO_ORDER if ranking and not resting else metric.undefined
             else:
                 value = float(point)
                 low, high, reason = interval_or_reason(drawn, n_queries)
-        measured[name] = MetricValue(
+        values[name] = MetricValue(
             value=value,
             ci_low=low,
             ci_high=high,
@@ -282,4 +283,4 @@ def _measure_all(
             n_queries=n_queries if ranking else None,
             reason=reason,
         )
-    return measured
+    return values

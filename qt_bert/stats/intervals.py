@@ -30,7 +30,7 @@ def bootstrap_weights(
 def resample(estimators: Sequence[Estimator], weights: Iterator[FloatArray]) -> FloatArray:
     """Every metric under every row of `weights`: [metrics, R]."""
     values = [[estimate(rows) for estimate in estimators] for rows in weights]
-    chunks = [np.reshape(one, (len(estimators), -1)) for one in values if one]
+    chunks = [np.reshape(chunk, (len(estimators), -1)) for chunk in values if chunk]
     return np.concatenate([np.empty((len(estimators), 0)), *chunks], axis=1)
 
 
@@ -53,7 +53,7 @@ def interval_or_reason(
 ) -> tuple[float | None, float | None, str | None]:
     """Both ends of the interval and None, or two None and the reason why there is no interval."""
     if samples.size == 0:
-        return None, None, "no interval: no resamples were asked for"
+        return None, None, "no interval: 0 resamples"
     if n_queries == 1:
         return None, None, "no interval: a single query cannot be resampled"
     if interval := percentile_interval(samples):

@@ -26,7 +26,7 @@ class Labels:
     """The labels of n pairs: `sets` are the distinct ones by mean grade, `index` [n] into them.
 
     `kind` is `exact` (every set holds one grade), `coarse` (disjoint sets with different means:
-    the levels of the file) or `overlapping` (anything else: no order of levels can be told).
+    the levels of the file) or `overlapping` (anything else: the levels have no order).
     """
 
     sets: tuple[GradeSet, ...]
@@ -35,7 +35,7 @@ class Labels:
 
     @property
     def ranking_truth(self) -> FloatArray:
-        """What a ranking is held against [n]: grade, level number from 1, or mean grade."""
+        """What a ranking is compared with [n]: grade, level number from 1, or mean grade."""
         if self.kind == "coarse":
             return self.index.astype(np.float64) + 1
         return set_means(self.sets)[self.index]
@@ -47,7 +47,7 @@ class Labels:
 
 
 def read_labels(grade_sets: Sequence[Sequence[int] | None]) -> Labels:
-    """Sort out the labels of n pairs.
+    """The labels of n pairs, sorted into sets and their kind.
 
     Raises ArgumentError where there is no label, or one that is empty or outside 1..5.
     """
@@ -60,10 +60,15 @@ def read_labels(grade_sets: Sequence[Sequence[int] | None]) -> Labels:
         if key not in normal:
             normal[key] = checked_set(key, f"the label of pair {row}")
         of_pair.append(normal[key])
-    sets = tuple(sorted(set(normal.values()), key=lambda one: (sum(one) / len(one), one)))
-    place = {one: number for number, one in enumerate(sets)}
-    index = np.array([place[one] for one in of_pair], dtype=np.int64)
-    if all(len(one) == 1 for one in sets):
+    sets = tuple(
+        sorted(
+            set(normal.values()),
+            key=lambda grades: (sum(grades) / len(grades), grades),
+        )
+    )
+    place = {grades: number for number, grades in enumerate(sets)}
+    index = np.array([place[grades] for grades in of_pair], dtype=np.int64)
+    if all(len(grades) == 1 for grades in sets):
         return Labels(sets, index, "exact")
     return Labels(sets, index, "coarse" if are_ordered_levels(sets) else "overlapping")
 
@@ -79,7 +84,7 @@ def checked_set(grades: GradeSet, where: str) -> GradeSet:
 
 def set_means(sets: Sequence[GradeSet]) -> FloatArray:
     """Mean grade of each set."""
-    return np.array([sum(one) / len(one) for one in sets])
+    return np.array([sum(grades) / len(grades) for grades in sets])
 
 
 def are_ordered_levels(sets: Sequence[GradeSet]) -> bool:
@@ -114,9 +119,9 @@ class Judgements:
     - `grades`: labels are exact grades, the model has a logit for each of the five;
     - `coarse`: labels are disjoint sets of grades, which are the levels;
     - `levels`: the levels are those of a model with other than five logits;
-    - `overlapping`: sets that cannot be told apart: only accuracy and ranking are defined;
+    - `overlapping`: sets without an order: only accuracy and ranking are defined;
     - `score`: one logit: only the order of titles is defined;
-    - `numbers`: labels are numbers and no grades: again only the order is.
+    - `numbers`: labels are numbers, no grades: again only the order.
 
     In the last three `levels` is empty, and `truth`, `level_probabilities` and
     `label_probability` are None; in the last two `predicted` and `correct` are None as well.
@@ -128,7 +133,7 @@ class Judgements:
     ranking_truth: FloatArray
     """Grade, level number from 1, mean grade of the label, or the number, 0 at least [n]."""
     spearman_target: FloatArray
-    """What `spearman` sets the score against [n]: `ranking_truth` or a reference score."""
+    """What `spearman` compares the score with [n]: `ranking_truth` or a reference score."""
     query_index: IntArray
     """The query of each pair, 0..Q-1 [n]."""
     n_queries: int
@@ -201,7 +206,7 @@ class Judgements:
 
 
 def known(value: T | None) -> T:
-    """`value`, or ArgumentError where the mode of the judgements does not define it."""
+    """`value`. Raises ArgumentError where the mode of the judgements leaves it None."""
     if value is None:
         raise ArgumentError("these labels and this model have no common levels to judge at")
     return value
@@ -303,7 +308,7 @@ def judge_numbers(
 ) -> Judgements:
     """Judge the order that `scores` [n] give against labels that are `numbers` [n], on any scales.
 
-    Numbers below 0 lift all of them until the lowest is 0. Raises ArgumentError for lengths that
+    If one is below 0, all are shifted so that the lowest is 0. Raises ArgumentError for lengths that
     differ.
     """
     truth = np.asarray(numbers, dtype=np.float64)
@@ -350,13 +355,13 @@ def _at_levels(
 def _common_levels(
     labels: Labels, model: tuple[GradeSet, ...]
 ) -> tuple[tuple[GradeSet, ...], list[int], list[int]] | None:
-    """The levels both labels and logits can be told apart at, or None: their sets, and the level
+    """The levels that both labels and logits distinguish, or None: their sets, and the level
     of each logit and of each label."""
     if are_ordered_levels(model):
-        sets = tuple(sorted(model, key=lambda one: sum(one) / len(one)))
+        sets = tuple(sorted(model, key=lambda grades: sum(grades) / len(grades)))
         of_label = _owners(labels.sets, sets)
         if of_label is not None and min(of_label) >= 0:
-            return sets, [sets.index(one) for one in model], of_label
+            return sets, [sets.index(grades) for grades in model], of_label
     if labels.kind != "overlapping":
         of_logit = _owners(model, labels.sets)
         if of_logit is not None:
@@ -365,18 +370,20 @@ def _common_levels(
 
 
 def _owners(inner: Sequence[GradeSet], outer: Sequence[GradeSet]) -> list[int] | None:
-    """For each inner set the outer one that holds it, -1 where none meets it; None if one spans."""
+    """For each inner set the outer one that holds it, −1 where none overlaps; None if one spans two."""
     owners = []
-    for one in inner:
-        met = [number for number, other in enumerate(outer) if set(one) & set(other)]
-        if len(met) > 1 or (met and not set(one) <= set(outer[met[0]])):
+    for grades in inner:
+        overlapping = [
+            number for number, outer_set in enumerate(outer) if set(grades) & set(outer_set)
+        ]
+        if len(overlapping) > 1 or (overlapping and not set(grades) <= set(outer[overlapping[0]])):
             return None
-        owners.append(met[0] if met else -1)
+        owners.append(overlapping[0] if overlapping else -1)
     return owners
 
 
 def _checked_probabilities(probabilities: npt.ArrayLike, n: int, n_logits: int) -> FloatArray:
-    """`probabilities` as float64 [n, n_logits], or ArgumentError saying what is wrong where."""
+    """`probabilities` as float64 [n, n_logits]. Raises ArgumentError for another shape or bad rows."""
     table = np.asarray(probabilities, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != n_logits or n_logits < 2:
         raise ArgumentError(f"probabilities have shape {table.shape}, not (pairs, {n_logits})")

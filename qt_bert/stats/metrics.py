@@ -365,14 +365,14 @@ def ordered_pairs_by_query(judgements: Judgements) -> FloatArray:
     tie = np.cumsum(changes) - 1
     tie_start, tie_end = bounds[tie], bounds[tie + 1]
     counts = np.zeros((judgements.n_queries, 3))
-    for one in range(level.max()):
-        seen = np.concatenate(([0], np.cumsum(truth == one)))
-        better = truth > one
+    for lower in range(level.max()):
+        seen = np.concatenate(([0], np.cumsum(truth == lower)))
+        better = truth > lower
         for column, (start, end) in enumerate(
             ((query_start, tie_start), (tie_end, query_end), (tie_start, tie_end))
         ):
-            found = np.where(better, seen[end] - seen[start], 0)
-            counts[:, column] += sum_by(query, found, judgements.n_queries)
+            counted = np.where(better, seen[end] - seen[start], 0)
+            counts[:, column] += sum_by(query, counted, judgements.n_queries)
     return counts
 
 

@@ -1,4 +1,4 @@
-"""What a claim may be called: *reproduced*, *not reproduced*, *inconclusive*, *not testable*.
+"""Verdicts on claims: *reproduced*, *not reproduced*, *inconclusive*, *not testable*.
 
 A difference is judged by its interval and a sign-flip p over queries, both against the margin; a
 contest of a target set of heads against random sets by its rank among them and the interval of
@@ -27,7 +27,7 @@ ALPHA = 0.05
 LEAST_QUERIES = 20
 LEAST_SETS = 19
 END_AT = 10
-"""A contest may end once so many sets do as much as the target."""
+"""A contest may end once this many sets do as much as the target."""
 LEAST_REACHED = 0.01
 """Quantile over resampled queries of the sets that do as much. 1 % and not 2.5 %, since intervals
 from quantiles are narrow on twenty queries and a contest can fail in two ways."""
@@ -43,9 +43,9 @@ class Claim:
 
     `reason` says in one word which rule gave the verdict: `decided`; for *inconclusive* which
     condition failed, `interval` (it holds the margin), `p`, or `rank` (of a contest); for *not
-    testable* `undefined`, `few_queries`, `zero_width`, `few_sets`, or the caller's own, as in
+    testable* `undefined`, `few_queries`, `zero_width`, `few_sets`, or the caller's own, such as
     `precondition:gap` or `few_seeds`. `needs_queries` is how many would decide an inconclusive
-    claim, MOST_QUERIES + 1 for "more than 10,000", None where more queries are not what lacks.
+    claim, MOST_QUERIES + 1 for "more than 10,000", None where more queries would not help.
     """
 
     id: str
@@ -104,7 +104,7 @@ def judge_contest(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Claim:
-    """Judge that a target goes beyond random sets, and beyond their mean by the margin.
+    """Judge that a target set beats random sets, and their mean by the margin.
 
     `sets` are estimates over the target's queries, in the order drawn, or all there are
     (`enumerated`); the claim's value is target − mean set. *Reproduced*: the target's rank p is at
@@ -112,9 +112,9 @@ def judge_contest(
     margin's other side (and the sign-flip p against the margin is under .05, as for a difference),
     or the interval of the share of sets that do as much lies above .05.
 
-    A contest may be ended once ten sets do as much: only the sets up to the tenth such are counted
-    then, however many follow, and p = 10 / (their number) (J. Besag and P. Clifford, "Sequential
-    Monte Carlo p-values", 1991). Under 19 sets it is not testable, unless it had ended so.
+    A contest may end once ten sets do as much: then only the sets up to the tenth such are counted,
+    however many follow, and p = 10 / (their number) (J. Besag and P. Clifford, "Sequential
+    Monte Carlo p-values", 1991). Under 19 sets it is not testable, unless it ended so.
 
     Both intervals count the draw of the sets as well as that of the queries. That of the difference
     adds the error of the sets' mean in quadrature, for a contest that ended early knows a dozen
@@ -127,7 +127,7 @@ def judge_contest(
     if not sets:
         return not_testable(id, "few_sets", side=side, margin=margin, unit=unit, estimate=target)
     difference = target - (1 / len(sets)) * sum(sets[1:], start=sets[0])
-    hits = np.flatnonzero([_does_as_much(one.value, target.value, side) for one in sets])
+    hits = np.flatnonzero([_does_as_much(drawn.value, target.value, side) for drawn in sets])
     ended = not enumerated and len(hits) >= END_AT
     counted = int(hits[END_AT - 1]) + 1 if ended else len(sets)
     p = END_AT / counted if ended else rank_p(len(hits), len(sets))
@@ -139,7 +139,7 @@ def judge_contest(
     if interval is None or reason:
         return _claim(difference, interval, None, verdict, reason, id, side, margin, unit)
     if not enumerated:
-        interval = _widened(difference.value, interval, [one.value for one in sets])
+        interval = _widened(difference.value, interval, [drawn.value for drawn in sets])
     where = place(interval, side, margin)
     if where == "beyond" and p <= ALPHA:
         verdict, reason = "reproduced", "decided"
@@ -162,14 +162,16 @@ def not_testable(
     unit: str,
     estimate: Estimate | None = None,
 ) -> Claim:
-    """A claim that cannot be judged here, for a `reason` that the caller found.
+    """A claim that cannot be judged, for the caller's `reason`.
 
-    As `precondition:gap` for a precondition that fails, or `few_seeds`. Value and interval of
-    `estimate` are kept where there is one.
+    Such as `precondition:gap` for a precondition that fails, or `few_seeds`. Value and interval are
+    those of `estimate`, if any.
     """
     _check(side, margin)
-    found = estimate if estimate is not None else Estimate(float("nan"), np.empty(0), ())
-    return _claim(found, found.interval(), None, "not testable", reason, id, side, margin, unit)
+    estimate = estimate if estimate is not None else Estimate(float("nan"), np.empty(0), ())
+    return _claim(
+        estimate, estimate.interval(), None, "not testable", reason, id, side, margin, unit
+    )
 
 
 AnyClaim = TypeVar("AnyClaim", bound=Claim)
@@ -177,8 +179,8 @@ AnyClaim = TypeVar("AnyClaim", bound=Claim)
 
 def with_q(claims: Sequence[AnyClaim]) -> list[AnyClaim]:
     """The same claims with Benjamini–Hochberg q over those that have a p."""
-    found = q_values([claim.p for claim in claims])
-    return [replace(claim, q=q) for claim, q in zip(claims, found, strict=True)]
+    q = q_values([claim.p for claim in claims])
+    return [replace(claim, q=value) for claim, value in zip(claims, q, strict=True)]
 
 
 def queries_needed(n: int, half_width: float, distance: float) -> int:
@@ -243,7 +245,7 @@ def _is_common(
     target: Estimate, sets: Sequence[Estimate], side: Side, resamples: int, seed: int
 ) -> bool:
     """Whether the interval of the share of sets doing as much as the target lies above ALPHA."""
-    ahead = np.stack([one.centred - target.centred for one in sets], axis=1)
+    ahead = np.stack([drawn.centred - target.centred for drawn in sets], axis=1)
     ahead = ahead if side == "above" else -ahead
     slack = SLACK * np.abs(ahead).sum(axis=0)
     draws = query_draws(target.n_queries, resamples, seed)
@@ -274,7 +276,7 @@ def _claim(
     margin: float,
     unit: str,
 ) -> Claim:
-    """The claim; an open one with the queries that would decide it, where more would."""
+    """The claim; an inconclusive one with the queries that would decide it, where more would."""
     value, n = estimate.value, estimate.n_queries
     low, high = interval if interval is not None else (None, None)
     needs = None
