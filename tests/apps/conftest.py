@@ -81,7 +81,7 @@ def counted(model: SharedModel, monkeypatch: pytest.MonkeyPatch) -> list[object]
 
 
 def until(at: AppTest, there: Callable[[], object]) -> AppTest:
-    """Run the page again until `there` is true of it, as it does by itself under a job."""
+    """Run the page again until `there` is true, as it does by itself during a job."""
     end = time.monotonic() + SECONDS
     while not there():
         assert time.monotonic() < end and not at.exception, shown(at)
@@ -91,12 +91,12 @@ def until(at: AppTest, there: Callable[[], object]) -> AppTest:
 
 
 def shown(at: AppTest) -> str:
-    """All texts on the page, to look for one: headings, markdown, captions, errors, metrics."""
+    """All texts on the page: headings, markdown, captions, errors, metrics."""
     kinds = ("title", "header", "subheader", "markdown", "caption", "text", "info", "warning")
     texts = [element.value for kind in (*kinds, "error", "success") for element in at.get(kind)]
     return "\n".join(map(str, [*texts, *(f"{m.label} {m.value}" for m in at.metric)]))
 
 
 def plain(at: AppTest) -> str:
-    """The same without the marks that keep text from being markdown."""
+    """The same without the escapes of markdown."""
     return shown(at).replace("\\", "")

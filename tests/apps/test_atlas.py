@@ -32,7 +32,7 @@ STUDIED = Study(
 )
 
 
-def test_sets_that_do_the_same_say_it_once() -> None:
+def test_sets_of_the_same_function_have_one_text() -> None:
     assert what_it_does(["matching", "matching_below"]) == SETS["matching"].does
     assert "No probe named it" in what_it_does([]).en
 
@@ -90,11 +90,11 @@ def test_a_head_has_its_card(study: Path, app: Visit) -> None:
     at = app("atlas", layer="0", head="1", q="京东小哥", t="京东小哥最近在干嘛")
     assert not at.exception and not at.error
     assert len(at.selectbox(key="atlas.colour").options) == 3
-    for said in ("L0H1", "tiny/heads", "看对面文本里与自己相同的字", "9.0 倍"):
-        assert said in plain(at)
+    for text in ("L0H1", "tiny/heads", "看对面文本里与自己相同的字", "9.0 倍"):
+        assert text in plain(at)
 
 
-def test_a_head_is_left_out_by_its_card_and_taken_back(study: Path, app: Visit) -> None:
+def test_a_head_is_left_out_by_its_card_and_put_back(study: Path, app: Visit) -> None:
     at = app("atlas", layer="0", head="1", out="none")
     at.button(key="atlas.out").click().run()
     assert at.query_params["out"] in ("L0H1", ["L0H1"])
@@ -112,12 +112,12 @@ def test_every_colour_draws(study: Path, app: Visit) -> None:
         assert not at.exception and not at.error
 
 
-def test_results_of_other_weights_are_refused_with_a_word(study: Path, app: Visit) -> None:
+def test_results_of_other_weights_are_refused(study: Path, app: Visit) -> None:
     heads_file([redundancy()], {}).write(study / HEADS)
     assert "of other weights" in plain(app("atlas", lang="en"))
 
 
-def test_without_results_the_command_is_said(app: Visit) -> None:
+def test_without_results_the_command_is_shown(app: Visit) -> None:
     at = app("atlas", lang="en")
     assert not at.exception and not at.error
     assert "qt-bert report --model FOLDER --save-heads FOLDER/heads.json" in plain(at)

@@ -68,7 +68,7 @@ def planted(model: SharedModel, cases: Cases) -> Card:
     return Card(band, ways, 2)
 
 
-def test_scores_are_the_scorers_own(model: SharedModel, cases: Cases) -> None:
+def test_scores_are_those_of_the_scorer(model: SharedModel, cases: Cases) -> None:
     texts = behaviour._texts(cases.listed)
     scorer = model.without(OUT, "zero")
     found = judged_of(model, cases.listed, scorer.logits(texts))
@@ -93,7 +93,7 @@ def test_the_worst_cases_come_first(planted: Card) -> None:
     assert worst_first(planted.of("direction").ways[0]).tolist() == [2, 1, 0]
 
 
-def test_the_tables_say_what_the_card_says(planted: Card) -> None:
+def test_the_tables_show_the_card(planted: Card) -> None:
     rows = [line_row(planted.of(name), name, 0) for name in ("direction", "filler")]
     assert [row["score"] for row in rows] == pytest.approx([0, 1 / 3])
     outcomes = [[row[name] for name in ("right", "undecided", "wrong")] for row in rows]

@@ -72,7 +72,7 @@ def test_a_file_with_rejects() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (ReaderOptions(columns="query"), "--columns"),
         (ReaderOptions(columns="query=a,title=a"), "--columns"),
@@ -83,12 +83,12 @@ def test_a_file_with_rejects() -> None:
         (ReaderOptions(no_header=True, columns="query=q"), "its position"),
     ],
 )
-def test_an_error_names_its_option(options: ReaderOptions, said: str) -> None:
-    assert said in fault(GOOD, options=options).message.en
+def test_an_error_names_its_option(options: ReaderOptions, message: str) -> None:
+    assert message in fault(GOOD, options=options).message.en
 
 
 @pytest.mark.parametrize(
-    ("data", "name", "said"),
+    ("data", "name", "message"),
     [
         (b"\x00\x01" * 5000, "a.tsv", "binary"),
         (b"a" * (11 * 2**20), "a.tsv", "larger than 10 MB"),
@@ -99,8 +99,8 @@ def test_an_error_names_its_option(options: ReaderOptions, said: str) -> None:
         (tsv([("甲", "一")], "query\ttitle"), "a.tsv", "--columns"),
     ],
 )
-def test_bad_files_get_a_plain_word(data: bytes, name: str, said: str) -> None:
-    assert said in fault(data, name).message.en
+def test_bad_files_get_a_message(data: bytes, name: str, message: str) -> None:
+    assert message in fault(data, name).message.en
 
 
 def test_labels_that_are_no_grades() -> None:
@@ -124,7 +124,7 @@ def pairs(sizes: list[int]) -> list[Pair]:
     ]
 
 
-def test_a_draw_takes_whole_queries_and_no_more_than_it_may() -> None:
+def test_a_draw_takes_whole_queries_up_to_its_limit() -> None:
     sizes = [3, 5, 2, 4, 5, 1] * 20
     found = draw_pairs(pairs(sizes), seed=1, most=100)
     counts = Counter(pair.query for pair in found)
@@ -146,7 +146,7 @@ def test_a_long_file_is_drawn_of_its_first_rows(monkeypatch: pytest.MonkeyPatch)
     assert not read_graded(tsv(rows[:4]), "a.tsv", PLAIN, GRADES).unread
 
 
-def test_what_ships() -> None:
+def test_the_shipped_file() -> None:
     found = read_graded(None, "", PLAIN, GRADES)
     queries = len({pair.query for pair in found.pairs})
     assert found.n_pairs == len(found.pairs) > 100
@@ -329,7 +329,7 @@ def test_an_upload_survives_a_change_of_page_and_can_be_removed(app: Visit) -> N
     assert not [button for button in at.main.button if button.key == "evaluate.go"]
 
 
-def test_a_stop_is_said(app: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_is_reported(app: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     batches = SharedScorer.batches
 
     def slowly(*given: Any, **more: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""The page's frame: state and address, sidebar, faults. Its pages here say what they were given."""
+"""The page's frame: state and address, sidebar, errors; on pages that print their state."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ ATLAS = """
 import streamlit as st
 from qt_bert.errors import ArgumentError
 
-kind = st.radio("kind", ["said", "unexpected"], key="kind")
-if kind == "said":
+kind = st.radio("kind", ["expected", "unexpected"], key="kind")
+if kind == "expected":
     raise ArgumentError("no <b>such</b> thing")
 raise ZeroDivisionError("secret /path")
 """
@@ -38,7 +38,7 @@ START = {"q": "京东小哥", "t": "京东小哥最近在干嘛"}
 def visit(
     tmp_path: Path, tiny_models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., AppTest]:
-    """The frame around pages of this test's own, at the address given."""
+    """The frame around the pages of this test, at an address."""
     monkeypatch.setenv("QT_BERT_APP_MODELS", str(tiny_models))
     pages = tmp_path / "screens"
     pages.mkdir()
@@ -76,7 +76,7 @@ def test_a_link_leads_to_its_state(visit):
     assert not at.warning
 
 
-def test_what_does_not_fit_in_a_link_is_said_once(visit):
+def test_invalid_parameters_are_reported_once(visit):
     at = visit(**START, layer="99", out="L0H1 <b>", lang="xx")
     state = state_of(at)
     assert state["layer"] == "1" and state["lang"] == "zh"
@@ -94,7 +94,7 @@ def test_typed_heads_are_left_out(visit):
     assert at.text_input(key="side-out").value == ""
 
 
-def test_a_head_that_is_none_is_said_beside_its_field(visit):
+def test_an_invalid_head_is_reported_beside_its_field(visit):
     at = visit(**START, out="L0H0")
     at.text_input(key="side-out").set_value("L9H9").run()
     assert "L9H9" in at.sidebar.error[0].value
@@ -159,7 +159,7 @@ def test_a_late_answer_with_the_address_before_changes_nothing(visit):
     assert state_of(at)["out"] == "L1H1" == at.query_params["out"]
 
 
-def test_an_empty_text_is_said_and_not_run(visit):
+def test_an_empty_text_is_reported_and_not_run(visit):
     at = visit(q="", t="x")
     assert at.info and not at.code and not at.exception
 
@@ -172,7 +172,7 @@ def test_a_case_and_a_row_fill_the_fields(visit):
     assert at.text_input(key="side-query").value == state_of(at)["q"] != "我在伊朗长大"
 
 
-def test_errors_are_said_without_a_trace(visit):
+def test_errors_are_shown_without_a_traceback(visit):
     at = visit(**START)
     at.switch_page("screens/atlas.py").run()
     assert at.error[0].value == r"这一步做不了：no \<b\>such\<\/b\> thing"

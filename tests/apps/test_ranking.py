@@ -89,7 +89,7 @@ def test_titles_by_the_scorers_score(model: SharedModel) -> None:
         assert shown == f"{without} {arrow}"
 
 
-def test_ndcg_is_the_evaluations_own(model: SharedModel) -> None:
+def test_ndcg_is_that_of_evaluate(model: SharedModel) -> None:
     found = rank_titles(model, QUERY, TITLES, OUT, "zero")
     for out, value in zip(((), OUT), found.ndcg, strict=True):
         texts = [(QUERY, title.text) for title in TITLES]
@@ -132,7 +132,7 @@ def test_terms_as_explain_has_them(model: SharedModel) -> None:
         assert values == pytest.approx([one.change for one in expected.terms], abs=1e-5)
 
 
-def test_words_that_share_a_token_stand_as_one(model: SharedModel) -> None:
+def test_words_that_share_a_token_are_one_term(model: SharedModel) -> None:
     state = replace(STATE, query="ＡＢ高铁", title="カナ，한국의高铁", out=())
     figure, _ = term_moves(model, state)
     query, title = ([t.text for t in line.tokens] for line in figure.lines)
@@ -140,7 +140,9 @@ def test_words_that_share_a_token_stand_as_one(model: SharedModel) -> None:
     assert [t.value is None for t in figure.lines[1].tokens] == [False, True, False, False]
 
 
-def test_only_so_many_terms_are_filled(model: SharedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_masked_terms_is_limited(
+    model: SharedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ranking, "MOST_TERMS", 3)
     state = replace(STATE, query="高铁", title="高铁 排骨 " * 5, out=())
     figure, passed_over = term_moves(model, state)
@@ -169,7 +171,7 @@ def typed(at: AppTest, text: str) -> AppTest:
     return at.text_area(key="ranking.titles").set_value(text).run()
 
 
-def test_the_pair_stands_beside_other_titles(app: Visit) -> None:
+def test_the_pair_is_ranked_with_other_titles(app: Visit) -> None:
     at = app("ranking", **PAIR, out="none")
     assert not at.exception and not at.error
     assert PAIR["t"] in titles(at) and len(titles(at)) == 8

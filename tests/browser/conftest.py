@@ -1,4 +1,4 @@
-"""A running server and a real Chromium, shared by the browser tests; visitors of it, watched."""
+"""A running server and a real Chromium, shared by the browser tests; its visitors, watched."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All that lies here drives a browser."""
+    """Every test here drives a browser."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker("browser")

@@ -1,5 +1,4 @@
-"""What a visitor types, clicks, uploads and links: heads and grades as the command line has them, the
-unkind as text."""
+"""What a visitor types, clicks, uploads and links: numbers of the command line; hostile text stays text."""
 
 from __future__ import annotations
 
@@ -90,7 +89,7 @@ def test_a_graded_file_gives_the_command_lines_figures(visitor, tmp_path):
     assert one.metrics() == [number(value) for value in figures if value is not None] != []
 
 
-def test_unkind_text_stays_text_on_every_page(visitor):
+def test_hostile_text_stays_text_on_every_page(visitor):
     one = visitor()
     one.open("focus")
     kinds = ("html", "markdown", "emoji", "control", "surrogate")
@@ -104,7 +103,7 @@ def test_unkind_text_stays_text_on_every_page(visitor):
     assert one.metrics() == [] and "不能为空" in one.main.inner_text()
 
 
-def test_a_link_may_say_anything(visitor):
+def test_a_hostile_link(visitor):
     one = visitor()
     wrong = {"model": "/etc/passwd", "layer": "99", "head": "-1", "mode": "pickle", "seed": "1e9"}
     one.open("focus", q=QUERY, out="L1H2 L99H99", lang="xx", **wrong)

@@ -1,4 +1,4 @@
-"""One visit to all pages: in Chinese, light, at a desk; in English, dark, on a phone; a link."""
+"""A visit to all pages: Chinese, light, wide; English, dark, on a phone; by a link."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_click_on_a_map_of_heads_chooses_its_head(visitor):
     assert (one.state()["out"], one.state()["layer"], one.state()["head"]) == ("L2H1", "2", "1")
 
 
-def test_on_a_phone_the_sidebar_is_folded_away_until_it_is_asked_for(visitor):
+def test_on_a_phone_the_sidebar_is_folded(visitor):
     one = visitor(size=PHONE)
     one.open("focus")
     assert one.page.get_by_test_id("stSidebar").get_attribute("data-collapsed") == "true"

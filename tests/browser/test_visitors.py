@@ -17,7 +17,7 @@ MOST_GROWTH = 50.0
 
 def test_ten_visitors_at_once_see_their_own_numbers(visitor, server):
     guests = [guest(place) for place in range(len(PAIRS))]
-    wanted = expected(guests)
+    known = expected(guests)
     there = [(visitor(), one) for one in guests]
     for page, one in there:
         page.open("focus", q=one.query, t=one.title, out=one.heads[-1])
@@ -29,7 +29,7 @@ def test_ten_visitors_at_once_see_their_own_numbers(visitor, server):
                 page.field("side-out").press("Enter")
             for page, one in there:
                 page.settle()
-                grade, words = wanted[one, one.heads[turn]]
+                grade, words = known[one, one.heads[turn]]
                 assert page.metrics()[0] == grade and words in page.main.inner_text(), one
         assert not again or server.resident() - held <= MOST_GROWTH
         held = server.resident()

@@ -1,4 +1,4 @@
-"""A shelf of small models: a classifier, the encoder it was tuned from, a one-logit model."""
+"""A pool of small models: a classifier, the encoder it was tuned from, a one-logit model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qt_bert.page.model import ModelPool
 
 @pytest.fixture(scope="session")
 def models(checkpoint_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `before` (no classifier), `score` (one logit), `tuned`, and things to pass over."""
+    """A folder with `before` (no classifier), `score` (one logit), `tuned`, and other things."""
     from safetensors.numpy import load_file, save_file
 
     folder = tmp_path_factory.mktemp("shelf")
@@ -33,5 +33,5 @@ def models(checkpoint_of: Callable[..., Path], tmp_path_factory: pytest.TempPath
 
 @pytest.fixture(scope="session")
 def pool(models: Path) -> ModelPool:
-    """The folder's models, and what ships behind them."""
+    """The folder's models, then those that ship."""
     return ModelPool(models)

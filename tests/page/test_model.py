@@ -1,4 +1,4 @@
-"""Models for many visitors: the numbers of the commands, whoever else asks; which models there are."""
+"""Models that many visitors share: the numbers of the commands; which models are offered."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_tokens_spell_the_texts(tuned: SharedModel) -> None:
     assert tuned.encode("狗", "猫" * 100).title_truncated
 
 
-def test_parts_of_each_mode(tuned: SharedModel) -> None:
+def test_interventions_of_each_mode(tuned: SharedModel) -> None:
     assert tuned.intervention((), "zero") is None
     assert tuned.intervention(OUT, "zero") == HeadMask(OUT)
     assert tuned.intervention(OUT, "uniform") == HeadMask(OUT, "uniform")
@@ -56,7 +56,7 @@ def test_parts_of_each_mode(tuned: SharedModel) -> None:
         tuned.intervention([Head(9, 0)], "zero")
 
 
-def test_means_are_those_of_the_command_line_and_made_once(
+def test_mean_outputs_are_those_of_the_command_line_and_computed_once(
     models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, make = [], module.mean_z
@@ -70,7 +70,7 @@ def test_means_are_those_of_the_command_line_and_made_once(
     assert parts == {HeadMask(OUT, "mean", means)}
 
 
-def test_means_asked_for_under_the_lock_do_not_wait_for_themselves(models: Path) -> None:
+def test_mean_outputs_under_the_lock_do_not_deadlock(models: Path) -> None:
     tuned = ModelPool(models).open("tuned")
     found: list[object] = []
 
@@ -141,7 +141,7 @@ def test_grades_equal_the_command_line_in_every_digit(
 
 def test_sixteen_visitors_at_once_see_their_own_numbers(tuned: SharedModel) -> None:
     heads = tuned.shape.all_heads
-    asked = [(TEXTS[i], (heads[i % 6], heads[(i + 2) % 6]), i) for i in range(16)]
+    requests = [(TEXTS[i], (heads[i % 6], heads[(i + 2) % 6]), i) for i in range(16)]
 
     def look(one: tuple[tuple[str, str], tuple[Head, ...], int]) -> list[np.ndarray]:
         text, out, number = one
@@ -154,10 +154,10 @@ def test_sixteen_visitors_at_once_see_their_own_numbers(tuned: SharedModel) -> N
         seen = tuned.run([text], [NONE, Variant("out", (part,))])
         return [seen.logits, graded.probabilities, np.array(pair.input_ids)]
 
-    alone = [look(one) for one in asked]
+    alone = [look(one) for one in requests]
     for _ in range(3):
         with ThreadPoolExecutor(16) as threads:
-            together = list(threads.map(look, asked))
+            together = list(threads.map(look, requests))
         for one, other in zip(alone, together, strict=True):
             for expected, found in zip(one, other, strict=True):
                 np.testing.assert_array_equal(found, expected)
@@ -179,14 +179,14 @@ def test_the_tokenizer_serves_one_thread_at_a_time(
 # The shelf.
 
 
-def test_classifiers_alone_are_offered_and_what_ships_last(models: Path, pool: ModelPool) -> None:
+def test_only_classifiers_are_offered_shipped_ones_last(models: Path, pool: ModelPool) -> None:
     assert pool.names == ("score", "tuned", "graded", "student")
     assert Folders([models]).left_out == ("before",)
     assert Folders([models], models / "before").left_out == ()
 
 
 def test_a_classifier_is_known_by_its_weights(models: Path, tmp_path: Path) -> None:
-    """Whatever config.json calls the model: an encoder saved as a classifier is none."""
+    """Not by config.json: an encoder saved as a classifier is none."""
     from safetensors.numpy import load_file, save_file
 
     tensors = load_file(models / "tuned" / "model.safetensors")
@@ -220,7 +220,7 @@ def test_the_shipped_folder_is_not_offered_twice() -> None:
     assert folders.base_of("graded") == "pretrained"
 
 
-def test_a_model_called_like_one_that_ships(models: Path, tmp_path: Path) -> None:
+def test_a_model_with_the_name_of_a_shipped_one(models: Path, tmp_path: Path) -> None:
     for name in ("graded", "pretrained"):
         shutil.copytree(models / "tuned", tmp_path / name)
     folders = Folders([tmp_path])
@@ -229,7 +229,7 @@ def test_a_model_called_like_one_that_ships(models: Path, tmp_path: Path) -> Non
     assert folders.base_of("graded") is None
 
 
-def test_models_called_alike_are_told_apart(models: Path, tmp_path: Path) -> None:
+def test_models_of_the_same_name_get_different_names(models: Path, tmp_path: Path) -> None:
     for run in ("first", "second", "third/first"):
         shutil.copytree(models / "tuned", tmp_path / run / "checkpoint")
     every = [tmp_path / run / "checkpoint" for run in ("first", "second", "third/first", "first")]
@@ -258,7 +258,7 @@ def test_the_base_is_what_the_training_record_names(models: Path, pool: ModelPoo
     assert pool.base_of("score") is None
 
 
-def test_the_base_given_counts_for_models_of_its_shape(models: Path, tmp_path: Path) -> None:
+def test_the_base_option_is_for_models_of_its_shape(models: Path, tmp_path: Path) -> None:
     shutil.copytree(models / "before", tmp_path / "encoder")
     folders = Folders([models, shipped(GRADED)], tmp_path / "encoder")
     assert folders.base_of("tuned") == "encoder" and "encoder" not in folders.names
@@ -275,7 +275,7 @@ def test_a_strange_training_record_names_no_base(models: Path, tmp_path: Path, r
     assert Folders([tmp_path]).base_of("tuned") is None
 
 
-def test_a_model_is_opened_once_for_all(pool: ModelPool) -> None:
+def test_a_model_is_opened_once(pool: ModelPool) -> None:
     with ThreadPoolExecutor(8) as threads:
         found = set(threads.map(pool.open, ["score"] * 8))
     assert len(found) == 1 and pool.open("score") in found
@@ -293,7 +293,7 @@ def test_encoders_alone_are_refused(models: Path) -> None:
         Folders([models / "before"])
 
 
-def test_the_least_recently_used_is_forgotten(
+def test_the_least_recently_used_is_closed(
     checkpoint_of: Callable[..., Path], tmp_path: Path
 ) -> None:
     for number in range(MOST_OPEN + 1):
@@ -317,7 +317,7 @@ def test_no_model_is_opened_under_the_lock(models: Path) -> None:
         assert pool.open("score") is opened
 
 
-def test_models_of_the_same_weights_do_not_share_what_is_kept(models: Path, tmp_path: Path) -> None:
+def test_models_of_the_same_weights_do_not_share_results(models: Path, tmp_path: Path) -> None:
     """Other labels, or another tokenizer, give other answers."""
     for name in ("grades", "levels"):
         shutil.copytree(models / "tuned", tmp_path / name)

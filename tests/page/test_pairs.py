@@ -1,4 +1,4 @@
-"""What visitors type, upload and link: it comes back as it went, the broken refused in plain words."""
+"""Typed texts, default titles and uploaded files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TSV = "query\ttitle\tgrade\n紫熨斗\t紫熨斗好用吗\t4\n狗追猫\t猫追�
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where uploads lie while they are read."""
+    """The folder of uploads while they are read."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
@@ -51,7 +51,7 @@ def test_the_titles_that_rows_have_for_a_query() -> None:
     assert [t.title for t in default_titles("甲", "新", ROWS, 0)] == ["新", "一", "二"]
 
 
-def test_a_query_of_none_stands_beside_other_titles_without_their_labels() -> None:
+def test_an_unknown_query_gets_titles_of_others_without_labels() -> None:
     titles = default_titles("丁", "四", ROWS, 0)
     assert titles[0].title == "四" and len({one.title for one in titles}) == len(titles) == 5
     assert {one.label for one in titles} == {None} and {one.query for one in titles} == {"丁"}
@@ -64,7 +64,7 @@ def read(data: bytes, name: str) -> list[Pair]:
         return read_pairs(path)
 
 
-def test_an_upload_is_read_and_gone(temporary: Path) -> None:
+def test_an_upload_is_read_and_deleted(temporary: Path) -> None:
     assert [(p.query, p.title, p.label, p.line) for p in read(TSV, "../我的 文件.tsv")] == [
         ("紫熨斗", "紫熨斗好用吗", "4", 2),
         ("狗追猫", "猫追狗", "2", 3),
@@ -72,7 +72,7 @@ def test_an_upload_is_read_and_gone(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
-def test_an_upload_lies_where_nobody_else_can_read() -> None:
+def test_only_this_user_can_read_an_upload() -> None:
     with uploaded(TSV, "a.tsv") as path:
         assert path.parent.stat().st_mode & 0o077 == 0
         assert path.read_bytes() == TSV
@@ -87,7 +87,7 @@ def archive() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("data", "name", "said"),
+    ("data", "name", "message"),
     [
         (archive(), "pairs.tsv", "a zip archive"),
         (b"\xff\xd8\xff\xe0" * 999, "b.tsv", "header is neither UTF-8 nor GB18030"),
@@ -105,8 +105,8 @@ def archive() -> bytes:
         (b"a\tb\n1\t2\n", "b.csv", "no column 'query'"),
     ],
 )
-def test_broken_uploads_are_refused_in_plain_words(
-    temporary: Path, data: bytes, name: str, said: str
+def test_broken_uploads_are_refused_in_both_languages(
+    temporary: Path, data: bytes, name: str, message: str
 ) -> None:
     with pytest.raises(PairFileError) as caught:
         read(data, name)
@@ -114,7 +114,7 @@ def test_broken_uploads_are_refused_in_plain_words(
     assert isinstance(error, RefusedFile)
     for words in (error.message.zh, error.message.en):
         assert name in words and str(temporary) not in words
-    assert said in error.message.en and error.message.en.count(name) == 1
+    assert message in error.message.en and error.message.en.count(name) == 1
     assert list(temporary.iterdir()) == []
 
 
@@ -124,7 +124,7 @@ def test_names_are_safe_to_show() -> None:
     assert len(read(TSV, "长" * 300 + ".TSV")) == 2
 
 
-def test_control_characters_go_and_breaks_are_spaces() -> None:
+def test_control_characters_are_removed_and_line_breaks_become_spaces() -> None:
     query, title, (fault,) = clean_texts("a\x00b\x1b[1m\ud800", "第一行\n第二行\tc\u2028d")
     assert (query, title) == ("ab[1m", "第一行 第二行 c d")
     assert "控制字符" in fault.zh and "control characters" in fault.en
@@ -142,7 +142,9 @@ def test_control_characters_go_and_breaks_are_spaces() -> None:
         ((1500, 800), (1200, 800)),
     ],
 )
-def test_both_together_keep_two_thousand(lengths: tuple[int, int], left: tuple[int, int]) -> None:
+def test_both_texts_keep_two_thousand_characters(
+    lengths: tuple[int, int], left: tuple[int, int]
+) -> None:
     query, title, faults = clean_texts("查" * lengths[0], "题" * lengths[1])
     assert (len(query), len(title)) == left
     assert [("2,000" in fault.en, "2,000" in fault.zh) for fault in faults] == (
@@ -150,7 +152,7 @@ def test_both_together_keep_two_thousand(lengths: tuple[int, int], left: tuple[i
     )
 
 
-def test_empty_texts_are_said() -> None:
+def test_empty_texts_are_reported() -> None:
     assert [fault.en for fault in clean_texts(" ", "")[2]] == [
         "the query is empty: there is no pair to run",
         "the title is empty: there is no pair to run",

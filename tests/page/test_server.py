@@ -1,4 +1,4 @@
-"""How the server is started: its settings, its pages, safely, and only for this machine."""
+"""The server's start: address, settings for safety, pages, opening of the first model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from qt_bert.page.visit import open_first, pool_of
 from qt_bert.shipped import GRADED, shipped
 
 
-def test_a_taken_port_is_said():
+def test_a_taken_port_is_refused():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -31,12 +31,12 @@ def test_a_taken_port_is_said():
     check_port("127.0.0.1", port)
 
 
-def test_an_address_that_is_none_is_said():
+def test_an_unknown_address_is_refused():
     with pytest.raises(ArgumentError, match="no such address"):
         check_port("no host at all", 8501)
 
 
-def test_streamlit_is_told_to_be_safe():
+def test_streamlit_gets_the_settings_for_safety():
     arguments = streamlit_arguments("127.0.0.1", 8511)
     assert arguments[:2] == ["run", str(entry_script().with_name("server.py"))]
     for flag in (
@@ -56,9 +56,9 @@ def test_streamlit_is_told_to_be_safe():
     assert not any("allowedHosts" in a for a in streamlit_arguments("0.0.0.0", 1))
 
 
-def test_the_pages_own_settings_are_as_safe():
+def test_config_toml_has_the_same_settings():
     settings = tomllib.loads((entry_script().parent / ".streamlit/config.toml").read_text("utf-8"))
-    said = dict(
+    passed = dict(
         argument.removeprefix("--").split("=", 1)
         for argument in streamlit_arguments("127.0.0.1", 1)[2:]
     )
@@ -74,7 +74,7 @@ def test_the_pages_own_settings_are_as_safe():
         "client.disableDataExport",
         "client.toolbarMode",
     ):
-        assert said[name] == str(own[name]).lower() or said[name] == own[name]
+        assert passed[name] == str(own[name]).lower() or passed[name] == own[name]
 
 
 def test_streamlit_knows_every_setting():
@@ -103,7 +103,7 @@ def nothing_set(monkeypatch):
         ),
     ],
 )
-def test_what_is_written_is_read(settings, monkeypatch):
+def test_settings_survive_the_environment(settings, monkeypatch):
     for name, value in settings.to_environment().items():
         monkeypatch.setenv(name, value)
     assert Settings.read() == settings

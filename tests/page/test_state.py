@@ -1,4 +1,4 @@
-"""The state in a link: it comes back as it was written, and what is invalid is refused."""
+"""The state in a link: written, read, checked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_heads_as_people_write_them(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  ", ",", "，、"])
-def test_no_text_is_no_head(text: str) -> None:
+def test_blank_text_names_no_head(text: str) -> None:
     assert typed_heads(text, SHAPE) == ()
 
 
@@ -35,12 +35,12 @@ def test_no_text_is_no_head(text: str) -> None:
     ("text", "wrong"),
     [("L3H7 L12H0", "L12H0"), ("L3H7 H2", "H2"), ("<b>", "<B>"), ("L1H12", "L1H12")],
 )
-def test_the_wrong_head_is_named_in_both_languages(text: str, wrong: str) -> None:
+def test_an_invalid_head_is_named_in_both_languages(text: str, wrong: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         typed_heads(text, SHAPE)
     assert isinstance(caught.value, RefusedInput)
-    for said in (caught.value.message.zh, caught.value.message.en):
-        assert f"“{wrong}”" in said and "L11H11" in said
+    for message in (caught.value.message.zh, caught.value.message.en):
+        assert f"“{wrong}”" in message and "L11H11" in message
 
 
 DEFAULT = State(
@@ -69,7 +69,7 @@ def test_a_link_gives_the_state_back(pool: ModelPool, state: State) -> None:
     assert read_state(state.to_query(), DEFAULT, pool) == (state, [])
 
 
-def test_what_a_link_does_not_say_is_the_default(pool: ModelPool) -> None:
+def test_missing_parameters_have_their_default(pool: ModelPool) -> None:
     assert read_state({}, DEFAULT, pool) == (DEFAULT, [])
     assert read_state({"q": "狗", "utm": "x"}, DEFAULT, pool) == (replace(DEFAULT, query="狗"), [])
 
@@ -82,7 +82,7 @@ def test_another_model_has_its_own_heads(pool: ModelPool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         ("model", "../../etc/passwd", "no model"),
         ("layer", "3", "layer=“3” is invalid (0–2)"),
@@ -97,12 +97,12 @@ def test_another_model_has_its_own_heads(pool: ModelPool) -> None:
         ("lang", "fr", "lang=“fr” is invalid (zh/en); zh stays"),
     ],
 )
-def test_what_does_not_fit_is_replaced_and_said(
-    pool: ModelPool, key: str, value: str, said: str
+def test_invalid_parameters_are_replaced_and_reported(
+    pool: ModelPool, key: str, value: str, message: str
 ) -> None:
     found, (fault,) = read_state({key: value}, DEFAULT, pool)
     assert found == DEFAULT
-    assert said in fault.en and len(fault.en) < 200 and len(fault.zh) < 200
+    assert message in fault.en and len(fault.en) < 200 and len(fault.zh) < 200
 
 
 values = st.one_of(
@@ -113,7 +113,7 @@ values = st.one_of(
 
 @settings(max_examples=150, deadline=None)
 @given(query=st.dictionaries(st.sampled_from(sorted(KEYS.values())), values))
-def test_whatever_a_link_says_the_state_is_valid(pool: ModelPool, query: Mapping[str, str]) -> None:
+def test_every_link_gives_a_valid_state(pool: ModelPool, query: Mapping[str, str]) -> None:
     found, _ = read_state(query, DEFAULT, pool)
     shape = pool.open(found.model).shape
     assert found.layer < shape.layers and found.head < shape.heads

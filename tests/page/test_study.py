@@ -1,4 +1,4 @@
-"""What is known of heads: stored results and their refusal."""
+"""Stored results on heads, and their refusal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run_folder(path: Path, *results: ProbeResult) -> Path:
     return run_of(path, inputs, *results)
 
 
-def test_nothing_there_is_nothing_found(model: SharedModel) -> None:
+def test_no_results(model: SharedModel) -> None:
     assert find_study(model, None) == (None, ())
 
 
@@ -61,7 +61,7 @@ def test_the_file_beside_the_weights_is_read(model: SharedModel) -> None:
     assert study.origin.zh == "mine/heads.json：快速研究，test.tsv 的至多 80 对"
 
 
-def test_a_run_comes_before_the_file(model: SharedModel, tmp_path: Path) -> None:
+def test_a_run_precedes_the_file(model: SharedModel, tmp_path: Path) -> None:
     store(model, *of(model, redundancy(), matching()))
     run = run_folder(tmp_path / "run", *of(model, matching()))
     study = find_study(model, run)[0]
@@ -69,9 +69,7 @@ def test_a_run_comes_before_the_file(model: SharedModel, tmp_path: Path) -> None
     assert study.origin.en == "run: quick study, up to 80 pairs of test.tsv"
 
 
-def test_a_run_of_other_weights_is_passed_over_with_a_word(
-    model: SharedModel, tmp_path: Path
-) -> None:
+def test_a_run_of_other_weights_is_refused(model: SharedModel, tmp_path: Path) -> None:
     store(model, *of(model, redundancy()))
     study, refused = find_study(model, run_folder(tmp_path / "run", matching()))
     assert study is not None and study.tables[0].probe == "redundancy"
@@ -91,7 +89,7 @@ def test_a_damaged_file_is_refused(model: SharedModel, text: str) -> None:
     assert study is None and "heads.json" in refused[0].en
 
 
-def test_a_damaged_run_is_passed_over(model: SharedModel, tmp_path: Path) -> None:
+def test_a_damaged_run_is_refused(model: SharedModel, tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run", *of(model, matching()))
     (run / "probes" / "matching.json").write_text(json.dumps({"schema": 1}), encoding="utf-8")
     study, refused = find_study(model, run)

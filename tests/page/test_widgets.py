@@ -1,4 +1,4 @@
-"""Texts that stay text, numbers with arrows, tables."""
+"""Escaped texts, metrics with arrows, tables."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def numbers() -> None:
     table(rows, columns, key="t", digits={"p": 4}, signed=("change",))
 
 
-def test_numbers_are_spelled_as_everywhere_and_sort_as_numbers() -> None:
+def test_numbers_are_formatted_and_sort_as_numbers() -> None:
     at = AppTest.from_function(numbers).run()
     assert not at.exception
     styler = at.dataframe[0].proto.arrow_data.styler

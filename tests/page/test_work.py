@@ -1,4 +1,4 @@
-"""The lock, the worker's jobs, the cache: nobody keeps them by failing or by leaving."""
+"""The lock, the worker's jobs, the cache."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def worker() -> Worker:
     return Worker(ModelLock())
 
 
-def test_the_lock_is_of_one_thread_which_may_take_it_again() -> None:
+def test_the_lock_is_exclusive_and_reentrant() -> None:
     lock, inside, most = ModelLock(), [], []
 
     def hold() -> None:
@@ -67,7 +67,7 @@ def test_the_lock_is_of_one_thread_which_may_take_it_again() -> None:
     assert set(most) == {1} and len(most) == 120 and not lock.mine
 
 
-def test_whoever_waits_goes_first_where_a_job_gives_way() -> None:
+def test_a_waiting_thread_goes_first_where_a_job_gives_way() -> None:
     lock, order = ModelLock(), []
 
     def visit() -> None:
@@ -87,7 +87,9 @@ def test_whoever_waits_goes_first_where_a_job_gives_way() -> None:
     assert order == ["inner", "visitor", "job"]
 
 
-def test_a_shared_scorer_scores_alike_in_small_batches_under_the_lock(pool: ModelPool) -> None:
+def test_a_shared_scorer_gives_equal_scores_in_small_batches_under_the_lock(
+    pool: ModelPool,
+) -> None:
     scorer, texts = pool.open("tuned").scorer, [("狗追猫", "猫" * n) for n in range(1, 30)]
     shared = SharedScorer(scorer, pool.lock, 64)
     np.testing.assert_allclose(shared.logits(texts), scorer.fresh().logits(texts), atol=1e-5)
@@ -99,7 +101,7 @@ def test_a_shared_scorer_scores_alike_in_small_batches_under_the_lock(pool: Mode
     assert shared.counts is not scorer.counts
 
 
-def test_the_result_and_how_far_it_was(worker: Worker) -> None:
+def test_result_and_progress(worker: Worker) -> None:
     job = ended(worker.start(counting, 6))
     assert (job.result, job.error) == ("done", None)
     state = job.state()
@@ -127,7 +129,7 @@ def test_a_visitor_who_leaves_frees_the_queue(
     assert isinstance(gone.error, Stopped)
 
 
-def test_an_error_of_the_input_is_kept_and_one_of_the_program_logged(
+def test_an_input_error_is_stored_and_an_unexpected_one_logged(
     worker: Worker, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuses(job: Job[None]) -> None:
@@ -143,7 +145,7 @@ def test_an_error_of_the_input_is_kept_and_one_of_the_program_logged(
     assert ended(worker.start(counting, 0)).result == "done"
 
 
-def test_it_is_made_once_while_it_is_kept() -> None:
+def test_a_result_is_computed_once_while_it_is_cached() -> None:
     kept, made = ResultCache(most=2), []
 
     def value(key: str) -> str:
@@ -165,7 +167,7 @@ def test_bytes_are_bounded() -> None:
     assert len(kept) == before
 
 
-def test_many_threads_share_it() -> None:
+def test_many_threads_share_the_cache() -> None:
     kept, wrong = ResultCache(most=3), []
 
     def work() -> None:
