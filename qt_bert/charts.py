@@ -838,52 +838,62 @@ def _links(figure: Links, localised: Words, palette: Palette) -> alt.LayerChart:
     """Lines as opaque as their weight; a token that is pointed at or clicked keeps only its own."""
     import altair as alt
 
-    columns = [
-        [fit(printable(one), 110, FONT) for one in side] for side in (figure.left, figure.right)
-    ]
-    rooms = [round(_widest(names, FONT)) + 16 for names in columns]
-    count = max(map(len, columns))
-    size = (_LINK_WIDTH + sum(rooms), _LINK_ROW * max(count, 1))
-    across = alt.Scale(
-        domain=[0, 1], range=[rooms[0], alt.ExprRef(f"width - {rooms[1]}")], nice=False, zero=False
+    left, right = (
+        [fit(printable(token), 110, FONT) for token in side] for side in (figure.left, figure.right)
     )
-    down = alt.Scale(domain=[-0.5, max(count, 1) - 0.5], range=[0, size[1]], nice=False, zero=False)
-    lines = alt.Chart().mark_rule(aria=True, color=palette.heat, strokeWidth=1.8)
+    near, far = (round(_widest(names, FONT)) + 16 for names in (left, right))
+    count = max(len(left), len(right), 1)
+    size = (_LINK_WIDTH + near + far, _LINK_ROW * count)
+    ends: list[Any] = [near, alt.ExprRef(f"width - {far}")]
+    across = alt.Scale(domain=[0, 1], range=ends, nice=False, zero=False)
+    down = alt.Scale(domain=[-0.5, count - 0.5], range=[0, size[1]], nice=False, zero=False)
+    # Tokens on the left are numbered 0, 1, …, on the right −1, −2, …. An event on a mark of any layer
+    # sets the selection: one on a line names no token.
+    kept = "!token.token || !isValid(token.token[0]) || "
+    kept += "token.token[0] === datum.left || token.token[0] === -1 - datum.right"
+    lines = alt.Chart().transform_filter(kept).mark_rule(aria=True, color=palette.heat)
     lines = lines.encode(
         x=alt.X(datum=0, scale=across, axis=None),
         x2=alt.X2(datum=1),
         y=alt.Y("left:Q", scale=down, axis=None),
         y2="right:Q",
         opacity=alt.Opacity("share:Q", scale=None, legend=None),
+        strokeWidth=alt.value(1.8),
         tooltip=alt.Tooltip("tip:N"),
         description=alt.Description("tip:N"),
     )
-    layers = []
-    far = alt.ExprRef(f"width - {rooms[1]}"), alt.ExprRef(f"width - {rooms[1] - 8}")
-    places: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
-        ({"x": 0, "x2": rooms[0]}, {"x": rooms[0] - 8, "align": "right"}),
-        ({"x": far[0], "x2": alt.ExprRef("width")}, {"x": far[1], "align": "left"}),
+    rows = [{"token": place, "row": place, "name": name} for place, name in enumerate(left)]
+    rows += [{"token": -1 - place, "row": place, "name": name} for place, name in enumerate(right)]
+    tokens = alt.Chart(alt.Data(values=rows)).encode(y=alt.Y("row:Q", scale=down, axis=None))
+
+    def by_side(at_left: str, at_right: str) -> alt.ExprRef:
+        return alt.ExprRef(f"datum.token < 0 ? {at_right} : {at_left}")
+
+    texts = tokens.mark_text(
+        x=by_side(f"{near - 8}", f"width - {far - 8}"),
+        align=by_side("'right'", "'left'"),
+        fontSize=FONT,
+        color=palette.ink,
+    ).encode(text="name:N")
+    pointed = alt.selection_point(
+        name="token", fields=["token"], on="pointerover,click", clear="pointerout", toggle=False
     )
-    for side, names, (box, place) in zip(("left", "right"), columns, places, strict=True):
-        rows = [{side: row, "name": name} for row, name in enumerate(names)]
-        tokens = alt.Chart(alt.Data(values=rows)).encode(
-            y=alt.Y(f"{side}:Q", scale=down, axis=None)
-        )
-        pointed = alt.selection_point(
-            name=side, fields=[side], on="pointerover,click", clear="pointerout", toggle=False
-        )
-        lines = lines.transform_filter(pointed)
-        texts = tokens.mark_text(fontSize=FONT, color=palette.ink, **place).encode(text="name:N")
-        boxes = tokens.mark_rect(fill=palette.heat, height=_LINK_ROW, **box).encode(
-            fillOpacity=alt.condition(pointed, alt.value(0.2), alt.value(0), empty=False)
-        )
-        layers += [texts, boxes.add_params(pointed)]
+    boxes = tokens.mark_rect(
+        x=by_side("0", f"width - {far}"),
+        x2=by_side(f"{near}", "width"),
+        height=_LINK_ROW,
+        fill=palette.heat,
+    ).encode(
+        fillOpacity=alt.condition(pointed, alt.value(0.2), alt.value(0), empty=False),
+        tooltip=alt.value(None),
+    )
     axes = (
         (localised(Text("左：", "left: ")), localised(figure.x_label)),
         (localised(Text("右：", "right: ")), localised(figure.y_label)),
     )
+    layers = [lines, texts, boxes.add_params(pointed)]
     table = _link_rows(figure, localised)
-    return _laid([lines, *layers], table, palette, size=size, heading=_axes(axes, size[0]))
+    return _laid(layers, table, palette, size=size, heading=_axes(axes, size[0]))
 
 
 def _link_rows(figure: Links, localised: Words) -> Iterator[Row]:

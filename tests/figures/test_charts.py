@@ -189,9 +189,8 @@ def test_a_line_is_as_opaque_as_its_weight_and_goes_with_its_tokens():
     weak, strong = rows_of(spec)
     assert (strong["left"], strong["right"], strong["share"]) == (0, 1, 0.5)
     assert strong["tip"] == "京 → 京: 0.50 attention" and weak["share"] == 0.25
-    assert {one["name"] for one in spec["params"] if "select" in one} == {"left", "right"}
-    (lines,) = layers_of(spec, "rule")
-    assert [one["filter"]["param"] for one in lines["transform"]] == ["left", "right"]
+    tokens = layers_of(spec, "rect")[0]["data"]["values"]
+    assert [one["token"] for one in tokens] == [0, 1, -1, -2, -3]
 
 
 def _parts(value):
