@@ -5,6 +5,7 @@ This module imports neither PyTorch nor pandas, so the frame is there before the
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 import time
@@ -87,8 +88,10 @@ class Opening:
 
     def __init__(self, settings: Settings) -> None:
         self.step, self.started = LIBRARIES, time.monotonic()
-        self.opened, self.drawn = threading.Event(), threading.Event()
-        threading.Thread(target=self._open, args=(settings,), daemon=True).start()
+        self.opened, self.drawn, self._ending = (threading.Event() for _ in range(3))
+        self._thread = threading.Thread(target=self._open, args=(settings,), daemon=True)
+        self._thread.start()
+        atexit.register(self._end)
 
     def _open(self, settings: Settings) -> None:
         try:
@@ -100,11 +103,18 @@ class Opening:
             visit.open_first(settings)
             self.opened.set()
             self.drawn.wait(60)
-            visit.open_rest(settings)
+            if not self._ending.is_set():
+                visit.open_rest(settings)
         except QtBertError as error:
             _log.warning("%s", error)
         finally:
             self.opened.set()
+
+    def _end(self) -> None:
+        """Wait for the thread: torch aborts a process that ends while it computes."""
+        self._ending.set()
+        self.drawn.set()
+        self._thread.join(5)
 
 
 @lru_cache(maxsize=8)
