@@ -1,4 +1,4 @@
-"""Equivalence checks: every masked run first proves itself against the Hugging Face model."""
+"""Equivalence checks of the masked loop against the Hugging Face model, before every masked run."""
 
 from __future__ import annotations
 
@@ -43,26 +43,25 @@ def check_equivalence(
     donors: bool = False,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Check the masked loop on this model, these variants and eight of these pairs.
+    """Check the masked loop on some variants and eight of the pairs.
 
-    Where `donors` says so, `encoded` holds every text next to its donor (`donor_batches`), and four
-    of these couples are taken.
+    With `donors`, `encoded` holds every text next to its donor (`donor_batches`), and four such couples
+    are used.
 
-    `encoder` is the one that the run uses, on its device; it stands against the Hugging Face model of
-    `checkpoint`, on the CPU. A run of another type than float32 is checked in float32, on an encoder
-    opened for it.
+    `encoder`, the run's own on its device, is compared with the Hugging Face model of `checkpoint` on
+    the CPU, both in float32, reopened for a run of another type.
 
     Differences are the largest |difference| / max(1, |logit|). The bound is 1e-5, on a GPU 1e-4, or
-    four times the float32 model's largest distance to itself in float64, over the unmasked pass and
-    these variants, whichever is larger. Returns the figures for `run.json`. Raises EquivalenceError
-    naming the check, the figure and the bound.
+    four times the largest difference between the Hugging Face model in float32 and float64 on the same
+    variants, whichever is larger. Returns the figures for `run.json`. Raises EquivalenceError naming
+    the check, the figure and the bound.
     """
     exact, encoder = in_float32(checkpoint, encoder)
     with whole_products():
-        return _compared(exact, encoder, variants, encoded, donors, seed)
+        return _compare(exact, encoder, variants, encoded, donors, seed)
 
 
-def _compared(
+def _compare(
     exact: Checkpoint,
     encoder: Encoder,
     variants: Sequence[Variant],
@@ -70,16 +69,16 @@ def _compared(
     donors: bool,
     seed: int,
 ) -> dict[str, Any]:
-    batched, some = (donor_batches, _four_couples) if donors else (batches_of, eight_of)
-    batches = list(batched(some(encoded), BATCH_TOKENS, pad=exact.pad))
+    batched, sample = (donor_batches, _four_couples) if donors else (batches_of, eight_of)
+    batches = list(batched(sample(encoded), BATCH_TOKENS, pad=exact.pad))
     tested = [NONE, *some_of_each(variants, VARIANTS, seed)]
-    got = _swept(encoder, batches, tested)
-    want = _hooked(exact, batches, tested)
-    differences = [distance(a, b) for a, b in zip(got, want, strict=True)]
+    swept = _swept(encoder, batches, tested)
+    hooked = _hooked(exact, batches, tested)
+    differences = [distance(a, b) for a, b in zip(swept, hooked, strict=True)]
     bound = TOLERANCE if encoder.device.type == "cpu" else GPU_TOLERANCE
     if max(differences) > bound:
         double = replace(exact, model=copy.deepcopy(exact.model).double())
-        rounding = distance(want.astype(np.float64), _hooked(double, batches, tested))
+        rounding = distance(hooked.astype(np.float64), _hooked(double, batches, tested))
         bound = max(bound, ROUNDING * rounding)
     figures: dict[str, Any] = {
         "pairs": sum(map(len, batches)),
@@ -88,18 +87,18 @@ def _compared(
         "variants": {v.name: d for v, d in zip(tested[1:], differences[1:], strict=True)},
         "layers_off": _layers_off(encoder, batches),
     }
-    _must_agree(figures, bound)
+    _refuse_differences(figures, bound)
     return figures
 
 
 def eight_of(encoded: Sequence[EncodedPair]) -> list[EncodedPair]:
-    """Up to eight pairs spread over the lengths, the shortest and the longest among them."""
-    return [encoded[row] for row in _spread([len(one) for one in encoded], PAIRS)]
+    """Up to eight pairs at even quantiles of length, shortest and longest included."""
+    return [encoded[row] for row in _spread([len(pair) for pair in encoded], PAIRS)]
 
 
 def _four_couples(encoded: Sequence[EncodedPair]) -> list[EncodedPair]:
-    """Up to four couples of a text and its donor, spread likewise."""
-    couples = _spread([len(one) for one in encoded[::2]], PAIRS // 2)
+    """Up to four couples of a text and its donor, likewise."""
+    couples = _spread([len(text) for text in encoded[::2]], PAIRS // 2)
     return [encoded[row] for couple in couples for row in (2 * couple, 2 * couple + 1)]
 
 
@@ -110,7 +109,7 @@ def _spread(lengths: Sequence[int], most: int) -> list[int]:
 
 
 def some_of_each(variants: Sequence[Variant], count: int, seed: int) -> list[Variant]:
-    """`count` variants, or more where there are more modes: each mode once, the rest drawn."""
+    """`count` random variants, one of every mode (more, where there are more modes)."""
     masked = [variant for variant in variants if variant.parts]
     order = [masked[i] for i in np.random.default_rng(seed).permutation(len(masked))]
     first: dict[tuple[str, str], Variant] = {}
@@ -121,13 +120,13 @@ def some_of_each(variants: Sequence[Variant], count: int, seed: int) -> list[Var
     return chosen[: max(count, len(modes))]
 
 
-def distance(one: np.ndarray, other: np.ndarray) -> float:
-    """The largest |one − other| / max(1, |other|); infinite where one is not a number."""
-    found = np.abs(one - other) / np.maximum(1, np.abs(other))
-    return float(found.max()) if np.isfinite(found).all() else float("inf")
+def distance(logits: np.ndarray, reference: np.ndarray) -> float:
+    """The largest |logits − reference| / max(1, |reference|); infinite for NaN."""
+    differences = np.abs(logits - reference) / np.maximum(1, np.abs(reference))
+    return float(differences.max()) if np.isfinite(differences).all() else float("inf")
 
 
-def _must_agree(figures: dict[str, Any], bound: float) -> None:
+def _refuse_differences(figures: dict[str, Any], bound: float) -> None:
     if not figures["unmasked"] <= bound:
         raise EquivalenceError(
             f"the unmasked pass differs from the Hugging Face model by {figures['unmasked']:.2g}, "
@@ -148,10 +147,7 @@ def _must_agree(figures: dict[str, Any], bound: float) -> None:
 
 
 def in_float32(checkpoint: Checkpoint, encoder: Encoder) -> tuple[Checkpoint, Encoder]:
-    """The two that a check runs on, in float32: a checkpoint on the CPU, an encoder on the run's device.
-
-    They are these, or copies where they lie elsewhere, or the same model opened anew.
-    """
+    """The checkpoint on the CPU and the encoder on its device, in float32; copied or reopened if not."""
     device = checkpoint.device
     if checkpoint.model.dtype == torch.float32:
         return _on(checkpoint, torch.device("cpu")), encoder
@@ -182,7 +178,7 @@ def _hooked(
 
 
 def _layers_off(encoder: Encoder, batches: Sequence[Batch]) -> dict[str, float | None]:
-    """How far each layer's absence moves the logits; None for a layer without live heads."""
+    """How far leaving out each layer's heads moves the logits; None for a layer of dead heads."""
     heads = range(encoder.layers[0].heads)
     off = [
         Variant(f"L{n}", (HeadMask(tuple(Head(n, head) for head in heads)),))
@@ -190,17 +186,19 @@ def _layers_off(encoder: Encoder, batches: Sequence[Batch]) -> dict[str, float |
     ]
     logits = _swept(encoder, batches, [NONE, *off])
     return {
-        variant.name: distance(logits[0], one) if alive else None
-        for variant, one, alive in zip(off, logits[1:], _live_layers(encoder, batches), strict=True)
+        variant.name: distance(logits[0], masked) if live else None
+        for variant, masked, live in zip(
+            off, logits[1:], _live_layers(encoder, batches), strict=True
+        )
     }
 
 
 def _live_layers(encoder: Encoder, batches: Sequence[Batch]) -> list[bool]:
-    """Whether a layer's heads add anything to speak of to the tokens they write to."""
+    """Whether each layer's heads write more than a share of `LIVE` to the residual stream."""
     last = len(encoder.layers) - 1
 
     def largest(vectors: torch.Tensor, view: View) -> torch.Tensor:
-        """The largest norm over the tokens that are read later on [B]: in the last layer by the head."""
+        """The largest norm over tokens [B]; in the last layer over those the classifier reads."""
         norms = vectors.norm(dim=-1, keepdim=True) * view.batch.real[..., None]
         if view.layer == last and encoder.reads != "mean":
             norms = row_at(norms, view.batch.at)
@@ -215,6 +213,6 @@ def _live_layers(encoder: Encoder, batches: Sequence[Batch]) -> list[bool]:
         Reduction("written", "z", layers, written),
         Reduction("held", "hidden", layers, lambda view: largest(view.values, view)),
     ]
-    found = [swept.reduced for swept in sweep(encoder, batches, [NONE], reductions)]
-    share = np.concatenate([one["written"][0] / one["held"][0] for one in found])
-    return [bool(one > LIVE) for one in share.max(0)]
+    norms = [swept.reduced for swept in sweep(encoder, batches, [NONE], reductions)]
+    shares = np.concatenate([batch["written"][0] / batch["held"][0] for batch in norms])
+    return [bool(share > LIVE) for share in shares.max(0)]

@@ -1,7 +1,7 @@
-"""What each variant of a sweep changes: metrics, paired intervals, tests, and their table.
+"""Effects of a sweep's variants: metrics, paired intervals, tests, and their table.
 
-Metrics of the labels are those of `stats.metrics`. Here stand the four that the registry does not
-have: the mean score, two distances from the unmasked pass, and the loss on the label's set.
+To the metrics of `stats.metrics` it adds four quantities: the mean score, two distances from the
+unmasked pass, and the loss on the label's set.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ KEPT_WEIGHTS = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """What one variant gave for P pairs.
+    """A variant's outputs for P pairs.
 
     `score` [P] is the expected grade (or level, as `score` writes it), or the one logit.
-    `log_p` [P, K] are log-probabilities, None for one logit; `log_label` [P] is log Σ p over the
-    label's set, and `judgements` the registry's view: None where pairs have no labels.
+    `log_p` [P, K] are log-probabilities, None for one logit. `log_label` [P] is log Σ p over the
+    label's set; it and `judgements` are None for pairs without labels.
     """
 
     score: FloatArray
@@ -61,9 +61,9 @@ class Outputs:
     def quantity(self, name: str, clean: Outputs) -> FloatArray | None:
         """One of QUANTITIES for each pair [P]; None where it is not defined.
 
-        The score itself; 1 where another logit is the likeliest than in the unmasked pass `clean`,
-        ties to the lowest; KL(clean ‖ this) over the model's own logits, in nats; −log Σ p over the
-        label's set, in nats, which is what fine-tuning minimises.
+        `expected_grade` is the score; `changed_grades` 1 where the argmax differs from that of the
+        unmasked pass `clean`, ties to the lowest; `kl` is KL(clean ‖ this), in nats; `log_loss` is
+        −log Σ p over the label's set, in nats, the loss of fine-tuning.
         """
         if name == "expected_grade":
             return self.score
@@ -77,9 +77,9 @@ class Outputs:
 
 
 class OutputReader:
-    """Reads logits [P, K] of the same pairs again and again.
+    """Turns logits [P, K] of the same pairs into `Outputs`.
 
-    Raises ArgumentError where there is no pair, or some pairs have labels and others none.
+    Raises ArgumentError for no pairs, and where only some pairs have labels.
     """
 
     def __init__(self, pairs: Sequence[Pair], labels: ModelLabels) -> None:
@@ -87,12 +87,12 @@ class OutputReader:
         self.labels = labels
         self.labelled = _are_labelled(self.pairs)
         self.query_index, self.n_queries = index_queries([pair.query for pair in self.pairs])
-        self._meant = meant_logits(self.pairs, labels) if self.labelled else None
+        self._in_label = logits_in_label(self.pairs, labels) if self.labelled else None
 
     def read(self, logits: np.ndarray, unmasked: Outputs | None = None) -> Outputs:
         """The outputs for logits [P, K].
 
-        With `unmasked`, Spearman's ρ of a one-logit model is set against that pass's score.
+        With `unmasked`, Spearman's ρ of a one-logit model is with that pass's score.
         Raises ArgumentError for logits that are not finite, or labels that do not fit the model.
         """
         from scipy.special import log_softmax
@@ -112,18 +112,18 @@ class OutputReader:
         log_p = np.asarray(log_softmax(logits, axis=1))
         score = expectation(np.exp(log_p), np.array(self.labels.values))
         log_label = None
-        if self._meant is not None:
-            chosen = np.logaddexp.reduce(np.where(self._meant, log_p, -np.inf), axis=1)
-            log_label = np.maximum(chosen, np.log(LEAST_PROBABILITY))
+        if self._in_label is not None:
+            log_sum = np.logaddexp.reduce(np.where(self._in_label, log_p, -np.inf), axis=1)
+            log_label = np.maximum(log_sum, np.log(LEAST_PROBABILITY))
         return Outputs(score, log_p, log_label, judged)
 
-    def estimator(self, metric: str, one: Outputs, unmasked: Outputs) -> Estimator | None:
-        """The metric of `one` under query weights; None where it is not defined here.
+    def estimator(self, metric: str, outputs: Outputs, unmasked: Outputs) -> Estimator | None:
+        """The metric of `outputs` under query weights; None where it is not defined.
 
         Raises ArgumentError for an unknown metric.
         """
         if metric in QUANTITIES:
-            quantity = one.quantity(metric, unmasked)
+            quantity = outputs.quantity(metric, unmasked)
             if quantity is None:
                 return None
             columns = (quantity, np.ones(len(quantity)))
@@ -132,9 +132,9 @@ class OutputReader:
         if metric not in METRICS:
             names = ", ".join([*QUANTITIES, *METRICS])
             raise ArgumentError(f"no metric of effects is called {metric!r}; there are {names}")
-        if one.judgements is None or METRICS[metric].refusal(one.judgements):
+        if outputs.judgements is None or METRICS[metric].refusal(outputs.judgements):
             return None
-        return METRICS[metric].estimator(one.judgements)
+        return METRICS[metric].estimator(outputs.judgements)
 
 
 def _are_labelled(pairs: list[Pair]) -> bool:
@@ -149,23 +149,22 @@ def _are_labelled(pairs: list[Pair]) -> bool:
     return not unlabelled
 
 
-def meant_logits(pairs: list[Pair], labels: ModelLabels) -> BoolArray:
+def logits_in_label(pairs: list[Pair], labels: ModelLabels) -> BoolArray:
     """Which logits each pair's label may mean [P, K]."""
-    own: Sequence[GradeSet] = labels.grades or [(i + 1,) for i in range(labels.logits)]
-    return np.array([[not set(one).isdisjoint(pair.grades or ()) for one in own] for pair in pairs])
+    sets: Sequence[GradeSet] = labels.grades or [(i + 1,) for i in range(labels.logits)]
+    return np.array([[not set(s).isdisjoint(pair.grades or ()) for s in sets] for pair in pairs])
 
 
 class Effects:
     """Effects of V − 1 variants on P pairs of Q queries.
 
-    `logits` [V, P, K] are those of a sweep, row 0 the unmasked pass; they may be a memory map, of
-    which one variant is read at a time. `draws` is the least number of swaps a test makes; 0
-    leaves the tests out, as 0 `resamples` leaves the intervals out. `metrics` are those that a
-    table of effects shows, as far as they are defined here, and `tested` those of them that are
-    tested there; any other name of `stats.metrics` is a metric too.
+    `logits` [V, P, K] are those of a sweep, row 0 the unmasked pass; of a memory map one variant is
+    read at a time. `draws` is the least number of swaps of a test; 0 omits tests, 0 `resamples`
+    intervals. `metrics` are the defined ones of the table of effects, `tested` those tested there;
+    methods also take any other name of `stats.metrics`.
 
-    Raises ArgumentError where shapes do not fit, labels do not fit the model, some pairs have
-    labels and others none, or a number of draws is negative.
+    Raises ArgumentError where shapes or labels do not fit the model, only some pairs have labels, or a
+    number is negative.
     """
 
     def __init__(
@@ -189,7 +188,7 @@ class Effects:
         self._logits = logits
         self._reader = OutputReader(pairs, labels)
         self._unmasked = self._reader.read(logits[0])
-        # The unmasked pass and the variant whose metrics a caller is going through.
+        # The unmasked pass and the current variant.
         self._outputs = lru_cache(maxsize=2)(self._read)
         self._bases: dict[str, float | None] = {}
         self._base_samples: dict[str, FloatArray] = {}
@@ -215,20 +214,20 @@ class Effects:
         return None if np.isnan(value) else value
 
     def change(self, variant: int, metric: str) -> float | None:
-        """The absolute change: the variant's value less that of the unmasked pass."""
+        """The absolute change: the variant's value minus the unmasked pass's."""
         value, base = self.value(variant, metric), self.base(metric)
         return None if value is None or base is None else value - base
 
     def resampled(self, variant: int, metric: str) -> FloatArray:
         """The absolute change under each bootstrap resample of the queries [R].
 
-        The resamples are the same for every variant and metric, so that changes may be averaged
-        or subtracted before `interval`. NaN where the metric is not defined.
+        Resamples are shared by variants and metrics, so that changes may be averaged or subtracted
+        before `interval`. NaN where the metric is not defined.
         """
         return self.resampled_by(variant, [metric])[0]
 
     def resampled_by(self, variant: int, metrics: Sequence[str]) -> FloatArray:
-        """`resampled` for several metrics in one pass over the resamples [metrics, R]."""
+        """`resampled` for several metrics at once [metrics, R]."""
         return self._resample(variant, metrics) - self.resampled_base(metrics)
 
     def resampled_base(self, metrics: Sequence[str]) -> FloatArray:
@@ -241,7 +240,7 @@ class Effects:
     def interval(self, samples: FloatArray) -> tuple[float, float] | None:
         """The central 95 % of resampled changes [R].
 
-        None without resamples, for a single query, or where more than 5 % of them are undefined.
+        None without resamples, for a single query, or if more than 5 % of the changes are undefined.
         """
         low, high, _ = interval_or_reason(samples, self.n_queries)
         return None if low is None or high is None else (low, high)
@@ -249,32 +248,31 @@ class Effects:
     def p_values(self, variants: Sequence[int], metric: str) -> list[float | None]:
         """Two-sided p of each variant's change, tested as one family; None where not defined.
 
-        The masked and the unmasked prediction of whole queries are swapped at random, with the
-        same swaps for every variant: `draws` times, or 40 times the size of the family if that is
-        more, so that a single true effect can still reach q < 0.05. Variants that no swap comes near
-        are tested again with 20 times as many, lest the number of swaps decide later verdicts.
-        Raises ArgumentError for a metric that `stats.metrics` does not have.
+        Masked and unmasked predictions of whole queries are swapped at random, with the same swaps for
+        every variant: `draws` times, or 40 times the size of the family if that is more, so that a
+        single true effect can reach q < 0.05. Variants with the least possible p are tested again with
+        20 times as many swaps. Raises ArgumentError for a metric that `stats.metrics` lacks.
         """
         if metric not in METRICS:
             raise ArgumentError(f"{metric!r} cannot be tested; choose from {', '.join(METRICS)}")
         if not self.draws or not self._estimator(0, metric):
             return [None] * len(variants)
         draws = max(self.draws, SWAPS_PER_VARIANT * len(variants))
-        found = self._p_values(variants, metric, draws)
-        least = np.flatnonzero(found <= 1 / (1 + draws))
+        p_values = self._p_values(variants, metric, draws)
+        least = np.flatnonzero(p_values <= 1 / (1 + draws))
         if least.size:
-            again = [variants[int(place)] for place in least]
-            found[least] = self._p_values(again, metric, REFINED * draws)
-        return [None if np.isnan(p) else float(p) for p in found]
+            again = [variants[int(row)] for row in least]
+            p_values[least] = self._p_values(again, metric, REFINED * draws)
+        return [None if np.isnan(p) else float(p) for p in p_values]
 
     def _p_values(self, variants: Sequence[int], metric: str, draws: int) -> FloatArray:
         unmasked = known(self._unmasked.judgements)
         blocks = [np.empty(0)]
         for start in range(0, len(variants), VARIANTS_AT_ONCE):
-            some = variants[start : start + VARIANTS_AT_ONCE]
-            masked = [known(self._outputs(variant).judgements) for variant in some]
-            found = swap_p_values(unmasked, masked, [METRICS[metric]], draws=draws, seed=self.seed)
-            blocks.append(found[:, 0])
+            block = variants[start : start + VARIANTS_AT_ONCE]
+            masked = [known(self._outputs(variant).judgements) for variant in block]
+            p = swap_p_values(unmasked, masked, [METRICS[metric]], draws=draws, seed=self.seed)
+            blocks.append(p[:, 0])
         return np.concatenate(blocks)
 
     def _estimator(self, variant: int, metric: str) -> Estimator | None:
@@ -285,7 +283,7 @@ class Effects:
         return resample(estimators, iter(self._weights()))
 
     def _weights(self) -> Iterable[FloatArray]:
-        """The resamples; kept where they are few, drawn again each time where they are many."""
+        """The resamples; few are kept, many drawn again each time."""
         drawn = bootstrap_weights(self.n_queries, self.resamples, self.seed, width=self.n_pairs)
         if self.resamples * self.n_queries > KEPT_WEIGHTS:
             return drawn
@@ -310,7 +308,7 @@ def _undefined(weights: FloatArray) -> FloatArray:
 
 
 class EffectRow(NamedTuple):
-    """What leaving heads out did to one metric; None where there is no such number.
+    """A variant's effect on a metric; None where a number is not defined.
 
     `absolute` is value − base, and `ci_low`, `ci_high` are its 95 % interval; `relative` is
     absolute / base, where base > 0. `q` is by Benjamini–Hochberg over the variants of one family.
@@ -333,10 +331,10 @@ class EffectRow(NamedTuple):
 def effect_rows(
     effects: Effects, variants: Sequence[Variant], *, shown: Progress = silent
 ) -> list[EffectRow]:
-    """A row for every variant but the unmasked one, the first, and every metric of `effects`.
+    """A row for every variant but the first, the unmasked one, and every metric of `effects`.
 
-    A random draw gets no p. `shown` counts variants. Raises ArgumentError where the variants are not
-    as many as those of `effects`.
+    A random draw gets no p. `shown` counts variants. Raises ArgumentError where `effects` has another
+    number of variants.
     """
     if len(variants) != effects.n_variants:
         raise ArgumentError(f"effects of {effects.n_variants} variants, and {len(variants)} named")
@@ -348,8 +346,8 @@ def effect_rows(
     for metric in effects.tested:
         for members in families.values():
             p_values = effects.p_values(members, metric)
-            both = zip(p_values, q_values(p_values), strict=True)
-            tests |= {(one, metric): pair for one, pair in zip(members, both, strict=True)}
+            p_and_q = zip(p_values, q_values(p_values), strict=True)
+            tests |= {(row, metric): pair for row, pair in zip(members, p_and_q, strict=True)}
     rows = []
     for number, variant in enumerate(variants[1:], start=1):
         samples = effects.resampled_by(number, effects.metrics)
@@ -375,14 +373,11 @@ def write_effects(path: Path, rows: Sequence[EffectRow]) -> None:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(EffectRow._fields)
         for row in rows:
-            writer.writerow([f"{one:.9g}" if isinstance(one, float) else one for one in row])
+            writer.writerow([f"{cell:.9g}" if isinstance(cell, float) else cell for cell in row])
 
 
 def read_effects(path: Path) -> list[EffectRow]:
-    """The rows of a file that `write_effects` wrote.
-
-    Raises RunFolderError, naming the line, where it is not such a file.
-    """
+    """The rows of a file that `write_effects` wrote. Raises RunFolderError naming the bad line."""
     fields = EffectRow._fields
     try:
         with open(path, encoding="utf-8-sig", newline="") as handle:

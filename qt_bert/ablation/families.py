@@ -1,11 +1,8 @@
 """Mask families: the variants that a sweep runs.
 
-Each family takes the model's shape and `mask`, which says how heads are left out (or cut, or
-patched): it makes one part of a few heads. `FAMILIES` holds those that the command line offers.
-
-A random draw depends on its seed, its number and its family's name alone, so that more draws leave
-the earlier ones as they were. A share or a set that is all there is to draw from comes once, without
-a draw.
+A family makes variants from the model's shape and `mask`, a function from heads to an intervention. A
+random draw depends only on seed, draw number and family name, so that more draws do not change earlier
+ones. A set of all the heads to draw from comes once, without a draw.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape, by_layer, checked_heads, parse_heads
 
 MaskOf = Callable[[Iterable[Head]], Intervention]
-"""How heads are left out, for instance `lambda heads: HeadMask(tuple(heads), "uniform")`."""
+"""Heads → intervention, such as `lambda heads: HeadMask(tuple(heads), "uniform")`."""
 
 DRAWS = 20
 SHARES = tuple(step / 10 for step in range(1, 11))
@@ -36,21 +33,15 @@ def single(shape: Shape, mask: MaskOf) -> list[Variant]:
 def layers(shape: Shape, mask: MaskOf) -> list[Variant]:
     """Every layer's heads together: `L3`, family `layers`."""
     by_number = {layer: _heads_of(shape, [layer]) for layer in range(shape.layers)}
-    return [
-        Variant(f"L{layer}", (mask(heads),), "layers")
-        for layer, heads in by_number.items()
-        if heads
-    ]
+    return [Variant(f"L{n}", (mask(heads),), "layers") for n, heads in by_number.items() if heads]
 
 
 def halves(shape: Shape, mask: MaskOf, draws: int = DRAWS, seed: int = 0) -> list[Variant]:
     """The lower and the upper half of the layers, in steps of 10 % of *all* heads.
 
-    Layers below n // 2 are low, the rest high: of an odd number of layers the middle one is high.
-    A step is a random share of one half (`low:20%#03`, family `low` or `high`), nested in the next
-    of the same draw. The last step is the whole half, without draws: `low:50%`; of an odd number of
-    layers it is whatever share the half is, as in `low:40%` and `high:60%` of five layers, and the
-    high half then takes the step of 50 % too.
+    Layers below n // 2 are low, the rest high. A step is a random share of one half (`low:20%#03`,
+    family `low` or `high`), nested in the next of the same draw. The last step is the whole half,
+    without draws: `low:50%`, or `low:40%` and `high:60%` of five layers (where `high` also has 50 %).
     Raises ArgumentError for a model of one layer.
     """
     if shape.layers < 2:
@@ -71,12 +62,12 @@ def random_shares(
 ) -> list[Variant]:
     """Random shares of all heads: `random:30%#07`, family `random`; all of them: `random:100%`.
 
-    A share is rounded to whole heads, a half upwards, and left out where that is none. A smaller
-    share of a draw is part of its larger ones. Raises ArgumentError for a share outside 0..1.
+    A share is rounded to whole heads, half up, and omitted at none. Shares of a draw are nested.
+    Raises ArgumentError for a share outside 0..1.
     """
-    wrong = [share for share in shares if not 0 < share <= 1]
-    if wrong:
-        raise ArgumentError(f"shares of all heads lie above 0 and up to 1, not {wrong}")
+    invalid = [share for share in shares if not 0 < share <= 1]
+    if invalid:
+        raise ArgumentError(f"shares of all heads lie above 0 and up to 1, not {invalid}")
     pool = shape.all_heads
     steps = {_percent(share): _whole_heads(share, len(pool)) for share in shares}
     return _curve("random", pool, steps, mask, draws, seed)
@@ -85,9 +76,9 @@ def random_shares(
 def random_sets(
     shape: Shape, mask: MaskOf, k: int, draws: int = DRAWS, seed: int = 0
 ) -> list[Variant]:
-    """Sets of `k` heads drawn freely: `random:k5#07`, family `random`.
+    """Random sets of `k` heads: `random:k5#07`, family `random`.
 
-    Raises ArgumentError where the model has fewer heads, or `k` is below 1.
+    Raises ArgumentError unless `k` is between 1 and the model's number of heads.
     """
     pool = shape.all_heads
     if not 1 <= k <= len(pool):
@@ -104,18 +95,17 @@ def layer_matched(
     within: Iterable[Head] | None = None,
     prefix: str = "",
 ) -> list[Variant]:
-    """Random sets of as many heads in each layer as `heads` has, outside it, no set twice.
+    """Layer-matched random heads: sets with as many heads in each layer as `heads`, none of them in it.
 
-    They are drawn from `within` (default: all heads) and named `matched:k5#07` after `prefix`,
-    which tells the controls of several sets apart; family `matched`. Where there are fewer sets
-    than `draws`, each of them comes once. Raises ArgumentError for no heads, for heads that the
-    model lacks, and where a layer has too few heads outside.
+    They are drawn from `within` (default: all heads), no set twice, and named `matched:k5#07` after
+    `prefix`; family `matched`. There are at most as many as possible sets. Raises ArgumentError for no
+    heads, for heads that the model lacks, and where a layer has too few other heads.
     """
     target = set(checked_heads(heads, shape))
     if not target:
         raise ArgumentError("a layer-matched control needs a set of heads to match")
     allowed = set(shape.all_heads if within is None else checked_heads(within, shape)) - target
-    pools: list[tuple[list[Head], int]] = []  # heads of one layer to draw from, and how many
+    pools: list[tuple[list[Head], int]] = []  # for each layer: heads to draw from, how many
     for layer, numbers in by_layer(target).items():
         pool = sorted(head for head in allowed if head.layer == layer)
         if len(pool) < len(numbers):
@@ -125,16 +115,15 @@ def layer_matched(
             )
         pools.append((pool, len(numbers)))
 
-    def drawn_by(rng: np.random.Generator) -> tuple[Head, ...]:
-        places = [sorted(rng.choice(len(pool), size, replace=False)) for pool, size in pools]
-        both = zip(pools, places, strict=True)
-        return tuple(pool[at] for (pool, _), chosen in both for at in chosen)
+    def draw_set(rng: np.random.Generator) -> tuple[Head, ...]:
+        chosen = [sorted(rng.choice(len(pool), size, replace=False)) for pool, size in pools]
+        return tuple(pool[i] for (pool, _), rows in zip(pools, chosen, strict=True) for i in rows)
 
     possible = math.prod(math.comb(len(pool), size) for pool, size in pools)
     sets: dict[tuple[Head, ...], None] = {}
     for rng in _generators("matched", min(draws, possible), seed):
-        while (drawn := drawn_by(rng)) in sets:
-            pass  # one that came before is drawn anew from the same generator
+        while (drawn := draw_set(rng)) in sets:
+            pass  # a repeated set is drawn again from the same generator
         sets[drawn] = None
     name = f"{prefix}matched:k{len(target)}"
     return [
@@ -146,11 +135,11 @@ def layer_matched(
 def named_set(shape: Shape, mask: MaskOf, text: str, name: str | None = None) -> list[Variant]:
     """The heads in `text`, as in 'L2H1 L3H7', together: `L2H1+L3H7`, family `set`.
 
-    More than six heads are cut short and counted: `L0H0+L0H1+L0H2+L0H3+L0H4+L0H5+2more.497c39`. Raises
+    More than six heads are abbreviated: `L0H0+L0H1+L0H2+L0H3+L0H4+L0H5+2more.497c39`. Raises
     ArgumentError for no heads, or heads that the model lacks.
     """
     heads = parse_heads(text, shape)
-    return [Variant((name or "").strip() or _joined(heads), (mask(heads),), "set")]
+    return [Variant((name or "").strip() or _set_name(heads), (mask(heads),), "set")]
 
 
 FAMILIES: Mapping[str, Callable[[Shape, MaskOf, int, int], list[Variant]]] = {
@@ -159,7 +148,7 @@ FAMILIES: Mapping[str, Callable[[Shape, MaskOf, int, int], list[Variant]]] = {
     "halves": halves,
     "random": random_shares,
 }
-"""What `--masks` offers by name: variants by shape, mask, draws and seed."""
+"""The families of `--masks`: functions of shape, mask, draws and seed."""
 
 
 def _curve(
@@ -170,9 +159,9 @@ def _curve(
     draws: int,
     seed: int,
 ) -> list[Variant]:
-    """Label → number of heads: the first so many heads of each draw's order of the pool."""
+    """For each step (label → number of heads): the first heads of each draw's order of the pool."""
     generators = _generators(family, draws, seed)
-    orders = [[pool[at] for at in rng.permutation(len(pool))] for rng in generators]
+    orders = [[pool[i] for i in rng.permutation(len(pool))] for rng in generators]
     variants: list[Variant] = []
     for label, size in steps.items():
         name = f"{family}:{label}"
@@ -197,7 +186,7 @@ def _heads_of(shape: Shape, numbers: Sequence[int]) -> list[Head]:
 
 
 def _whole_heads(share: float, total: int) -> int:
-    """A share of the heads, a half upwards; `round` would take 2.5 to 2, and 0.29 x 50 is no 14.5."""
+    """Round half up (`round` takes 2.5 to 2), and 0.29 × 50 as 14.5."""
     return math.floor(round(share * total, 6) + 0.5)
 
 
@@ -205,11 +194,11 @@ def _percent(share: float) -> str:
     return f"{100 * share:.3g}%"
 
 
-def _joined(heads: Iterable[Head]) -> str:
-    """`L2H1+L3H7`; of many heads the first, how many more, and a few digits that tell them apart."""
-    listed = [str(head) for head in sorted(heads)]
-    rest = len(listed) - _NAMED_HEADS
+def _set_name(heads: Iterable[Head]) -> str:
+    """`L2H1+L3H7`; of many heads the first, the number of the others, and a hash."""
+    names = [str(head) for head in sorted(heads)]
+    rest = len(names) - _NAMED_HEADS
     if rest <= 0:
-        return "+".join(listed)
-    mark = hashlib.sha256(" ".join(listed).encode()).hexdigest()[:6]
-    return "+".join([*listed[:_NAMED_HEADS], f"{rest}more.{mark}"])
+        return "+".join(names)
+    mark = hashlib.sha256(" ".join(names).encode()).hexdigest()[:6]
+    return "+".join([*names[:_NAMED_HEADS], f"{rest}more.{mark}"])

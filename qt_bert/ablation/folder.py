@@ -1,4 +1,4 @@
-"""The folder of a sweep: logits by variant and pair, and the tables that name them."""
+"""The folder of a sweep: logits by variant and pair, tables of both, effects, `run.json`."""
 
 from __future__ import annotations
 
@@ -29,19 +29,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# `pairs.csv`: the pairs of a sweep, in the order of its logits.
-
+# `pairs.csv`: the pairs, in the order of the logits.
 
 PAIR_COLUMNS = ("id", "line", "query", "title", "grades")
 
 
 def write_pairs(path: Path, pairs: Sequence[Pair]) -> None:
-    """Write one row a pair, atomically; `grades` is empty without a label, else as `spell_grades`."""
+    """Write one row a pair, atomically; grades as `format_grades`."""
     import pandas as pd
 
-    rows = [(p.id, p.line, p.query, p.title, spell_grades(p.grades)) for p in pairs]
+    rows = [(p.id, p.line, p.query, p.title, format_grades(p.grades)) for p in pairs]
     with atomic_write(path) as temporary:
-        # Every text is quoted, so that one with any kind of line break inside reads back as it is.
+        # Every text is quoted, so that texts with line breaks of any kind read back unchanged.
         pd.DataFrame(rows, columns=list(PAIR_COLUMNS)).to_csv(
             temporary, index=False, quoting=csv.QUOTE_NONNUMERIC
         )
@@ -50,14 +49,14 @@ def write_pairs(path: Path, pairs: Sequence[Pair]) -> None:
 def read_pairs(path: Path) -> list[Pair]:
     """The pairs that `write_pairs` stored, without labels and further columns.
 
-    Raises RunFolderError for a file that is missing or something else.
+    Raises RunFolderError for a missing or invalid file.
     """
     import pandas as pd
 
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False)[list(PAIR_COLUMNS)]
         return [
-            Pair(query, title, read_grades(grades), id_, int(line), None, {})
+            Pair(query, title, parse_grades(grades), id_, int(line), None, {})
             for id_, line, query, title, grades in table.itertuples(index=False)
         ]
     except (OSError, ValueError, KeyError) as error:
@@ -66,15 +65,15 @@ def read_pairs(path: Path) -> list[Pair]:
         ) from error
 
 
-def spell_grades(grades: GradeSet | None) -> str:
-    """`3`, `1-2` for neighbours, `1+3-4` for others, nothing for no label."""
-    runs = groupby(enumerate(grades or ()), lambda place: place[1] - place[0])
+def format_grades(grades: GradeSet | None) -> str:
+    """`3`, `1-2` for neighbours, `1+3-4` for others, "" for no label."""
+    runs = groupby(enumerate(grades or ()), lambda item: item[1] - item[0])
     spans = [[grade for _, grade in run] for _, run in runs]
     return "+".join(f"{s[0]}-{s[-1]}" if len(s) > 1 else str(s[0]) for s in spans)
 
 
-def read_grades(text: str) -> GradeSet | None:
-    """The grades that `spell_grades` wrote. Raises ValueError for another text."""
+def parse_grades(text: str) -> GradeSet | None:
+    """The inverse of `format_grades`. Raises ValueError for another text."""
     if not text:
         return None
     grades: list[int] = []
@@ -84,11 +83,10 @@ def read_grades(text: str) -> GradeSet | None:
     return tuple(grades)
 
 
-# `variants.csv`: the variants of a sweep, and the form in which a user hands in masks of their own.
+# `variants.csv`: the variants of a sweep, and the format of a user's own masks.
 #
-# UTF-8, with or without a byte order mark; one line, one variant: `name`, `family`, `mode`, `heads`
-# (as `L2H1 L3H7`), `draw`, `seed`. `none`, without heads, is the plain model.
-
+# UTF-8, with or without a byte order mark; a variant a line: `name`, `family`, `mode`, `heads` (as `L2H1
+# L3H7`), `draw`, `seed`. `none`, without heads, is the plain model.
 
 VARIANT_COLUMNS = ("name", "family", "mode", "heads", "draw", "seed")
 
@@ -96,10 +94,10 @@ VARIANT_COLUMNS = ("name", "family", "mode", "heads", "draw", "seed")
 def write_variants(path: str | os.PathLike[str], variants: Sequence[Variant]) -> None:
     """Write one line a variant, `none` first, atomically.
 
-    Raises ArgumentError where two variants have one name, or a name cannot stand on one line.
+    Raises ArgumentError for repeated names, and names with line breaks or outer spaces.
     """
-    listed = with_plain(variants)
-    for variant in listed:
+    rows = with_plain(variants)
+    for variant in rows:
         if variant.name.strip().splitlines() != [variant.name]:
             raise ArgumentError(f"{variant.name!r} names no variant: one line, no spaces around it")
     with (
@@ -108,9 +106,9 @@ def write_variants(path: str | os.PathLike[str], variants: Sequence[Variant]) ->
     ):
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(VARIANT_COLUMNS)
-        for one in listed:
-            numbers = ["" if number is None else number for number in (one.draw, one.seed)]
-            writer.writerow([one.name, one.family, one.mode, format_heads(one.heads), *numbers])
+        for v in rows:
+            numbers = ["" if number is None else number for number in (v.draw, v.seed)]
+            writer.writerow([v.name, v.family, v.mode, format_heads(v.heads), *numbers])
 
 
 def read_variants(
@@ -118,12 +116,11 @@ def read_variants(
     shape: Shape,
     part_of: Callable[[str, tuple[Head, ...]], Intervention],
 ) -> list[Variant]:
-    """The variants in a file, without `none`; `part_of` makes a part of a mode and heads.
+    """The variants in a file, without `none`; `part_of` makes an intervention from a mode and heads.
 
-    Columns may stand in any order; lines without text are skipped. Raises ArgumentError, with file
-    and line, for another header, a line that is no row of it, heads that a model of `shape` lacks,
-    a name that came before, a mode that is combined or that `part_of` refuses, and for a file that
-    cannot be read or holds no variant.
+    Columns may be in any order; empty lines are skipped. Raises ArgumentError, with file and line, for
+    another header, an invalid row, heads that a model of `shape` lacks, a repeated name, an unknown or
+    combined mode, and for a file that is unreadable or has no variant.
     """
     first_lines: dict[str, int] = {}
     variants = []
@@ -174,7 +171,7 @@ def _number(row: dict[str, str], column: str) -> int | None:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Line number, and text by column, of every line with text below the header."""
+    """Line number, and text by column, of every line that is not empty below the header."""
     header: list[str] | None = None
     for line, text in enumerate(_text(path).split("\n"), start=1):
         fields = _fields(text.removesuffix("\r"), f"{path}: line {line}")
@@ -196,7 +193,7 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _fields(text: str, where: str) -> list[str]:
-    """The fields of one line; taken by itself, so that a stray quote swallows no further line."""
+    """The fields of one line, parsed alone, so that a stray quote swallows no further line."""
     try:
         rows = list(csv.reader([text], strict=True, skipinitialspace=True))
     except csv.Error as error:
@@ -214,8 +211,7 @@ def _text(path: Path) -> str:
         raise ArgumentError(f"{path}: line {line}: not UTF-8 text; save it as UTF-8") from error
 
 
-# `means.safetensors`: the mean head outputs that stood in for heads.
-
+# `means.safetensors`: the mean head outputs that replaced heads.
 
 _TENSOR = "mean_contexts"
 
@@ -229,37 +225,33 @@ def write_means(path: Path, means: MeanZ) -> None:
     """Store mean head outputs with their hash, as safetensors, atomically."""
     tensors = {_TENSOR: means.vectors.contiguous()}
     with atomic_write(path) as temporary:
-        # One entry: safetensors orders several at random, and equal sweeps shall be equal files.
+        # One entry: safetensors orders several at random, but equal sweeps must be equal files.
         save_file(tensors, temporary, metadata={"sha256": means.sha256})
 
 
 def read_means(path: Path) -> MeanZ:
     """The mean head outputs that `write_means` stored.
 
-    Raises RunFolderError where the file is missing, is something else, or is damaged.
+    Raises RunFolderError for a missing, invalid or damaged file.
     """
     try:
         with safe_open(path, "pt") as handle:
             stored = (handle.metadata() or {}).get("sha256")
-            found = means_of(handle.get_tensor(_TENSOR))
+            means = means_of(handle.get_tensor(_TENSOR))
     except (SafetensorError, OSError) as error:
         raise RunFolderError(
             f"{path}: no mean head outputs can be read ({error}); {ANEW}"
         ) from error
-    if stored != found.sha256:
+    if stored != means.sha256:
         raise RunFolderError(
             f"{path}: the mean head outputs do not have the hash they were stored with, so the file "
             f"is damaged; {ANEW}"
         )
-    return found
+    return means
 
 
-# The folder of a finished sweep: logits by variant and pair, and the tables that name them.
-#
-# `logits.npy` (float32 [variant, pair, output], pairs in file order), `variants.csv`, `pairs.csv`,
-# `effects.csv`, `run.json`, and `means.safetensors` where heads were replaced by their mean head
-# outputs.
-
+# The folder: `logits.npy` (float32 [variant, pair, output], pairs in file order), `variants.csv`,
+# `pairs.csv`, `effects.csv`, `run.json`, and `means.safetensors` for the mode `mean`.
 
 LOGITS, MEANS = "logits.npy", "means.safetensors"
 VARIANTS, PAIRS, EFFECTS = "variants.csv", "pairs.csv", "effects.csv"
@@ -270,8 +262,8 @@ ANEW = "run the sweep again with --overwrite"
 class SweepRecord:
     """The content of `run.json`.
 
-    `key` names all that the files depend on, `shape` is that of the logits, `means` the hash of
-    the mean head outputs, `guards` the figures of the checks before the run.
+    `key`: all that the files depend on; `shape`: that of the logits; `means`: hash of the mean head
+    outputs; `guards`: figures of the equivalence checks.
     """
 
     kind: ClassVar[str] = "sweep"
@@ -292,26 +284,26 @@ class SweepRecord:
 def open_logits(
     path: Path, shape: tuple[int, int, int], mode: Literal["r", "r+"] = "r"
 ) -> np.ndarray:
-    """The stored logits [V, P, K] as a memory map. Raises RunFolderError where they are damaged."""
+    """The stored logits [V, P, K] as a memory map. Raises RunFolderError for a damaged file."""
     try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
+        logits = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise RunFolderError(f"{path}: the logits cannot be read ({error}); {ANEW}") from error
-    if (found.shape, found.dtype) != (shape, np.float32):
+    if (logits.shape, logits.dtype) != (shape, np.float32):
         raise RunFolderError(
-            f"{path}: holds {found.dtype} {found.shape}, not float32 {shape}; {ANEW}"
+            f"{path}: holds {logits.dtype} {logits.shape}, not float32 {shape}; {ANEW}"
         )
-    # Only now: under "r+" a file that was cut short would silently be made longer.
-    return found if mode == "r" else np.load(path, mmap_mode=mode)
+    # Not earlier: "r+" would silently extend a truncated file.
+    return logits if mode == "r" else np.load(path, mmap_mode=mode)
 
 
 @dataclass(frozen=True, eq=False)
 class SweepFolder:
-    """A finished sweep, to be read.
+    """A finished sweep.
 
-    `logits` [V, P, K] is a read-only memory map; `variants` has a row for each of the V (columns of
-    `variants.csv`, `heads` as text, `draw` and `seed` missing where there are none), `pairs` one
-    entry for each of the P, `effects` those of `effects.csv`.
+    `logits` [V, P, K] is a read-only memory map; `variants` has V rows (columns of `variants.csv`,
+    `heads` as text, `draw` and `seed` may be missing), `pairs` P entries, `effects` the rows of
+    `effects.csv`.
     """
 
     path: Path
@@ -325,20 +317,20 @@ class SweepFolder:
     def read(cls, path: Path) -> SweepFolder:
         """Open the sweep in `path`.
 
-        Raises RunFolderError where there is none, where it is unfinished, and where a file is
-        missing, damaged, or does not belong to the others.
+        Raises RunFolderError for a folder without a finished sweep, and for a missing, damaged or
+        inconsistent file.
         """
         record = read_record(SweepRecord, path, "sweep")
         if not record.complete:
             raise RunFolderError(f"{path}: the sweep is unfinished; --resume goes on with it")
         logits = open_logits(path / LOGITS, record.shape)
         variants, pairs = _read_variant_table(path / VARIANTS), read_pairs(path / PAIRS)
-        for name, rows, wanted in (
+        for name, rows, expected in (
             (VARIANTS, len(variants), record.shape[0]),
             (PAIRS, len(pairs), record.shape[1]),
         ):
-            if rows != wanted:
-                raise RunFolderError(f"{path / name}: {rows} rows, not {wanted}; {ANEW}")
+            if rows != expected:
+                raise RunFolderError(f"{path / name}: {rows} rows, not {expected}; {ANEW}")
         effects = read_effects(path / EFFECTS)
         if {row.name for row in effects} - set(variants["name"]):
             raise RunFolderError(f"{path / EFFECTS}: has variants that {VARIANTS} lacks; {ANEW}")
@@ -347,11 +339,11 @@ class SweepFolder:
         return cls(path, record, logits, variants, pairs, effects)
 
     def row(self, name: str) -> int:
-        """The place of the variant called `name`. Raises RunFolderError for an unknown one."""
-        places = np.flatnonzero(self.variants["name"] == name)
-        if not len(places):
+        """The row of the variant called `name`. Raises RunFolderError for an unknown one."""
+        rows = np.flatnonzero(self.variants["name"] == name)
+        if not len(rows):
             raise RunFolderError(f"{self.path}: no variant is named {name!r}")
-        return int(places[0])
+        return int(rows[0])
 
 
 def _read_variant_table(path: Path) -> pd.DataFrame:

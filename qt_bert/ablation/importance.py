@@ -1,8 +1,8 @@
-"""Gradient importance of heads and feed-forward units: how much the loss would change with each.
+"""Gradient importance of heads and feed-forward units.
 
-Michel et al. 2019 ("Are Sixteen Heads Really Better than One?", section 4.1): a gate ξ = 1
-multiplies a head's z, and the importance is the mean over pairs of |∂L/∂ξ|, for all heads in one
-pass. Here a gate may also stand on a feed-forward unit's activation, in every token of a pair.
+Michel et al. 2019 ("Are Sixteen Heads Really Better than One?", section 4.1): a gate ξ = 1 multiplies a
+head's z, and its importance is the mean over pairs of |∂L/∂ξ|. For units the gate multiplies a
+feed-forward unit's activation, in every token of a pair.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import torch
 
-from qt_bert.ablation.effects import meant_logits
+from qt_bert.ablation.effects import logits_in_label
 from qt_bert.ablation.engine import batch_tokens
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
@@ -45,7 +45,7 @@ def _label_sets(pairs: Sequence[Pair], labels: ModelLabels) -> LabelSets | None:
     """The logits that each pair's label may mean; None for a model of one logit."""
     if labels.logits == 1:
         return None
-    return [tuple(map(int, np.flatnonzero(row))) for row in meant_logits(list(pairs), labels)]
+    return [tuple(map(int, np.flatnonzero(row))) for row in logits_in_label(list(pairs), labels)]
 
 
 def _batches(scorer: Scorer, pairs: Sequence[Pair]) -> Iterator[Batch]:
@@ -59,15 +59,14 @@ def gradient_importance(
     label_sets: LabelSets | None,
     shown: Progress = silent,
 ) -> FloatArray:
-    """The mean over pairs of |∂L/∂ξ| for a gate ξ = 1 per pair and head on its head output.
+    """The mean over pairs of |∂L/∂ξ| [layers, heads], for a gate ξ = 1 per pair and head on z.
 
-    L = −log Σ p over the logits that the pair's label may mean: `label_sets[i]` holds their
-    indices for pair i, as `Batch.rows` counts pairs. A model of one logit has no such loss: there
-    `label_sets` is None and L the logit itself. Gives [layers, heads], in units of L. `shown`
-    counts pairs.
+    L = −log Σ p over the logits that the pair's label may mean; `label_sets[i]` are their indices for
+    pair i of `Batch.rows`. For a model of one logit `label_sets` is None and L the logit. `shown` counts
+    pairs.
 
-    Raises ArgumentError where the labels do not fit the logits or the pairs, for no pair at all,
-    and for a model that is not in float32, whose gradients would be too coarse.
+    Raises ArgumentError where the labels do not fit the logits or the pairs, for no pairs, and for a
+    model in less than float32.
     """
     return np.stack(_importance(encoder, batches, label_sets, shown, units=False))
 
@@ -78,7 +77,7 @@ def unit_importance(
     label_sets: LabelSets | None,
     shown: Progress = silent,
 ) -> list[FloatArray]:
-    """The same of every feed-forward unit: for each layer [units]."""
+    """The same for every feed-forward unit: for each layer [units]."""
     return _importance(encoder, batches, label_sets, shown, units=True)
 
 
@@ -99,8 +98,8 @@ def _importance(
         allowed = _allowed_logits(encoder, batch, label_sets)
         gradients = _gate_gradients(encoder, batch, allowed, units)
         totals = [
-            total + one.abs().sum(0, dtype=torch.float64).cpu().numpy()
-            for total, one in zip(totals, gradients, strict=True)
+            total + gradient.abs().sum(0, dtype=torch.float64).cpu().numpy()
+            for total, gradient in zip(totals, gradients, strict=True)
         ]
         pairs += len(batch)
         shown.advance(len(batch))
@@ -115,8 +114,8 @@ def _allowed_logits(
     """Which logits each pair's label may mean [B, labels]; None for a model of one logit."""
     labels = int(encoder.model.config.num_labels)
     if (label_sets is None) != (labels == 1):
-        given = "no labels" if label_sets is None else "labels"
-        raise ArgumentError(f"gradient importance of a model of {labels} logits, and {given} given")
+        state = "no labels" if label_sets is None else "labels"
+        raise ArgumentError(f"gradient importance of a model of {labels} logits, and {state} given")
     if label_sets is None:
         return None
     allowed = np.zeros((len(batch), labels), bool)
@@ -136,12 +135,9 @@ def _allowed_logits(
 def _gate_gradients(
     encoder: Encoder, batch: Batch, allowed: torch.Tensor | None, units: bool
 ) -> Sequence[torch.Tensor]:
-    """∂L/∂ξ of each layer [B, heads or units].
-
-    A pair's gates touch its own loss alone, so one sum serves all.
-    """
+    """∂L/∂ξ of each layer [B, heads or units]; a pair's gates affect only its own loss."""
     gates: list[torch.Tensor] = []
-    with torch.no_grad():  # no gate lies below
+    with torch.no_grad():  # there is no gate below
         hidden = encoder.embed(batch)
     for layer, bias in zip(encoder.layers, encoder.biases(batch), strict=True):
         z = layer.attend(*layer.project(hidden), bias)
@@ -161,5 +157,5 @@ def _losses(logits: torch.Tensor, allowed: torch.Tensor | None) -> torch.Tensor:
     """−log Σ p over the allowed logits of each pair [B]; the logit itself where there is one."""
     if allowed is None:
         return logits[:, 0]
-    meant = logits.masked_fill(~allowed, float("-inf"))
-    return torch.logsumexp(logits, 1) - torch.logsumexp(meant, 1)
+    in_label = logits.masked_fill(~allowed, float("-inf"))
+    return torch.logsumexp(logits, 1) - torch.logsumexp(in_label, 1)

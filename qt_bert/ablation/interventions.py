@@ -1,4 +1,4 @@
-"""What a variant does differently in a layer, and the clean cache that patches and paths read."""
+"""Variants, their interventions by layer, and the clean cache that patches and paths read."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ from qt_bert.models.batches import Batch
 from qt_bert.models.devices import index
 from qt_bert.models.forward import Encoder, Layer
 
-# The clean model on a batch: what patches put in, and what paths hold still.
-
 
 @dataclass(eq=False)
 class CleanCache:
-    """One batch of B pairs of L tokens under the plain model, which runs when it is first asked for.
+    """The plain model's states on one batch of B pairs of L tokens, computed on first use.
 
-    `biases` has each layer's additive mask (`Encoder.biases`), `embedded` [B, L, size] is what the
-    embeddings give.
+    `biases`: each layer's additive mask (`Encoder.biases`); `embedded` [B, L, size]: the embeddings'
+    output.
     """
 
     encoder: Encoder
@@ -35,11 +33,11 @@ class CleanCache:
     _derived: dict[Hashable, torch.Tensor] = field(default_factory=dict, repr=False)
 
     def states(self, place: int) -> torch.Tensor:
-        """The residual stream [B, L, size]: place 0 behind the embeddings, n behind layer n − 1."""
+        """The residual stream [B, L, size]: place 0 after the embeddings, n after layer n − 1."""
         return self._run[0][place]
 
     def z(self, layer: int) -> torch.Tensor:
-        """What a layer's heads give [B, heads, L, width]."""
+        """A layer's head outputs [B, heads, L, width]."""
         return self._run[1][layer]
 
     def mixed(self, layer: int) -> torch.Tensor:
@@ -47,15 +45,15 @@ class CleanCache:
         return self.derived(("mixed", layer), lambda: self.encoder.layers[layer].mix(self.z(layer)))
 
     @cached_property
-    def of_donor(self) -> CleanCache:
-        """The same of the batch's donor. Raises ArgumentError where it has none."""
+    def donor(self) -> CleanCache:
+        """The cache of the batch's donor. Raises ArgumentError where it has none."""
         donor = self.batch.donor
         if donor is None:
-            raise ArgumentError("this batch has no donor to take anything from")
+            raise ArgumentError("this batch has no donor")
         return CleanCache(self.encoder, donor, self.biases, self.encoder.embed(donor))
 
     def derived(self, key: Hashable, make: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """What `make` gives, made once for all variants that ask under the same key."""
+        """`make()`, computed once a key."""
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
@@ -69,7 +67,7 @@ class CleanCache:
         return states, z
 
 
-# What a variant does differently in one layer, in the only terms that the masked loop knows.
+# Changes of one layer, as the masked loop applies them.
 
 
 Projections = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -78,13 +76,11 @@ Projections = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """One layer of one variant at work on a batch of B pairs of L tokens.
+    """One layer of one variant on a batch of B pairs of L tokens.
 
-    `hidden` [B, L, hidden] is the layer's input; `bias` is added to the attention scores before
-    the softmax and broadcasts over [B, heads, L, L] (None: nothing is masked). `rows` is L, or 1
-    where the first token alone is still needed. `project` gives the projections, which are not
-    computed unless they are asked for; `clean` is the clean model on the same batch, which
-    is not run unless it is asked for.
+    `hidden` [B, L, hidden]: the layer's input. `bias`: added to the attention scores before the softmax,
+    broadcastable to [B, heads, L, L] (None: nothing is masked). `rows`: L, or 1 where only the token
+    that is read is still needed. `project` computes the projections, `clean` the clean run, on demand.
     """
 
     number: int
@@ -98,25 +94,25 @@ class Site:
 
 
 class ZEdit(Protocol):
-    """Other head outputs for some heads of a layer. Equal edits must give equal head outputs."""
+    """Replaces head outputs of a layer. Equal edits must give equal head outputs."""
 
     @property
     def heads(self) -> tuple[int, ...]:
-        """The heads whose head outputs it replaces."""
+        """The heads that it replaces."""
 
     @property
     def mixes(self) -> bool:
-        """Whether the new head outputs depend on the layer's input; False for constants."""
+        """Whether the new outputs depend on the layer's input; False for constants."""
 
     def z(self, site: Site) -> torch.Tensor | None:
         """New head outputs [B or 1, len(heads), rows or 1, width]; None for zeros.
 
-        An edit that does not mix must not ask for the projections: there may be none.
+        An edit that does not mix must not use `site.project`.
         """
 
 
 def edit_z(z: torch.Tensor, edit: ZEdit, site: Site) -> torch.Tensor:
-    """`z` [B, heads, rows, width] with an edit's head outputs put in, in place."""
+    """Apply an edit to `z` [B, heads, rows, width] in place."""
     new = edit.z(site)
     heads = index(edit.heads, z.device)
     if new is None:
@@ -126,39 +122,38 @@ def edit_z(z: torch.Tensor, edit: ZEdit, site: Site) -> torch.Tensor:
 
 
 class AttentionEdit(Protocol):
-    """Something added to the attention scores."""
+    """Adds to the attention scores."""
 
     def bias(self, site: Site) -> torch.Tensor:
-        """Additive mask, broadcastable to [B, heads, L, L]; it is added to the site's own."""
+        """A mask, broadcastable to [B, heads, L, L], that is added to `site.bias`."""
 
 
 class ProjectionEdit(Protocol):
-    """Other queries, keys or values, as from another input of one of these projections."""
+    """Replaces queries, keys or values."""
 
     def projections(self, site: Site) -> Projections:
-        """The projections to go on with; the site's own must not be written to."""
+        """The new projections; must not write to the site's."""
 
 
 class OutputEdit(Protocol):
-    """Another output of a layer."""
+    """Replaces the output of a layer."""
 
     def outputs(self, hidden: torch.Tensor, clean: CleanCache) -> torch.Tensor:
-        """From what the layer gives [B, rows, hidden] to what goes on; `hidden` is not written to.
+        """The new output for `hidden` [B, rows, hidden], which it must not write to.
 
-        What it makes of padding does not matter: the loop keeps padding as it was.
+        The loop ignores it at padding.
         """
 
 
 EMBEDDINGS = -1
-"""The number under which the embeddings' output is changed; only `LayerIntervention.output` is
-known there."""
+"""The layer number of the embeddings, where only `LayerIntervention.output` applies."""
 
 
 @dataclass(frozen=True)
 class MeanZ:
-    """A vector for each head: its head output averaged over the real tokens of a reference set.
+    """Each head's output averaged over the real tokens of a reference set.
 
-    `vectors` [layers, heads, width], float32; two are equal where their `sha256` is.
+    `vectors` [layers, heads, width], float32; compared by `sha256`.
     """
 
     sha256: str
@@ -167,13 +162,12 @@ class MeanZ:
 
 @dataclass(frozen=True)
 class LayerIntervention:
-    """What differs in one layer; a part that is None is as in the plain model.
+    """The changes of one layer; None is as in the plain model.
 
-    The order is that of the layer: `weights` stand in for the layer's own, `projections` alters
-    query, key and value, `attention` the scores, `z` what the heads give, `output` what the layer
-    hands on. `skipped` hands the layer's input on as its output, so nothing else can be changed
-    there (ArgumentError). Changes are compared, and what two variants of a batch have in common is
-    computed once.
+    In the order of the layer: `weights` replace the layer's, `projections` edits query, key and value,
+    `attention` the scores, `z` the head outputs, `output` the layer's output. A `skipped` layer returns
+    its input and takes no other change (ArgumentError). Equal changes of two variants are computed
+    once.
     """
 
     z: ZEdit | None = None
@@ -185,32 +179,29 @@ class LayerIntervention:
 
     def __post_init__(self) -> None:
         others = (self.z, self.attention, self.projections, self.weights, self.output)
-        if self.skipped and any(one is not None for one in others):
+        if self.skipped and any(change is not None for change in others):
             raise ArgumentError("a layer that is left out whole cannot be changed besides")
 
     @property
     def shares_z(self) -> bool:
-        """Whether the heads attend as in the plain layer, so that only head outputs differ."""
+        """Whether attention is the plain layer's, so that only head outputs may differ."""
         return self.attention is None and self.projections is None and self.weights is None
 
     @property
     def inside(self) -> LayerIntervention:
-        """What differs before the layer's output: variants that share it run the layer once."""
+        """The changes but that of the output: variants that share them run the layer once."""
         return self if self.output is None else replace(self, output=None)
 
     def mixes(self, heads: int) -> bool:
-        """Whether tokens of a layer of `heads` heads still see each other under this change."""
+        """Whether tokens of a layer of `heads` heads still attend to each other."""
         if self.skipped:
             return False
         edit = self.z
         return edit is None or edit.mixes or len(edit.heads) < heads
 
 
-# Variants: the ways in which a sweep runs the model.
-
-
 class Intervention(Protocol):
-    """One thing that a variant changes: a head mask, a cut between the texts, a patch."""
+    """One change of a variant: a head mask, a cut between the texts, a patch."""
 
     @property
     def kind(self) -> str:
@@ -218,23 +209,22 @@ class Intervention(Protocol):
 
     @property
     def heads(self) -> tuple[Head, ...]:
-        """The heads it concerns, sorted."""
+        """The heads it changes, sorted."""
 
     @property
     def means(self) -> MeanZ | None:
-        """The mean head outputs that it puts in, where it does."""
+        """The mean head outputs that it uses, if any."""
 
     def changes(self) -> Mapping[int, LayerIntervention]:
-        """Layer → what differs there."""
+        """Layer → its change."""
 
     def install(self, model: PlainModel) -> None:
-        """Do the same to the Hugging Face model, slowly and plainly: what the checks compare
-        with."""
+        """The same change of the Hugging Face model, for the equivalence checks."""
 
 
 @dataclass(frozen=True)
 class OfHeads(ABC):
-    """What changes some heads, layer by layer: sorted, each once. Raises ArgumentError for no heads."""
+    """A change of some heads, sorted, each once. Raises ArgumentError for no heads."""
 
     heads: tuple[Head, ...]
 
@@ -247,19 +237,19 @@ class OfHeads(ABC):
 
     @abstractmethod
     def change(self, layer: int, heads: tuple[int, ...]) -> LayerIntervention:
-        """What differs in a layer that has such heads."""
+        """The change of a layer with such heads."""
 
     def changes(self) -> Mapping[int, LayerIntervention]:
-        """`change` of each layer that has such heads."""
+        """`change` of each layer with such heads."""
         return {layer: self.change(layer, heads) for layer, heads in by_layer(self.heads).items()}
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to run the model. Without parts it is the plain model, called `none`.
+    """A named set of interventions; without any the plain model, `none`.
 
-    `family` groups the variants that are tested together (`single`, `layers`, …); `draw` and
-    `seed` tell random draws apart.
+    `family` groups the variants that are tested together (`single`, `layers`, …); `draw` and `seed`
+    identify a random draw.
     """
 
     name: str
@@ -270,21 +260,21 @@ class Variant:
 
     @cached_property
     def changes(self) -> Mapping[int, LayerIntervention]:
-        """Layer → what differs there, over all parts.
+        """Layer → its change, over all parts.
 
         Raises ArgumentError where two parts change the same thing of one layer.
         """
         merged: dict[int, LayerIntervention] = {}
         for part in self.parts:
             for layer, change in part.changes().items():
-                merged[layer] = _both(
+                merged[layer] = _merged(
                     merged.get(layer, LayerIntervention()), change, self.name, layer
                 )
         return merged
 
     @property
     def heads(self) -> tuple[Head, ...]:
-        """The heads its parts concern, sorted."""
+        """The heads of its parts, sorted."""
         return tuple(sorted({head for part in self.parts for head in part.heads}))
 
     @property
@@ -297,24 +287,24 @@ NONE = Variant("none")
 """The plain model."""
 
 
-def _both(
-    one: LayerIntervention, other: LayerIntervention, name: str, layer: int
+def _merged(
+    first: LayerIntervention, second: LayerIntervention, name: str, layer: int
 ) -> LayerIntervention:
-    added = {key: value for key, value in vars(other).items() if value}
+    added = {key: value for key, value in vars(second).items() if value}
     for key in added:
-        if getattr(one, key):
+        if getattr(first, key):
             raise ArgumentError(f"variant {name!r} changes the {key} of layer {layer} twice")
     try:
-        return replace(one, **added)
+        return replace(first, **added)
     except ArgumentError as error:
         raise ArgumentError(f"variant {name!r}, layer {layer}: {error}") from error
 
 
 def with_plain(variants: Sequence[Variant]) -> list[Variant]:
-    """`variants` with `none` first. Raises ArgumentError for two of one name, or one without parts."""
-    listed = [NONE, *(variant for variant in variants if variant != NONE)]
+    """`variants` with `none` first. Raises ArgumentError for a repeated name and a second plain model."""
+    result = [NONE, *(variant for variant in variants if variant != NONE)]
     names: set[str] = set()
-    for variant in listed:
+    for variant in result:
         if not variant.parts and variant is not NONE:
             raise ArgumentError(
                 f"variant {variant.name!r} changes nothing; the plain model is `none`"
@@ -322,4 +312,4 @@ def with_plain(variants: Sequence[Variant]) -> list[Variant]:
         if variant.name in names:
             raise ArgumentError(f"two variants are named {variant.name!r}")
         names.add(variant.name)
-    return listed
+    return result

@@ -1,4 +1,4 @@
-"""Heads ablated, layers skipped, and queries and titles that cannot see each other."""
+"""Interventions that ablate heads, cut attention between query and title, and skip layers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ from qt_bert.models.batches import DIRECTIONS, Direction, gone
 from qt_bert.models.devices import index
 from qt_bert.models.forward import unseen
 
-# Heads left out. HEAD-MASK is the article's ("BERT 可解释性-从“头”说起", 二): the head gives the zero
-# vector. `uniform` is that of Kovaleva et al. 2019 ("Revealing the Dark Secrets of BERT", disabling
-# heads): each of the L tokens weighs 1/L.
+# `zero` is HEAD-MASK of the article ("BERT 可解释性-从“头”说起", 二). `uniform` is from Kovaleva et al. 2019
+# ("Revealing the Dark Secrets of BERT", disabling heads): each of the L tokens weighs 1/L.
 
 
 Mode = Literal["zero", "uniform", "mean"]
@@ -35,11 +34,11 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 @dataclass(frozen=True)
 class HeadMask(OfHeads):
-    """Heads left out: their slice at W_O's input is replaced; W_O's bias stays.
+    """Ablated heads: their slice at W_O's input is replaced; W_O's bias stays.
 
-    `mode`: `zero` gives 0; `uniform` the mean of the value vectors, as the masked pass has them,
-    over the tokens that a row may see; `mean` the stored vector of each head, from `means`.
-    Raises ArgumentError for no heads, an unknown mode, or `mean` without `means`.
+    `mode`: `zero` puts 0; `uniform` the mean of the masked pass's value vectors over the tokens that a row
+    may see; `mean` each head's vector in `means`. Raises ArgumentError for no heads, an unknown mode,
+    or `mean` without `means`.
     """
 
     mode: Mode = "zero"
@@ -66,21 +65,21 @@ class HeadMask(OfHeads):
 
 
 def _replace_plainly(
-    layer: int, heads: tuple[int, ...], mode: Mode, means: MeanZ | None, seen: PlainLayer
+    layer: int, heads: tuple[int, ...], mode: Mode, means: MeanZ | None, plain: PlainLayer
 ) -> None:
     for head in heads:
         if mode == "zero":
-            seen.z[head] = 0
+            plain.z[head] = 0
         elif means is not None:
-            seen.z[head] = means.vectors[layer, head].to(seen.z)
+            plain.z[head] = means.vectors[layer, head].to(plain.z)
         else:
-            for row, visible in enumerate(seen.visible[head]):
-                seen.z[head, row] = seen.value[head][visible].mean(0)
+            for row, visible in enumerate(plain.visible[head]):
+                plain.z[head, row] = plain.value[head][visible].mean(0)
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """A `ZEdit`: what stands in for some heads of one layer."""
+    """The `ZEdit` of ablated heads of one layer."""
 
     layer: int
     heads: tuple[int, ...]
@@ -102,7 +101,7 @@ class Replacement:
         value = site.project()[2][:, heads]
         if site.bias is None:
             return value.mean(2, keepdim=True)
-        # Of the additive mask alone the softmax is the same weight for every token that may be seen.
+        # The softmax of the additive mask alone weighs every visible token alike.
         weights = torch.softmax(site.bias.float(), -1)
         if weights.shape[1] > 1:
             weights = weights[:, heads]
@@ -110,16 +109,13 @@ class Replacement:
         return torch.matmul(weights, value.float()).to(value)
 
 
-# Queries and titles that cannot see each other (`models.batches` says which rows see which columns).
-
-
 @dataclass(frozen=True)
 class SegmentBlock(OfHeads):
-    """Query and title cannot see each other in these heads.
+    """Query and title do not attend to each other in these heads (groups: `models.batches`).
 
-    Q holds the query's tokens and the first separator, T the title's and every later separator.
-    Rows of Q see Q, rows of T see T; the first token sees all, and nobody else sees it. Masked
-    before the softmax. Raises ArgumentError for no heads.
+    Q is the query's tokens and the first separator, T the title's and every later separator. Q attends
+    to Q, T to T; the first token attends to all, and no other token to it. Masked before the softmax.
+    Raises ArgumentError for no heads.
     """
 
     kind: ClassVar[str] = "block"
@@ -129,18 +125,18 @@ class SegmentBlock(OfHeads):
         return LayerIntervention(attention=Unseen(_BETWEEN, heads))
 
     def install(self, model: PlainModel) -> None:
-        """Another attention mask for the heads, in a hook before the layer attends."""
+        """A hook with another attention mask for the heads."""
         for layer, heads in by_layer(self.heads).items():
             model.cut(layer, _BETWEEN, heads)
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A cut in the layers `first` to `last`, in all heads; called `cut:T<Q@0-4`.
+    """A cut of attention in the layers `first` to `last`, in all heads; called `cut:T<Q@0-4`.
 
-    `direction`: `C<T`, `T<Q`, `Q<T`, `all` of them, or `<C` (nobody but the first token sees the
-    first token). Masked before the softmax, so that attention moves on to what is seen (MICE, Vast
-    et al. 2026). Raises ArgumentError for another direction, and for layers that are no range.
+    `direction`: `C<T`, `T<Q`, `Q<T`, `all` of them, or `<C` (only the first token attends to the first
+    token). Masked before the softmax, so that attention moves to the other tokens (MICE, Vast et al.
+    2026). Raises ArgumentError for another direction, and for an invalid range of layers.
     """
 
     direction: Direction
@@ -168,7 +164,7 @@ class Cut:
         return dict.fromkeys(range(self.first, self.last + 1), change)
 
     def install(self, model: PlainModel) -> None:
-        """Another attention mask, in a hook before each layer attends."""
+        """A hook with another attention mask in each layer."""
         for layer in range(self.first, self.last + 1):
             model.cut(layer, (self.direction,))
 
@@ -178,15 +174,15 @@ _BETWEEN: tuple[Direction, ...] = ("T<Q", "Q<T")
 
 @dataclass(frozen=True)
 class Unseen:
-    """An `AttentionEdit`: rows that no longer see columns, in some heads of one layer (None: all)."""
+    """An `AttentionEdit` that hides columns in some heads of one layer (None: all)."""
 
     directions: tuple[Direction, ...]
     heads: tuple[int, ...] | None = None
 
     def bias(self, site: Site) -> torch.Tensor:
-        """0 where a row may see a column, half the least number elsewhere [B, 1 or heads, L, L]."""
+        """0 where a row may see a column, half the dtype's minimum elsewhere [B, 1 or heads, L, L]."""
         groups = site.batch.groups
-        hidden = torch.stack([gone(one, groups) for one in self.directions]).any(0)[:, None]
+        hidden = torch.stack([gone(d, groups) for d in self.directions]).any(0)[:, None]
         if self.heads is not None and len(self.heads) < site.layer.heads:
             cut = hidden.new_zeros(site.layer.heads)
             cut = cut.index_fill(0, index(self.heads, hidden.device), True)
@@ -200,22 +196,20 @@ INTERVENTIONS: dict[str, Callable[[tuple[Head, ...], Callable[[], MeanZ]], Inter
     "mean": lambda heads, means: HeadMask(heads, "mean", means()),
     "block": lambda heads, means: SegmentBlock(heads),
 }
-"""What `--mode` offers: from heads, and the mean head outputs where asked for, to a part."""
+"""The modes of `--mode`: heads and a function that computes mean head outputs → intervention."""
 
 
-# Whole layers left out: a block hands its input on, without attention, feed-forward or LayerNorm.
-# What is left is the model with these layers deleted, which is how Fan et al. 2020 ("Reducing
-# Transformer Depth on Demand with Structured Dropout") and Sajjad et al. 2023 ("On the effect of
-# dropping layers of pre-trained transformer models") make a model shallower.
+# Whole layers left out, as Fan et al. 2020 ("Reducing Transformer Depth on Demand with Structured
+# Dropout") and Sajjad et al. 2023 ("On the effect of dropping layers of pre-trained transformer
+# models") make a model shallower.
 
 
 @dataclass(frozen=True)
 class BlocksOut:
     """Layers left out whole, by number.
 
-    It concerns no head by name, though those of its layers are gone: in `variants.csv` the name of
-    the variant says which layers (`B3+B5`), and `heads` is for heads left out besides, in other
-    layers. Raises ArgumentError for no layers, or numbers below 0.
+    `heads` is empty: in `variants.csv` the variant's name has the layers (`B3+B5`). Raises ArgumentError
+    for no layers, or numbers below 0.
     """
 
     layers: tuple[int, ...]
@@ -233,13 +227,13 @@ class BlocksOut:
         return dict.fromkeys(self.layers, LayerIntervention(skipped=True))
 
     def install(self, model: PlainModel) -> None:
-        """Hooks that hand on each layer's input."""
+        """Hooks that return each layer's input."""
         for layer in self.layers:
             model.skip(layer)
 
 
 def blocks(shape: Shape) -> list[Variant]:
-    """Every layer alone, left out whole: `B3`, family `blocks`.
+    """Every layer left out alone: `B3`, family `blocks`.
 
     Raises ArgumentError for a model of one layer.
     """
@@ -249,6 +243,6 @@ def blocks(shape: Shape) -> list[Variant]:
 
 
 def without_blocks(layers: tuple[int, ...]) -> Variant:
-    """Some layers left out whole, together: `B3+B5`, family `blocks`."""
+    """Some layers left out together: `B3+B5`, family `blocks`."""
     part = BlocksOut(layers)
     return Variant("+".join(f"B{layer}" for layer in part.layers), (part,), "blocks")

@@ -1,4 +1,4 @@
-"""Activation patching from the other run of a pair, and path patching into one reader."""
+"""Activation patching between the two runs of a pair, and path patching into one head."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from qt_bert.models.devices import index
 
 # Patching: a head's z in the run of one text is replaced by its z in the run of the text's donor.
 #
-# A text and its donor have as many tokens and differ in one thing, for instance a term replaced.
-# They stand at the rows 2i and 2i + 1 of the list that batches are made of, each the other's donor
-# (`donor_batches`); or the second alone is patched, and the first only read (`recipient_batches`).
-# Activation patching is Vig et al. 2020 ("Investigating gender bias in language models using causal
-# mediation analysis") and Meng et al. 2022 ("Locating and editing factual associations in GPT").
+# A text and its donor have equally many tokens and differ in one thing, such as a replaced term. They
+# are the rows 2i and 2i + 1 of the encoded texts, each the other's donor (`donor_batches`); or only the
+# second is patched, from the first (`recipient_batches`). Vig et al. 2020 ("Investigating gender bias in
+# language models using causal mediation analysis"), Meng et al. 2022 ("Locating and editing factual
+# associations in GPT").
 
 
 FAMILY = "patch"
@@ -43,10 +43,7 @@ FAMILY = "patch"
 
 @dataclass(frozen=True)
 class Patch(OfHeads):
-    """The donor's z (the input of W_O) in place of some heads' own, at every token.
-
-    Raises ArgumentError for no heads.
-    """
+    """The donor's z (the input of W_O) in some heads, at every token. Raises ArgumentError for none."""
 
     kind: ClassVar[str] = "patch"
     means: ClassVar[None] = None
@@ -55,16 +52,16 @@ class Patch(OfHeads):
         return LayerIntervention(z=DonorZ(layer, heads))
 
     def install(self, model: PlainModel) -> None:
-        """Write what the plain model's own run gave the donor, in a hook before W_O."""
+        """Write the donor's z from a plain run, in a hook before W_O."""
         recorded, rows = model.record(), donor_rows(model.batch)
 
-        def put(layer: int, heads: tuple[int, ...], seen: PlainLayer) -> None:
-            given = recorded.z(layer, int(rows[seen.row]))
+        def replace_z(layer: int, heads: tuple[int, ...], plain: PlainLayer) -> None:
+            donor = recorded.z(layer, int(rows[plain.row]))
             for head in heads:
-                seen.z[head] = given[head]
+                plain.z[head] = donor[head]
 
         for layer, heads in by_layer(self.heads).items():
-            model.edit(layer, partial(put, layer, heads))
+            model.edit(layer, partial(replace_z, layer, heads))
 
 
 def single_patches(shape: Shape) -> list[Variant]:
@@ -74,7 +71,7 @@ def single_patches(shape: Shape) -> list[Variant]:
 
 @dataclass(frozen=True)
 class DonorZ:
-    """A `ZEdit`: the z that the plain model gives the donor."""
+    """The `ZEdit` of a patch: the donor's z in the plain model."""
 
     layer: int
     heads: tuple[int, ...]
@@ -88,65 +85,61 @@ class DonorZ:
 
 
 def _donors(clean: CleanCache) -> tuple[CleanCache, torch.Tensor]:
-    """Where the donors' values are, and at which rows [B]."""
+    """The cache that holds the donors, and their rows in it [B]."""
     if clean.batch.donor is None:
         return clean, clean.derived("donors", lambda: donor_rows(clean.batch))
-    return clean.of_donor, torch.arange(len(clean.batch), device=clean.embedded.device)
+    return clean.donor, torch.arange(len(clean.batch), device=clean.embedded.device)
 
 
 def donor_rows(batch: Batch) -> torch.Tensor:
-    """At which row of the batch each row's donor stands [B].
+    """The row of each row's donor in the batch [B].
 
     Raises ArgumentError where a donor is not in the batch, or has another number of tokens.
     """
-    place = {int(row): at for at, row in enumerate(batch.rows)}
-    found = [place.get(int(row) ^ 1) for row in batch.rows]
-    lengths = [len(one) for one in batch.encoded]
-    for at, donor in enumerate(found):
+    positions = {int(row): i for i, row in enumerate(batch.rows)}
+    donors = [positions.get(int(row) ^ 1) for row in batch.rows]
+    lengths = [len(text) for text in batch.encoded]
+    for i, donor in enumerate(donors):
         if donor is None:
-            raise ArgumentError(f"the text {batch.rows[at]} is in a batch without its donor")
-        _check_lengths(int(batch.rows[at]), lengths[at], lengths[donor])
-    return index(tuple(found), batch.groups.device)
+            raise ArgumentError(f"the text {batch.rows[i]} is in a batch without its donor")
+        _check_lengths(int(batch.rows[i]), lengths[i], lengths[donor])
+    return index(tuple(donors), batch.groups.device)
 
 
 def donor_batches(encoded: Sequence[EncodedPair], budget: int, *, pad: int) -> Iterator[Batch]:
-    """Batches of about `budget` tokens that hold every text and its donor."""
-    lengths = [len(one) for one in encoded[::2]]
+    """Batches of about `budget` tokens with every text and its donor."""
+    lengths = [len(text) for text in encoded[::2]]
     for pairs in length_batches(lengths, max(1, budget // 2)):
         rows = np.stack([2 * pairs, 2 * pairs + 1], 1).ravel()
         yield to_batch(rows, [encoded[row] for row in rows], pad=pad)
 
 
 def recipient_batches(encoded: Sequence[EncodedPair], budget: int, *, pad: int) -> Iterator[Batch]:
-    """Batches of the second text of each couple alone, whose donor is the first.
+    """Batches of the second text of each couple, whose donor is the first.
 
     Raises ArgumentError where a text and its donor differ in length.
     """
-    for pairs in length_batches([len(one) for one in encoded[::2]], budget):
+    for pairs in length_batches([len(text) for text in encoded[::2]], budget):
         first, second = (
             to_batch(rows, [encoded[row] for row in rows], pad=pad)
             for rows in (2 * pairs, 2 * pairs + 1)
         )
-        for row, one, other in zip(pairs, first.encoded, second.encoded, strict=True):
-            _check_lengths(2 * int(row), len(one), len(other))
+        for row, donor, text in zip(pairs, first.encoded, second.encoded, strict=True):
+            _check_lengths(2 * int(row), len(donor), len(text))
         yield replace(second, donor=first)
 
 
-def _check_lengths(row: int, own: int, other: int) -> None:
-    if own != other:
+def _check_lengths(row: int, text: int, donor: int) -> None:
+    if text != donor:
         raise ArgumentError(
-            f"the text {row} has {own} tokens and its donor {other}; what is put in must be as long as "
-            "what it replaces"
+            f"the text {row} has {text} tokens and its donor {donor}; both must be equally long"
         )
 
 
-# Path patching: what reaches one reader from heads below directly, with every other head held
-# still.
-#
-# Wang et al. 2022 ("Interpretability in the wild", path patching) and Goldowsky-Dill et al. 2023
-# ("Localizing model behavior with path patching"), over z: up to the receiver's layer every other
-# head gives what it gives the clean model, while residual sums, LayerNorms and feed-forward blocks
-# are computed anew; what arrives enters one projection of one head, and nothing else there.
+# Path patching over z (Wang et al. 2022, "Interpretability in the wild"; Goldowsky-Dill et al. 2023,
+# "Localizing model behavior with path patching"): up to the receiver's layer every other head keeps its
+# clean z, while residual sums, LayerNorms and feed-forward blocks are recomputed; the resulting stream
+# enters one projection of one head.
 
 
 Entry = Literal["q", "k", "v", "qk"]
@@ -155,10 +148,10 @@ ENTRIES: tuple[Entry, ...] = get_args(Entry)
 
 @dataclass(frozen=True)
 class Detour:
-    """The residual stream that reaches `layer` when `sender`'s heads are left out below it.
+    """The residual stream at `layer` when `sender`'s heads below it are left out.
 
-    z of all other heads keeps its clean value on the way. Raises ArgumentError where a head of the
-    sender does not lie below the layer.
+    All other heads keep their clean z. Raises ArgumentError where a head of the sender is not below the
+    layer.
     """
 
     sender: HeadMask
@@ -171,11 +164,11 @@ class Detour:
                 f"{highest} does not lie below layer {self.layer}, which is to read it"
             )
 
-    def arriving(self, clean: CleanCache) -> torch.Tensor:
+    def stream(self, clean: CleanCache) -> torch.Tensor:
         """The stream [B, L, size], computed once a batch."""
-        return clean.derived(self, lambda: self._arriving(clean))
+        return clean.derived(self, lambda: self._stream(clean))
 
-    def _arriving(self, clean: CleanCache) -> torch.Tensor:
+    def _stream(self, clean: CleanCache) -> torch.Tensor:
         changes = self.sender.changes()
         hidden = clean.states(min(changes))
         for number in range(min(changes), self.layer):
@@ -185,26 +178,26 @@ class Detour:
         return hidden
 
     def record(self, model: PlainModel) -> list[torch.Tensor]:
-        """The same of the plain model, by hooks: for each pair the stream [n, size]."""
-        plain, gone = model.record(), by_layer(self.sender.heads)
+        """The same in the Hugging Face model, by hooks: the stream [n, size] of each pair."""
+        clean, left_out = model.record(), by_layer(self.sender.heads)
 
-        def hold(layer: int, seen: PlainLayer) -> None:
-            kept = plain.z(layer, seen.row)
-            for head in range(len(seen.z)):
-                if head not in gone.get(layer, ()):
-                    seen.z[head] = kept[head]
+        def restore(layer: int, plain: PlainLayer) -> None:
+            z = clean.z(layer, plain.row)
+            for head in range(len(plain.z)):
+                if head not in left_out.get(layer, ()):
+                    plain.z[head] = z[head]
 
-        model.begin()
+        model.reset()
         self.sender.install(model)
         for layer in range(self.layer):
-            model.edit(layer, partial(hold, layer))
+            model.edit(layer, partial(restore, layer))
         run = model.record()
-        model.begin()
+        model.reset()
         return [run.states(self.layer, row) for row in range(len(model.batch))]
 
 
 def _mixed(number: int, edit: ZEdit, hidden: torch.Tensor, clean: CleanCache) -> torch.Tensor:
-    """What a layer's heads give under an edit, all others as in the clean model [B, L, size]."""
+    """W_O over a layer's head outputs, edited, all others as in the clean run [B, L, size]."""
     layer, bias = clean.encoder.layers[number], clean.biases[number]
     project, z = partial(layer.project, hidden), clean.z(number).clone()
     site = Site(number, layer, clean.batch, hidden, project, bias, hidden.shape[1], clean)
@@ -213,11 +206,11 @@ def _mixed(number: int, edit: ZEdit, hidden: torch.Tensor, clean: CleanCache) ->
 
 @dataclass(frozen=True)
 class Path:
-    """The clean model, but for one projection of one head, which reads a detour.
+    """The clean model, but one head's projections `entry` (query, key, value, or query and key) read a
+    detour.
 
-    `entry` is what reads it: the query, key or value, or query and key. The variant is called
-    `path:L3H7>L10H2.k`. Raises ArgumentError where the sender does not lie below, and for an
-    unknown entry.
+    The variant is called `path:L3H7>L10H2.k`. Raises ArgumentError where the sender is not below, and for
+    an unknown entry.
     """
 
     sender: HeadMask
@@ -227,11 +220,11 @@ class Path:
     def __post_init__(self) -> None:
         if self.entry not in ENTRIES:
             raise ArgumentError(f"entry {self.entry!r}: choose from {', '.join(ENTRIES)}")
-        self.detour  # noqa: B018 - refuses a sender that does not lie below
+        self.detour  # noqa: B018 - refuses a sender that is not below
 
     @property
     def detour(self) -> Detour:
-        """What the projection reads."""
+        """The stream that the projection reads."""
         return Detour(self.sender, self.receiver.layer)
 
     @property
@@ -249,52 +242,50 @@ class Path:
         return self.sender.means
 
     def changes(self) -> Mapping[int, LayerIntervention]:
-        """Another projection in the receiver's layer; below it, all is as it was."""
-        edit = Arriving(self.detour, self.receiver.head, self.entry)
+        """Other projections in the receiver's layer."""
+        edit = DetourProjections(self.detour, self.receiver.head, self.entry)
         return {self.receiver.layer: LayerIntervention(projections=edit)}
 
     def install(self, model: PlainModel) -> None:
-        """Hooks on the projections, which write the receiver's rows of what they make of the detour."""
-        arriving = self.detour.record(model)
+        """Hooks that write the receiver's rows of the projections of the detour."""
+        stream = self.detour.record(model)
         for letter in self.entry:
-            model.project(self.receiver.layer, _NAMES[letter], self.receiver.head, arriving)
+            model.project(self.receiver.layer, _NAMES[letter], self.receiver.head, stream)
 
 
 _NAMES = {"q": 0, "k": 1, "v": 2}
 
 
 @dataclass(frozen=True)
-class Arriving:
-    """A `ProjectionEdit`: some projections of one head read a detour."""
+class DetourProjections:
+    """The `ProjectionEdit` of a path: some projections of one head read a detour."""
 
     detour: Detour
     head: int
     entry: Entry
 
     def projections(self, site: Site) -> Projections:
-        """The layer's own, but for the head's entries.
+        """The site's, with the head's replaced.
 
-        Raises ArgumentError for the key or value of a head that shares it with others.
+        Raises ArgumentError for a key or value that heads share.
         """
         if self.entry != "q" and site.layer.groups < site.layer.heads:
             raise ArgumentError(
                 "heads of this model share keys and values; a path can enter the query of one alone"
             )
-        own = site.project()
-        hidden = self.detour.arriving(site.clean)
-        whole = site.rows == hidden.shape[1]
-        layer, place = site.layer, site.batch.at
-        others = layer.project(hidden) if whole else layer.project_row(hidden, place)
+        hidden = self.detour.stream(site.clean)
+        whole, layer = site.rows == hidden.shape[1], site.layer
+        detoured = layer.project(hidden) if whole else layer.project_row(hidden, site.batch.at)
         return tuple(  # type: ignore[return-value]
-            _with_head(one, other, self.head) if letter in self.entry else one
-            for letter, one, other in zip("qkv", own, others, strict=True)
+            _with_head(plain, other, self.head) if letter in self.entry else plain
+            for letter, plain, other in zip("qkv", site.project(), detoured, strict=True)
         )
 
 
-def _with_head(own: torch.Tensor, other: torch.Tensor, head: int) -> torch.Tensor:
-    found = own.clone()
-    found[:, head] = other[:, head]
-    return found
+def _with_head(plain: torch.Tensor, other: torch.Tensor, head: int) -> torch.Tensor:
+    mixed = plain.clone()
+    mixed[:, head] = other[:, head]
+    return mixed
 
 
 def path_name(sender: str, receiver: Head, entry: Entry) -> str:

@@ -1,9 +1,8 @@
-"""The Hugging Face model with heads left out by hooks: slow, plain, and what the checks trust.
+"""The Hugging Face model under interventions by hooks: the reference of the equivalence checks.
 
-Written without anything of the masked loop, pair by pair over real tokens, so that a fault of the
-one does not hide in the other. The hooks on heads stand before the attention output matrix, where
-heads are contiguous slices under every attention kernel; who sees whom is a mask that the model itself
-is given.
+It shares no code with the masked loop and edits pair by pair over real tokens, so that a fault of one
+shows against the other. Hooks on heads are before W_O, where heads are contiguous slices under every
+attention kernel; cuts are attention masks passed to the model.
 """
 
 from __future__ import annotations
@@ -22,10 +21,8 @@ from qt_bert.models.families import Family, Rows, at
 
 @dataclass
 class PlainLayer:
-    """One pair in one layer: values of its n real tokens, by head, and who may see whom.
-
-    `row` is the pair's row of the batch; `visible` [heads, n, n] says which columns each row sees.
-    """
+    """One pair of n real tokens in one layer: `row` of the batch, `value` and `z` [heads, n, width],
+    `visible` [heads, n, n], the columns that each row sees."""
 
     row: int
     value: torch.Tensor
@@ -34,43 +31,43 @@ class PlainLayer:
 
 
 _Cut = tuple[tuple[Direction, ...], Sequence[int] | None]
-"""Directions that are gone, and of which heads (None: all)."""
+"""Directions that are cut, and their heads (None: all)."""
 
 Edit = Callable[[PlainLayer], None]
-"""Changes the head outputs in place."""
+"""Changes head outputs in place."""
 
 
 Map = Callable[[int, torch.Tensor], torch.Tensor]
-"""The pair's row of the batch, and vectors of its n tokens [n, hidden], to others of that shape."""
+"""A pair's row of the batch and its vectors [n, hidden] → other vectors of that shape."""
 
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """What a run gave, padded as the batch: streams by place, and what each layer's W_O was given."""
+    """A recorded run, padded as the batch: the stream by place, and the inputs of each layer's W_O."""
 
     stream: list[torch.Tensor]
-    given: list[torch.Tensor]
+    inputs: list[torch.Tensor]
     lengths: list[int]
     heads: list[int]
 
     def states(self, place: int, row: int) -> torch.Tensor:
-        """The residual stream of one pair [n, hidden]; place 0 is behind the embeddings."""
+        """The residual stream of one pair [n, hidden]; place 0 is after the embeddings."""
         return self.stream[place][row, : self.lengths[row]]
 
     def z(self, layer: int, row: int) -> torch.Tensor:
-        """What a layer's heads gave one pair [heads, n, width]."""
-        return _by_head(self.given[layer][row, : self.lengths[row]], self.heads[layer])
+        """A layer's head outputs for one pair [heads, n, width]."""
+        return _by_head(self.inputs[layer][row, : self.lengths[row]], self.heads[layer])
 
 
-class Installed(Protocol):
-    """What can be done to the plain model: a part of a variant."""
+class Installable(Protocol):
+    """A change of the plain model: a part of a variant."""
 
     def install(self, model: PlainModel) -> None:
-        """Do it, by `PlainModel.edit`, `skip`, `map`, `project` or `write`."""
+        """Apply it, by `PlainModel.edit`, `cut`, `skip`, `map`, `project` or `write`."""
 
 
 class PlainModel:
-    """A Hugging Face classifier that parts of variants install hooks on; `batch` is the one at work."""
+    """A Hugging Face classifier that parts of variants install hooks on; `batch` is the current one."""
 
     batch: Batch
 
@@ -80,10 +77,10 @@ class PlainModel:
         self.backbone = family.backbone_of(model)
         self.layers = family.layers_of(model)
         self._written: list[tuple[Any, Any, torch.Tensor]] = []
-        self.begin()
+        self.reset()
 
-    def begin(self) -> None:
-        """Forget all that was installed, but for weights that were written."""
+    def reset(self) -> None:
+        """Remove all that was installed, but for weights that were written."""
         self._cuts: dict[int, list[_Cut]] = {}
         self._edits: dict[int, list[Edit]] = {}
         self._skipped: set[int] = set()
@@ -91,8 +88,8 @@ class PlainModel:
         self._projected: list[tuple[Any, Callable[..., Any]]] = []
 
     @torch.no_grad()
-    def logits(self, batch: Batch, parts: Iterable[Installed] = ()) -> torch.Tensor:
-        """Logits [B, labels] with `parts` installed; no hook and no weight is left behind."""
+    def logits(self, batch: Batch, parts: Iterable[Installable] = ()) -> torch.Tensor:
+        """Logits [B, labels] with `parts` installed; hooks and weights are undone afterwards."""
         self.batch = batch
         try:
             for part in parts:
@@ -100,32 +97,32 @@ class PlainModel:
             with self._hooked(batch):
                 return self._run()
         finally:
-            self.begin()
+            self.reset()
             while self._written:
                 parameter, index, values = self._written.pop()
                 parameter.data[index] = values
 
     def record(self) -> Recorded:
-        """What a run of the batch gives, with all that is installed by now."""
+        """Run the batch with what is installed, and record it."""
         lengths = self.batch.real.sum(1).tolist()
-        heads = [self.family.heads(one) for one in self.layers]
-        found = Recorded([], [], lengths, heads)
+        heads = [self.family.heads(layer) for layer in self.layers]
+        recorded = Recorded([], [], lengths, heads)
         handles = [
-            self._giving(place).register_forward_hook(_append(found.stream))
+            self._module_before(place).register_forward_hook(_append(recorded.stream))
             for place in range(len(self.layers) + 1)
         ]
         with self._hooked(self.batch):
-            for layer in self.layers:  # behind the edits, so that what they give is seen
+            for layer in self.layers:  # after the edits' hooks, to record their results
                 dense = at(layer, self.family.parts.output)
                 handles.append(
-                    dense.register_forward_pre_hook(lambda _, given: found.given.append(given[0]))
+                    dense.register_forward_pre_hook(lambda _, x: recorded.inputs.append(x[0]))
                 )
             try:
                 self._run()
             finally:
                 for handle in handles:
                     handle.remove()
-        return found
+        return recorded
 
     def _run(self) -> torch.Tensor:
         types = {"token_type_ids": self.batch.token_type_ids} if self.family.segments else {}
@@ -136,13 +133,13 @@ class PlainModel:
         ).logits
 
     def write(self, parameter: Any, index: Any, values: torch.Tensor) -> None:
-        """Let part of a parameter have other values, until `logits` returns."""
+        """Overwrite part of a parameter, until `logits` returns."""
         self._written.append((parameter, index, parameter.data[index].clone()))
         parameter.data[index] = values.to(parameter)
 
     def project(self, layer: int, which: int, head: int, read: Sequence[torch.Tensor]) -> None:
-        """Let one head's rows of a projection (0 query, 1 key, 2 value) be made of `read`: for each pair
-        the layer's input [n, hidden]."""
+        """Compute one head's rows of a projection (0 query, 1 key, 2 value) from `read`, a layer input
+        [n, hidden] for each pair."""
         family, module = self.family, self.layers[layer]
         linear = family.projections(module)[which]
         width, groups = family.width(module), linear.weight.shape[0] // family.width(module)
@@ -156,64 +153,62 @@ class PlainModel:
 
         def hook(_: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
             calls.append(True)
-            if len(calls) > 1:  # a DeBERTa's projections are used for distances, too
+            if len(calls) > 1:  # DeBERTa also projects distances
                 return output
-            found = output.clone()
-            rows = found if not isinstance(linear, Rows) else found[..., linear.start : linear.stop]
-            mine = slice(head * width, (head + 1) * width)
+            result = output.clone()
+            rows = result[..., linear.start : linear.stop] if isinstance(linear, Rows) else result
+            columns = slice(head * width, (head + 1) * width)
             for row, vectors in enumerate(read):
                 vectors = vectors if before is None else before(vectors)
-                made = torch.nn.functional.linear(vectors, linear.weight, linear.bias)
-                rows[row, : len(made), mine] = made[:, mine].to(output)
-            return found
+                projected = torch.nn.functional.linear(vectors, linear.weight, linear.bias)
+                rows[row, : len(projected), columns] = projected[:, columns].to(output)
+            return result
 
         self._projected.append((linear.linear if isinstance(linear, Rows) else linear, hook))
 
     def edit(self, layer: int, edit: Edit) -> None:
-        """Let `edit` change what a layer's heads give, pair by pair, before W_O."""
+        """Apply `edit` to a layer's head outputs, pair by pair, before W_O."""
         self._edits.setdefault(layer, []).append(edit)
 
     def cut(
         self, layer: int, directions: Sequence[Direction], heads: Sequence[int] | None = None
     ) -> None:
-        """Let no row of some heads (None: all) see the columns that directions take away."""
+        """Hide the columns of some directions in some heads (None: all)."""
         self._cuts.setdefault(layer, []).append((tuple(directions), heads))
 
     def skip(self, layer: int) -> None:
-        """Let a layer hand on its input as its output."""
+        """Make a layer return its input."""
         self._skipped.add(layer)
 
     def map(self, place: int, function: Map) -> None:
-        """Let `function` change the vectors of real tokens before layer `place`, behind the last too.
-
-        Place 0 is what the embeddings give, place n what layer n − 1 gives.
-        """
+        """Apply `function` to the vectors of real tokens at a place of the residual stream: 0 after the
+        embeddings, n after layer n − 1."""
         self._mapped.append((place, function))
 
-    def _giving(self, place: int) -> Any:
-        """The module whose output stands at a place."""
+    def _module_before(self, place: int) -> Any:
+        """The module whose output is the residual stream at a place."""
         if place:
             return self.layers[place - 1]
         projected = getattr(self.backbone, "embeddings_project", None)
         return at(self.backbone, self.family.embeddings) if projected is None else projected
 
     def _visible(self, layer: int, row: int) -> torch.Tensor:
-        """Which columns each row of a pair sees in a layer [heads, n, n], by what is said of both."""
+        """Which columns each row of a pair sees in a layer [heads, n, n]."""
         module = self.layers[layer]
         groups = self.batch.groups[row][self.batch.real[row]].tolist()
         n, window = len(groups), self.family.window(module)
-        place = self.batch.groups.device
-        visible = torch.ones(self.family.heads(module), n, n, dtype=torch.bool, device=place)
-        for one in range(n):
-            for other in range(n):
-                far = window is not None and abs(one - other) > window
-                if far or (self.family.causal and other > one):
-                    visible[:, one, other] = False
+        device = self.batch.groups.device
+        visible = torch.ones(self.family.heads(module), n, n, dtype=torch.bool, device=device)
+        for i in range(n):
+            for j in range(n):
+                far = window is not None and abs(i - j) > window
+                if far or (self.family.causal and j > i):
+                    visible[:, i, j] = False
         for directions, heads in self._cuts.get(layer, ()):
             gone = set().union(*(GONE[direction] for direction in directions))
-            seen = [[(one, other) not in gone for other in groups] for one in groups]
+            uncut = [[(row, column) not in gone for column in groups] for row in groups]
             for head in range(len(visible)) if heads is None else heads:
-                visible[head] &= torch.tensor(seen, device=place)
+                visible[head] &= torch.tensor(uncut, device=device)
         return visible
 
     def _rewrite(
@@ -228,17 +223,17 @@ class PlainModel:
                 n = int(real.sum())
                 value = _by_head(kept["value"][row, :n], groups)
                 value = value.repeat_interleave(heads // max(1, groups), 0)
-                held = _by_head(z[row, :n], heads).clone()
-                seen = PlainLayer(row, value, self._visible(layer, row), held)
+                by_head = _by_head(z[row, :n], heads).clone()
+                plain = PlainLayer(row, value, self._visible(layer, row), by_head)
                 for edit in edits:
-                    edit(seen)
-                z[row, :n] = seen.z.transpose(0, 1).flatten(1)
+                    edit(plain)
+                z[row, :n] = plain.z.transpose(0, 1).flatten(1)
             return (z,)
 
         return hook
 
     def _masked(self, layer: int) -> Callable[..., Any]:
-        """A hook that gives a layer's attention the mask of what each row sees."""
+        """A hook that passes `_visible` to a layer's attention as its mask."""
 
         def hook(_: Any, args: Any, kwargs: Any) -> Any:
             hidden = args[0] if args else kwargs["hidden_states"]
@@ -247,7 +242,7 @@ class PlainModel:
             for row, real in enumerate(self.batch.real):
                 n = int(real.sum())
                 mask[row, :, :n, :n] = self._visible(layer, row)
-            if self.family.positions != "relative":  # which takes True and False
+            if self.family.positions != "relative":  # which takes a boolean mask
                 least = torch.finfo(hidden.dtype).min
                 mask = torch.zeros_like(mask, dtype=hidden.dtype).masked_fill(~mask, least)
             if "attention_mask" in kwargs:
@@ -258,10 +253,10 @@ class PlainModel:
 
     @contextmanager
     def _hooked(self, batch: Batch) -> Iterator[None]:
-        handles = [self.layers[n].register_forward_hook(_pass_on) for n in self._skipped]
+        handles = [self.layers[n].register_forward_hook(_return_input) for n in self._skipped]
         for place, function in self._mapped:
             hook = _map(function, batch)
-            handles.append(self._giving(place).register_forward_hook(hook))
+            handles.append(self._module_before(place).register_forward_hook(hook))
         for module, hook in self._projected:
             handles.append(module.register_forward_hook(hook))
         for number in self._cuts:
@@ -272,12 +267,10 @@ class PlainModel:
             layer = self.layers[number]
             kept: dict[str, torch.Tensor] = {}
             value = self.family.projections(layer)[2]
-            keeping = _keep(kept, value)
-            holder = value.linear if isinstance(value, Rows) else value
-            handles.append(holder.register_forward_hook(keeping))
-            rewriting = self._rewrite(number, kept, edits)
+            linear = value.linear if isinstance(value, Rows) else value
+            handles.append(linear.register_forward_hook(_keep(kept, value)))
             output = at(layer, self.family.parts.output)
-            handles.append(output.register_forward_pre_hook(rewriting))
+            handles.append(output.register_forward_pre_hook(self._rewrite(number, kept, edits)))
         try:
             yield
         finally:
@@ -285,16 +278,16 @@ class PlainModel:
                 handle.remove()
 
 
-def _pass_on(module: Any, inputs: tuple[torch.Tensor, ...], output: Any) -> Any:
+def _return_input(module: Any, inputs: tuple[torch.Tensor, ...], output: Any) -> Any:
     return (inputs[0], *output[1:]) if isinstance(output, tuple) else inputs[0]
 
 
 def _map(function: Map, batch: Batch) -> Callable[[Any, Any, Any], Any]:
     def hook(module: Any, inputs: Any, output: Any) -> Any:
-        given = output[0] if isinstance(output, tuple) else output
-        mapped = given.clone()
+        hidden = output[0] if isinstance(output, tuple) else output
+        mapped = hidden.clone()
         for row, real in enumerate(batch.real):
-            mapped[row, real] = function(row, given[row, real])
+            mapped[row, real] = function(row, hidden[row, real])
         return (mapped, *output[1:]) if isinstance(output, tuple) else mapped
 
     return hook

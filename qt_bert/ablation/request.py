@@ -37,18 +37,15 @@ from qt_bert.scoring.judge import graded_pairs
 from qt_bert.scoring.tables import has_grade_column
 from qt_bert.stats.arrays import FloatArray
 
-# The mean head output of every head over a reference set: what a head mask of mode `mean` puts in.
-
 
 def mean_z(encoder: Encoder, batches: Iterable[Batch], shown: Progress = silent) -> MeanZ:
-    """Each head's unmasked head output, averaged over the real tokens of all pairs.
+    """Each head's unmasked output, averaged over all real tokens, special ones included.
 
-    The special tokens count too, and every token weighs alike, so a long pair weighs more than a
-    short one. `shown` counts pairs. Raises ArgumentError where there is no pair.
+    `shown` counts pairs. Raises ArgumentError for no pairs.
     """
 
     def summed(view: View) -> torch.Tensor:
-        """Over a pair's real tokens [B, heads, width]."""
+        """Sums over a pair's real tokens [B, heads, width]."""
         real = view.batch.real[:, None, :, None]
         return view.values.float().masked_fill(~real, 0).sum(2)
 
@@ -68,17 +65,16 @@ def mean_z(encoder: Encoder, batches: Iterable[Batch], shown: Progress = silent)
 
 
 InterventionOf = Callable[[str, Iterable[Head]], Intervention]
-"""A mode and heads to the part of a variant."""
+"""A mode and heads → an intervention."""
 
 
 def load_pairs_for_sweep(
     path: Path, options: ReaderOptions, labels: ModelLabels, *, rejects_path: Path | None = None
 ) -> tuple[list[Pair], int]:
-    """The pairs of `path` with labels this model can be judged by, and how many rows are rejects.
+    """The pairs of `path` with labels that fit the model, and the number of rejects.
 
-    A file with labels is read as `evaluate` reads it, and a row without one is a reject. A file
-    with no grade column (in JSON Lines: with no grade in any row) gives pairs without labels.
-    Raises PairFileError.
+    A file with labels is read as by `evaluate`: a row without one is a reject. A file with no grade
+    column (in JSON Lines: with no grade in any row) gives pairs without labels. Raises PairFileError.
     """
     if options.grades is None and not has_grade_column(path, options):
         reader = options.open(path, rejects_path=rejects_path)
@@ -89,10 +85,7 @@ def load_pairs_for_sweep(
 
 
 def discovery_pairs(path: Path, options: ReaderOptions) -> list[Pair]:
-    """The pairs of a file whose queries belong to the discovery half, with or without labels.
-
-    Raises ArgumentError where there is none.
-    """
+    """The pairs of a file's discovery half, with or without labels. Raises ArgumentError for none."""
     pairs = [pair for pair in options.open(path) if half_of(pair.query) == "discovery"]
     if not pairs:
         raise ArgumentError(
@@ -111,9 +104,9 @@ def reference_means(scorer: Scorer, pairs: Sequence[Pair]) -> MeanZ:
 
 
 def interventions_with(means: Callable[[], MeanZ]) -> InterventionOf:
-    """How each mode leaves heads out; `means` is called where the mode is `mean`, once.
+    """A function that makes the intervention of a mode; it raises ArgumentError for an unknown mode.
 
-    `block` cuts query and title from each other. What it gives raises ArgumentError for another mode.
+    `means` is called once, and only for the mode `mean`.
     """
     once = cache(means)
 
@@ -126,7 +119,7 @@ def interventions_with(means: Callable[[], MeanZ]) -> InterventionOf:
 
 
 def requested_variants(
-    asked: Sequence[str],
+    masks: Sequence[str],
     shape: Shape,
     mode: str,
     part_of: InterventionOf,
@@ -134,17 +127,16 @@ def requested_variants(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> list[Variant]:
-    """The variants that `--masks` names: a family, a file in the form of `variants.csv`, or heads.
+    """The variants of `--masks`: each a family, a file in the format of `variants.csv`, or heads.
 
-    `mode` says how heads are left out, but for a file, whose rows say so themselves. Raises
-    ArgumentError for anything else.
+    `mode` holds for all but files, which have a column for it. Raises ArgumentError for anything else.
     """
 
     def mask(heads: Iterable[Head]) -> Intervention:
         return part_of(mode, heads)
 
     variants: list[Variant] = []
-    for text in asked:
+    for text in masks:
         if text in FAMILIES:
             variants += FAMILIES[text](shape, mask, draws, seed)
         elif os.path.isfile(text) or text.endswith(".csv"):
@@ -220,17 +212,17 @@ def sweep_pairs(
 
 
 def leave_heads_out(scorer: Scorer, heads: str, mode: str, reference: Sequence[Pair]) -> Scorer:
-    """`scorer` without `heads` ('L2H1 L3H7'), replaced as `mode` says, once the checks have passed.
+    """`scorer` with `heads` ('L2H1 L3H7') ablated by `mode`, after the equivalence checks.
 
-    Checks, and under `mean` the mean head outputs, are taken on the `reference` pairs. Raises
-    ArgumentError for bad heads or an unknown mode, EquivalenceError where a check fails.
+    Checks, and under `mean` the mean head outputs, use the `reference` pairs. Raises ArgumentError for
+    invalid heads or an unknown mode, EquivalenceError where a check fails.
     """
     checkpoint = scorer.checkpoint
-    named = parse_heads(heads, checkpoint.shape)
+    parsed = parse_heads(heads, checkpoint.shape)
     if not checkpoint.family.fast:
         texts = [(pair.query, pair.title) for pair in reference[:1]]
-        return without_plainly(scorer, named, mode, texts)
-    part = interventions_with(lambda: reference_means(scorer, reference))(mode, named)
+        return without_plainly(scorer, parsed, mode, texts)
+    part = interventions_with(lambda: reference_means(scorer, reference))(mode, parsed)
     encoded = scorer.tokenizer.encode([(p.query, p.title) for p in reference], offsets=False)
     guards = check_equivalence(checkpoint, scorer.encoder, [Variant("heads out", (part,))], encoded)
     return without_intervention(scorer, part, guards)
@@ -239,9 +231,9 @@ def leave_heads_out(scorer: Scorer, heads: str, mode: str, reference: Sequence[P
 def without_plainly(
     scorer: Scorer, heads: Sequence[Head], mode: str, texts: Sequence[tuple[str, str]]
 ) -> Scorer:
-    """The same of a model that runs as transformers runs it: heads give zeros, by a hook.
+    """The same for a model that runs in transformers: heads output zeros, by a hook.
 
-    Each layer without all its heads must move the logits of `texts`.
+    Leaving out all heads of each layer must move the logits of `texts`.
     """
     if mode != "zero":
         raise ArgumentError(f"--mode {mode} needs the fast engine; this model has zero alone")
@@ -263,7 +255,7 @@ def without_plainly(
 
 
 def without_intervention(scorer: Scorer, part: Intervention, guards: Mapping[str, Any]) -> Scorer:
-    """`scorer` with `part` in place, whose checks have passed with the figures `guards`."""
+    """`scorer` with the intervention `part`, whose equivalence checks gave the figures `guards`."""
     return scorer.without(
         LeftOut(
             heads=format_heads(part.heads),

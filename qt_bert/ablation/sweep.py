@@ -1,4 +1,4 @@
-"""A sweep from a model, pairs and variants to its folder, resumed behind its last batch."""
+"""Run a sweep of variants over pairs into a folder; a killed sweep resumes after its last batch."""
 
 from __future__ import annotations
 
@@ -45,17 +45,14 @@ from qt_bert.resume import RECORD, begun_otherwise, differing, goes_on, read_rec
 from qt_bert.scoring.bulk import WINDOW, Scorer
 from qt_bert.sources import installed_versions, source_hash
 
-# A sweep under way: what is done stays done, and a killed run goes on behind its last batch.
-
-
 MARK = ".progress.json"
-"""A `Mark`; gone when the sweep is finished."""
+"""The file of a `Mark` in an unfinished sweep."""
 
 
 def check_flags(path: Path, *, resume: bool = False, overwrite: bool = False) -> SweepRecord | None:
-    """The sweep in `path` to go on with; None where one is to begin. Nothing is touched.
+    """The sweep in `path` to resume; None for a new one. Reads only.
 
-    Raises RunFolderError for a sweep and neither flag, and for anything but a sweep.
+    Raises RunFolderError for a sweep without either flag, and for a folder of anything else.
     """
     if is_vacant(path):
         return None
@@ -66,7 +63,7 @@ def check_flags(path: Path, *, resume: bool = False, overwrite: bool = False) ->
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How many batches are stored, and how many pairs they hold."""
+    """The number of stored batches, and of their pairs."""
 
     batches: int = 0
     pairs: int = 0
@@ -74,7 +71,7 @@ class Mark:
 
 @dataclass(eq=False)
 class SweepWork:
-    """The folder of an unfinished sweep; `done` is how far it is."""
+    """The folder of an unfinished sweep; `done` is its progress."""
 
     path: Path
     record: SweepRecord
@@ -83,7 +80,7 @@ class SweepWork:
 
     @classmethod
     def begin(cls, path: Path, record: SweepRecord, inputs: SweepInputs) -> SweepWork:
-        """Start in `path`; the files of a sweep that lies there are replaced, others stay."""
+        """Start in `path`, replacing an earlier sweep's files."""
         (path / MARK).unlink(missing_ok=True)
         write_json(path / RECORD, encode(record))
         for name in (LOGITS, EFFECTS, MEANS):
@@ -93,7 +90,7 @@ class SweepWork:
         if inputs.means is not None:
             write_means(path / MEANS, inputs.means)
         logits = np.lib.format.open_memmap(path / LOGITS, "w+", np.float32, record.shape)
-        if hasattr(os, "posix_fallocate"):  # a full disk is an error now, not a crash in the middle
+        if hasattr(os, "posix_fallocate"):  # a full disk is an error now, not a crash later
             with open(path / LOGITS, "r+b") as handle:
                 os.posix_fallocate(handle.fileno(), 0, (path / LOGITS).stat().st_size)
         work = cls(path, record, logits, Mark())
@@ -101,8 +98,8 @@ class SweepWork:
         return work
 
     @classmethod
-    def go_on(cls, path: Path, record: SweepRecord) -> SweepWork | None:
-        """The work in `path` as a kill left it; None where it left nothing to go on from."""
+    def resume(cls, path: Path, record: SweepRecord) -> SweepWork | None:
+        """The unfinished sweep in `path`; None where nothing is stored yet."""
         if not (path / MARK).exists():
             return None
         done = read_result(Mark, path / MARK)
@@ -111,14 +108,14 @@ class SweepWork:
         return cls(path, record, logits, done)
 
     def store(self, swept: Swept) -> None:
-        """Write one batch's logits, and then that they are written."""
+        """Write a batch's logits, then the mark."""
         self.logits[:, swept.rows] = swept.logits
         self.logits.flush()  # type: ignore[attr-defined]
         self.done = Mark(self.done.batches + 1, self.done.pairs + len(swept.rows))
         self._save()
 
     def finish(self, counts: Counts) -> None:
-        """Record the sweep as complete, with how many texts had to be cut."""
+        """Record the sweep as complete, with the number of truncated texts."""
         record = replace(
             self.record,
             truncated_titles=counts.truncated_titles,
@@ -130,9 +127,6 @@ class SweepWork:
 
     def _save(self) -> None:
         write_json(self.path / MARK, encode(self.done))
-
-
-# A sweep from a model, pairs and variants to its folder: checks, logits, effects.
 
 
 def run_sweep(
@@ -152,22 +146,20 @@ def run_sweep(
     guards: Mapping[str, Any] | None = None,
     shown: Progress | None = None,
 ) -> SweepFolder:
-    """Run every variant on every pair, and leave logits and effects in `folder`.
+    """Run every variant on every pair, and write logits and effects into `folder`.
 
-    The checks come first; a sweep that fails them leaves nothing. Finished batches are kept: after
-    a kill, `resume` goes on behind the last one and ends in the same bytes as an undisturbed run,
-    and has nothing to do where the sweep is finished. `overwrite` replaces a sweep. `pairs_ref`
-    says where the pairs come from; `arguments`, kept in `run.json`, how they and the variants were
-    chosen. `tokens` is the budget of the loop, `label` the name in progress lines. Afterwards
-    `scorer.counts` says what was cut.
+    Equivalence checks run first; where one fails, nothing is written. After a kill, `resume` goes on after
+    the last stored batch and ends in the same bytes as an undisturbed run; it does nothing for a
+    finished sweep. `overwrite` replaces a sweep. `pairs_ref` is the source of the pairs; `arguments`,
+    stored in `run.json`, how they and the variants were chosen. `tokens` is the budget of the masked
+    loop, `label` the name in progress lines. Afterwards `scorer.counts` has the truncated texts.
 
-    Sweeps that are one piece of work among several: `resamples` None leaves `effects.csv` empty;
-    `guards` are the figures of a check that has passed already, which is not made again; `shown`
-    counts the runs instead of a progress line of their own.
+    For a sweep that is a step of something larger: `resamples` None leaves `effects.csv` empty; `guards`
+    are the figures of checks that have already run; `shown` counts the runs in place of a progress line.
 
-    Raises ArgumentError for no pairs, two variants of one name, or labels that do not fit the
-    model; RunFolderError where the flags do not fit what lies in `folder`, or the sweep there was
-    begun with another model, other pairs or settings; EquivalenceError where a check fails.
+    Raises ArgumentError for no pairs, repeated variant names, or labels that do not fit the model;
+    RunFolderError where the flags do not fit `folder`, or its sweep has another model, pairs or
+    settings; EquivalenceError where a check fails.
     """
     inputs = SweepInputs(scorer.fresh(), list(pairs), with_plain(variants), resamples, seed, tokens)
     inputs.check()
@@ -180,7 +172,7 @@ def run_sweep(
             shown.advance(inputs.runs)
     else:
         record = inputs.record(pairs_ref, arguments or {}, guards)
-        work = SweepWork.go_on(folder, record) if stored else None
+        work = SweepWork.resume(folder, record) if stored else None
         work = work or SweepWork.begin(folder, record, inputs)
         _fill(inputs, work, label, shown)
         rows: list[EffectRow] = []
@@ -189,31 +181,29 @@ def run_sweep(
                 rows = effect_rows(inputs.effects(work.logits), inputs.variants, shown=counter)
         write_effects(folder / EFFECTS, rows)
         work.finish(inputs.scorer.counts)
-    found = SweepFolder.read(folder)
-    # The scorer knows what was cut, whichever run it was that saw it.
-    cut = found.record.truncated_titles, found.record.truncated_queries
-    scorer.counts = Counts(len(found.pairs), *cut)
-    return found
+    result = SweepFolder.read(folder)
+    truncated = result.record.truncated_titles, result.record.truncated_queries
+    scorer.counts = Counts(len(result.pairs), *truncated)
+    return result
 
 
 def _fill(inputs: SweepInputs, work: SweepWork, label: str, shown: Progress | None) -> None:
-    """Sweep the batches that are not stored yet, and store each.
+    """Sweep and store the remaining batches; `shown` or a progress line counts the runs.
 
-    The runs are counted by `shown` or a progress line of their own. Raises ArgumentError for logits
-    that are no finite numbers.
+    Raises ArgumentError for logits that are not finite.
     """
     encoder, variants = inputs.scorer.encoder, inputs.variants
     done = len(variants) * work.done.pairs
     if shown is not None:
         shown.advance(done)
-    # A resumed run tokenises all pairs again: batches, and counts of what was cut, stay the same.
+    # A resumed run tokenises all pairs again, for the same batches and counts of truncated texts.
     batches = islice(inputs.batches(), work.done.batches, None)
-    own = progress(inputs.runs, label, "runs", done=done)
-    with own if shown is None else nullcontext(shown) as counter:
+    line = progress(inputs.runs, label, "runs", done=done)
+    with line if shown is None else nullcontext(shown) as counter:
         for swept in sweep(encoder, batches, variants, tokens=inputs.tokens, shown=counter):
-            broken = np.argwhere(~np.isfinite(swept.logits).all(2))
-            if len(broken):
-                variant, row = broken[0]
+            invalid = np.argwhere(~np.isfinite(swept.logits).all(2))
+            if len(invalid):
+                variant, row = invalid[0]
                 raise ArgumentError(
                     f"variant {variants[variant].name} gives no finite logits for the pair of line "
                     f"{inputs.pairs[swept.rows[row]].line}; try --dtype float32, or leave it out"
@@ -247,7 +237,7 @@ class SweepInputs:
         return self.tokens or STACK_TOKENS
 
     def batches(self) -> Iterator[Batch]:
-        """The pairs in the batches of the sweep; the scorer counts what is cut."""
+        """The batches of the sweep; the scorer counts truncated texts."""
         budget = min(self.budget, batch_tokens(len(self.variants)))
         return self.scorer.batches(self.texts, budget)
 
@@ -258,16 +248,16 @@ class SweepInputs:
 
     @property
     def means(self) -> MeanZ | None:
-        """The mean head outputs that stand in for heads; ArgumentError where there are several."""
+        """The variants' mean head outputs, if any. Raises ArgumentError for different ones."""
         parts = [part for variant in self.variants for part in variant.parts]
-        found = {part.means for part in parts if part.means is not None}
-        if len(found) > 1:
+        means = {part.means for part in parts if part.means is not None}
+        if len(means) > 1:
             raise ArgumentError("the variants of one sweep must share their mean head outputs")
-        return next(iter(found), None)
+        return next(iter(means), None)
 
     @cached_property
     def key(self) -> dict[str, str]:
-        """What must be the same for a sweep to go on, by name. A part is known by its repr."""
+        """What must be equal to resume a sweep, by name. Parts are compared by their repr."""
         checkpoint = self.scorer.checkpoint
         return {
             "model": folder_sha256(checkpoint.folder),
@@ -285,7 +275,7 @@ class SweepInputs:
         }
 
     def check(self) -> None:
-        """Raise ArgumentError at once for what would fail after the sweep."""
+        """Raise ArgumentError early for what would fail after the sweep."""
         if self.seed < 0:
             raise ArgumentError(f"--seed {self.seed}: give 0 or more")
         if self.scorer.left_out:
@@ -301,7 +291,7 @@ class SweepInputs:
     def record(
         self, pairs_ref: PairsRef, arguments: Mapping[str, Any], guards: Mapping[str, Any] | None
     ) -> SweepRecord:
-        """What `run.json` says before the first batch; checks that are not given run here."""
+        """The `run.json` before the first batch; without `guards` the equivalence checks run here."""
         checkpoint, means = self.scorer.checkpoint, self.means
         queries = len({pair.query for pair in self.pairs})
         return SweepRecord(
@@ -312,21 +302,18 @@ class SweepInputs:
             arguments=dict(arguments),
             shape=self.shape,
             means=None if means is None else means.sha256,
-            guards=self.prove() if guards is None else dict(guards),
+            guards=self.run_checks() if guards is None else dict(guards),
         )
 
-    def prove(self) -> dict[str, Any]:
-        """Check the masked loop on this model, its variants and eight of its pairs.
-
-        The shortest and the longest of all are among them; a window is in memory at a time.
-        """
-        kept: list[EncodedPair] = []
+    def run_checks(self) -> dict[str, Any]:
+        """Run the equivalence checks on eight pairs, encoding a window of pairs at a time."""
+        sample: list[EncodedPair] = []
         scorer = self.scorer
         for start in range(0, len(self.texts), WINDOW):
             texts = self.texts[start : start + WINDOW]
-            kept = eight_of([*kept, *scorer.tokenizer.encode(texts, offsets=False)])
+            sample = eight_of([*sample, *scorer.tokenizer.encode(texts, offsets=False)])
         model = scorer.checkpoint, scorer.encoder
-        return check_equivalence(*model, self.variants, kept, seed=self.seed)
+        return check_equivalence(*model, self.variants, sample, seed=self.seed)
 
 
 def _hash(rows: Iterable[tuple[Any, ...]]) -> str:

@@ -1,4 +1,4 @@
-"""A property erased by an affine map, and weights set back to before fine-tuning."""
+"""Interventions on weights: concept erasure by an affine map, and weights from before fine-tuning."""
 
 from __future__ import annotations
 
@@ -22,19 +22,16 @@ from qt_bert.models.devices import index
 from qt_bert.models.families import at
 from qt_bert.models.forward import Encoder, Layer
 
-# A property erased where the model would read it: an affine map of one layer's output.
-#
-# Everything above runs on freely, on what the map leaves. With the map of LEACE (Belrose et al.
-# 2023, "LEACE: Perfect linear concept erasure in closed form") this is amnesic probing (Elazar et
-# al. 2021): what the model loses says whether it used the property.
+# Concept erasure by an affine map of one layer's output: with the map of LEACE (Belrose et al. 2023,
+# "LEACE: Perfect linear concept erasure in closed form") this is amnesic probing (Elazar et al. 2021).
 
 
 @dataclass(frozen=True, eq=False)
 class AffineMap:
-    """x ↦ x − left·right·(x − centre), of vectors of `size` numbers.
+    """x ↦ x − left·right·(x − centre).
 
-    `left` [size, rank], `right` [rank, size], `centre` [size]; rank 0 changes nothing. Two maps are
-    equal only where they are one. Raises ArgumentError for shapes that do not fit each other.
+    `left` [size, rank], `right` [rank, size], `centre` [size]; rank 0 changes nothing. Compared by
+    identity. Raises ArgumentError for inconsistent shapes.
     """
 
     left: torch.Tensor = field(repr=False)
@@ -51,27 +48,27 @@ class AffineMap:
 
     @property
     def size(self) -> int:
-        """How many numbers a vector has."""
+        """The length of a vector."""
         return int(self.centre.shape[0])
 
     @property
     def rank(self) -> int:
-        """How many directions it takes away."""
+        """The number of directions it removes."""
         return int(self.right.shape[0])
 
     def outputs(self, hidden: torch.Tensor, clean: CleanCache | None = None) -> torch.Tensor:
         """The map of every vector [..., size]; half precision goes through float32."""
         wide = hidden.float() if hidden.dtype.itemsize == 2 else hidden
-        left, right, centre = (one.to(wide) for one in (self.left, self.right, self.centre))
+        left, right, centre = (t.to(wide) for t in (self.left, self.right, self.centre))
         return (wide - ((wide - centre) @ right.T) @ left.T).to(hidden.dtype)
 
 
 @dataclass(frozen=True)
 class Erasure:
-    """One place of the residual stream behind an affine map, at every token but padding.
+    """An affine map of the residual stream at one place, at every token but padding.
 
-    `place` 0 is what the embeddings give (r0), `place` n what layer n − 1 gives (rn). It concerns no
-    head. Raises ArgumentError for a place below 0.
+    `place` 0 (r0) is after the embeddings, n (rn) after layer n − 1. Raises ArgumentError for a place
+    below 0.
     """
 
     place: int
@@ -85,11 +82,11 @@ class Erasure:
             raise ArgumentError(f"r{self.place}: places are counted from r0, the embeddings")
 
     def changes(self) -> Mapping[int, LayerIntervention]:
-        """Another output of the layer below the place; `change.EMBEDDINGS` for r0."""
+        """Another output of the layer below the place; `EMBEDDINGS` for r0."""
         return {self.place - 1: LayerIntervention(output=self.map)}
 
     def install(self, model: PlainModel) -> None:
-        """The same by one whole matrix, token by token, in a hook behind the layer."""
+        """The same with one matrix, in a hook after the layer."""
         gone = self.map.left.double() @ self.map.right.double()
 
         def mapped(row: int, vectors: torch.Tensor) -> torch.Tensor:
@@ -99,84 +96,84 @@ class Erasure:
         model.map(self.place, mapped)
 
 
-# Weights set back to what they were before fine-tuning: one head, a layer, or the whole encoder.
+# Weights from before fine-tuning, of a head, a layer or the whole encoder.
 #
-# What a head owns are the rows of the query, key and value projections that make its vectors, with
-# their biases, and the columns of W_O that read its head output. LayerNorms, feed-forward blocks
-# and W_O's bias belong to the layer. Pooler and classifier stay as they are tuned.
+# A head's weights are its rows of the query, key and value projections, with biases, and its columns of
+# W_O. LayerNorms, feed-forward blocks and W_O's bias belong to the layer. Pooler and classifier stay
+# tuned.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MixedLayer(Layer):
-    """A tuned layer in which the heads `taken` have the weights of `base`; nothing is copied."""
+    """A tuned layer whose heads `reverted` have the weights of `base`; nothing is copied."""
 
     tuned: Layer
     base: Layer
-    taken: tuple[int, ...]
+    reverted: tuple[int, ...]
 
     @classmethod
-    def of(cls, tuned: Layer, base: Layer, taken: tuple[int, ...]) -> MixedLayer:
+    def of(cls, tuned: Layer, base: Layer, reverted: tuple[int, ...]) -> MixedLayer:
         """`tuned` with some heads of `base`, a layer of the same shape."""
-        own = {one.name: getattr(tuned, one.name) for one in fields(Layer)}
-        return cls(**own, tuned=tuned, base=base, taken=taken)
+        values = {field.name: getattr(tuned, field.name) for field in fields(Layer)}
+        return cls(**values, tuned=tuned, base=base, reverted=reverted)
 
     def project(self, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """As of the tuned layer, with the base's rows where its heads are taken."""
+        """The tuned layer's projections, with the base's for reverted heads."""
         return self._mixed(self.tuned.project(hidden), self.base.project(hidden))
 
     def project_row(
-        self, hidden: torch.Tensor, place: At
+        self, hidden: torch.Tensor, position: At
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The same with the query of the token at `place` alone."""
-        own, others = (one.project_row(hidden, place) for one in (self.tuned, self.base))
-        return self._mixed(own, others)
+        """The same with the query of the token at `position` alone."""
+        tuned, base = (layer.project_row(hidden, position) for layer in (self.tuned, self.base))
+        return self._mixed(tuned, base)
 
     def attend_row(
-        self, hidden: torch.Tensor, bias: torch.Tensor | None, place: At
+        self, hidden: torch.Tensor, bias: torch.Tensor | None, position: At
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Attention and head outputs of the token at `place`."""
-        query, key, value = self.project_row(hidden, place)
-        own = None if bias is None else row_at(bias, place, axes=2)
-        weights = self.attention(query, key, own)
+        """Attention and head outputs of the token at `position`."""
+        query, key, value = self.project_row(hidden, position)
+        row_bias = None if bias is None else row_at(bias, position, axes=2)
+        weights = self.attention(query, key, row_bias)
         return weights, torch.matmul(weights, value)
 
     def mix(self, z: torch.Tensor) -> torch.Tensor:
-        """W_O over all head outputs: it is linear, so the taken heads' columns are exchanged behind
-        it."""
-        part = z[..., index(self.taken, z.device), :, :]
-        others = self.base.mix_some(part, self.taken) - self.tuned.mix_some(part, self.taken)
-        return self.tuned.mix(z) + others
+        """W_O over all head outputs; it is linear, so the reverted heads' part is exchanged."""
+        part = z[..., index(self.reverted, z.device), :, :]
+        base, tuned = (layer.mix_some(part, self.reverted) for layer in (self.base, self.tuned))
+        return self.tuned.mix(z) + (base - tuned)
 
     def mix_some(self, z: torch.Tensor, heads: Any) -> torch.Tensor:
-        """The share of some heads in `mix`."""
-        from_base = [at for at, head in enumerate(heads) if head in self.taken]
-        own = [at for at in range(len(heads)) if at not in from_base]
+        """The part of some heads in `mix`."""
+        base = [i for i, head in enumerate(heads) if head in self.reverted]
+        tuned = [i for i in range(len(heads)) if i not in base]
         parts = [
-            one.mix_some(z[..., index(tuple(at), z.device), :, :], [heads[place] for place in at])
-            for one, at in ((self.tuned, own), (self.base, from_base))
-            if at
+            layer.mix_some(z[..., index(tuple(rows), z.device), :, :], [heads[i] for i in rows])
+            for layer, rows in ((self.tuned, tuned), (self.base, base))
+            if rows
         ]
         return sum(parts[1:], parts[0])
 
     def _mixed(
-        self, own: tuple[torch.Tensor, ...], others: tuple[torch.Tensor, ...]
+        self, tuned: tuple[torch.Tensor, ...], base: tuple[torch.Tensor, ...]
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        for one, other in zip(own, others, strict=True):
-            taken = index(self.taken, one.device)
-            one[..., taken, :, :] = other[..., taken, :, :]
-        return own  # type: ignore[return-value]
+        """`tuned`, with the reverted heads' values of `base` written into it."""
+        for ours, theirs in zip(tuned, base, strict=True):
+            heads = index(self.reverted, ours.device)
+            ours[..., heads, :, :] = theirs[..., heads, :, :]
+        return tuned  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, eq=False)
-class Earlier:
-    """The model before fine-tuning, as a source of weights for the tuned one.
+class BaseWeights:
+    """The weights of the model before fine-tuning, for the tuned one.
 
-    Raises ArgumentError where the two differ in layers, heads or sizes, or in what they embed.
+    Raises ArgumentError where the two differ in layers, heads, sizes or embeddings.
     """
 
-    base: Encoder = field(repr=False)  # a part's repr is its key when a sweep resumes
+    base: Encoder = field(repr=False)  # the repr of a part is in a sweep's key
     tuned: Encoder = field(repr=False)
-    _made: dict[tuple[int, tuple[int, ...]], Layer] = field(default_factory=dict, repr=False)
+    _layers: dict[tuple[int, tuple[int, ...]], Layer] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if self.tuned.family.heads_share:
@@ -192,60 +189,59 @@ class Earlier:
             )
 
     def layer(self, number: int) -> Layer:
-        """The base's whole layer."""
+        """The base's layer."""
         return self.base.layers[number]
 
     def with_heads(self, number: int, heads: tuple[int, ...]) -> Layer:
-        """The tuned layer with the base's heads; one object for one set, so that variants share it."""
+        """The tuned layer with the base's heads; the same object for the same heads, so that variants
+        share it."""
         key = (number, heads)
-        if key not in self._made:
+        if key not in self._layers:
             tuned, base = self.tuned.layers[number], self.base.layers[number]
-            self._made[key] = MixedLayer.of(tuned, base, heads)
-        return self._made[key]
+            self._layers[key] = MixedLayer.of(tuned, base, heads)
+        return self._layers[key]
 
     def outputs(self, hidden: torch.Tensor, clean: CleanCache) -> torch.Tensor:
-        """What the base's embeddings give [B, L, size]: an `OutputEdit` of the embeddings."""
+        """The base's embeddings [B, L, size]: the `OutputEdit` of the embeddings."""
         return self.base.embed(clean.batch)
 
 
 @dataclass(frozen=True)
 class Reverted(OfHeads):
-    """Some heads with the weights they had before fine-tuning. Raises ArgumentError for no heads."""
+    """Some heads with their weights from before fine-tuning. Raises ArgumentError for no heads."""
 
-    earlier: Earlier
+    weights: BaseWeights
     kind: ClassVar[str] = "revert"
     means: ClassVar[None] = None
 
     def change(self, layer: int, heads: tuple[int, ...]) -> LayerIntervention:
-        return LayerIntervention(weights=self.earlier.with_heads(layer, heads))
+        return LayerIntervention(weights=self.weights.with_heads(layer, heads))
 
     def install(self, model: PlainModel) -> None:
-        """Write the base's rows and columns into the Hugging Face model's own weights."""
+        """Write the base's rows and columns into the Hugging Face model's weights."""
         family = model.family
-        source = family.layers_of(self.earlier.base.model)
+        base_layers = family.layers_of(self.weights.base.model)
         for head in self.heads:
-            ours, theirs = model.layers[head.layer], source[head.layer]
-            width = family.width(ours)
+            layers = model.layers[head.layer], base_layers[head.layer]
+            width = family.width(layers[0])
             rows = slice(head.head * width, (head.head + 1) * width)
-            for own, other in zip(
-                family.projections(ours), family.projections(theirs), strict=True
-            ):
-                model.write(own.weight, rows, other.weight.data[rows])
-                model.write(own.bias, rows, other.bias.data[rows])
+            for tuned, base in zip(*map(family.projections, layers), strict=True):
+                model.write(tuned.weight, rows, base.weight.data[rows])
+                model.write(tuned.bias, rows, base.bias.data[rows])
             columns = (slice(None), rows)
-            own, other = (at(one, family.parts.output).weight for one in (ours, theirs))
-            model.write(own, columns, other.data[columns])
+            tuned, base = (at(layer, family.parts.output).weight for layer in layers)
+            model.write(tuned, columns, base.data[columns])
 
 
 @dataclass(frozen=True)
 class RevertedLayers:
-    """Whole layers, and where `embeddings` says so what the embeddings give, from before fine-tuning.
+    """Whole layers, and with `embeddings` the embeddings, from before fine-tuning.
 
-    It concerns no head by name. Raises ArgumentError where nothing is named.
+    Raises ArgumentError for neither.
     """
 
     layers: tuple[int, ...]
-    earlier: Earlier
+    weights: BaseWeights
     embeddings: bool = False
     kind: ClassVar[str] = "revert"
     heads: ClassVar[tuple[Head, ...]] = ()
@@ -256,35 +252,32 @@ class RevertedLayers:
             raise ArgumentError("no layer to set back")
 
     def changes(self) -> Mapping[int, LayerIntervention]:
-        """The base's layers, and an exchange of the embeddings."""
-        found = {
-            number: LayerIntervention(weights=self.earlier.layer(number)) for number in self.layers
-        }
-        return found | (
-            {EMBEDDINGS: LayerIntervention(output=self.earlier)} if self.embeddings else {}
-        )
+        """The base's layers, and the base's embeddings."""
+        changes = {n: LayerIntervention(weights=self.weights.layer(n)) for n in self.layers}
+        if self.embeddings:
+            changes[EMBEDDINGS] = LayerIntervention(output=self.weights)
+        return changes
 
     def install(self, model: PlainModel) -> None:
-        """Write all the base's parameters of these modules over the model's own."""
-        source = self.earlier.base.backbone
-        layers = model.family.layers_of(self.earlier.base.model)
+        """Write the base's parameters of these modules into the model's."""
+        source = self.weights.base.backbone
+        layers = model.family.layers_of(self.weights.base.model)
         pairs = [(model.layers[number], layers[number]) for number in self.layers]
         if self.embeddings:
             pairs.append((model.backbone.embeddings, source.embeddings))
             if hasattr(model.backbone, "embeddings_project"):
                 pairs.append((model.backbone.embeddings_project, source.embeddings_project))
         for ours, theirs in pairs:
-            for own, other in zip(ours.parameters(), theirs.parameters(), strict=True):
-                model.write(own, slice(None), other.data)
+            for tuned, base in zip(ours.parameters(), theirs.parameters(), strict=True):
+                model.write(tuned, slice(None), base.data)
 
 
 def _sizes(encoder: Encoder) -> str:
-    """What must agree, spelled: layers by heads and width, sizes, tokens, positions, segments."""
-    layers = [f"{layer.heads}×{layer.width}" for layer in encoder.layers]
+    """A description of layers, sizes, tokens, positions and segments, for comparison."""
+    shapes = sorted({f"{layer.heads}×{layer.width}" for layer in encoder.layers})
     config = encoder.model.config
-    shared = sorted(set(layers))
     return (
-        f"{len(layers)} layers of {', '.join(shared)}, {config.hidden_size} numbers a token, "
+        f"{len(encoder.layers)} layers of {', '.join(shapes)}, {config.hidden_size} numbers a token, "
         f"{config.intermediate_size} within feed-forwards, "
         f"{config.vocab_size} tokens, {config.max_position_embeddings} positions, "
         f"{getattr(config, 'type_vocab_size', 0)} segments"

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, softmax
 
-from qt_bert.ablation.effects import meant_logits
+from qt_bert.ablation.effects import logits_in_label
 from qt_bert.ablation.families import layer_matched
 from qt_bert.ablation.folder import SweepFolder
 from qt_bert.ablation.interventions import Intervention, Variant
@@ -97,7 +97,7 @@ class LabelProbability:
     def points(self, logits: FloatArray, pairs: Sequence[Pair]) -> FloatArray:
         """Points of each pair's label set: logits [..., pairs, outputs] → [..., pairs]."""
         one_logit = self.thresholds is not None
-        meant = _grade_sets(pairs) if one_logit else meant_logits(list(pairs), self.labels)
+        meant = _grade_sets(pairs) if one_logit else logits_in_label(list(pairs), self.labels)
         return np.asarray((self.shares(logits) * meant).sum(-1) * POINTS)
 
 
@@ -205,7 +205,7 @@ class Ablated:
         """Points of accuracy under a variant; None for a one-logit model."""
         if self.probability.thresholds is not None:
             return None
-        meant = meant_logits(self.pairs, self.probability.labels)
+        meant = logits_in_label(self.pairs, self.probability.labels)
         right = meant[np.arange(len(self.pairs)), self.logits(name).argmax(1)]
         return over_queries(right * POINTS, self.queries)
 

@@ -27,7 +27,7 @@ from qt_bert.ablation.checks import (
 )
 from qt_bert.ablation.engine import sweep
 from qt_bert.ablation.interventions import NONE, Intervention, Variant
-from qt_bert.ablation.weights import Earlier, Reverted, RevertedLayers
+from qt_bert.ablation.weights import BaseWeights, Reverted, RevertedLayers
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter
 from qt_bert.data.splits import spread_over_queries
@@ -62,16 +62,16 @@ POINTS = 100.0
 # The weights before fine-tuning, and the proof that taking all of them gives the model before it.
 
 
-def earlier_of(folder: Path, scorer: Scorer) -> tuple[Checkpoint, Earlier]:
+def base_weights(folder: Path, scorer: Scorer) -> tuple[Checkpoint, BaseWeights]:
     """The base in `folder`, and its weights for the scorer's model.
 
     Raises CheckpointError and ArgumentError for a base that the model cannot come from.
     """
     base = open_base(folder, scorer.checkpoint)
-    return base, Earlier(base.encoder(), scorer.encoder)
+    return base, BaseWeights(base.encoder(), scorer.encoder)
 
 
-def everything(earlier: Earlier) -> Variant:
+def everything(earlier: BaseWeights) -> Variant:
     """All layers and the embeddings set back; pooler and classifier stay tuned."""
     layers = tuple(range(len(earlier.tuned.layers)))
     return Variant("everything", (RevertedLayers(layers, earlier, embeddings=True),), "revert")
@@ -89,7 +89,7 @@ def check_ends(scorer: Scorer, folder: Path, pairs: Sequence[Pair]) -> dict[str,
 
 
 def _checked_ends(scorer: Scorer, folder: Path, pairs: Sequence[Pair]) -> dict[str, float]:
-    _, earlier = earlier_of(folder, scorer)
+    _, earlier = base_weights(folder, scorer)
     some = eight_of(scorer.tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False))
     batches = list(batches_of(some, BATCH_TOKENS, pad=scorer.pad))
     ends = {"nothing": 0.0, "everything": 0.0}
@@ -111,7 +111,7 @@ def _checked_ends(scorer: Scorer, folder: Path, pairs: Sequence[Pair]) -> dict[s
     return {**ends, "bound": bound}
 
 
-def _rounding(earlier: Earlier, batches: Sequence[Batch]) -> float:
+def _rounding(earlier: BaseWeights, batches: Sequence[Batch]) -> float:
     """How far float32 alone moves the logits that both ends should have."""
     base, tuned = (
         Encoder(copy.deepcopy(one.model).double(), one.family)
@@ -265,7 +265,7 @@ def measure(context: Context) -> Result:
     if context.request.base is None:
         raise ArgumentError("the model before fine-tuning is needed; give its folder with --base")
     scorer, shape = context.model, context.model.checkpoint.shape
-    base, earlier = earlier_of(context.request.base, scorer)
+    base, earlier = base_weights(context.request.base, scorer)
     asked = function_heads(context)
     pairs = for_model(context.validation, QUICK_PAIRS, context)
     context.guards["ends"] = check_ends(scorer, context.request.base, pairs)

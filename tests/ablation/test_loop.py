@@ -337,7 +337,7 @@ class Strange:
         ((Erasure(2, a_map()), Erasure(2, a_map(1))), "changes the output of layer 1 twice"),
         ((BlocksOut((1,)), mask([Head(1, 0)])), "layer 1: .* cannot be changed besides"),
         ((BlocksOut((0, 1, 2)),), "'v' leaves out every layer"),
-        ((Strange(),), "more of the embeddings than what they give"),
+        ((Strange(),), "more of the embeddings than their output"),
     ],
 )
 def test_a_variant_that_cannot_be_is_named(opened, parts, said):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qt_bert.ablation.folder import read_grades, read_pairs, spell_grades, write_pairs
+from qt_bert.ablation.folder import format_grades, parse_grades, read_pairs, write_pairs
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import RunFolderError
 
@@ -43,8 +43,8 @@ def test_labels_and_further_columns_are_left_behind(tmp_path):
     [(None, ""), ((3,), "3"), ((1, 2), "1-2"), ((2, 3, 4), "2-4"), ((1, 3, 4), "1+3-4")],
 )
 def test_grades(grades, text):
-    assert spell_grades(grades) == text
-    assert read_grades(text) == grades
+    assert format_grades(grades) == text
+    assert parse_grades(text) == grades
 
 
 @pytest.mark.parametrize("content", ["", "a,b\n1,2\n", "id,line,query,title,grades\na,x,b,c,1\n"])

@@ -20,7 +20,7 @@ from qt_bert.ablation.patches import (
     donor_rows,
     recipient_batches,
 )
-from qt_bert.ablation.weights import AffineMap, Earlier, Erasure, Reverted, RevertedLayers
+from qt_bert.ablation.weights import AffineMap, BaseWeights, Erasure, Reverted, RevertedLayers
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import batches_of
@@ -198,7 +198,7 @@ def tuned(opened) -> Callable[..., tuple]:
     def build(family="bert", **others):
         checkpoint, encoder = opened(family, seed=1)
         base, earlier = opened(family, seed=2, **others)
-        return checkpoint, encoder, base, Earlier(earlier, encoder)
+        return checkpoint, encoder, base, BaseWeights(earlier, encoder)
 
     return build
 
@@ -230,7 +230,7 @@ def test_reverting_equals_written_weights(tuned, family, budget):
 def test_heads_that_share_weights_are_not_set_back(opened, family):
     _, encoder = opened(family)
     with pytest.raises(ArgumentError, match="share weights"):
-        Earlier(encoder, encoder)
+        BaseWeights(encoder, encoder)
 
 
 def test_a_base_of_another_shape_is_refused(tuned):

@@ -23,7 +23,7 @@ from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import revert
 from qt_bert.probes.base import Context, Split, run_probe
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.revert import QUANTITIES, Cells, Words, check_ends, earlier_of
+from qt_bert.probes.revert import QUANTITIES, Cells, Words, base_weights, check_ends
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import ProbeResult
 from tests.probes import planted_shift
@@ -128,7 +128,7 @@ def test_heads_that_share_weights_cannot_be_set_back(checkpoint_of, context, fam
     result = asked(context(base, model))
     assert not result.measurements and "share weights" in result.summary.en
     with pytest.raises(ArgumentError, match="cannot be set back: its heads share weights"):
-        earlier_of(base, opened(model))
+        base_weights(base, opened(model))
 
 
 def test_heads_under_rotary_positions_are_set_back(checkpoint_of, context):
