@@ -1,4 +1,4 @@
-"""`qt-bert agree`: how far the raters of a file agree, each a column of grades."""
+"""`qt-bert agree`: inter-rater agreement of a file with a column of grades per rater."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from qt_bert.stats.judgements import Judgements, index_queries, judge_levels, na
 
 FURTHEST = 10
 EXACT = "1=1,2=2,3=3,4=4,5=5"
-"""A rater says one grade: what lies between two is no level of its own."""
+"""Without `3-4`, which is no level of its own."""
 
 
 def agree(
@@ -36,17 +36,17 @@ def agree(
     seed: int = 0,
     rejects_path: Path | None = None,
 ) -> dict[str, Any]:
-    """How far the columns `raters` of a file agree: all, every two, in slices; the pairs furthest apart.
+    """Agreement of the columns `raters`: of all, of every two, in slices; and the pairs furthest apart.
 
     Labels are the levels of `reader.grades` (default: grades 1–5) by mean grade; an empty cell is no
-    rating, a row with a label that is no grade a reject. Raises ArgumentError for columns that are not
-    there, PairFileError for too many rejects.
+    rating, a row with an invalid label a reject. Raises ArgumentError for missing columns,
+    PairFileError for too many rejects.
     """
     file, reader = Path(path), reader or ReaderOptions()
     if len(set(raters)) < max(len(raters), 2):
         raise ArgumentError(f"--raters {','.join(raters)}: name two columns or more, each once")
     scheme = GradeMap.parse(reader.grades or EXACT)
-    sets = sorted(set(scheme.sets.values()), key=lambda one: (sum(one) / len(one), one))
+    sets = sorted(set(scheme.sets.values()), key=lambda grades: (sum(grades) / len(grades), grades))
 
     def refuse(pair: Pair) -> Reject | None:
         for rater in raters:
@@ -61,54 +61,54 @@ def agree(
                 )
         return None
 
-    rows = reader.open(file, rejects_path=rejects_path, refuse=refuse)
-    pairs = list(rows)
+    source = reader.open(file, rejects_path=rejects_path, refuse=refuse)
+    pairs = list(source)
     cells = [{**pair.extra, "grade": pair.label} for pair in pairs]
-    there = sorted(set().union(*cells))
-    if missing := [one for one in raters if one not in there]:
+    columns = sorted(set().union(*cells))
+    if missing := [rater for rater in raters if rater not in columns]:
         raise ArgumentError(
-            f"--raters {missing[0]}: no such column in {file}; there are {', '.join(there)}"
+            f"--raters {missing[0]}: no such column in {file}; there are {', '.join(columns)}"
         )
     levels = np.full((len(pairs), len(raters)), -1)
-    for own, level in zip(cells, levels, strict=True):
-        for place, rater in enumerate(raters):
-            if label := (own.get(rater) or "").strip():
-                level[place] = sets.index(scheme.grades_of(label))
+    for row, labels in enumerate(cells):
+        for column, rater in enumerate(raters):
+            if label := (labels.get(rater) or "").strip():
+                levels[row, column] = sets.index(scheme.grades_of(label))
     queries = np.array([pair.query for pair in pairs], dtype=object)
     drawn = {"resamples": resamples, "seed": seed}
 
     def figures(judged: Judgements) -> dict[str, Any]:
         return encode(evaluate(judged, metrics=OF_TWO, **drawn).metrics)  # type: ignore[no-any-return]
 
-    def measured(at: IntArray) -> dict[str, Any]:
-        """α of all raters and the figures of every two, of the pairs at some places."""
-        index, _ = index_queries(queries[at].tolist())
+    def measured(rows: IntArray) -> dict[str, Any]:
+        """α of all raters and the figures of every two, over some rows."""
+        index, _ = index_queries(queries[rows].tolist())
         between = []
         for a, b in combinations(range(len(raters)), 2):
-            both = at[(levels[at][:, [a, b]] >= 0).all(axis=1)]
+            both = rows[(levels[rows][:, [a, b]] >= 0).all(axis=1)]
             if not both.size:
                 continue
             first, second = levels[both, a], levels[both, b]
-            given = np.eye(len(sets))[second]
-            judged = judge_levels(given, first.tolist(), queries[both].tolist())
+            predicted = np.eye(len(sets))[second]
+            judged = judge_levels(predicted, first.tolist(), queries[both].tolist())
             bias = {
                 name_set(sets[level]): figures(judged.subset(first == level))["bias"]
                 for level in np.unique(first)
             }
             two = {"a": raters[a], "b": raters[b], "metrics": figures(judged)}
             between.append(two | {"bias_by_label": bias, "confusion": confusion(judged).tolist()})
-        return {"alpha": alpha(levels[at], index, len(sets), **drawn), "between": between}
+        return {"alpha": alpha(levels[rows], index, len(sets), **drawn), "between": between}
 
-    found = measured(np.arange(len(pairs)))
-    if not found["between"]:
+    overall = measured(np.arange(len(pairs)))
+    if not overall["between"]:
         raise ArgumentError(f"{file}: no pair has a grade of two raters")
     apart = levels.max(axis=1) - np.where(levels < 0, len(sets), levels).min(axis=1)
     return {
         "schema": 1,
         "pairs": {"name": file.name, "sha256": sha256_file(file), "n_pairs": len(pairs)},
-        "rejected": rows.rejected,
+        "rejected": source.rejected,
         "labels": list(map(name_set, sets)),
-        **found,
+        **overall,
         "slices": {
             column: {
                 value: measured(np.flatnonzero(of))

@@ -1,4 +1,4 @@
-"""Logits of many pairs: tokenised together, computed in rows of one length, handed back in order."""
+"""Logits of many pairs, in batches of similar length; results in input order."""
 
 from __future__ import annotations
 
@@ -24,25 +24,24 @@ from qt_bert.scoring.judge import check_finite
 from qt_bert.shipped import GRADED, shipped
 
 BATCH_TOKENS = {"float32": 1024, "bfloat16": 4096}
-"""Tokens a forward pass takes at most on a CPU (one pair, if that is longer): small batches stay in cache."""
+"""Most tokens of a CPU batch (or one longer pair): small batches stay in cache."""
 
 WINDOW = 8192
-"""Pairs whose tokens are held in memory at a time."""
+"""Pairs tokenised at a time."""
 
 AHEAD = 32
-"""Batches that a GPU is given before anyone waits for it."""
+"""Batches queued on a GPU before waiting for results."""
 
 Forward = Callable[[Batch], torch.Tensor]
-"""How a batch of B pairs becomes logits [B, labels]."""
+"""A batch of B pairs → logits [B, labels]."""
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Heads that a scorer leaves out: their names, what replaces them, and what proves it.
+    """Heads that a scorer leaves out, by name and mode.
 
-    `means` is the hash of the mean head outputs under the mode `mean`; `intervention` is what is done to
-    the heads (`ablation.interventions`), and `forward` runs the model so; `guards` are the figures of the
-    check that it really does.
+    `forward` runs the model under `intervention` (`ablation.interventions`); `means` is the hash of the
+    mean head outputs for the mode `mean`; `guards` are the figures of the equivalence checks.
     """
 
     heads: str
@@ -53,16 +52,13 @@ class LeftOut:
     guards: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def describe(self) -> dict[str, Any]:
-        """`heads_out`, `mode` and, where there are any, the hash of the mean head outputs."""
+        """`heads_out`, `mode` and, for the mode `mean`, `means_sha256`."""
         means = {} if self.means is None else {"means_sha256": self.means}
         return {"heads_out": self.heads, "mode": self.mode, **means}
 
 
 class Scorer:
-    """Scores pairs with one checkpoint; counts what it had to truncate in `counts`.
-
-    `left_out` says which heads it does without.
-    """
+    """Scores pairs with a checkpoint, without the heads `left_out`; `counts` has truncated texts."""
 
     def __init__(
         self,
@@ -80,8 +76,8 @@ class Scorer:
         self.encoder = checkpoint.encoder()
         self.tokenizer = checkpoint.pair_tokenizer(max_length)
         self.on_cpu = checkpoint.device.type == "cpu"
-        own = BATCH_TOKENS[checkpoint.dtype] if self.on_cpu else GPU_BATCH_TOKENS
-        self.batch_tokens = batch_tokens or own
+        default = BATCH_TOKENS[checkpoint.dtype] if self.on_cpu else GPU_BATCH_TOKENS
+        self.batch_tokens = batch_tokens or default
         self.memory = Memory(self.batch_tokens)
         self.pad = checkpoint.pad
         self.padded = not checkpoint.padding_leaks
@@ -89,7 +85,7 @@ class Scorer:
         self.left_out: LeftOut | None = None
 
     def describe(self) -> dict[str, Any]:
-        """The checkpoint's plain facts, and which heads are left out."""
+        """The checkpoint's facts, and the heads left out."""
         heads = self.left_out.describe() if self.left_out else {}
         return self.checkpoint.describe() | heads
 
@@ -119,27 +115,27 @@ class Scorer:
 
     @property
     def name(self) -> str:
-        """The checkpoint's."""
+        """The checkpoint's name."""
         return self.checkpoint.name
 
     @property
     def settings(self) -> ModelSettings:
-        """What its logits mean."""
+        """The checkpoint's settings: what logits mean."""
         return self.checkpoint.settings
 
     @property
     def forward(self) -> Forward:
-        """How a batch becomes logits."""
+        """The model, without the heads left out."""
         return self.encoder.logits_of if self.left_out is None else self.left_out.forward
 
     def fresh(self) -> Scorer:
-        """This scorer with counts of its own and everything else shared."""
+        """A copy with new counts and everything else shared."""
         other = copy.copy(self)
         other.counts = Counts()
         return other
 
     def exact(self) -> Scorer:
-        """This scorer where its model is in float32, else one of the model opened a second time in it."""
+        """This scorer if its model is in float32, else a new one of the model reopened in float32."""
         checkpoint = self.checkpoint
         if checkpoint.model.dtype == torch.float32:
             return self
@@ -147,23 +143,23 @@ class Scorer:
         return Scorer(again, max_length=self.tokenizer.max_length)
 
     def without(self, left_out: LeftOut) -> Scorer:
-        """A fresh one that leaves heads out."""
+        """A fresh copy that leaves heads out."""
         other = self.fresh()
         other.left_out = left_out
         return other
 
     @torch.inference_mode()
     def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
-        """Float32 logits [pair, output] of (query, title) pairs, in their order.
+        """Float32 logits [pair, output] of (query, title) pairs, in order.
 
-        Raises CheckpointError where an output is NaN or infinite, naming the first such pair.
+        Raises CheckpointError naming the first pair with NaN or infinite logits.
         """
         out = self._logits(self.batches(pairs, self.batch_tokens), len(pairs), shown)
         return check_finite(out, pairs, self.name)
 
     @torch.inference_mode()
     def logits_of(self, encoded: Sequence[EncodedPair]) -> np.ndarray:
-        """Float32 logits [pair, output] of pairs that are tokens already; nothing is counted."""
+        """Float32 logits [pair, output] of tokenised pairs; nothing is counted."""
         batches = batches_of(encoded, self.batch_tokens, pad=self.pad, padded=self.padded)
         return self._logits(batches, len(encoded))
 
@@ -194,11 +190,11 @@ class Scorer:
         *,
         offsets: bool = False,
     ) -> Iterator[Batch]:
-        """(query, title) pairs as batches of at most `budget` tokens, `window` pairs at a time.
+        """(query, title) pairs as batches of at most `budget` tokens, tokenised `window` pairs at a time.
 
-        Within a window the longest come first; `rows` are places in `pairs`. `offsets` asks for the
-        spans of tokens. What has to be cut is counted. On a GPU a batch takes `GPU_BATCH_TOKENS` at
-        least, and the next window is tokenised while one is computed.
+        Within a window the longest come first; `rows` are indices into `pairs`. With `offsets` tokens
+        have spans. Truncated texts are counted. On a GPU the budget is at least `GPU_BATCH_TOKENS`, and
+        the next window is tokenised during computation.
         """
         starts = range(0, len(pairs), window)
         budget = budget if self.on_cpu else max(budget, GPU_BATCH_TOKENS)
@@ -215,14 +211,14 @@ class Scorer:
 def _ahead(
     encode: Callable[[int], list[EncodedPair]], starts: Sequence[int], on_cpu: bool
 ) -> Iterator[list[EncodedPair]]:
-    """`encode` of each start; beside a GPU the next in a thread, while one is used."""
+    """`encode` of each start; for a GPU the next one in a thread meanwhile."""
     if on_cpu or len(starts) < 2:
         yield from map(encode, starts)
         return
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(encode, starts[0])
-        for following in [*starts[1:], None]:
-            encoded = coming.result()
-            if following is not None:
-                coming = pool.submit(encode, following)
+        pending = pool.submit(encode, starts[0])
+        for start in [*starts[1:], None]:
+            encoded = pending.result()
+            if start is not None:
+                pending = pool.submit(encode, start)
             yield encoded

@@ -1,4 +1,4 @@
-"""`qt-bert calibrate`: fitted on half of the queries, shown on the others, saved where it is asked for."""
+"""`qt-bert calibrate`: fit on half of the queries, report on the others, save on request."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from qt_bert.stats.judgements import Judgements, judge_levels, known, name_set, 
 from qt_bert.stats.metrics import METRICS, Metric, additive, confusion_by_query
 from qt_bert.text import Text
 
-# Of two levels, not relevant and relevant, whose confusion matrix is flat: n = tn, fp, fn, tp.
+# For two levels, not relevant and relevant, with the flat confusion matrix n = tn, fp, fn, tp.
 AT_A_CUT = tuple(
     Metric(
         name=name,
@@ -53,7 +53,7 @@ AT_A_CUT = tuple(
 )
 OF_GRADES = ("accuracy", "macro_f1", "qwk", "mae", "ece", "brier", "nll")
 RESAMPLED = 200
-"""Resamples for the intervals of cuts: each is a search of its own."""
+"""Resamples for the intervals of cuts, each of which is a search."""
 OVERLAPPING = "the labels overlap, so they are no levels; calibrate on labels that do not"
 
 
@@ -72,11 +72,12 @@ def calibrate_model(
     seed: int = 0,
     rejects_path: Path | None = None,
 ) -> dict[str, Any]:
-    """Fit on half of the queries of `path`, show what that changes on the other half, save it as asked.
+    """Fit on half of the queries of `path`, compare before and after on the other half, and save.
 
-    Several logits get a temperature and cut-offs; one gets what `fit_scores` finds. Before, one logit is
-    read as the log-odds of being relevant. Slices have cuts of their own. Gives what is written to `out`
-    (docs/formats.md). Raises ArgumentError and PairFileError for what cannot be fitted, shown or saved.
+    Several logits get a temperature and cut-offs; one logit, read as the log-odds of relevance before, a
+    calibration by `fit_scores`. Slices have their own cuts. Returns the content of `out`
+    (docs/formats.md). Raises ArgumentError and PairFileError for what cannot be fitted, compared or
+    saved.
     """
     if precision is not None and recall is not None:
         raise ArgumentError("--precision and --recall: a cut is chosen by one of them; give one")
@@ -90,67 +91,73 @@ def calibrate_model(
     judged = judge_file(path, options, scorer, rejects_path=rejects_path, numbers=False)
     split_halves(judged.pairs)  # refuses a half without pairs
     fitted = np.array([half_of(pair.query) == "discovery" for pair in judged.pairs])
-    labels, wanted = scorer.settings.labels, {"precision": precision, "recall": recall}
-    found: Any
+    labels, targets = scorer.settings.labels, {"precision": precision, "recall": recall}
+    calibration: Any
     metrics: Sequence[str | Metric] = OF_GRADES
     if labels.logits > 1:
-        found, before = _fit_temperature(judged, labels, fitted), judged.judgements
-        graded = after = judge_logits(judged.logits, judged.pairs, labels, found)
+        calibration, before = _fit_temperature(judged, labels, fitted), judged.judgements
+        graded = after = judge_logits(judged.logits, judged.pairs, labels, calibration)
     else:
-        found, before, after, cuts_of = _fit_score(judged, fitted, method, wanted)
-        graded = judge_logits(judged.logits, judged.pairs, labels, found)
+        calibration, before, after, cuts_of = _fit_score(judged, fitted, method, targets)
+        graded = judge_logits(judged.logits, judged.pairs, labels, calibration)
         metrics = (*AT_A_CUT, "ece", "brier", "nll")
 
-    def shown(rows: BoolArray) -> dict[str, Any]:
-        """Of some pairs, before and after; of one logit the cuts that those fitted on would have."""
-        both = (one.subset(rows & ~fitted) for one in (before, after))
-        compared = compare(
+    def compared(rows: BoolArray) -> dict[str, Any]:
+        """Metrics of some pairs before and after; for one logit also the cuts fitted on those pairs."""
+        both = (judgements.subset(rows & ~fitted) for judgements in (before, after))
+        changes = compare(
             *both, metrics=metrics, resamples=resamples, seed=seed, draws=0, most_different=0
         ).metrics
         places, cuts = np.flatnonzero(rows & fitted), dict[str, Any]()
         if labels.logits == 1 and len(places):
-            each = query_intervals(cuts_of, before.query_index, places, RESAMPLED, seed)
-            cuts = dict(zip(("relevant", *map(name_set, found.grades[1:])), each, strict=True))
-        changes = {name: asdict(change) for name, change in compared.items()}
-        return {"n_pairs": int((rows & ~fitted).sum()), "cuts": cuts, "changes": changes}
+            intervals = query_intervals(cuts_of, before.query_index, places, RESAMPLED, seed)
+            names = ("relevant", *map(name_set, calibration.grades[1:]))
+            cuts = dict(zip(names, intervals, strict=True))
+        return {
+            "n_pairs": int((rows & ~fitted).sum()),
+            "cuts": cuts,
+            "changes": {name: asdict(change) for name, change in changes.items()},
+        }
 
-    every = shown(np.ones(len(fitted), bool))
+    overall = compared(np.ones(len(fitted), bool))
     grades = evaluate(graded.subset(~fitted), resamples=resamples, seed=seed).metrics
     slices = {
         column: {
-            value: shown(rows)
+            value: compared(rows)
             for value, rows in by_column(judged.pairs, column).items()
             if (rows & ~fitted).any()
         }
         for column in by
     }
-    made = {
+    result = {
         "schema": 1,
         "kind": "calibration",
         "model": scorer.describe(),
         "pairs": {"name": path.name, "sha256": sha256_file(path), "fitted": int(fitted.sum())},
-        "calibration": encode(found),
-        **every,
+        "calibration": encode(calibration),
+        **overall,
         "grades": {name: encode(grades[name]) for name in OF_GRADES},
-        "reliability": encode([reliability(one.subset(~fitted)) for one in (before, after)]),
+        "reliability": encode([reliability(side.subset(~fitted)) for side in (before, after)]),
         "slices": slices,
-        "warnings": worse(every["changes"], wanted),
+        "warnings": worse(overall["changes"], targets),
     }
     if out is not None:
-        write_json(out, made)
+        write_json(out, result)
     if save and checkpoint is not None:
-        listed = (checkpoint.folder / MANIFEST).exists()
-        if listed:  # unlisted while it changes, so that a kill leaves a folder that opens
+        has_manifest = (checkpoint.folder / MANIFEST).exists()
+        if (
+            has_manifest
+        ):  # without the card while it changes, so that a kill leaves a folder that opens
             write_manifest(checkpoint.folder, without=CARD)
-        store_calibration(checkpoint.folder, made["calibration"])
-        if listed:
+        store_calibration(checkpoint.folder, result["calibration"])
+        if has_manifest:
             write_manifest(checkpoint.folder)
-    return made
+    return result
 
 
 def _fit_temperature(judged: JudgedFile, labels: ModelLabels, fitted: BoolArray) -> Calibration:
     """A temperature, then cut-offs on the tempered expected grade (or level) that maximise QWK, where the
-    labels are the model's own levels (coarser ones say nothing of where one output ends)."""
+    labels are as fine as the model's levels."""
     if judged.judgements.truth is None:
         raise ArgumentError(OVERLAPPING)
     truth, logits = judged.judgements.truth[fitted], judged.logits[fitted]
@@ -159,46 +166,52 @@ def _fit_temperature(judged: JudgedFile, labels: ModelLabels, fitted: BoolArray)
     else:
         sets = [known(judged.pairs[i].grades) for i in np.flatnonzero(fitted)]
         temperature = fit_temperature(logits, sets, model_grades=labels.grades)
-    found = Calibration(temperature, ())
+    calibration = Calibration(temperature, ())
     if len(judged.judgements.levels) != labels.logits:
-        return found
-    tempered = judge_logits(judged.logits, judged.pairs, labels, found).expected[fitted]
-    return replace(found, cutoffs=fit_cutoffs(tempered, truth, n_levels=labels.logits))
+        return calibration
+    tempered = judge_logits(judged.logits, judged.pairs, labels, calibration).expected[fitted]
+    return replace(calibration, cutoffs=fit_cutoffs(tempered, truth, n_levels=labels.logits))
 
 
 def _fit_score(
-    judged: JudgedFile, fitted: BoolArray, method: str, wanted: Mapping[str, float | None]
+    judged: JudgedFile, fitted: BoolArray, method: str, targets: Mapping[str, float | None]
 ) -> tuple[ScoreCalibration, Judgements, Judgements, Callable[[IntArray], list[float]]]:
-    """Also whether pairs are relevant, before and after, and what finds the cuts of pairs at places."""
+    """The calibration, relevance judgements before and after, and a function rows → their cuts."""
     labels, ranked = read_labels([known(pair.grades) for pair in judged.pairs]), judged.judgements
     if labels.kind == "overlapping":
         raise ArgumentError(OVERLAPPING)
     scores, truth = ranked.ranking_score, labels.index
     relevant = ranked.ranking_truth >= ranked.auc_cut
     first = int((np.unique(ranked.ranking_truth) < ranked.auc_cut).sum())
-    found = fit_scores(scores[fitted], truth[fitted], labels.sets, first, method=method, **wanted)
+    calibration = fit_scores(
+        scores[fitted], truth[fitted], labels.sets, first, method=method, **targets
+    )
     queries = [pair.query for pair in judged.pairs]
     before, after = (
         judge_levels(
             np.stack([1 - p, p], axis=1), relevant.astype(int).tolist(), queries
         ).with_predicted(scores >= cut)
-        for p, cut in ((expit(scores), 0.0), (found.relevance(scores), found.cut))
+        for p, cut in ((expit(scores), 0.0), (calibration.relevance(scores), calibration.cut))
     )
-    return found, before, after, lambda at: find_cuts(found, scores[at], truth[at], **wanted)
+
+    def cuts_of(rows: IntArray) -> list[float]:
+        return find_cuts(calibration, scores[rows], truth[rows], **targets)
+
+    return calibration, before, after, cuts_of
 
 
-def worse(changes: Mapping[str, Any], wanted: Mapping[str, float | None]) -> list[str]:
-    """A sentence for each metric that is worse after than before, or below what was `wanted`.
+def worse(changes: Mapping[str, Any], targets: Mapping[str, float | None]) -> list[str]:
+    """A warning for each metric that got worse, or misses its target.
 
-    Precision, recall and F1 pay for each other: of them the one that chose the cut is judged.
+    Of precision, recall and F1, which trade off, only the one that chose the cut is checked.
     """
-    told = []
-    aim = next((name for name, least in wanted.items() if least is not None), "f1")
-    for name, one in changes.items():
-        a, b, least = (one["value_a"] or 0.0, one["value_b"] or 0.0, wanted.get(name))
+    warnings = []
+    aim = next((name for name, least in targets.items() if least is not None), "f1")
+    for name, change in changes.items():
+        a, b, least = (change["value_a"] or 0.0, change["value_b"] or 0.0, targets.get(name))
         lower = name in METRICS and METRICS[name].direction == "lower"
         if least is not None and b < least:
-            told.append(f"{name} is {b:.3f} on the pairs shown, {least:g} was asked for")
+            warnings.append(f"{name} is {b:.3f} on the pairs shown, below the target {least:g}")
         elif least is None and (name in METRICS or name == aim) and (a < b if lower else b < a):
-            told.append(f"{name} is worse with the calibration: {a:.3f} before, {b:.3f} after")
-    return told
+            warnings.append(f"{name} is worse with the calibration: {a:.3f} before, {b:.3f} after")
+    return warnings

@@ -1,7 +1,7 @@
-"""`qt-bert explain`: one pair's grades, and what each term of query and title does to them.
+"""`qt-bert explain`: a pair's grade, and the effect of each term of query and title on it.
 
-A term is not cut out, for a shorter text is another text: its tokens are replaced by as many fillers,
-so that every other token keeps its place (MechIR, Parry et al. 2025, fills for the same reason).
+A term's tokens are replaced by as many fillers, so that every other token keeps its position (as in
+MechIR, Parry et al. 2025).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from qt_bert.scoring.judge import Outputs, read_outputs
 from qt_bert.stats.arrays import FloatArray
 
 LEAST_CHANGE, LEAST_TELLING = 0.005, 0.05
-"""A term that changes the expected grade (or the one logit) by less has not moved it; by less than
-the second, which heads carry it is not asked: the shares would be of next to nothing."""
+"""The least change of the expected grade (or the one logit) that counts, and the least that is
+attributed to heads."""
 
 Side = Literal["query", "title"]
-_OWNERS: dict[Side, int] = {"query": QUERY, "title": TITLE}
+_SIDES: dict[Side, int] = {"query": QUERY, "title": TITLE}
 
 
 class Filler(NamedTuple):
-    """The token that stands in a term's place: its name and id."""
+    """The token that replaces a term's tokens."""
 
     token: str
     id: int
@@ -37,9 +37,9 @@ class Filler(NamedTuple):
 
 @dataclass(frozen=True)
 class TermEffect:
-    """What a filler in one term's place does: `change` of the expected grade (or the one logit).
+    """The `change` of the expected grade (or the one logit) to `score` with fillers for one term.
 
-    `moved` is False where that is next to nothing, as for a term that the model does not know.
+    `moved`: whether it is at least `LEAST_CHANGE`.
     """
 
     side: Side
@@ -53,10 +53,7 @@ class TermEffect:
 
 @dataclass(frozen=True)
 class Explanation:
-    """One pair's outputs and the effect of each of its terms, in text order.
-
-    `filler` is the token put in a term's place; `left_out` says which heads the model did without.
-    """
+    """A pair's outputs and the effect of each of its terms, in text order."""
 
     query: str
     title: str
@@ -68,14 +65,14 @@ class Explanation:
 
     @property
     def most_telling(self) -> TermEffect | None:
-        """The term of the largest change, the first of equals; None where none reaches 0.05."""
-        telling = [one for one in self.terms if abs(one.change) >= LEAST_TELLING]
-        return max(telling, key=lambda one: abs(one.change), default=None)
+        """The first term of the largest change; None where none reaches 0.05."""
+        telling = [term for term in self.terms if abs(term.change) >= LEAST_TELLING]
+        return max(telling, key=lambda term: abs(term.change), default=None)
 
 
 @dataclass(frozen=True)
 class FilledTerm:
-    """A term, where it stands in its text, and the pair's tokens with fillers in its place."""
+    """A term, its characters in its text, and the pair's tokens with fillers for it."""
 
     side: Side
     start: int
@@ -87,94 +84,92 @@ class FilledTerm:
 def filled_terms(
     query: str, title: str, whole: EncodedPair, segmenter: Segmenter, filler: Filler
 ) -> list[FilledTerm]:
-    """A pair with fillers in the place of each of its terms, in text order.
+    """The pair with fillers for each of its terms, in text order.
 
-    Terms are the segmenter's words that hold a letter or digit; words that lie in the same tokens, or
-    stand apart and share one, are one term: no token's effect is given twice. `whole` are the
-    pair's tokens, with spans; a term that was cut off with the end of a long text has none, and is left out.
+    Terms are the segmenter's words with a letter or digit; words of the same tokens, or disjoint words
+    that share a token, are one term. `whole` are the pair's tokens, with spans; truncated terms are
+    omitted.
     """
     texts: dict[Side, str] = {"query": query, "title": title}
-    found = []
+    terms = []
     for side, text in texts.items():
         words = [
             span for span in segmenter.spans(text) if any(map(str.isalnum, text[slice(*span)]))
         ]
-        for start, end in _parted(words, whole, side):
+        for start, end in _terms(words, whole, side):
             encoded = fill(whole, side, start, end, filler)
             if encoded is not None:
-                found.append(FilledTerm(side, start, end, text[start:end], encoded))
-    return found
+                terms.append(FilledTerm(side, start, end, text[start:end], encoded))
+    return terms
 
 
-def _parted(words: Sequence[Span], whole: EncodedPair, side: Side) -> list[Span]:
-    """`words` in order, those joined that tokens do not tell apart. Words within words stay apart."""
+def _terms(words: Sequence[Span], whole: EncodedPair, side: Side) -> list[Span]:
+    """`words` in order, merged where they have equal tokens, or are disjoint and share one."""
     terms: dict[Span, set[int]] = {}
 
-    def near(span: Span, own: set[int]) -> Span | None:
-        for one, tokens in terms.items():
-            apart = one[1] <= span[0] or span[1] <= one[0]
-            if own & tokens and (apart or own == tokens):
-                return one
+    def mergeable(span: Span, tokens: set[int]) -> Span | None:
+        for term, others in terms.items():
+            disjoint = term[1] <= span[0] or span[1] <= term[0]
+            if tokens & others and (disjoint or tokens == others):
+                return term
         return None
 
     for span in words:
-        own = _tokens(whole, side, *span)
-        while (one := near(span, own)) is not None:
-            own |= terms.pop(one)
-            span = min(one[0], span[0]), max(one[1], span[1])
-        terms[span] = own
+        tokens = _tokens(whole, side, *span)
+        while (term := mergeable(span, tokens)) is not None:
+            tokens |= terms.pop(term)
+            span = min(term[0], span[0]), max(term[1], span[1])
+        terms[span] = tokens
     return sorted(terms)
 
 
 def fill(
     whole: EncodedPair, side: Side, start: int, end: int, filler: Filler
 ) -> EncodedPair | None:
-    """`whole` with a filler for every token of characters [start, end) of one text; None for none.
-
-    A token that spells more than these characters is filled with them.
-    """
-    own = _tokens(whole, side, start, end)
-    ids = [filler.id if token in own else id for token, id in enumerate(whole.input_ids)]
-    return replace(whole, input_ids=ids) if own else None
+    """`whole` with fillers for all tokens that hold any of the characters [start, end) of a text; None
+    without such tokens."""
+    tokens = _tokens(whole, side, start, end)
+    ids = [filler.id if token in tokens else id for token, id in enumerate(whole.input_ids)]
+    return replace(whole, input_ids=ids) if tokens else None
 
 
 def _tokens(whole: EncodedPair, side: Side, start: int, end: int) -> set[int]:
-    """The tokens of characters [start, end) of one text."""
-    places = enumerate(zip(whole.side, whole.spans, strict=True))
-    of = _OWNERS[side]
-    return {at for at, (text, span) in places if text == of and span[0] < end and span[1] > start}
+    """The tokens that hold any of the characters [start, end) of a text."""
+    tokens = enumerate(zip(whole.side, whole.spans, strict=True))
+    text = _SIDES[side]
+    return {i for i, (of, span) in tokens if of == text and span[0] < end and span[1] > start}
 
 
 def effects_of(filled: Sequence[FilledTerm], scores: FloatArray) -> list[TermEffect]:
-    """What the fillers do; `scores` are the whole pair's, then those with each term filled."""
+    """The terms' effects; `scores` are those of the pair, then with each term filled."""
     changes = np.asarray(scores[1:], np.float64) - scores[0]
     return [
         TermEffect(
-            one.side,
-            one.start,
-            one.end,
-            one.term,
+            term.side,
+            term.start,
+            term.end,
+            term.term,
             float(score),
             float(change),
             bool(abs(change) >= LEAST_CHANGE),
         )
-        for one, score, change in zip(filled, scores[1:], changes, strict=True)
+        for term, score, change in zip(filled, scores[1:], changes, strict=True)
     ]
 
 
 def filler_of(checkpoint: Checkpoint) -> Filler:
-    """[MASK], which pretraining taught the model to read past, or else the unknown token, or else `_`.
+    """[MASK], which the model has seen in pretraining, else the unknown token, else `_`.
 
-    It is not the token of padding, which a causal model would take for the end of the text. Raises
-    CheckpointError for a tokenizer with none of them.
+    Never the padding token, which ends a causal model's text. Raises CheckpointError for a tokenizer with
+    none of them.
     """
     tokenizer = checkpoint.tokenizer
     for name in ("mask_token", "unk_token"):
         token = getattr(tokenizer, name, None)
         if token is not None:
-            found = int(tokenizer.convert_tokens_to_ids(token))
-            if found != checkpoint.pad:
-                return Filler(str(token), found)
+            id = int(tokenizer.convert_tokens_to_ids(token))
+            if id != checkpoint.pad:
+                return Filler(str(token), id)
     ids = tokenizer("_", add_special_tokens=False)["input_ids"]
     if len(ids) == 1:
         return Filler("_", int(ids[0]))
@@ -185,13 +180,13 @@ def filler_of(checkpoint: Checkpoint) -> Filler:
 
 
 def explain_pair(query: str, title: str, scorer: Scorer, segmenter: Segmenter) -> Explanation:
-    """Grade (query, title), then once more with each term filled (see `filled_terms`)."""
+    """Grade (query, title), then again with each term filled (`filled_terms`)."""
     labels, filler = scorer.checkpoint.settings.labels, filler_of(scorer.checkpoint)
-    # The pair runs alone, so that its grade does not depend on what else is in its batch.
+    # Alone, so that the grade does not depend on other pairs of a batch.
     outputs = read_outputs(scorer.logits([(query, title)]), labels)
     (whole,) = scorer.tokenizer.encode([(query, title)])
     filled = filled_terms(query, title, whole, segmenter, filler)
-    logits = scorer.logits_of([whole, *(one.encoded for one in filled)])
+    logits = scorer.logits_of([whole, *(term.encoded for term in filled)])
     terms = effects_of(filled, read_outputs(logits, labels).ranking_score)
     score = float(outputs.ranking_score[0])
     return Explanation(query, title, outputs, score, terms, filler.token, scorer.left_out)

@@ -1,4 +1,4 @@
-"""Tables that grow window by window and survive a kill, with the file's own columns kept."""
+"""Output tables written window by window, with the input file's columns; a killed run resumes."""
 
 from __future__ import annotations
 
@@ -25,21 +25,18 @@ from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.files import atomic_write
 from qt_bert.text import spreadsheet_safe
 
-# The file's own columns beside the outputs of `score`: none is lost, none is overwritten.
-
-
 Row = TypeVar("Row")
 
 _FIXED = ("id", "query", "title", "grade")
 ABSENT = Json("")
-"""The cell of a row that has not the column; JSON Lines leave it out."""
+"""The cell of a row without the column; omitted in JSON Lines."""
 
 
 @dataclass(frozen=True)
 class InputColumns:
-    """What a file has beside query, title and id: a label or none, and further columns in order.
+    """The columns of an input file: whether it has a label, and `extra` columns in order.
 
-    `names` are the file's own for id, query, title and grade; `typed`: further columns have types.
+    `names` are the file's for id, query, title and grade; `typed`: extra columns have types.
     """
 
     label: bool
@@ -52,16 +49,14 @@ class InputColumns:
         """The columns of the file at `path`, whose first window is `pairs`."""
         label = any(p.label is not None for p in pairs) or has_grade_column(path, options)
         extra = tuple(dict.fromkeys(name for p in pairs for name in p.extra))
-        wanted = {} if options.no_header else options.resolve_columns().targets
-        names = tuple(str(wanted.get(name, name)) for name in _FIXED)
+        targets = {} if options.no_header else options.resolve_columns().targets
+        names = tuple(str(targets.get(name, name)) for name in _FIXED)
         return cls(label, extra, names, format_of(path) == "parquet")
 
     @classmethod
     def union(cls, several: Iterable[InputColumns]) -> InputColumns:
-        """The columns of several files: a label where one has it, further columns as they first come.
-
-        A row of a file that lacks a column leaves it empty. Types stay where all files have the same.
-        """
+        """The columns of several files: a label if any has one, extra columns in order of appearance,
+        typed only if all files have the same."""
         files = list(several)
         extra = dict.fromkeys(name for file in files for name in file.extra)
         names = files[0].names if files else _FIXED
@@ -71,11 +66,11 @@ class InputColumns:
     def table(
         self, pairs: Sequence[Pair], outputs: dict[str, list[Any]], where: str
     ) -> dict[str, list[Any]]:
-        """One window of the output: id, query, title, label and the file's other columns, under the
-        names they have there, then `outputs`.
+        """One window of the output: id, query, title, label and the file's other columns, under their
+        names in the file, then `outputs`.
 
-        A column whose name is taken is called `input_` + name. Raises PairFileError, beginning
-        with `where`, at a row with a column that the first window had not.
+        A column whose name is taken is called `input_` + name. Raises PairFileError, beginning with
+        `where`, for a row with a column that the first window lacks.
         """
         known = set(self.extra)
         for pair in pairs:
@@ -102,24 +97,21 @@ class InputColumns:
 
 
 def has_grade_column(path: Location, options: ReaderOptions) -> bool:
-    """Whether a TSV, CSV or Parquet file has the column, even where no row fills it.
-
-    JSON Lines has keys and no columns: False.
-    """
+    """Whether a TSV, CSV or Parquet file has the column, even if empty; False for JSON Lines."""
     try:
         reader = options.open(path, grade_required=True)
-    except PairFileError:  # Parquet names its columns as it is opened
+    except PairFileError:  # Parquet checks columns when opened
         return False
     if reader.format == "jsonl":
         return False
     try:
         return next(iter(reader), None) is not None
-    except PairFileError:  # no column, or rows without a grade and nothing else
-        return any(reader.reasons[one] for one in (Reason.MISSING_GRADE, Reason.BAD_GRADE))
+    except PairFileError:  # no column, or only rows without a grade
+        return any(reader.reasons[r] for r in (Reason.MISSING_GRADE, Reason.BAD_GRADE))
 
 
 def count_rows(path: Path) -> int | None:
-    """Lines of a text file, a header included; None where the file cannot be counted."""
+    """Lines of a text file, header included, or rows of Parquet; None for an unreadable file."""
     try:
         if path.suffix == ".parquet":
             import pyarrow.parquet as pq
@@ -132,13 +124,10 @@ def count_rows(path: Path) -> int | None:
 
 
 def windows(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
-    """`rows` in lists of `size`, the last one shorter."""
+    """`rows` in lists of `size`, the last shorter."""
     stream = iter(rows)
     while window := list(islice(stream, size)):
         yield window
-
-
-# Tables that grow window by window and survive a kill: TSV, CSV, JSONL (.gz, .xz) and Parquet.
 
 
 Columns = Mapping[str, Sequence[Any]]
@@ -154,11 +143,10 @@ _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 def growing_table(path: Path, option: str = "--out", encoding: str = "utf-8") -> GrowingTable:
     """A table in the format of `path`'s suffix, written window by window; TSV and CSV in `encoding`.
 
-    `append` writes one at `hidden` and returns the mark behind it, from which a resumed run goes on:
-    `rewind` drops what was written after a mark (0: everything), and nothing is written before it.
-    `finish` puts the table in its place, `clear` removes what lies at `hidden`.
+    `append` writes a window to `hidden` and returns the mark after it; `rewind`, which comes first, drops
+    what follows a mark (0: everything). `finish` moves the table to `path`, `clear` removes `hidden`.
 
-    Raises ArgumentError, naming `option`, for a suffix that is no format here.
+    Raises ArgumentError, naming `option`, for an unknown suffix.
     """
     suffixes = path.suffixes[-2:]
     packing = suffixes[-1] if suffixes and suffixes[-1] in (".gz", ".xz") else ""
@@ -176,7 +164,7 @@ def growing_table(path: Path, option: str = "--out", encoding: str = "utf-8") ->
 
 
 class _TextTable:
-    """Windows appended to a hidden file; a compressed window is a member of its own."""
+    """Windows appended to a hidden file, each compressed separately."""
 
     def __init__(
         self,
@@ -217,7 +205,7 @@ class _TextTable:
 
 
 class _ParquetTable:
-    """One hidden file a window, joined at the end row group by row group."""
+    """One hidden file a window, merged at the end."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -268,12 +256,12 @@ def _arrow(values: Sequence[Any]) -> Any:
 
 
 def _text(value: Any) -> str:
-    """A cell; nine significant digits restore a float32."""
+    """A cell; nine significant digits represent a float32 exactly."""
     return f"{value:.9g}" if isinstance(value, float | np.floating) else str(value)
 
 
 def _one_line(text: str) -> str:
-    """Tabs and line breaks become spaces: a row is a line."""
+    """`text` with spaces for tabs and line breaks."""
     return text.translate({9: " ", 10: " ", 13: " "})
 
 
@@ -281,12 +269,11 @@ _SIGNED = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
 def _csv(columns: Columns, header: bool) -> str:
-    """CSV is what spreadsheets open: a text that one would run gets an apostrophe, but no number does.
-    Line breaks stay."""
+    """CSV for spreadsheets: texts but numbers are `spreadsheet_safe`; line breaks stay."""
     safe = {
         name: [
-            spreadsheet_safe(one) if isinstance(one, str) and not _SIGNED.fullmatch(one) else one
-            for one in values
+            spreadsheet_safe(v) if isinstance(v, str) and not _SIGNED.fullmatch(v) else v
+            for v in values
         ]
         for name, values in columns.items()
     }
@@ -316,14 +303,14 @@ def _jsonl(columns: Columns, header: bool) -> str:
     names = [json.dumps(name, ensure_ascii=False) for name in columns]
     rows = (zip(names, row, strict=True) for row in zip(*columns.values(), strict=True))
     lines = (
-        ", ".join(f"{name}: {_literal(one)}" for name, one in row if one is not ABSENT)
+        ", ".join(f"{name}: {_literal(value)}" for name, value in row if value is not ABSENT)
         for row in rows
     )
     return "".join(f"{{{line}}}\n" for line in lines)
 
 
 def _literal(value: Any) -> str:
-    """JSON numbers of float32 with nine digits, what was no text as it was, all else text."""
+    """A value as JSON: `Json` as in its file, float32 with nine digits."""
     if isinstance(value, Json):
         return value.literal
     plain = float(f"{value:.9g}") if isinstance(value, np.floating) else value
