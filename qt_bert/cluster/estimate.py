@@ -1,4 +1,4 @@
-"""What a run of `score` would take, on any engine: rows counted, a sample measured, the rest worked out."""
+"""Estimate the time of a `score` run on any engine: count the rows, time a sample, extrapolate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from itertools import cycle, islice
 import torch
 
 from qt_bert.cluster.partitions import Scan, scan
-from qt_bert.cluster.ray import RayOptions, available_cpus, lent
+from qt_bert.cluster.ray import RayOptions, available_cpus, cluster_size
 from qt_bert.cluster.score import rows_of
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import PairFileError
@@ -22,15 +22,15 @@ from qt_bert.scoring.judge import PairScorer
 SAMPLE_ROWS, FIRST_ROWS = 512, 16
 SAMPLE_SECONDS = 2.0
 PLACES = 8
-"""Partitions that the sample is taken from, spread over all."""
+"""Partitions that the sample is from, spread over all."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What a run over `rows` would take: those of `scan`, or as many as were asked for.
+    """The estimate for a run over `rows`: those of `scan`, or as many as requested.
 
-    `sample_rows` were scored in `sample_seconds` by one worker on `device` of this machine, which then
-    had taken `memory` bytes at most, and `gpu_memory` on the GPU. `workers` take whole `partitions`.
+    `sample_rows` were scored in `sample_seconds` by one worker on `device` of this machine, at a peak of
+    `memory` bytes, and `gpu_memory` on the GPU. `workers` score whole `partitions`.
     """
 
     scan: Scan
@@ -46,18 +46,18 @@ class Estimate:
 
     @property
     def rate(self) -> float:
-        """Rows a second that one worker scores, if it is as fast as this machine."""
+        """Rows a second of one worker, if it is as fast as this machine."""
         return self.sample_rows / self.sample_seconds
 
     @property
     def seconds(self) -> float:
-        """Until the last partition is done."""
-        turns = math.ceil(self.partitions / self.workers)
-        return turns * (self.rows / self.partitions) / self.rate
+        """Seconds until the last partition is done."""
+        rounds = math.ceil(self.partitions / self.workers)
+        return rounds * (self.rows / self.partitions) / self.rate
 
     @property
     def machine_hours(self) -> float:
-        """Hours of all machines, busy or not; times a price an hour it is the bill."""
+        """Hours of all machines, busy or idle."""
         return self.machines * self.seconds / 3600
 
 
@@ -69,27 +69,27 @@ def estimate(
     *,
     rows: int | None = None,
 ) -> Estimate:
-    """Scan `inputs`, score a sample of them in this process with `scorer`, and work out the rest.
+    """Scan `inputs`, time a sample of them in this process with `scorer`, and extrapolate.
 
-    `options` are those of a cluster, which is asked for its CPUs or GPUs but not started; without, this
-    process would do it all. `rows` stands for the rows there are. 512 pairs are scored over and over,
-    twice as many each time, until it takes two seconds: a GPU is filled, and the first rounds warm up.
-    Raises as `scan` and `lent` do; PairFileError where the sample holds no pair.
+    `options` are those of a cluster, whose CPUs or GPUs are counted; without them, this process would do
+    it all. `rows` replaces the number of rows. Up to 512 pairs are scored repeatedly, twice as many each
+    time, until a round takes two seconds: this fills a GPU, and the first rounds warm up. Raises as `scan`
+    and `cluster_size`; PairFileError for a sample without pairs.
     """
     device = scorer.describe()["device"]
     on_gpu = device != "cpu"
-    machines = room = 1
-    asked = options or RayOptions()
-    if asked.address is not None:
-        machines, room = lent(asked.address, int(on_gpu))
+    machines = capacity = 1
+    ray = options or RayOptions()
+    if ray.address is not None:
+        machines, capacity = cluster_size(ray.address, int(on_gpu))
     elif options is not None:
-        room = torch.cuda.device_count() if on_gpu else available_cpus()
-    found = scan(inputs, reader, asked.rows_per_partition)
-    places = min(PLACES, len(found.parts))
-    taken = [found.parts[place * len(found.parts) // places] for place in range(places)]
+        capacity = torch.cuda.device_count() if on_gpu else available_cpus()
+    scanned = scan(inputs, reader, ray.rows_per_partition)
+    places = min(PLACES, len(scanned.parts))
+    sample = [scanned.parts[place * len(scanned.parts) // places] for place in range(places)]
     texts = [
         (pair.query, pair.title)
-        for part in taken
+        for part in sample
         for pair in rows_of(part, reader)[0][: SAMPLE_ROWS // places]
     ]
     if not texts:
@@ -101,18 +101,17 @@ def estimate(
         scorer.logits(list(islice(cycle(texts), done)))
         seconds = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    total = rows or found.rows
-    # Of rows that are not there yet it is not known how files would part them.
-    partitions = math.ceil(rows / asked.rows_per_partition) if rows else len(found.parts)
+    # How files would divide other rows is unknown.
+    partitions = math.ceil(rows / ray.rows_per_partition) if rows else len(scanned.parts)
     return Estimate(
-        scan=found,
-        rows=total,
+        scan=scanned,
+        rows=rows or scanned.rows,
         partitions=partitions,
         sample_rows=done,
         sample_seconds=seconds,
         device=device,
         memory=peak if sys.platform == "darwin" else peak * 1024,
         gpu_memory=torch.cuda.max_memory_reserved(),
-        workers=min(asked.actors or room, partitions),
+        workers=min(ray.actors or capacity, partitions),
         machines=machines,
     )

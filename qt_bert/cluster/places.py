@@ -1,4 +1,4 @@
-"""Where inputs and results lie: a path of this machine, or an address of a file system that pyarrow knows."""
+"""Places of inputs and results: local paths, or addresses of pyarrow's file systems."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from qt_bert.files import atomic_write
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _READ_BYTES = 2**20
-_WHOLE_AT_ONCE = ("s3", "gcs", "abfs")
-"""Here a file appears when its stream is closed, and not before."""
+_ATOMIC = ("s3", "gcs", "abfs")
+"""File systems where a file appears only when its stream is closed."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A file or folder; `str()` gives what the user wrote. Anything that fails is an OSError.
+    """A file or folder; `str()` is what the user wrote. Methods raise OSError.
 
-    `filesystem` and `path` are pyarrow's; of a path of this machine `filesystem` is None. It is what the
-    readers of pairs call `Readable`.
+    `filesystem` and `path` are pyarrow's; `filesystem` is None for a local path. A `Readable` of the
+    readers of pairs.
     """
 
     text: str
@@ -44,8 +44,7 @@ class Place:
     def of(cls, text: str | Path) -> Place:
         """The place that `text` names, an address (`scheme://…`) or a path.
 
-        Raises ArgumentError, naming the address, where its file system is unknown or out of reach, and
-        for a name that is not UTF-8, which no list of results could hold.
+        Raises ArgumentError for an unknown or unreachable file system, and a name that is not UTF-8.
         """
         text = str(text)
         try:
@@ -74,19 +73,19 @@ class Place:
 
     @property
     def location(self) -> Location:
-        """As the readers of pairs take it: a path, or the place itself."""
+        """For the readers of pairs: a path, or the place itself."""
         return Path(self.path) if self.filesystem is None else self
 
     @property
     def key(self) -> tuple[str, str]:
-        """Equal for two places that are the same file."""
+        """Equal for two names of the same file."""
         if self.filesystem is None:
             return ("local", os.path.realpath(self.path))
         settings = self.text.partition("?")[2]
         return (f"{self.filesystem.type_name}?{settings}", posixpath.normpath(self.path))
 
     def join(self, name: str) -> Place:
-        """What lies under this place by `name`; settings in an address stay at its end."""
+        """The place `name` in this folder; parameters of an address stay at its end."""
         path = posixpath.join(self.path, name)
         if self.filesystem is None:
             return Place(posixpath.join(self.text, name), None, path)
@@ -107,51 +106,51 @@ class Place:
             return handle.read()
 
     def size(self) -> int | None:
-        """The bytes of a file; -1 of a folder; None where nothing is there."""
+        """The bytes of a file; -1 for a folder; None for neither."""
         with _os_errors():
-            found = (self.filesystem or fs.LocalFileSystem()).get_file_info(self.path)
-        if found.type == fs.FileType.NotFound:
+            info = (self.filesystem or fs.LocalFileSystem()).get_file_info(self.path)
+        if info.type == fs.FileType.NotFound:
             return None
-        return int(found.size) if found.type == fs.FileType.File else -1
+        return int(info.size) if info.type == fs.FileType.File else -1
 
     def files(self) -> dict[str, int]:
-        """The bytes of all files in the folder and the folders in it, by their names under it, sorted by path.
+        """Relative path → bytes of all files in the folder, recursively, sorted by path.
 
-        Links are followed; one that leads nowhere is a file of no bytes, which cannot be read.
+        Links are followed; a broken one is a file of 0 bytes, which cannot be read.
         """
         if self.filesystem is None:
-            found = {name: self.join(name).size() or 0 for name in self._local_names()}
+            sizes = {name: self.join(name).size() or 0 for name in self._local_names()}
         else:
             with _os_errors():
-                listed = self.filesystem.get_file_info(fs.FileSelector(self.path, recursive=True))
-            found = {
-                posixpath.relpath(one.path, self.path or "."): int(one.size)
-                for one in listed
-                if one.type == fs.FileType.File
+                infos = self.filesystem.get_file_info(fs.FileSelector(self.path, recursive=True))
+            sizes = {
+                posixpath.relpath(info.path, self.path or "."): int(info.size)
+                for info in infos
+                if info.type == fs.FileType.File
             }
-        return dict(sorted(found.items(), key=lambda one: one[0].split("/")))
+        return dict(sorted(sizes.items(), key=lambda item: item[0].split("/")))
 
     def write(self, data: bytes) -> None:
-        """Put a file in its place whole, with the folders it needs; a kill leaves the old one or none."""
+        """Write a file atomically, and create its folders."""
         if self.filesystem is None:
             with atomic_write(self.path) as temporary:
                 temporary.write_bytes(data)
             return
         folder, base = posixpath.split(self.path)
-        whole = self.filesystem.type_name in _WHOLE_AT_ONCE
-        name = base if whole else f".{base}.{secrets.randbits(63)}.tmp"
-        first = posixpath.join(folder, name)
+        atomic = self.filesystem.type_name in _ATOMIC
+        name = base if atomic else f".{base}.{secrets.randbits(63)}.tmp"
+        target = posixpath.join(folder, name)
         with _os_errors():
-            if folder and not whole:
+            if folder and not atomic:
                 self.filesystem.create_dir(folder, recursive=True)
-            # Without this pyarrow would pack what goes to a name that ends in .gz.
-            with self.filesystem.open_output_stream(first, compression=None) as stream:
+            # By default pyarrow would compress a file whose name ends in .gz.
+            with self.filesystem.open_output_stream(target, compression=None) as stream:
                 stream.write(data)
-            if not whole:
-                self.filesystem.move(first, self.path)
+            if not atomic:
+                self.filesystem.move(target, self.path)
 
     def remove(self) -> None:
-        """Remove the file, or the folder with all that it holds, if there is one."""
+        """Remove the file or folder, if it exists."""
         size = self.size()
         if size is None:
             return
@@ -162,7 +161,7 @@ class Place:
             (self.filesystem.delete_dir if size < 0 else self.filesystem.delete_file)(self.path)
 
     def _local_names(self) -> Iterator[str]:
-        # pyarrow would leave out a link that leads nowhere.
+        # pyarrow would omit broken links.
         def refuse(error: OSError) -> None:
             raise error
 
@@ -172,7 +171,7 @@ class Place:
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Give the errors of pyarrow that are none of the system the type of those that are."""
+    """Turn pyarrow's own errors into OSError."""
     try:
         yield
     except pa.ArrowException as error:

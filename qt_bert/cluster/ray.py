@@ -1,9 +1,9 @@
 """Ray Data as an engine: texts go to actors, results stream back.
 
-Ray ends a connected process without a word where the head of its cluster, or its own processes on that
-machine, are gone; and it reads its settings once, as it is imported. So a process of its own is connected
-(`python -m qt_bert.cluster.ray`): the command talks to it by lines of JSON, and its end is an error like
-any other. Where the command is gone, however it ended, that process takes a private cluster down.
+Ray kills a connected process silently when the cluster's head, or Ray's own processes on that machine,
+are gone, and it reads its settings once, on import. So a child process connects (`python -m
+qt_bert.cluster.ray`) and exchanges lines of JSON with the command, for which its end is an ordinary error.
+When the command ends, the child shuts a private cluster down.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ QUIET = {
 }
 PRIVATE = {
     "RAY_AUTH_MODE": "token",
-    # Despite its name it is what makes Ray listen on the address it is given, and on no other.
+    # Despite its name, this makes Ray listen on the given address only.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
 }
 OBJECT_STORE_BYTES = 80 * 2**20
-"""Only descriptions pass through it; Ray takes no less than 75 MiB."""
+"""Only descriptions of partitions are stored; Ray's minimum is 75 MiB."""
 RETRIES, RESTARTS = 2, 20
-"""How often a partition whose actor died is tried again, and an actor started again."""
+"""Retries of a partition whose actor died, and restarts of an actor."""
 CONNECT_SECONDS, LEAVE_SECONDS = 10.0, 20.0
 LONGEST_FOLDER = 40
-"""Ray's sockets lie 66 characters below its folder, and the system takes 107."""
+"""Ray's socket names are 66 characters longer, and the system allows 107."""
 ROWS = 2_048
-"""Of a partition, unless said: seconds of `student`, a minute of a BERT-base."""
+"""Rows of a partition by default: seconds for `student`, a minute for a BERT-base."""
 
 _PANEL = {"rich_help_panel": "Cluster · 集群"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RayOptions:
-    """How a run is done, on which its scores do not depend; the fields' docs are the help.
+    """Options that do not change scores; the fields' docs are their help.
 
     Raises ArgumentError for less than one actor or row.
     """
@@ -67,9 +67,9 @@ class RayOptions:
     """With --engine ray: processes of one CPU each, on --device cuda also of one GPU. [default: all CPUs,
     or all GPUs]"""
     rows_per_partition: int = field(default=ROWS, metadata=_PANEL)
-    """With --engine ray: rows that an actor takes at a time."""
+    """With --engine ray: rows of a partition, which an actor scores at a time."""
     skip_others: bool = field(default=False, metadata=_PANEL)
-    """With --engine ray: files in folders that are not of pairs are no error."""
+    """With --engine ray: ignore files in folders that are no files of pairs."""
 
     def __post_init__(self) -> None:
         for name in ("actors", "rows_per_partition"):
@@ -106,7 +106,7 @@ class EngineOptions(RayOptions):
 
 
 def available_cpus() -> int:
-    """The processors that this process may use, by its affinity and its container's quota."""
+    """The CPUs that this process may use, by affinity and container quota."""
     import joblib
 
     return int(joblib.cpu_count())
@@ -121,39 +121,42 @@ def run_on_ray(
     actors: int | None = None,
     gpus: int = 0,
 ) -> Iterator[Any]:
-    """What actors of one CPU, and so many `gpus`, say of `items`, in any order, as plain data.
+    """Results of `items` from actors of one CPU and so many `gpus`, in any order, as plain data.
 
-    `worker` (`module:class`) is opened with `arguments` in each actor, and called with an item. The
-    cluster is the one at `address`, or a private one of this machine: it listens on 127.0.0.1 alone, asks
-    for a token that only its own processes know, and is gone when the iterator is. There are as many
-    `actors` as it has CPUs, or GPUs where they take one, or fewer. An item is left out of which the actors died more often than Ray
-    tries again.
+    Each actor makes a `worker` (`module:class`) with `arguments` and calls it with items. The cluster is
+    the one at `address`, or a private one on this machine, which listens on 127.0.0.1 only, requires a
+    secret token, and ends with the iterator. There are at most as many `actors` as its CPUs, or GPUs where
+    they need one. An item is missing where its actors died more often than Ray retries.
 
-    Raises ArgumentError where Ray is missing, does not start, or cannot be reached; RunFolderError where
-    Ray gives up, or ends without a word.
+    Raises ArgumentError where Ray is missing, does not start, or is unreachable; RunFolderError where Ray
+    gives up or dies.
     """
     work = {"worker": worker, "arguments": dict(arguments), "items": list(items)}
     cpus = min(actors or available_cpus(), len(items))
-    said = _talk(address, cpus, work | {"actors": actors, "gpus": gpus, "folder": os.getcwd()})
-    next(said)  # what the cluster lends
-    yield from said
+    replies = _replies(
+        address, cpus, work | {"actors": actors, "gpus": gpus, "folder": os.getcwd()}
+    )
+    next(replies)  # the cluster's size
+    yield from replies
 
 
-def lent(address: str, gpus: int = 0) -> tuple[int, int]:
-    """How many machines of the cluster at `address` have room for how many actors, of one CPU and so many
-    `gpus`. Raises as `run_on_ray`."""
-    (found,) = _talk(address, None, None)
-    return found["machines"], found["gpus" if gpus else "cpus"]
+def cluster_size(address: str, gpus: int = 0) -> tuple[int, int]:
+    """The number of machines of the cluster at `address`, and of actors of one CPU and so many `gpus` that
+    fit. Raises as `run_on_ray`."""
+    (size,) = _replies(address, None, None)
+    return size["machines"], size["gpus" if gpus else "cpus"]
 
 
-def _talk(address: str | None, cpus: int | None, work: Mapping[str, Any] | None) -> Iterator[Any]:
-    """What the process that is connected says: what the cluster lends, then the answers to `work`."""
+def _replies(
+    address: str | None, cpus: int | None, work: Mapping[str, Any] | None
+) -> Iterator[Any]:
+    """The child process's replies: the cluster's size, then the results of `work`."""
     check_address(address)
     base = tempfile.gettempdir()
     folder = tempfile.mkdtemp(
         prefix="qtb-", dir=base if len(base) < LONGEST_FOLDER - 12 else "/tmp"
     )
-    own = {} if address else PRIVATE | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    private = {} if address else PRIVATE | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "qt_bert.cluster.ray"],
         stdin=subprocess.PIPE,
@@ -161,22 +164,23 @@ def _talk(address: str | None, cpus: int | None, work: Mapping[str, Any] | None)
         stderr=subprocess.DEVNULL,
         text=True,
         encoding="utf-8",
-        env=os.environ | QUIET | own,
-        start_new_session=True,  # a Ctrl-C is the command's, which then ends it
+        env=os.environ | QUIET | private,
+        start_new_session=True,  # the command handles Ctrl-C, and ends the child
     )
     assert process.stdin is not None and process.stdout is not None
-    asked = {"address": address, "cpus": cpus, "folder": folder, "work": work}
+    request = {"address": address, "cpus": cpus, "folder": folder, "work": work}
     try:
-        with suppress(BrokenPipeError):  # its end is told where an answer is missing
-            process.stdin.write(json.dumps(asked) + "\n")
+        with suppress(BrokenPipeError):  # a missing reply is the error
+            process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
         for line in process.stdout:
-            said = json.loads(line)
-            if "error" in said:
-                raise (ArgumentError if said["kind"] == "start" else RunFolderError)(said["error"])
-            if "end" in said:
+            reply = json.loads(line)
+            if "error" in reply:
+                kind = ArgumentError if reply["kind"] == "start" else RunFolderError
+                raise kind(reply["error"])
+            if "end" in reply:
                 return
-            yield said["said"]
+            yield reply["result"]
         where = "on this machine" if address is None else f"of {address}"
         raise RunFolderError(
             f"--engine ray: Ray's process ended without a word; the head {where}, or Ray's own "
@@ -194,7 +198,7 @@ def _talk(address: str | None, cpus: int | None, work: Mapping[str, Any] | None)
 
 
 def take_down(folder: str) -> None:
-    """Kill what works in the folder of a private cluster, and remove it."""
+    """Kill the processes of the private cluster in `folder`, and remove it."""
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError, ValueError):
             pid = int(entry.parent.name)
@@ -204,7 +208,7 @@ def take_down(folder: str) -> None:
 
 
 def check_address(address: str | None) -> None:
-    """Raise ArgumentError at once for an address where nobody answers; Ray would try for a minute."""
+    """Raise ArgumentError at once for an unreachable address; Ray would try for a minute."""
     if address is None or address == "auto":
         return
     host, colon, port = address.rpartition(":")
@@ -222,65 +226,63 @@ def check_address(address: str | None) -> None:
         ) from error
 
 
-# In the process that is connected.
+# In the child process.
 
 
 class Actor:
-    """The process of a worker. What Python raises in it becomes what is said, so that Ray's own retries
-    meet dead processes alone."""
+    """The process of a worker. Its exceptions become results, so that Ray retries only dead processes."""
 
     def __init__(self, worker: str, arguments: Mapping[str, Any], folder: str) -> None:
-        with suppress(OSError):  # relative paths are the command's; a machine without it says so
+        with suppress(OSError):  # for the command's relative paths
             os.chdir(folder)
         module, _, name = worker.partition(":")
         try:
-            opened = getattr(import_module(module), name)(**arguments)
-            self._answer: Callable[[str], Any] = opened
+            self._worker: Callable[[str], Any] = getattr(import_module(module), name)(**arguments)
         except Exception as error:
-            words = f"machine {socket.gethostname()}: {error}"
-            self._answer = lambda item: {"fatal": words}
+            message = f"machine {socket.gethostname()}: {error}"
+            self._worker = lambda item: {"fatal": message}
 
     def __call__(self, batch: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-        """A batch of Ray Data: items in, what is said of them out."""
-        return {"said": [json.dumps(self._answer(str(item))) for item in batch["item"]]}
+        """A batch of Ray Data: items → results."""
+        return {"result": [json.dumps(self._worker(str(item))) for item in batch["item"]]}
 
 
 def main() -> None:
-    """Connect as the line of standard input says, and have its work done."""
-    say = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    """Connect as requested by the line on standard input, and do its work."""
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Ray prints
-    asked = json.loads(sys.stdin.readline())
-    address, folder = asked["address"], asked["folder"]
-    command = threading.Thread(target=_outlive, args=(address, folder), daemon=True)
-    command.start()
+    request = json.loads(sys.stdin.readline())
+    address, folder = request["address"], request["folder"]
+    watcher = threading.Thread(target=_wait_for_end, args=(address, folder), daemon=True)
+    watcher.start()
 
-    def note_once(value: Mapping[str, Any]) -> None:
-        say.write(json.dumps(value) + "\n")
-        say.flush()
+    def reply(value: Mapping[str, Any]) -> None:
+        output.write(json.dumps(value) + "\n")
+        output.flush()
 
     try:
-        found = _connect(address, asked["cpus"], folder)
-    except Exception as error:  # Ray raises whatever it meets
-        note_once({"kind": "start", "error": _refusal(address, error)})
+        size = _connect(address, request["cpus"], folder)
+    except Exception as error:  # Ray raises errors of many types
+        reply({"kind": "start", "error": _refusal(address, error)})
         return
-    note_once({"said": found})
+    reply({"result": size})
     try:
-        if asked["work"] is not None:
-            room = found["gpus" if asked["work"]["gpus"] else "cpus"]
-            if not room:
+        if request["work"] is not None:
+            capacity = size["gpus" if request["work"]["gpus"] else "cpus"]
+            if not capacity:
                 raise RuntimeError("no machine of the cluster lends a GPU; take --device cpu")
-            for row in _handed_out(room, **asked["work"]).iter_rows():
-                note_once({"said": json.loads(row["said"])})
-        note_once({"end": True})
+            for row in _dataset(capacity, **request["work"]).iter_rows():
+                reply({"result": json.loads(row["result"])})
+        reply({"end": True})
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        words = f"{type(error).__name__}: {lines[0][:300] if lines else 'no more is known'}"
-        note_once({"kind": "run", "error": f"Ray gave up ({words}); --resume goes on"})
-    command.join()
+        message = f"{type(error).__name__}: {lines[0][:300] if lines else 'no more is known'}"
+        reply({"kind": "run", "error": f"Ray gave up ({message}); --resume goes on"})
+    watcher.join()
 
 
-def _outlive(address: str | None, folder: str) -> None:
-    """Where the command has ended, however it did, take a private cluster down, and end."""
+def _wait_for_end(address: str | None, folder: str) -> None:
+    """When the command ends, take a private cluster down, and exit."""
     sys.stdin.read()
     if address is None:
         take_down(folder)
@@ -288,13 +290,13 @@ def _outlive(address: str | None, folder: str) -> None:
 
 
 def _connect(address: str | None, cpus: int | None, folder: str) -> dict[str, int]:
-    """Start or join the cluster; how many machines lend how many CPUs and GPUs."""
+    """Start or join the cluster; its numbers of machines, CPUs and GPUs."""
     warnings.simplefilter("ignore")
     ray = import_module("ray")
     import_module("ray.data")
-    more: dict[str, Any] = {"address": address}
+    options: dict[str, Any] = {"address": address}
     if address is None:
-        more = {
+        options = {
             "address": "local",
             "num_cpus": cpus,
             "include_dashboard": False,
@@ -302,18 +304,18 @@ def _connect(address: str | None, cpus: int | None, folder: str) -> dict[str, in
             "_node_ip_address": "127.0.0.1",
             "_temp_dir": folder,
         }
-    ray.init(log_to_driver=False, logging_level=logging.CRITICAL, **more)
+    ray.init(log_to_driver=False, logging_level=logging.CRITICAL, **options)
     for name in ("ray", "ray.data", "ray.serve"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    lent, gpus = ([int(one.get(kind, 0)) for one in there] for kind in ("CPU", "GPU"))
-    if not sum(lent):
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    cpus_of, gpus_of = ([int(node.get(kind, 0)) for node in nodes] for kind in ("CPU", "GPU"))
+    if not sum(cpus_of):
         raise RuntimeError("no machine of the cluster lends a CPU; add machines to it")
-    return {"machines": sum(map(bool, lent)), "cpus": sum(lent), "gpus": sum(gpus)}
+    return {"machines": sum(map(bool, cpus_of)), "cpus": sum(cpus_of), "gpus": sum(gpus_of)}
 
 
-def _handed_out(
-    room: int,
+def _dataset(
+    capacity: int,
     worker: str,
     arguments: Mapping[str, Any],
     items: Sequence[str],
@@ -321,14 +323,13 @@ def _handed_out(
     gpus: int,
     folder: str,
 ) -> Any:
-    """The answers as a data set, not yet begun; a block an item, for a block is what Ray hands out."""
+    """The results as a lazy data set with a block an item: Ray schedules blocks."""
     data = import_module("ray").data
     context = data.DataContext.get_current()
     context.print_on_execution_start = False
     context.enable_progress_bars = False
-    # An item that kills its actors is left out; all others are done.
-    context.max_errored_blocks = -1
-    size = min(actors or room, room, len(items))
+    context.max_errored_blocks = -1  # an item that kills its actors is omitted
+    size = min(actors or capacity, capacity, len(items))
     rows = [{"item": item} for item in items]
     return data.from_items(rows, override_num_blocks=len(items)).map_batches(
         Actor,
@@ -336,7 +337,7 @@ def _handed_out(
         batch_format="numpy",
         num_cpus=1,
         num_gpus=gpus,
-        # One at a time: an actor that dies takes no other item's tries with it.
+        # One at a time, so that a dying actor costs no other item a retry.
         compute=data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=1),
         fn_constructor_kwargs={"worker": worker, "arguments": arguments, "folder": folder},
         max_restarts=RESTARTS,
@@ -354,7 +355,7 @@ def _refusal(address: str | None, error: Exception) -> str:
             f"--engine ray: no cluster could be started on this machine ({words}); is it very busy, or "
             "out of memory?"
         )
-    # Ray does not tell a wrong token from a machine that is none of the cluster's.
+    # Ray reports a wrong token and a machine outside the cluster alike.
     return (
         f"--address {address}: no connection to the cluster ({words}); run this on a machine of the "
         "cluster (`ray start --head` starts one), with its versions of Ray and Python, and if it asks "

@@ -1,4 +1,4 @@
-"""Scoring many files on a cluster: a partition in, a part file out; a run is done where none is missing."""
+"""Score many files on a cluster: each partition becomes a part file; a run resumes with missing ones."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ from qt_bert.shipped import GRADED, shipped
 from qt_bert.sources import installed_versions, source_hash
 
 PARTS, REJECTS = "parts", "rejects.tsv"
-FOUND = b"qt_bert"
-"""The key in a part file's metadata under which its counts and its rejects stand."""
-LOOKED_AT = 10_000
-"""So many rows are done before a run is stopped for its rejects."""
+METADATA = b"qt_bert"
+"""The key of a part file's metadata that holds its counts and rejects."""
+CHECKED_FROM = 10_000
+"""Rows that are scored before a run is stopped for its rejects."""
 READERS = 16
-"""Part files whose metadata are read at a time."""
+"""Threads that read metadata of part files."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreJob:
-    """What is done to every partition, and all that the bytes of a part depend on.
+    """All that the bytes of a part file depend on.
 
-    `out` is a path or an address; `model` and a file `calibrated` are paths that all machines have;
-    `device` is `cpu`, or `cuda`: the GPU that Ray gives an actor. `facts` say of the opened model,
-    by name, what scores depend on: an actor that opens another one refuses.
+    `out` is a path or an address; `model` and a file `calibrated` are paths that exist on all machines;
+    `device` is `cpu`, or `cuda` for the GPU that Ray assigns an actor. `facts` of the opened model are
+    compared in each actor.
     """
 
     model: str
@@ -101,8 +101,7 @@ class ScoreJob:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """The content of `run.json`. `key` names all that the scored rows depend on; `counts` stand there
-    once the run is `complete`."""
+    """The content of `run.json`: `key`, all that the scored rows depend on; `counts`, once `complete`."""
 
     kind: str = "score-ray"
     schema: int = 3
@@ -119,8 +118,8 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class RayReport:
-    """How a run ended: `counts` over all its parts; `skipped`, files in its folders that are not of pairs;
-    `failed`, partitions by name with the reason; `already`, it had ended before."""
+    """The result of a run: `counts` over all parts; `skipped` files that are not of pairs; `failed`,
+    partition → reason; `already`: it was finished before."""
 
     counts: Mapping[str, int]
     skipped: Sequence[str]
@@ -128,14 +127,14 @@ class RayReport:
     already: bool = False
 
 
-# One partition, in the process of an actor.
+# In the process of an actor.
 
 
 class PartScorer:
-    """Scores partitions of a job on one thread, with the model open all the time.
+    """Scores partitions of a job on one thread with one open model.
 
-    What is written depends on the partition alone. Raises CheckpointError where the model, or this
-    program, is not the one that the run was begun with, and as opening the model does.
+    A part file depends only on its partition. Raises CheckpointError where the model or this program
+    differs from the run's `facts`, and as opening the model does.
     """
 
     def __init__(self, job: Mapping[str, Any]) -> None:
@@ -155,16 +154,16 @@ class PartScorer:
         )
         self.scorer = Scorer(checkpoint, max_length=self.job.max_length)
         self.calibration = requested_calibration(self.scorer, self.job.calibrated)
-        if self.job.facts and (other := differing(self.job.facts, self.facts())):
+        if self.job.facts and (changed := differing(self.job.facts, self.facts())):
             raise CheckpointError(
-                f"{self.job.model}: the run was begun with another {', '.join(other)}; install the same "
+                f"{self.job.model}: the run was begun with another {', '.join(changed)}; install the same "
                 "everywhere, give every machine the same files, and go on with --resume"
             )
-        # A plain pair: a model that gives it no finite logits is refused, and the columns' types are known.
-        self._none = self.outputs(self.scorer.fresh().logits([("问题", "标题")])).columns()
+        # One pair, for the types of columns; refuses a model without finite logits.
+        self._sample = self.outputs(self.scorer.fresh().logits([("问题", "标题")])).columns()
 
     def facts(self) -> dict[str, str]:
-        """By name, what the scores depend on beside the options."""
+        """Name → value of all that scores depend on beside the options."""
         checkpoint = self.scorer.checkpoint
         versions = installed_versions("tokenizers", "pyarrow")
         return {
@@ -177,70 +176,68 @@ class PartScorer:
             "--max-length": str(self.scorer.tokenizer.max_length),
             "calibration": "" if self.calibration is None else repr(self.calibration),
             "source of qt-bert": source_hash(),
-            **{f"version of {name}": said for name, said in versions.items()},
+            **{f"version of {name}": version for name, version in versions.items()},
         }
 
     def __call__(self, item: str) -> dict[str, Any]:
-        """Score the partition that `item` describes and leave its part file; what came of it.
+        """Score the partition that `item` describes and write its part file; its counts.
 
-        A fault of the partition is said, never raised; a disk that cannot be written is said as fatal.
+        Errors of the partition are returned as `failed`, never raised; an unwritable folder as `fatal`.
         """
         part = FilePart.from_json(json.loads(item))
-        said: dict[str, Any] = {"part": part.name(), "node": socket.gethostname()}
+        result: dict[str, Any] = {"part": part.name(), "node": socket.gethostname()}
         try:
             table, counts = self.score(part)
         except QtBertError as error:
-            return said | {"failed": str(error)}
+            return result | {"failed": str(error)}
         except (Exception, MemoryError) as error:  # a row on which a library fails
-            return said | {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
+            return result | {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
         try:
             self.out.join(part_file(part)).write(table)
         except OSError as error:
-            return {"fatal": f"machine {said['node']}: {self.out}: cannot be written ({error})"}
-        return said | {"counts": counts}
+            return {"fatal": f"machine {result['node']}: {self.out}: cannot be written ({error})"}
+        return result | {"counts": counts}
 
     def score(self, part: FilePart) -> tuple[bytes, dict[str, int]]:
-        """The bytes of a part's file, and its counts. Raises PairFileError where the part cannot be read
-        or its file has changed, and for a column that the first rows of its file have not."""
+        """The bytes of a part file, and its counts. Raises PairFileError for an unreadable or changed
+        file, and a column that its first rows lack."""
         pairs, rejects = rows_of(part, self.job.reader)
-        self.job.columns.table(pairs, {}, part.file)  # a late column is said before the model works
+        self.job.columns.table(pairs, {}, part.file)  # refuses a late column before the model runs
         scorer = self.scorer.fresh()
         texts = [(pair.query, pair.title) for pair in pairs]
-        none: dict[str, list[Any]] = {name: [] for name in self._none}
-        outputs = self.outputs(scorer.logits(texts)).columns() if texts else none
+        empty: dict[str, list[Any]] = {name: [] for name in self._sample}
+        outputs = self.outputs(scorer.logits(texts)).columns() if texts else empty
         outputs |= {"file": [part.file] * len(pairs), "line": [pair.line for pair in pairs]}
         columns = self.job.columns.table(pairs, outputs, part.file)
         types = {name: pa.string() for name in columns} | {"line": pa.int64()}
-        types |= {
-            n: pa.float32() for n, one in self._none.items() if isinstance(one[0], np.floating)
-        }
+        types |= {n: pa.float32() for n, v in self._sample.items() if isinstance(v[0], np.floating)}
         counts = {
             "pairs": len(pairs),
             "rejected": len(rejects),
             "truncated_titles": scorer.counts.truncated_titles,
             "truncated_queries": scorer.counts.truncated_queries,
         }
-        found = {"rows": part.rows, "counts": counts, "file": part.file, "rejects": rejects}
-        kept = self.job.columns.typed
+        metadata = {"rows": part.rows, "counts": counts, "file": part.file, "rejects": rejects}
+        typed = self.job.columns.typed
         table = pa.table(
             {
-                name: arrow_column(one)
-                if kept and types[name] == pa.string()
-                else pa.array(one, types[name])
-                for name, one in columns.items()
+                name: arrow_column(cells)
+                if typed and types[name] == pa.string()
+                else pa.array(cells, types[name])
+                for name, cells in columns.items()
             }
-        )
+        ).replace_schema_metadata({METADATA: json.dumps(metadata).encode()})
         sink = pa.BufferOutputStream()
-        pq.write_table(table.replace_schema_metadata({FOUND: json.dumps(found).encode()}), sink)
+        pq.write_table(table, sink)
         return sink.getvalue().to_pybytes(), counts
 
     def outputs(self, logits: np.ndarray) -> Outputs:
-        """What logits [n, K] say, calibrated where the job asks for it."""
+        """The outputs for logits [n, K], with the job's calibration."""
         return read_outputs(logits, self.scorer.checkpoint.settings.labels, self.calibration)
 
 
 def tokenizer_sha256(tokenizer: Any) -> str:
-    """One hash for what a fast tokenizer makes of a text, however it pads and cuts at the moment."""
+    """A hash of a fast tokenizer without its state of truncation and padding."""
     try:
         stored = json.loads(tokenizer.backend_tokenizer.to_str())
         stored |= {"truncation": None, "padding": None}
@@ -260,21 +257,21 @@ def rows_of(part: FilePart, reader: ReaderOptions) -> tuple[list[Pair], list[lis
                 rejects.append([row.line, str(row.reason), text])
             else:
                 pairs.append(row)
-    except (OSError, ArgumentError) as error:  # an address out of reach is the latter
+    except (OSError, ArgumentError) as error:  # ArgumentError: an unreachable address
         raise PairFileError(f"{part.file}: cannot be read ({error})") from error
     return pairs, rejects
 
 
 def part_file(part: FilePart) -> str:
-    """Where the scored rows of a partition lie in the run folder."""
+    """The path of a partition's part file in the run folder."""
     return f"{PARTS}/part-{part.name()}.parquet"
 
 
-# A run, in the process of the command.
+# In the process of the command.
 
 
 Dispatch = Callable[[ScoreJob, Sequence[FilePart]], Iterator[Mapping[str, Any]]]
-"""Has parts scored, and gives what `PartScorer` says of each, in any order."""
+"""Scores parts; yields the results of `PartScorer` in any order."""
 
 
 def score_on_ray(
@@ -286,16 +283,14 @@ def score_on_ray(
     overwrite: bool = False,
     dispatch: Dispatch | None = None,
 ) -> RayReport:
-    """Score all pairs of `inputs`, files and folders and addresses of either, into the folder `job.out`.
+    """Score all pairs of `inputs` (files, folders, addresses of either) into the folder `job.out`.
 
-    Under `resume` the partitions whose part file is missing are scored. A partition that cannot be
-    scored is in the report's `failed`, all others are done; `resume` tries it again. `dispatch` does the
-    work in place of Ray.
+    `resume` scores the partitions whose part file is missing. A partition that fails is in the report's
+    `failed`, all others are scored; `resume` tries it again. `dispatch` replaces Ray.
 
-    Raises ArgumentError for a cluster that cannot be reached and results that would lie among the
-    inputs; PairFileError for inputs that cannot be read, and too many rejects; CheckpointError as opening
-    the model does; RunFolderError where the flags do not fit what lies in `job.out`, or Ray gives up. What
-    is done is kept.
+    Raises ArgumentError for an unreachable cluster and an `out` inside the inputs; PairFileError for
+    unreadable inputs and too many rejects; CheckpointError as opening the model does; RunFolderError where
+    the flags do not fit `job.out`, or Ray gives up. Finished part files are kept.
     """
     refuse_inside(job.out, inputs)
     check_share(job.reader.max_rejects)
@@ -306,7 +301,7 @@ def score_on_ray(
     if isinstance(job.calibrated, str):
         job = replace(job, calibrated=os.path.realpath(job.calibrated))
     job = replace(job, model=os.path.realpath(job.model), out=str(out))
-    record = _begun(out, resume=resume, overwrite=overwrite)
+    record = _existing(out, resume=resume, overwrite=overwrite)
     job = replace(job, facts=PartScorer(encode(job)).facts())
     key = {
         **job.facts,
@@ -318,38 +313,38 @@ def score_on_ray(
         "--rows-per-partition": str(options.rows_per_partition),
     }
     if record is None:
-        found = scan(inputs, job.reader, options.rows_per_partition)
+        scanned = scan(inputs, job.reader, options.rows_per_partition)
         record = RunRecord(
             key=key,
             arguments={"inputs": list(inputs), "model": job.model},
-            columns=found.columns,
-            files=tuple(found.files),
-            skipped=tuple(found.skipped),
-            rows=found.rows,
-            partitions=tuple(found.parts),
+            columns=scanned.columns,
+            files=tuple(scanned.files),
+            skipped=tuple(scanned.skipped),
+            rows=scanned.rows,
+            partitions=tuple(scanned.parts),
         )
         _store(out, record)
-    elif other := differing(record.key, key):
-        raise begun_otherwise(out, other)
+    elif changed := differing(record.key, key):
+        raise begun_changedwise(out, other)
     if record.complete:
         return RayReport(record.counts, record.skipped, already=True)
-    failed = _fill(out, replace(job, columns=record.columns), record, dispatch or _on(options))
+    failed = _fill(out, replace(job, columns=record.columns), record, dispatch or _on_ray(options))
     done = [part for part in record.partitions if part.name() not in failed]
-    counts, listed = _totals(out, done)
-    _judge(record, counts, job.reader.max_rejects)
+    counts, rejects = _totals(out, done)
+    _check_rejects(record, counts, job.reader.max_rejects)
     if failed:
         return RayReport(counts, record.skipped, failed)
-    if listed:
-        out.join(REJECTS).write(b"file\tline\treason\ttext\n" + listed)
+    if rejects:
+        out.join(REJECTS).write(b"file\tline\treason\ttext\n" + rejects)
     if not counts["pairs"]:
         raise PairFileError(f"not one of {record.rows:,} rows is a pair; all are listed in {out}")
     _store(out, replace(record, complete=True, counts=counts))
     return RayReport(counts, record.skipped)
 
 
-def _begun(out: Place, *, resume: bool, overwrite: bool) -> RunRecord | None:
-    """The record of the run in `out`, None where one is to be begun. Raises RunFolderError where the
-    flags do not fit."""
+def _existing(out: Place, *, resume: bool, overwrite: bool) -> RunRecord | None:
+    """The record of the run in `out`; None for a new run. Raises RunFolderError where the flags do not
+    fit."""
     try:
         size, run = out.size(), out.join(RECORD).size()
         if size is not None and size >= 0:
@@ -380,9 +375,7 @@ def _store(out: Place, record: RunRecord) -> None:
         raise RunFolderError(f"{out}: cannot be written ({error})") from error
 
 
-def _on(options: RayOptions) -> Dispatch:
-    """Ray as it is asked for."""
-
+def _on_ray(options: RayOptions) -> Dispatch:
     def dispatch(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
         return run_on_ray(
             f"{PartScorer.__module__}:{PartScorer.__name__}",
@@ -397,37 +390,38 @@ def _on(options: RayOptions) -> Dispatch:
 
 
 def _fill(out: Place, job: ScoreJob, record: RunRecord, dispatch: Dispatch) -> dict[str, str]:
-    """Have the parts scored whose files are missing; those that were not, by name, with the reason."""
+    """Score the parts whose files are missing; failed ones by name, with the reason."""
     folder = out.join(PARTS)
-    there = folder.files() if folder.size() is not None else {}
-    named = {f"{PARTS}/{name}" for name in there}
-    waiting = {part.name(): part for part in record.partitions if part_file(part) not in named}
+    stored = {f"{PARTS}/{name}" for name in folder.files()} if folder.size() is not None else set()
+    waiting = {part.name(): part for part in record.partitions if part_file(part) not in stored}
     if not waiting:
         return {}
     failed: dict[str, str] = {}
     done = record.rows - sum(part.rows for part in waiting.values())
     counts: Counter[str] = Counter()
     with progress(record.rows, "scoring", "rows", done=done) as shown:
-        for said in dispatch(job, list(waiting.values())):
-            if "fatal" in said:
-                raise RunFolderError(f"{said['fatal']}; what is done is kept, and --resume goes on")
-            part = waiting.pop(said["part"])
+        for result in dispatch(job, list(waiting.values())):
+            if "fatal" in result:
+                raise RunFolderError(
+                    f"{result['fatal']}; what is done is kept, and --resume goes on"
+                )
+            part = waiting.pop(result["part"])
             shown.advance(part.rows)
-            if "failed" in said:
-                failed[part.name()] = f"{said['failed']} (on {said['node']})"
+            if "failed" in result:
+                failed[part.name()] = f"{result['failed']} (on {result['node']})"
                 continue
             if out.join(part_file(part)).size() is None:
                 raise RunFolderError(
-                    f"{out} is another folder on machine {said['node']} than here; give an --out that "
+                    f"{out} is another folder on machine {result['node']} than here; give an --out that "
                     "all machines share, by one path or address"
                 )
-            counts.update(said["counts"], rows=part.rows)
-            if counts["rows"] >= LOOKED_AT:
-                _judge(record, counts, job.reader.max_rejects)
+            counts.update(result["counts"], rows=part.rows)
+            if counts["rows"] >= CHECKED_FROM:
+                _check_rejects(record, counts, job.reader.max_rejects)
     return failed | dict.fromkeys(waiting, "its actors died (killed, or out of memory)")
 
 
-def _judge(record: RunRecord, counts: Mapping[str, int], most: float) -> None:
+def _check_rejects(record: RunRecord, counts: Mapping[str, int], most: float) -> None:
     """Raise PairFileError for more rejects than --max-rejects allows."""
     rows = counts["pairs"] + counts["rejected"]
     if too_many(counts["rejected"], rows, most):
@@ -439,22 +433,22 @@ def _judge(record: RunRecord, counts: Mapping[str, int], most: float) -> None:
 
 
 def _totals(out: Place, parts: Sequence[FilePart]) -> tuple[dict[str, int], bytes]:
-    """The counts over part files, and their rejects as lines of the list, in the order of the rows."""
+    """The counts over part files, and the lines of their rejects, in the order of rows."""
 
-    def found(part: FilePart) -> dict[str, Any]:
+    def metadata(part: FilePart) -> dict[str, Any]:
         with out.join(part_file(part)).open_input() as handle:
-            stored: dict[str, Any] = json.loads(pq.read_schema(handle).metadata[FOUND])
+            stored: dict[str, Any] = json.loads(pq.read_schema(handle).metadata[METADATA])
             return stored
 
     counts: Counter[str] = Counter(pairs=0, rejected=0, truncated_titles=0, truncated_queries=0)
     lines: list[str] = []
     try:
         with ThreadPoolExecutor(READERS) as pool:
-            for one in pool.map(found, parts):
-                counts.update(one["counts"])
+            for stored in pool.map(metadata, parts):
+                counts.update(stored["counts"])
                 lines += (
-                    f"{one_line(one['file'])}\t{line}\t{one_line(reason)}\t{one_line(text)}\n"
-                    for line, reason, text in one["rejects"]
+                    f"{one_line(stored['file'])}\t{line}\t{one_line(reason)}\t{one_line(text)}\n"
+                    for line, reason, text in stored["rejects"]
                 )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunFolderError(

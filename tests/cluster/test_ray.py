@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from qt_bert.cluster.ray import lent, run_on_ray
+from qt_bert.cluster.ray import cluster_size, run_on_ray
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.models.opening import open_checkpoint
@@ -157,7 +157,7 @@ def test_an_item_that_kills_its_actors_is_left_out_and_all_others_are_done(tmp_p
 )
 def test_an_address_where_no_cluster_is(address: str, words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
-        lent(address)
+        cluster_size(address)
 
 
 @pytest.mark.nightly
