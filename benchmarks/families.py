@@ -1,13 +1,12 @@
-"""Every family at its true size, with random weights: the sweep and scoring against what a user writes.
+"""Every family at full size, with random weights: the sweep and scoring against plain code.
 
     python benchmarks/families.py [PAIRS] [--only gte] [--pairs-of 32] [--dtype bfloat16]
 
-The sweep over all single heads against a hook on the Hugging Face model that zeroes the head before the
-attention output matrix, in file order, batches of 32, the same number type, one head a layer timed and
-scaled up, between two halves of ours, beside it the ratio of the matrix products that both multiply,
-counted; scoring of the same pairs, tokenising included, against
+Sweep over all single heads: against a hook on the Hugging Face model that zeroes the head before W_O, in
+file order, batches of 32, the same dtype, timed on one head a layer and scaled up, between two halves of
+ours; with the ratio of counted matrix products. Scoring of the same pairs, tokenising included: against
 `sentence_transformers.CrossEncoder.predict` at its best batch size. The table goes to standard output
-and between two comments of benchmarks/README.md.
+and into benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "intermediate_size": 3072,
     },
 }
-"""What a config of the true size says besides transformers' defaults (ModernBERT-base, GTE-base)."""
+"""Config values of the full size besides transformers' defaults (ModernBERT-base, GTE-base)."""
 NAMES = {
     "modernbert": "ModernBERT-base (22 × 12 × 768)",
     "gte": "GTE-base (12 × 12 × 768)",
@@ -88,12 +87,11 @@ def main() -> None:
     parser.add_argument("--only", choices=sorted(SIZES))
     parser.add_argument("--pairs-of", type=int, default=32, help="pairs that are swept")
     parser.add_argument("--dtype", default="bfloat16", choices=("float32", "bfloat16"))
-    asked = parser.parse_args()
-    reader = ReaderOptions(columns=asked.columns).open(asked.pairs)
+    options = parser.parse_args()
+    reader = ReaderOptions(columns=options.columns).open(options.pairs)
     texts = [(pair.query, pair.title) for pair in reader]
-    some = [
-        texts[at] for at in np.random.default_rng(0).permutation(len(texts))[: 4 * asked.pairs_of]
-    ]
+    order = np.random.default_rng(0).permutation(len(texts))
+    sample = [texts[i] for i in order[: 4 * options.pairs_of]]
     rows = [
         [
             "model",
@@ -105,28 +103,28 @@ def main() -> None:
             "largest difference",
         ]
     ]
-    for family in [asked.only] if asked.only else SIZES:
+    for family in [options.only] if options.only else SIZES:
         with TemporaryDirectory() as folder:
             make(Path(folder) / family, family)
-            swept = min(asked.pairs_of, FEWER.get(family, asked.pairs_of))
-            rows.append(row_of(Path(folder) / family, family, some, swept, asked.dtype))
+            swept = min(options.pairs_of, FEWER.get(family, options.pairs_of))
+            rows.append(row_of(Path(folder) / family, family, sample, swept, options.dtype))
         print(" | ".join(rows[-1]), flush=True)
-    said = (
-        f"{processor()}, torch {torch.__version__}, {asked.dtype}; "
-        f"{asked.pairs_of} pairs of {asked.pairs.name} ({FEWER['qwen3']} by Qwen3), drawn with seed 0, are swept and "
-        f"{len(some)} scored; times faster than the plain loop and than the best CrossEncoder."
+    note = (
+        f"{processor()}, torch {torch.__version__}, {options.dtype}; "
+        f"{options.pairs_of} pairs of {options.pairs.name} ({FEWER['qwen3']} by Qwen3), drawn with seed 0, are swept and "
+        f"{len(sample)} scored; times faster than the plain loop and than the best CrossEncoder."
     )
-    print(said)
-    if not asked.only:
-        text = f"{markdown_table(rows)}\n\n{said}"
+    print(note)
+    if not options.only:
+        text = f"{markdown_table(rows)}\n\n{note}"
         rewrite_section(Path(__file__).parent / "README.md", "families", text)
 
 
 def make(folder: Path, family: str) -> None:
-    """A random classifier of a family at its true size, one logit."""
+    """A random classifier of a family at full size, with one logit."""
     characters = shipped_characters()
     if family == "gte":
-        sentencepiece(folder, [one for one in characters if not one.startswith("##")])
+        sentencepiece(folder, [c for c in characters if not c.startswith("##")])
     elif family == "qwen3":
         byte_level(folder, characters)
     else:
@@ -151,7 +149,7 @@ def byte_level(folder: Path, characters: list[str]) -> None:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    texts = [" ".join([one.removeprefix("##")] * 3) for one in characters]
+    texts = [" ".join([c.removeprefix("##")] * 3) for c in characters]
     tokenizer.train_from_iterator(texts, trainer)
     folder.mkdir(parents=True, exist_ok=True)
     PreTrainedTokenizerFast(
@@ -183,11 +181,12 @@ def row_of(
 
 @torch.inference_mode()
 def sweep_ratio(scorer: Scorer, texts: list[tuple[str, str]]) -> tuple[float, float, float]:
-    """How many times faster our sweep is, how many times fewer products it multiplies, and how far its logits lie from the plain loop's."""
+    """Our sweep against the plain loop: times faster, times fewer matrix products, and the largest
+    difference of logits."""
     encoded = scorer.tokenizer.encode(texts, offsets=False)
     ours = OurSweep(scorer, encoded)
     masks = ours.one_a_layer()
-    scorer.checkpoint.model.requires_grad_(False)  # the counter hooks what does
+    scorer.checkpoint.model.requires_grad_(False)  # else the counter installs hooks
     batches = plain_batches(encoded, pad=scorer.pad, by_length=False)
     plain_logits(scorer.checkpoint, batches, masks[:1])
     ours.run(ours.batches[-1:])
@@ -199,9 +198,7 @@ def sweep_ratio(scorer: Scorer, texts: list[tuple[str, str]]) -> tuple[float, fl
     apart = np.abs(theirs[0] - ours.logits_of(masks)) / np.maximum(1, np.abs(theirs[0]))
 
     heads = len(ours.shape.all_heads)
-    with (
-        flop_counter() as counter
-    ):  # of whole batches: what lies in a batch once is shared by its pairs
+    with flop_counter() as counter:  # of whole batches, whose pairs share some products
         for batch in batches:
             forward(scorer.checkpoint, batch)
     counted = heads * counter.get_total_flops() / matrix_flops(ours.swept, ours.batches)
@@ -228,7 +225,7 @@ def scoring_ratio(scorer: Scorer, folder: Path, texts: list[tuple[str, str]], dt
             spent = timed(run)
             if number:
                 seconds[name].append(spent)
-    medians = {name: statistics.median(found) for name, found in seconds.items()}
+    medians = {name: statistics.median(times) for name, times in seconds.items()}
     return min(value for name, value in medians.items() if name != "ours") / medians["ours"]
 
 

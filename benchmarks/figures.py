@@ -4,8 +4,7 @@
 
 Prints accuracy, QWK, Spearman and more on the shipped test split and, with --data (a folder that holds
 pairs/qbqtc_eval.jsonl and pairs/kuake_qtr_eval.tsv), on the public pairs held out; with --three-levels
-also the accuracy and macro-F1 of a model trained by `qt-bert train --levels 3`. A file that is not
-there is said and left out.
+also the metrics of a model trained by `qt-bert train --levels 3`. Missing files are skipped with a note.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ SHOWN = ("accuracy", "macro_f1", "qwk", "mae", "spearman", "ndcg_at_5", "pnr", "
 def main() -> None:
     arguments = parse()
     grader = qt_bert.load(arguments.model or shipped(GRADED))
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, path in (("dev", shipped(DEV)), ("test", shipped(TEST))):
-        found[name] = show(name, grader.evaluate(path))
+        results[name] = show(name, grader.evaluate(path))
     for name, (file, columns, grades) in HELD_OUT.items():
         path = arguments.data / file
         if not path.exists():
             print(f"{name}: {path} is not there, left out")
             continue
-        found[name] = show(name, grader.evaluate(path, columns=columns, grades=grades))
+        results[name] = show(name, grader.evaluate(path, columns=columns, grades=grades))
         if arguments.three_levels and name == "qbqtc_eval":
             levels = qt_bert.load(arguments.three_levels)
-            found["three levels"] = show(
+            results["three levels"] = show(
                 f"three levels on {name}", levels.evaluate(path, columns=columns)
             )
     if arguments.json:
-        arguments.json.write_text(json.dumps(found, indent=1))
+        arguments.json.write_text(json.dumps(results, indent=1))
 
 
 def show(name: str, evaluation: dict[str, Any]) -> dict[str, Any]:

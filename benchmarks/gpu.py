@@ -1,15 +1,14 @@
-"""What a GPU does, against the CPU's results and against what a user writes today, in one run.
+"""A GPU against the CPU's logits and against plain code, in one run.
 
     python benchmarks/gpu.py PAIRS [--columns …] [--text TEXT …] [--device cuda]
 
-Needs a CUDA device (`--device cpu --small` tries the command itself). It checks that logits of the shipped
-model are the CPU's, in every number type, and then measures, all on one device and in one process: the
-sweep over all single heads of a random model of BERT-base's size and of one of 24 × 16 × 1024, against a
-hook on the Hugging Face model (same type, SDPA, its best batch size of those tried, sorted by length and
-in file order; timed on one head a layer, scaled to all); scoring against `CrossEncoder.predict`,
-tokenising included; with `--text`, pretraining against a plain loop. Medians of rounds that alternate; the
-table goes to standard output and between two comments of benchmarks/README.md. Exit status 1 where a check
-fails.
+Needs a CUDA device (`--device cpu --small` tests the command). It compares the shipped model's logits with
+the CPU's, in every dtype, and measures, in one process: the sweep over all single heads of random models of
+BERT-base's size and of 24 × 16 × 1024, against a hook on the Hugging Face model (same dtype, SDPA, its best
+batch size, sorted by length and in file order; timed on one head a layer, scaled to all); scoring against
+`CrossEncoder.predict`, tokenising included; with `--text`, pretraining against a plain loop. Medians of
+alternating rounds; the table goes to standard output and into benchmarks/README.md. Exit status 1 where
+logits differ too much.
 """
 
 from __future__ import annotations
@@ -49,54 +48,52 @@ TOLERANCES = {"float32": 1e-4, "tf32": 2e-2, "bfloat16": 0.2, "float16": 2e-2}
 
 
 def main() -> None:
-    asked = parse()
-    device = str(open_device(asked.device))
+    options = parse()
+    device = str(open_device(options.device))
     types = ("float32", "bfloat16") if device == "cpu" else tuple(TOLERANCES)
-    reader = ReaderOptions(columns=asked.columns).open(asked.pairs)
-    texts = [(pair.query, pair.title) for pair in reader][: 16 if asked.small else 2000]
+    reader = ReaderOptions(columns=options.columns).open(options.pairs)
+    texts = [(pair.query, pair.title) for pair in reader][: 16 if options.small else 2000]
     rows = [["what", "model", "number type", "measured", "aim"]]
     checks, failed = equality(texts[:256], device, types)
     rows += checks
     with tempfile.TemporaryDirectory() as work:
-        for name, shape in ({"2 × 2 × 64": (2, 2, 64)} if asked.small else SIZES).items():
+        for name, shape in ({"2 × 2 × 64": (2, 2, 64)} if options.small else SIZES).items():
             folder = Path(work) / name.replace(" ", "")
             wordpiece(folder, shipped_characters(), BERT_BASE_VOCABULARY)
             layers, heads, hidden = shape
             save(folder, "bert", labels=5, hidden=hidden, layers=layers, heads=heads)
             for dtype in ("float32", "bfloat16"):
-                rows += sweeps(name, folder, texts, dtype, device, asked.rounds)
-            rows += scoring(name, folder, texts, device, asked.rounds)
-    if asked.text:
-        rows += pretraining(asked.text, device, 2.0 if asked.small else 30.0)
-    where = (
-        f"{device_name(torch.device(device))}, torch {torch.__version__}; {asked.pairs.name}, "
+                rows += sweeps(name, folder, texts, dtype, device, options.rounds)
+            rows += scoring(name, folder, texts, device, options.rounds)
+    if options.text:
+        rows += pretraining(options.text, device, 2.0 if options.small else 30.0)
+    note = (
+        f"{device_name(torch.device(device))}, torch {torch.__version__}; {options.pairs.name}, "
         f"{len(texts):,} pairs, at most 128 tokens."
     )
-    print("\n\n".join([table(rows, left=3), where]))
-    if not asked.small:
-        rewrite_section(asked.readme, "gpu", "\n\n".join([markdown_table(rows), where]))
+    print("\n\n".join([table(rows, left=3), note]))
+    if not options.small:
+        rewrite_section(options.readme, "gpu", "\n\n".join([markdown_table(rows), note]))
     sys.exit(int(failed))
 
 
 def equality(texts: Texts, device: str, types: Sequence[str]) -> tuple[list[list[str]], bool]:
-    """The largest difference of logits, whole and with every single head out, from the CPU's float32."""
-    few = texts[:32]
+    """The largest difference of logits, plain and with every single head out, from the CPU's float32."""
 
-    def found(dtype: str, where: str) -> tuple[np.ndarray, np.ndarray]:
+    def logits(dtype: str, where: str) -> tuple[np.ndarray, np.ndarray]:
         scorer = Scorer(open_checkpoint(shipped(GRADED), dtype=dtype, device=where))
-        ours = OurSweep(scorer, scorer.tokenizer.encode(few, offsets=False))
+        ours = OurSweep(scorer, scorer.tokenizer.encode(texts[:32], offsets=False))
         ours.run(ours.batches)
         return scorer.logits(texts), ours.logits
 
-    want, rows, failed = found("float32", "cpu"), [], False
+    reference, rows, failed = logits("float32", "cpu"), [], False
     for dtype in types:
-        far = max(
-            float(np.abs(a - b).max()) for a, b in zip(found(dtype, device), want, strict=True)
-        )
-        failed |= not far <= TOLERANCES[dtype]
-        said = f"{far:.1e}" + ("" if far <= TOLERANCES[dtype] else ", not reached")
+        both = zip(logits(dtype, device), reference, strict=True)
+        gap = max(float(np.abs(a - b).max()) for a, b in both)
+        failed |= not gap <= TOLERANCES[dtype]
+        cell = f"{gap:.1e}" + ("" if gap <= TOLERANCES[dtype] else ", not reached")
         rows.append(
-            ["largest difference to the CPU", "shipped", dtype, said, f"{TOLERANCES[dtype]:g}"]
+            ["largest difference to the CPU", "shipped", dtype, cell, f"{TOLERANCES[dtype]:g}"]
         )
     torch.set_float32_matmul_precision("highest")  # tf32 holds for a process
     return rows, failed
@@ -119,13 +116,13 @@ def sweeps(
     seconds = measured(runs, rounds)
     scale = len(ours.shape.all_heads) / len(masks)
     by_length, in_order = (
-        scale * min(one for key, one in seconds.items() if key != "ours" and key[1] is sort)
+        scale * min(t for key, t in seconds.items() if key != "ours" and key[1] is sort)
         for sort in (True, False)
     )
     flops = matrix_flops(ours.swept, ours.batches)
 
     def plain(batches: Sequence[Batch]) -> Iterator[torch.Tensor]:
-        return (forward(scorer.checkpoint, one.to(scorer.checkpoint.device)) for one in batches)
+        return (forward(scorer.checkpoint, b.to(scorer.checkpoint.device)) for b in batches)
 
     bound = len(ours.variants) * matrix_flops(plain, ours.batches) / flops
     share = flops / seconds["ours"] / matrix_peak(scorer.encoder.layers[0].dtype, device=device)
@@ -167,10 +164,10 @@ def scoring(name: str, folder: Path, texts: Texts, device: str, rounds: int) -> 
         for size in BATCHES
     }
     seconds = measured({"ours": lambda: ours.logits(texts), **runs}, rounds)
-    best = min(one for key, one in seconds.items() if key != "ours")
+    best = min(t for key, t in seconds.items() if key != "ours")
     rate = len(texts) / seconds["ours"]
-    said = f"{best / seconds['ours']:.2f}× ({rate:,.0f} pairs/s)"
-    return [["scoring against CrossEncoder.predict", name, "bfloat16", said, "1.3×"]]
+    cell = f"{best / seconds['ours']:.2f}× ({rate:,.0f} pairs/s)"
+    return [["scoring against CrossEncoder.predict", name, "bfloat16", cell, "1.3×"]]
 
 
 def pretraining(shards: Sequence[Path], device: str, seconds: float) -> list[list[str]]:
@@ -178,13 +175,13 @@ def pretraining(shards: Sequence[Path], device: str, seconds: float) -> list[lis
     from pretraining import against_plain
 
     ours, plain = against_plain(shards, device=device, seconds=seconds)
-    said = f"{ours / plain:.2f}× ({ours:,.0f} tokens/s)"
-    return [["pretraining against a plain loop", "12 × 12 × 192", "bfloat16", said, "2×"]]
+    cell = f"{ours / plain:.2f}× ({ours:,.0f} tokens/s)"
+    return [["pretraining against a plain loop", "12 × 12 × 192", "bfloat16", cell, "2×"]]
 
 
 def measured(runs: dict[Any, Callable[[], Any]], rounds: int) -> dict[Any, float]:
-    """Median seconds of each run: one to warm up, then rounds in turn."""
-    found: dict[Any, list[float]] = {name: [] for name in runs}
+    """Median seconds of each run: a warm-up, then rounds in turn."""
+    times: dict[Any, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         run()
     for _ in range(rounds):
@@ -193,8 +190,8 @@ def measured(runs: dict[Any, Callable[[], Any]], rounds: int) -> dict[Any, float
             start = time.perf_counter()
             run()
             _wait()
-            found[name].append(time.perf_counter() - start)
-    return {name: statistics.median(seconds) for name, seconds in found.items()}
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(seconds) for name, seconds in times.items()}
 
 
 def _wait() -> None:

@@ -3,8 +3,8 @@
     python benchmarks/make_models.py OUT
 
 writes OUT/bert-base (12 × 768, vocabulary 21,128, five labels), OUT/xlm-r (12 × 768, one logit,
-sentence-piece pairs) and OUT/two-layer (2 × 64, for measurements of memory). The weights mean
-nothing; shapes, time and memory are those of the real thing.
+sentence-piece pairs) and OUT/two-layer (2 × 64, for measurements of memory). The weights are random;
+shapes, time and memory are those of real models.
 """
 
 from __future__ import annotations

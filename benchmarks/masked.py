@@ -1,10 +1,10 @@
-"""Masked-character accuracy of pretrained models on text that none of them has seen.
+"""Masked-character accuracy of pretrained models on unseen text.
 
     python benchmarks/masked.py MODEL... --data DATA
 
-DATA holds corpus/*.txt.xz and pairs/ (the public corpora). The text is queries and titles of the
-held-out pair files, without those that stand in the corpus; masked, cut and packed as in pretraining,
-the same for every model.
+DATA holds corpus/*.txt.xz and pairs/ (the public corpora). The texts are queries and titles of the
+held-out pair files that are not in the corpus; masked, cut and packed as in pretraining, the same for
+every model.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ def main() -> None:
 
 
 def unseen(files: list[Path], data: Path) -> dict[Path, list[str]]:
-    """The different queries and titles of each file that are no line of the corpus, in their order."""
+    """The distinct queries and titles of each file that are no line of the corpus, in order."""
     texts = {
         path: dict.fromkeys(t for pair in PairReader(path) for t in (pair.query, pair.title))
         for path in files
     }
     for shard in sorted((data / "corpus").glob("*.txt.xz")):
         for line in text_lines(shard):
-            for found in texts.values():
-                found.pop(line, None)
-    return {path: [t for t in found if len(t) >= SHORTEST] for path, found in texts.items()}
+            for of_file in texts.values():
+                of_file.pop(line, None)
+    return {path: [t for t in of_file if len(t) >= SHORTEST] for path, of_file in texts.items()}
 
 
 def measured(folder: Path, texts: list[str], number: int) -> tuple[float, float, int]:

@@ -1,9 +1,9 @@
-"""Memory of `qt-bert score` does not grow with the file.
+"""Peak memory of `qt-bert score` on a small and on a large file, which should be equal.
 
     python benchmarks/memory.py MODEL [--small 10000] [--large 1000000]
 
-Writes two files of made-up pairs, scores each in a process of its own with MODEL (the two-layer
-random model of make_models.py) and prints peak resident memory and the difference.
+Writes two files of random pairs, scores each in a new process with MODEL (the two-layer random model
+of make_models.py) and prints peak resident memory and the difference.
 """
 
 from __future__ import annotations

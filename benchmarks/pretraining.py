@@ -1,10 +1,10 @@
-"""Real tokens a second of `qt-bert pretrain` against the loop a user would write, in one run.
+"""Real tokens a second of `qt-bert pretrain` against a plain training loop, in one run.
 
     python benchmarks/pretraining.py TEXT [TEXT …] [--seconds 40] [--layers 12] [--hidden 192]
 
 The plain loop: Hugging Face `BertForPreTraining` in float32, one example a row, rows padded to 64,
 the model's own loss over all positions, AdamW, clip 1.0, the same tokens a batch. Both start from
-the same random model and run after a warm-up, in turn, in one process.
+the same random model and run in turn, after a warm-up, in one process.
 """
 
 from __future__ import annotations
@@ -114,13 +114,13 @@ def _both(measured: torch.Tensor) -> torch.Tensor:
 
 
 def plain_steps(model: Any, corpus: Corpus, special: Special, device: str) -> Iterator[int]:
-    """What a user would write, on a GPU under autocast; the same examples, one a row of 64."""
+    """The plain loop, on a GPU under autocast; the same examples, one a row of 64."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     for batch in batches(corpus, special, BatchShape(long=64), seed=0):
         inputs, tokens = unpacked(batch)
         with torch.autocast(device, torch.bfloat16, enabled=device != "cpu"):
-            loss = model(**{name: one.to(device) for name, one in inputs.items()}).loss
+            loss = model(**{name: tensor.to(device) for name, tensor in inputs.items()}).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -138,18 +138,18 @@ def unpacked(batch: PretrainBatch) -> tuple[dict[str, torch.Tensor], int]:
     flat = {name: rows[name].ravel() for name in ("input_ids", "token_type_ids", "segment")}
     count = int(rows["cls_weight"].sum())
     ids, types, mask = (np.zeros((count, 64), np.int64) for _ in range(3))
-    wanted = np.full((count, 64), -100)
+    targets = np.full((count, 64), -100)
     for i, start in enumerate(rows["cls_slot"][:count]):
         row = flat["segment"][start : (start // width + 1) * width]
         length = int((row == row[0]).sum())
         place = slice(start, start + length)
         ids[i, :length], types[i, :length] = flat["input_ids"][place], flat["token_type_ids"][place]
-        mask[i, :length], wanted[i, :length] = 1, labels[place]
+        mask[i, :length], targets[i, :length] = 1, labels[place]
     inputs = {
         "input_ids": ids,
         "token_type_ids": types,
         "attention_mask": mask,
-        "labels": wanted,
+        "labels": targets,
         "next_sentence_label": 1 - rows["belongs"][:count],
     }
     return {name: torch.from_numpy(array) for name, array in inputs.items()}, int(mask.sum())

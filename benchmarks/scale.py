@@ -2,10 +2,9 @@
 
     python benchmarks/scale.py PAIRS… [--columns …] [--model DIR] [--dtype float32] [--rows 30000] [--actors 2]
 
-Both score the same file, made of the texts of PAIRS (begun again where they are fewer than --rows), from
-its first byte to written results: `score_file`, as `qt-bert score` calls it, with as many threads as
-there are actors, and `score_on_ray`. Rows a second are those between 10 % and 90 % of the rows, so that
-starting is left out; seconds in all stand beside.
+Both score the same file, the texts of PAIRS (repeated up to --rows), from reading to written results:
+`score_file`, as in `qt-bert score`, with as many threads as there are actors, and `score_on_ray`. Rows a
+second are those between 10 % and 90 % of the rows, without start-up; total seconds are printed too.
 """
 
 from __future__ import annotations
@@ -38,28 +37,28 @@ from qt_bert.scoring.score import score_file
 
 @dataclass
 class Clock:
-    """A progress that writes down when how many rows were done."""
+    """A progress that records times and rows done."""
 
     total: int
-    told: list[tuple[float, int]] = field(default_factory=list)
+    marks: list[tuple[float, int]] = field(default_factory=list)
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         """Count `amount` more rows."""
-        done = self.told[-1][1] if self.told else 0
-        self.told.append((time.perf_counter(), done + amount))
+        done = self.marks[-1][1] if self.marks else 0
+        self.marks.append((time.perf_counter(), done + amount))
 
     @contextmanager
     def progress(self, *_: Any, **__: Any) -> Iterator[Clock]:
-        """In place of `qt_bert.progress.progress`."""
+        """Replaces `qt_bert.progress.progress`."""
         yield self
 
     def rate(self) -> float:
-        """Rows a second from the first moment at which 10 % are done to the first at which 90 % are."""
+        """Rows a second from the first mark past 10 % to the first past 90 %."""
         (start, first), (end, last) = (self._passed(share) for share in (0.1, 0.9))
         return (last - first) / (end - start)
 
     def _passed(self, share: float) -> tuple[float, int]:
-        return next(told for told in self.told if told[1] >= share * self.total)
+        return next(mark for mark in self.marks if mark[1] >= share * self.total)
 
 
 def main() -> None:
@@ -69,7 +68,7 @@ def main() -> None:
         rows = arguments.rows
         write_rows(file, texts_of(arguments.pairs, arguments.columns), rows)
         print(f"{rows:,} rows, {processor()}, torch {torch.__version__}, {arguments.dtype}")
-        found = {
+        runs = {
             f"one process, {arguments.actors} threads": timed(
                 "qt_bert.scoring.score.progress", rows, lambda: plain(arguments, file)
             ),
@@ -78,17 +77,17 @@ def main() -> None:
             ),
         }
         gap = largest_gap(Path(folder))
-    (base, _), (other, _) = found.values()
-    for name, (rate, seconds) in found.items():
+    (base, _), (other, _) = runs.values()
+    for name, (rate, seconds) in runs.items():
         print(f"{name:24} {rate:9.1f} rows/s   {seconds:8.1f} s in all")
     print(f"share of the one process that the actors reach: {other / base:.3f}")
     print(f"largest difference of an expected grade: {gap:.1e}")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"ratio": other / base, "runs": found}, indent=1))
+        arguments.json.write_text(json.dumps({"ratio": other / base, "runs": runs}, indent=1))
 
 
 def timed(target: str, rows: int, run: Callable[[], None]) -> tuple[float, float]:
-    """Rows a second of `run`, whose progress is `target`, and its seconds in all."""
+    """Rows a second of `run`, whose progress is `target`, and its total seconds."""
     clock = Clock(rows)
     start = time.perf_counter()
     with patch(target, clock.progress):
@@ -116,12 +115,12 @@ def on_ray(arguments: argparse.Namespace, file: Path) -> None:
 
 
 def largest_gap(folder: Path) -> float:
-    """Between the two runs, row by row. Raises ArgumentError where rows are missing or twice."""
-    one = pq.read_table(folder / "plain.parquet").to_pandas()
-    other = pq.read_table(folder / "ray" / "parts").to_pandas().sort_values("line")
-    if list(one["title"]) != list(other["title"]):
+    """Between the two runs, row by row. Raises ArgumentError for missing or repeated rows."""
+    plain = pq.read_table(folder / "plain.parquet").to_pandas()
+    ray = pq.read_table(folder / "ray" / "parts").to_pandas().sort_values("line")
+    if list(plain["title"]) != list(ray["title"]):
         raise ArgumentError("the two runs have not scored the same rows")
-    return float(abs(one["expected_grade"].values - other["expected_grade"].values).max())
+    return float(abs(plain["expected_grade"].values - ray["expected_grade"].values).max())
 
 
 def parse() -> argparse.Namespace:

@@ -2,10 +2,9 @@
 
     python benchmarks/scoring.py PAIRS [--columns …] [--model DIR] [--limit 2000] [--rounds 3]
 
-Both start from texts (tokenising included) with the model loaded; the same checkpoint, the same
-`max_length`, the same threads. CrossEncoder runs its torch backend in float32 at each batch size of
-16 to 256 and its best one counts. Rounds alternate; medians and ratios are printed, and the largest
-difference between the two tools' logits.
+Both start from texts (tokenising included) with the model loaded, the same checkpoint, `max_length` and
+threads. CrossEncoder runs its torch backend in float32 at its best batch size of 16 to 256. Rounds
+alternate; medians, ratios and the largest difference of logits are printed.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def predict(model: CrossEncoder, texts: list[tuple[str, str]], size: int) -> Cal
 
 
 def measure(runs: dict[str, Callable[[], Any]], n: int, rounds: int) -> dict[str, float]:
-    """Median pairs a second of each run; a short warm-up first, then rounds in turn."""
+    """Median pairs a second of each run: a warm-up, then rounds in turn."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         run()
@@ -78,7 +77,7 @@ def measure(runs: dict[str, Callable[[], Any]], n: int, rounds: int) -> dict[str
             start = time.perf_counter()
             run()
             seconds[name].append(time.perf_counter() - start)
-    return {name: n / statistics.median(found) for name, found in seconds.items()}
+    return {name: n / statistics.median(times) for name, times in seconds.items()}
 
 
 def parse() -> argparse.Namespace:

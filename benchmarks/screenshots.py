@@ -1,8 +1,8 @@
-"""The README's pictures of the inspection page, made anew: a server and a real Chromium.
+"""Take the README's screenshots of the inspection page, with a server and Chromium.
 
     python -m benchmarks.screenshots [--out docs/images]
 
-Each is a page on what ships at a link that says what it shows, so that anyone can open the same.
+Each is a page on the shipped model at a link that anyone can open.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SHOTS = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Make the pictures and print where they are and how large."""
+    """Take the screenshots and print their paths and sizes."""
     out = parse(arguments).out
     out.mkdir(parents=True, exist_ok=True)
     with (
@@ -55,19 +55,19 @@ def main(arguments: list[str] | None = None) -> None:
     ):
         for shot in SHOTS:
             raw = Path(elsewhere) / "raw.png"
-            with visiting(browser, server.url, size=shot.size, dark=shot.dark, scale=SCALE) as one:
-                one.open(shot.page, **shot.link)
-                one.settle(1_000)
-                one.picture(raw)
+            with visiting(
+                browser, server.url, size=shot.size, dark=shot.dark, scale=SCALE
+            ) as visitor:
+                visitor.open(shot.page, **shot.link)
+                visitor.settle(1_000)
+                visitor.picture(raw)
             path = out / f"{shot.name}.png"
             print(f"{path}: {save_small(raw, path) / 1000:.0f} kB")
 
 
 def save_small(raw: Path, path: Path) -> int:
-    """Save a picture, with a palette of its own where it would be too large; returns its bytes.
-
-    Raises ValueError where it is larger than the README may carry all the same.
-    """
+    """Save a picture, with a palette if it is too large; returns its bytes. Raises ValueError where it is
+    still too large."""
     with Image.open(raw) as picture:
         whole = picture.convert("RGB")
     for image in (whole, whole.quantize(COLOURS, dither=Image.Dither.NONE)):

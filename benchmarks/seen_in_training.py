@@ -1,4 +1,4 @@
-"""One file of every pair a training recipe reads, for `qt-bert check --against`.
+"""Write all pairs that a training recipe reads into one file, for `qt-bert check --against`.
 
 python benchmarks/seen_in_training.py RECIPE --data DATA --out seen.tsv
 qt-bert check seen.tsv --against DATA/pairs/qbqtc_eval.jsonl

@@ -1,11 +1,11 @@
-"""Latency and throughput of smaller models beside their teacher, in one run.
+"""Latency and throughput of smaller models against their teacher, in one run.
 
     python benchmarks/smaller.py PAIRS MODEL… [--columns …] [--teacher DIR] [--json OUT]
 
 MODEL is a model folder (whole, pruned or distilled), a folder of `qt-bert export`, or one of its ONNX
-files. All start from texts (tokenising included) and take turns: on each of --alone pairs of all
-lengths, one at a time (the best of --rounds), and on --limit pairs in bulk. Ratios are to the teacher
-in torch, float32: medians over pairs (latency) or over rounds (throughput) with bootstrap intervals.
+files. All start from texts (tokenising included) and run in turn: on --alone pairs of all lengths, one
+at a time (the best of --rounds), and on --limit pairs in bulk. Ratios are to the teacher in torch,
+float32: medians over pairs (latency) or over rounds (throughput) with bootstrap intervals.
 """
 
 from __future__ import annotations
@@ -52,24 +52,25 @@ class Timed:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, print, write; an input's fault is one line and exit status 2."""
-    asked = parse(arguments)
+    """Measure, print, write; an input error is one line and exit status 2."""
+    options = parse(arguments)
     try:
-        reader = ReaderOptions(columns=asked.columns).open(asked.pairs)
+        reader = ReaderOptions(columns=options.columns).open(options.pairs)
         with closing(iter(reader)) as rows:
-            texts = [(pair.query, pair.title) for pair in islice(rows, asked.limit)]
-        found = measure(scorers_of(asked.teacher, asked.models), texts, asked.alone, asked.rounds)
-        print(table([HEAD, *(row(name, one) for name, one in found.items())]))
-        print(f"{processor()}, torch {torch.__version__}; {len(texts):,} of {asked.pairs.name}")
-        if asked.json is not None:
-            write_json(asked.json, to_json(asked, len(texts), found))
+            texts = [(pair.query, pair.title) for pair in islice(rows, options.limit)]
+        scorers = scorers_of(options.teacher, options.models)
+        times = measure(scorers, texts, options.alone, options.rounds)
+        print(table([HEAD, *(row(name, timed) for name, timed in times.items())]))
+        print(f"{processor()}, torch {torch.__version__}; {len(texts):,} of {options.pairs.name}")
+        if options.json is not None:
+            write_json(options.json, to_json(options, len(texts), times))
     except (QtBertError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
 
 
 def scorers_of(teacher: Path | None, models: Sequence[Path]) -> dict[str, Scores]:
-    """What is timed, by name: the teacher first."""
+    """The timed models by name, the teacher first."""
     folder = teacher or shipped(GRADED)
     scorers: dict[str, Scores] = {f"teacher {folder.name}": Scorer(open_checkpoint(folder))}
     return scorers | {str(path): opened(path) for path in models}
@@ -89,12 +90,12 @@ def measure(
     models = list(scorers.values())
     single = spread(texts, alone)
     in_turns(models, single, 1)  # warm-up
-    one = np.array([in_turns(models, [text], rounds).min(0) for text in single])
+    best = np.array([in_turns(models, [text], rounds).min(0) for text in single])
     bulk = in_turns(models, texts, rounds)
     return {
         name: Timed(
-            milliseconds=float(1000 * np.median(one[:, place])),
-            latency=ratio(one[:, place] / one[:, 0], seed),
+            milliseconds=float(1000 * np.median(best[:, place])),
+            latency=ratio(best[:, place] / best[:, 0], seed),
             rate=float(len(texts) / np.median(bulk[:, place])),
             throughput=ratio(bulk[:, 0] / bulk[:, place], seed),
         )
@@ -102,33 +103,33 @@ def measure(
     }
 
 
-def row(name: str, found: Timed) -> tuple[str, ...]:
+def row(name: str, timed: Timed) -> tuple[str, ...]:
     """A line of the table."""
     return (
         name,
-        f"{found.milliseconds:.2f}",
-        *_ratio_cells(found.latency),
-        f"{found.rate:,.0f}",
-        *_ratio_cells(found.throughput),
+        f"{timed.milliseconds:.2f}",
+        *_ratio_cells(timed.latency),
+        f"{timed.rate:,.0f}",
+        *_ratio_cells(timed.throughput),
     )
 
 
-def _ratio_cells(found: Ratio) -> tuple[str, str]:
-    ends = "" if found.low is None else f"[{found.low:.2f}, {found.high:.2f}]"
-    return f"{found.value:.2f}×", ends
+def _ratio_cells(ratio: Ratio) -> tuple[str, str]:
+    ends = "" if ratio.low is None else f"[{ratio.low:.2f}, {ratio.high:.2f}]"
+    return f"{ratio.value:.2f}×", ends
 
 
-def to_json(asked: argparse.Namespace, pairs: int, found: Mapping[str, Timed]) -> dict[str, Any]:
-    """What `--json` stores."""
+def to_json(options: argparse.Namespace, pairs: int, times: Mapping[str, Timed]) -> dict[str, Any]:
+    """The content of `--json`."""
     return {
         "schema": 1,
         "machine": processor(),
         "torch": torch.__version__,
-        "pairs": asked.pairs.name,
+        "pairs": options.pairs.name,
         "n_pairs": pairs,
-        "alone": asked.alone,
-        "rounds": asked.rounds,
-        "models": {name: asdict(one) for name, one in found.items()},
+        "alone": options.alone,
+        "rounds": options.rounds,
+        "models": {name: asdict(timed) for name, timed in times.items()},
     }
 
 
@@ -137,7 +138,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("pairs", type=Path)
     parser.add_argument("models", type=Path, nargs="*")
     parser.add_argument("--columns")
-    parser.add_argument("--teacher", type=Path, help="default: the graded checkpoint that ships")
+    parser.add_argument("--teacher", type=Path, help="default: the shipped graded checkpoint")
     parser.add_argument("--limit", type=positive, default=1000)
     parser.add_argument("--alone", type=positive, default=50)
     parser.add_argument("--rounds", type=positive, default=5)

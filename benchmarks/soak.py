@@ -1,12 +1,11 @@
-"""The inspection page and scoring on Ray side by side for ten minutes: whether both stay correct.
+"""The inspection page and scoring on Ray side by side for ten minutes, with all results checked.
 
     python -m benchmarks.soak PAIRS… [--columns …] [--minutes 10] [--rows 40000] [--guests 3] [--json OUT]
 
-Before it begins, the texts of PAIRS (begun again where they are fewer than --rows) are scored by `qt-bert
-score --engine ray` on the quiet machine, and `qt-bert explain` says what each guest has to see. Then
-guests in a real Chromium change the heads they leave out every five seconds, and the same rows are
-scored again and again. It ends with status 1 where the page shows another grade or another change of
-it, a part file has another byte, or the page's server wrote a traceback.
+First the texts of PAIRS (repeated up to --rows) are scored by `qt-bert score --engine ray` on the quiet
+machine, and `qt-bert explain` gives what each guest must see. Then guests in Chromium change the heads
+left out every five seconds, while the same rows are scored repeatedly. Exit status 1 where the page shows
+another grade or change, a part file differs, or the page's server wrote a traceback.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from tests.browser.driving.server import serving
 
 EVERY = 5.0
 EARLY = 60.0
-"""Seconds after which the server has opened all that it needs."""
+"""Seconds until the server has loaded everything."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A run: where it lies, and how many seconds it took."""
+    """A run's folder and seconds."""
 
     out: Path
     seconds: float
@@ -49,7 +48,7 @@ def main() -> None:
     arguments = parse()
     seconds = arguments.minutes * 60.0
     guests = [guest(place) for place in range(arguments.guests)]
-    wanted = expected(guests)
+    grades = expected(guests)
     with TemporaryDirectory() as name:
         folder = Path(name)
         file = folder / "pairs.csv"
@@ -59,13 +58,13 @@ def main() -> None:
         (folder / "app").mkdir()
         with serving(folder / "app") as server, ThreadPoolExecutor(1) as thread:
             visit = observe(server.url, guests, server.resident, seconds=seconds, every=EVERY)
-            seen = thread.submit(asyncio.run, visit)
-            runs = scored_until(seen.done, lambda n: score(arguments, file, folder / f"busy{n}"))
-            found = seen.result()
+            visits = thread.submit(asyncio.run, visit)
+            runs = scored_until(visits.done, lambda n: score(arguments, file, folder / f"busy{n}"))
+            observed = visits.result()
             traces = server.printed().count("Traceback")
         other = sorted({part for run in runs for part in differences(quiet.out, run.out)})
-    mistakes = wrong(found.changes, wanted)
-    note_once(arguments, quiet, runs, found)
+    mistakes = wrong(observed.changes, grades)
+    summarise(arguments, quiet, runs, observed)
     print(f"part files that differ: {len(other)}; wrong grades: {len(mistakes)}; traces: {traces}")
     if arguments.json:
         arguments.json.write_text(
@@ -74,8 +73,8 @@ def main() -> None:
                     "rows": arguments.rows,
                     "quiet": quiet.seconds,
                     "busy": [run.seconds for run in runs],
-                    "changes": [one.milliseconds for one in found.changes],
-                    "memory": found.memory,
+                    "changes": [change.milliseconds for change in observed.changes],
+                    "memory": observed.memory,
                     "differ": other,
                     "wrong": mistakes,
                     "traces": traces,
@@ -88,7 +87,7 @@ def main() -> None:
 
 
 def score(arguments: argparse.Namespace, file: Path, out: Path) -> Scored:
-    """Run the command. Raises SystemExit where it does not end well."""
+    """Run the command. Raises SystemExit where it fails."""
     command = [*QT_BERT, "score", str(file)]
     options = ["--engine", "ray", "--out", str(out), "--model", str(arguments.model)]
     start = time.monotonic()
@@ -98,27 +97,27 @@ def score(arguments: argparse.Namespace, file: Path, out: Path) -> Scored:
 
 
 def scored_until(done: Callable[[], bool], run: Callable[[int], Scored]) -> list[Scored]:
-    """Run after run, until it is done; the last one is brought to its end."""
-    found: list[Scored] = []
+    """Repeat `run` until `done`."""
+    runs: list[Scored] = []
     while not done():
-        found.append(run(len(found)))
-    return found
+        runs.append(run(len(runs)))
+    return runs
 
 
-def note_once(
-    arguments: argparse.Namespace, quiet: Scored, runs: list[Scored], found: Observed
+def summarise(
+    arguments: argparse.Namespace, quiet: Scored, runs: list[Scored], observed: Observed
 ) -> None:
-    """What both did, in words."""
+    """Print times and memory."""
     busy = statistics.median(run.seconds for run in runs)
     print(
         f"scoring: {len(runs)} runs of {arguments.rows:,} rows, median {busy:.0f} s each; on the quiet "
         f"machine {quiet.seconds:.0f} s"
     )
-    times = [one.milliseconds for one in found.changes]
-    growth = found.held(arguments.minutes * 60.0) - found.held(EARLY)
+    times = [change.milliseconds for change in observed.changes]
+    growth = observed.held(arguments.minutes * 60.0) - observed.held(EARLY)
     print(
         f"page: {len(times)} changes, median {statistics.median(times):.0f} ms, worst {max(times):.0f} "
-        f"ms until the grade changed; the server holds {found.held(EARLY):.0f} MB after a minute, "
+        f"ms until the grade changed; the server holds {observed.held(EARLY):.0f} MB after a minute, "
         f"{growth:+.0f} MB at the end"
     )
 

@@ -1,4 +1,4 @@
-"""Whether titles (or queries) alone tell the grade: they should not, or the pairs teach a shortcut.
+"""Accuracy of classifiers of titles (or queries) alone; above chance, the pairs teach a shortcut.
 
     python benchmarks/title_only.py data/pairs/train.tsv data/pairs/dev.tsv data/pairs/test.tsv
 
@@ -32,7 +32,7 @@ LEAST_TITLES = 5
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print both accuracies and the telling n-grams; an input's fault is one line, exit 2."""
+    """Print both accuracies and the most predictive n-grams; an input error is one line, exit 2."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="graded pairs, 1-5")
     files = parser.parse_args(arguments).files
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def report(pairs: list[Pair]) -> None:
-    """Print what title-only and query-only classifiers reach, and what the titles give away.
+    """Print the accuracy of title-only and query-only classifiers, and predictive n-grams of titles.
 
     Raises ArgumentError where the pairs lack a grade or are of too few queries.
     """
@@ -54,15 +54,15 @@ def report(pairs: list[Pair]) -> None:
         raise ArgumentError(f"the check needs titles of all five grades and {FOLDS} queries")
     print(f"{len(pairs):,} pairs, {len(set(queries)):,} queries; accuracy [95 % interval]")
     for name, texts in (("title only", titles), ("query only", queries)):
-        found = accuracy(texts, grades, queries)
-        print(f"{name}: {figure(found['value'])} {interval(found)}")
+        metric = accuracy(texts, grades, queries)
+        print(f"{name}: {figure(metric['value'])} {interval(metric)}")
     print(f"\nmost telling n-grams, in {LEAST_TITLES} titles or more, by grade:")
     for grade, ngrams in telling_ngrams(titles, grades).items():
         print(f"{grade}: {'  '.join(map(repr, ngrams))}")
 
 
 def accuracy(texts: list[str], grades: np.ndarray, queries: list[str]) -> dict[str, Any]:
-    """Cross-validated accuracy of grades told from `texts`, with its interval over queries."""
+    """Cross-validated accuracy of grades predicted from `texts`, with its interval over queries."""
     from sklearn.model_selection import GroupKFold, cross_val_predict
 
     table = cross_val_predict(
@@ -78,7 +78,7 @@ def accuracy(texts: list[str], grades: np.ndarray, queries: list[str]) -> dict[s
 
 
 def telling_ngrams(titles: list[str], grades: np.ndarray) -> dict[int, list[str]]:
-    """For each grade the n-grams of greatest coefficient in a fit to all titles."""
+    """For each grade the n-grams with the largest coefficients in a fit to all titles."""
     fitted = _classifier(min_df=LEAST_TITLES).fit(titles, grades)
     names = fitted[0].get_feature_names_out()
     return {

@@ -1,1 +1,1 @@
-"""What several benchmarks share: the machine's figures, counted FLOPs, the page of figures."""
+"""Shared by benchmarks: arguments, machine figures, FLOPs, README sections."""

@@ -1,4 +1,4 @@
-"""Types of arguments that several benchmarks take."""
+"""Arguments of several benchmarks."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from qt_bert.shipped import GRADED, shipped
 
 
 def positive(text: str) -> int:
-    """A whole number from 1. Raises ArgumentTypeError for less, ValueError for no number."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is below 1")
-    return number
+    """A whole number from 1. Raises ArgumentTypeError for anything else."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return int(text)
 
 
 def scoring_parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser with PAIRS…, `--columns`, `--model` and `--json`: what is scored and by what."""
+    """A parser with PAIRS…, `--columns`, `--model` and `--json`."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,8 +1,8 @@
-"""The command line, for processes of their own."""
+"""The command line, for child processes."""
 
 from __future__ import annotations
 
 import sys
 
 QT_BERT = (sys.executable, "-c", "from qt_bert.cli import main; main()")
-"""`qt-bert` of this interpreter, whether it is installed as a command or not."""
+"""`qt-bert` in this interpreter."""

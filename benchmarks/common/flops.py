@@ -1,4 +1,4 @@
-"""Matrix FLOPs of a sweep: counted while it runs on pairs of three lengths, exact for all others."""
+"""Matrix FLOPs of a run: counted for pairs of three lengths, interpolated exactly for others."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from qt_bert.models.batches import Batch, to_batch
 
 LENGTHS = (8, 16, 24)
 
-
 Run = Callable[[Sequence[Batch]], Iterable[object]]
 
 
 def matrix_flops(run: Run, batches: Sequence[Batch]) -> int:
-    """FLOPs of the matrix products of going through `run(batches)`, two a multiplication.
+    """FLOPs of the matrix products of `run(batches)`, two a multiplication.
 
-    Every product grows with the pairs, and with their length L as a + bL + cL²; so three lengths
-    of one pair tell it, where counting in a long run would slow it down.
+    Every product is linear in the pairs and quadratic in their length, so counting one pair of three
+    lengths is exact, and does not slow the timed run down.
     """
     counted = [float(_counted(run, [one_pair(length)])) for length in LENGTHS]
     powers = np.vander(LENGTHS, 3)
@@ -39,9 +38,9 @@ def _counted(run: Run, batches: Sequence[Batch]) -> int:
 
 
 def flop_counter() -> FlopCounterMode:
-    """torch's counter, which also knows the product with a weight that was laid out beforehand."""
-    laid_out = {torch.ops.mkldnn._linear_pointwise: _linear_flops}
-    return FlopCounterMode(display=False, custom_mapping=laid_out)
+    """torch's counter, extended by oneDNN's product with prepacked weights."""
+    prepacked = {torch.ops.mkldnn._linear_pointwise: _linear_flops}
+    return FlopCounterMode(display=False, custom_mapping=prepacked)
 
 
 def _linear_flops(inputs: Any, *others: Any, out_shape: Any, **named: Any) -> int:
@@ -50,7 +49,7 @@ def _linear_flops(inputs: Any, *others: Any, out_shape: Any, **named: Any) -> in
 
 
 def one_pair(length: int) -> Batch:
-    """A batch of one pair of `length` tokens, whichever."""
+    """A batch of one pair of `length` tokens."""
     side = [SPECIAL, QUERY, QUERY, SPECIAL, *[TITLE] * (length - 5), SPECIAL]
     pair = EncodedPair([0] * length, [0] * length, side, [], False, False)
     return to_batch(np.array([0]), [pair], pad=0)

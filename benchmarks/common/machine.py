@@ -1,4 +1,4 @@
-"""What this machine can do: its fastest matrix product; and what a process took of its memory."""
+"""The machine's processor and fastest matrix product, and a process's peak memory."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ GPU_SIZES = (4096, 8192, 16384)
 def processor() -> str:
     """The processor's name and the threads torch uses."""
     cpuinfo = Path("/proc/cpuinfo")
-    named = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
-    name = named[1] if named else platform.machine()
+    match = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
+    name = match[1] if match else platform.machine()
     threads = torch.get_num_threads()
     return f"{name}, {threads} thread{'s' if threads > 1 else ''}"
 
@@ -49,15 +49,15 @@ def _wait(device: str) -> None:
 
 
 def peak_memory(work: Callable[..., Any], *arguments: Any) -> float:
-    """Peak resident MB of a process of its own that calls `work(*arguments)`."""
+    """Peak resident MB of a new process that calls `work(*arguments)`."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_peak_after, work, arguments).result()
 
 
 def _peak_after(work: Callable[..., Any], arguments: tuple[Any, ...]) -> float:
     work(*arguments)
-    # Not getrusage: its ru_maxrss starts at what the parent process had taken.
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    if found is None:
-        raise OSError("/proc/self/status does not tell the peak memory (VmHWM)")
-    return int(found[1]) / 1024
+    # Not getrusage: its ru_maxrss starts at the parent's.
+    match = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    if match is None:
+        raise OSError("/proc/self/status lacks the peak memory (VmHWM)")
+    return int(match[1]) / 1024

@@ -1,4 +1,4 @@
-"""Several visitors at the same time, each changing the heads left out every few seconds."""
+"""Concurrent visitors of the page, each changing the heads left out every few seconds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIELD = ".st-key-side-out input"
 
 @dataclass(frozen=True)
 class Change:
-    """What a guest saw after a change: the grade, the page's words, milliseconds until the change."""
+    """What a guest saw after a change: grade, text of the page, milliseconds until the grade changed."""
 
     guest: Guest
     heads: str
@@ -38,8 +38,8 @@ class Observed:
     memory: list[tuple[float, float]]
 
     def held(self, second: float) -> float:
-        """MB held at about this second."""
-        return min(self.memory, key=lambda one: abs(one[0] - second))[1]
+        """MB at about this second."""
+        return min(self.memory, key=lambda sample: abs(sample[0] - second))[1]
 
 
 async def observe(
@@ -50,13 +50,13 @@ async def observe(
     seconds: float,
     every: float,
 ) -> Observed:
-    """Guests at the page for `seconds`, each with a change `every` so many of them, by turns."""
+    """Guests on the page for `seconds`, each changing heads `every` so many seconds, in turn."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(**options())  # type: ignore[arg-type]
         pages = [await _arrive(browser, url, guest) for guest in guests]
         begun = time.monotonic()
         watching = asyncio.create_task(_watch(memory, begun))
-        found = await asyncio.gather(
+        changes = await asyncio.gather(
             *(
                 _stay(page, guest, begun + place * every / len(guests), seconds, every)
                 for place, (page, guest) in enumerate(zip(pages, guests, strict=True))
@@ -65,7 +65,7 @@ async def observe(
         await asyncio.sleep(max(0.0, begun + seconds - time.monotonic()))
         watching.cancel()
         await browser.close()
-    return Observed([one for some in found for one in some], await watching)
+    return Observed([change for of_guest in changes for change in of_guest], await watching)
 
 
 async def _arrive(browser: Browser, url: str, guest: Guest) -> Page:
@@ -83,7 +83,7 @@ async def _arrive(browser: Browser, url: str, guest: Guest) -> Page:
 async def _stay(
     page: Page, guest: Guest, begun: float, seconds: float, every: float
 ) -> list[Change]:
-    found = []
+    changes = []
     for turn in range(int(seconds / every)):
         await asyncio.sleep(max(0.0, begun + turn * every - time.monotonic()))
         heads = guest.heads[turn % len(guest.heads)]
@@ -95,8 +95,8 @@ async def _stay(
         times = clock.timed(await page.evaluate(clock.READ))
         grade = await page.locator(GRADE).first.inner_text()
         words = await page.get_by_test_id("stMain").inner_text()
-        found.append(Change(guest, heads, grade, words, times.seen))
-    return found
+        changes.append(Change(guest, heads, grade, words, times.seen))
+    return changes
 
 
 async def _settle(page: Page) -> None:
@@ -105,21 +105,20 @@ async def _settle(page: Page) -> None:
 
 
 async def _watch(memory: Callable[[], float], begun: float) -> list[tuple[float, float]]:
-    found: list[tuple[float, float]] = []
+    samples: list[tuple[float, float]] = []
     try:
         while True:
-            found.append((time.monotonic() - begun, memory()))
+            samples.append((time.monotonic() - begun, memory()))
             await asyncio.sleep(1)
     except asyncio.CancelledError:
-        return found
+        return samples
 
 
-def wrong(seen: list[Change], wanted: Expected) -> list[str]:
-    """What was shown to a guest and is not theirs; empty is good."""
+def wrong(changes: list[Change], expected: Expected) -> list[str]:
+    """The changes that showed a guest a wrong grade or text."""
     return [
-        f"{one.guest.query}, {one.guest.title} without {one.heads}: shown {one.grade}, not {grade} "
-        f"with {words!r}"
-        for one in seen
-        for grade, words in [wanted[one.guest, one.heads]]
-        if one.grade != grade or words not in one.words
+        f"{c.guest.query}, {c.guest.title} without {c.heads}: shown {c.grade}, not {grade} with {words!r}"
+        for c in changes
+        for grade, words in [expected[c.guest, c.heads]]
+        if c.grade != grade or words not in c.words
     ]

@@ -12,7 +12,7 @@ from qt_bert.files import atomic_write
 def rewrite_section(path: Path, name: str, text: str) -> None:
     """Put `text` between the comments `<!-- NAME: begin -->` and `<!-- NAME: end -->` of `path`.
 
-    Raises ArgumentError where the file has not each of them once, in this order.
+    Raises ArgumentError unless the file has each of them once, in this order.
     """
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     content = path.read_text(encoding="utf-8")
@@ -25,6 +25,6 @@ def rewrite_section(path: Path, name: str, text: str) -> None:
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as a Markdown table; the first one names the columns."""
+    """Rows as a Markdown table; the first is the header."""
     head, *body = [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([head, "|" + "---|" * len(rows[0]), *body])

@@ -1,4 +1,4 @@
-"""Rows to score on Ray, and whether two runs gave the same."""
+"""Rows to score on Ray, and a comparison of two runs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,14 @@ def texts_of(files: Sequence[Path], columns: str | None) -> list[tuple[str, str]
 
 
 def write_rows(path: Path, texts: Sequence[tuple[str, str]], rows: int) -> None:
-    """`rows` pairs as a CSV file; the texts are begun again where they are fewer."""
+    """`rows` pairs as a CSV file; fewer texts are repeated."""
     with open(path, "w", encoding="utf-8", newline="") as handle:
         out = csv.writer(handle)
         out.writerow(("query", "title"))
         out.writerows(islice(cycle(texts), rows))
 
 
-def differences(one: Path, other: Path) -> list[str]:
+def differences(first: Path, second: Path) -> list[str]:
     """The names of part files that are not in both run folders with the same bytes."""
-    mine, others = ({p.name: p for p in (out / "parts").iterdir()} for out in (one, other))
-    return sorted(
-        name
-        for name in mine.keys() | others.keys()
-        if not (name in mine and name in others)
-        or mine[name].read_bytes() != others[name].read_bytes()
-    )
+    a, b = ({p.name: p.read_bytes() for p in (out / "parts").iterdir()} for out in (first, second))
+    return sorted(name for name in a.keys() | b.keys() if a.get(name) != b.get(name))

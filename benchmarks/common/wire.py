@@ -1,7 +1,6 @@
-"""A wire between browser and server that notes when bytes pass: the server's own time.
+"""A proxy between browser and server that times the server's answers.
 
-In the browser an answer is read only when the page has time for it, between its drawing; here it is
-timed on its way.
+The browser reads an answer only between drawing, too late for the server's time.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 STREAM = b"/_stcore/stream"
-"""What the page's web socket asks for, in the first bytes of its connection."""
+"""The request path of the page's web socket."""
 SMALL = 16
 """Bytes of the longest message that only keeps a web socket alive."""
 
 
 class Wire:
-    """Passes connections to `port` of 127.0.0.1 on; of a page's web socket it notes the times."""
+    """Forwards connections to `port` of 127.0.0.1, and times the page's web socket."""
 
     def __init__(self, port: int) -> None:
         self._target = port
         self._listening = socket.create_server(("127.0.0.1", 0))
-        self._asked = self._answered = 0.0
+        self._requested = self._answered = 0.0
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -35,16 +34,16 @@ class Wire:
 
     def start(self) -> None:
         """Wait for the next request."""
-        self._asked = self._answered = 0.0
+        self._requested = self._answered = 0.0
 
     def milliseconds(self) -> float:
-        """From the first request since `start` to the last byte of what came back.
+        """From the first request since `start` to the last byte of the answer.
 
-        Raises ValueError where nothing was asked or answered.
+        Raises ValueError without a request or an answer.
         """
-        if not 0 < self._asked < self._answered:
-            raise ValueError("nothing was asked of the server, or nothing came back")
-        return (self._answered - self._asked) * 1000
+        if not 0 < self._requested < self._answered:
+            raise ValueError("the server got no request, or sent no answer")
+        return (self._answered - self._requested) * 1000
 
     def close(self) -> None:
         """Take no further connection."""
@@ -64,8 +63,8 @@ class Wire:
         with _closing(page, server):
             server.sendall(first)
             while data := page.recv(65536):
-                if stream and len(data) > SMALL and not self._asked:
-                    self._asked = time.perf_counter()
+                if stream and len(data) > SMALL and not self._requested:
+                    self._requested = time.perf_counter()
                 server.sendall(data)
 
     def _down(self, page: socket.socket, server: socket.socket, stream: bool) -> None:
@@ -78,7 +77,7 @@ class Wire:
 
 @contextmanager
 def _closing(*ends: socket.socket) -> Iterator[None]:
-    """Whichever end goes first takes the other with it."""
+    """Close both ends when one closes."""
     try:
         with contextlib.suppress(OSError):
             yield
@@ -90,7 +89,7 @@ def _closing(*ends: socket.socket) -> Iterator[None]:
 
 @contextmanager
 def wired(port: int) -> Iterator[Wire]:
-    """A wire to a server on this machine, closed at the end."""
+    """A `Wire` to a server on this machine."""
     wire = Wire(port)
     try:
         yield wire

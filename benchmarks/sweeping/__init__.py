@@ -1,1 +1,1 @@
-"""The parts of `benchmarks/sweep.py`: our loop, what a user writes today, and both measured."""
+"""The parts of `benchmarks/sweep.py`: our loop, the plain loop, measuring, the table."""

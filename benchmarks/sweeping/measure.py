@@ -1,4 +1,4 @@
-"""One model measured: our loop, the plain loops between its halves, bfloat16, FLOPs, memory."""
+"""Measure a model: our loop, the plain loops between its halves, bfloat16, FLOPs, memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLAIN = {"file order": False, "by length": True}
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found for one model; seconds are for all single heads, medians over rounds."""
+    """The results of a model; seconds are for all single heads, medians over rounds."""
 
     layers: int
     heads: int
@@ -48,7 +48,7 @@ class Measured:
     memory_ours: float
 
     def times_faster(self, name: str) -> float:
-        """Seconds of `name` over ours; of ours over bfloat16's for that."""
+        """Seconds of `name` over ours; for bfloat16 ours over its."""
         if name == BFLOAT16:
             return self.seconds[OURS] / self.seconds[BFLOAT16]
         return self.seconds[name] / self.seconds[OURS]
@@ -69,7 +69,7 @@ class Measured:
 
 
 def measure(folder: Path, texts: Texts, max_length: int, rounds: int) -> Measured:
-    """Measure one model on `texts`. Raises ArgumentError where it has no such `max_length`."""
+    """Measure a model on `texts`. Raises ArgumentError for a `max_length` beyond its positions."""
     memory = [peak_memory(work, folder, texts, max_length) for work in (forward_all, sweep_all)]
     peak = matrix_peak(torch.float32)
     exact, short = (
@@ -77,10 +77,10 @@ def measure(folder: Path, texts: Texts, max_length: int, rounds: int) -> Measure
         for dtype in ("float32", "bfloat16")
     )
     encoded = exact.tokenizer.encode(texts, offsets=False)
-    ours, brief = OurSweep(exact, encoded), OurSweep(short, encoded)
+    ours, bfloat16 = OurSweep(exact, encoded), OurSweep(short, encoded)
     plain = _PlainLoops(exact, encoded, ours)
-    seconds = _interleaved(ours, brief, plain, rounds)
-    lengths = [len(one) for one in encoded]
+    seconds = _interleaved(ours, bfloat16, plain, rounds)
+    lengths = [len(pair) for pair in encoded]
     reference = ours.logits_of(plain.masks)
     return Measured(
         layers=ours.shape.layers,
@@ -93,7 +93,7 @@ def measure(folder: Path, texts: Texts, max_length: int, rounds: int) -> Measure
         masks_timed=len(plain.masks),
         seconds=seconds,
         difference={k: float(np.abs(v - reference).max()) for k, v in plain.logits.items()},
-        flipped=float(np.mean(brief.logits.argmax(2) != ours.logits.argmax(2))),
+        flipped=float(np.mean(bfloat16.logits.argmax(2) != ours.logits.argmax(2))),
         flops=matrix_flops(ours.swept, ours.batches),
         peak=max(peak, matrix_peak(torch.float32)),
         memory_plain=memory[0],
@@ -124,12 +124,12 @@ class _PlainLoops:
 
 
 def _interleaved(
-    ours: OurSweep, brief: OurSweep, plain: _PlainLoops, rounds: int
+    ours: OurSweep, bfloat16: OurSweep, plain: _PlainLoops, rounds: int
 ) -> dict[str, float]:
     """Median seconds for all single heads: in each round the plain loops run between our halves."""
-    sweeps = {OURS: ours, BFLOAT16: brief}
-    for one in sweeps.values():
-        one.run(one.batches[-1:])
+    sweeps = {OURS: ours, BFLOAT16: bfloat16}
+    for warm_up in sweeps.values():
+        warm_up.run(warm_up.batches[-1:])
     plain.warm_up()
     rounds_of: dict[str, list[float]] = defaultdict(list)
     for _ in range(rounds):
@@ -139,7 +139,7 @@ def _interleaved(
             rounds_of[name].append(_timed(partial(plain.run, name)) * plain.scale)
         for name, work in reversed(second.items()):
             rounds_of[name].append(seconds[name] + _timed(work))
-    return {name: statistics.median(found) for name, found in rounds_of.items()}
+    return {name: statistics.median(times) for name, times in rounds_of.items()}
 
 
 def _halved(ours: OurSweep, half: int) -> Callable[[], None]:

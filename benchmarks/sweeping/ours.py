@@ -1,4 +1,4 @@
-"""Our loop over every single head, in parts that can be timed apart."""
+"""Our loop over every single head, in parts that are timed separately."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Texts = list[tuple[str, str]]
 
 
 class OurSweep:
-    """The sweep over all single heads, mode zero; `logits` [1 + heads, pairs, labels] fills up."""
+    """The sweep over all single heads, mode zero; `run` fills `logits` [1 + heads, pairs, labels]."""
 
     def __init__(self, scorer: Scorer, encoded: Sequence[EncodedPair]) -> None:
         checkpoint = scorer.checkpoint
@@ -35,20 +35,20 @@ class OurSweep:
         self.logits = np.empty((len(self.variants), len(encoded), labels), np.float32)
 
     def swept(self, batches: Iterable[Batch]) -> Iterator[Swept]:
-        """The sweep over some batches, nothing stored."""
+        """Sweep some batches without storing."""
         return sweep(self.encoder, batches, self.variants)
 
     def run(self, batches: Iterable[Batch]) -> None:
-        """Sweep some of `batches` and keep their logits."""
+        """Sweep some batches and store their logits."""
         for swept in self.swept(batches):
             self.logits[:, swept.rows] = swept.logits
 
     def halves(self) -> tuple[list[Batch], list[Batch]]:
-        """Every second batch and the others, so that both hold pairs of all lengths."""
+        """The even and the odd batches: both have all lengths."""
         return self.batches[::2], self.batches[1::2]
 
     def one_a_layer(self) -> list[Head]:
-        """A head of each layer, another number in each while there are as many."""
+        """One head of each layer, of different numbers."""
         return [Head(layer, layer % self.shape.heads) for layer in range(self.shape.layers)]
 
     def logits_of(self, heads: Sequence[Head]) -> np.ndarray:
@@ -58,7 +58,7 @@ class OurSweep:
 
 
 def sweep_all(folder: Path, texts: Texts, max_length: int) -> None:
-    """Open a model and sweep it once: what is watched for its memory."""
+    """Open a model and sweep it once, to measure its memory."""
     scorer = Scorer(open_checkpoint(folder), max_length=max_length)
     ours = OurSweep(scorer, scorer.tokenizer.encode(texts, offsets=False))
     ours.run(ours.batches)

@@ -1,4 +1,4 @@
-"""What a user writes today: the Hugging Face model, a hook that zeroes one head, batches of 32."""
+"""The plain loop: the Hugging Face model, a hook that zeroes one head, batches of 32."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 
 PAIRS_A_BATCH = 32
-"""Where nothing else is said."""
-KERNEL = "sdpa"  # what transformers takes by default
+"""By default."""
+KERNEL = "sdpa"  # the default of transformers
 
 
 def plain_batches(
@@ -29,7 +29,7 @@ def plain_batches(
     """Batches of `size` pairs padded to the longest, in file order or sorted by length."""
     order = np.arange(len(encoded))
     if by_length:
-        order = np.argsort([-len(one) for one in encoded], kind="stable")
+        order = np.argsort([-len(pair) for pair in encoded], kind="stable")
     starts = range(0, len(order), size)
     return [
         to_batch(rows, [encoded[i] for i in rows], pad=pad)
@@ -38,7 +38,7 @@ def plain_batches(
 
 
 class PlainLoop:
-    """The plain loop over some heads on the scorer's device; its batches lie there already."""
+    """The plain loop over some heads, with batches on the scorer's device."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ def zeroed(checkpoint: Checkpoint, head: Head) -> Iterator[None]:
 
 @torch.inference_mode()
 def forward_all(folder: Path, texts: list[tuple[str, str]], max_length: int) -> None:
-    """Open a model and run it once over the pairs: what our memory is compared with."""
+    """Open a model and run it once over the pairs, to compare memory."""
     checkpoint = open_checkpoint(folder, attention=KERNEL)
     encoded = checkpoint.pair_tokenizer(max_length).encode(texts, offsets=False)
     pad = checkpoint.pad

@@ -1,4 +1,4 @@
-"""What was measured beside what was aimed at."""
+"""The table of results and aims."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ HEAD = ("what", "model", "aim", "measured")
 TIMES = {"shipped": (5.0, 2.5), "BERT-base": (4.5, 2.2)}
 """Aims against the plain loops in file order and by length."""
 Row = tuple[str, str, str, bool]
-"""What, the aim, the figure, and whether it reaches the aim (or there is none)."""
+"""What, the aim, the result, and whether it reaches the aim (or there is none)."""
 
 TIMES_BFLOAT16, DIFFERENCE, MEMORY, SHARE = 3.0, 1e-5, 500.0, 0.60
 
 
-def rows(label: str, found: Measured) -> list[tuple[str, ...]]:
-    """The rows of one model; its label is `shipped` or `BERT-base`. Some aims are the latter's."""
+def rows(label: str, result: Measured) -> list[tuple[str, ...]]:
+    """The rows of a model, `shipped` or `BERT-base`; some aims are only for the latter."""
     big = label == "BERT-base"
     return [
         (what, label, aim, shown if reached else f"{shown}, not reached")
         for what, aim, shown, reached in (
-            _against_plain(TIMES[label], found),
-            _bfloat16(TIMES_BFLOAT16 if big else None, found),
-            _difference(found),
-            _memory(found),
-            _share(SHARE if big else None, found),
+            _against_plain(TIMES[label], result),
+            _bfloat16(TIMES_BFLOAT16 if big else None, result),
+            _difference(result),
+            _memory(result),
+            _share(SHARE if big else None, result),
         )
     ]
 
 
-def _against_plain(aims: tuple[float, float], found: Measured) -> Row:
-    ratios = [found.times_faster(name) for name in PLAIN]
+def _against_plain(aims: tuple[float, float], result: Measured) -> Row:
+    ratios = [result.times_faster(name) for name in PLAIN]
     return (
         "times faster than the plain loop, in file order / by length",
         " / ".join(f"{aim:g}×" for aim in aims),
@@ -38,40 +38,40 @@ def _against_plain(aims: tuple[float, float], found: Measured) -> Row:
     )
 
 
-def _bfloat16(aim: float | None, found: Measured) -> Row:
-    ratio = found.times_faster(BFLOAT16)
+def _bfloat16(aim: float | None, result: Measured) -> Row:
+    ratio = result.times_faster(BFLOAT16)
     what = "our bfloat16, times faster than our float32 (flipped grades)"
-    asked = "–" if aim is None else f"{aim:g}×"
-    return what, asked, f"{ratio:.2f}× ({found.flipped:.2%})", aim is None or ratio >= aim
+    shown = "–" if aim is None else f"{aim:g}×"
+    return what, shown, f"{ratio:.2f}× ({result.flipped:.2%})", aim is None or ratio >= aim
 
 
-def _difference(found: Measured) -> Row:
-    gap = found.difference["file order"]
+def _difference(result: Measured) -> Row:
+    gap = result.difference["file order"]
     what = "largest logit difference to the plain loop"
     return what, f"{DIFFERENCE:.0e}", f"{gap:.1e}", gap <= DIFFERENCE
 
 
-def _memory(found: Measured) -> Row:
-    shown = f"{found.memory:+.0f} MB ({found.memory_ours:,.0f} in all)"
+def _memory(result: Measured) -> Row:
+    shown = f"{result.memory:+.0f} MB ({result.memory_ours:,.0f} in all)"
     what = "peak memory over the plain forward's"
-    return what, f"+ {MEMORY:.0f} MB", shown, found.memory <= MEMORY
+    return what, f"+ {MEMORY:.0f} MB", shown, result.memory <= MEMORY
 
 
-def _share(aim: float | None, found: Measured) -> Row:
-    share = found.share_of_peak
-    asked = "–" if aim is None else f"{aim:.0%}"
+def _share(aim: float | None, result: Measured) -> Row:
+    share = result.share_of_peak
+    shown = "–" if aim is None else f"{aim:.0%}"
     what = "share of the machine's matrix peak"
-    return what, asked, f"{share:.0%}", aim is None or share >= aim
+    return what, shown, f"{share:.0%}", aim is None or share >= aim
 
 
-def conditions(label: str, found: Measured) -> str:
-    """One sentence on what was run for a model."""
+def conditions(label: str, result: Measured) -> str:
+    """A sentence on a model's run."""
     return (
-        f"{label} ({found.layers} × {found.heads} × {found.hidden}): {found.pairs:,} pairs of "
-        f"{found.mean_tokens:.1f} tokens on average, {found.longest} at most; all "
-        f"{found.layers * found.heads} single heads in {found.seconds[OURS]:.1f} s "
-        f"(median of {found.rounds}); the plain loops timed on {found.masks_timed} masks, one a "
+        f"{label} ({result.layers} × {result.heads} × {result.hidden}): {result.pairs:,} pairs of "
+        f"{result.mean_tokens:.1f} tokens on average, {result.longest} at most; all "
+        f"{result.layers * result.heads} single heads in {result.seconds[OURS]:.1f} s "
+        f"(median of {result.rounds}); the plain loops timed on {result.masks_timed} masks, one a "
         f"layer, between the two halves of ours, and scaled up to all heads; "
-        f"{found.flops / 1e12:.3g} TFLOP in matrix products, the machine's fastest product at "
-        f"{found.peak / 1e9:.0f} GFLOP/s."
+        f"{result.flops / 1e12:.3g} TFLOP in matrix products, the machine's fastest product at "
+        f"{result.peak / 1e9:.0f} GFLOP/s."
     )

@@ -325,7 +325,7 @@ def score_on_ray(
         )
         _store(out, record)
     elif changed := differing(record.key, key):
-        raise begun_changedwise(out, other)
+        raise begun_otherwise(out, changed)
     if record.complete:
         return RayReport(record.counts, record.skipped, already=True)
     failed = _fill(out, replace(job, columns=record.columns), record, dispatch or _on_ray(options))

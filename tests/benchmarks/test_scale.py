@@ -19,7 +19,7 @@ def benchmark() -> Any:
 def test_the_rate_leaves_out_the_start_and_the_end(benchmark):
     clock = benchmark.Clock(100)
     # 5 rows before 10 %, then ten a second until 95 rows, then nothing for long.
-    clock.told = [(50.0, 5), (60.0, 10), (61.0, 20), (68.0, 90), (68.5, 95), (99.0, 100)]
+    clock.marks = [(50.0, 5), (60.0, 10), (61.0, 20), (68.0, 90), (68.5, 95), (99.0, 100)]
     assert clock.rate() == (90 - 10) / (68.0 - 60.0)
 
 

@@ -37,8 +37,8 @@ def test_an_inputs_fault_is_one_line(checkpoint_of, pair_file, tmp_path, capsys)
     for arguments, word in (
         ([str(pair_file), str(tmp_path / "gone")], "no such folder"),
         ([str(pair_file), str(tmp_path / "gone.onnx")], "no ONNX model"),
-        ([str(pair_file), "--limit", "0"], "--limit: 0 is below 1"),
-        ([str(pair_file), "--rounds", "0"], "--rounds: 0 is below 1"),
+        ([str(pair_file), "--limit", "0"], "--limit: '0' is no whole number"),
+        ([str(pair_file), "--rounds", "0"], "--rounds: '0' is no whole number"),
         ([str(empty)], "has no rows"),
     ):
         with pytest.raises(SystemExit, match="2"):
