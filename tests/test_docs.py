@@ -1,4 +1,4 @@
-"""README and guide: what they link to is there, and the Chinese texts say as much as the English ones."""
+"""README and guide: links work, and the Chinese texts match the English ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def text_of(name: str) -> str:
 
 
 def commands(text: str) -> list[str]:
-    """Lines of code, without what is said behind a #."""
+    """Lines of code, without comments."""
     blocks = re.findall(r"```\w*\n(.*?)```", text, re.S)
     lines = [line.split("#")[0].strip() for block in blocks for line in block.splitlines()]
     return [line for line in lines if line]
@@ -36,15 +36,15 @@ def commands(text: str) -> list[str]:
 def headings(text: str) -> list[int]:
     """The level of each heading, in order."""
     outside = re.sub(r"```.*?```", "", text, flags=re.S)
-    return [len(found) for found in re.findall(r"^(#+) ", outside, re.M)]
+    return [len(result) for result in re.findall(r"^(#+) ", outside, re.M)]
 
 
 def links(text: str) -> list[str]:
-    return [found.replace(".zh-CN.md", ".md") for found in re.findall(r"\]\(([^)#]+)", text)]
+    return [result.replace(".zh-CN.md", ".md") for result in re.findall(r"\]\(([^)#]+)", text)]
 
 
 def numbers(text: str) -> list[str]:
-    """Figures of tables and sentences, spelled alike in both languages; those of code stand in `commands`."""
+    """Figures of tables and sentences; those of code are in `commands`."""
     prose = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)", " ", text, flags=re.S)
     return sorted(re.findall(r"\d+(?:[.,]\d+)*|(?<!\d)\.\d+", prose))
 

@@ -43,13 +43,13 @@ def opened(checkpoint_of) -> Checkpoint:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_checks_hold_and_give_figures(checkpoint_of, family):
     checkpoint = open_checkpoint(checkpoint_of(family))
-    found = figures_of(checkpoint)
-    assert found["pairs"] == len(TEXTS)
-    assert found["unmasked"] <= found["bound"]
-    assert set(found["variants"]) == {"zero", "uniform", "block"}
-    assert max(found["variants"].values()) <= found["bound"]
-    assert list(found["layers_off"]) == ["L0", "L1"]
-    assert all(moved > 10 * found["bound"] for moved in found["layers_off"].values())
+    result = figures_of(checkpoint)
+    assert result["pairs"] == len(TEXTS)
+    assert result["unmasked"] <= result["bound"]
+    assert set(result["variants"]) == {"zero", "uniform", "block"}
+    assert max(result["variants"].values()) <= result["bound"]
+    assert list(result["layers_off"]) == ["L0", "L1"]
+    assert all(moved > 10 * result["bound"] for moved in result["layers_off"].values())
     hooks = [
         h for m in checkpoint.model.modules() for h in (*m._forward_hooks, *m._forward_pre_hooks)
     ]
@@ -79,8 +79,8 @@ def test_a_wrong_loop_is_caught(checkpoint_of, monkeypatch, sabotage):
     figures = figures_of(checkpoint, variants)
     assert max(figures["variants"].values()) <= figures["bound"]
     monkeypatch.setattr(*sabotage)
-    said = "unmasked pass differs|differs from the Hugging Face model with hooks"
-    with pytest.raises(EquivalenceError, match=said):
+    message = "unmasked pass differs|differs from the Hugging Face model with hooks"
+    with pytest.raises(EquivalenceError, match=message):
         figures_of(checkpoint, variants)
 
 
@@ -109,9 +109,9 @@ def test_a_layer_without_live_heads_is_skipped(fresh_checkpoint):
     checkpoint = open_checkpoint(fresh_checkpoint())
     with torch.no_grad():
         checkpoint.model.bert.encoder.layer[1].attention.output.dense.weight.zero_()
-    found = figures_of(checkpoint)
-    assert found["layers_off"]["L0"] > 1e-4
-    assert found["layers_off"]["L1"] is None
+    result = figures_of(checkpoint)
+    assert result["layers_off"]["L0"] > 1e-4
+    assert result["layers_off"]["L1"] is None
 
 
 def test_a_model_with_coarse_rounding_widens_its_bound(fresh_checkpoint):
@@ -121,8 +121,8 @@ def test_a_model_with_coarse_rounding_widens_its_bound(fresh_checkpoint):
         for layer in checkpoint.model.bert.encoder.layer:
             layer.attention.self.query.weight *= 30
     one = [Variant(str(head), (HeadMask((head,)),)) for head in checkpoint.shape.all_heads]
-    found = figures_of(checkpoint, one)
-    assert max(found["variants"].values()) <= found["bound"]
+    result = figures_of(checkpoint, one)
+    assert max(result["variants"].values()) <= result["bound"]
 
 
 def test_eight_pairs_hold_the_shortest_and_the_longest(opened):

@@ -97,16 +97,16 @@ def test_equals_hooks_on_the_hugging_face_model(checkpoint_of, family, labels):
     with torch.inference_mode():
         for batch in batches(checkpoint):
             encoder.logits_of(batch)
-    found = gradient_importance(encoder, batches(checkpoint), labels)
+    result = gradient_importance(encoder, batches(checkpoint), labels)
     expected = by_autograd(checkpoint, labels)
     assert expected.max() > 1e-2
-    np.testing.assert_allclose(found, expected, rtol=3e-5, atol=3e-5)  # sums of another order
+    np.testing.assert_allclose(result, expected, rtol=3e-5, atol=3e-5)  # sums of another order
 
 
 def test_one_logit_is_its_own_loss(checkpoint_of):
     checkpoint = open_checkpoint(checkpoint_of("xlm-roberta", labels=1))
-    found = gradient_importance(checkpoint.encoder(), batches(checkpoint), None)
-    np.testing.assert_allclose(found, by_autograd(checkpoint, None), atol=1e-5)
+    result = gradient_importance(checkpoint.encoder(), batches(checkpoint), None)
+    np.testing.assert_allclose(result, by_autograd(checkpoint, None), atol=1e-5)
 
 
 def slopes(
@@ -123,8 +123,8 @@ def slopes(
 def test_units_equal_finite_differences(checkpoint_of):
     checkpoint = open_checkpoint(checkpoint_of())
     checkpoint.model.double()
-    found = unit_importance(checkpoint.encoder(), batches(checkpoint), COARSE)
-    assert [one.shape for one in found] == [(32,), (32,)]
+    result = unit_importance(checkpoint.encoder(), batches(checkpoint), COARSE)
+    assert [one.shape for one in result] == [(32,), (32,)]
 
     for layer, unit in ((0, 0), (0, 31), (1, 7)):
 
@@ -141,14 +141,14 @@ def test_units_equal_finite_differences(checkpoint_of):
             handle.remove()
 
         want = slopes(checkpoint, COARSE, scaled).mean()
-        assert found[layer][unit] == pytest.approx(want, rel=1e-4, abs=1e-9)
+        assert result[layer][unit] == pytest.approx(want, rel=1e-4, abs=1e-9)
 
 
 def test_a_layer_without_heads_has_units_too(checkpoint_of):
     bare = (KeptLayer(layer=0, heads=()), KeptLayer(layer=1, heads=(1,)))
     small = smaller_checkpoint(open_checkpoint(checkpoint_of()), bare)
-    found = unit_importance(small.encoder(), batches(small), COARSE)
-    assert all((one > 0).any() for one in found)
+    result = unit_importance(small.encoder(), batches(small), COARSE)
+    assert all((one > 0).any() for one in result)
 
 
 def test_leaves_no_gradient_and_works_in_inference_mode(checkpoint_of):
@@ -156,8 +156,8 @@ def test_leaves_no_gradient_and_works_in_inference_mode(checkpoint_of):
     encoder = checkpoint.encoder()
     expected = gradient_importance(encoder, batches(checkpoint), EXACT)
     with torch.inference_mode():
-        found = gradient_importance(encoder, batches(checkpoint), EXACT)
-    np.testing.assert_array_equal(found, expected)
+        result = gradient_importance(encoder, batches(checkpoint), EXACT)
+    np.testing.assert_array_equal(result, expected)
     assert all(parameter.grad is None for parameter in checkpoint.model.parameters())
 
 

@@ -184,16 +184,16 @@ def test_bfloat16_follows_float32(checkpoint_of):
 @pytest.fixture
 def finished(monkeypatch) -> list[tuple[int, int]]:
     """(states, rows) of every stack that went through a layer's end."""
-    found, finish = [], LayerPass.finish
+    result, finish = [], LayerPass.finish
 
     def counted(self, chunk):
         out = finish(self, chunk)
         working = sum(branch.passed is None for branch in chunk)
-        found.append((working, out.shape[2]))
+        result.append((working, out.shape[2]))
         return out
 
     monkeypatch.setattr(LayerPass, "finish", counted)
-    return found
+    return result
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ class Strange:
 
 
 @pytest.mark.parametrize(
-    ("parts", "said"),
+    ("parts", "message"),
     [
         ((mask([Head(3, 0)]),), "there is no head L3H0: the model has 3 layers"),
         ((mask([Head(0, 4)]),), "there is no head L0H4"),
@@ -340,8 +340,8 @@ class Strange:
         ((Strange(),), "more of the embeddings than their output"),
     ],
 )
-def test_a_variant_that_cannot_be_is_named(opened, parts, said):
-    with pytest.raises(ArgumentError, match=said):
+def test_a_variant_that_cannot_be_is_named(opened, parts, message):
+    with pytest.raises(ArgumentError, match=message):
         list(sweep(opened()[1], [], [Variant("v", parts)]))
 
 
@@ -349,11 +349,11 @@ def test_a_reduction_that_cannot_be_is_named(opened):
     def of(kind, *layers):
         return Reduction("r", kind, layers, lambda view: view.values)
 
-    for reductions, said in (
+    for reductions, message in (
         ([of("hidden", 5)], "'r' asks for layers"),
         ([of("hidden")], "'r' asks for layers"),
         ([of("hidden", 0), of("hidden", 0)], "two reductions"),
         ([of("attention", 1)], "'r' asks for the attention of layer 1, which variant 'B1'"),
     ):
-        with pytest.raises(ArgumentError, match=said):
+        with pytest.raises(ArgumentError, match=message):
             list(sweep(opened()[1], [], [NONE, without_blocks((1,))], reductions))

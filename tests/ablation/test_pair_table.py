@@ -6,19 +6,7 @@ from qt_bert.ablation.folder import format_grades, parse_grades, read_pairs, wri
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import RunFolderError
 
-HOSTILE = [
-    '"',
-    "a,b",
-    "x\ty",
-    "第一\n第二",
-    "a\rb",
-    "a\r\nb",
-    "NA",
-    "null",
-    "=1+1",
-    " 狗 ",
-    "\ufeff狗",
-]
+HOSTILE = ['"', "a,b", "x\ty", "第一\n第二", "a\rb", "a\r\nb", "NA", "null", " 狗 ", "\ufeff狗"]
 
 
 def test_texts_come_back_as_they_are(tmp_path):
@@ -47,13 +35,9 @@ def test_grades(grades, text):
     assert parse_grades(text) == grades
 
 
-@pytest.mark.parametrize("content", ["", "a,b\n1,2\n", "id,line,query,title,grades\na,x,b,c,1\n"])
-def test_another_file_is_refused(tmp_path, content):
-    (tmp_path / "pairs.csv").write_text(content)
-    with pytest.raises(RunFolderError, match="not the pairs of a sweep"):
-        read_pairs(tmp_path / "pairs.csv")
-
-
-def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(RunFolderError, match="--overwrite"):
+@pytest.mark.parametrize("content", [None, "a,b\n1,2\n", "id,line,query,title,grades\na,x,b,c,1\n"])
+def test_another_or_a_missing_file_is_refused(tmp_path, content):
+    if content is not None:
+        (tmp_path / "pairs.csv").write_text(content)
+    with pytest.raises(RunFolderError, match="not the pairs of a sweep.*--overwrite"):
         read_pairs(tmp_path / "pairs.csv")

@@ -98,9 +98,9 @@ def test_an_affine_map_by_hand():
     assert one.outputs(torch.tensor([[3.0, 0.0], [1.0, 1.0]])).tolist() == [[1.0, 0.0], [1.0, 1.0]]
     assert (one.size, one.rank) == (2, 1)
     vectors = torch.randn(5, 16, generator=torch.Generator().manual_seed(3)).bfloat16()
-    found = a_map().outputs(vectors)
-    assert found.dtype == torch.bfloat16
-    assert torch.equal(found, a_map().outputs(vectors.float()).bfloat16())
+    result = a_map().outputs(vectors)
+    assert result.dtype == torch.bfloat16
+    assert torch.equal(result, a_map().outputs(vectors.float()).bfloat16())
 
 
 # Patches.
@@ -182,8 +182,8 @@ def test_only_what_a_path_enters_changes(opened):
     sender = HeadMask((Head(0, 1), Head(1, 0)))
     watch = Reduction("row", "attention", (2, 3), lambda view: view.values[:, :, 0], True)
     paths = [Variant(entry, (Path(sender, Head(2, 1), entry),)) for entry in ENTRIES]
-    (found,) = sweep(encoder, batches(checkpoint), [NONE, *paths], [watch])
-    none, *others = np.nan_to_num(found.reduced["row"])
+    (result,) = sweep(encoder, batches(checkpoint), [NONE, *paths], [watch])
+    none, *others = np.nan_to_num(result.reduced["row"])
     for entry, one in zip(ENTRIES, others, strict=True):
         np.testing.assert_array_equal(one[:, 0, [0, 2, 3]], none[:, 0, [0, 2, 3]])
         assert (np.abs(one[:, 0, 1] - none[:, 0, 1]).max() < 1e-6) == (entry == "v")
@@ -244,7 +244,7 @@ SENDER = HeadMask((Head(0, 1), Head(1, 0)))
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: HeadMask(()), "no heads for 'zero'"),
         (lambda: SegmentBlock(()), "no heads for 'block'"),
@@ -264,6 +264,6 @@ SENDER = HeadMask((Head(0, 1), Head(1, 0)))
         (lambda: LayerIntervention(output=a_map(), skipped=True), "changed besides"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(make, said):
-    with pytest.raises(ArgumentError, match=said):
+def test_invalid_parts_are_refused(make, message):
+    with pytest.raises(ArgumentError, match=message):
         make()

@@ -38,9 +38,9 @@ def no_means() -> MeanZ:
     raise AssertionError("nobody asked for mean head outputs")
 
 
-def names(*asked: str, mode: str = "zero", **options: int) -> list[str]:
-    found = requested_variants(asked, SHAPE, mode, interventions_with(no_means), **options)
-    return [variant.name for variant in found]
+def names(*requested: str, mode: str = "zero", **options: int) -> list[str]:
+    result = requested_variants(requested, SHAPE, mode, interventions_with(no_means), **options)
+    return [variant.name for variant in result]
 
 
 def test_each_mode_makes_its_part():
@@ -80,7 +80,7 @@ def test_draws_and_seed_reach_the_family():
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("requested", "message"),
     [
         ("singles", "--masks 'singles': 'singles' is no head"),
         ("L9H0", "there is no head L9H0: the model has 3 layers"),
@@ -89,9 +89,9 @@ def test_draws_and_seed_reach_the_family():
         ("L0H0 " * 2000 + "L0Hx", "'L0Hx' is no head"),
     ],
 )
-def test_what_is_no_mask_is_refused(asked, said):
-    with pytest.raises(ArgumentError, match=said):
-        names(asked)
+def test_what_is_no_mask_is_refused(requested, message):
+    with pytest.raises(ArgumentError, match=message):
+        names(requested)
 
 
 def test_a_file_without_grades_gives_pairs_without_labels(tmp_path):
@@ -117,8 +117,8 @@ def test_a_row_without_its_grade_is_a_reject(tmp_path, suffix):
 
 
 def test_discovery_pairs_are_those_of_that_half(pair_file, tmp_path):
-    found = discovery_pairs(pair_file, ReaderOptions())
-    assert {pair.query for pair in found} == {
+    result = discovery_pairs(pair_file, ReaderOptions())
+    assert {pair.query for pair in result} == {
         pair.query for pair in read_pairs(pair_file) if half_of(pair.query) == "discovery"
     }
     other = next(pair for pair in read_pairs(pair_file) if half_of(pair.query) == "validation")

@@ -97,33 +97,33 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_logits_are_those_of_the_plain_model_with_hooks(scorer, pairs, tmp_path):
-    found = run(scorer, pairs, tmp_path / "s")
+    result = run(scorer, pairs, tmp_path / "s")
     plain = PlainModel(scorer.checkpoint.model, scorer.checkpoint.family)
     encoded = scorer.tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False)
     batch = to_batch(np.arange(len(pairs)), encoded, pad=scorer.pad)
     expected = [plain.logits(batch, variant.parts).numpy() for variant in [NONE, *variants()]]
-    np.testing.assert_allclose(found.logits, np.stack(expected), atol=1e-5)
+    np.testing.assert_allclose(result.logits, np.stack(expected), atol=1e-5)
 
 
 def test_the_folder_holds_tables_in_the_order_of_the_logits(scorer, pairs, tmp_path):
-    found = run(scorer, pairs, tmp_path / "s", arguments={"masks": ["single", "layers"]})
+    result = run(scorer, pairs, tmp_path / "s", arguments={"masks": ["single", "layers"]})
     assert set(contents(tmp_path / "s")) == FILES
-    assert found.logits.shape == found.record.shape == (7, 8, 5)
-    assert found.logits.dtype == np.float32 and not found.logits.flags.writeable
+    assert result.logits.shape == result.record.shape == (7, 8, 5)
+    assert result.logits.dtype == np.float32 and not result.logits.flags.writeable
     names = ["none", "L0H0", "L0H1", "L1H0", "L1H1", "L0", "L1"]
-    assert found.variants["name"].tolist() == names
-    assert found.variants["heads"].tolist()[-1] == "L1H0 L1H1"
-    assert found.variants["draw"].isna().all()
-    assert [(p.query, p.title, p.grades, p.line) for p in found.pairs] == [
+    assert result.variants["name"].tolist() == names
+    assert result.variants["heads"].tolist()[-1] == "L1H0 L1H1"
+    assert result.variants["draw"].isna().all()
+    assert [(p.query, p.title, p.grades, p.line) for p in result.pairs] == [
         (p.query, p.title, p.grades, p.line) for p in pairs
     ]
-    assert {(row.name, row.metric) for row in found.effects} >= {("L1H1", "qwk"), ("L0", "kl")}
-    assert found.row("L0") == 5
-    right = found.logits.argmax(2) + 1 == [pair.grades[0] for pair in pairs]
-    (changed,) = [row for row in found.effects if row[:2] == ("L0", "accuracy")]
+    assert {(row.name, row.metric) for row in result.effects} >= {("L1H1", "qwk"), ("L0", "kl")}
+    assert result.row("L0") == 5
+    right = result.logits.argmax(2) + 1 == [pair.grades[0] for pair in pairs]
+    (changed,) = [row for row in result.effects if row[:2] == ("L0", "accuracy")]
     assert changed.absolute == pytest.approx(right[5].mean() - right[0].mean())
     with pytest.raises(RunFolderError, match="no variant is named 'L9'"):
-        found.row("L9")
+        result.row("L9")
 
 
 def test_run_json_says_what_decided_the_sweep(scorer, pairs, tmp_path, checked):
@@ -136,18 +136,18 @@ def test_run_json_says_what_decided_the_sweep(scorer, pairs, tmp_path, checked):
     assert record["versions"]["numpy"] == np.__version__ and record["means"] is None
 
 
-def test_mean_contexts_lie_beside_the_logits(scorer, pairs, tmp_path):
+def test_mean_head_outputs_are_stored_beside_the_logits(scorer, pairs, tmp_path):
     vectors = np.zeros((2, 2, 8), np.float32)
     means = MeanZ(hashlib.sha256(vectors.tobytes()).hexdigest(), torch.from_numpy(vectors))
     masks = [Variant("m", (HeadMask((Head(0, 0),), "mean", means),))]
-    found = run(scorer, pairs, tmp_path / "s", masks)
-    assert found.record.means == means.sha256
+    result = run(scorer, pairs, tmp_path / "s", masks)
+    assert result.record.means == means.sha256
     assert read_means(tmp_path / "s" / "means.safetensors") == means
     run(scorer, pairs, tmp_path / "s", overwrite=True)
     assert set(contents(tmp_path / "s")) == FILES
 
 
-def test_two_sets_of_mean_contexts_are_refused(scorer, pairs, tmp_path):
+def test_two_sets_of_mean_head_outputs_are_refused(scorer, pairs, tmp_path):
     masks = [
         Variant(name, (HeadMask((Head(0, 0),), "mean", MeanZ(name, torch.zeros(2, 2, 8))),))
         for name in "ab"
@@ -254,9 +254,9 @@ def test_overwriting_ends_as_if_nothing_had_been_there(scorer, pairs, tmp_path, 
         with pytest.raises(Killed):
             run(scorer, pairs, tmp_path / "s", overwrite=True)
     run(scorer, pairs, tmp_path / "s", resume=True)
-    found = contents(tmp_path / "s")
-    assert found.pop("notes.txt") == b"mine"
-    assert found == contents(tmp_path / "whole")
+    result = contents(tmp_path / "s")
+    assert result.pop("notes.txt") == b"mine"
+    assert result == contents(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("flag", ["resume", "overwrite"])
@@ -291,26 +291,24 @@ def _one_row_less(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "damage", "said"),
+    ("name", "damage", "message"),
     [
         ("logits.npy", _cut, "cannot be read"),
         ("logits.npy", lambda p: np.save(p, np.zeros((2, 2, 5), np.float32)), "not float32"),
         ("logits.npy", lambda p: np.save(p, np.array([{}], object)), "cannot be read"),
-        ("logits.npy", Path.unlink, "cannot be read"),
         ("variants.csv", _one_row_less, "6 rows, not 7"),
         ("variants.csv", lambda p: p.write_text("a\n1\n"), "not the variants"),
         ("pairs.csv", _one_row_less, "7 rows, not 8"),
-        ("effects.csv", Path.unlink, "cannot be read"),
         ("run.json", lambda p: p.write_text("{}"), "holds no sweep of this program"),
         ("run.json", Path.unlink, "is no sweep folder"),
     ],
 )
-def test_a_damaged_folder_is_refused_in_words(scorer, pairs, tmp_path, name, damage, said):
+def test_a_damaged_folder_is_refused_in_words(scorer, pairs, tmp_path, name, damage, message):
     run(scorer, pairs, tmp_path / "s")
     damage(tmp_path / "s" / name)
     with pytest.raises(RunFolderError, match="is no folder"):
         SweepFolder.read(tmp_path / "none")
-    with pytest.raises(RunFolderError, match=said):
+    with pytest.raises(RunFolderError, match=message):
         SweepFolder.read(tmp_path / "s")
 
 
@@ -325,9 +323,9 @@ def test_logits_cut_short_are_not_made_longer_on_resuming(scorer, pairs, tmp_pat
 
 
 def test_pairs_without_labels_have_effects_that_need_none(scorer, pair_file, tmp_path):
-    found = run(scorer, read_pairs(pair_file), tmp_path / "s")
-    assert {row.metric for row in found.effects} == {"expected_grade", "changed_grades", "kl"}
-    assert all(pair.grades is None for pair in found.pairs)
+    result = run(scorer, read_pairs(pair_file), tmp_path / "s")
+    assert {row.metric for row in result.effects} == {"expected_grade", "changed_grades", "kl"}
+    assert all(pair.grades is None for pair in result.pairs)
 
 
 def test_cut_texts_are_counted_once_however_often_the_run_stopped(

@@ -98,32 +98,22 @@ def test_a_file_made_by_hand_or_a_spreadsheet(path, encoding, end):
         ("a,set,zero+block,L0H0,,", "line 2: the mode 'zero\\+block' combines two changes"),
         (",set,zero,L0H0,,", "line 2: the variant has no name"),
         ("a,,zero,L0H0,,\n\na,,zero,L0H1,,", "line 4: the name 'a' stands in line 2 already"),
-        ("none,,,,,\nnone,,,,,\na,,zero,L0H1,,", "line 3: the name 'none' stands in line 2"),
         ("none,,zero,L0H0,,", "line 2: `none` is the plain model"),
         ("a,set,zero,L0H0,-1,", "line 2: draw is '-1'"),
         ("a,set,zero,L0H0,1,1.0", "line 2: seed is '1.0'"),
         ("a,set,zero,L0H0,," + "9" * 5_000, "line 2: seed is"),
         ("a,set,zero,L0H0,", "line 2: 5 fields under a header of 6"),
-        ("a,set,zero,L0H0,,,", "line 2: 7 fields under a header of 6"),
         ('"a,set,zero,L0H0,,\nb,set,zero,L0H1,,"', "line 2: not a line of CSV"),
         ("none,,,,,", "holds no variant but `none`"),
         ("", "holds no variant but `none`"),
     ],
 )
-def test_a_line_that_cannot_be_meant_is_refused(path, rows, message):
+def test_an_invalid_line_is_refused(path, rows, message):
     with pytest.raises(ArgumentError, match=f"variants.csv.*{message}"):
         read_variants(file_of(path, HEADER + rows), SHAPE, part_of)
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        "name,family,mode,heads,draw",
-        "name,family,mode,heads,draw,seed,seed",
-        "L2H1 L3H7",
-        "Name,family,mode,heads,draw,seed",
-    ],
-)
+@pytest.mark.parametrize("header", ["L2H1 L3H7", "Name,family,mode,heads,draw,seed"])
 def test_another_header_is_refused(path, header):
     with pytest.raises(ArgumentError, match="line 1: the header is .* it must be name,family,mode"):
         read_variants(file_of(path, header), SHAPE, part_of)
@@ -133,8 +123,3 @@ def test_text_that_is_not_utf_8_is_refused_with_its_line(path):
     text = HEADER + "a,set,zero,L0H0,,\n匹配,set,zero,L0H0,,\n"
     with pytest.raises(ArgumentError, match=r"variants.csv: line 3: not UTF-8"):
         read_variants(file_of(path, text, "gb18030"), SHAPE, part_of)
-
-
-def test_a_file_that_is_not_there_is_refused(path):
-    with pytest.raises(ArgumentError, match=r"variants.csv cannot be read: No such file"):
-        read_variants(path, SHAPE, part_of)

@@ -19,9 +19,9 @@ def test_folders_and_files_stand_beside_the_teacher(
     models = [small, tmp_path / "onnx", tmp_path / "onnx" / MODEL]
     options = ["--teacher", teacher, "--alone", 6, "--rounds", 5, "--json", tmp_path / "out.json"]
     import_module("smaller").main([str(word) for word in [pair_file, *models, *options]])
-    found = read_json(tmp_path / "out.json")["models"]
-    assert list(found) == [f"teacher {teacher.name}", *map(str, models)]
-    first, *others = found.values()
+    result = read_json(tmp_path / "out.json")["models"]
+    assert list(result) == [f"teacher {teacher.name}", *map(str, models)]
+    first, *others = result.values()
     assert first["latency"] == {"value": 1.0, "low": 1.0, "high": 1.0} == first["throughput"]
     for one in others:
         assert one["milliseconds"] > 0 and one["rate"] > 0

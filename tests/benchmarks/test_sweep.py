@@ -56,12 +56,12 @@ def test_prints_stores_and_writes_the_table(
         "--json": out,
     }
     parts("sweep").main([str(word) for option in options.items() for word in option])
-    found = read_json(out)["models"]
-    assert [(one["layers"], one["heads"], one["masks_timed"]) for one in found.values()] == [
+    result = read_json(out)["models"]
+    assert [(one["layers"], one["heads"], one["masks_timed"]) for one in result.values()] == [
         (3, 4, 3),
         (2, 2, 2),
     ]
-    for one in found.values():
+    for one in result.values():
         assert one["pairs"] == 8 and one["flops"] > 0
         assert all(0 < gap < 1e-4 for gap in one["difference"].values())
         assert set(one["times_faster"]) == {"file order", "by length", "ours in bfloat16"}
@@ -91,5 +91,5 @@ def test_the_plain_loop_leaves_out_the_heads_it_says(checkpoint_of, parts):
     for by_length in (False, True):
         batches = plain.plain_batches(encoded, pad=0, by_length=by_length)
         assert [len(batch) for batch in batches] == [32, 8]
-        found = plain.plain_logits(checkpoint, batches, masks)
-        torch.testing.assert_close(found, ours.logits_of(masks), atol=1e-5, rtol=0)
+        result = plain.plain_logits(checkpoint, batches, masks)
+        torch.testing.assert_close(result, ours.logits_of(masks), atol=1e-5, rtol=0)

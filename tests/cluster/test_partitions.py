@@ -30,11 +30,11 @@ def test_a_folder_stands_for_its_files_of_pairs(tmp_path):
     for name in (".hidden.tsv", "_SUCCESS", "_temporary/part-0.tsv"):
         (tmp_path / "day" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "day" / name).write_text("x")
-    found = cut(tmp_path / "day")
-    assert [Path(one).name for one in found.files] == ["a.tsv", "b.tsv"]
-    assert found.skipped == [str(tmp_path / "day" / "notes.md")]
-    assert (found.rows, [part.rows for part in found.parts]) == (13, [4, 4, 2, 3])
-    assert len({part.name() for part in found.parts}) == 4
+    result = cut(tmp_path / "day")
+    assert [Path(one).name for one in result.files] == ["a.tsv", "b.tsv"]
+    assert result.skipped == [str(tmp_path / "day" / "notes.md")]
+    assert (result.rows, [part.rows for part in result.parts]) == (13, [4, 4, 2, 3])
+    assert len({part.name() for part in result.parts}) == 4
 
 
 def test_packed_files_are_cut_too(tmp_path):
@@ -60,7 +60,7 @@ def test_columns_are_those_of_all_files(tmp_path):
         (["a.tsv", "day/../a.tsv"], ArgumentError, "given twice"),
     ],
 )
-def test_inputs_that_cannot_be_meant(tmp_path, inputs, error, words):
+def test_invalid_inputs_are_refused(tmp_path, inputs, error, words):
     write(tmp_path / "a.tsv", 1)
     (tmp_path / "empty").mkdir()
     (tmp_path / "day").mkdir()

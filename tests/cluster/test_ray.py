@@ -58,8 +58,8 @@ def parts_of(out: Path) -> dict[str, bytes]:
 
 def left_behind() -> list[str]:
     """Processes of Ray that work in a folder of ours."""
-    found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
-    return [line[:80] for line in found.splitlines() if "/qtb-" in line and "ray" in line]
+    result = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    return [line[:80] for line in result.splitlines() if "/qtb-" in line and "ray" in line]
 
 
 def wait_for_parts(out: Path, number: int, process: subprocess.Popen[Any]) -> None:
@@ -72,8 +72,10 @@ def wait_for_parts(out: Path, number: int, process: subprocess.Popen[Any]) -> No
 @pytest.mark.slow
 def test_a_run_gives_the_scores_of_plain_score_and_goes_on_after_a_kill(tmp_path):
     day = day_of(tmp_path / "day", 12_000)
-    asked = ["--rows-per-partition", "250"]
-    whole = subprocess.run(command(day, tmp_path / "whole", *asked), capture_output=True, text=True)
+    options = ["--rows-per-partition", "250"]
+    whole = subprocess.run(
+        command(day, tmp_path / "whole", *options), capture_output=True, text=True
+    )
     assert whole.returncode == 0 and "12,000 pairs scored" in whole.stderr, whole.stderr
     scored = pd.read_parquet(tmp_path / "whole" / "parts").sort_values(["file", "line"])
     scorer = Scorer(open_checkpoint(shipped(STUDENT), compact=True))
@@ -84,7 +86,7 @@ def test_a_run_gives_the_scores_of_plain_score_and_goes_on_after_a_kill(tmp_path
     assert (mine["expected_grade"].values - expected["expected_grade"].values).max() < 1e-5
 
     with subprocess.Popen(
-        command(day, tmp_path / "killed", *asked), stderr=subprocess.PIPE, text=True
+        command(day, tmp_path / "killed", *options), stderr=subprocess.PIPE, text=True
     ) as process:
         wait_for_parts(tmp_path / "killed", 3, process)
         process.kill()
@@ -93,7 +95,7 @@ def test_a_run_gives_the_scores_of_plain_score_and_goes_on_after_a_kill(tmp_path
     done = len(parts_of(tmp_path / "killed"))
     assert 3 <= done < 48
     again = subprocess.run(
-        command(day, tmp_path / "killed", *asked, "--resume"), capture_output=True, text=True
+        command(day, tmp_path / "killed", *options, "--resume"), capture_output=True, text=True
     )
     assert again.returncode == 0, again.stderr
     assert parts_of(tmp_path / "killed") == parts_of(tmp_path / "whole")
@@ -102,9 +104,9 @@ def test_a_run_gives_the_scores_of_plain_score_and_goes_on_after_a_kill(tmp_path
 @pytest.mark.slow
 def test_ctrl_c_takes_everything_down_and_a_failing_partition_ends_with_status_1(tmp_path):
     day = day_of(tmp_path / "day", 12_000)
-    asked = ["--rows-per-partition", "100"]
+    options = ["--rows-per-partition", "100"]
     with subprocess.Popen(
-        command(day, tmp_path / "out", *asked), stderr=subprocess.PIPE, text=True
+        command(day, tmp_path / "out", *options), stderr=subprocess.PIPE, text=True
     ) as process:
         wait_for_parts(tmp_path / "out", 2, process)
         process.send_signal(signal.SIGINT)
@@ -114,7 +116,7 @@ def test_ctrl_c_takes_everything_down_and_a_failing_partition_ends_with_status_1
     before = (day / "3.tsv").read_bytes()
     (day / "3.tsv").write_bytes(before.replace("好用吗".encode(), "难用吗".encode()))
     failed = subprocess.run(
-        command(day, tmp_path / "out", *asked, "--resume"), capture_output=True, text=True
+        command(day, tmp_path / "out", *options, "--resume"), capture_output=True, text=True
     )
     assert failed.returncode == 1, failed.stderr
     assert (
@@ -122,7 +124,7 @@ def test_ctrl_c_takes_everything_down_and_a_failing_partition_ends_with_status_1
     )
     (day / "3.tsv").write_bytes(before)
     whole = subprocess.run(
-        command(day, tmp_path / "out", *asked, "--resume"), capture_output=True, text=True
+        command(day, tmp_path / "out", *options, "--resume"), capture_output=True, text=True
     )
     assert whole.returncode == 0 and len(parts_of(tmp_path / "out")) == 120
 
@@ -143,10 +145,10 @@ def test_an_item_that_kills_its_actors_is_left_out_and_all_others_are_done(tmp_p
     (tmp_path / "planted_killer.py").write_text(KILLER)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
     items = [str(number) for number in range(12)]
-    said = list(run_on_ray("planted_killer:Worker", {"fatal": "5"}, items, actors=2))
+    message = list(run_on_ray("planted_killer:Worker", {"fatal": "5"}, items, actors=2))
     broken = list(run_on_ray("planted_killer:Nothing", {}, items[:3], actors=2))
-    assert sorted(int(one["item"]) for one in said) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11]
-    assert {one["threads"] for one in said} == {"1"}
+    assert sorted(int(one["item"]) for one in message) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11]
+    assert {one["threads"] for one in message} == {"1"}
     assert all("has no attribute 'Nothing'" in one["fatal"] for one in broken) and len(broken) == 3
     assert left_behind() == []
 
@@ -164,8 +166,8 @@ def test_an_address_where_no_cluster_is(address: str, words: str) -> None:
 def test_ten_kills_give_the_same_bytes(tmp_path):
     """The command and actors are killed at drawn moments; --resume until it is done."""
     day = day_of(tmp_path / "day", NIGHTLY_ROWS)
-    asked = ["--rows-per-partition", str(max(50, NIGHTLY_ROWS // 120))]
-    subprocess.run(command(day, tmp_path / "whole", *asked), check=True, capture_output=True)
+    options = ["--rows-per-partition", str(max(50, NIGHTLY_ROWS // 120))]
+    subprocess.run(command(day, tmp_path / "whole", *options), check=True, capture_output=True)
     total, out = len(parts_of(tmp_path / "whole")), tmp_path / "killed"
     moments = sorted(random.Random(0).sample(range(2, int(0.9 * total)), 10))
     process: subprocess.Popen[str] | None = None
@@ -173,7 +175,7 @@ def test_ten_kills_give_the_same_bytes(tmp_path):
         if process is None:
             more = ["--resume"] if (out / "run.json").exists() else []
             process = subprocess.Popen(
-                command(day, out, *asked, *more), stderr=subprocess.DEVNULL, text=True
+                command(day, out, *options, *more), stderr=subprocess.DEVNULL, text=True
             )
         wait_for_parts(out, parts, process)
         if number % 2:
@@ -183,7 +185,7 @@ def test_ten_kills_give_the_same_bytes(tmp_path):
         else:
             subprocess.run(["pkill", "-9", "-f", "ray::MapWorker"])
     assert process is None and len(parts_of(out)) < total
-    last = subprocess.run(command(day, out, *asked, "--resume"), capture_output=True, text=True)
+    last = subprocess.run(command(day, out, *options, "--resume"), capture_output=True, text=True)
     assert last.returncode == 0, last.stderr
     assert parts_of(out) == parts_of(tmp_path / "whole")
     time.sleep(5)

@@ -115,14 +115,14 @@ def test_resume_scores_what_is_missing(run, tmp_path):
         run(dispatch=killed)
     with pytest.raises(RunFolderError, match="an unfinished run; add --resume"):
         run()
-    asked: list[int] = []
+    requested: list[int] = []
 
     def counting(job, parts):
-        asked.append(len(parts))
+        requested.append(len(parts))
         yield from here()(job, parts)
 
     run(resume=True, dispatch=counting)
-    assert asked == [3] and parts_of(tmp_path / "out") == parts_of(tmp_path / "whole")
+    assert requested == [3] and parts_of(tmp_path / "out") == parts_of(tmp_path / "whole")
     assert run(resume=True).already
     (tmp_path / "out" / "run.json").unlink()
     with pytest.raises(RunFolderError, match="something else"):
@@ -187,7 +187,7 @@ def test_where_no_row_is_a_pair_the_run_fails(run, day):
         run(inputs=[day / "b.tsv"], max_rejects=1.0)
 
 
-def test_a_damaged_part_is_told(run, tmp_path):
+def test_a_damaged_part_is_named(run, tmp_path):
     def stop(job, parts):
         yield from here()(job, parts[:1])
 
@@ -208,7 +208,7 @@ def test_a_fault_of_the_disk_stops_the_run(run):
         run(dispatch=full)
 
 
-def test_parts_that_do_not_arrive_here_are_told(run):
+def test_parts_that_do_not_arrive_here_are_named(run):
     def elsewhere(job, parts):
         for part in parts:
             yield {"part": part.name(), "node": "x", "counts": {"pairs": 1, "rejected": 0}}
@@ -241,12 +241,12 @@ def test_the_estimate_counts_and_measures(checkpoint_of, day, monkeypatch):
     monkeypatch.setattr("qt_bert.cluster.estimate.SAMPLE_SECONDS", 0.05)
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     options = RayOptions(rows_per_partition=4, actors=2)
-    found = estimate([str(day)], ReaderOptions(), scorer, options)
-    scan = found.scan
+    result = estimate([str(day)], ReaderOptions(), scorer, options)
+    scan = result.scan
     assert (len(scan.files), len(scan.parts), scan.rows) == (2, 5, 18)
-    assert found.workers == 2 and found.machines == 1 and found.memory > 1e8
-    assert found.seconds == pytest.approx(3 * (18 / 5) / found.rate)
-    assert found.machine_hours == pytest.approx(found.seconds / 3600)
+    assert result.workers == 2 and result.machines == 1 and result.memory > 1e8
+    assert result.seconds == pytest.approx(3 * (18 / 5) / result.rate)
+    assert result.machine_hours == pytest.approx(result.seconds / 3600)
 
     many = estimate([str(day)], ReaderOptions(), scorer, options, rows=1_000_001)
     assert (many.rows, many.partitions) == (1_000_001, math.ceil(1_000_001 / 4))

@@ -27,13 +27,11 @@ def test_only_line_feeds_end_lines(write):
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bytes])
-@pytest.mark.parametrize(
-    ("codec", "named"), [("utf-8", "utf-8"), ("utf-8-sig", "utf-8-sig"), ("gb18030", "gb18030")]
-)
-def test_encodings_and_packing(write, pack, codec, named):
+@pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "gb18030"])
+def test_encodings_and_packing(write, pack, codec):
     suffix = {gzip.compress: ".gz", lzma.compress: ".xz"}.get(pack, "")
     source = TextSource(write(f"f{suffix}", pack("查询\t𠮷😀\nx".encode(codec))))
-    assert source.encoding == named
+    assert source.encoding == codec
     assert list(source.lines()) == [(1, "查询\t𠮷😀"), (2, "x")]
 
 
@@ -83,11 +81,8 @@ def test_an_endless_line_is_refused(write, monkeypatch):
         ),
         ("mac.tsv", b"query\ttitle\rq\tt\r", "lines end at CR alone"),
         ("mac.csv", b'query,title\rq,"a\nb"\r', "lines end at CR alone"),
-        ("mac.tsv.gz", gzip.compress(b"query\ttitle\rq\tt\rq\tt"), "lines end at CR alone"),
         ("plain.tsv.gz", b"query\ttitle\n", "damaged or cut short"),
-        ("plain.tsv.xz", b"query\ttitle\n", "damaged or cut short"),
         ("empty.tsv.gz", gzip.compress(b"", mtime=0), "is empty"),
-        ("zip.tsv.gz", gzip.compress(b"PK\x03\x04rest", mtime=0), "zip archive"),
     ],
 )
 def test_files_that_are_no_text(write, name, content, reason):

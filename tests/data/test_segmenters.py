@@ -123,9 +123,9 @@ def test_a_check_refuses_what_the_segmenter_refuses(name):
 
 def test_words_stand_in_their_places():
     text = "我不想去北京 iPhone15，3.5折"
-    found = jieba_tagger()(text)
-    assert "".join(text[start:end] for (start, end), _ in found) == text
-    tags = {text[start:end]: tag for (start, end), tag in found}
+    result = jieba_tagger()(text)
+    assert "".join(text[start:end] for (start, end), _ in result) == text
+    tags = {text[start:end]: tag for (start, end), tag in result}
     assert tags["我"] == "r" and tags["去"] == "v" and tags["北京"] == "ns" and tags["3.5"] == "m"
 
 

@@ -92,8 +92,8 @@ def test_agrees_with_transformers(family, max_length, pair):
     for piece, side, given, (start, end) in zip(
         pieces, encoded.side, encoded.spans, expected["offset_mapping"], strict=True
     ):
-        told = side >= 0 and piece != "▁"
-        places = [at for at in range(start, end) if told and not pair[side][at].isspace()]
+        report = side >= 0 and piece != "▁"
+        places = [at for at in range(start, end) if report and not pair[side][at].isspace()]
         assert list(range(*given)) == places
     whole = reference(family(), pair, 10_000)
     assert encoded.title_truncated == (len(whole["input_ids"]) > max_length)

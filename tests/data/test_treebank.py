@@ -95,8 +95,8 @@ def test_a_missing_file_and_bytes_that_are_no_text(tmp_path):
 
 def test_sentences_fall_to_the_half_of_their_text():
     sentences = [Sentence(str(n), (Word(f"{n}号", None, -1, None),)) for n in range(40)]
-    found = halves(sentences)
-    assert found.discovery and found.validation
-    assert {half_of(one.text) for one in found.discovery} == {"discovery"}
-    assert {half_of(one.text) for one in found.validation} == {"validation"}
-    assert len(found.discovery) + len(found.validation) == 40
+    result = halves(sentences)
+    assert result.discovery and result.validation
+    assert {half_of(one.text) for one in result.discovery} == {"discovery"}
+    assert {half_of(one.text) for one in result.validation} == {"validation"}
+    assert len(result.discovery) + len(result.validation) == 40

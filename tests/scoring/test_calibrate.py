@@ -45,26 +45,26 @@ def graded(tmp_path):
     return path
 
 
-def calibrated(path, scorer=None, **asked):
-    return calibrate_model(path, ReaderOptions(), scorer or OneLogit(), resamples=60, **asked)
+def calibrated(path, scorer=None, **requested):
+    return calibrate_model(path, ReaderOptions(), scorer or OneLogit(), resamples=60, **requested)
 
 
 def test_fitted_on_one_half_and_shown_on_the_other(graded, tmp_path):
-    found = calibrated(graded, precision=0.9)
+    result = calibrated(graded, precision=0.9)
     shown = [row for row in ROWS if half_of(row[0]) == "validation"]
-    assert found["n_pairs"] == len(shown)
-    assert found["pairs"]["fitted"] + len(shown) == len(ROWS)
+    assert result["n_pairs"] == len(shown)
+    assert result["pairs"]["fitted"] + len(shown) == len(ROWS)
     scores = OneLogit().logits([row[:2] for row in shown])[:, 0]
     relevant = [row[2] >= 4 for row in shown]
-    cut = found["cuts"]["relevant"]
+    cut = result["cuts"]["relevant"]
     for name, library in (("precision", precision_score), ("recall", recall_score)):
-        one = found["changes"][name]
+        one = result["changes"][name]
         assert one["value_a"] == pytest.approx(library(relevant, scores > 0))
         assert one["value_b"] == pytest.approx(library(relevant, scores >= cut["value"]))
-    assert found["changes"]["brier"]["ci_high"] < 0 and found["grades"]["qwk"]["value"] > 0.7
+    assert result["changes"]["brier"]["ci_high"] < 0 and result["grades"]["qwk"]["value"] > 0.7
     assert cut["ci_low"] < cut["value"] < cut["ci_high"]
-    assert list(found["cuts"]) == ["relevant", "2", "3", "4", "5"]
-    bins = found["reliability"][1]
+    assert list(result["cuts"]) == ["relevant", "2", "3", "4", "5"]
+    bins = result["reliability"][1]
     assert sum(one["count"] for one in bins) == len(shown)
     assert bins[-1]["accuracy"] > 0.9
 
@@ -73,10 +73,12 @@ def test_what_is_asked_for_and_not_met_is_said(graded, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "qt_bert.scoring.calibrate.half_of", lambda q: "discovery" if q < "查询2" else "v"
     )
-    told = calibrated(graded, recall=0.99)
-    kept = told["changes"]["recall"]["value_b"] >= 0.99
-    assert kept != any("recall is" in one and "the target 0.99" in one for one in told["warnings"])
-    assert not any("precision" in one for one in told["warnings"])
+    report = calibrated(graded, recall=0.99)
+    kept = report["changes"]["recall"]["value_b"] >= 0.99
+    assert kept != any(
+        "recall is" in one and "the target 0.99" in one for one in report["warnings"]
+    )
+    assert not any("precision" in one for one in report["warnings"])
 
 
 def test_a_fall_is_warned_of(graded, tmp_path):
@@ -85,15 +87,15 @@ def test_a_fall_is_warned_of(graded, tmp_path):
             flat = np.array([[0.02 if half_of(q) == "discovery" else 1.0] for q, _ in pairs])
             return (super().logits(pairs) - 5.0) * flat.astype(np.float32)
 
-    found = calibrated(graded, Halves())
-    nll = found["changes"]["nll"]
-    (said,) = (one for one in found["warnings"] if one.startswith("nll"))
-    assert f"{nll['value_a']:.3f} before, {nll['value_b']:.3f} after" in said
+    result = calibrated(graded, Halves())
+    nll = result["changes"]["nll"]
+    (message,) = (one for one in result["warnings"] if one.startswith("nll"))
+    assert f"{nll['value_a']:.3f} before, {nll['value_b']:.3f} after" in message
 
 
 def test_what_is_worse_is_said_but_not_the_price_of_a_cut():
-    def changed(name, a, b, **wanted):
-        return worse({name: {"value_a": a, "value_b": b}}, wanted)
+    def changed(name, a, b, **expected):
+        return worse({name: {"value_a": a, "value_b": b}}, expected)
 
     assert changed("qwk", 0.5, 0.4) == [
         "qwk is worse with the calibration: 0.500 before, 0.400 after"
@@ -104,10 +106,10 @@ def test_what_is_worse_is_said_but_not_the_price_of_a_cut():
 
 
 def test_slices_have_cuts_of_their_own(graded, tmp_path):
-    found = calibrated(graded, by=["field"])["slices"]["field"]
-    assert set(found) == {"a", "b"}
-    assert sum(one["n_pairs"] for one in found.values()) < len(ROWS)
-    cuts = [one["cuts"]["relevant"] for one in found.values()]
+    result = calibrated(graded, by=["field"])["slices"]["field"]
+    assert set(result) == {"a", "b"}
+    assert sum(one["n_pairs"] for one in result.values()) < len(ROWS)
+    cuts = [one["cuts"]["relevant"] for one in result.values()]
     assert all(cut["ci_low"] <= cut["value"] <= cut["ci_high"] for cut in cuts)
     with pytest.raises(ArgumentError, match="--by nothing"):
         calibrated(graded, by=["nothing"])
@@ -115,10 +117,10 @@ def test_slices_have_cuts_of_their_own(graded, tmp_path):
 
 def test_a_saved_file_is_applied_to_its_model_alone(graded, tmp_path):
     out = tmp_path / "c.json"
-    found = calibrated(graded, out=out)
+    result = calibrated(graded, out=out)
     scorer = OneLogit()
     kept = requested_calibration(scorer, out)
-    cut, *edges = (one["value"] for one in found["cuts"].values())
+    cut, *edges = (one["value"] for one in result["cuts"].values())
     logits = np.array([[cut - 1e-3], [cut]])
     columns = read_outputs(logits, scorer.settings.labels, kept).columns()
     assert list(columns)[:3] == ["score", "p_relevant", "relevant"]
@@ -131,21 +133,21 @@ def test_a_saved_file_is_applied_to_its_model_alone(graded, tmp_path):
     judged = judge_file(graded, ReaderOptions(), scorer, calibration=kept).judgements
     assert judged.mode == "grades" and judged.ranking_score.max() > 5  # still ranked by the score
     assert (judged.predicted == np.searchsorted(edges, judged.ranking_score)).all()
-    assert read_json(out)["calibration"] == found["calibration"]
+    assert read_json(out)["calibration"] == result["calibration"]
 
-    write_json(tmp_path / "other.json", found | {"model": {"name": "two", "sha256": "w2"}})
+    write_json(tmp_path / "other.json", result | {"model": {"name": "two", "sha256": "w2"}})
     (tmp_path / "bad.json").write_text("{")
     (tmp_path / "five.json").write_text('{"model": {}, "calibration": 5}')
-    damaged = found["calibration"] | {"cut": "high"}
-    write_json(tmp_path / "cut.json", found | {"calibration": damaged})
-    for name, said in (
+    damaged = result["calibration"] | {"cut": "high"}
+    write_json(tmp_path / "cut.json", result | {"calibration": damaged})
+    for name, message in (
         ("other", "fitted to two"),
         ("bad", "cannot be read"),
         ("gone", "no such"),
         ("five", "fitted to None"),
         ("cut", "run qt-bert calibrate again.*cut"),
     ):
-        with pytest.raises(QtBertError, match=said):
+        with pytest.raises(QtBertError, match=message):
             requested_calibration(scorer, tmp_path / f"{name}.json")
     with pytest.raises(ArgumentError, match="has no calibration"):
         requested_calibration(scorer, True)
@@ -155,7 +157,7 @@ def test_a_saved_file_is_applied_to_its_model_alone(graded, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("requested", "message"),
     [
         ({"method": "spline"}, "choose from platt"),
         ({"precision": 0.9, "recall": 0.9}, "give one"),
@@ -163,9 +165,9 @@ def test_a_saved_file_is_applied_to_its_model_alone(graded, tmp_path):
         ({"save": True}, "--save"),
     ],
 )
-def test_what_cannot_be_meant(graded, tmp_path, asked, said):
-    with pytest.raises(ArgumentError, match=said):
-        calibrated(graded, **asked)
+def test_invalid_options_are_refused(graded, tmp_path, requested, message):
+    with pytest.raises(ArgumentError, match=message):
+        calibrated(graded, **requested)
 
 
 def test_a_file_that_is_there_or_read_is_not_written(graded, tmp_path):
@@ -178,22 +180,27 @@ def test_saving_changes_one_key_of_the_card(fresh_checkpoint, pair_file):
     card = {"schema": 1, "grades": None, "max_length": 999, "mine": [1]}
     write_json(folder / "qt_bert.json", card)
     scorer = Scorer(open_checkpoint(folder, model_grades="0=1-2,1=3-4,2=5"))
-    found = calibrated(pair_file, scorer, save=True)
+    result = calibrated(pair_file, scorer, save=True)
     stored = read_json(folder / "qt_bert.json")
-    assert stored.pop("calibration") == found["calibration"] and stored == card
+    assert stored.pop("calibration") == result["calibration"] and stored == card
 
 
 def test_coarse_labels_fit_no_cutoffs(checkpoint_of, pair_file):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     options = ReaderOptions(grades="1=1-2,2=1-2,3=3-5,4=3-5,5=3-5")
-    found = calibrate_model(pair_file, options, scorer, resamples=20)
-    assert found["calibration"]["cutoffs"] == [] and found["calibration"]["temperature"] > 0
-    assert found["changes"]["nll"]["n"] == found["n_pairs"]
+    result = calibrate_model(pair_file, options, scorer, resamples=20)
+    assert result["calibration"]["cutoffs"] == [] and result["calibration"]["temperature"] > 0
+    assert result["changes"]["nll"]["n"] == result["n_pairs"]
 
 
 def test_scores_that_hardly_differ_are_noticed():
     spread = np.linspace(-1, 1, 100)
     assert hardly_differ(spread) is None and hardly_differ(spread[:19] / 100) is None
-    told = hardly_differ(0.3 + spread / 50)
-    assert told is not None and "nine tenths of 100" in told and "0.282" in told and "0.318" in told
+    report = hardly_differ(0.3 + spread / 50)
+    assert (
+        report is not None
+        and "nine tenths of 100" in report
+        and "0.282" in report
+        and "0.318" in report
+    )
     assert hardly_differ(0.3 + spread / 30) is None

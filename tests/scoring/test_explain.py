@@ -35,14 +35,14 @@ def test_changes_by_hand(checkpoint_of):
     empty = EncodedPair([], [], [], [], False, False)
     filled = [FilledTerm(side, n, n + 1, "词", empty) for n, side in enumerate(texts)]
     moves = (-1.5, 0.0, 1.5, -LEAST_CHANGE / 2)
-    found = effects_of(filled, np.array([2.0, *(2 + move for move in moves)]))
-    assert [one.change for one in found] == pytest.approx(list(moves))
-    assert [one.score for one in found] == pytest.approx([0.5, 2.0, 3.5, 2 - LEAST_CHANGE / 2])
-    assert [one.moved for one in found] == [True, False, True, False]
+    result = effects_of(filled, np.array([2.0, *(2 + move for move in moves)]))
+    assert [one.change for one in result] == pytest.approx(list(moves))
+    assert [one.score for one in result] == pytest.approx([0.5, 2.0, 3.5, 2 - LEAST_CHANGE / 2])
+    assert [one.moved for one in result] == [True, False, True, False]
     scorer = Scorer(open_checkpoint(checkpoint_of()))
-    whole = replace(explain_pair(*PAIR, scorer, segmenter("jieba")), terms=found)
-    assert whole.most_telling is found[0]  # the first of equals
-    small = [replace(one, change=LEAST_TELLING / 2) for one in found]
+    whole = replace(explain_pair(*PAIR, scorer, segmenter("jieba")), terms=result)
+    assert whole.most_telling is result[0]  # the first of equals
+    small = [replace(one, change=LEAST_TELLING / 2) for one in result]
     assert replace(whole, terms=small).most_telling is None
 
 
@@ -83,17 +83,17 @@ def test_words_that_share_a_token_are_one_term(text, words, tokens, terms):
     of, cut = spans(tokens), SpanSegmenter("by hand", lambda _: spans(words))
     n = len(of)
     whole = EncodedPair(list(range(n)), [0] * n, [QUERY] * n, of, False, False)
-    found = filled_terms(text, "", whole, cut, Filler("[MASK]", 99))
-    assert [one.term for one in found if one.side == "query"] == terms
-    filled = [{at for at, id in enumerate(one.encoded.input_ids) if id == 99} for one in found]
+    result = filled_terms(text, "", whole, cut, Filler("[MASK]", 99))
+    assert [one.term for one in result if one.side == "query"] == terms
+    filled = [{at for at, id in enumerate(one.encoded.input_ids) if id == 99} for one in result]
     assert sum(map(len, filled)) == len(set().union(*filled))
 
 
 def test_words_within_words_stay_where_tokens_tell_them_apart():
     whole = EncodedPair([1, 2], [0, 0], [QUERY] * 2, [(0, 2), (2, 4)], False, False)
     cut = SpanSegmenter("search", lambda _: [(0, 2), (0, 4), (1, 4), (2, 4)])
-    found = filled_terms("abcd", "", whole, cut, Filler("[MASK]", 99))
-    assert [one.term for one in found if one.side == "query"] == ["ab", "abcd", "cd"]
+    result = filled_terms("abcd", "", whole, cut, Filler("[MASK]", 99))
+    assert [one.term for one in result if one.side == "query"] == ["ab", "abcd", "cd"]
 
 
 def test_a_tokenizer_that_folds_width_gives_each_word_once():
@@ -109,36 +109,36 @@ def test_a_tokenizer_that_folds_width_gives_each_word_once():
     tokenizer = PairTokenizer(backend, 32)
     query, title = "ｉＰｈｏｎｅ１５ Café", "５㎏ 大米 红烧排骨的做法"
     (whole,) = tokenizer.encode([(query, title)])
-    found = filled_terms(query, title, whole, segmenter("jieba"), Filler("[UNK]", 0))
-    terms = [one.term for one in found]
+    result = filled_terms(query, title, whole, segmenter("jieba"), Filler("[UNK]", 0))
+    terms = [one.term for one in result]
     assert terms == ["ｉＰｈｏｎｅ１５", "Café", "５㎏", "大米", "红烧排骨的做法"]
 
 
 def test_a_checkpoint_reads_fillers_in_the_term_s_place(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
-    found = explain_pair(*PAIR, scorer, segmenter("jieba"))
-    assert found.filler == "[MASK]" and scorer.counts.pairs == 1
+    result = explain_pair(*PAIR, scorer, segmenter("jieba"))
+    assert result.filler == "[MASK]" and scorer.counts.pairs == 1
     mask, labels = scorer.checkpoint.tokenizer.mask_token_id, scorer.checkpoint.settings.labels
-    for term in found.terms:
-        text = found.query if term.side == "query" else found.title
+    for term in result.terms:
+        text = result.query if term.side == "query" else result.title
         assert text[term.start : term.end] == term.term
         (whole,) = scorer.tokenizer.encode([PAIR])
-        first = 1 if term.side == "query" else 2 + len(found.query)  # a character is a token
+        first = 1 if term.side == "query" else 2 + len(result.query)  # a character is a token
         ids = list(whole.input_ids)
         ids[first + term.start : first + term.end] = [mask] * len(term.term)
         alone = read_outputs(scorer.logits_of([replace(whole, input_ids=ids)]), labels)
         assert term.score == pytest.approx(float(alone.expected[0]), abs=1e-5)
-        assert term.change == pytest.approx(term.score - found.score, abs=1e-5)
-    assert "，" not in [term.term for term in found.terms]
-    assert [term.term for term in found.terms if term.side == "query"]
+        assert term.change == pytest.approx(term.score - result.score, abs=1e-5)
+    assert "，" not in [term.term for term in result.terms]
+    assert [term.term for term in result.terms if term.side == "query"]
 
 
 def test_a_text_of_one_term_is_filled_too(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of("electra", labels=1)))
-    found = explain_pair("狗", "狗追猫", scorer, segmenter("jieba"))
-    assert [one.term for one in found.terms if one.side == "query"] == ["狗"]
-    largest = max(found.terms, key=lambda one: abs(one.change))
-    assert found.most_telling == (largest if abs(largest.change) >= LEAST_TELLING else None)
+    result = explain_pair("狗", "狗追猫", scorer, segmenter("jieba"))
+    assert [one.term for one in result.terms if one.side == "query"] == ["狗"]
+    largest = max(result.terms, key=lambda one: abs(one.change))
+    assert result.most_telling == (largest if abs(largest.change) >= LEAST_TELLING else None)
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
@@ -148,10 +148,10 @@ def test_terms_beyond_the_cut_are_left_out(checkpoint_of, family):
     (whole,) = scorer.tokenizer.encode([("京东", title)])
     filler = filler_of(scorer.checkpoint)
     assert filler.token == ("[MASK]" if family == "bert" else "<mask>")
-    found = filled_terms("京东", title, whole, segmenter("jieba"), filler)
-    assert {one.side for one in found} == {"query", "title"}
-    assert max(one.start for one in found) < max(end for _, end in whole.spans)
-    assert all(filler.id in one.encoded.input_ids for one in found)
+    result = filled_terms("京东", title, whole, segmenter("jieba"), filler)
+    assert {one.side for one in result} == {"query", "title"}
+    assert max(one.start for one in result) < max(end for _, end in whole.spans)
+    assert all(filler.id in one.encoded.input_ids for one in result)
 
 
 def test_the_filler_depends_on_the_tokenizer():

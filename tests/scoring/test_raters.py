@@ -24,8 +24,8 @@ def rated(tmp_path):
 
 
 def test_a_file_of_two_raters(rated):
-    found = qt_bert.agree(rated, ["人工", "LLM"], by=["field"], resamples=20)
-    (both,) = found["between"]
+    result = qt_bert.agree(rated, ["人工", "LLM"], by=["field"], resamples=20)
+    (both,) = result["between"]
     assert both["metrics"]["bias"]["value"] == -0.75 and both["metrics"]["kappa"]["n"] == 4
     assert both["confusion"] == [
         [0, 1, 0, 0, 0],
@@ -36,9 +36,9 @@ def test_a_file_of_two_raters(rated):
     ]
     bias = {label: one["value"] for label, one in both["bias_by_label"].items()}
     assert bias == {"1": 1, "3": 0, "4": 0, "5": -4}
-    assert [one["line"] for one in found["furthest"]] == [3, 2]
-    assert found["furthest"][0]["labels"] == {"人工": "5", "LLM": "1"}
-    slices = found["slices"]["field"]
+    assert [one["line"] for one in result["furthest"]] == [3, 2]
+    assert result["furthest"][0]["labels"] == {"人工": "5", "LLM": "1"}
+    slices = result["slices"]["field"]
     n = {name: one["between"][0]["metrics"]["kappa"]["n"] for name, one in slices.items()}
     assert n == {"x": 3, "y": 2}
 
@@ -49,18 +49,18 @@ def test_labels_may_be_sets_of_grades(tmp_path):
         "query,title,grade,b\n高铁票价,x,0,1\n高铁票价,y,2,0\n上海天气,z,1,1\n", encoding="gb18030"
     )
     reader = ReaderOptions(grades="2=5,0=1-2,1=3-4")
-    found = qt_bert.agree(path, ["grade", "b"], reader, resamples=0)
-    assert found["labels"] == ["1-2", "3-4", "5"]
-    assert found["between"][0]["confusion"] == [[0, 1, 0], [0, 1, 0], [1, 0, 0]]
-    assert found["between"][0]["metrics"]["within_one"]["value"] == pytest.approx(2 / 3)
+    result = qt_bert.agree(path, ["grade", "b"], reader, resamples=0)
+    assert result["labels"] == ["1-2", "3-4", "5"]
+    assert result["between"][0]["confusion"] == [[0, 1, 0], [0, 1, 0], [1, 0, 0]]
+    assert result["between"][0]["metrics"]["within_one"]["value"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("cell", ["N/A", "-", "7", "NaN", "3.5"])
 def test_a_cell_without_a_grade_rejects_its_row_alone(rated, tmp_path, cell):
     rated.write_text(rated.read_text("utf-8") + f"鸟\tf\t{cell}\t2\ty\n", "utf-8")
     listed = tmp_path / "rejects.tsv"
-    found = qt_bert.agree(rated, ["人工", "LLM"], resamples=20, rejects_path=listed)
-    assert found["rejected"] == 1 and found["between"][0]["metrics"]["kappa"]["n"] == 4
+    result = qt_bert.agree(rated, ["人工", "LLM"], resamples=20, rejects_path=listed)
+    assert result["rejected"] == 1 and result["between"][0]["metrics"]["kappa"]["n"] == 4
     assert listed.read_text("utf-8").splitlines()[1] == (
         f"7\tbad grade of 人工 (--grades: what labels mean)\t{cell} 鸟 f"
     )
@@ -71,7 +71,7 @@ def test_a_cell_without_a_grade_rejects_its_row_alone(rated, tmp_path, cell):
 
 
 @pytest.mark.parametrize(
-    ("raters", "said"),
+    ("raters", "message"),
     [
         (["人工"], "人工: name two columns"),
         (["人工", "人工"], "each once"),
@@ -80,6 +80,6 @@ def test_a_cell_without_a_grade_rejects_its_row_alone(rated, tmp_path, cell):
         (["LLM", "grade"], "no pair has a grade of two"),
     ],
 )
-def test_raters_that_cannot_be_read_are_told(rated, raters, said):
-    with pytest.raises(QtBertError, match=said):
+def test_raters_that_cannot_be_read_are_told(rated, raters, message):
+    with pytest.raises(QtBertError, match=message):
         qt_bert.agree(rated, raters)

@@ -310,7 +310,7 @@ def test_an_output_that_is_there_is_kept(scorer, pair_file, tmp_path):
     assert run(pair_file, scorer, out, overwrite=True).pairs == 8
 
 
-@pytest.mark.parametrize("name", ["o.xlsx", "o", "o.parquet.gz"])
+@pytest.mark.parametrize("name", ["o", "o.parquet.gz"])
 def test_an_unknown_output_format_is_refused(scorer, pair_file, tmp_path, name):
     with pytest.raises(ArgumentError, match="unknown format"):
         run(pair_file, scorer, tmp_path / name)
@@ -397,9 +397,9 @@ def test_other_columns_of_parquet_keep_their_types(scorer, tmp_path):
     scored, given, kept = pq.read_table(out), pq.read_table(path), [0, 2, 3, 4]
     for name in columns:
         column = given[name].combine_chunks()
-        found = scored[name].combine_chunks()
-        assert str(found.type) == str(column.type), name
-        assert str(found.to_pylist()) == str(column.take(pa.array(kept)).to_pylist()), name
+        result = scored[name].combine_chunks()
+        assert str(result.type) == str(column.type), name
+        assert str(result.to_pylist()) == str(column.take(pa.array(kept)).to_pylist()), name
     run(path, scorer, tmp_path / "o.tsv")
     assert [r["sku"] for r in read_tsv((tmp_path / "o.tsv").read_text("utf-8"))][0] == str(
         2**60 + 1

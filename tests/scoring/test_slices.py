@@ -6,8 +6,8 @@ from qt_bert.scoring.slices import automatic
 
 def held(query, title):
     """The slices that hold a pair, without those by quarters of the file."""
-    found = automatic([Pair(query, title, (1,), "1", 1, "1", {})])
-    return {name for name, rows in found.items() if rows[0]}
+    result = automatic([Pair(query, title, (1,), "1", 1, "1", {})])
+    return {name for name, rows in result.items() if rows[0]}
 
 
 def test_what_texts_show():
@@ -23,7 +23,7 @@ def test_what_texts_show():
 
 def test_lengths_part_at_the_quarters_of_the_file():
     pairs = [Pair("字" * n, "字", (1,), "1", 1, "1", {}) for n in range(1, 10)]
-    found = automatic(pairs)
-    assert found["query length ≤ 3"].tolist() == [True] * 3 + [False] * 6
-    assert found["query length ≥ 7"].tolist() == [False] * 6 + [True] * 3
-    assert not any(name.startswith("title length") for name in found)  # all alike
+    result = automatic(pairs)
+    assert result["query length ≤ 3"].tolist() == [True] * 3 + [False] * 6
+    assert result["query length ≥ 7"].tolist() == [False] * 6 + [True] * 3
+    assert not any(name.startswith("title length") for name in result)  # all alike
