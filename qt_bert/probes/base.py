@@ -38,7 +38,7 @@ from qt_bert.results.probe import (
     Source,
     SourcedClaim,
     Stability,
-    said_not_stable,
+    instability_note,
 )
 from qt_bert.stats.estimate import Estimate
 from qt_bert.stats.verdict import judge_contest, judge_difference, not_testable, with_q
@@ -338,7 +338,7 @@ def run_probe(probe: Probe, context: Context) -> ProbeResult:
     settings = {**context.settings(), **result.settings}
     if context.guards:
         settings["guards"] = dict(context.guards)
-    unstable = said_not_stable(result.stability)
+    unstable = instability_note(result.stability)
     return replace(
         result,
         summary=result.summary if unstable is None else sentences([result.summary, unstable]),
@@ -526,7 +526,7 @@ def _noted(figure: Figure, probe: Probe, result: ProbeResult) -> Figure:
     of_them = {
         name: one for name, one in result.stability.items() if shown is None or name in shown
     }
-    unstable = said_not_stable(of_them)
+    unstable = instability_note(of_them)
     return figure if unstable is None else replace(figure, note=_and(figure.note, unstable))
 
 

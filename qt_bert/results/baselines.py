@@ -1,7 +1,7 @@
-"""The record of the table of baselines: what was trained how, and what came out pair by pair.
+"""The table of baselines: how each model was trained, and its outputs pair by pair.
 
-Two files: `baselines.json` says what was run, `baselines.npz` holds each model's probabilities and
-what the best heads of the pretrained models gave. No text of a pair is in either.
+Two files: `baselines.json` is the record of the runs, `baselines.npz` holds each model's
+probabilities and the outputs of the best heads of the pretrained models. Neither holds texts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MODELS = (
 """All rows of the table, in their order."""
 PRETRAINED = (CHARACTERS, WORDS, NO_PAIRS)
 RANDOM = "random"
-"""Random weights in the shape of the pretrained ones: what heads give before they learn."""
+"""Random weights of the same shape: the heads before training."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +68,7 @@ class Pretraining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateTrial:
-    """A learning rate that was tried, and what it reached on the recipe's dev file; None where the
-    figure was not defined."""
+    """A learning rate that was tried, and its figure on the recipe's dev file; None where undefined."""
 
     rate: float
     reached: float | None
@@ -100,8 +99,8 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadRead:
-    """The head of a pretrained model (or of random weights) that is best on discovery, where its
-    figure was `discovery`; None where it could not be asked, with the `reason`."""
+    """The best head on discovery of a pretrained model (or of random weights) and its figure there;
+    None where it could not be measured, with the `reason`."""
 
     model: str
     head: str | None
@@ -129,13 +128,13 @@ class BaselinesRecord:
 
     def row(self, name: str) -> TableRow:
         """The row of a model."""
-        return next(one for one in self.rows if one.name == name)
+        return next(row for row in self.rows if row.name == name)
 
 
 @dataclass(frozen=True, eq=False)
 class BoundaryOutputs:
-    """What a head gives each decision [D], large where a word ends, whether one ends there [D], and
-    the number of the decision's query [D]."""
+    """A head's value at each decision [D], large where a word ends; whether one ends there [D]; and
+    the index of the decision's query [D]."""
 
     values: np.ndarray
     labels: np.ndarray
@@ -171,11 +170,11 @@ class Baselines:
     def of(self, name: str) -> np.ndarray:
         """A model's probabilities [pairs, 5]."""
         names = [row.name for row in self.record.rows]
-        found: np.ndarray = self.probabilities[names.index(name)]
-        return found
+        probabilities: np.ndarray = self.probabilities[names.index(name)]
+        return probabilities
 
     def write(self, folder: Path) -> None:
-        """Both files, the record last: a folder without it holds no table."""
+        """Write both files, the record last: a folder without it holds no table."""
         arrays: dict[str, Any] = {
             "probabilities": self.probabilities.astype(np.float32),
             "labels": self.labels,
@@ -199,10 +198,12 @@ def digest_of(texts: Iterable[tuple[str, str]]) -> str:
     return digest.hexdigest()
 
 
-def labels_of(grades: Iterable[Iterable[int] | None]) -> np.ndarray:
+def labels_of(labels: Iterable[Iterable[int] | None]) -> np.ndarray:
     """True at each of the five grades that a label may mean [pairs, 5]."""
-    means = [set(one or ()) for one in grades]
-    return np.array([[grade in one for grade in range(1, 6)] for one in means])
+    means = [set(grades_of_label or ()) for grades_of_label in labels]
+    return np.array(
+        [[grade in grades_of_label for grade in range(1, 6)] for grades_of_label in means]
+    )
 
 
 def read_baselines(folder: Path) -> Baselines:
@@ -219,7 +220,7 @@ def read_baselines(folder: Path) -> Baselines:
             "make it again with experiments/baselines"
         )
     with np.load(path, allow_pickle=False) as stored:
-        found = Baselines(
+        table = Baselines(
             record,
             stored["probabilities"],
             stored["labels"],
@@ -227,8 +228,8 @@ def read_baselines(folder: Path) -> Baselines:
             _heads(stored, "boundary", BoundaryOutputs),
             _heads(stored, "matching", MatchingOutputs),
         )
-    _check(found, folder)
-    return found
+    _check(table, folder)
+    return table
 
 
 def _heads(stored: Any, kind: str, outputs: type[Any]) -> dict[str, Any]:
@@ -240,16 +241,16 @@ def _heads(stored: Any, kind: str, outputs: type[Any]) -> dict[str, Any]:
     }
 
 
-def _check(found: Baselines, folder: Path) -> None:
-    there = [row.name for row in found.record.rows]
-    missing = [name for name in MODELS if name not in there]
+def _check(table: Baselines, folder: Path) -> None:
+    names = [row.name for row in table.record.rows]
+    missing = [name for name in MODELS if name not in names]
     if missing:
         raise RunFolderError(f"{folder / RECORD}: the table has no row {missing[0]!r}")
-    pairs = found.record.pairs.n_pairs
+    pairs = table.record.pairs.n_pairs
     fits = (
-        found.probabilities.shape == (len(there), pairs, 5)
-        and found.labels.shape == (pairs, 5)
-        and found.queries.shape == (pairs,)
+        table.probabilities.shape == (len(names), pairs, 5)
+        and table.labels.shape == (pairs, 5)
+        and table.queries.shape == (pairs,)
     )
     if not fits:
         raise RunFolderError(f"{folder / OUTPUTS}: the arrays do not fit {RECORD}")

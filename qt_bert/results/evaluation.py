@@ -55,7 +55,7 @@ class JudgedPairs:
 class TermChange:
     """What fillers in the place of one term change of the expected grade (or the one score).
 
-    `moved` is False where that is next to nothing.
+    `moved` is False where that is negligible.
     """
 
     side: Literal["query", "title"]
@@ -66,7 +66,7 @@ class TermChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarryingHead:
-    """A head, and the share of a term's change that its output of the pair as it is brings back."""
+    """A head, and the share of a term's change that patching in its output on the unchanged pair restores."""
 
     head: str
     share: float
@@ -74,10 +74,10 @@ class CarryingHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """Why a pair has its grade: its terms in text order, with `filler` put in their place.
+    """Why a pair has its grade: the effect of each term, in text order, when `filler` replaces it.
 
-    `told_by` is the place among `terms` of the one that changes most, if by enough; `carried_by` are
-    the heads that restore most of that change, where heads were asked.
+    `told_by` indexes the term with the largest effect, if large enough; `carried_by` are the heads
+    that restore most of it, where they were measured.
     """
 
     filler: str
@@ -90,7 +90,7 @@ class Reason:
 class GradedPair:
     """A pair as the model graded it; `p` holds one probability a logit of the model.
 
-    A model of one logit gives a `score` and nothing else. `reason` is there of some examples.
+    A model of one logit has a `score` instead. Some examples have a `reason`.
     """
 
     omit_none: ClassVar = ("p", "predicted_grade", "expected_grade", "score", "reason")
@@ -109,7 +109,7 @@ class GradedPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricDescription:
-    """One sentence on a metric, its display name where it has one, and which way is better."""
+    """One sentence on a metric, its display name, and which direction is better."""
 
     zh: str
     en: str
@@ -187,7 +187,7 @@ def _shares(row: Sequence[int]) -> tuple[float | None, ...]:
 
 
 def reliability_curve(bins: Iterable[ReliabilityBin]) -> Curve | None:
-    """Accuracy over confidence, against the diagonal of a model that is as sure as it is right.
+    """Accuracy over confidence, beside the diagonal of a perfectly calibrated model.
 
     None where no bin holds a pair.
     """

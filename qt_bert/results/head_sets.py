@@ -1,4 +1,4 @@
-"""Named sets of heads in words, from `head_sets.toml`: what they are called, what their heads do."""
+"""Names and descriptions of named sets of heads, from `head_sets.toml`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class SetWords(NamedTuple):
     does: Text
 
 
-def _words(found: dict[str, dict[str, str]]) -> SetWords:
-    return SetWords(Text(**found["name"]), Text(**found["does"]))
+def _words(entry: dict[str, dict[str, str]]) -> SetWords:
+    return SetWords(Text(**entry["name"]), Text(**entry["does"]))
 
 
 def _looks_at(kind: Text, tagged: Text) -> SetWords:
-    """The set of the heads that look at a kind of words, by whose tags."""
+    """The set of heads that look at a kind of words, tagged by whom."""
     name, does = _words(_TEXTS["looks_at"])
     zh, en = {"kind": kind.zh, "tagged": tagged.zh}, {"kind": kind.en, "tagged": tagged.en}
     return SetWords(
@@ -34,23 +34,23 @@ def _looks_at(kind: Text, tagged: Text) -> SetWords:
     )
 
 
-PHENOMENA = {name: Text(**one) for name, one in _TEXTS["phenomena"].items()}
-_BEHAVIOURS = {way: _words(one) for way, one in _TEXTS["behaviours"].items()}
-SETS = {name: _words(one) for name, one in _TEXTS["sets"].items()} | {
+PHENOMENA = {name: Text(**words) for name, words in _TEXTS["phenomena"].items()}
+_BEHAVIOURS = {way: _words(entry) for way, entry in _TEXTS["behaviours"].items()}
+SETS = {name: _words(entry) for name, entry in _TEXTS["sets"].items()} | {
     f"{kind}_{where}": _looks_at(Text(**name), Text(**tagged))
     for kind, name in _TEXTS["kinds"].items()
     for where, tagged in _TEXTS["tagged"].items()
 }
-"""By their names in result files, in the order in which they are offered."""
+"""By name in result files, in display order."""
 
 
 def phenomenon_name(name: str) -> Text:
-    """What a phenomenon is called; one of a file of one's own goes by its name there."""
+    """The name of a phenomenon; one from a user's file keeps its name there."""
     return PHENOMENA.get(name, Text(name, name))
 
 
 def set_words(name: str) -> SetWords:
-    """The words for a set; one without words is called by its name in the file."""
+    """Name and description of a set; an unknown one keeps its name in the file."""
     way, _, phenomenon = name.partition("_")
     if way in _BEHAVIOURS and phenomenon:
         begins, does = _BEHAVIOURS[way]

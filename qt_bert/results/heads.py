@@ -1,4 +1,4 @@
-"""What the probes say of every head: the table of a probe, `heads.json`, the head atlas."""
+"""The probes' results for every head: the table of a probe, `heads.json`, the head atlas."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from qt_bert.results.quantities import QUANTITIES, SIGNIFICANT, Quantity, kept_s
 from qt_bert.stats.metrics import METRICS
 from qt_bert.text import Text, sentences
 
-# What one probe says of every head, without its figures and settings: small enough to ship.
+# A probe's results for every head, without its figures and settings: small enough to ship.
 
 
 DIGITS = 4
@@ -40,11 +40,11 @@ _SCORED_ON = {
     "matching": ("scored", "validation"),
     "order": ("scored", "validation"),
 }
-"""Where the settings of a probe say on what its heads were scored, where that is another sample
-than the one that its claims rest on."""
+"""Path in the settings of a probe to the sample that its heads were scored on, where this is not
+the sample of its claims."""
 
 _SHOWN = ("behaviour",)
-"""Probes of which a page shows the measurements without a run."""
+"""Probes whose measurements the page shows without a run."""
 
 T = TypeVar("T", SourcedClaim, Measurement, Stability, OnSource)
 
@@ -54,10 +54,10 @@ class HeadTable:
     """One probe's named sets, how stable they are, its claims and its scores:
     `values[head][score]`.
 
-    `windows` say how far a token of each layer sees to either side (None as far as the text goes), where
-    layers differ. `pairs` are those that the scores rest on, `discovery` those that heads were chosen on (p and q
-    are of these). `metric` is the one that leaving a head out was measured by. `facts` fill the texts
-    of `claims`; `measurements` are those of the probes of which a page shows them.
+    `windows`: how many tokens each layer sees to either side (None: all), where layers differ. Scores
+    are measured on `pairs`; heads are chosen, and p and q computed, on `discovery`. `metric` measures
+    the ablation of a head. `facts` fill the texts of `claims`; `measurements` are kept for the probes
+    in `_SHOWN`.
     """
 
     probe: str
@@ -112,43 +112,43 @@ def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTa
         summary=result.summary,
         claims=tuple(map(_few_digits, result.claims)),
         facts={
-            name: rounded(one) if isinstance(one, float) else one
-            for name, one in result.facts.items()
+            name: rounded(fact) if isinstance(fact, float) else fact
+            for name, fact in result.facts.items()
             if result.claims
         },
         measurements=tuple(map(_few_digits, result.measurements)) if result.probe in _SHOWN else (),
         sets={name: tuple(heads) for name, heads in sorted(result.sets.items())},
         stability={
-            name: _few_digits(replace(one, sources=tuple(map(_few_digits, one.sources))))
-            for name, one in sorted(result.stability.items())
+            name: _few_digits(replace(found, sources=tuple(map(_few_digits, found.sources))))
+            for name, found in sorted(result.stability.items())
         },
         scores=scores,
-        heads=tuple(one.head for one in result.heads),
+        heads=tuple(row.head for row in result.heads),
         values=tuple(
-            tuple(rounded(one.scores.get(name)) for name in scores) for one in result.heads
+            tuple(rounded(row.scores.get(name)) for name in scores) for row in result.heads
         ),
         windows=tuple(result.settings.get("windows", ())),
     )
 
 
 def rounded(value: float | None) -> float | None:
-    """`value` with as many digits as a table keeps."""
+    """`value` rounded to DIGITS significant digits."""
     return None if value is None else float(f"{value:.{DIGITS}g}")
 
 
-def _few_digits(one: T) -> T:
-    """A claim, a measurement or a set's stability, each number with as many digits as a table keeps."""
-    values = {field.name: getattr(one, field.name) for field in fields(one)}
-    return replace(one, **{n: rounded(v) for n, v in values.items() if isinstance(v, float)})  # type: ignore[arg-type]
+def _few_digits(result: T) -> T:
+    """A claim, a measurement or a set's stability, its numbers rounded likewise."""
+    values = {field.name: getattr(result, field.name) for field in fields(result)}
+    return replace(result, **{n: rounded(v) for n, v in values.items() if isinstance(v, float)})  # type: ignore[arg-type]
 
 
 def _scored_on(result: ProbeResult) -> PairsRef:
-    found: Any = result.settings
+    sample: Any = result.settings
     for key in _SCORED_ON.get(result.probe, ()):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    if not isinstance(found, Mapping) or result.probe not in _SCORED_ON:
+        sample = sample.get(key) if isinstance(sample, Mapping) else None
+    if not isinstance(sample, Mapping) or result.probe not in _SCORED_ON:
         return result.pairs
-    pairs, queries = found.get("pairs"), found.get("queries")
+    pairs, queries = sample.get("pairs"), sample.get("queries")
     if not isinstance(pairs, int) or not isinstance(queries, int):
         return result.pairs
     return replace(result.pairs, n_pairs=pairs, n_queries=queries)
@@ -157,21 +157,20 @@ def _scored_on(result: ProbeResult) -> PairsRef:
 def _discovery(value: Any) -> PairsRef | None:
     try:
         return decode(PairsRef, value)  # type: ignore[no-any-return]
-    except RunFolderError:  # settings are free: a probe need not say
+    except RunFolderError:  # settings are free: a probe need not name it
         return None
 
 
-# The small file of a run's named heads and head tables, which lies beside its model as
-# `heads.json`.
+# `heads.json` beside a model: the head tables of a run.
 
 
 _NUMBERS = re.compile(r"\[\n[\s\d.,eE+\-nul]*\]")
-"""A list of numbers in indented JSON; line breaks stand in no text there."""
+"""A list of numbers in indented JSON, where texts hold no line breaks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadsFile(ResultFile):
-    """What the probes of a run say of every head of one model; `model.sha256` is that of its weights."""
+    """The results of a run's probes for every head of a model; `model.sha256` is that of its weights."""
 
     kind: ClassVar[str] = "heads"
     schema: Literal[1] = 1
@@ -187,7 +186,7 @@ class HeadsFile(ResultFile):
 
 
 def heads_file(results: Sequence[ProbeResult], versions: Mapping[str, str]) -> HeadsFile:
-    """The file of a run's results, with the scores that some quantity reads.
+    """The file of a run's results, with the scores that quantities use.
 
     Raises ArgumentError for no results, or results of different weights.
     """
@@ -204,16 +203,16 @@ def heads_file(results: Sequence[ProbeResult], versions: Mapping[str, str]) -> H
 
 
 def head_tables(results: Iterable[ProbeResult]) -> list[HeadTable]:
-    """The results' tables in the order of the report, with the scores that some quantity reads."""
+    """The results' tables in the order of the report, with the scores that quantities use."""
     ordered = sorted(results, key=lambda result: (result.order, result.probe))
     return [table_of(result, kept_scores(result.probe)) for result in ordered]
 
 
-def _on_one_line(found: re.Match[str]) -> str:
-    return "".join(found[0].split())
+def _on_one_line(match: re.Match[str]) -> str:
+    return "".join(match[0].split())
 
 
-# The head atlas: layers by heads, coloured by one quantity, the heads it singles out outlined.
+# The head atlas: layers by heads, coloured by one quantity, with selected heads outlined.
 #
 # Report and page draw these figures; they come from a run's results or from the file beside a
 # model.
@@ -223,27 +222,29 @@ WINDOWS = Text(
     "±n：这一层的词元只看得见两侧各 n 个词元。",
     "±n: tokens of this layer see n tokens to either side.",
 )
-"""What is said where layers have windows."""
+"""The note where layers have windows."""
 
 
 def atlas_figures(tables: Iterable[HeadTable]) -> list[HeatMap]:
-    """One heat map of each quantity that the tables hold numbers for, named `atlas_NAME`."""
+    """A heat map of each quantity with values in the tables, named `atlas_NAME`."""
     return [atlas_figure(quantity, table) for quantity, table in offered(tables)]
 
 
 def offered(tables: Iterable[HeadTable]) -> list[tuple[Quantity, HeadTable]]:
-    """The quantities that these tables hold numbers for, each with its table."""
+    """The quantities with values in these tables, each with its table."""
     by_probe = {table.probe: table for table in tables}
-    found = ((one, by_probe[one.probe]) for one in QUANTITIES if one.probe in by_probe)
-    return [(quantity, table) for quantity, table in found if values_of(quantity, table)]
+    known = (
+        (quantity, by_probe[quantity.probe])
+        for quantity in QUANTITIES
+        if quantity.probe in by_probe
+    )
+    return [(quantity, table) for quantity, table in known if values_of(quantity, table)]
 
 
 def atlas_figure(quantity: Quantity, table: HeadTable) -> HeatMap:
-    """Layers × heads of one quantity. Its note says the base, and what is outlined."""
+    """Layers × heads of one quantity, with a note on its base and on what is outlined."""
     values = values_of(quantity, table)
-    layers, heads = (
-        1 + max((place[axis] for place in _places(table)), default=0) for axis in (0, 1)
-    )
+    layers, heads = (1 + max((head[axis] for head in _places(table)), default=0) for axis in (0, 1))
     high = colour_end(values.values()) if quantity.skewed else quantity.high
     return head_map(
         f"atlas_{quantity.name}",
@@ -261,15 +262,15 @@ def atlas_figure(quantity: Quantity, table: HeadTable) -> HeatMap:
 
 
 def layer_name(layer: int, windows: Sequence[int | None]) -> str:
-    """`L3`, or `L3 ±64` where its tokens see so many to either side alone."""
+    """`L3`, or `L3 ±64` where its tokens see 64 to either side."""
     window = windows[layer] if windows else None
     return f"L{layer}" if window is None else f"L{layer} ±{window}"
 
 
 def values_of(quantity: Quantity, table: HeadTable) -> dict[Head, float]:
-    """(layer, head) → the quantity, of the heads for which it is known."""
-    found = {Head.parse(head): quantity.value(scores) for head, scores in table.rows().items()}
-    return {place: value for place, value in found.items() if value is not None}
+    """Head → the quantity, where known."""
+    values = {Head.parse(head): quantity.value(scores) for head, scores in table.rows().items()}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def marked(quantity: Quantity, table: HeadTable) -> set[Head]:
@@ -281,7 +282,7 @@ def marked(quantity: Quantity, table: HeadTable) -> set[Head]:
 
 
 def base_of(table: HeadTable) -> Text:
-    """What the numbers rest on, in words."""
+    """The pairs behind the numbers, in words."""
     pairs = table.pairs
     if pairs.n_pairs is None or pairs.n_queries is None:
         return Text(f"依据：{pairs.name}。", f"Base: {pairs.name}.")
@@ -320,8 +321,8 @@ def _outlined(quantity: Quantity, table: HeadTable) -> Text:
     if not names:
         return Text("没有选出的头。", "No head was named.")
     return Text(
-        f"粗框：{'、'.join(one.zh for one in names)}。",
-        f"Outlined: {', '.join(one.en for one in names)}.",
+        f"粗框：{'、'.join(name.zh for name in names)}。",
+        f"Outlined: {', '.join(name.en for name in names)}.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What a smaller model keeps of its teacher, and by which names its heads go there."""
+"""What a smaller model keeps of its teacher, and the names of its heads there."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class TeacherRef:
 class KeptFile:
     """`kept.json`: layer i of the model beside it was `layers[i].layer` of the teacher.
 
-    `names` maps each head's name here to its name there: heads keep their numbers, layers count
-    anew.
+    `names` maps each head's name to that in the teacher: heads keep their numbers, layers are
+    renumbered.
     """
 
     kind: ClassVar[str] = "kept"

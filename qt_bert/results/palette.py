@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from qt_bert.figures import Scale
+from qt_bert.figures import Scale
 
 Hue = Literal["heat", "negative", "positive"]
 Ink = Literal["ink", "on_middle", "on_heat"]

@@ -105,7 +105,7 @@ class GridRow:
     measured: dict[str, MetricChange] = field(default_factory=dict)
 
     def inside(self, metric: str = TESTED) -> bool | None:
-        """Whether the measured change lies where it was predicted; None where one is not known."""
+        """Whether the measured change lies in its prediction interval; None where either is unknown."""
         expected, measured = self.expected.get(metric), self.measured.get(metric)
         if expected is None or measured is None:
             return None
@@ -118,8 +118,7 @@ class GridRow:
 class PlanTest:
     """The one plan on pairs that took no part in choosing it.
 
-    `coarse`: labels that mean several grades. `measured` is by metric; the metric of the test is
-    `spearman`, the others stand beside it.
+    `coarse`: labels that mean several grades. `measured` is by metric; `spearman` is tested.
     """
 
     role: Literal["validation", "held out"]
@@ -130,19 +129,19 @@ class PlanTest:
     @property
     def verdict(self) -> Verdict | None:
         """Non-inferior: the lower end of the interval of ρ's change lies above −MARGIN."""
-        found = self.measured.get(TESTED)
-        if found is None or found.ci_low is None or found.ci_high is None:
+        change = self.measured.get(TESTED)
+        if change is None or change.ci_low is None or change.ci_high is None:
             return None
-        if found.ci_low > -MARGIN:
+        if change.ci_low > -MARGIN:
             return "non-inferior"
-        return "inferior" if found.ci_high < -MARGIN else "undecided"
+        return "inferior" if change.ci_high < -MARGIN else "undecided"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtRisk:
-    """A set of heads with a function: which of them go, and what leaving these out alone changes.
+    """A set of heads with a function, those `lost`, and the change when these alone are ablated.
 
-    `unstable`: the set was found not to be stable.
+    `unstable`: the set is not stable.
     """
 
     name: str
@@ -157,10 +156,9 @@ class PlanEvidence:
     """All that was measured for a plan.
 
     Everything is chosen on `discovery`. The plan is tested on all of `validation`; the grid and
-    the functions are measured on the pairs of it that `sampled` counts.
-    `functions` says where the heads' functions come from. `effects` is what leaving out each head
-    alone adds to the loss on discovery, `cost` what choosing the heads took, in sweeps over all single
-    heads. `claim` is `plan.kept`, judged on validation.
+    the functions are measured on a sample of it, counted in `sampled`. `functions` is the source of
+    the heads' functions. `effects` is the loss that ablating each head alone adds on discovery, `cost`
+    the work of choosing heads, in sweeps over all single heads. `claim` is `plan.kept`, judged on validation.
     """
 
     profile: Literal["quick", "full"]
@@ -183,7 +181,7 @@ class PlanEvidence:
     figures: tuple[Figure, ...] = ()
 
 
-# The plan of a smaller model: what it keeps, and what is known of it.
+# `plan.json`.
 
 
 MEANS = "means.safetensors"
@@ -196,7 +194,7 @@ BudgetKind = Literal["heads", "layers", "latency", "params"]
 class Budget:
     """What a smaller model may have of `kind`: a share of the teacher's, or a number.
 
-    `latency` is always a share. `asked` is the text as it was given, `heads=0.6`.
+    `latency` is always a share. `asked` is the text of the option, `heads=0.6`.
     """
 
     kind_of: BudgetKind
@@ -219,9 +217,9 @@ class LayerMatch:
 class Plan(ResultFile):
     """`plan.json`. `teacher.sha256` is that of the teacher's weights: a plan is for one model.
 
-    Under the replacement `mean` the mean head outputs lie beside it, in `MEANS`. `units`: by a
-    layer's number in the teacher, the feed-forward units that stay, where the plan chose them.
-    `evidence` is what the choice rests on; a plan made by hand has none.
+    Under the replacement `mean` the mean head outputs lie beside it, in `MEANS`. `units`: the
+    feed-forward units that stay, by the layer's number in the teacher, where the plan chose them.
+    `evidence`: the measurements behind the choice; a plan made by hand has none.
     """
 
     kind: ClassVar[str] = "plan"
@@ -236,15 +234,15 @@ class Plan(ResultFile):
 
 
 def layer_map(kept: tuple[KeptLayer, ...], layers: int) -> tuple[LayerMatch, ...]:
-    """Which layer of a teacher of `layers` layers each kept one imitates."""
-    ends = [one.layer - 1 for one in kept[1:]] + [layers - 1]
+    """The layer that each kept one starts as and imitates, in a teacher of `layers` layers."""
+    ends = [layer.layer - 1 for layer in kept[1:]] + [layers - 1]
     return tuple(
-        LayerMatch(student=place, starts_as=one.layer, imitates=end)
-        for place, (one, end) in enumerate(zip(kept, ends, strict=True))
+        LayerMatch(student=place, starts_as=layer.layer, imitates=end)
+        for place, (layer, end) in enumerate(zip(kept, ends, strict=True))
     )
 
 
-# The content of `export.json`: what lies in a folder of `qt-bert export`, and how it was checked.
+# `export.json`: the folder of `qt-bert export`, and how it was checked.
 
 
 EXPORT = "export.json"
@@ -265,7 +263,7 @@ class CheckedCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportCheck:
-    """The file against torch in a process of its own: the largest difference, and the bound it met."""
+    """The file compared with torch in a process of its own: the largest difference and its bound."""
 
     bound: float
     largest: float
@@ -274,7 +272,7 @@ class ExportCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Int8Loss:
-    """What eight bits cost on graded pairs.
+    """The loss by int8 on graded pairs.
 
     In `metrics`, a is the file in float32 and b that in int8; `largest` is the largest difference of
     a logit.

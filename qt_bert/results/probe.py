@@ -1,4 +1,4 @@
-"""What a probe found: claims, measurements, scores of heads, named sets and how stable they are, figures."""
+"""A probe's result: claims, measurements, scores of heads, named sets and their stability, figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from qt_bert.results.head_sets import set_words
 from qt_bert.stats.verdict import Claim
 from qt_bert.text import Text
 
-# Whether the same heads would be named again: how much of a set comes back, beside chance.
+# Stability of a set: how much of it is selected again, beside chance.
 
 
 StabilityVerdict = Literal["stable", "not stable", "undecided"]
@@ -30,7 +30,7 @@ VERDICTS: dict[StabilityVerdict, Text] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnSource:
-    """The share of a set that is among the k best elsewhere: `source` says where, in words."""
+    """The share of a set that is among the k best on another `source`."""
 
     source: Text
     overlap: float
@@ -42,13 +42,13 @@ class OnSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stability:
-    """How much of a set of `k` heads comes back when heads are scored again by the same rule.
+    """How much of a set of `k` heads is selected again when heads are scored anew by the same rule.
 
-    All but counts are shares of the set. `overlap` is the mean over `resamples` of the queries that
-    the set was chosen on, `low` and `high` hold the middle 95 % of them. `halves` is what the k best
-    of two random halves of the queries share on average, None for a single query. `chance_mean` and
-    `chance_95` (the 95th percentile) are those of random sets with as many heads in each layer.
-    `sources`: other data, or another model, where there was any.
+    All but counts are shares of the set. `overlap` is the mean over `resamples` of the discovery
+    queries, `low` and `high` the ends of their middle 95 %. `halves` is the mean share of the k best
+    that two random halves of the queries have in common, None for a single query. `chance_mean` and
+    `chance_95` (95th percentile) are those of layer-matched random heads. `sources`: other data or
+    models.
     """
 
     overlap: float
@@ -72,10 +72,10 @@ class Stability:
 def verdict_of(overlap: float, halves: float | None, chance_95: float) -> StabilityVerdict:
     """Stable where both overlaps lie above chance's 95th percentile.
 
-    Heads were chosen on the very queries that are resampled, so that of pure noise some heads come
-    back, too: of 5 of 144 a third, of 20 half. Two halves have no query in common. Where chance alone
-    reaches the whole set (one head of a layer of twelve), no overlap can lie above it: undecided if
-    most of the set comes back all the same, as without halves.
+    Heads were chosen on the queries that are resampled, so even pure noise selects some again: a
+    third of 5 of 144, half of 20. Two halves share no query. Where chance alone reaches the whole set
+    (one head of a layer of twelve), no overlap can exceed it: undecided if most of the set is selected
+    again, as without halves.
     """
     if halves is None:
         return "undecided"
@@ -86,18 +86,18 @@ def verdict_of(overlap: float, halves: float | None, chance_95: float) -> Stabil
 
 
 def is_unstable(stability: Mapping[str, Stability], name: str) -> bool:
-    """Whether the set `name` was found not to be stable; False where nothing is known of it."""
-    found = stability.get(name)
-    return found is not None and found.verdict == "not stable"
+    """Whether the set `name` is not stable; False where unknown."""
+    stability_of_set = stability.get(name)
+    return stability_of_set is not None and stability_of_set.verdict == "not stable"
 
 
 def set_label(name: str, stability: Mapping[str, Stability]) -> Text:
-    """What a set is called, with a word where it is not stable."""
+    """The name of a set, marked where it is not stable."""
     return label_of(name, unstable=is_unstable(stability, name))
 
 
 def label_of(name: str, *, unstable: bool) -> Text:
-    """What a set is called, with a word where it is `unstable`."""
+    """The name of a set, marked where it is `unstable`."""
     label = set_words(name).name
     if not unstable:
         return label
@@ -105,15 +105,15 @@ def label_of(name: str, *, unstable: bool) -> Text:
     return Text(f"{label.zh}（{word.zh}）", f"{label.en} ({word.en})")
 
 
-def said_not_stable(stability: Mapping[str, Stability]) -> Text | None:
-    """A sentence on the sets that are not stable; None where there is none."""
+def instability_note(stability: Mapping[str, Stability]) -> Text | None:
+    """A sentence on the sets that are not stable; None if all are."""
     names = [set_words(name).name for name in stability if is_unstable(stability, name)]
     if not names:
         return None
     return Text(
-        f"不稳定：{'、'.join(one.zh for one in names)}（换一批查询，选出的头与随机难以区分）。",
-        f"Not stable: {', '.join(one.en for one in names)} (of other queries, hardly more of the "
-        "heads come back than by chance).",
+        f"不稳定：{'、'.join(name.zh for name in names)}（换一批查询，选出的头与随机难以区分）。",
+        f"Not stable: {', '.join(name.en for name in names)} (on other queries hardly more of their "
+        "heads are selected again than by chance).",
     )
 
 
@@ -123,12 +123,12 @@ def _check_shares(*values: float) -> None:
         raise ArgumentError(f"an overlap of heads is a share from 0 to 1, not {wrong[0]}")
 
 
-# What a probe found: judged claims, measurements, scores of heads, named sets, figures.
+# The result file of a probe.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a claim comes from, and the figure given there (a number, a text, or none)."""
+    """Where a claim comes from, and the figure published there (a number, a text, or none)."""
 
     article: str
     section: str
@@ -137,7 +137,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcedClaim(Claim):
-    """A judged claim with its source. Its texts stand in the probe's TOML, under its id."""
+    """A judged claim with its source. Its texts are in the probe's TOML, under its id."""
 
     source: Source
 
@@ -146,7 +146,7 @@ class SourcedClaim(Claim):
 class Measurement:
     """A value with its 95 % interval over queries, and no verdict; the source's figure beside it.
 
-    `unit` is an id (`points`, `share`, …); `n_queries` is 0 for a number without resamples.
+    `unit` is an id (`points`, `share`, …); `n_queries` is 0 for a number that is not resampled.
     """
 
     id: str
@@ -160,7 +160,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRef:
-    """Which model: its name, and the SHA-256 of its weights."""
+    """A model's name and the SHA-256 of its weights."""
 
     name: str
     sha256: str
@@ -168,7 +168,7 @@ class ModelRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairsRef:
-    """Which pairs: the file's name and SHA-256, and how many pairs and queries were used."""
+    """A file of pairs, its SHA-256, and the numbers of pairs and queries used."""
 
     name: str
     sha256: str
@@ -177,7 +177,7 @@ class PairsRef:
 
     @classmethod
     def of(cls, name: str, sha256: str, pairs: Sequence[Pair]) -> PairsRef:
-        """With the numbers of `pairs` and of their queries."""
+        """The reference with the counts of `pairs`."""
         queries = {pair.query for pair in pairs}
         return cls(name=name, sha256=sha256, n_pairs=len(pairs), n_queries=len(queries))
 
@@ -186,7 +186,7 @@ class PairsRef:
 class HeadScores:
     """One head (`L3H7`, both numbers from 0), its scores by name, and whether it was selected.
 
-    `teacher` is its name in the model that this one was made smaller from, where there is one.
+    `teacher` is its name in the teacher, if the model has one.
     """
 
     head: str
@@ -200,12 +200,12 @@ class HeadScores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult(ResultFile):
-    """The whole answer of one probe, as it stands in `probes/NAME.json`.
+    """`probes/NAME.json`: the result of one probe.
 
-    `sets` maps a name (`matching`) to heads, and `stability` says of some how much of them comes
-    back; `settings` holds what the probe was run with. `claims` are judged,
-    `measurements` are not; the texts of both stand in the probe's TOML and are filled from `facts`.
-    `title` and `order` are the name and the place of its section of the report.
+    `sets` maps a name (`matching`) to heads, `stability` some of these names to their stability;
+    `settings` are those of the run. `claims` are judged, `measurements` are not; the texts of both
+    are in the probe's TOML and filled from `facts`. `title` and `order` are those of its section of
+    the report.
     """
 
     schema: Literal[1, 2] = 2

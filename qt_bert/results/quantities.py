@@ -31,9 +31,8 @@ class Quantity:
 
     `means` says in words what it is and which way is more. `ends` are the scores that hold its 95 %
     interval, `test` the one that holds its q over all heads. `marks` are the named sets to outline;
-    without any, heads are outlined whose q is below 0.05. `beside` are further scores that stand on a
-    head's card. `skewed`: a few heads have so much of it that the colours end where one head in twenty
-    lies further from 0.
+    without any, heads with q below 0.05 are outlined. `beside` are further scores on a head's card.
+    `skewed`: outliers are large, so the colour scale ends at the 95th percentile.
     """
 
     name: str
@@ -56,17 +55,17 @@ class Quantity:
 
     @property
     def scores(self) -> tuple[str, ...]:
-        """Every score that it reads."""
+        """Every score that it uses."""
         named = (self.score, self.minus, self.test, *(self.ends or ()), *self.beside)
         return tuple(name for name in named if name)
 
     def value(self, scores: Mapping[str, float | None]) -> float | None:
-        """The quantity of a head with these scores; None where it is not known."""
-        found, less = scores.get(self.score), scores.get(self.minus) if self.minus else 0.0
-        return None if found is None or less is None else (found - less) * self.factor
+        """The quantity of a head with these scores; None where unknown."""
+        score, subtrahend = scores.get(self.score), scores.get(self.minus) if self.minus else 0.0
+        return None if score is None or subtrahend is None else (score - subtrahend) * self.factor
 
     def interval(self, scores: Mapping[str, float | None]) -> tuple[float, float] | None:
-        """Its 95 % interval, where it is known."""
+        """Its 95 % interval, where known."""
         if self.ends is None:
             return None
         low, high = (scores.get(name) for name in self.ends)
@@ -88,10 +87,10 @@ QUANTITIES: tuple[Quantity, ...] = tuple(
         Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     ).items()
 )
-"""In the order in which they are offered."""
+"""In display order."""
 
 
 def kept_scores(probe: str) -> tuple[str, ...] | None:
-    """The scores of a probe that some quantity reads; None (all) for a probe without one."""
-    found = {name for one in QUANTITIES if one.probe == probe for name in one.scores}
-    return tuple(sorted(found)) or None
+    """The scores of a probe that quantities use; None (all) for a probe without quantities."""
+    names = {name for quantity in QUANTITIES if quantity.probe == probe for name in quantity.scores}
+    return tuple(sorted(names)) or None
