@@ -1,4 +1,4 @@
-"""The first screen: what model on what pairs, the twelve claims, what may go, what to look at next."""
+"""The first screen: the model and the pairs, the claims, what can be removed, the next steps."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SHOWN_SETS = ("matching", "boundary", "order", "reader")
 
 
 def answer_section(stored: Stored) -> Section | None:
-    """What was judged, every claim, and a line each on heads, faults, plan, and what comes next."""
+    """The model and pairs, every claim, and a line each on heads, errors, plan, and next steps."""
     lines = {
         "heads": _heads(stored),
         "breaks": list(_breaks(stored)),
         "plan": [] if stored.plan is None else list(plan.in_one_sentence(stored.plan)),
         "next": list(_next(stored)),
     }
-    rows = tuple((wording(name), tuple(said)) for name, said in lines.items() if said)
+    rows = tuple((wording(name), tuple(texts)) for name, texts in lines.items() if texts)
     blocks = filled(
         None if stored.evaluation is None else _subject(stored, stored.evaluation),
         _claims(stored),
@@ -58,7 +58,7 @@ def _subject(stored: Stored, evaluation: EvaluationResult) -> Prose:
 
 
 def _claims(stored: Stored) -> Table:
-    counts = Counter(one.said.claim.verdict for one in stored.claims)
+    counts = Counter(row.worded.claim.verdict for row in stored.claims)
     tally = wording(
         "tally",
         total=len(stored.claims),
@@ -76,33 +76,33 @@ def _claims(stored: Stored) -> Table:
         ),
         rows=tuple(
             (
-                Link(said.short, anchor),
-                badge(said),
-                measured(said),
-                source_value(said.claim.source),
+                Link(worded.short, anchor),
+                badge(worded),
+                measured(worded),
+                source_value(worded.claim.source),
             )
-            for said, anchor in stored.claims
+            for worded, anchor in stored.claims
         ),
         note=wording("claims_note", tally=tally),
     )
 
 
-# What the heads do, what breaks the model, what to look at next: a line each.
+# A line each on what the heads do, what breaks the model, and the next steps.
 
 
 def _heads(stored: Stored) -> list[Text]:
     """The heads of the sets that the claims are about, in one line."""
-    found = []
+    sets = []
     for result in stored.probes:
         for name in SHOWN_SETS:
             if heads := result.sets.get(name, ()):
                 shown: str | Text = " ".join(heads[:MOST_HEADS])
                 if len(heads) > MOST_HEADS:
                     shown = wording("heads_more", heads=shown, n=len(heads))
-                found.append(
+                sets.append(
                     wording("heads_of", name=set_label(name, result.stability), heads=shown)
                 )
-    return [join(found, "；", "; ")] if found else []
+    return [join(sets, "；", "; ")] if sets else []
 
 
 def _breaks(stored: Stored) -> Iterator[Text]:
@@ -117,27 +117,32 @@ def _breaks(stored: Stored) -> Iterator[Text]:
 
 
 def _text(fact: Any) -> Text:
-    """A fact that is a text, as JSON holds it."""
+    """A bilingual fact, from its JSON."""
     return fact if isinstance(fact, Text) else Text(fact["zh"], fact["en"])
 
 
 def _weakest(evaluation: EvaluationResult) -> Iterator[Text]:
-    """The slice with the lowest accuracy, or where there is none ρ, of those large enough."""
+    """The slice with the lowest accuracy, or without accuracy ρ, among those large enough."""
     for metric in ("accuracy", "spearman"):
-        found = [
-            (one.value, column, value, one)
+        slices = [
+            (metric_value.value, column, value, metric_value)
             for column, values in evaluation.slices.items()
             for value, metrics in values.items()
-            if (one := metrics.get(metric)) is not None
-            and one.value is not None
-            and (one.n or 0) >= LEAST_PAIRS
+            if (metric_value := metrics.get(metric)) is not None
+            and metric_value.value is not None
+            and (metric_value.n or 0) >= LEAST_PAIRS
         ]
-        if found:
-            _, column, value, one = min(found, key=lambda each: each[:3])
+        if slices:
+            _, column, value, metric_value = min(slices, key=lambda row: row[:3])
             title = headlines(with_value(evaluation.metrics)).get(metric, metric)
-            shown = f"{number(one.value)} {interval(one.ci_low, one.ci_high)}".rstrip()
+            shown = f"{number(metric_value.value)} {interval(metric_value.ci_low, metric_value.ci_high)}".rstrip()
             yield wording(
-                "next_slice", column=column, value=value, metric=title, measured=shown, n=one.n
+                "next_slice",
+                column=column,
+                value=value,
+                metric=title,
+                measured=shown,
+                n=metric_value.n,
             )
             return
 
@@ -146,12 +151,12 @@ def _next(stored: Stored) -> Iterator[Text]:
     if stored.evaluation is not None and stored.evaluation.errors:
         yield wording("next_worst")
     undecided = [
-        (said.claim.needs_queries, said.short)
-        for said, anchor in stored.claims
-        if anchor != "plan" and (said.claim.needs_queries or MOST_QUERIES + 1) <= MOST_QUERIES
+        (worded.claim.needs_queries, worded.short)
+        for worded, anchor in stored.claims
+        if anchor != "plan" and (worded.claim.needs_queries or MOST_QUERIES + 1) <= MOST_QUERIES
     ]
     if undecided:
-        needs, claim = min(undecided, key=lambda one: one[0] or 0)
+        needs, claim = min(undecided, key=lambda row: row[0] or 0)
         yield wording("next_queries", needs=f"{needs:,}", claim=claim)
     if stored.plan is not None:
         yield wording("next_plan")

@@ -1,4 +1,4 @@
-"""What the page is made of: sections, and the kinds of blocks in them."""
+"""The parts of the page: sections, and the kinds of blocks in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from qt_bert.figures import Figure
 from qt_bert.report.words import wording
 from qt_bert.text import Label, Text
 
-# What sections are made of. Every kind has one template, `templates/blocks/KIND.html.j2`.
+# Blocks. Every kind has one template, `templates/blocks/KIND.html.j2`.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """A short word in a frame whose colour and line say the same."""
+    """A short word in a frame coloured by its meaning."""
 
     text: Text
     tone: Literal["good", "bad", "open"]
@@ -102,7 +102,7 @@ class FigureBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """One number at a glance; `base` says what it rests on."""
+    """One headline number; `base` names the data behind it."""
 
     title: Label
     value: Interval
@@ -168,14 +168,16 @@ Block = Table | Prose | FigureBlock | Cards | Examples | Listing | Folded
 
 
 def filled(*blocks: Block | None) -> tuple[Block, ...]:
-    """The blocks that hold something: none that is missing, no table without rows."""
+    """The blocks without None and without tables that have no rows."""
     return tuple(
-        one for one in blocks if one is not None and (not isinstance(one, Table) or one.rows)
+        block
+        for block in blocks
+        if block is not None and (not isinstance(block, Table) or block.rows)
     )
 
 
 def columns(**words: str) -> tuple[Column, ...]:
-    """Plain columns: by each name the word of `words.toml` that heads it."""
+    """Plain columns: name → the key in `words.toml` of its heading."""
     return tuple(Column(name, wording(word)) for name, word in words.items())
 
 

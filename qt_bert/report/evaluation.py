@@ -38,21 +38,21 @@ from qt_bert.text import MISSING, Text, clip, interval, join, number, sentences
 
 def evaluation_section(stored: Stored) -> Section | None:
     """What was judged, examples, figures, tables; None where nothing is evaluated yet."""
-    found = stored.evaluation
-    if found is None:
+    evaluation = stored.evaluation
+    if evaluation is None:
         return None
-    reliability = reliability_curve(found.reliability or ())
+    reliability = reliability_curve(evaluation.reliability or ())
     blocks = filled(
-        _judged(found, stored.folder.record),
-        _examples(found),
+        _judged(evaluation, stored.folder.record),
+        _examples(evaluation),
         None
-        if found.confusion is None
-        else FigureBlock(figure=confusion_map(found.levels, found.confusion)),
+        if evaluation.confusion is None
+        else FigureBlock(figure=confusion_map(evaluation.levels, evaluation.confusion)),
         None if reliability is None else FigureBlock(figure=reliability),
-        _worst_errors(found),
-        _metrics(found),
-        *_slices(found),
-        _per_grade(found),
+        _worst_errors(evaluation),
+        _metrics(evaluation),
+        *_slices(evaluation),
+        _per_grade(evaluation),
     )
     return Section(name="evaluation", title=wording("evaluation"), blocks=blocks)
 
@@ -130,16 +130,16 @@ def as_interval(metric: MetricValue) -> Interval:
 
 def summary_cards(stored: Stored) -> tuple[Card, ...]:
     """The headline metrics that have a value, with what they are without grade 1."""
-    found = stored.evaluation
-    if found is None:
+    evaluation = stored.evaluation
+    if evaluation is None:
         return ()
     return tuple(
         Card(
             title=title,
-            value=as_interval(found.metrics[name]),
-            base=_harder(found.without_grade_1.get(name)) or _base(found.metrics[name]),
+            value=as_interval(evaluation.metrics[name]),
+            base=_harder(evaluation.without_grade_1.get(name)) or _base(evaluation.metrics[name]),
         )
-        for name, title in headlines(with_value(found.metrics)).items()
+        for name, title in headlines(with_value(evaluation.metrics)).items()
     )
 
 
@@ -153,12 +153,12 @@ def _harder(metric: MetricValue | None) -> Text | None:
 
 def _base(metric: MetricValue) -> Text:
     """What the value rests on: pairs, and eligible queries where it ranks titles."""
-    said = []
+    bases = []
     if metric.n is not None:
-        said.append(wording("pairs_judged", n=metric.n))
+        bases.append(wording("pairs_judged", n=metric.n))
     if metric.n_eligible is not None and metric.n_queries is not None:
-        said.append(wording("queries_eligible", n=metric.n_eligible, queries=metric.n_queries))
-    return join(said, " · ", " · ")
+        bases.append(wording("queries_eligible", n=metric.n_eligible, queries=metric.n_queries))
+    return join(bases, " · ", " · ")
 
 
 # Single pairs: some to see what the model does, and those it graded worst.
@@ -186,7 +186,7 @@ def _reasons(pairs: Sequence[GradedPair]) -> Iterator[Text]:
     explained = [pair.reason for pair in pairs if pair.reason]
     if explained:
         yield wording("change_by_term", filler=explained[0].filler, shown=_TERMS_SHOWN)
-    if any(one.carried_by for one in explained):
+    if any(reason.carried_by for reason in explained):
         yield wording("heads_put_back")
 
 
@@ -195,8 +195,8 @@ def _example(pair: GradedPair, levels: tuple[str, ...]) -> Example:
     if len(levels) != len(probabilities):  # a coarse label: the model still has its own grades
         levels = tuple(str(i + 1) for i in range(len(probabilities)))
     reason = pair.reason
-    moved = [one for one in reason.terms if one.moved] if reason else []
-    moved.sort(key=lambda one: -abs(one.change))
+    moved = [term for term in reason.terms if term.moved] if reason else []
+    moved.sort(key=lambda term: -abs(term.change))
     return Example(
         query=pair.query,
         title=pair.title,
@@ -206,7 +206,9 @@ def _example(pair: GradedPair, levels: tuple[str, ...]) -> Example:
         levels=levels,
         probabilities=probabilities,
         score=pair.score,
-        moved_by=tuple((one.term, wording(one.side), one.change) for one in moved[:_TERMS_SHOWN]),
+        moved_by=tuple(
+            (term.term, wording(term.side), term.change) for term in moved[:_TERMS_SHOWN]
+        ),
         carried_by=_carried_by(reason),
     )
 
@@ -215,7 +217,7 @@ def _carried_by(reason: Reason | None) -> Text | None:
     if reason is None or reason.told_by is None or not reason.carried_by:
         return None
     term = clip(reason.terms[reason.told_by].term, 24)
-    heads = join(f"{one.head} {one.share:.0%}" for one in reason.carried_by)
+    heads = join(f"{head.head} {head.share:.0%}" for head in reason.carried_by)
     return wording("restored", term=term, heads=heads)
 
 

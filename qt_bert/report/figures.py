@@ -22,7 +22,7 @@ from qt_bert.text import printable, unpaired, width_of
 from qt_bert.token_rows import token_rows
 
 _WIDE = 540
-"""Figures up to this many pixels stand two in a row."""
+"""Figures up to this many pixels are placed two in a row."""
 _SCROLLS_FROM = 720
 """A wider picture scrolls in its box; a narrower one may shrink to fit a phone."""
 _SVG = "http://www.w3.org/2000/svg"
@@ -54,10 +54,10 @@ def drawn(figure: Figure) -> dict[str, Any]:
 
 
 def _picture(figure: Any) -> ElementTree.Element:
-    """The chart's SVG, with nothing in it that a page does not need."""
+    """The chart's SVG, stripped of what the page does not need."""
     import vl_convert
 
-    # Unchecked: the checks take as long as the drawing, and the tests make them.
+    # Unchecked: the checks take as long as the drawing, and the tests run them.
     specification = chart(figure, "both", VARIABLES).to_dict(validate=False)
     pairs: Pairs = {}
     svg = vl_convert.vegalite_to_svg(json.dumps(_stand_in(specification, pairs)))
@@ -113,14 +113,14 @@ def _tidy(element: ElementTree.Element, names: dict[str, str], pairs: Pairs) -> 
 
 
 def _in_both(zh: str, en: str) -> str:
-    """Both languages in one line, what they begin with once: `L0 → H1: 2.5 倍 / times`."""
+    """Both languages in one line, their common prefix once: `L0 → H1: 2.5 倍 / times`."""
     begun = commonprefix([zh, en])
     shared = begun[: begun.rfind(" ") + 1]
     return f"{shared}{zh[len(shared) :]} / {en[len(shared) :]}"
 
 
 def _prune(parent: ElementTree.Element, pairs: Pairs) -> None:
-    """Remove what shows nothing, and draw each paired text in both languages."""
+    """Remove invisible elements, and draw each paired text in both languages."""
     for child in list(parent):
         _prune(child, pairs)
         empty = child.tag == "g" and not len(child)

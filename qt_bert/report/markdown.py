@@ -1,4 +1,4 @@
-"""What a run found as Markdown, in one language: `results.md` and `results.zh-CN.md`."""
+"""A run's results as Markdown in each language: `results.md` and `results.zh-CN.md`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from qt_bert.report.words import wording
 from qt_bert.run.folder import RunFolder, profile_of
 from qt_bert.text import Label, in_language, interval, number
 
-Say = Callable[[Label], str]
+Localise = Callable[[Label], str]
 FILES = {"en": "results.md", "zh": "results.zh-CN.md"}
 
 
 def save_results(folder: RunFolder, out: Path) -> tuple[Path, ...]:
-    """Write what the run found into the folder `out`, a file a language; return their paths."""
+    """Write the results of the run into the folder `out`, a file a language; return their paths."""
     out.mkdir(parents=True, exist_ok=True)
     stored = Stored(folder)
     for language, name in FILES.items():
@@ -33,11 +33,11 @@ def save_results(folder: RunFolder, out: Path) -> tuple[Path, ...]:
 def _lines(stored: Stored, language: str) -> Iterator[str]:
     inputs, evaluation, plan = stored.folder.record.inputs, stored.evaluation, stored.plan
 
-    def said(label: Label) -> str:
+    def localised(label: Label) -> str:
         return in_language(label, language).replace("|", "\\|")
 
     def words(name: str, **facts: object) -> str:
-        return said(wording(name, **facts))
+        return localised(wording(name, **facts))
 
     yield f"# {words('results', model=inputs.model.name, pairs=inputs.pairs.name)}"
     yield from ("", words("results_made", profile=profile_of(inputs)))
@@ -45,10 +45,10 @@ def _lines(stored: Stored, language: str) -> Iterator[str]:
         yield from ("", f"## {words('claims')}", "")
         heads = ("claim", "verdict", "value", "source_value", "margin", "queries_needed")
         yield from _table([words(name) for name in heads])
-        yield from (_row(_claim(one, said)) for one in stored.claims)
+        yield from (_row(_claim(row, localised)) for row in stored.claims)
     if plan is not None:
         yield from ("", f"## {words('plan')}", "")
-        yield from map(said, in_one_sentence(plan))
+        yield from map(localised, in_one_sentence(plan))
     if evaluation is not None:
         yield from ("", f"## {words('quality')}", "")
         yield from _table([words(name) for name in ("metric", "value", "without_grade_1_column")])
@@ -58,38 +58,43 @@ def _lines(stored: Stored, language: str) -> Iterator[str]:
                 (name, _shown(as_interval(metric)), _shown(as_interval(harder)) if harder else "")
             )
     for result in stored.probes:
-        yield from ("", f"## {said(title_of(result))} (`{result.probe}`)", "", said(result.summary))
-        if found := measurements_in_words(result):
+        yield from (
+            "",
+            f"## {localised(title_of(result))} (`{result.probe}`)",
+            "",
+            localised(result.summary),
+        )
+        if measurements := measurements_in_words(result):
             yield ""
             columns = ("measurement", "value", "source_value", "place")
             yield from _table([words(name) for name in columns])
-            yield from (_row(_measurement(row, said)) for row in found)
+            yield from (_row(_measurement(row, localised)) for row in measurements)
 
 
-def _claim(one: ClaimOf, said: Say) -> tuple[str, ...]:
-    claim = one.said.claim
+def _claim(row: ClaimOf, localised: Localise) -> tuple[str, ...]:
+    claim = row.worded.claim
     needs = claim.needs_queries
     return (
-        said(one.said.short),
-        said(one.said.verdict),
-        _shown(measured(one.said)),
-        _label(source_value(claim.source), said),
-        one.said.margin,
+        localised(row.worded.short),
+        localised(row.worded.verdict),
+        _shown(measured(row.worded)),
+        _label(source_value(claim.source), localised),
+        row.worded.margin,
         "" if needs is None else f"{needs:,}",
     )
 
 
-def _measurement(row: MeasurementInWords, said: Say) -> tuple[str, ...]:
+def _measurement(row: MeasurementInWords, localised: Localise) -> tuple[str, ...]:
     return (
-        said(row.text),
-        f"{_shown(measured(row))} {said(row.unit)}".rstrip(),
-        _label(source_value(row.measurement.source), said),
+        localised(row.text),
+        f"{_shown(measured(row))} {localised(row.unit)}".rstrip(),
+        _label(source_value(row.measurement.source), localised),
         source_place(row.measurement.source),
     )
 
 
-def _label(label: Label | None, said: Say) -> str:
-    return "" if label is None else said(label)
+def _label(label: Label | None, localised: Localise) -> str:
+    return "" if label is None else localised(label)
 
 
 def _shown(value: Interval) -> str:

@@ -48,7 +48,7 @@ def page(
 
 @cache
 def _environment() -> Environment:
-    """Templates that escape whatever they are given, and fail on a name that they are not."""
+    """Templates that escape all values, and fail on an unknown name."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -85,7 +85,7 @@ def _style() -> Any:
 
 
 def _p_value(value: float, digits: int) -> str:
-    """A number, or that it is smaller than its digits can say."""
+    """A number, or `<` the smallest that its digits show."""
     least = 10.0**-digits
     return f"< {number(least, digits)}" if 0 <= value < least else number(value, digits)
 
@@ -94,15 +94,15 @@ _EMPTY = (None, "", Text("", ""))
 
 
 def _without_empty(table: Table) -> Table:
-    """What the page shows of a table: no filed column, no optional one in which no cell says anything."""
-    said = [
+    """A table as the page shows it: without filed columns and optional ones whose cells are empty."""
+    kept = [
         not column.filed and (not column.optional or any(cell not in _EMPTY for cell in cells))
         for column, cells in zip(table.columns, zip(*table.rows, strict=True), strict=False)
     ]
     return replace(
         table,
-        columns=tuple(compress(table.columns, said)) if table.rows else table.columns,
-        rows=tuple(tuple(compress(row, said)) for row in table.rows[: table.shown]),
+        columns=tuple(compress(table.columns, kept)) if table.rows else table.columns,
+        rows=tuple(tuple(compress(row, kept)) for row in table.rows[: table.shown]),
     )
 
 

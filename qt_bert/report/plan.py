@@ -84,7 +84,7 @@ def plan_section(plan: Plan) -> Section:
         Cards(cards=tuple(_cards(evidence))),
         _tests(evidence),
         _grid(evidence),
-        *(FigureBlock(figure=one) for one in evidence.figures),
+        *(FigureBlock(figure=figure) for figure in evidence.figures),
         _at_risk(evidence),
         _layer_map(plan),
         _sample(plan, evidence),
@@ -102,21 +102,21 @@ def metric_name(name: str) -> Text:
     return METRICS[name].title if name in METRICS else Text(name, name)
 
 
-def _shown(one: MetricChange | Expected | Ratio | None) -> Interval | None:
+def _shown(change: MetricChange | Expected | Ratio | None) -> Interval | None:
     """A change with its interval, an expected one with that of a new sample, a ratio to the teacher."""
-    match one:
+    match change:
         case MetricChange():
-            return Interval(value=one.change, low=one.ci_low, high=one.ci_high)
+            return Interval(value=change.change, low=change.ci_low, high=change.ci_high)
         case Expected():
-            return Interval(value=one.value, low=one.pi_low, high=one.pi_high)
+            return Interval(value=change.value, low=change.pi_low, high=change.pi_high)
         case Ratio():
-            return Interval(value=one.value, low=one.low, high=one.high, digits=2)
+            return Interval(value=change.value, low=change.low, high=change.high, digits=2)
     return None
 
 
-def _in_words(one: MetricChange) -> str:
+def _in_words(change: MetricChange) -> str:
     """`−0.012 [−0.020, −0.004]`."""
-    return f"{signed(one.change)} {interval(one.ci_low, one.ci_high)}".rstrip()
+    return f"{signed(change.change)} {interval(change.ci_low, change.ci_high)}".rstrip()
 
 
 def _of(pairs: PairsRef | None, name: str = "pairs_of_file") -> Text:
@@ -137,59 +137,61 @@ def _measured_on(evidence: PlanEvidence) -> Text:
 
 
 def in_one_sentence(plan: Plan) -> Iterator[Text]:
-    """What the plan recommends, and its price; nothing where it was made by hand."""
+    """What the plan recommends and what it costs; nothing for a plan made by hand."""
     if plan.evidence is not None:
         yield recommended(plan, plan.evidence)
 
 
 def recommended(plan: Plan, evidence: PlanEvidence) -> Text:
-    """What stays and what it saves; what that costs."""
+    """What the plan keeps, saves and costs."""
     share, speed = f"{100 * evidence.size.share:.0f}", evidence.speed
-    said = [wording("plan_keeps", asked=plan.budget.asked, stays=_what_stays(plan), share=share)]
+    clauses = [wording("plan_keeps", asked=plan.budget.asked, stays=_what_stays(plan), share=share)]
     if speed is not None:
-        latency, rate = (number(one.value, 2) for one in (speed.latency, speed.throughput))
-        said.append(wording("plan_speed", latency=latency, rate=rate))
+        latency, rate = (number(ratio.value, 2) for ratio in (speed.latency, speed.throughput))
+        clauses.append(wording("plan_speed", latency=latency, rate=rate))
         if plan.budget.kind_of == "latency" and speed.latency.value > plan.budget.value:
-            said.append(wording("plan_over_budget"))
-    return sentences((wording("sentence", said=join(said, "", "")), _cost(evidence)))
+            clauses.append(wording("plan_over_budget"))
+    return sentences((wording("sentence", clause=join(clauses, "", "")), _cost(evidence)))
 
 
 def _what_stays(plan: Plan) -> Text:
     """The layers, heads and units that a plan keeps."""
     teacher, kept = plan.teacher, len(plan.kept)
-    heads = sum(len(one.heads) for one in plan.kept)
+    heads = sum(len(layer.heads) for layer in plan.kept)
     stays = []
     if kept < teacher.layers:
         stays.append(wording("layers_stay", kept=kept, layers=teacher.layers))
     if heads < kept * teacher.heads:
         name = "heads_of_those_stay" if stays else "heads_of_all_stay"
         stays.append(wording(name, kept=heads, heads=kept * teacher.heads))
-    units = {one.units for one in plan.kept if one.units not in (None, teacher.units)}
+    units = {layer.units for layer in plan.kept if layer.units not in (None, teacher.units)}
     if units:
-        shown = "/".join(f"{one:,}" for one in sorted(filter(None, units)))
+        shown = "/".join(f"{layer:,}" for layer in sorted(filter(None, units)))
         stays.append(wording("units_stay", kept=shown, units=teacher.units))
     return join(stays)
 
 
 def _cost(evidence: PlanEvidence) -> Text:
-    validation = next((one for one in evidence.tests if one.role == "validation"), None)
-    found = None if validation is None else validation.measured.get(TESTED)
-    if validation is None or found is None:
+    validation = next(
+        (expected for expected in evidence.tests if expected.role == "validation"), None
+    )
+    change = None if validation is None else validation.measured.get(TESTED)
+    if validation is None or change is None:
         return wording("spearman_s_not_defined")
     awaited = Text("", "")
-    if (one := evidence.expected.get(TESTED)) is not None:
-        ends = interval(one.pi_low, one.pi_high)
+    if (expected := evidence.expected.get(TESTED)) is not None:
+        ends = interval(expected.pi_low, expected.pi_high)
         name = "expected_within" if ends else "expected_at"
-        awaited = wording(name, value=signed(one.value), ends=ends)
-    cost = wording("plan_costs", rho=RHO, shown=_in_words(found), awaited=awaited)
+        awaited = wording(name, value=signed(expected.value), ends=ends)
+    cost = wording("plan_costs", rho=RHO, shown=_in_words(change), awaited=awaited)
     if validation.verdict is not None:
         cost = wording("plan_costs_judged", cost=cost, follows=_MEANINGS[validation.verdict])
-    return wording("sentence", said=cost)
+    return wording("sentence", clause=cost)
 
 
 def _cards(evidence: PlanEvidence) -> Iterator[Card]:
     stored, whole = (
-        f"{one.stored / MEGABYTE:.1f} MB" for one in (evidence.size, evidence.teacher_size)
+        f"{ratio.stored / MEGABYTE:.1f} MB" for ratio in (evidence.size, evidence.teacher_size)
     )
     yield Card(
         title=wording("parameters_card"),
@@ -198,23 +200,23 @@ def _cards(evidence: PlanEvidence) -> Iterator[Card]:
     )
     speed = evidence.speed
     if speed is not None:
-        for title, one, pairs in (
+        for title, ratio, pairs in (
             ("latency_one_pair", speed.latency, speed.pairs),
             ("throughput_bulk", speed.throughput, speed.bulk_pairs),
         ):
             base = wording("timed_in_turns" if pairs is None else "timed_on_pairs", pairs=pairs)
             value = Interval(
-                value=one.value, low=one.low, high=one.high, unit=wording("times"), digits=2
+                value=ratio.value, low=ratio.low, high=ratio.high, unit=wording("times"), digits=2
             )
             yield Card(title=wording(title), value=value, base=base)
     for test in evidence.tests:
-        found = _shown(test.measured.get(TESTED))
-        if found is not None:
+        change = _shown(test.measured.get(TESTED))
+        if change is not None:
             base = wording("file_and_pairs", name=test.pairs.name, pairs=test.pairs.n_pairs or 0)
-            yield Card(title=wording("change_of_rho", RHO=RHO), value=found, base=base)
+            yield Card(title=wording("change_of_rho", RHO=RHO), value=change, base=base)
 
 
-# The one plan on pairs that took no part in choosing it.
+# The plan on pairs that took no part in choosing it.
 
 
 _ROLES = {"validation": wording("validation"), "held out": wording("held_out")}
@@ -244,14 +246,14 @@ def _tests(evidence: PlanEvidence) -> Table:
 def _test_rows(test: PlanTest) -> Iterator[tuple[Cell, ...]]:
     coarse = wording("coarse_labels") if test.coarse else ""
     name = wording("tested_on", name=test.pairs.name, role=_ROLES[test.role], coarse=coarse)
-    for metric, one in test.measured.items():
+    for metric, change in test.measured.items():
         judged = metric == TESTED and test.verdict is not None
         yield (
             name,
             metric_name(metric),
-            one.base,
-            one.value,
-            _shown(one),
+            change.base,
+            change.value,
+            _shown(change),
             VERDICTS[test.verdict] if judged and test.verdict else None,
             test.pairs.n_pairs,
             test.pairs.n_queries,
@@ -259,25 +261,25 @@ def _test_rows(test: PlanTest) -> Iterator[tuple[Cell, ...]]:
 
 
 def _test_notes(evidence: PlanEvidence) -> Iterator[Text]:
-    """How to read the tests, the least loss that would show, what ρ means of one logit."""
+    """How to read the tests, the least detectable loss, and ρ of a model of one logit."""
     yield wording("chosen_discovery_here_only", MARGIN=MARGIN)
     for test in evidence.tests[:1]:
-        found = test.measured.get(TESTED)
-        if found is not None and found.ci_low is not None and found.ci_high is not None:
-            half = number((found.ci_high - found.ci_low) / 2)
+        change = test.measured.get(TESTED)
+        if change is not None and change.ci_low is not None and change.ci_high is not None:
+            half = number((change.ci_high - change.ci_low) / 2)
             yield wording("change_must_exceed_about", name=test.pairs.name, half=half)
     if any("pairwise_accuracy" in test.measured for test in evidence.tests):
         yield wording("this_model_has_one")
 
 
-# The budgets: what each is expected to cost, what was measured, what it saves.
+# The budgets: expected and measured cost, and savings.
 
 
 _INSIDE, _OUTSIDE = Badge(wording("inside"), "good"), Badge(wording("outside"), "bad")
 
 
 def _grid(evidence: PlanEvidence) -> Table:
-    """A row a budget; the note says how many came out as predicted."""
+    """A row a budget; the note counts those inside their prediction interval."""
     note = wording("all_without_training_measured", where=_measured_on(evidence))
     return Table(
         name="plan_grid",
@@ -317,37 +319,37 @@ def _grid_row(row: GridRow) -> tuple[Cell, ...]:
 
 
 def _how_many(rows: tuple[GridRow, ...]) -> Iterator[Text]:
-    found = [(row, row.inside()) for row in rows if row.inside() is not None]
-    if found:
-        names = join(_stays(row.of, row.kept) for row, inside in found if not inside)
+    tested = [(row, row.inside()) for row in rows if row.inside() is not None]
+    if tested:
+        names = join(_stays(row.of, row.kept) for row, inside in tested if not inside)
         name = "budgets_outside" if names.en else "budgets_inside"
-        inside = sum(bool(one) for _, one in found)
-        yield wording(name, known=len(found), inside=inside, names=names)
+        inside = sum(bool(inside_interval) for _, inside_interval in tested)
+        yield wording(name, known=len(tested), inside=inside, names=names)
 
 
 def _stays(of: str, kept: int) -> Text:
     return wording("heads_kept" if of == "heads" else "layers_kept", kept=kept)
 
 
-# Which heads go, what they do, what is at risk; which layers a student's layers imitate.
+# Removed heads and their functions; the layers that a student's layers imitate.
 
 
 def _at_risk(evidence: PlanEvidence) -> Block:
-    """The functions whose heads are lost."""
+    """The functions whose heads are removed."""
     if evidence.functions == "none":
         return Prose(title=wording("what_at_risk"), body=wording("this_model_s_heads"))
     of_run = evidence.functions == "run"
     source = wording("functions_those_this_run" if of_run else "functions_those_heads_json")
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
-            label_of(one.name, unstable=one.unstable),
-            set_words(one.name).does,
-            len(one.lost),
-            len(one.heads),
-            _shown(one.measured),
-            " ".join(one.lost) or None,
+            label_of(row.name, unstable=row.unstable),
+            set_words(row.name).does,
+            len(row.lost),
+            len(row.heads),
+            _shown(row.measured),
+            " ".join(row.lost) or None,
         )
-        for one in evidence.at_risk
+        for row in evidence.at_risk
     )
     return Table(
         name="plan_at_risk",
@@ -370,17 +372,17 @@ def _at_risk(evidence: PlanEvidence) -> Block:
 
 def _layer_map(plan: Plan) -> Table:
     """A row a layer of the smaller model."""
-    kept = {one.layer: one for one in plan.kept}
+    kept = {layer.layer: layer for layer in plan.kept}
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
-            f"L{one.student}",
-            f"L{one.starts_as}",
-            f"L{one.imitates}",
-            len(kept[one.starts_as].heads),
-            _heads(kept[one.starts_as], plan.teacher.heads),
-            kept[one.starts_as].units or plan.teacher.units,
+            f"L{layer.student}",
+            f"L{layer.starts_as}",
+            f"L{layer.imitates}",
+            len(kept[layer.starts_as].heads),
+            _heads(kept[layer.starts_as], plan.teacher.heads),
+            kept[layer.starts_as].units or plan.teacher.units,
         )
-        for one in plan.layer_map
+        for layer in plan.layer_map
     )
     return Table(
         name="plan_layer_map",
@@ -410,9 +412,9 @@ def _heads(kept: KeptLayer, heads: int) -> Text | str:
 def _sample(plan: Plan, evidence: PlanEvidence) -> Prose:
     stands = wording("nothing_stands_in" if plan.replacement == "zero" else "mean_stands_in")
     on = {"discovery": _of(evidence.discovery), "validation": _of(evidence.validation)}
-    said = [wording("chosen_and_tested_on", **on, stands=stands)]
+    texts = [wording("chosen_and_tested_on", **on, stands=stands)]
     if evidence.cost is not None:
-        said.append(wording("choosing_cost", cost=evidence.cost))
+        texts.append(wording("choosing_cost", cost=evidence.cost))
     if evidence.profile == "quick":
-        said.append(wording("quick_plan"))
-    return Prose(title=wording("sample"), body=sentences(said))
+        texts.append(wording("quick_plan"))
+    return Prose(title=wording("sample"), body=sentences(texts))

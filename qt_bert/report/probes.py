@@ -62,52 +62,55 @@ _STABLE: dict[StabilityVerdict, Tone] = {
 
 
 def title_of(result: ProbeResult) -> Text:
-    """The probe's title, or its name where the file gives none."""
+    """The probe's title, or its name."""
     return result.title or Text(result.probe, result.probe)
 
 
-def badge(said: ClaimInWords) -> Badge:
-    """The verdict, framed."""
-    return Badge(said.verdict, TONES[said.claim.verdict])
+def badge(worded: ClaimInWords) -> Badge:
+    """The verdict as a badge."""
+    return Badge(worded.verdict, TONES[worded.claim.verdict])
 
 
-def measured(said: ClaimInWords | MeasurementInWords) -> Interval:
+def measured(worded: ClaimInWords | MeasurementInWords) -> Interval:
     """A value with its interval, in its unit."""
-    found = said.claim if isinstance(said, ClaimInWords) else said.measurement
-    low, high = found.ci_low, found.ci_high
-    digits = digits_for(found.value, low, high)
-    return Interval(value=found.value, low=low, high=high, unit=said.unit, digits=digits)
+    figures = worded.claim if isinstance(worded, ClaimInWords) else worded.measurement
+    low, high = figures.ci_low, figures.ci_high
+    digits = digits_for(figures.value, low, high)
+    return Interval(value=figures.value, low=low, high=high, unit=worded.unit, digits=digits)
 
 
 def source_value(source: Source) -> Label | None:
-    """The source's figure, where it gives one."""
+    """The source's figure, if any."""
     return shortest(source.value) if isinstance(source.value, float) else source.value
 
 
 def source_place(source: Source) -> str:
-    """The article and the section, by its number or its heading; empty for what has no source."""
+    """The article and the section, by its number or its heading; empty without a source."""
     if not source.article:
         return ""
     mark = " §" if source.section[:1].isdigit() else ": "
     return f"{source.article.replace('_', ' ')}{mark}{source.section}"
 
 
-def _stable(found: Stability | None) -> Badge | None:
-    return None if found is None else Badge(VERDICTS[found.verdict], _STABLE[found.verdict])
+def _stable(stability: Stability | None) -> Badge | None:
+    return (
+        None
+        if stability is None
+        else Badge(VERDICTS[stability.verdict], _STABLE[stability.verdict])
+    )
 
 
-# The head atlas: what is known of every head, on one page.
+# The head atlas: all heads and quantities.
 
 
 _MOST_HEADS = 12
-"""Heads of a set in the atlas; all of them stand in the probe's section."""
+"""Heads of a set in the atlas; the probe's section lists all."""
 
 
 def atlas_section(results: Sequence[ProbeResult]) -> Section | None:
-    """The named sets, a map of each quantity, and every head of the sets with what it does; None where
-    no probe scored heads."""
+    """The named sets, a map of each quantity, and every head of the sets; None without scores of heads."""
     tables = [table_of(result) for result in results]
-    figures = [FigureBlock(figure=one) for one in atlas_figures(tables)]
+    figures = [FigureBlock(figure=figure) for figure in atlas_figures(tables)]
     if not figures:
         return None
     blocks = filled(
@@ -140,7 +143,7 @@ def _atlas_sets(tables: Sequence[HeadTable]) -> Iterator[tuple[Cell, ...]]:
 
 
 def _atlas_heads(tables: Sequence[HeadTable]) -> Table:
-    """Head by head, those of the sets alone; what several sets say of a head stands there once."""
+    """A row a head of the sets: what it does (each sentence once), and its quantities."""
     does: dict[str, list[Text]] = {}
     for table in tables:
         for set_name, heads in table.sets.items():
@@ -151,9 +154,9 @@ def _atlas_heads(tables: Sequence[HeadTable]) -> Table:
     for head in sorted(does, key=Head.parse):
         cells: list[Cell] = []
         for quantity, scores in shown:
-            own = scores.get(head, {})
-            low, high = quantity.interval(own) or (None, None)
-            value, digits = quantity.value(own), quantity.digits
+            of_head = scores.get(head, {})
+            low, high = quantity.interval(of_head) or (None, None)
+            value, digits = quantity.value(of_head), quantity.digits
             unit = quantity.unit
             cells.append(Interval(value=value, low=low, high=high, unit=unit, digits=digits))
         rows.append((head, sentences(dict.fromkeys(does[head])), *cells))
@@ -162,7 +165,10 @@ def _atlas_heads(tables: Sequence[HeadTable]) -> Table:
         title=wording("every_head_chosen"),
         columns=(
             *columns(head="head", does="what_does"),
-            *(Column(one.name, one.title, digits=one.digits) for one, _ in shown),
+            *(
+                Column(quantity.name, quantity.title, digits=quantity.digits)
+                for quantity, _ in shown
+            ),
         ),
         rows=tuple(rows),
         folded=True,
@@ -192,37 +198,39 @@ _MEASUREMENTS = (
 def probe_section(result: ProbeResult) -> Section:
     """Question, summary and sample; claims, figures; folded: measurements, heads, settings."""
     details = filled(_measurements(result), _sets(result), _heads(result), _settings(result))
-    # In its file a figure's name is unique, and may begin with the probe's.
-    own = f"{result.probe}_"
-    figures = [replace(one, name=own + one.name.removeprefix(own)) for one in result.figures]
+    # A figure's name is unique in its file, and may begin with the probe's.
+    prefix = f"{result.probe}_"
+    figures = [
+        replace(figure, name=prefix + figure.name.removeprefix(prefix)) for figure in result.figures
+    ]
     blocks = filled(
         Prose(title=question_of(result.probe), body=sentences([result.summary, *_sample(result)])),
         Table(
-            name=f"{own}claims",
+            name=f"{prefix}claims",
             title=wording("claims_verdicts"),
             columns=_CLAIMS,
             rows=tuple(map(_claim, claims_in_words(result))),
             grouped=True,
         ),
-        *(FigureBlock(figure=one) for one in figures),
+        *(FigureBlock(figure=figure) for figure in figures),
         Folded(title=wording("all_measurements_heads_chosen"), blocks=details),
     )
     return Section(name=anchor_of(result), title=title_of(result), blocks=blocks)
 
 
-def _claim(said: ClaimInWords) -> tuple[Cell, ...]:
-    found = said.claim
+def _claim(worded: ClaimInWords) -> tuple[Cell, ...]:
+    claim = worded.claim
     return (
-        source_place(found.source) or wording("no_source"),
-        said.text,
-        badge(said),
-        measured(said),
-        source_value(found.source),
-        said.conclusion,
-        said.margin,
-        found.p,
-        found.q,
-        found.n_queries,
+        source_place(claim.source) or wording("no_source"),
+        worded.text,
+        badge(worded),
+        measured(worded),
+        source_value(claim.source),
+        worded.conclusion,
+        worded.margin,
+        claim.p,
+        claim.q,
+        claim.n_queries,
     )
 
 
@@ -233,13 +241,13 @@ def _measurements(result: ProbeResult) -> Table:
         columns=_MEASUREMENTS,
         rows=tuple(
             (
-                source_place(said.measurement.source) or wording("no_source"),
-                said.text,
-                measured(said),
-                source_value(said.measurement.source),
-                said.measurement.n_queries or None,
+                source_place(worded.measurement.source) or wording("no_source"),
+                worded.text,
+                measured(worded),
+                source_value(worded.measurement.source),
+                worded.measurement.n_queries or None,
             )
-            for said in measurements_in_words(result)
+            for worded in measurements_in_words(result)
         ),
         grouped=True,
         folded=True,
@@ -255,12 +263,12 @@ def _sample(result: ProbeResult) -> Iterator[Text]:
         yield wording("validation_pairs", name=pairs.name, **counts)
     resolution = result.settings.get("resolution")
     if isinstance(resolution, Mapping):
-        yield Text(*(str(resolution.get(one, "")).rstrip() for one in ("zh", "en")))
+        yield Text(*(str(resolution.get(language, "")).rstrip() for language in ("zh", "en")))
 
 
 def _sets(result: ProbeResult) -> Table:
-    """Each set, and how much of it comes back over resampled queries, beside chance."""
-    teachers = {one.head: f"{one.head}({one.teacher})" for one in result.heads if one.teacher}
+    """Each set with its stability, beside chance."""
+    teachers = {head.head: f"{head.head}({head.teacher})" for head in result.heads if head.teacher}
     stability = (
         *columns(stable="stable"),
         Column("overlap", wording("shared_queries_resampled"), digits=2),
@@ -269,13 +277,26 @@ def _sets(result: ProbeResult) -> Table:
     )
     rows: list[tuple[Cell, ...]] = []
     for name, heads in result.sets.items():
-        found, shown = result.stability.get(name), [teachers.get(head, head) for head in heads]
+        stability_of_set, shown = (
+            result.stability.get(name),
+            [teachers.get(head, head) for head in heads],
+        )
         cells: list[Cell] = [name, set_words(name).name, len(heads), " ".join(shown) or None]
-        if result.stability and found is None:
+        if result.stability and stability_of_set is None:
             cells += [None] * len(stability)
-        elif found is not None:
-            overlap = Interval(value=found.overlap, low=found.low, high=found.high, digits=2)
-            cells += [_stable(found), overlap, found.halves, found.chance_95]
+        elif stability_of_set is not None:
+            overlap = Interval(
+                value=stability_of_set.overlap,
+                low=stability_of_set.low,
+                high=stability_of_set.high,
+                digits=2,
+            )
+            cells += [
+                _stable(stability_of_set),
+                overlap,
+                stability_of_set.halves,
+                stability_of_set.chance_95,
+            ]
         rows.append(tuple(cells))
     return Table(
         name=f"{result.probe}_sets",
@@ -291,25 +312,29 @@ def _sets(result: ProbeResult) -> Table:
 
 
 def _score_column(probe: str, name: str) -> Column:
-    """A score's column, titled in words where the atlas has them."""
+    """A score's column, with the atlas' title if there is one."""
     if name in ("p", "q"):
         return Column(name, name, digits=4, least=True)
     titles: dict[str, Label] = {}
-    for one in QUANTITIES:
-        if one.probe == probe:
-            titles |= one.beside if one.minus else {one.score: one.title, **one.beside}
+    for quantity in QUANTITIES:
+        if quantity.probe == probe:
+            titles |= (
+                quantity.beside
+                if quantity.minus
+                else {quantity.score: quantity.title, **quantity.beside}
+            )
     return Column(name, titles.get(name, name))
 
 
 def _heads(result: ProbeResult) -> Table:
-    """Every head's scores, the selected ones first; the page shows little more than these."""
+    """Every head's scores, selected heads first; the page shows few others."""
     scores = list(dict.fromkeys(name for head in result.heads for name in head.scores))
-    taught = any(one.teacher for one in result.heads)
+    taught = any(head.teacher for head in result.heads)
 
-    def row(one: HeadScores) -> tuple[Cell, ...]:
-        teacher = (one.teacher,) if taught else ()
-        selected = wording("selected") if one.selected else ""
-        return (one.head, selected, *teacher, *map(one.scores.get, scores))
+    def row(head: HeadScores) -> tuple[Cell, ...]:
+        teacher = (head.teacher,) if taught else ()
+        selected = wording("selected") if head.selected else ""
+        return (head.head, selected, *teacher, *map(head.scores.get, scores))
 
     return Table(
         name=f"{result.probe}_heads",
@@ -319,9 +344,9 @@ def _heads(result: ProbeResult) -> Table:
             *(columns(teacher="teacher") if taught else ()),
             *(_score_column(result.probe, name) for name in scores),
         ),
-        rows=tuple(map(row, sorted(result.heads, key=lambda one: not one.selected))),
+        rows=tuple(map(row, sorted(result.heads, key=lambda head: not head.selected))),
         folded=True,
-        shown=max(_MOST_HEADS, sum(one.selected for one in result.heads)),
+        shown=max(_MOST_HEADS, sum(head.selected for head in result.heads)),
     )
 
 

@@ -35,7 +35,7 @@ def render(path: Path) -> Path:
         "schema": _SCHEMA,
         "run": encode(folder.record),
         "summary": encode(cards),
-        "claims": encode([one.said.claim for one in stored.claims]),
+        "claims": encode([row.worded.claim for row in stored.claims]),
         "sections": encode(drawn),
     }
     write_json(folder.file("report.json"), data)
@@ -75,13 +75,13 @@ def _remove_tables(folder: RunFolder) -> None:
         listed = [b for part in sections for b in part["blocks"]]
         listed += [b for one in listed if one["kind"] == "folded" for b in one["blocks"]]
         names = [b["name"] for b in listed if b["kind"] == "table"]
-    except (ValueError, KeyError, TypeError):  # no report of this program; nothing is known of it
+    except (ValueError, KeyError, TypeError):  # not a report of this program
         return
     for name in names:
         folder.file(f"tables/{name}.csv").unlink(missing_ok=True)
 
 
-# Tables as CSV files that a spreadsheet opens, with nothing in them that it would run.
+# Tables as CSV files that a spreadsheet opens without running formulas.
 
 
 def write_csv(table: Table, path: Path) -> None:

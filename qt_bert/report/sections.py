@@ -1,4 +1,4 @@
-"""The report's sections in their order; the last one, how it came about, whole."""
+"""The report's sections in their order, and the last one, on the run itself."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from qt_bert.shipped import TEST, shipped, ships
 
 
 class ClaimOf(NamedTuple):
-    """A claim in words, and the section that tells more of it."""
+    """A claim in words, and the section with its details."""
 
-    said: ClaimInWords
+    worded: ClaimInWords
     anchor: str
 
 
@@ -27,9 +27,9 @@ def anchor_of(result: ProbeResult) -> str:
 
 
 class Stored:
-    """What a run left in its `folder`, each file read once; None or nothing where it is not there yet.
+    """The result files in a run's `folder`, each read once; None or empty where not there yet.
 
-    Raises RunFolderError for a damaged file, where it is first asked for.
+    Raises RunFolderError for a damaged file, when it is first read.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -56,13 +56,13 @@ class Stored:
     @cached_property
     def claims(self) -> list[ClaimOf]:
         """The claims of probes and plan, in the order of the report; one family."""
-        said = [
+        claims = [
             ClaimOf(claim, anchor_of(result))
             for result in self.probes
             for claim in claims_in_words(result)
         ]
         kept = read_plan_claim(self.folder)
-        return said if kept is None else [*said, ClaimOf(plan_claim_in_words(kept), "plan")]
+        return claims if kept is None else [*claims, ClaimOf(plan_claim_in_words(kept), "plan")]
 
     @cached_property
     def on_shipped(self) -> bool:

@@ -11,13 +11,12 @@ from qt_bert.text import Text
 
 
 def wording(name: str, /, **facts: Any) -> Text:
-    """The text `name`, its fields in braces filled from `facts`; a fact that has both languages
-    gives its own.
+    """The text `name`, its fields filled from `facts`, of which bilingual ones are localised.
 
     Raises KeyError where there is no such text, or a field has no fact.
     """
-    found = _texts()[name]
-    return Text(*(_filled(found[one], facts, one) for one in ("zh", "en")))
+    texts = _texts()[name]
+    return Text(*(_filled(texts[language], facts, language) for language in ("zh", "en")))
 
 
 def _filled(template: str, facts: dict[str, Any], language: str) -> str:
@@ -28,5 +27,5 @@ def _filled(template: str, facts: dict[str, Any], language: str) -> str:
 @cache
 def _texts() -> dict[str, dict[str, str]]:
     path = Path(__file__).with_name("words.toml")
-    found: dict[str, dict[str, str]] = tomllib.loads(path.read_text(encoding="utf-8"))
-    return found
+    texts: dict[str, dict[str, str]] = tomllib.loads(path.read_text(encoding="utf-8"))
+    return texts

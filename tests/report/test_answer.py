@@ -41,7 +41,7 @@ def test_claims_link_to_their_sections_and_stand_in_json_and_csv(run_of, result_
     assert "11.0" in first
     stored = json.loads((run / "report.json").read_text(encoding="utf-8"))
     assert [one["id"] for one in stored["claims"]] == [
-        one.said.claim.id for one in Stored(RunFolder.read(run)).claims
+        row.worded.claim.id for row in Stored(RunFolder.read(run)).claims
     ]
     lines = (run / "tables" / "claims.csv").read_text(encoding="utf-8-sig").splitlines()
     assert len(lines) == 5 and lines[0].startswith("claim_zh,claim_en,verdict_zh")

@@ -66,10 +66,11 @@ def test_an_example_says_what_moves_it_and_which_heads_carry_that(evaluation, bu
         ("油渍", -1.25), ("<b>", -0.4), ("洗掉", -0.3), ("怎么", 0.2),
     ]  # fmt: skip
     assert first.carried_by == Text(
-        "换回“油渍”最多的头：L3H7 41%、L10H2 20%", "“油渍” restored by L3H7 41%, L10H2 20%"
+        "恢复“油渍”影响最多的头：L3H7 41%、L10H2 20%",
+        "heads that restore “油渍”: L3H7 41%, L10H2 20%",
     )
     assert (second.moved_by, second.carried_by) == (third.moved_by, third.carried_by) == ((), None)
-    assert "[MASK]" in shown.note.en and "heads were put back" in shown.note.en
+    assert "[MASK]" in shown.note.en and "was patched in alone" in shown.note.en
     render(run)
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "<b>−1.25</b>" in page and "&lt;b&gt;" in page

@@ -57,7 +57,7 @@ def test_sets_say_how_much_of_them_comes_back(run_of, result_of):
     assert first["overlap"].startswith("0.37")
     assert first["chance_95"] == "0.2" and second["stable_zh"] == second["overlap"] == ""
     page = (run / "report.html").read_text(encoding="utf-8")
-    assert "不稳定" in page and "parted at random" in page
+    assert "不稳定" in page and "random halves of the queries" in page
 
 
 def test_the_claims_say_what_a_reader_may_conclude(run_of, result_of):
