@@ -41,11 +41,12 @@ PADDING, CLS, QUERY, TITLE, PROMPT = -1, 0, 1, 2, 3
 class Batch:
     """B pairs, padded to L tokens.
 
-    `rows` [B] says which pairs of the caller's list these are. `mask` [B, L] is 1 at real tokens
+    `rows` [B] are the pairs' indices in the caller's list. `mask` [B, L] is 1 at real tokens
     and 0 at padding; None where all rows have one length. `groups` [B, L] holds CLS at the first
     token, or the one that is read, QUERY at the query's tokens and the first separator, TITLE at the
-    title's and every later separator, PROMPT at what a template puts before the query, PADDING elsewhere. `at` is the place of the token that the classifier reads. `donor`,
-    where there is one, holds as many texts of the same lengths, which patches take from row by row.
+    title's and every later separator, PROMPT at a template's text before the query, PADDING elsewhere. `at` is
+    the place of the token that the classifier reads. `donor`, if any, holds as many texts of the same
+    lengths, from which patches take row by row.
     """
 
     rows: np.ndarray
@@ -71,7 +72,7 @@ class Batch:
         return self.groups != PADDING
 
     def to(self, device: torch.device) -> Batch:
-        """The batch on a device; a copy to a GPU does not wait for what the GPU is at."""
+        """The batch on a device; a copy to a GPU does not wait for its current work."""
         if self.input_ids.device == device:
             return self
         return self._each(lambda tensor: sent(tensor, device), lambda donor: donor.to(device))
@@ -102,7 +103,7 @@ class Batch:
 
 
 def sent(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """`tensor` on a device; a copy from the host to a GPU does not wait for what the GPU is at."""
+    """`tensor` on a device; a copy from the host to a GPU does not wait for its current work."""
     if device.type == "cuda" and tensor.device.type == "cpu" and torch.cuda.is_available():
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
@@ -143,9 +144,9 @@ def groups_of(row: EncodedPair) -> list[int]:
 # Which rows of attention see which columns, by the side of their tokens.
 #
 # C is the first token, or the one that is read, Q the query's tokens and the first separator, T the title's
-# and every later separator (`Batch.groups`); a template's prompt is seen by all. What is taken away is written as rows < columns, `T<Q`, as a mask of
-# MICE (Vast et al. 2026) is; the rows of a text whose view is cut see their own text alone, the
-# first token not either, for it would carry the other text over one layer later.
+# and every later separator (`Batch.groups`); a template's prompt is seen by all. `T<Q` removes the attention of rows T to columns Q, in
+# the notation of MICE (Vast et al. 2026). Rows whose view is cut see only their own text, without the
+# first token, which would carry the other text one layer later.
 
 
 Direction = Literal["C<T", "T<Q", "Q<T", "all", "<C"]

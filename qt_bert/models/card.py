@@ -12,25 +12,24 @@ from qt_bert.data.templates import Template
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json, write_json
 
-# The type that a model has in its config.json by which no other library opens it.
+# A pruned model has a `model_type` that no other library opens.
 #
-# transformers knows of a pruned model's layers no more than the config says: under the family's own
-# `model_type` it might open the folder and give other grades without a word. A type that it does not
-# know it refuses, by name.
+# Under the family's own type transformers might open the folder, whose layers the config does not
+# describe, and silently give other grades. It refuses a type that it does not know.
 
 
 _PRUNED, _APART = "qt_bert-pruned-", "qt_bert-offline-"
 
 
 def mark(folder: Path) -> None:
-    """Give the pruned model in `folder`, saved as its family's, the type of such a model."""
+    """Mark the model in `folder`, saved under its family's type, as pruned."""
     path = folder / "config.json"
     config = read_json(path)
     write_json(path, config | {"model_type": _PRUNED + config["model_type"]})
 
 
 def unmarked(config: dict[str, Any]) -> dict[str, Any]:
-    """A config.json as its family has it."""
+    """A config.json with the family's own type."""
     marked = str(config.get("model_type"))
     if not marked.startswith(_PRUNED):
         return config
@@ -63,8 +62,8 @@ class ModelLabels:
     """What the logits of a classifier mean.
 
     `grades[i]` is the set of grades logit i stands for; `grades` is None for levels that are not
-    grades (ordered, so called) and for one-logit models. `order[i]` is the place of output i in the
-    folder's classifier, where these are not stored from the lowest to the highest.
+    grades (ordered, so called) and for one-logit models. `order[i]` is the index of output i in the
+    folder's classifier, where they are not stored from the lowest to the highest.
 
     >>> labels = ModelLabels(3, grades=((5,), (1, 2), (3, 4))).ascending()
     >>> labels.grades, labels.values, labels.order
@@ -104,10 +103,10 @@ class ModelLabels:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a model reads texts, where its folder does not say so rightly.
+    """How a model reads texts, where its folder lacks this or has it wrong.
 
-    `template` as in `data.templates`; `token_types`: whether it is given the types of tokens, yes or no
-    (None: as transformers does); `allow_unknown`: whether its vocabulary may know few characters.
+    `template` as in `data.templates`; `token_types`: whether the model gets token types, yes or no (None: as
+    transformers does); `allow_unknown`: whether its vocabulary may lack most characters.
     """
 
     template: str | None = None
@@ -150,41 +149,41 @@ def read_settings(
     """Settings of a checkpoint folder with `logits` outputs and room for `longest` tokens.
 
     `model_grades` (`0=1-2,1=3-4,2=5`) and `template` (a known name or a JSON file) override the file.
-    Without either, five logits are the five grades and any other number are ordered levels. Raises CheckpointError where the file is not
-    what it should be, or does not fit the model.
+    Without either, five logits are the five grades and any other number are ordered levels. Raises CheckpointError for an
+    invalid file, or one that does not fit the model.
     """
     path = folder / CARD
     stored = _stored(path)
     grades = (
         _stored_grades(stored, logits, path)
         if model_grades is None
-        else _asked_grades(model_grades, logits)
+        else _requested_grades(model_grades, logits)
     )
     stored.pop("schema", None)
     stored.pop("grades", None)
     asking = Template.read(stored.pop("template", None), f"{path}: `template`")
     if template is not None:
         asking = Template.from_option(template)
-    wanted = stored.pop("max_length", MAX_LENGTH if asking is None else TEMPLATE_LENGTH)
-    if type(wanted) is not int or wanted < 1:
-        raise CheckpointError(f"{path}: `max_length` is {wanted!r}, not a number of tokens")
+    limit = stored.pop("max_length", MAX_LENGTH if asking is None else TEMPLATE_LENGTH)
+    if type(limit) is not int or limit < 1:
+        raise CheckpointError(f"{path}: `max_length` is {limit!r}, not a number of tokens")
     calibration = stored.pop("calibration", None)
     if not isinstance(calibration, dict | None):
         raise CheckpointError(
             f"{path}: `calibration` is {calibration!r}, not an object; run qt-bert calibrate again"
         )
     labels = ModelLabels(logits, grades)
-    return ModelSettings(labels, min(wanted, longest), calibration, asking, stored)
+    return ModelSettings(labels, min(limit, longest), calibration, asking, stored)
 
 
 def stored_template(folder: Path) -> Template | None:
-    """How the model in `folder` is asked. Raises CheckpointError where `qt_bert.json` cannot be read."""
+    """The template of the model in `folder`. Raises CheckpointError where `qt_bert.json` cannot be read."""
     path = folder / CARD
     return Template.read(_stored(path).get("template"), f"{path}: `template`")
 
 
 def allows_unknown(folder: Path) -> bool:
-    """Whether the model in `folder` may meet texts that its vocabulary hardly knows."""
+    """Whether the vocabulary of the model in `folder` may lack most characters."""
     return _stored(folder / CARD).get("allow_unknown") is True
 
 
@@ -194,7 +193,7 @@ def lists_grades(folder: Path) -> bool:
 
 
 def store_calibration(folder: Path, calibration: Mapping[str, Any]) -> None:
-    """Write `calibration` into the folder's `qt_bert.json`; all else in it stays as it is.
+    """Write `calibration` into the folder's `qt_bert.json` and keep the rest.
 
     Raises CheckpointError where the file is no JSON object.
     """
@@ -215,16 +214,16 @@ def _stored(path: Path) -> dict[str, Any]:
     return value
 
 
-def _asked_grades(asked: str, logits: int) -> tuple[GradeSet, ...]:
-    mapping = GradeMap.parse(asked)
+def _requested_grades(requested: str, logits: int) -> tuple[GradeSet, ...]:
+    mapping = GradeMap.parse(requested)
     try:
         sets = tuple(mapping.grades_of(str(i)) for i in range(logits))
     except ValueError as error:
         raise CheckpointError(
-            f"--model-grades {asked!r} does not name each of the {logits} logits ({error})"
+            f"--model-grades {requested!r} does not name each of the {logits} logits ({error})"
         ) from error
     if len(mapping.sets) != logits:
-        raise CheckpointError(f"--model-grades {asked!r} names more than {logits} logits")
+        raise CheckpointError(f"--model-grades {requested!r} names more than {logits} logits")
     return sets
 
 
@@ -244,7 +243,10 @@ def _stored_grades(
         raise CheckpointError(
             f"{path}: `grades` names {len(value)} outputs, the model has {logits}"
         )
-    return tuple(_grade_set(one, f"{path}: `grades` of output {i}") for i, one in enumerate(value))
+    return tuple(
+        _grade_set(grades_of_output, f"{path}: `grades` of output {i}")
+        for i, grades_of_output in enumerate(value)
+    )
 
 
 def _grade_set(value: Any, where: str) -> GradeSet:

@@ -37,9 +37,9 @@ class Checkpoint:
     """An opened classifier: the model in eval mode, its tokenizer and its labels.
 
     `model` is the Hugging Face model of a cross-encoder of `family`.
-    `kept` says what a smaller model keeps of its teacher. Unless it is `compact`, heads that were
-    pruned stand as zeros in `model`, so that every head has its number in the teacher. Where its
-    `padding_leaks` into the logits, batches hold pairs of one length.
+    `kept`: what a smaller model keeps of its teacher. Unless it is `compact`, pruned heads are zeros
+    in `model`, so that every head has its number in the teacher. Where `padding_leaks` into the
+    logits, batches hold pairs of one length.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Checkpoint:
     padding_leaks: bool = False
 
     def encoder(self) -> Encoder:
-        """The layer-by-layer forward, built anew: a change of the model's weights is not seen."""
+        """The layer-by-layer forward, with a copy of the weights: later changes to them have no effect."""
         if not self.family.fast:
             types = TYPES in self.tokenizer.model_input_names
             return PlainEncoder(self.model, self.family, types=types)  # type: ignore[return-value]
@@ -74,14 +74,14 @@ class Checkpoint:
 
     @property
     def windows(self) -> tuple[int | None, ...]:
-        """How far a token of each layer sees to either side, None as far as the text goes.
+        """How many tokens each layer sees to either side, None for all.
 
-        Empty where all see that far.
+        Empty where every layer sees all.
         """
         if self.family.parts.window is None:
             return ()
-        found = tuple(map(self.family.window, self.family.layers_of(self.model)))
-        return () if found.count(None) == len(found) else found
+        windows = tuple(map(self.family.window, self.family.layers_of(self.model)))
+        return () if windows.count(None) == len(windows) else windows
 
     @property
     def layers(self) -> int:
@@ -93,16 +93,18 @@ class Checkpoint:
 
     @property
     def shape(self) -> Shape:
-        """Layers and heads; `absent` are the heads that stand as zeros."""
+        """Layers and heads; `absent` are the heads that are zeros."""
         full = Shape(self.layers, self.heads)
         if self.kept is None or self.compact:
             return full
-        there = {(place, head) for place, one in enumerate(self.kept.layers) for head in one.heads}
-        return full._replace(absent=frozenset(full.all_heads) - there)
+        kept_heads = {
+            (number, head) for number, layer in enumerate(self.kept.layers) for head in layer.heads
+        }
+        return full._replace(absent=frozenset(full.all_heads) - kept_heads)
 
     @property
     def parameters(self) -> int:
-        """Numbers that the model learned; heads of zeros do not count."""
+        """Learned parameters, without heads of zeros."""
         learned = sum(p.numel() for p in self.model.parameters())
         absent = len(self.shape.absent)
         if not absent:
@@ -126,11 +128,11 @@ class Checkpoint:
         return weights_sha256(self.folder)
 
     def pair_tokenizer(self, max_length: int | None = None) -> PairTokenizer:
-        """A tokenizer of its own (safe beside others in threads) for pairs up to `max_length`."""
-        wanted = self.settings.max_length if max_length is None else max_length
+        """A new tokenizer (one a thread) for pairs up to `max_length`."""
+        limit = self.settings.max_length if max_length is None else max_length
         last = self.pad if self.reads == "last" else None
-        asking, rows = self.settings.template, self.model.config.vocab_size
-        return PairTokenizer(self.tokenizer, wanted, last=last, template=asking, rows=rows)
+        template, rows = self.settings.template, self.model.config.vocab_size
+        return PairTokenizer(self.tokenizer, limit, last=last, template=template, rows=rows)
 
     def describe(self) -> dict[str, Any]:
         """Plain facts for reports and run records."""
@@ -204,7 +206,7 @@ def save_checkpoint(
 
     The config keeps the model's own dtype, so that the Auto classes open float16 files in float32.
     `settings` becomes `qt_bert.json`; `texts` are further files, name → content. The config of a
-    pruned model that is not `plain` (`is_plain`) says that it is one.
+    pruned model that is not `plain` (`is_plain`) is marked as such.
 
     The folder is written whole or not at all (`atomic_folder`). Raises RunFolderError as
     `check_place` does.
@@ -216,7 +218,7 @@ def save_checkpoint(
         tied = getattr(model, "_tied_weights_keys", None) or {}
         weights = {k: v.to(dtype) for k, v in source.items() if k not in tied}
         hf_logging.disable_progress_bar()
-        # In the names of the modules, which differ from those that GTE's authors gave.
+        # By the names of the modules; those in the files of GTE's authors differ.
         model.save_pretrained(temporary, state_dict=weights, save_original_format=False)
         tokenizer.save_pretrained(temporary)
         if settings is not None:

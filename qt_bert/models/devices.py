@@ -1,4 +1,4 @@
-"""Where a model runs and in which number type; how many tokens at once, and what where memory is short."""
+"""The device and number type of a model, batch sizes within its memory, and oneDNN's kernel caches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from qt_bert.progress import note_once as note_once
 if TYPE_CHECKING:
     from qt_bert.models.batches import Batch
 
-# The device that somebody asks for, and the number types it has.
+# The requested device, and the number types it has.
 
 
 DTYPES = {
@@ -32,34 +32,34 @@ DTYPES = {
 _ON_CPU = ("float32", "bfloat16")
 
 
-def open_device(asked: str) -> torch.device:
+def open_device(name: str) -> torch.device:
     """The device of `auto`, `cpu`, `cuda`, `cuda:1` or `mps`; `auto` is a CUDA device where there is one.
 
-    What `auto` has taken, if not the CPU, is said once on standard error. Raises ArgumentError for
-    a device that is not there.
+    The choice of `auto`, if not the CPU, is noted once. Raises ArgumentError for a device that is
+    not there.
     """
-    kind, _, number = asked.partition(":")
+    kind, _, number = name.partition(":")
     if kind == "auto":
         device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
         if device.type != "cpu":
             note_once(f"running on {device_name(device)}; --device cpu leaves it alone")
         return device
     if kind == "mps" and not torch.backends.mps.is_available():
-        raise ArgumentError(f"--device {asked}: torch finds no Apple GPU here; take --device cpu")
+        raise ArgumentError(f"--device {name}: torch finds no Apple GPU here; take --device cpu")
     if kind == "cuda":
-        there = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if not there:
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if not count:
             raise ArgumentError(
-                f"--device {asked}: torch {torch.__version__} finds no CUDA device here; take "
+                f"--device {name}: torch {torch.__version__} finds no CUDA device here; take "
                 "--device cpu, or install a torch built for this driver (https://pytorch.org)"
             )
-        if not (number or "0").isdecimal() or int(number or 0) >= there:
-            known = ", ".join(f"cuda:{n}" for n in range(there))
-            raise ArgumentError(f"--device {asked}: this machine has {known}")
+        if not (number or "0").isdecimal() or int(number or 0) >= count:
+            known = ", ".join(f"cuda:{n}" for n in range(count))
+            raise ArgumentError(f"--device {name}: this machine has {known}")
         return torch.device("cuda", int(number or 0))
-    if asked not in ("cpu", "mps"):
-        raise ArgumentError(f"--device {asked!r}: choose from auto, cpu, cuda, cuda:1, mps")
-    return torch.device(asked)
+    if name not in ("cpu", "mps"):
+        raise ArgumentError(f"--device {name!r}: choose from auto, cpu, cuda, cuda:1, mps")
+    return torch.device(name)
 
 
 def check_dtype(dtype: str, device: torch.device) -> torch.dtype:
@@ -81,7 +81,7 @@ def check_dtype(dtype: str, device: torch.device) -> torch.dtype:
 
 @contextmanager
 def whole_products() -> Iterator[None]:
-    """float32 products are whole ones while the block runs, whatever `tf32` has set."""
+    """Use full float32 products while the block runs, whatever `tf32` has set."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
@@ -91,7 +91,7 @@ def whole_products() -> Iterator[None]:
 
 
 def device_name(device: torch.device) -> str:
-    """What reports and keys call it: `cpu`, `mps`, or the name of the GPU."""
+    """The name in reports and keys: `cpu`, `mps`, or that of the GPU."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
@@ -102,8 +102,8 @@ def index(places: tuple[int, ...], device: torch.device) -> torch.Tensor:
         return torch.tensor(places, dtype=torch.long).to(device)
 
 
-# Tokens computed at once. A GPU needs many to be busy, and its memory is bounded: where it runs out,
-# the work of the moment is done again in smaller parts, and what is to come is bounded by them.
+# Tokens computed at once. A GPU needs many to be busy, but its memory is bounded: where it runs out,
+# the current batch is computed again in smaller parts, and later ones keep that size.
 
 
 GPU_BATCH_TOKENS = 8192
@@ -113,14 +113,14 @@ _MOST = 65536
 """Tokens beyond which a GPU gains nothing."""
 
 _SHARE = 0.5
-"""Of the free memory, what a stack of states may take."""
+"""The share of free memory that a stack of states may take."""
 
 
 def stack_tokens(model: Any, most: int = _MOST) -> int:
-    """Tokens of a stack of states that the free memory of the model's device holds, from 1024 to `most`.
+    """Tokens of a stack of states that fit the free memory of the model's device, from 1024 to `most`.
 
-    Each layer on the way up keeps its input, projections and head outputs; the one at work has its
-    feed-forward and, at the worst, its attention maps besides.
+    Each layer keeps its input, projections and head outputs; the current one also its feed-forward
+    and, at worst, its attention maps.
     """
     config, device = model.config, model.device
     if device.type != "cuda":
@@ -135,20 +135,20 @@ def stack_tokens(model: Any, most: int = _MOST) -> int:
 
 @dataclass(eq=False)
 class Memory:
-    """`tokens` computed at once; halved where a device has no memory for them.
+    """`tokens` computed at once; halved when a device runs out of memory.
 
-    As long as nothing was halved, a batch is computed whole, however long it is.
+    Until then a batch is computed whole, however long it is.
     """
 
     tokens: int
     halved: bool = False
 
-    def halve(self, pairs: int, words: str) -> None:
-        """Go on with half the tokens; to be called when the error, which said `words`, is let go, for it
-        holds what was computed. Raises ArgumentError where `pairs` were one, of few tokens."""
+    def halve(self, pairs: int, message: str) -> None:
+        """Go on with half the tokens. Call it after the error (with this `message`) is released, as it holds
+        memory. Raises ArgumentError for a single pair of few tokens."""
         if pairs == 1 and self.tokens < 64:
             raise ArgumentError(
-                f"the GPU has no memory for a single pair ({words.split('.')[0]}); free some, take "
+                f"the GPU has no memory for a single pair ({message.split('.')[0]}); free some, take "
                 "--dtype bfloat16, a smaller --max-length, or --device cpu"
             )
         self.tokens, self.halved = max(1, self.tokens // 2), True
@@ -163,54 +163,52 @@ Found = TypeVar("Found")
 def in_parts(
     batch: Batch, memory: Memory, run: Callable[[Batch], Found], share: int = 1
 ) -> Sequence[Found]:
-    """`run` of a batch, or of parts of its pairs in their order, within memory.
+    """`run` of a batch, or of consecutive parts of it, within memory.
 
     A part that fails for want of memory is run again, smaller; `share` is how many times a pair's
     tokens are held at once. Raises ArgumentError where one pair alone is too much.
     """
-    found: list[Found] = []
+    results: list[Found] = []
     start = 0
     while start < len(batch):
         most = max(1, memory.tokens // (share * batch.length)) if memory.halved else len(batch)
         part = batch.some(slice(start, start + most))
-        words = None
+        message = None
         try:
-            found.append(run(part))
+            results.append(run(part))
             start += len(part)
         except torch.OutOfMemoryError as error:
-            words = str(error)
-        if words is not None:
-            memory.halve(len(part), words)
-    return found
+            message = str(error)
+        if message is not None:
+            memory.halve(len(part), message)
+    return results
 
 
 # How many compiled kernels oneDNN keeps.
 #
-# oneDNN compiles a kernel for each shape of a product and keeps a thousand of them, and torch as
-# many again behind it, a megabyte each. A text met again is answered by its own kernels, some eight
-# a layer, and by as many more for each layer that has heads or units of its own. Batches of a long
-# stream come in ever new shapes, and no kernel is worth its memory there: such a process grows to
-# gigabytes.
-
+# oneDNN compiles a kernel for each shape of a product and caches a thousand of them, and torch as
+# many again, a megabyte each. A repeated text reuses its kernels, some eight for each distinct shape
+# of a layer. Batches of a long stream have ever new shapes, and caching their kernels only makes the
+# process grow to gigabytes.
 
 KEPT = 256
-"""What a text needs in a model of 24 layers of which no two are alike."""
+"""Kernels for a text in a model of 24 different layers."""
 
 STREAM = 16
-"""What one layer needs: the others find its kernels, if they are like it."""
+"""Kernels of one layer, which equal layers reuse."""
 
 _SETTINGS = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
 _OURS = "QT_BERT_KERNEL_CACHES"
-"""What a parent process has bounded them to, which its user did not ask for."""
+"""The bound set by a parent process, to tell it from one set by the user."""
 
 _bounded: set[str] = set()
 
 
 def bound_kernel_caches(kept: int = KEPT) -> None:
-    """Have both keep at most `kept` kernels, unless the environment says how many.
+    """Bound both caches to `kept` kernels, unless the environment sets a bound.
 
-    The first call counts. It acts on a process that has not computed yet: each reads its setting once,
-    at its first product.
+    The first call counts, and only before the process computes: both read their setting at the first
+    product.
     """
     ours = os.environ.get(_OURS)
     for name in _SETTINGS:

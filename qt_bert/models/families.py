@@ -1,9 +1,9 @@
-"""The encoder families: one declaration each of where a layer's weights lie and what it does with them.
+"""The encoder families: a declaration each of where a layer's weights are and how they are used.
 
 A layer is self-attention and a feed-forward block, each with a norm before it or behind it and added to
-what came in (Vaswani et al. 2017). What differs is declared: positions (learned, added to the
+what came in (Vaswani et al. 2017). Declared are: positions (learned, added to the
 embeddings; rotary, Su et al. 2021; relative to each other, He et al. 2021, DeBERTa), who sees whom
-(everybody, a window, only what came before), one key for one query head or for several, a plain or
+(all tokens, a window, earlier tokens), one key for one query head or for several, a plain or
 a gated feed-forward block, and which token's last state the classifier reads.
 """
 
@@ -40,7 +40,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the parts of a layer lie, as paths from its module; of a Hugging Face BERT by default.
+    """The parts of a layer, as paths from its module; by default those of a Hugging Face BERT.
 
     `attention` is the module that is given the attention mask. `projections` are query, key and value:
     three linear layers, or one that holds the rows of all. `up` are the linear layers that make the
@@ -139,7 +139,7 @@ class Family:
         return tuple(Rows(found[0], n * size, (n + 1) * size) for n in range(3))  # type: ignore[return-value]
 
     def width(self, module: Any) -> int:
-        """How many numbers a head has."""
+        """The width of a head."""
         return int(at(module, self.parts.width))
 
     def heads(self, module: Any) -> int:
@@ -159,7 +159,7 @@ class Family:
         return int(at(module, self.parts.down).in_features)
 
     def window(self, module: Any) -> int | None:
-        """How far a token of this layer sees to either side; None: as far as the text goes."""
+        """How many tokens a token of this layer sees to either side; None: all."""
         reach = at(module, self.parts.window) if self.parts.window else None
         return None if reach is None else int(reach) - 1
 
@@ -193,7 +193,7 @@ class Family:
 
 
 def needs_fast(model_type: str) -> str:
-    """What is said where a model that runs as transformers runs it is asked for more."""
+    """The message where a model without the fast engine is used for what needs it."""
     return (
         f"a {model_type} model is scored, evaluated, compared, calibrated and explained by terms, and "
         "heads of it are left out; maps, sweeps, probes, plans, training and export need the fast engine, "
@@ -321,7 +321,7 @@ FAMILIES = {
 
 
 def family_of(model_type: str, where: str) -> Family:
-    """The family of a `model_type`; a plain one (`fast` is False) of a type that transformers alone knows.
+    """The family of a `model_type`; a plain one (`fast` is False) if only transformers knows the type.
 
     Raises CheckpointError for a type of which transformers has no sequence classifier.
     """
@@ -340,5 +340,5 @@ def family_of(model_type: str, where: str) -> Family:
 
 
 def plain_family(model_type: str) -> Family:
-    """A type that runs as transformers runs it (`models.plain`)."""
+    """The family of a type that runs in transformers' own forward (`models.plain`)."""
     return Family(model_type, "", "", lambda model, read: read, fast=False)

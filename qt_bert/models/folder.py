@@ -1,4 +1,4 @@
-"""A model's folder: found, its manifest, and what it must hold before any weight is read."""
+"""A model's folder: where it is, its manifest, and checks before any weight is read."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def resolve_folder(model: str | Path) -> Path:
 
 MANIFEST = "manifest.json"
 HEADS = "heads.json"
-"""What a study found of the heads. It says something about the weights and changes no output, names
-the weights that it is of, and is written anew by every study: no hash of the folder covers it."""
+"""The results of a study of the heads. It changes no output, names its weights, and is rewritten by
+every study, so no hash of the folder covers it."""
 
 
 def write_manifest(folder: Path, without: str = "") -> None:
@@ -58,10 +58,10 @@ def write_manifest(folder: Path, without: str = "") -> None:
 
 
 def verify_manifest(folder: Path) -> None:
-    """Compare the files of `folder` with its manifest; folders without one are not judged.
+    """Compare the files of `folder` with its manifest; folders without one pass.
 
     Raises CheckpointError naming the first file that is missing or differs, or where the manifest
-    is none.
+    is invalid.
     """
     path = folder / MANIFEST
     if not path.exists():
@@ -113,7 +113,7 @@ def folder_sha256(folder: Path) -> str:
     return hashlib.sha256(listed.encode()).hexdigest()
 
 
-# What a model folder must hold before any weight is read: each fault has its own clear error.
+# Checks of a model folder before any weight is read; each fault has its own error.
 
 
 _VOCABULARIES = ("tokenizer.json", "vocab*", "*.model", "*.vocab", "*.tiktoken")
@@ -131,7 +131,7 @@ _SIZES = {
     "max_position_embeddings": 10_000_000,
     "vocab_size": 10_000_000,
 }
-"""The most that a config may ask for: no model is larger, and memory is asked for by these."""
+"""Upper bounds on sizes in a config, which determine memory."""
 
 
 def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
@@ -228,7 +228,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def stored_as(shapes: Mapping[str, Any], name: str) -> str | None:
-    """Under which name a weight is stored: its own, or that behind a wrapper's prefix; None for neither."""
+    """The name under which a weight is stored, its own or with a wrapper's prefix; None if neither."""
     behind = (stored for stored in shapes if stored.endswith(f".{name}"))
     return name if name in shapes else next(behind, None)
 

@@ -14,24 +14,24 @@ from qt_bert.models.batches import At, Batch, row_at
 from qt_bert.models.devices import index
 from qt_bert.models.families import Family, at
 
-# Linear layers whose weights oneDNN has laid out once, instead of at every call.
+# Linear layers whose weights oneDNN lays out once, not at every call.
 #
-# On a CPU a product of a few hundred rows spends up to a third of its time on bringing the weight
-# into the layout that the kernel wants. torch does this ahead of time when it freezes a compiled
-# model, by the operators used here; where they are missing or refuse (float64), and on a GPU, the
-# plain product is taken, of the stacked weights.
+# On a CPU a product of a few hundred rows spends up to a third of its time on laying out the weight
+# for the kernel. torch does this ahead of time when it freezes a compiled model, by the operators
+# used here; where they are missing or fail (float64), and on a GPU, the plain product of the stacked
+# weights is used.
 
 
 ROWS = 512
-"""Rows the layout is chosen for; other numbers of rows are as exact and nearly as fast."""
+"""Rows the layout is optimised for; others are as exact and nearly as fast."""
 
 
 class Packed:
     """Linear layers over the same input, stacked into one product; `gelu` applies the exact GELU.
 
-    `layers` are `torch.nn.Linear`, all with a bias or none; their weights are shared, and a laid-out
-    copy is kept beside them, so that a change of the weights is not seen. Takes [..., in] to
-    [..., out]. Where gradients are wanted, or it is not to be `laid_out`, the plain product is taken.
+    `layers` are `torch.nn.Linear`, all with a bias or none. Their weights are shared, beside a laid-out
+    copy, on which later changes have no effect. Maps [..., in] to [..., out]. With gradients, or
+    without `laid_out`, the plain product is used.
     """
 
     def __init__(self, layers: Sequence[Any], *, gelu: bool = False, laid_out: bool = True) -> None:
@@ -77,16 +77,16 @@ def _stacked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 # The encoder layer by layer, from a Hugging Face model's own weights, without its padding and
 # detours.
 #
-# The layer of every family of `families` is written once here, over plain tensors. It does less than
-# the general forward: query, key and value come from one product, rows of one length need no mask,
-# and above the last mixing step only the token is computed that the classifier reads.
+# One layer for all families, over plain tensors. It computes less than the general forward: query, key
+# and value come from one product, rows of one length need no mask, and above the last mixing step only
+# the token that the classifier reads is computed.
 
 
 class Rotary:
     """Rotary positions (Su et al. 2021) of a model's layers of one kind, as its own module has them.
 
-    A head's query and key are turned by an angle that grows with the token's place, so that their
-    product depends on the distance alone.
+    A head's query and key are rotated by an angle proportional to the token's place, so that their
+    product depends only on the distance.
     """
 
     def __init__(self, module: Any, kind: str | None) -> None:
@@ -121,7 +121,7 @@ class Rotary:
 
 
 class Relative:
-    """What distances add to a layer's attention scores (He et al. 2021, DeBERTa: disentangled attention).
+    """The terms that distances add to a layer's attention scores (He et al. 2021, DeBERTa: disentangled attention).
 
     Content to position: the query with a vector of each distance; position to content: the key.
     """
@@ -162,7 +162,7 @@ class Relative:
     def _reach(self, length: int) -> int:
         """How many vectors to either side are multiplied: all, or in a short text those of its distances."""
         buckets = self.attention.position_buckets
-        # Further away than this, distances share a vector.
+        # Larger distances share a vector.
         one_each = self.span if buckets <= 0 else buckets // 2
         traced = torch.compiler.is_exporting()  # one graph for all lengths
         return self.span if traced or length > one_each else length
@@ -190,8 +190,8 @@ class Layer:
     """One layer's weights: `query`, `key` and `value` also stacked in `qkv`, `up` with its activation.
 
     A layer has `heads` heads of `width` numbers, and keys and values for `groups` groups of them, one
-    for each head in most families; there may be none, and other layers may have others. Norms stand
-    behind what they norm, or, with `norm_before`, before it. `window` is how far a token sees.
+    for each head in most families; layers may differ, and have none. Norms come after their block, or,
+    with `norm_before`, before it. `window` is how far a token sees.
     """
 
     heads: int
@@ -232,7 +232,7 @@ class Layer:
 
     @cached_property
     def constant(self) -> torch.Tensor:
-        """What is given when no head gives anything: W_O's bias, or zeros [hidden]."""
+        """The attention output without heads: W_O's bias, or zeros [hidden]."""
         bias, weight = self.output.bias, self.output.weight
         with torch.inference_mode(False):
             return weight.new_zeros(weight.shape[0]) if bias is None else bias  # type: ignore[no-any-return]
@@ -377,8 +377,8 @@ class Layer:
 class Encoder:
     """A checkpoint's encoder as a list of `Layer`, with its embeddings and its head.
 
-    Built once per model, with copies of the weights, `laid_out` for the matrix kernel; a change of the
-    model's weights is not seen.
+    Built once per model, with copies of the weights, `laid_out` for the matrix kernel; later changes of
+    the model's weights have no effect.
     """
 
     def __init__(self, model: Any, family: Family, *, laid_out: bool = True) -> None:
@@ -416,7 +416,7 @@ class Encoder:
         if hidden is None:
             return padding
         own = unseen(hidden[None, None], self.layers[0].dtype)
-        # Behind a causal row lies all padding.
+        # All padding is behind a causal row.
         return own if padding is None or self.family.causal else own + padding
 
     def visible(self, number: int, length: int) -> torch.Tensor:

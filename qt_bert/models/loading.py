@@ -48,17 +48,17 @@ def load_config(folder: Path) -> Any:
 
 
 def positions_of(config: Any) -> int:
-    """Positions a text may take: the RoBERTa kind keeps its first padding_idx + 1 for itself."""
+    """Positions for a text: RoBERTa types reserve the first padding_idx + 1."""
     kind = config.model_type
     kept = config.pad_token_id + 1 if "roberta" in kind or kind in _BEHIND_PADDING else 0
     return int(getattr(config, "max_position_embeddings", None) or LONGEST) - kept
 
 
 _BEHIND_PADDING = ("camembert", "data2vec-text", "ibert", "longformer", "mpnet", "xmod")
-"""Further types whose positions are numbered behind that of padding."""
+"""Further types whose positions begin after that of padding."""
 
 LONGEST = 8192
-"""Tokens of a pair at most, of a model whose positions have no end."""
+"""Most tokens of a pair, for a model with unlimited positions."""
 
 
 def without_dropout(config: Any) -> Any:
@@ -72,12 +72,12 @@ def without_dropout(config: Any) -> Any:
 def load_weights(
     auto_class: Any, folder: Path, config: Any, *, attention: str = "eager", resize: bool = False
 ) -> tuple[Any, dict[str, Any]]:
-    """(model in float32, what transformers says of missing and unexpected weights).
+    """(model in float32, transformers' report of missing and unexpected weights).
 
     `resize` lets weights of another shape start at random (a new classifier). Raises
     CheckpointError where a file is truncated or the weights do not fit the config.
 
-    A wrapper's prefix of the names (`module.`, `_orig_mod.`) is taken off, and a line says so.
+    A wrapper's prefix of the names (`module.`, `_orig_mod.`) is removed, which is noted.
     """
     stored = weight_shapes(folder)
     how: dict[str, Any] = {
@@ -111,7 +111,7 @@ def load_weights(
     return model, info
 
 
-# Heads of pretraining and a pooler that the family does not read are no fault; layers are.
+# Unread heads of pretraining and poolers are no fault; layers are.
 _ENCODER_WEIGHT = re.compile(
     r"(^|\.)(layers?\.\d+|embeddings|embed_tokens)\.(?!position_ids$|token_type_ids$)"
 )
@@ -125,7 +125,7 @@ PRETRAINED = re.compile(
 
 
 def check_all_read(folder: Path, unexpected: Iterable[str]) -> None:
-    """Raise CheckpointError where stored weights of the encoder found no place in the model; print others."""
+    """Raise CheckpointError for stored weights of the encoder without a place in the model; note others."""
     unread = sorted(name for name in unexpected if _ENCODER_WEIGHT.search(name))
     if unread:
         raise CheckpointError(
@@ -150,7 +150,7 @@ def stored_dtype(folder: Path) -> torch.dtype:
 
 
 def stored_rows(folder: Path, name: str, rows: Sequence[int]) -> torch.Tensor:
-    """Some rows of a stored tensor; no more is read of it."""
+    """Some rows of a stored tensor, read without the others."""
     from safetensors import safe_open
 
     for path in weight_files(folder):
@@ -177,7 +177,7 @@ def open_for_tuning(folder: Path, labels: int) -> tuple[Any, Family]:
 
     Pooler and classifier may be absent (they start at random, from torch's seed); a classifier of
     another size is replaced; dropout is off. Raises CheckpointError where an encoder weight is
-    missing, and for every fault `verify_folder` knows.
+    missing, and as `verify_folder` does.
     """
     family = tunable(folder)
     config = without_dropout(load_config(folder))

@@ -49,11 +49,10 @@ def open_checkpoint(
 
     `dtype` and `device` as `check_dtype` and `open_device` take them, whose ArgumentError they raise;
     `attention` is the Hugging Face kernel of `.model`; `reading` how texts are read; a causal
-    language model that is asked in a template has one logit. The model is proved from raw text (`proof`).
-    What the fast engine does not know, or does otherwise than transformers, runs as transformers runs it,
-    with a line that says so. A model whose heads were pruned gets heads of
-    zeros in their place, so that probes and masks know each head by its number in the teacher;
-    `compact` leaves them out, which is faster and gives the same logits.
+    language model with a template has one logit. The model is checked on raw text (`proof`). One that
+    the fast engine does not know, or computes otherwise than transformers, runs as transformers runs
+    it, which is noted. A pruned model gets heads of zeros, so that probes and masks find each head by
+    its number in the teacher; `compact` leaves them out, which is faster and gives the same logits.
 
     Raises CheckpointError for every fault of the folder (see `verify_folder`), for weights that do
     not fit the config, and for an encoder or classifier weight that is missing, which transformers
@@ -155,7 +154,7 @@ def _proved(opened: Checkpoint) -> Checkpoint:
 
 @torch.no_grad()
 def put_in_order(model: Any, order: Sequence[int]) -> None:
-    """Give the classifier its rows in this order. Raises CheckpointError where it is no linear layer."""
+    """Reorder the rows of the classifier. Raises CheckpointError where it is no linear layer."""
     encoder = set(model.base_model.modules())
     linear = [one for one in model.modules() if one not in encoder and hasattr(one, "out_features")]
     if not linear or linear[-1].out_features != len(order):
@@ -178,7 +177,7 @@ def stored_classifier(
     compact: bool,
     answers: Callable[[], tuple[int, int]] | None = None,
 ) -> tuple[Any, KeptFile | None]:
-    """The model of a verified folder, and what it keeps of its teacher.
+    """The model of a verified folder in float32, and what it keeps of its teacher.
 
     `attention` and `compact` as in `open_checkpoint`; `answers` gives the token ids of yes and no of a
     causal language model. Raises CheckpointError for weights that do not fit the config, and for one

@@ -1,4 +1,4 @@
-"""Folders as others save them: GTE's own config, code that transformers has by now, Qwen3-Reranker."""
+"""Folders in other formats: GTE's own config, sentence-transformers, Qwen3-Reranker."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from qt_bert.data.templates import Template
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json
 
-# A config.json in the words of transformers. GTE's models ship as `model_type: new` with code of their
-# own. transformers has the same model as `gte`, but neither reads the old name nor its kind of
-# scaling, and with the scaling dropped it opens with frequencies that are 7 % off, without a word.
+# A config.json in transformers' format. GTE's models ship as `model_type: new` with their own code.
+# transformers has the same model as `gte`, but does not read the old name or its kind of scaling;
+# without the scaling it silently opens with frequencies that are 7 % off.
 
 
 def adapted(config: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """A config.json as transformers reads it: GTE's own becomes its `gte`.
 
     NTK scaling by a factor f over d numbers a head is a base f times as large and frequencies divided
-    by f^(2/d), which transformers calls `linear` scaling. Raises CheckpointError for a GTE of another
-    make.
+    by f^(2/d), which transformers calls `linear` scaling. Raises CheckpointError for another kind of
+    GTE.
     """
     made = dict(config)
     scaling = made.get("rope_scaling") or {}

@@ -1,4 +1,4 @@
-"""Which of a classifier's outputs is the highest, by the names that `id2label` gives them."""
+"""The order of a classifier's outputs, by their names in `id2label`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NUMBER = re.compile(r"(?:^[+-])?\d+(?:\.\d+)?")
 
 
 def order_of(names: Sequence[str]) -> tuple[int, ...] | None:
-    """The places of the outputs from the lowest meaning to the highest; None where names do not tell it."""
+    """The indices of the outputs from lowest to highest; None where the names have no known order."""
     names = [unicodedata.normalize("NFKC", name).strip().casefold() for name in names]
     ranks = _numbers(names) or _words([re.sub(r"[\W\d_]+", "", name) for name in names])
     if not ranks or len(set(ranks)) < len(names):
@@ -51,7 +51,7 @@ def order_of(names: Sequence[str]) -> tuple[int, ...] | None:
 
 
 def _numbers(names: Sequence[str]) -> list[float]:
-    """The one number in each name, of names that are alike but for it: `1星`, `grade 3`."""
+    """The number in each name, where names differ only by it: `1星`, `grade 3`."""
     found = [_NUMBER.findall(name) for name in names]
     alike = len({_NUMBER.sub("", name).replace(" ", "") for name in names}) == 1
     return [float(one[0]) for one in found] if alike and all(len(n) == 1 for n in found) else []
@@ -79,9 +79,9 @@ def _relevance(name: str) -> float | None:
 
 def in_order(labels: ModelLabels, config: Any, folder: Path, *, settled: bool) -> ModelLabels:
     """`labels` from the lowest output to the highest: by their grades where these are `settled`, else by the
-    outputs' names; a line says which are followed.
+    outputs' names, which is noted.
 
-    Raises CheckpointError where `problem_type` makes them no levels, or `label2id` contradicts `id2label`.
+    Raises CheckpointError where `problem_type` rules levels out, or `label2id` contradicts `id2label`.
     """
     path, count = folder / "config.json", labels.logits
     if count == 1:

@@ -1,4 +1,4 @@
-"""Any sequence classifier that transformers has: run as it is, heads left out by a hook. Exact and slow."""
+"""Any sequence classifier of transformers in its own forward, heads ablated by a hook: exact and slow."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ _OUTPUT = re.compile(
     r"(attention\.output\.dense|attention\.attn\.o|attention\.(out_lin|dense|o_proj)"
     r"|(self_attn|attn)\.(o_proj|out_proj|Wo))$"
 )
-"""How attention output matrices are called; heads are slices of their input."""
+"""Names of attention output matrices; heads are slices of their input."""
 
 
 class PlainEncoder:
     """A Hugging Face classifier as the scorer runs it: batches of pairs to logits.
 
-    It is given `types` of tokens where its tokenizer gives them (XLNet tells type 0 from none). It has none of what the fast engine has: asking for its `layers` raises CheckpointError.
+    `types`: whether it gets token types (XLNet tells type 0 from none). It lacks what the fast engine
+    has: its `layers` raise CheckpointError.
     """
 
     def __init__(self, model: Any, family: Family, *, types: bool) -> None:
@@ -62,34 +63,38 @@ class PlainEncoder:
         return forward
 
     def _outputs(self) -> list[Any]:
-        """The attention output matrix of each layer; one that layers share stands at each of them."""
+        """The attention output matrix of each layer; a shared one is repeated."""
         layers = int(self.model.config.num_hidden_layers)
-        found = [
+        matrices = [
             module
             for name, module in self.model.named_modules()
             if _OUTPUT.search(name) and isinstance(module, torch.nn.Linear)
         ]
-        if len(found) == 1:
-            found *= layers
+        if len(matrices) == 1:
+            matrices *= layers
         heads = int(getattr(self.model.config, "num_attention_heads", 0))
-        if not heads or len(found) != layers or any(one.in_features % heads for one in found):
+        if (
+            not heads
+            or len(matrices) != layers
+            or any(matrix.in_features % heads for matrix in matrices)
+        ):
             raise CheckpointError(
-                f"heads of a {self.family.model_type} cannot be left out: {len(found)} attention output "
+                f"heads of a {self.family.model_type} cannot be left out: {len(matrices)} attention output "
                 f"matrices are known for its {layers} layers"
             )
-        return found
+        return matrices
 
     @contextmanager
     def _zeroed(self, outputs: list[Any], heads: dict[int, tuple[int, ...]]) -> Iterator[None]:
         count, calls = int(self.model.config.num_attention_heads), 0
 
-        def hook(module: Any, given: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+        def hook(module: Any, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
             nonlocal calls
             layer = calls if outputs.count(module) > 1 else outputs.index(module)
             calls += 1
             if layer not in heads:
-                return given
-            z = given[0].clone().unflatten(-1, (count, -1))
+                return inputs
+            z = inputs[0].clone().unflatten(-1, (count, -1))
             z[..., list(heads[layer]), :] = 0
             return (z.flatten(-2),)
 

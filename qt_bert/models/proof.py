@@ -1,4 +1,4 @@
-"""The proof on opening: from raw text, a model gives here what transformers' own tokenizer call and forward give."""
+"""The check on opening: on raw text, our logits equal those of transformers' tokenizer and forward."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from qt_bert.models.plain import PlainEncoder
 from qt_bert.models.tokenizer import PAIRS, TYPES, first_line
 
 TOLERANCE = {torch.float32: 2e-4, torch.float64: 1e-6, torch.bfloat16: 0.15, torch.float16: 0.05}
-"""Largest |difference| of logits / max(1, |logit|): roundings of random weights; another build is further."""
+"""Largest |difference| of logits / max(1, |logit|): rounding stays below, another model does not."""
 
 
 class Proof:
-    """What transformers makes of `PAIRS`, as a user would write it, and ours held against it.
+    """Transformers' tokens and logits of `PAIRS`, called as a user would, and ours compared with them.
 
-    `theirs` are the logits [pair, output] of each pair alone. Raises CheckpointError where transformers
+    `theirs` are transformers' logits [pair, output] of each pair alone. Raises CheckpointError where transformers
     itself cannot run the model on a query and a title, and where our tokens are not its tokenizer's.
     """
 
@@ -66,19 +66,19 @@ class Proof:
     def _same_tokens(self, pairs: list[tuple[str, str]], calls: list[dict[str, list[int]]]) -> None:
         for pair, ours, call in zip(pairs, self.encoded, calls, strict=True):
             types = call.get(TYPES, [0] * len(call["input_ids"]))
-            for name, found, wanted in (
+            for name, tokens, theirs in (
                 ("tokens", ours.input_ids, call["input_ids"]),
                 ("token types", ours.token_type_ids, types),
             ):
-                if found != wanted:
+                if tokens != theirs:
                     raise CheckpointError(
-                        f"{self.checkpoint.folder}: the {name} of {pair[0]!r} and {pair[1]!r} are {found} "
-                        f"here, but {wanted} by transformers' {type(self.checkpoint.tokenizer).__name__}; "
+                        f"{self.checkpoint.folder}: the {name} of {pair[0]!r} and {pair[1]!r} are {tokens} "
+                        f"here, but {theirs} by transformers' {type(self.checkpoint.tokenizer).__name__}; "
                         "such a tokenizer is not known here"
                     )
 
     def fast_fault(self) -> str:
-        """Why the fast engine does not run the model, in a clause; empty where it does."""
+        """A clause on why the fast engine cannot run the model; empty where it can."""
         try:
             encoder = Encoder(self.checkpoint.model, self.checkpoint.family, laid_out=False)
         except Exception as error:  # a build of the type that the family does not declare
@@ -88,21 +88,21 @@ class Proof:
 
     @torch.inference_mode()
     def fault_of(self, encoder: Encoder | PlainEncoder, *, padded: bool) -> str:
-        """Why `encoder` does not give each pair `theirs`, in a clause; empty where it does.
+        """A clause on how the logits of `encoder` differ from `theirs`; empty where they agree.
 
-        The pairs are run alone, or `padded` among each other.
+        Pairs are run alone, or `padded` in one batch.
         """
-        each = [self.encoded] if padded else [[one] for one in self.encoded]
+        each = [self.encoded] if padded else [[pair] for pair in self.encoded]
         try:
             with whole_products():
-                found = torch.cat([self._logits(encoder, pairs) for pairs in each])
+                logits = torch.cat([self._logits(encoder, pairs) for pairs in each])
         except Exception as error:  # as above, or a type that takes no padding
             return f"the forward stops with {first_line(error)}"
-        apart = float(((found - self.theirs).abs() / self.theirs.abs().clamp(min=1)).max())
-        if apart <= TOLERANCE[self.checkpoint.model.dtype]:
+        difference = float(((logits - self.theirs).abs() / self.theirs.abs().clamp(min=1)).max())
+        if difference <= TOLERANCE[self.checkpoint.model.dtype]:
             return ""
         how = "padded among others" if padded else "alone"
-        return f"its logits of pairs {how} differ from transformers' by {apart:.2g}"
+        return f"its logits of pairs {how} differ from transformers' by {difference:.2g}"
 
     def _logits(self, encoder: Any, pairs: list[EncodedPair]) -> torch.Tensor:
         """Logits in the order of `pairs`, of one batch."""
@@ -112,12 +112,12 @@ class Proof:
 
 
 def _call(checkpoint: Checkpoint, query: str, title: str) -> dict[str, list[int]]:
-    """What transformers' tokenizer gives a pair; in a template, with the prefix and suffix cut apart."""
-    tokenizer, asking = checkpoint.tokenizer, checkpoint.settings.template
-    if asking is None:
+    """Transformers' tokens of a pair; with a template, prefix and suffix are tokenised apart."""
+    tokenizer, template = checkpoint.tokenizer, checkpoint.settings.template
+    if template is None:
         return dict(tokenizer(query, title))
-    body = f"{asking.before}{query}{asking.between}{title}"
-    texts = (asking.prefix, body, asking.suffix)
+    body = f"{template.before}{query}{template.between}{title}"
+    texts = (template.prefix, body, template.suffix)
     ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
     joined = [token for part in ids for token in part]
     return {"input_ids": joined, "attention_mask": [1] * len(joined)}
@@ -125,7 +125,7 @@ def _call(checkpoint: Checkpoint, query: str, title: str) -> dict[str, list[int]
 
 @torch.inference_mode()
 def attention_fault(proof: Proof, encoder: Encoder) -> str:
-    """Why the maps of the fast `encoder` are no attention, in a clause: a row does not sum to one."""
+    """A clause where a row of the fast `encoder`'s attention does not sum to one; else empty."""
     (batch,) = batches_of(proof.encoded, 10**6, pad=proof.checkpoint.pad)
     batch = batch.to(encoder.device)
     hidden = encoder.embed(batch)

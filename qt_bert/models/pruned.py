@@ -1,4 +1,4 @@
-"""Classifiers with layers, heads or feed-forward units taken out: made, and opened again."""
+"""Classifiers with layers, heads or feed-forward units removed: making and opening them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from qt_bert.models.families import Family, at, put
 from qt_bert.models.folder import weight_shapes
 from qt_bert.results.kept import KEPT, KeptFile, KeptLayer, TeacherRef, check_kept
 
-# Weights of layers, heads and feed-forward units taken out of a classifier, so that it computes
-# less.
+# Removing the weights of layers, heads and feed-forward units from a classifier.
 #
-# What a head gives is its slice at the input of W_O, so a head goes with its rows of W_Q, W_K and
+# A head's output is its slice of the input of W_O, so a head is removed with its rows of W_Q, W_K and
 # W_V and its columns of W_O, and the model computes exactly what it did with that slice at zero
 # (Michel et al. 2019, "Are Sixteen Heads Really Better than One?"). transformers did this as
 # `prune_heads`, which version 5 has no more.
@@ -44,7 +43,7 @@ def smaller_model(
     """A copy of the classifier `model` that holds what `kept` names, and nothing else.
 
     `units` says which feed-forward units stay in a layer that keeps only some. `fold` [layers,
-    heads, width] are vectors that stand in for z of heads that go: W_O times them is added
+    heads, width] are vectors that replace z of removed heads: W_O times them is added
     to the bias of W_O; without it they are zeros. A layer that keeps no head still adds that bias.
 
     Raises ArgumentError for layers, heads or units that the model does not have, where `units`
@@ -62,9 +61,9 @@ def smaller_model(
 
 
 def with_own_widths(model: Any, family: Family, kept: Sequence[KeptLayer]) -> tuple[KeptLayer, ...]:
-    """`kept`, each layer with the feed-forward units it really keeps: no more than `model` has there.
+    """`kept`, with each layer's feed-forward units bounded by those of `model`.
 
-    Of a model that was narrowed itself, layers may have fewer than the widest.
+    In a model that was narrowed before, layers may have fewer than the widest.
     """
     widths = [family.units(module) for module in family.layers_of(model)]
     stay = [min(one.units or widths[one.layer], widths[one.layer]) for one in kept]
@@ -75,9 +74,9 @@ def with_own_widths(model: Any, family: Family, kept: Sequence[KeptLayer]) -> tu
 
 
 def with_absent_heads(model: Any, family: Family, kept: Sequence[KeptLayer], heads: int) -> Any:
-    """`model`, changed in place so that each layer has `heads` heads again: those gone are zeros.
+    """`model`, changed in place so that each layer has `heads` heads again, removed ones as zeros.
 
-    A head of zeros gives nothing, so the logits stay; every head has its number in the teacher.
+    The logits stay the same; every head has its number in the teacher.
     """
     for module, one in zip(family.layers_of(model), kept, strict=True):
         if len(one.heads) < heads:
@@ -149,10 +148,10 @@ def _has(module: Any, path: str) -> bool:
 
 
 class Headless(nn.Module):
-    """The attention of a layer without heads: z of no width, or what W_O gives of it, its bias.
+    """The attention of a layer without heads: z of no width, whose output is the bias of W_O.
 
-    It keeps the empty parts of the module that it stands for, so that a layer has the same ones
-    whatever it keeps, and that module, `whole`, which comes back when heads of zeros are put in.
+    It keeps the empty parts of the module that it replaces, so that all layers have the same parts,
+    and that module, `whole`, which is restored when heads of zeros are put in.
     """
 
     def __init__(self, whole: Any, output: str | None) -> None:
@@ -288,7 +287,7 @@ def _spread_heads(family: Family, module: Any, heads: Sequence[int], count: int)
 
 
 def _count_heads(family: Family, module: Any, count: int) -> None:
-    """Let the module know its number of heads; transformers' own cannot have none."""
+    """Set the module's number of heads; transformers' own needs at least one."""
     path = family.parts.width.rpartition(".")[0]
     old = at(module, path)
     if count == 0:
@@ -353,9 +352,9 @@ def _described(model: Any, family: Family, stay: Sequence[int]) -> Any:
 
 
 def open_kept(folder: Path, config: Any) -> KeptFile | None:
-    """What the model of `folder` keeps of its teacher; None where it is no smaller model.
+    """What the model of `folder` keeps of its teacher; None for a whole model.
 
-    Raises CheckpointError where `kept.json` is damaged or speaks of another shape than the config.
+    Raises CheckpointError where `kept.json` is damaged or does not fit the config.
     """
     try:
         kept = KeptFile.read(folder)
@@ -407,10 +406,10 @@ def load_kept(folder: Path, config: Any, family: Family, kept: KeptFile, attenti
 
 
 def _add_parts(family: Family, module: Any, state: Mapping[str, torch.Tensor], where: str) -> None:
-    """What a stored layer has and its place in the config does not give it.
+    """Add the parts of a stored layer that its config lacks.
 
     That is the bias of an output matrix without one, where means were folded into it, and the norm
-    that a ModernBERT's lowest layer is built without, where that one went.
+    that a ModernBERT's lowest layer lacks, where that layer was removed.
     """
     parts = family.parts
     output = at(module, parts.output)
@@ -422,7 +421,7 @@ def _add_parts(family: Family, module: Any, state: Mapping[str, torch.Tensor], w
 
 
 def is_plain(model: Any) -> bool:
-    """Whether the config says all of the model's shape, so that transformers opens its folder too."""
+    """Whether the config describes the model's whole shape, so that transformers opens its folder too."""
     with torch.device("meta"), no_init_weights():
         built = type(model)(copy.deepcopy(model.config))
     stored = ({name: one.shape for name, one in of.state_dict().items()} for of in (built, model))

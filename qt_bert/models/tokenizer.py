@@ -1,4 +1,4 @@
-"""A folder's tokenizer, opened as transformers opens it, and held against what the folder stores."""
+"""A folder's tokenizer, opened as transformers does and compared with the folder's files."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ PAIRS = (
     ("怎么去除衣服上的油渍", "红烧排骨的家常做法"),
     ("狗", "猫"),
 )
-"""What every tokenizer and model is proved on: four pairs of unlike lengths, in common characters."""
+"""Pairs of the check on opening: four of different lengths, in common characters."""
 
 UNKNOWN = 0.1
-"""The share of unknown tokens on `PAIRS` above which a vocabulary is not for Chinese texts."""
+"""The share of unknown tokens on `PAIRS` above which a vocabulary does not suit Chinese texts."""
 
 TYPES = "token_type_ids"
 
@@ -31,9 +31,9 @@ TYPES = "token_type_ids"
 def open_tokenizer(folder: Path, *, allow_unknown: bool = False) -> Any:
     """The folder's fast tokenizer, as transformers builds it.
 
-    A line on standard error says where that is not the one of tokenizer.json or vocab.txt. Raises
-    CheckpointError where it cannot be built, is no fast one, or does not know more than a tenth of the
-    tokens of `PAIRS`, unless that is allowed here or in the folder's `qt_bert.json`.
+    A difference from tokenizer.json or vocab.txt is noted. Raises CheckpointError where it cannot be
+    built, is no fast one, or does not know more than a tenth of the tokens of `PAIRS`, unless that is
+    allowed here or in the folder's `qt_bert.json`.
     """
     try:
         with quietly():
@@ -73,7 +73,7 @@ def open_tokenizer(folder: Path, *, allow_unknown: bool = False) -> Any:
 
 
 def _held_against_files(folder: Path, backend: Any, ids: list[list[int]]) -> None:
-    """A line where transformers' tokenizer is not the one that the folder's files hold."""
+    """Note where transformers' tokenizer differs from the folder's files."""
     stored, words = folder / "tokenizer.json", folder / "vocab.txt"
     if stored.is_file():
         own = Tokenizer.from_file(str(stored))
@@ -103,11 +103,11 @@ def _held_against_files(folder: Path, backend: Any, ids: list[list[int]]) -> Non
 def choose_types(
     tokenizer: Any, config: Any, takes: bool, folder: Path, asked: str | None = None
 ) -> None:
-    """Have `tokenizer` give the types of tokens that a model of `config`, if it `takes` any, is to get.
+    """Set whether `tokenizer` gives token types to a model of `config` that `takes` them.
 
-    transformers sends them where `model_input_names` has them; `asked` turns that. Where types are left
-    out that a model may have been tuned with, and where it has no room for them, a line says so. Raises
-    ArgumentError for types that are asked for and not there.
+    transformers sends them where `model_input_names` has them, which `asked` overrides. It is noted
+    where types are omitted that the model may have been tuned with, and where it has no room for them.
+    Raises ArgumentError for types that are requested and not there.
     """
     names = [name for name in tokenizer.model_input_names if name != TYPES]
     sent = len(names) < len(tokenizer.model_input_names)
@@ -136,7 +136,7 @@ def choose_types(
 
 
 def padding_of(tokenizer: Any, config: Any) -> int:
-    """The token of padding; for a model that names none the tokenizer's, or one that ends no pair."""
+    """The id of padding: the model's, the tokenizer's, or a token that ends no pair."""
     if config.pad_token_id is not None:
         return int(config.pad_token_id)
     last = tokenizer("a", "b")["input_ids"][-1]
@@ -146,5 +146,5 @@ def padding_of(tokenizer: Any, config: Any) -> int:
 
 
 def first_line(error: Exception) -> str:
-    """The name of an error's type and the first line of what it says."""
+    """An error's type and the first line of its message."""
     return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
