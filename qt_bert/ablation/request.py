@@ -249,7 +249,10 @@ def without_plainly(
             moved[f"L{layer}"] = float((encoder.without(off)(batch) - plain).abs().max())
     still = [name for name, far in moved.items() if not far > TOLERANCE]
     if still:
-        raise EquivalenceError(f"leaving out all heads of {still[0]} moves no logit")
+        raise EquivalenceError(
+            f"leaving out all heads of {still[0]} moves no logit: the hook takes no effect on a "
+            f"{scorer.checkpoint.family.model_type}; score it without --heads-out"
+        )
     forward = encoder.without(heads)
     return scorer.without(LeftOut(format_heads(heads), mode, forward, guards={"layers_off": moved}))
 

@@ -1,1 +1,1 @@
-"""From proof to a smaller model: which heads and layers stay, pruning, distilling, export."""
+"""Smaller models: which heads and layers stay, pruning, distilling, export."""

@@ -1,4 +1,4 @@
-"""Budgets, and the shapes of smaller models that meet them: parameters exactly, time by a fit."""
+"""Budgets, and the shapes of smaller models within them, by a cost that is a sum over parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qt_bert.models.pruned import head_parameters, unit_parameters
 from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.plan import Budget, BudgetKind
 
-# `--budget`: what of a model may stay, as a share or as a number.
+# `--budget`: what stays of a model, as a share or as a number.
 
 
 KINDS: tuple[BudgetKind, ...] = get_args(BudgetKind)
@@ -27,19 +27,19 @@ _HOW = (
 
 
 def parse_budget(text: str) -> Budget:
-    """The budget that `text` (`heads=0.6`, `layers=6`, `params=4M`) asks for.
+    """The budget of `text` (`heads=0.6`, `layers=6`, `params=4M`).
 
     With a point it is the share of the model's own that is kept, above 0 and below 1; without, the
     number kept. Latency is a share. Raises ArgumentError for anything else.
     """
-    found = _FORM.fullmatch(text.strip())
-    kind = next((one for one in KINDS if found and found[1].lower() == one), None)
-    if found is None or kind is None:
+    match = _FORM.fullmatch(text.strip())
+    kind = next((name for name in KINDS if match and match[1].lower() == name), None)
+    if match is None or kind is None:
         raise ArgumentError(f"--budget {text!r}: {_HOW}")
-    number, millions = float(found[2]), bool(found[3])
+    number, millions = float(match[2]), bool(match[3])
     if millions and kind != "params":
         raise ArgumentError(f"--budget {text!r}: M, for millions, goes with params alone")
-    share = "." in found[2] and not millions
+    share = "." in match[2] and not millions
     if share and not 0 < number < 1:
         raise ArgumentError(
             f"--budget {text!r}: with a point it is the share kept, above 0 and below 1; "
@@ -57,7 +57,7 @@ def count_kept(budget: Budget, total: int, sharing: int = 1) -> int:
     """How many of `total` heads or layers stay; heads of which `sharing` share a key go together.
 
     Raises ArgumentError where that is none, all, more or a part of such a group; the message names
-    what there can be.
+    the possible numbers.
     """
     groups = total // sharing
     kept = sharing * round(budget.value * groups) if budget.share else int(budget.value)
@@ -68,29 +68,29 @@ def count_kept(budget: Budget, total: int, sharing: int = 1) -> int:
         )
     if sharing <= kept < total:
         return kept
-    what, one = budget.kind_of, budget.kind_of[:-1]
+    plural, singular = budget.kind_of, budget.kind_of[:-1]
     if groups == 1:
         raise ArgumentError(
-            f"--budget {budget.asked}: the model has a single {one if total == 1 else 'group of heads'}, "
+            f"--budget {budget.asked}: the model has a single {singular if total == 1 else 'group of heads'}, "
             "which cannot go"
         )
-    meant = "none" if kept < 1 else "all" if kept == total else str(kept)
+    count = "none" if kept < 1 else "all" if kept == total else str(kept)
     raise ArgumentError(
-        f"--budget {budget.asked} keeps {meant} of the model's {total} {what}; give {what}={sharing} to "
-        f"{what}={total - sharing}, or a share from {_shares(groups)}"
+        f"--budget {budget.asked} keeps {count} of the model's {total} {plural}; give {plural}={sharing} to "
+        f"{plural}={total - sharing}, or a share from {_shares(groups)}"
     )
 
 
 def _shares(total: int) -> str:
-    """The smallest share, in two digits where they do, that keeps one of `total`, and the largest that
-    does not keep all."""
+    """The smallest share that keeps one of `total` and the largest that does not keep all, in as few
+    digits as possible."""
     digits = 2 if total <= 50 else 3 if total <= 500 else 4
     shares = [f"{step / 10**digits:.{digits}f}" for step in range(1, 10**digits)]
     fitting = [share for share in shares if 1 <= round(float(share) * total) < total]
     return f"{fitting[0]} to {fitting[-1]}"
 
 
-# Shapes of smaller models, and what each costs: in parameters exactly, in time by a fit.
+# Shapes of smaller models and their costs.
 
 
 FLOAT16_BYTES = 2
@@ -98,7 +98,7 @@ FLOAT16_BYTES = 2
 
 @dataclass(frozen=True)
 class Form:
-    """How many layers stay, how many heads all of them together keep, and units in each.
+    """Numbers of layers, of heads in all of them, and of units in each.
 
     `sharing` heads at a time share one key and value, and stay or go together.
     """
@@ -110,17 +110,17 @@ class Form:
 
     @property
     def per_layer(self) -> int:
-        """How many heads a layer has, where all have as many."""
+        """Heads of a layer, where all have as many."""
         return self.heads // self.layers
 
     def of_layers(self, layers: int) -> Form:
-        """So many layers of this form, each with as many heads as here."""
+        """The form with `layers` layers, each with as many heads as here."""
         return replace(self, layers=layers, heads=layers * self.per_layer)
 
     def example(self, teacher: TeacherRef) -> tuple[KeptLayer, ...]:
         """Layers of this form: the highest, with the first heads of each, spread evenly.
 
-        What a form costs in time does not depend on which layers, heads and units they are.
+        The latency of a form does not depend on which layers, heads and units are kept.
         """
         each, more = divmod(self.heads // self.sharing, self.layers)
         units = None if self.units == teacher.units else self.units
@@ -173,35 +173,35 @@ def parameter_costs(model: Any, family: Family) -> Costs:
 
 
 def parameters_of(module: Any) -> int:
-    """Numbers that a module learned."""
+    """The number of a module's parameters."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
 def form_of(kept: Sequence[KeptLayer], teacher: TeacherRef) -> Form:
     """The form of what a plan keeps; where widths differ, the units of all layers on average."""
-    units = [teacher.units if one.units is None else one.units for one in kept]
-    return Form(len(kept), sum(len(one.heads) for one in kept), round(sum(units) / len(units)))
+    units = [teacher.units if layer.units is None else layer.units for layer in kept]
+    return Form(len(kept), sum(len(layer.heads) for layer in kept), round(sum(units) / len(units)))
 
 
 # Shapes that meet a budget of parameters or of time.
 
 
 NARROWEST = 4
-"""A layer keeps at least one in so many of its units, and of its heads."""
+"""A layer keeps at least this fraction (1 / NARROWEST) of its units and of its heads."""
 
 UNIT_STEPS = 32
-"""Units go in steps of one in so many of a layer's."""
+"""Units are removed in steps of 1 / UNIT_STEPS of a layer's."""
 
 
 def forms_within(budget: Budget, costs: Costs, teacher: Form) -> tuple[Form, ...]:
     """The largest shapes of cost at most the budget's: whole layers, and one layer more but narrower.
 
-    As few whole layers go as meet it. What is then left of the budget pays for one layer more, if
-    feed-forward units go instead from every layer (down to a quarter), and after these heads (down
-    to a quarter). `costs` are in the unit of the budget, or the budget is a share of the teacher's.
+    The first removes as few whole layers as possible. The second keeps one layer more and instead
+    removes feed-forward units from every layer (down to a quarter), then heads (down to a quarter).
+    `costs` are in the unit of the budget, or the budget is a share of the teacher's.
 
-    Raises ArgumentError for a budget that nothing meets, naming the nearest that is met, and for one
-    that the teacher itself meets.
+    Raises ArgumentError for a budget that no shape meets, naming the nearest possible, and for one
+    that the teacher meets.
     """
     target = budget.value * costs.of(teacher) if budget.share else budget.value
     if costs.of(teacher) <= target:
@@ -210,10 +210,10 @@ def forms_within(budget: Budget, costs: Costs, teacher: Form) -> tuple[Form, ...
             "it as it is; ask for less"
         )
     whole = [teacher.of_layers(n) for n in range(teacher.layers - 1, 0, -1)]
-    found = [form for form in whole if costs.of(form) <= target][:1]
-    more = found[0].layers + 1 if found else 1
+    whole_layers = [form for form in whole if costs.of(form) <= target][:1]
+    more = whole_layers[0].layers + 1 if whole_layers else 1
     narrow = _narrowed(teacher.of_layers(more), costs, target)
-    forms = (*found, *([] if narrow is None else [narrow]))
+    forms = (*whole_layers, *([] if narrow is None else [narrow]))
     if not forms:
         raise ArgumentError(_out_of_reach(budget, costs, teacher))
     return forms
@@ -239,7 +239,7 @@ def _least_shape(count: int) -> int:
 
 
 def _least_heads(form: Form) -> int:
-    """Of a layer."""
+    """The fewest heads of a layer."""
     return form.sharing * _least_shape(form.per_layer // form.sharing)
 
 

@@ -1,4 +1,4 @@
-"""Which heads and layers go, the least harmful first: under one budget, and under a grid of them."""
+"""Choosing the heads and layers to remove, least harmful first, for one budget and for a grid."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from qt_bert.progress import progress
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import Expected, GridRow, Size
 
-# Which heads go: the least harmful first, in rounds, the rest measured anew after each.
+# Choosing heads: the least harmful first, in rounds, the rest measured again after each.
 #
-# Heads stand in for each other, so that two which are harmless alone may do harm together (Michel
+# Heads are redundant, so that two which are harmless alone may do harm together (Michel
 # et al. 2019, "Are Sixteen Heads Really Better than One?", section 4.2, prune step by step for that
 # reason).
 
@@ -51,11 +51,10 @@ _GONE = "skipped layers"
 
 @dataclass(frozen=True)
 class HeadPath:
-    """An order of heads to leave out: of each budget the first so many go.
+    """An order of heads to remove: each budget removes a prefix of it.
 
-    `order`: heads in the order in which they go; `effects`: what each head alone adds to the mean loss, nothing else being left out but the
-    layers that were skipped from the start; `cost`: the variants that were run on the pairs, in full
-    single-head sweeps.
+    `order`: heads in the order of removal; `effects`: what ablating each head alone adds to the mean
+    loss, with the skipped layers left out; `cost`: the variants run, in sweeps over all single heads.
     """
 
     order: tuple[Head, ...]
@@ -75,11 +74,11 @@ def choose_heads(
 ) -> HeadPath:
     """`out` heads to leave out, chosen on `pairs` by the exact mean loss of leaving them out.
 
-    Every one of the `rounds` (by default those of the task's effort) takes out its share of `out`,
-    those whose absence adds least, and the rest is measured anew without them. Heads that share a key
-    and value go together, by the sum of what each adds. The layers `skipped`
-    are gone as whole blocks. `before` is a path that is continued. Where nothing is gone, the first
-    round is `task.singles`. `work` is a folder in which the rounds are kept and resumed.
+    Each of the `rounds` (by default those of the task's effort) removes its share of `out`, those that
+    add least, and the rest is measured again without them. Heads that share a key and value go
+    together, by the sum of what each adds. The layers `skipped` are left out as whole blocks. `before`
+    is a path to continue. If nothing is left out, the first round is `task.singles`. The rounds are
+    stored in the folder `work` and resumed.
 
     Raises ArgumentError for fewer than one head or more than may go, a part of heads that go together,
     no round at all, and for pairs that cannot be judged.
@@ -125,7 +124,7 @@ def choose_heads(
 
 
 def _by_loss(heads: Sequence[Head], measured: Losses, sharing: int) -> list[Head]:
-    """The least loss first, that of the heads which share a key together; of equals the lower head."""
+    """Least loss first (summed over heads that share a key), ties by the lower head."""
     together: dict[tuple[int, int], float] = {}
     for layer, head in heads:
         group = layer, head // sharing
@@ -133,7 +132,7 @@ def _by_loss(heads: Sequence[Head], measured: Losses, sharing: int) -> list[Head
     return sorted(heads, key=lambda one: (together[one.layer, one.head // sharing], one))
 
 
-# Which layers go: whole blocks left out, one at a time, the rest measured anew after each.
+# Choosing layers: whole blocks left out one at a time, the rest measured again after each.
 
 
 def choose_layers(
@@ -142,8 +141,8 @@ def choose_layers(
     """`out` layers to leave out as whole blocks, in the order in which they go, chosen on `pairs`
     by the exact mean loss.
 
-    Each time the block whose absence adds least goes, and all others are measured anew without it:
-    down to one layer that is n(n + 1)/2 − 1 variants. `work` is a folder in which these sweeps are kept and
+    Each step removes the block that adds least, and all others are measured again without it: down to
+    one layer these are n(n + 1)/2 − 1 variants. `work` is a folder in which these sweeps are kept and
     resumed. Raises ArgumentError for fewer than one layer, or all of them, and for pairs that cannot be
     judged.
     """
@@ -164,14 +163,14 @@ def choose_layers(
     return tuple(gone)
 
 
-# What goes under a budget: heads, layers, or a shape that is small or fast enough.
+# What a budget removes: heads, layers, or what a small or fast enough shape lacks.
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What stays: `kept`, with `units` where feed-forwards are narrower, and `removal`, what goes.
+    """`kept` layers, their `units` where feed-forwards are narrower, and the `removal`.
 
-    `cost` is what choosing heads took, in sweeps over all single heads.
+    `cost` of choosing heads, in sweeps over all single heads.
     """
 
     kept: tuple[KeptLayer, ...]
@@ -199,9 +198,9 @@ def requested_forms(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
 def choose(
     task: PlanTask, forms: Sequence[Form], pairs: Sequence[Pair], work: Path | None = None
 ) -> Chosen:
-    """What stays in the best of `forms`, chosen on `pairs`: the one of least mean loss there.
+    """The best of `forms`, by the mean loss on `pairs`.
 
-    Of each form layers go first; of those that stay, heads; then units.
+    For each form layers are chosen first, then heads of the kept layers, then units.
     """
     found = []
     for form in forms:
@@ -233,11 +232,11 @@ def below(work: Path | None, *names: object) -> Path | None:
     return None if work is None else work / "-".join(map(str, names))
 
 
-# The grid of budgets: what goes under each, and what that costs.
+# The grid of budgets: what each removes, and its cost.
 
 
 ChangesOfRemovals = Mapping[Removal, Changes]
-"""What was measured on validation by leaving it out."""
+"""What each removal changes on validation."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +255,7 @@ def choose_grid(task: PlanTask) -> Grid:
 
 
 LARGEST_ROUND = 1 / 3
-"""Of all heads: how many go at most in a further round."""
+"""The largest share of all heads removed in a further round."""
 
 
 def grid_heads(
@@ -264,8 +263,8 @@ def grid_heads(
 ) -> tuple[tuple[Removal, ...], HeadPath]:
     """What the budgets of heads remove, the first so many of one path, chosen on `pairs`.
 
-    Where heads were asked for, the path begins with the rounds of that budget, and goes on in as few
-    further rounds as take no more than a third of all heads at a time.
+    For a budget of heads the path begins with its rounds, and continues in as few further rounds as
+    remove at most a third of all heads each.
     """
     total, sharing = task.form.heads, task.form.sharing
     counts = {sharing * round(share * total / sharing) for share in task.effort.heads}
@@ -303,7 +302,7 @@ def grid_rows(
     awaited: Mapping[Removal, Mapping[str, Expected]],
     found: ChangesOfRemovals,
 ) -> tuple[GridRow, ...]:
-    """The grid with everything that is known of each budget, heads first."""
+    """The rows of the grid, heads first."""
     rows = []
     for removal in (*grid.heads, *grid.layers):
         kept = kept_by(removal, task.teacher)

@@ -1,9 +1,8 @@
 """What each budget will cost on new queries, corrected for selection bias.
 
-What was chosen for its figure on some queries looks better on these than it is. So heads or layers
-are chosen on each half of the queries and read on the other half: every query counts once, under a
-choice that has not seen it (cross-fitting; Chernozhukov et al. 2018, "Double/debiased machine
-learning").
+Heads chosen for their figure on some queries look better there than they are. So heads or layers are
+chosen on each half of the queries and measured on the other: every query counts once, under a choice
+made without it (cross-fitting; Chernozhukov et al. 2018, "Double/debiased machine learning").
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ Halves = tuple[Sequence[Removal], Sequence[Removal]]
 def expectations(
     task: PlanTask, forms: Sequence[Form], grid: Grid
 ) -> tuple[Mapping[Removal, Predictions], Predictions]:
-    """What each budget of the grid, and the plan that was asked for, is expected to change.
+    """The expected change of each budget of the grid and of the requested plan.
 
-    Budgets of heads and of layers are predicted apart. The plan asked for goes with those of its kind;
-    one that meets parameters or a latency stands alone, as it may narrow feed-forwards. Without two
-    queries nothing can be chosen on half of them, and nothing is expected.
+    Budgets of heads and of layers are predicted separately, the plan with those of its kind; a plan by
+    parameters or latency alone, as it may narrow feed-forwards. Both are empty for fewer than two
+    queries.
     """
     if (task.discovery.ref.n_queries or 0) < 2:
         return {}, {}
@@ -71,10 +70,10 @@ def expectations(
 
 
 def expected(task: PlanTask, plans: Halves, n_new: Sequence[int]) -> list[Predictions]:
-    """For each budget: metric → what it is expected to change, measured on `n_new` new queries.
+    """For each budget: metric → its expected change, measured on `n_new` new queries.
 
     Both halves' plans are measured on both halves; the estimate is the mean of the two readings on
-    the half that did not choose. Its error is that of a bootstrap over the queries of each half. The
+    the half that was not used to choose. Its error is that of a bootstrap over the queries of each half. The
     prediction interval adds in variance
 
     - the error of the new sample: the estimate's own, times queries here over `n_new` (Hahn and Meeker
@@ -114,7 +113,7 @@ def expected(task: PlanTask, plans: Halves, n_new: Sequence[int]) -> list[Predic
 
 
 def _of_shape(task: PlanTask, forms: Sequence[Form]) -> Predictions:
-    """The same for a plan of any shape, read from models whose weights are really removed."""
+    """The same for a plan of any shape, from models with removed weights."""
     halves = balanced_halves(task.discovery.pairs)
     labels = task.scorer.checkpoint.settings.labels
     readings: list[list[dict[str, Reading]]] = []
@@ -151,12 +150,12 @@ def _queries(halves: tuple[Sequence[Pair], Sequence[Pair]]) -> tuple[int, int]:
 
 
 def _name_of(pairs: Sequence[Pair]) -> str:
-    """A short name of these pairs, the same whenever they are the same."""
+    """A hash of these pairs as a short name."""
     text = "\n".join(f"{pair.line}\t{pair.query}\t{pair.title}" for pair in pairs)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-# From readings of two halves' plans to what a new sample of queries will show.
+# Predictions for a new sample of queries, from readings of two halves' plans.
 
 
 NORMAL_95 = 1.959964
@@ -185,14 +184,14 @@ def predict(
     """One prediction for each budget of a grid.
 
     `queries` are those of the two halves, `n_new` those of the new sample that each budget will be
-    measured on. There is no interval for want of queries or resamples.
+    measured on. Too few queries or resamples: no interval.
     """
     first, second = queries
     share = np.array([first, second]) / (first + second)
     plans = ANOTHER_PLAN * between_plans(budgets, share)
     found = []
     for square, new_queries in zip(budgets, n_new, strict=True):
-        # What the plans change on the half that did not choose them.
+        # The changes of the plans on the half that was not used to choose them.
         crossed = _weighted(square[1][0], square[0][1], share)
         value = crossed.value
         low, high, _ = interval_or_reason(crossed.samples, min(queries))
@@ -213,9 +212,9 @@ def predict(
 def between_plans(budgets: Sequence[Square], share: FloatArray) -> float:
     """The variance between the true changes of plans chosen alike on other queries.
 
-    Two such plans differ by d with E d² = 2σ² + the variance of d's error. Both are read on all
-    queries; each was lucky on one half, which cancels. One pair of plans says little, so σ² is taken
-    to be the same for all budgets of a grid: the mean over them, or 0 where that is negative.
+    Two such plans differ by d with E d² = 2σ² + the variance of d's error. Both are measured
+    on all queries; the selection bias of each on its half cancels. One pair of plans estimates σ²
+    poorly, so it is the mean over the budgets of a grid, or 0 where that is negative.
     """
     found = []
     for square in budgets:

@@ -1,4 +1,4 @@
-"""Runs of the masked loop for a plan, what removals cost pair by pair, with paired intervals."""
+"""Masked runs for a plan: losses pair by pair, and changes of metrics with paired intervals."""
 
 from __future__ import annotations
 
@@ -33,17 +33,16 @@ if TYPE_CHECKING:
     from qt_bert.models.card import ModelLabels
 
 
-# What leaving something out costs, pair by pair.
+# Losses of variants, pair by pair.
 
 
 @dataclass(frozen=True, eq=False)
 class Losses:
     """The loss of every variant of a sweep on every pair.
 
-    `names` [V] are the variants', `none` first; `values` [V, P]: the probability that the model does
-    not give the pair's label, 1 − Σ p over it. Its logarithm would reward heads whose absence only
-    makes the model less sure. A model of one logit has no such p: there it is the squared change of
-    its score against the whole model's. `logits` [V, P, K] are what they were read from.
+    `names` [V] are the variants', `none` first; `values` [V, P]: 1 − Σ p over
+    the pair's label. Its logarithm would reward removals that only make the model less sure. For a
+    model of one logit: the squared change of its score from the whole model's. `logits` [V, P, K].
     """
 
     pairs: tuple[Pair, ...]
@@ -99,9 +98,9 @@ def _place(pair: Pair) -> tuple[int, str, str, str]:
 def check_removals(
     scorer: Scorer, pairs: Sequence[Pair], mask: MaskOf, *, seed: int = 0
 ) -> Mapping[str, Any]:
-    """Prove once, before anything is chosen, that heads and blocks left out are left out.
+    """Run the equivalence check once, on removed heads and blocks, before anything is chosen.
 
-    The runs of this room do not check again. Returns the checks' figures; raises EquivalenceError.
+    Later runs of a plan do not check again. Returns the checks' figures; raises EquivalenceError.
     """
     shape = scorer.checkpoint.shape
     variants = single(shape, mask) + (blocks(shape) if shape.layers > 1 else [])
@@ -114,7 +113,7 @@ def parts_of(
 ) -> tuple[Intervention, ...]:
     """Heads left out by `mask` and whole layers left out, as parts of a variant.
 
-    Heads of these layers are gone with them and need no mask.
+    Heads of left-out layers need no mask.
     """
     others = [head for head in heads if head.layer not in layers]
     return (*([mask(others)] if others else []), *([BlocksOut(tuple(layers))] if layers else []))
@@ -160,7 +159,7 @@ def logits(
     """Logits [1 + V, P, K] of the whole model and of `variants`; `shown` counts variants × pairs.
 
     With `work` they are kept in the sweep folder `work`/`name`: a finished one of the same model,
-    pairs and variants is read, an unfinished one goes on, any other is replaced. Raises
+    pairs and variants is read, an unfinished one is resumed, any other is replaced. Raises
     ArgumentError for no pairs, two variants of one name, or a scorer that leaves heads out.
     """
     if not pairs:
@@ -254,8 +253,8 @@ def changes(
 ) -> list[Changes]:
     """What each removal changes, in their order, measured in one sweep over `pairs`.
 
-    Of `metrics`, names of `Effects`, those that labels and model do not define are not among what is
-    returned. `work` / `name` is the folder in which the sweep is kept and resumed; `shown` counts
+    `metrics` are names of `Effects`; those undefined for these labels and this model are left out.
+    `work` / `name` is the folder in which the sweep is stored and resumed; `shown` counts
     variants × pairs.
 
     Raises ArgumentError for no pairs, unknown metrics, and heads or layers that the model lacks.

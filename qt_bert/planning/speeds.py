@@ -1,4 +1,4 @@
-"""How fast smaller models are, measured in turns with the teacher, and the shapes that meet a budget of latency."""
+"""Speed of smaller models, timed alternately with the teacher, and shapes within a budget of latency."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.intervals import percentile_interval
 
-# How fast a smaller model is against its teacher: both in one run, in turns, texts to logits.
+# Speed of a smaller model relative to its teacher, from texts to logits.
 #
-# Times on a shared machine drift; the two models take turns within a fraction of a second, and only
+# Times on a shared machine drift, so the two models alternate within a fraction of a second, and only
 # their ratio is kept.
 
 
@@ -32,7 +32,7 @@ TextPairs = Sequence[tuple[str, str]]
 
 
 class Scores(Protocol):
-    """What is timed: a scorer of any kind."""
+    """A scorer of any kind, to be timed."""
 
     def logits(self, pairs: TextPairs) -> np.ndarray:
         """Logits [pair, output]."""
@@ -41,7 +41,7 @@ class Scores(Protocol):
 WARM_UP, ROUNDS, BULK_ROUNDS = 3, 3, 5
 SECONDS, LEAST_PAIRS = 4.0, 8
 LEAST_FOR_INTERVAL = 5
-"""Times whose smallest and largest are about a 95 % interval of their median; fewer have none."""
+"""Fewer ratios have no interval: of five, the extremes are about a 95 % interval of the median."""
 
 RESAMPLES = 1000
 
@@ -57,7 +57,7 @@ def measure_speed(
     """
     scorers = teacher.fresh(), smaller.fresh()
     single = spread(texts, alone)
-    # In no order of length, as the longest may never come.
+    # In random order of length, as the last may not be timed.
     order = np.random.default_rng(seed).permutation(len(single))
     for text in single[:WARM_UP]:
         for scorer in scorers:
@@ -76,19 +76,19 @@ def measure_speed(
 
 def in_time(runs: Iterator[FloatArray], least: int) -> FloatArray:
     """The runs [n, models] until they have taken SECONDS, at least `least` of them."""
-    found: list[FloatArray] = []
+    rows: list[FloatArray] = []
     start = time.perf_counter()
     for run in runs:
-        found.append(run)
-        if len(found) >= least and time.perf_counter() - start > SECONDS:
+        rows.append(run)
+        if len(rows) >= least and time.perf_counter() - start > SECONDS:
             break
-    return np.array(found)
+    return np.array(rows)
 
 
 def in_turns(
     scorers: Sequence[Scores], texts: TextPairs, rounds: int, first: int = 0
 ) -> FloatArray:
-    """Seconds of each model [rounds, models]; who goes first changes from round to round."""
+    """Seconds of each model [rounds, models]; the first model changes from round to round."""
     count = len(scorers)
     seconds = np.empty((rounds, count))
     for turn in range(rounds):
@@ -100,14 +100,14 @@ def in_turns(
 
 
 def spread(texts: TextPairs, count: int) -> list[tuple[str, str]]:
-    """At most `count` of the texts, of all lengths alike."""
+    """At most `count` of the texts, spread over their lengths."""
     ordered = sorted(texts, key=lambda text: len(text[0]) + len(text[1]))
     places = np.unique(np.linspace(0, len(ordered) - 1, min(count, len(ordered))).round())
     return [ordered[int(place)] for place in places]
 
 
 def ratio(ratios: FloatArray, seed: int) -> Ratio:
-    """The median with its bootstrap interval, where there are enough ratios for one."""
+    """The median with its bootstrap interval, if there are LEAST_FOR_INTERVAL ratios."""
     value = float(np.median(ratios))
     if len(ratios) < LEAST_FOR_INTERVAL:
         return Ratio(value=value, low=None, high=None)
@@ -117,22 +117,22 @@ def ratio(ratios: FloatArray, seed: int) -> Ratio:
     return Ratio(value=value, low=low, high=high)
 
 
-# The table of times that a budget of latency is met by, kept so that a resumed plan has the same.
+# The table of measured speeds, stored so that a resumed plan uses the same.
 
 
 REFINED = 4
-"""Times that a shape which proves too slow is made smaller."""
+"""How often shapes that prove too slow are made smaller."""
 
 
 @dataclass(frozen=True)
 class _SpeedFile:
-    """The file of times: `Form` or layers as text → speed."""
+    """The file of speeds: kept layers as text → speed."""
 
     speeds: dict[str, Speed]
 
 
 class SpeedTable:
-    """Speeds of smaller models, each measured once, in turns with the teacher."""
+    """Speeds of smaller models, each measured once."""
 
     def __init__(self, task: PlanTask) -> None:
         self._task = task
@@ -142,8 +142,8 @@ class SpeedTable:
             self._speeds = read_result(_SpeedFile, self._path).speeds
 
     def of(self, kept: Sequence[KeptLayer]) -> Speed:
-        """The speed of a model that keeps as much as `kept`, whichever units these are."""
-        key = repr([(one.layer, one.heads, one.units) for one in kept])
+        """The speed of a model of the sizes of `kept`."""
+        key = repr([(layer.layer, layer.heads, layer.units) for layer in kept])
         if key not in self._speeds:
             self._speeds[key] = self._measure(kept)
             write_json(self._path, encode(_SpeedFile(self._speeds)))
@@ -151,7 +151,7 @@ class SpeedTable:
 
     def _measure(self, kept: Sequence[KeptLayer]) -> Speed:
         task = self._task
-        first = {one.layer: range(one.units) for one in kept if one.units is not None}
+        first = {layer.layer: range(layer.units) for layer in kept if layer.units is not None}
         texts = task.validation.texts[: task.effort.bulk]
         return measure_speed(
             task.scorer,
@@ -165,7 +165,7 @@ class SpeedTable:
 def forms_in_time(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
     """The largest forms within a budget of latency, by a fit, as `forms_within` gives them.
 
-    Each is measured; one that proves too slow gives way to a smaller one. Raises ArgumentError where
+    Each is measured; one that proves too slow is replaced by a smaller one. Raises ArgumentError where
     none is fast enough.
     """
     costs, budget = latency_costs(task, speeds), task.budget
@@ -175,11 +175,11 @@ def forms_in_time(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
             forms = forms_within(replace(budget, value=target), costs, task.form)
         except ArgumentError as error:
             if not slow:
-                raise  # of what was asked; further on `target` is this function's own
+                raise  # about the requested budget; later targets are this function's
             if met:
                 break
             raise ArgumentError(_too_slow(task, speeds, slow)) from error
-        # What was measured, against what the fit says: above 1 where the fit is too low.
+        # Measured over fitted latency: above 1 where the fit is too low.
         off = {form: _latency(task, speeds, form) / costs.of(form) for form in forms}
         slow = [form for form in forms if off[form] * costs.of(form) > budget.value]
         for form in forms:
@@ -194,7 +194,7 @@ def forms_in_time(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
 
 
 def _too_slow(task: PlanTask, speeds: SpeedTable, slow: Sequence[Form]) -> str:
-    """What to say where every form that should meet the budget proved too slow."""
+    """The message where every form that should meet the budget proved too slow."""
     nearest = math.ceil(100 * min(_latency(task, speeds, form) for form in slow)) / 100
     return (
         f"--budget {task.budget.asked}: the shapes that should meet it proved slower, the fastest took "
@@ -210,8 +210,8 @@ def _latency(task: PlanTask, speeds: SpeedTable, form: Form) -> float:
 def latency_costs(task: PlanTask, speeds: SpeedTable) -> Costs:
     """Latency as a share of the teacher's, as a sum over parts.
 
-    Fitted by least squares without negative parts to models of fewer layers, fewer heads and
-    narrower feed-forwards: a single measurement would let noise choose the shape.
+    A non-negative least-squares fit to models of fewer layers, fewer heads and narrower
+    feed-forwards; from a single measurement noise would choose the shape.
     """
     from scipy.optimize import nnls
 
@@ -223,8 +223,8 @@ def latency_costs(task: PlanTask, speeds: SpeedTable) -> Costs:
             shown.advance()
     rows = [[1, f.layers, f.heads, f.layers * f.units] for f in (task.form, *forms)]
     scale = np.array(rows[0], float)
-    found, _ = nnls(np.array(rows) / scale, np.array(ratios))
-    fixed, layer, head, unit = found / scale
+    solution, _ = nnls(np.array(rows) / scale, np.array(ratios))
+    fixed, layer, head, unit = solution / scale
     return Costs(fixed, layer, head, unit)
 
 

@@ -1,4 +1,4 @@
-"""What a plan is made from: the model, the pairs, the budget, the heads' functions, the effort."""
+"""The inputs of a plan: the model, the pairs, the budget, the heads' functions, the effort."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from qt_bert.results.plan import Budget
 from qt_bert.results.probe import PairsRef, ProbeResult, is_unstable
 from qt_bert.scoring.bulk import Scorer
 
-# How much work goes into a plan: which sample, which grid.
+# The effort for a plan: sample and grid.
 
 
 _ALL_SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
@@ -36,10 +36,10 @@ _ALL_SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """What a plan takes.
+    """The effort for a plan.
 
     `choosing` and `measuring` are pairs of discovery, and of validation for the grid (None: all; the
-    plan itself is tested on all). Heads go in so many `rounds`. `heads` are the shares of the heads
+    plan itself is tested on all). Heads are removed in `rounds` rounds. `heads` are the shares of the heads
     that the grid keeps; of layers it keeps at least the share `layers`, in at most `counts` steps (0:
     no budgets of layers). Latency is timed on `alone` pairs, throughput on `bulk`.
     """
@@ -74,7 +74,7 @@ FULL = Effort(profile="full", choosing=None, measuring=None)
 """Everything."""
 
 
-# What the heads do, as the probes found: from a run folder, or from the file beside the model.
+# The heads' functions, by the probes of a run folder or of the file beside the model.
 
 
 FUNCTIONS = (
@@ -94,9 +94,9 @@ _BESIDE_MODEL = "heads.json"
 
 @dataclass(frozen=True)
 class Functions:
-    """Set → its heads, and where that is known from: a run, the model's `heads.json`, or nowhere.
+    """Set → its heads, and their source: a run, the model's `heads.json`, or none.
 
-    `unstable` names the sets that were found not to be stable.
+    `unstable` names the sets that are not stable.
     """
 
     source: Literal["run", "heads.json", "none"]
@@ -107,18 +107,17 @@ class Functions:
 def functions_of(model: Path, sha256: str, run: Path | None = None) -> Functions:
     """The named sets of the model in the folder `model`, whose weights have this hash.
 
-    Of `run`, where it is given, else of `heads.json` beside the model, where that speaks of the same
-    weights. Raises RunFolderError for a run without probes or of another model, and for a damaged file.
+    From `run`, else from `heads.json` beside the model, if it is of the same weights. Raises RunFolderError for a run without probes or of another model, and for a damaged file.
     """
     if run is not None:
         return _functions("run", _tables_of_run(run, sha256))
     beside = model / _BESIDE_MODEL
     if not beside.is_file():
         return Functions("none")
-    found = HeadsFile.read(beside)
-    if found.model.sha256 != sha256:
+    file = HeadsFile.read(beside)
+    if file.model.sha256 != sha256:
         return Functions("none")
-    return _functions("heads.json", found.probes)
+    return _functions("heads.json", file.probes)
 
 
 def _tables_of_run(run: Path, sha256: str) -> list[HeadTable]:
@@ -137,15 +136,15 @@ def _tables_of_run(run: Path, sha256: str) -> list[HeadTable]:
 
 
 def _functions(source: Literal["run", "heads.json"], tables: Sequence[HeadTable]) -> Functions:
-    found = {name: heads for table in tables for name, heads in table.sets.items() if heads}
-    sets = {name: found[name] for name in FUNCTIONS if name in found}
+    known = {name: heads for table in tables for name, heads in table.sets.items() if heads}
+    sets = {name: known[name] for name in FUNCTIONS if name in known}
     unstable = {
         name for table in tables for name in table.stability if is_unstable(table.stability, name)
     }
     return Functions(source, sets, frozenset(unstable & sets.keys()))
 
 
-# What a plan is made from: the model, the pairs, the budget, and how much work to put in.
+# The task: model, pairs, budget, effort.
 
 
 Replacement = Literal["zero", "mean"]
@@ -174,7 +173,7 @@ class Sample:
         return any(len(pair.grades or ()) > 1 for pair in self.pairs)
 
     def smaller(self, limit: int | None, *, whole_queries: bool, seed: int) -> Sample:
-        """About `limit` pairs, of as many queries as there can be unless whole ones are wanted."""
+        """About `limit` pairs, of as many queries as possible, or of whole queries."""
         if limit is None or len(self.pairs) <= limit:
             return self
         draw = sample_queries if whole_queries else spread_over_queries
@@ -185,9 +184,9 @@ class Sample:
 class PlanTask:
     """One plan to make.
 
-    Everything is chosen on `discovery`; `validation` and `held_out` give figures alone. `functions` are
-    what the heads do. `work` is a folder for what is to survive a kill; `singles_work` is where the sweep
-    over every head alone lies, where a probe has made it. `replacement`: what stands in for a head that goes.
+    Everything is chosen on `discovery`; `validation` and `held_out` are only measured on. `functions`:
+    those of the heads. `work`: the folder of resumable sweeps; `singles_work`: that of the single-head
+    sweep, if a probe made it. `replacement`: what replaces a removed head.
     """
 
     scorer: Scorer
@@ -216,8 +215,8 @@ class PlanTask:
     @cached_property
     def teacher(self) -> TeacherRef:
         """The model by name, hash and shape."""
-        one = self.scorer.checkpoint
-        return reference_of(one.model, one.family, one.name, one.sha256)
+        checkpoint = self.scorer.checkpoint
+        return reference_of(checkpoint.model, checkpoint.family, checkpoint.name, checkpoint.sha256)
 
     @cached_property
     def form(self) -> Form:
@@ -241,14 +240,14 @@ class PlanTask:
 
     @cached_property
     def means(self) -> MeanZ | None:
-        """The mean head outputs over discovery, which stand in for heads under `mean`."""
+        """The mean head outputs over discovery, which replace heads under `mean`."""
         if self.replacement == "zero":
             return None
         return reference_means(self.scorer, self.discovery.pairs)
 
     @cached_property
     def mask(self) -> MaskOf:
-        """How heads are left out."""
+        """The intervention on removed heads."""
         mode: Mode = self.replacement
 
         def masked(heads: Iterable[Head]) -> Intervention:
@@ -258,7 +257,7 @@ class PlanTask:
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
-        """What is measured: that of the test first."""
+        """The measured metrics, the tested one first."""
         if self.scorer.checkpoint.settings.labels.logits == 1:
             return ("spearman", "pairwise_accuracy", "ndcg_at_3")
         return ("spearman", "qwk", "accuracy")
@@ -280,7 +279,7 @@ class PlanTask:
         return important_units(self._smaller(self.scorer.exact(), wide), kept, pairs)
 
     def pruned(self, kept: Sequence[KeptLayer], units: Units | None = None) -> Scorer:
-        """A scorer of the model that keeps `kept`, its weights really removed."""
+        """A scorer of the model with removed weights that keeps `kept`."""
         return Scorer(
             self._smaller(self.scorer, kept, units),
             max_length=self.scorer.tokenizer.max_length,
