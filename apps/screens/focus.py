@@ -1,8 +1,8 @@
-"""CLS focus: where one head's [CLS] looks, with and without other heads, and what becomes of the grade."""
+"""[CLS] focus: where one head's [CLS] looks, with and without other heads, and the grade."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import NamedTuple
@@ -43,17 +43,20 @@ from qt_bert.page.maps import (
 )
 from qt_bert.page.model import ReadPair, SharedModel
 from qt_bert.page.state import State
+from qt_bert.page.study import most_focused, reader_of
 from qt_bert.page.visit import Visit, visit
-from qt_bert.page.widgets import caption, info, localised, metric
+from qt_bert.page.widgets import caption, escaped, info, localised, metric
 from qt_bert.probes.focus import MATCHED, QUANTITIES, Kind, kinds_of, row_quantities
+from qt_bert.results.head_sets import set_words
 from qt_bert.scoring.judge import Outputs
-from qt_bert.text import Label, Text, in_language, number, signed
+from qt_bert.text import Label, Text, counted, in_language, join, number, signed
 
 SCORE_DIGITS = 4
+Sets = Mapping[str, Sequence[Head]]
 
 
 class Quantity(NamedTuple):
-    """A quantity: its name and unit, and how often what the probe measures under `of` it is."""
+    """A quantity: its name, unit and digits, and how to get it: `times` the probe's quantity `of`."""
 
     name: Text
     unit: Label
@@ -65,14 +68,14 @@ class Quantity(NamedTuple):
 
 OF_ALL = Text("% 的注意力", "% of attention")
 FOCUS = Text(
-    "共有词的份额减去它们的字数占比；0：一视同仁",
-    "their share less their share of the characters; 0 is even-handed",
+    "共有词的份额减去它们的字数占比；0：不偏不倚",
+    "their share less their share of the characters; 0: no preference",
 )
 SCATTER = Text(
-    "字上注意力的归一化的熵。1：平均分给每个字；0：只看一个字",
-    "normalised entropy of the attention on characters. 1: even over them; 0: all on one",
+    "字上注意力的归一化熵。1：平均分给每个字；0：只看一个字",
+    "normalised entropy of the attention on characters. 1: uniform; 0: all on one",
 )
-SHARE = Text("在给两文本的字（不计标点）的注意力里", "of the weight on characters of both texts")
+SHARE = Text("占两文本的字（不计标点）所得注意力", "of the weight on characters of both texts")
 MEASURED = (
     Quantity(Text("共有词的份额", "share on shared terms"), "%", 1, "share", PERCENT, SHARE),
     Quantity(Text("关注度", "focus"), Text("个百分点", "points"), 1, "focus", PERCENT, FOCUS),
@@ -80,16 +83,17 @@ MEASURED = (
     Quantity(Text("给共有词的权重", "weight on shared terms"), OF_ALL, 1, "matched", PERCENT),
     Quantity(Text("给 [SEP] 的权重", "weight on [SEP]"), OF_ALL, 1, "separator", PERCENT),
 )
+FOCUS_PLACE = 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Focus:
-    """One pair, all layers and heads at once, whole and (if there are heads left out) without these.
+    """One pair, all layers and heads at once: the whole model and, if heads are left out, without them.
 
     `rows` [ways, layers, heads, tokens] are [CLS]'s weights, `measured` [ways, layers, heads, MEASURED]
-    what is read of them, `grades` the outputs of each way.
-    `control` [layers, heads, tokens] are the mean weights without random heads, `random` [draws,
-    layers, heads, MEASURED] and `random_grades` what each draw gives; None where none can be drawn.
+    their quantities, `grades` the outputs of each way. `control` [layers, heads, tokens] are the mean
+    weights without random heads, `random` [draws, layers, heads, MEASURED] and `random_grades` the
+    results of each draw; None where none can be drawn.
     """
 
     encoded: ReadPair
@@ -106,37 +110,37 @@ class Focus:
 class Shift(NamedTuple):
     """A quantity in each way (`after` None: no heads left out), and under each random draw."""
 
-    what: Quantity
+    quantity: Quantity
     before: float | None
     after: float | None
     random: np.ndarray | None
 
-    def said(self, value: float | None) -> str:
+    def shown(self, value: float | None) -> str:
         """`value` in the quantity's digits."""
-        return number(value, self.what.digits)
+        return number(value, self.quantity.digits)
 
     @property
     def change(self) -> str | None:
         """After less before, with its sign."""
         if self.after is None or self.before is None:
             return None
-        return signed(self.after - self.before, self.what.digits)
+        return signed(self.after - self.before, self.quantity.digits)
 
 
 def main() -> None:
-    """Lay out the page; a click on the layer, at its foot, is looked at before the rest is drawn."""
+    """Lay out the page; a click on the layer, at its foot, comes before the rest is drawn."""
     here = visit()
     here.stop_if_empty()
     seen = focus(here.model, here.state)
     top, foot = st.container(), st.container()
-    with foot:
+    with foot, st.expander(localised("这一层所有的头", "All heads of the layer")):
         _layer(here, seen)
     with top:
-        _row(here, seen)
+        _head(here, seen)
 
 
 def focus(model: SharedModel, state: State) -> Focus:
-    """The state's pair, whole, without the state's heads, and without as many random ones."""
+    """The state's pair under the whole model, without the state's heads, and without random heads."""
     text = (state.query, state.title)
 
     def made() -> Focus:
@@ -150,11 +154,11 @@ def focus(model: SharedModel, state: State) -> Focus:
         kinds = kinds_of(encoded, *text, model.segmenter)
         masks = torch.from_numpy(np.eye(len(Kind), dtype=np.float32)[kinds])[None]
         flat = torch.from_numpy(weights).flatten(0, 2)[None]
-        found = row_quantities(flat, masks)[0].unflatten(0, weights.shape[:3]).numpy()
-        of = dict(zip(QUANTITIES, np.moveaxis(found, -1, 0), strict=True))
+        quantities = row_quantities(flat, masks)[0].unflatten(0, weights.shape[:3]).numpy()
+        of = dict(zip(QUANTITIES, np.moveaxis(quantities, -1, 0), strict=True))
         with np.errstate(divide="ignore", invalid="ignore"):
             of["share"] = of["matched"] / (of["matched"] + of["other"])
-        measured = np.stack([one.times * of[one.of] for one in MEASURED], axis=-1)
+        measured = np.stack([row.times * of[row.of] for row in MEASURED], axis=-1)
         ways = len(known_ways)
         sets = [(), state.out][:ways]
         return Focus(
@@ -173,68 +177,152 @@ def focus(model: SharedModel, state: State) -> Focus:
 
 
 def shifts(seen: Focus, head: Head) -> list[Shift]:
-    """The score of the pair, then what is measured of one head's row."""
-    scores = [float(one.ranking_score[0]) for one in seen.grades]
+    """The score of the pair, then the quantities `MEASURED` of one head's row."""
+    scores = [float(grade.ranking_score[0]) for grade in seen.grades]
     random = None if seen.random_grades is None else seen.random_grades.ranking_score
     labels = seen.grades[0].labels
     score = Quantity(score_name(labels), score_unit(labels), SCORE_DIGITS)
-    found = [Shift(score, scores[0], scores[-1], random)]
-    for place, one in enumerate(MEASURED):
+    rows = [Shift(score, scores[0], scores[-1], random)]
+    for place, quantity in enumerate(MEASURED):
         before, after = (known(seen.measured[way][*head, place]) for way in (0, -1))
         random = None if seen.random is None else seen.random[:, *head, place]
-        found.append(Shift(one, before, after, random))
-    return found if len(seen.rows) > 1 else [one._replace(after=None) for one in found]
+        rows.append(Shift(quantity, before, after, random))
+    return rows if len(seen.rows) > 1 else [row._replace(after=None) for row in rows]
 
 
-def _row(here: Visit, seen: Focus) -> None:
-    """The chosen head: what is left out, its row, the numbers, the grade."""
+def _head(here: Visit, seen: Focus) -> None:
+    """The chosen head: its row, a sentence, the grade; the other numbers folded."""
     head, state = here.state.chosen, here.state
+    sets = here.study.sets if here.study else {}
     zh, en = f"第 {head.layer} 层 [CLS] 注意力：{head}", f"Layer {head.layer}'s \\[CLS\\]: {head}"
     st.header(localised(zh, en))
-    caption(intro(seen, state))
+    example = reader_of(sets) or example_of(seen, sets, state.out)
+    caption(about_head(head, sets, example, studied=here.study is not None))
+    label = localised(f"看 {example}", f"Show {example}")
+    if example not in (None, head) and st.button(label, key="focus.example"):
+        here.change(layer=example.layer, head=example.head)
+    score, share, *others = shifts(seen, head)
+    out = heads_name(state.out, sets)
+    draw(cls_tokens(seen, head, out), key="focus.tokens")
+    st.markdown(escaped(localised(sentence(head, share, others[0], out))))
     for note in notes(seen, state):
         info(note)
-    found = shifts(seen, head)
-    for column, one in zip(cycle(st.columns(3)), found, strict=False):
-        with column:
-            _number(seen, one)
-    draw(cls_tokens(seen, head), key="focus.tokens")
+    _number(seen, score)
     bars = grade_bars(seen)
     if bars is not None:
         draw(bars, key="focus.grades")
+    with st.expander(localised("更多数值", "More numbers")):
+        caption(intro(seen, state))
+        for column, shift in zip(cycle(st.columns(3)), (share, *others), strict=False):
+            with column:
+                _number(seen, shift)
 
 
-def _number(seen: Focus, one: Shift) -> None:
-    """Without the heads, what that changes, and beside it the whole model and random heads."""
-    name, unit, about = one.what.name, one.what.unit, one.what.about
+def example_of(seen: Focus, sets: Sets, out: Sequence[Head]) -> Head | None:
+    """A head to show where there is no reader: the one with the largest focus above the heads `out`.
+
+    By the study, else on this pair; None where no focus is defined.
+    """
+    if (head := most_focused(sets, out)) is not None:
+        return head
+    above = seen.measured[0, ..., FOCUS_PLACE].copy()
+    above[: 1 + max((head.layer for head in out), default=-1)] = np.nan
+    if np.isnan(above).all():
+        return None
+    layer, place = np.unravel_index(np.nanargmax(above), above.shape)
+    return Head(int(layer), int(place))
+
+
+def about_head(head: Head, sets: Sets, example: Head | None, *, studied: bool) -> Text:
+    """Whether the model has a reader, and what the shown head is."""
+    if (reader := reader_of(sets)) == head:
+        return Text(f"{head} 是阅读头。", f"{head} is the reader.")
+    if reader is not None:
+        return Text(f"阅读头是 {reader}。", f"The reader is {reader}.")
+    named = next(iter(sets.get("reader", ())), None)
+    if not studied:
+        text = Text("没有探针结果，不知道阅读头。", "No probe results: the reader is not known.")
+    elif named is None:
+        text = Text("这个模型没有阅读头。", "This model has no reader.")
+    else:
+        text = Text(
+            f"这个模型没有阅读头：{named} 去掉后损失最大，但它不偏向共有的词。",
+            f"This model has no reader: {named} costs most, but does not favour shared terms.",
+        )
+    if example is None:
+        return text
+    where = Text("", "") if sets.get("focused") else Text("在这一对上", " on this pair")
+    shown = Text(
+        f"{head} 只是例子：它{where.zh}对共有词的关注度最大。"
+        if head == example
+        else f"{where.zh}对共有词关注度最大的是 {example}。",
+        f"{head} is an example: it has the largest focus on shared terms{where.en}."
+        if head == example
+        else f"{example} has the largest focus on shared terms{where.en}.",
+    )
+    return join([text, shown], "", " ")
+
+
+def heads_name(out: Sequence[Head], sets: Sets) -> Text:
+    """The heads left out, by the name of their set where they are one."""
+    count = len(out)
+    same = (name for name, heads in sets.items() if set(heads) == set(out))
+    if (name := next(same, None)) is None:
+        return Text(f"所选的 {count} 个头", f"the {counted(count, 'chosen head')}")
+    words = set_words(name).name
+    return Text(f" {count} 个{words.zh}", f"the {count} {words.en}")
+
+
+def sentence(head: Head, share: Shift, focus: Shift, out: Text) -> Text:
+    """What happened, in numbers: the share of [CLS]'s attention on shared terms."""
+    before, after = (f"{number(value, 0)}%" for value in (share.before, share.after))
+    if share.after is None:
+        zh, en = f"{head} 的 [CLS] 有 {before} 的注意力落在共有词上", ""
+        en = f"Shared terms get {before} of {head}'s [CLS] attention"
+        if share.before is not None and focus.before is not None:
+            base = f"{number(share.before - focus.before, 0)}%"
+            zh, en = f"{zh}，这些词占 {base} 的字", f"{en}; they are {base} of the characters"
+        return Text(f"{zh}。", f"{en}.")
+    zh = f"去掉{out.zh}后，{head} 的 [CLS] 落在共有词上的注意力：{before} → {after}"
+    en = f"Without {out.en}, the share of {head}'s [CLS] attention on shared terms: {before} → {after}"
+    if share.random is not None:
+        random = f"{number(known(share.random.mean()), 0)}%"
+        zh, en = f"{zh}；去掉随机头：{random}", f"{en}; without random heads: {random}"
+    return Text(f"{zh}。", f"{en}.")
+
+
+def _number(seen: Focus, shift: Shift) -> None:
+    """The value without the heads and its change; below, the whole model and random heads."""
+    name, unit, about = shift.quantity.name, shift.quantity.unit, shift.quantity.about
     metric(
         localised(
             f"{name.zh}（{in_language(unit, 'zh')}）", f"{name.en} ({in_language(unit, 'en')})"
         ),
-        one.said(one.before if one.after is None else one.after),
-        one.change,
+        shift.shown(shift.before if shift.after is None else shift.after),
+        shift.change,
         about=None if about is None else localised(about),
     )
-    if one.after is not None:
-        zh, en = f"完整模型 {one.said(one.before)}", f"whole model {one.said(one.before)}"
-        if one.random is not None:
-            draws = (one.random.mean(), one.random.min(), one.random.max())
-            mean, low, high = (one.said(known(value)) for value in draws)
+    if shift.after is not None:
+        before = shift.shown(shift.before)
+        zh, en = f"完整模型 {before}", f"whole model {before}"
+        if shift.random is not None:
+            draws = (shift.random.mean(), shift.random.min(), shift.random.max())
+            mean, low, high = (shift.shown(known(value)) for value in draws)
             zh += f"；随机头 {mean}（{low} … {high}）"
             en += f"; random heads {mean} ({low} … {high})"
         caption(zh, en)
-    predicted = " → ".join(way.predicted[0] for way in seen.grades if way.predicted)
-    if not one.what.of and predicted:
+    predicted = " → ".join(grade.predicted[0] for grade in seen.grades if grade.predicted)
+    if not shift.quantity.of and predicted:
         caption(f"预测：{predicted}", f"predicted: {predicted}")
 
 
 def intro(seen: Focus, state: State) -> Text:
-    """Which heads are left out, how, and what stands beside."""
+    """Which heads are left out, how, and the control."""
     if not state.out:
         return Text(
             "现在是完整模型。在左栏选要去掉的头，看它们不在时 [CLS] 改看哪里、档位怎样变。",
-            "The whole model. Choose heads to leave out on the left, and see where [CLS] looks "
-            "instead, and what becomes of the grade.",
+            "The whole model. Choose heads to leave out on the left to see where [CLS] looks without "
+            "them, and how the grade changes.",
         )
     mode, heads = MODES[state.mode], format_heads(state.out)
     zh = f"去掉的头（{len(state.out)} 个，{mode.zh}）：{heads}。"
@@ -242,43 +330,39 @@ def intro(seen: Focus, state: State) -> Text:
     if seen.random is not None:
         draws, seed = len(seen.random), state.seed
         zh += f"对照：每层抽同样多的其他头，{draws} 次，种子 {seed}。"
-        en += f" Beside it: as many other heads of each layer, {draws} draws, seed {seed}."
+        en += f" Control: as many other heads of each layer, {draws} draws, seed {seed}."
     return Text(zh, en)
 
 
 def notes(seen: Focus, state: State) -> Iterator[Text]:
-    """What a reader must know of this picture before reading it."""
+    """Limits of this picture."""
     yield from cut_notes(seen.encoded)
     yield from layer_notes(state.out, state.layer)
     if not seen.matched.any():
         yield Text(
             "两文本没有共有的词，所以共有词的份额为 0，关注度和分散程度没有定义。",
-            "The texts share no term: its share is 0, and focus and scatter are not defined.",
+            "The texts share no term: the share is 0, focus and scatter are not defined.",
         )
     if state.out and seen.random is None:
         yield Text(
             f"{format_heads(state.out)} 所在的层里，剩下的头不够抽取同样多的随机头，没有对照。",
-            f"No control: beside {format_heads(state.out)} their layers hold too few heads to draw from.",
+            f"No control: the layers of {format_heads(state.out)} have too few other heads to draw from.",
         )
 
 
-def cls_tokens(seen: Focus, head: Head) -> Tokens:
-    """One head's row on the tokens: the whole model, without the heads, without random ones."""
-    ways = list(zip((BEFORE, AFTER), seen.rows, strict=False))
+def cls_tokens(seen: Focus, head: Head, out: Text | None = None) -> Tokens:
+    """One head's row on the tokens: the whole model, without the heads (called `out`), without random ones."""
+    after = AFTER if out is None else Text(f"去掉{out.zh}", f"without {out.en}")
+    ways = list(zip((BEFORE, after), seen.rows, strict=False))
     ways += [(RANDOM, seen.control)] if seen.control is not None else []
     lines = []
     for way, rows in ways:
         weights = rows[head].astype(np.float64)
-        share = float(weights[seen.matched].sum())
         tokens = tuple(
-            Token(text=text, value=float(value), marked=bool(one))
-            for text, value, one in zip(seen.tokens, weights, seen.matched, strict=True)
+            Token(text=text, value=float(value), marked=bool(matched))
+            for text, value, matched in zip(seen.tokens, weights, seen.matched, strict=True)
         )
-        name = Text(
-            f"{way.zh}：共有的词占全部注意力的 {share:.0%}",
-            f"{way.en}: {share:.0%} of all attention on shared terms",
-        )
-        lines.append(TokenLine(name=name, tokens=tokens))
+        lines.append(TokenLine(name=way, tokens=tokens))
     return Tokens(
         name="cls_tokens",
         title=Text(
@@ -287,7 +371,7 @@ def cls_tokens(seen: Focus, head: Head) -> Tokens:
         unit=ATTENTION,
         lines=tuple(lines),
         low=0.0,
-        note=Text("粗框：两文本共有的词", "Outlined: terms that stand in both texts"),
+        note=Text("粗框：两文本共有的词", "Outlined: terms shared by both texts"),
     )
 
 
@@ -297,9 +381,9 @@ def grade_bars(seen: Focus) -> Bars | None:
         return None
     labels, random = seen.grades[0].labels, seen.random_grades
     series = [
-        BarSeries(name=way, values=tuple((PERCENT * one.probabilities[0]).tolist()))
-        for way, one in zip((BEFORE, AFTER), seen.grades, strict=False)
-        if one.probabilities is not None
+        BarSeries(name=way, values=tuple((PERCENT * grade.probabilities[0]).tolist()))
+        for way, grade in zip((BEFORE, AFTER), seen.grades, strict=False)
+        if grade.probabilities is not None
     ]
     if random is not None and random.probabilities is not None:
         draws = PERCENT * random.probabilities.astype(np.float64)
@@ -308,7 +392,7 @@ def grade_bars(seen: Focus) -> Bars | None:
     what = level_name(labels)
     whiskers = Text(
         "线段：各次随机抽取中最小与最大的值，不是置信区间",
-        "Whiskers: least and largest over the random draws, no confidence interval",
+        "Whiskers: least and largest of the random draws, not a confidence interval",
     )
     return Bars(
         name="grades",
@@ -328,7 +412,6 @@ def grade_bars(seen: Focus) -> Bars | None:
 
 def _layer(here: Visit, seen: Focus) -> None:
     """The rows of all heads of the layer, to choose one from."""
-    st.subheader(localised("这一层所有的头", "All heads of the layer"))
     caption("点一行，看那个头。", "Click a row to look at its head.")
     clicked = draw(layer_map(seen, here.state.chosen), key="focus.layer", click=True)
     if clicked is not None:
@@ -336,7 +419,7 @@ def _layer(here: Visit, seen: Focus) -> None:
 
 
 def layer_map(seen: Focus, chosen: Head) -> HeatMap:
-    """The [CLS] rows of the chosen head's layer, one a head; their change where heads are left out."""
+    """The [CLS] rows of all heads of the chosen head's layer; their change where heads are left out."""
     rows = seen.rows[:, chosen.layer].astype(np.float64)
     changes = len(rows) > 1
     values, what = (rows[1] - rows[0], CHANGE) if changes else (rows[0], BEFORE)

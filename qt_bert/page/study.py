@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -44,6 +44,18 @@ class Study:
     def stability(self) -> dict[str, Stability]:
         """How stable each set is, where its probe measured it."""
         return {k: v for table in reversed(self.tables) for k, v in table.stability.items()}
+
+
+def reader_of(sets: Mapping[str, Sequence[Head]]) -> Head | None:
+    """The reader, where its [CLS] favours the terms that both texts share."""
+    focused = sets.get("focused", ())
+    return next((head for head in sets.get("reader", ()) if head in focused), None)
+
+
+def most_focused(sets: Mapping[str, Sequence[Head]], out: Sequence[Head]) -> Head | None:
+    """The head with the largest focus in the layers above the heads `out`."""
+    top = max((head.layer for head in out), default=-1)
+    return next((head for head in sets.get("focused", ()) if head.layer > top), None)
 
 
 def find_study(model: SharedModel, run: Path | None) -> tuple[Study | None, tuple[Text, ...]]:

@@ -68,7 +68,7 @@ def test_the_row_is_the_models_own(model: SharedModel, folder: Path) -> None:
 
 def test_the_numbers_by_hand(model: SharedModel) -> None:
     seen = focus(model, STATE)
-    found = {one.what.name.en: one for one in shifts(seen, STATE.chosen)}
+    found = {shift.quantity.name.en: shift for shift in shifts(seen, STATE.chosen)}
     lines = page.cls_tokens(seen, STATE.chosen).lines[:2]
     for line, of in zip(lines, ("before", "after"), strict=True):
         weights = {name: 0.0 for name in ("matched", "other", "[SEP]", "[CLS]")}
@@ -143,6 +143,40 @@ def test_what_a_reader_must_know_is_said(model: SharedModel) -> None:
     assert "No control" in notes(model, out=tuple(Head(0, head) for head in range(4)))
 
 
+EXAMPLE = {"focused": (Head(0, 2), Head(2, 1))}
+
+
+@pytest.mark.parametrize(
+    ("sets", "studied", "words"),
+    [
+        (EXAMPLE | {"reader": (Head(2, 1),)}, True, "L2H1 is the reader."),
+        ({"reader": (Head(2, 1),)}, True, "no reader: L2H1 costs most"),
+        (EXAMPLE, True, "no reader. L2H1 is an example"),
+        ({}, False, "No probe results"),
+    ],
+)
+def test_a_head_is_called_what_it_is(
+    model: SharedModel, sets: dict[str, tuple[Head, ...]], studied: bool, words: str
+) -> None:
+    seen = focus(model, STATE)
+    example = page.example_of(seen, sets, [Head(1, 3)])
+    assert example is not None and example.layer > 1
+    assert words in page.about_head(STATE.chosen, sets, example, studied=studied).en
+
+
+def test_one_sentence_says_what_happened(model: SharedModel) -> None:
+    for state in (STATE, replace(STATE, out=())):
+        seen = focus(model, state)
+        _, share, focused, *_ = shifts(seen, STATE.chosen)
+        out = page.heads_name(state.out, {"matching": STATE.out})
+        words = page.sentence(STATE.chosen, share, focused, out).en
+        if state.out:
+            assert f"{share.before:.0f}% → {share.after:.0f}%" in words
+            assert "the 2 matching heads" in words and "random heads: " in words
+        else:
+            assert f"{share.before:.0f}%" in words and "53% of the characters" in words
+
+
 def test_another_head_or_layer_asks_for_no_forward(
     model: SharedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,7 +198,7 @@ def test_any_model(checkpoint_of: Build, family: str, labels: int, name: str) ->
     model = opened(checkpoint_of(family, labels=labels))
     seen = focus(model, replace(STATE, layer=1, head=0, out=(Head(0, 1),)))
     assert (page.grade_bars(seen) is None) == (labels == 1)
-    assert shifts(seen, Head(1, 0))[0].what.name.en == name
+    assert shifts(seen, Head(1, 0))[0].quantity.name.en == name
 
 
 def metrics(at: Any) -> dict[str, tuple[str, str]]:
