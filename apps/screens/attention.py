@@ -33,7 +33,7 @@ NARROW = 20
 WAYS = {"before": BEFORE, "after": AFTER, "change": CHANGE}
 # Pixels of a small map, between maps, and of the labels on the left and above.
 TILE, GAP, MARGIN = 40, 6, 34
-# Tones that are seen on a light page and on a dark one.
+# Tones visible on a light and on a dark page.
 WEIGHT, MORE, LESS, INK = LIGHT.series[4], LIGHT.positive, LIGHT.series[4], "#808080"
 
 
@@ -42,7 +42,7 @@ def main() -> None:
     here = visit()
     here.stop_if_empty()
     st.header(localised("注意力图", "Attention map"))
-    parts = {name: one[0] for name, one in PARTS.items()}
+    parts = {name: part[0] for name, part in PARTS.items()}
     part = choose(Text("看哪一部分", "Part"), parts, "attention.part")
     comparisons = {
         "out": Text("去掉头前后", "heads left out"),
@@ -77,14 +77,14 @@ def _maps(here: Visit, part: str, comparison: str) -> None:
     for note in seen.notes:
         info(note)
     if part != WHOLE:
-        for column, (way, value) in zip(st.columns(2), seen.given, strict=False):
+        for column, (way, value) in zip(st.columns(2), seen.mean_weights, strict=False):
             with column:
                 name = Text(
                     f"{way.zh}：平均给所看部分的注意力（%）",
                     f"{way.en}: mean attention given within the part (%)",
                 )
                 metric(localised(name), number(value, 1))
-    abreast = 2 if all(len(one.columns) <= NARROW for one in seen.figures) else 1
+    abreast = 2 if all(len(figure.columns) <= NARROW for figure in seen.figures) else 1
     whole = len(seen.lines)
     figures: list[HeatMap | Links] = [*seen.figures[:whole], *seen.lines, *seen.figures[whole:]]
     for place in range(0, len(figures), abreast):
@@ -128,20 +128,20 @@ def grid_of(seen: Overview, part: str, way: str, chosen: Head) -> HeatMap:
     """
     names = list(PARTS)
     if part == WHOLE:
-        cross = [names.index(one) for one in ("query_title", "title_query")]
-        given = seen.given[..., cross].mean(axis=-1)
+        cross = [names.index("query_title"), names.index("title_query")]
+        weights = seen.mean_weights[..., cross].mean(axis=-1)
         what = Text(
             "一个文本给另一个文本，两个方向的平均", "from one text to the other, mean of both ways"
         )
     else:
-        given, what = seen.given[..., names.index(part)], PARTS[part][0]
-    change, said = way == "change", WAYS[way]
+        weights, what = seen.mean_weights[..., names.index(part)], PARTS[part][0]
+    change, name = way == "change", WAYS[way]
     return head_map(
         "all_heads",
-        PERCENT * of_way(given.astype(np.float64), way),
+        PERCENT * of_way(weights.astype(np.float64), way),
         title=Text(
-            f"每个头的注意力：{what.zh}（{said.zh}）",
-            f"Attention of every head: {what.en} ({said.en})",
+            f"每个头的注意力：{what.zh}（{name.zh}）",
+            f"Attention of every head: {what.en} ({name.en})",
         ),
         unit=Text("个百分点", "points") if change else Text("% 的注意力", "% of attention"),
         marked=[chosen],

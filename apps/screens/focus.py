@@ -49,7 +49,7 @@ from qt_bert.page.widgets import caption, escaped, info, localised, metric
 from qt_bert.probes.focus import MATCHED, QUANTITIES, Kind, kinds_of, row_quantities
 from qt_bert.results.head_sets import set_words
 from qt_bert.scoring.judge import Outputs
-from qt_bert.text import Label, Text, counted, in_language, join, number, signed
+from qt_bert.text import Label, Text, counted, in_language, number, sentences, signed
 
 SCORE_DIGITS = 4
 Sets = Mapping[str, Sequence[Head]]
@@ -260,7 +260,7 @@ def about_head(head: Head, sets: Sets, example: Head | None, *, studied: bool) -
         if head == example
         else f"{example} has the largest focus on shared terms{where.en}.",
     )
-    return join([text, shown], "", " ")
+    return sentences([text, shown])
 
 
 def heads_name(out: Sequence[Head], sets: Sets) -> Text:

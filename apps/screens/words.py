@@ -73,19 +73,19 @@ class Calibration:
 class Words:
     """One model on a few texts.
 
-    `asked` are the texts, `shown` what the model reads of each; `decisions` holds those that have
-    any. `ends` are jieba's word ends in each text by granularity. `weights` and `said` (rule → whether
+    `pair` are the texts, `shown` what the model reads of each; `decisions` holds those that have
+    any. `ends` are jieba's word ends in each text by granularity. `weights` and `predictions` (rule → whether
     a word ends [layers, heads, D]) are of the whole model and, where heads are left out, without them.
     """
 
-    asked: tuple[PairText, ...]
+    pair: tuple[PairText, ...]
     shown: tuple[str, ...]
     decisions: Decisions
     ends: tuple[dict[str, set[int]], ...]
     heads: tuple[Head, ...]
     calibration: Calibration
     weights: list[Weights]
-    said: list[dict[str, BoolArray]]
+    predictions: list[dict[str, BoolArray]]
 
 
 def main() -> None:
@@ -114,16 +114,16 @@ def main() -> None:
     with st.spinner(localised(working)):
         calibration_of(here.model)
     heads = _heads(here)
-    found = words(here.model, texts_asked(state.query, state.title), heads, state.out, state.mode)
-    for note in notes(found, bool(state.out)):
+    result = words(here.model, texts_asked(state.query, state.title), heads, state.out, state.mode)
+    for note in notes(result, bool(state.out)):
         caption(note)
-    if len(found.decisions):
-        for number in range(len(found.asked)):
-            draw(text_figure(found, number, rule))
+    if len(result.decisions):
+        for number in range(len(result.pair)):
+            draw(text_figure(result, number, rule))
 
 
 def _heads(here: Visit) -> list[Head]:
-    """The heads to read by: at first the set that a study found, else the best on calibration."""
+    """The heads to read by: at first the study's set, else the best on calibration."""
     known = here.study.sets.get(SET, ()) if here.study else ()
     first = known or calibration_of(here.model).best
     chosen: list[Head] = st.multiselect(
@@ -133,7 +133,8 @@ def _heads(here: Visit) -> list[Head]:
         max_selections=MOST_HEADS,
         key=f"words.heads.{here.state.model}.{bool(known)}",
         help=localised(
-            "起先是研究选出的头，否则是校准时最准的头。", "At first those named, else the best."
+            "起先是研究选出的头，否则是校准时最准的头。",
+            "At first those the study named, else the most accurate in calibration.",
         ),
     )
     return chosen
@@ -150,18 +151,18 @@ def calibration_of(model: SharedModel) -> Calibration:
 
     def made() -> Calibration:
         pairs = few_a_query(shipped_rows("dev"))
-        asked = distinct_texts(pairs)
-        decisions = decisions_of(model.scorer.tokenizer, asked, least=LEAST_DECISIONS)
+        texts = distinct_texts(pairs)
+        decisions = decisions_of(model.scorer.tokenizer, texts, least=LEAST_DECISIONS)
         labels = decisions.labels(granularities(model.segmenter)[PRECISE])
         weights = weights_of(_shared(model), decisions)
-        found = calibrate(weights, decisions, labels, shifts=0, seed=0)
+        calibrated = calibrate(weights, decisions, labels, shifts=0, seed=0)
         return Calibration(
-            # What the queries say one by one is for tests, and grows with the model.
-            replace(found, per_query=found.per_query[:0]),
-            tuple(ranked(found.named.score)),
+            # Results of single queries are for tests, and grow with the model.
+            replace(calibrated, per_query=calibrated.per_query[:0]),
+            tuple(ranked(calibrated.named.score)),
             len(pairs),
             len(decisions),
-            frozenset(one.text for one in asked),
+            frozenset(text.text for text in texts),
         )
 
     with model.computing:  # whoever asks for it meanwhile waits
@@ -175,21 +176,21 @@ def _shared(model: SharedModel) -> SharedScorer:
 
 def words(
     model: SharedModel,
-    asked: Sequence[PairText],
+    texts: Sequence[PairText],
     heads: Sequence[Head] = (),
     out: Sequence[Head] = (),
     mode: str = "zero",
 ) -> Words:
-    """Read `asked`, the sides of one pair, by `heads` (by default the best on calibration).
+    """Read `texts`, the sides of one pair, by `heads` (by default the best on calibration).
 
-    Where heads are left `out`, what the others say then stands beside. Raises ArgumentError for heads
+    Where heads are left `out`, also without them. Raises ArgumentError for heads
     that the model lacks.
     """
     calibration = calibration_of(model)
     chosen = (tuple(dict.fromkeys(heads)) or calibration.best)[:MOST_HEADS]
-    decisions = decisions_of(model.scorer.tokenizer, asked)
+    decisions = decisions_of(model.scorer.tokenizer, texts)
     references = granularities(model.segmenter)
-    shown = tuple(_shown(model, one) for one in asked)
+    shown = tuple(_shown(model, text) for text in texts)
     key = ("words", decisions.texts, tuple(out), mode if out else "")
 
     def made() -> list[Weights]:
@@ -199,33 +200,33 @@ def words(
 
     weights = model.cache.get(key, made)
     return Words(
-        asked=tuple(asked),
+        pair=tuple(texts),
         shown=shown,
         decisions=decisions,
         ends=tuple({name: ends(text) for name, ends in references.items()} for text in shown),
         heads=tuple(checked_heads(chosen, model.shape)),
         calibration=calibration,
         weights=weights,
-        said=[
-            {"calibrated": calibration.calibrated.predict(one), "article": one.rule()}
-            for one in weights
+        predictions=[
+            {"calibrated": calibration.calibrated.predict(way), "article": way.rule()}
+            for way in weights
         ],
     )
 
 
-def _shown(model: SharedModel, one: PairText) -> str:
+def _shown(model: SharedModel, text: PairText) -> str:
     """As much of a text as the model reads."""
-    encoded = model.encode(*one.pair)
-    cut = encoded.query_truncated if one.side == QUERY else encoded.title_truncated
+    encoded = model.encode(*text.pair)
+    cut = encoded.query_truncated if text.side == QUERY else encoded.title_truncated
     if not cut:
-        return one.text
-    own = zip(encoded.side, encoded.spans, strict=True)
-    return one.text[: max((end for side, (_, end) in own if side == one.side), default=0)]
+        return text.text
+    spans = zip(encoded.side, encoded.spans, strict=True)
+    return text.text[: max((end for side, (_, end) in spans if side == text.side), default=0)]
 
 
-def notes(found: Words, without: bool) -> Iterator[Text]:
+def notes(result: Words, without: bool) -> Iterator[Text]:
     """What the readings rest on, and what keeps them from saying more."""
-    n, basis = len(found.decisions), found.calibration
+    n, basis = len(result.decisions), result.calibration
     if not n:
         yield Text(
             "这里没有词元分得开的相邻汉字，没有可判断的地方。",
@@ -237,9 +238,11 @@ def notes(found: Words, without: bool) -> Iterator[Text]:
         f"{n} decisions (neighbouring Chinese characters). Readings are calibrated on the dev pairs "
         f"that ship: {basis.pairs} pairs, {basis.decisions:,} decisions.",
     )
-    if any(len(text) < len(one.text) for text, one in zip(found.shown, found.asked, strict=True)):
+    if any(
+        len(text) < len(whole.text) for text, whole in zip(result.shown, result.pair, strict=True)
+    ):
         yield Text("文本太长，只显示读到的部分。", "The text is too long: what is read is shown.")
-    if any(one.text in basis.texts for one in found.asked):
+    if any(text.text in basis.texts for text in result.pair):
         yield Text(
             "这段文本也在校准所用的文本里，因此不能检验校准的读法。",
             "This text is among those of the calibration, so it is no test of the calibrated readings.",
@@ -252,20 +255,22 @@ def notes(found: Words, without: bool) -> Iterator[Text]:
         )
 
 
-def text_figure(found: Words, number: int, rule: str) -> Tokens:
+def text_figure(result: Words, number: int, rule: str) -> Tokens:
     """The text `number`: jieba's three granularities, then every head, read by `rule`."""
-    text, side = found.shown[number], found.asked[number].side
+    text, side = result.shown[number], result.pair[number].side
     name = Text("查询", "query") if side == QUERY else Text("标题", "title")
-    kept = [n for n, one in enumerate(found.decisions.texts) if one == found.asked[number]]
-    own = np.flatnonzero(np.isin(found.decisions.text, kept)).tolist()
-    places = {int(found.decisions.place[one]): one for one in own}
+    kept = [n for n, kept in enumerate(result.decisions.texts) if kept == result.pair[number]]
+    decisions = np.flatnonzero(np.isin(result.decisions.text, kept)).tolist()
+    places = {int(result.decisions.place[row]): row for row in decisions}
 
     def line(name: Label, head: Head, way: int, turned: BoolArray) -> TokenLine:
         tokens = (
-            Token(text=one, ends_word=at == len(text) - 1)
+            Token(text=character, ends_word=at == len(text) - 1)
             if (decision := places.get(at)) is None
-            else _token(found, head, way, rule, decision, text[at : at + 2], bool(turned[decision]))
-            for at, one in enumerate(text)
+            else _token(
+                result, head, way, rule, decision, text[at : at + 2], bool(turned[decision])
+            )
+            for at, character in enumerate(text)
         )
         return TokenLine(name=name, tokens=tuple(tokens))
 
@@ -273,16 +278,16 @@ def text_figure(found: Words, number: int, rule: str) -> Tokens:
         TokenLine(
             name=Text(f"jieba {words.zh}", f"jieba {words.en}"),
             tokens=tuple(
-                Token(text=one, ends_word=place + 1 in found.ends[number][granularity])
-                for place, one in enumerate(text)
+                Token(text=character, ends_word=place + 1 in result.ends[number][granularity])
+                for place, character in enumerate(text)
             ),
         )
         for granularity, words in GRANULARITIES.items()
     ]
-    for head in found.heads:
-        turned = found.said[0][rule][head] != found.said[-1][rule][head]
+    for head in result.heads:
+        turned = result.predictions[0][rule][head] != result.predictions[-1][rule][head]
         lines.append(line(str(head), head, 0, np.zeros_like(turned)))
-        if turned[own].any():
+        if turned[decisions].any():
             without = Text(f"{head}，去掉头之后", f"{head}, heads left out")
             lines.append(line(without, head, 1, turned))
     return Tokens(
@@ -302,18 +307,18 @@ def text_figure(found: Words, number: int, rule: str) -> Tokens:
 
 
 def _token(
-    found: Words, head: Head, way: int, rule: str, at: int, both: str, turned: bool
+    result: Words, head: Head, way: int, rule: str, at: int, both: str, turned: bool
 ) -> Token:
     """The first character of `both`: whether a word ends with it, and the numbers behind that."""
-    weights, said = found.weights[way], bool(found.said[way][rule][head][at])
+    weights, ends_word = result.weights[way], bool(result.predictions[way][rule][head][at])
     ratio = float(weights.features(head.layer)[2, head.head, at])
-    given = f"{weights.next[head][at]:.3f}", f"{weights.sep[head][at]:.3f}", signed(ratio, 2)
-    answer = Text("词尾", "a word ends") if said else Text("不断", "no end")
+    numbers = f"{weights.next[head][at]:.3f}", f"{weights.sep[head][at]:.3f}", signed(ratio, 2)
+    answer = Text("词尾", "a word ends") if ends_word else Text("不断", "no end")
     note = Text(
-        f"给“{both[1]}” {given[0]}，给 [SEP] {given[1]}，比的对数 {given[2]} → {answer.zh}",
-        f"“{both[1]}” {given[0]}, [SEP] {given[1]}, log ratio {given[2]} → {answer.en}",
+        f"给“{both[1]}” {numbers[0]}，给 [SEP] {numbers[1]}，比的对数 {numbers[2]} → {answer.zh}",
+        f"“{both[1]}” {numbers[0]}, [SEP] {numbers[1]}, log ratio {numbers[2]} → {answer.en}",
     )
-    return Token(text=both[0], value=ratio, ends_word=said, marked=turned, note=note)
+    return Token(text=both[0], value=ratio, ends_word=ends_word, marked=turned, note=note)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def draw(
 
 
 def palette() -> Palette:
-    """The colours of the visitor's theme; light until the browser has said."""
+    """The colours of the visitor's theme; light until the browser names it."""
     return DARK if st.context.theme.type == "dark" else LIGHT
 
 

@@ -154,25 +154,25 @@ SMALL = 32
 class Overview:
     """All heads of one pair, whole and (if there are heads left out) without these.
 
-    `small` [ways, layers, heads, ≤ SMALL, ≤ SMALL] are maps, float16; `given` [ways, layers, heads,
+    `small` [ways, layers, heads, ≤ SMALL, ≤ SMALL] are maps, float16; `mean_weights` [ways, layers, heads,
     PARTS] is the mean over the tokens that look of what they give to those looked at, NaN where a
     part has no tokens.
     """
 
     small: np.ndarray
-    given: np.ndarray
+    mean_weights: np.ndarray
 
 
 @dataclass(frozen=True)
 class Maps:
-    """One head's maps within a part, what a reader must know, and what is given within the part, in %.
+    """One head's maps within a part, notes, and the mean attention within the part, in %.
 
     `lines` draw the maps of whole models as lines between tokens.
     """
 
     head: Head
     notes: tuple[Text, ...]
-    given: tuple[tuple[Text, float | None], ...]
+    mean_weights: tuple[tuple[Text, float | None], ...]
     figures: tuple[HeatMap, ...]
     lines: tuple[Links, ...] = ()
 
@@ -190,24 +190,24 @@ def overview(model: SharedModel, state: State) -> Overview:
     side = np.array(model.encode(state.query, state.title).side)
     rows, columns = (
         torch.tensor(np.stack([np.isin(side, ids) for ids in sides]), dtype=torch.float)
-        for sides in zip(*((one[1], one[2]) for one in PARTS.values()), strict=True)
+        for sides in zip(*((part[1], part[2]) for part in PARTS.values()), strict=True)
     )
 
     def small(view: View) -> torch.Tensor:
         size = min(SMALL, view.values.shape[-1])
         return torch.nn.functional.adaptive_max_pool2d(view.values.float(), size)
 
-    def given(view: View) -> torch.Tensor:
+    def mean_weights(view: View) -> torch.Tensor:
         sums = torch.einsum("bhij,pi,pj->bhp", view.values.float().cpu(), rows, columns)
         return torch.where(columns.sum(1) > 0, sums / rows.sum(1), torch.nan)
 
     def made() -> Overview:
         reductions = [
             Reduction("small", "attention", layers, small),
-            Reduction("given", "attention", layers, given),
+            Reduction("mean_weights", "attention", layers, mean_weights),
         ]
-        found = _run(model, state, reductions)
-        return Overview(found["small"].astype(np.float16), found["given"])
+        arrays = _run(model, state, reductions)
+        return Overview(arrays["small"].astype(np.float16), arrays["mean_weights"])
 
     key = ("overview", state.query, state.title, state.out, state.mode)
     return model.cache.get(key, made)
@@ -250,7 +250,7 @@ def attention(
     notes += cut_notes(encoded)
     if base is None:
         ways = layer_maps(model, state)[:, head.head].astype(np.float64)
-        below = any(one.layer < head.layer for one in state.out)
+        below = any(left_out.layer < head.layer for left_out in state.out)
         named = list(zip((BEFORE, AFTER), ways if below else ways[:1], strict=False))
         notes += layer_notes(state.out, head.layer)
     else:
@@ -271,7 +271,9 @@ def attention(
             )
             return Maps(head, tuple(notes), (), ())
         words = (Text("微调前", "before fine-tuning"), Text("微调后", "after fine-tuning"))
-        maps = [layer_maps(one, plain)[0, head.head].astype(np.float64) for one in (base, model)]
+        maps = [
+            layer_maps(version, plain)[0, head.head].astype(np.float64) for version in (base, model)
+        ]
         named = list(zip(words, maps, strict=True))
     tokens = model.tokens(encoded)
     rows, columns = (
@@ -345,8 +347,8 @@ def attention(
         for _, values in named
     ]
     names = [way for way, _ in named]
-    given = tuple(zip(names, shares, strict=True))
-    return Maps(head, tuple(notes), given, tuple(figures), tuple(lines))
+    mean_weights = tuple(zip(names, shares, strict=True))
+    return Maps(head, tuple(notes), mean_weights, tuple(figures), tuple(lines))
 
 
 def _run(
@@ -354,14 +356,14 @@ def _run(
 ) -> dict[str, np.ndarray]:
     """The reductions of the pair, each [ways, layers, …]."""
     variants = plain_and_without(model, state.out, state.mode)
-    found = model.run([(state.query, state.title)], variants, reductions)
-    return {name: values[:, 0] for name, values in found.reduced.items()}
+    outputs = model.run([(state.query, state.title)], variants, reductions)
+    return {name: values[:, 0] for name, values in outputs.reduced.items()}
 
 
 def _sides(encoded: EncodedPair, part: str) -> tuple[list[int], list[int]]:
     """The places of the tokens that look, and of those looked at."""
     _, looking, looked_at = PARTS[part]
     rows, columns = (
-        np.flatnonzero(np.isin(encoded.side, np.array(one))) for one in (looking, looked_at)
+        np.flatnonzero(np.isin(encoded.side, np.array(sides))) for sides in (looking, looked_at)
     )
     return rows.tolist(), columns.tolist()

@@ -67,7 +67,7 @@ def test_before_after_and_the_change(model: SharedModel) -> None:
 
 def test_heads_that_are_not_below_leave_one_map(model: SharedModel) -> None:
     seen = attention(model, replace(STATE, out=(Head(2, 0),)))
-    assert len(seen.figures) == len(seen.given) == 1
+    assert len(seen.figures) == len(seen.mean_weights) == 1
     assert "do not lie below layer 2" in seen.notes[0].en
     assert not attention(model, replace(STATE, out=())).notes
     assert last_start(model, STATE) == 0
@@ -94,7 +94,7 @@ def test_a_part_is_a_part(
     assert figure.rows == tuple(TOKENS[at] for at in rows)
     assert figure.columns == tuple(TOKENS[at] for at in columns)
     expected = 100 * own.sum(1).mean()
-    assert seen.given[0][1] == pytest.approx(expected)
+    assert seen.mean_weights[0][1] == pytest.approx(expected)
     grid = grid_of(overview(model, state), part, "before", STATE.chosen)
     assert grid.values[2][1] == pytest.approx(expected, abs=1e-3)
     assert grid.marked == ((2, 1),)
@@ -108,7 +108,7 @@ def test_fine_tuning_strengthens_and_weakens(model: SharedModel, base: SharedMod
     plain = replace(STATE, out=())
     for way, found in ((base, before), (model, after)):
         np.testing.assert_allclose(found, values(attention(way, plain, "query_title").figures[0]))
-    assert [way.en for way, _ in seen.given] == ["before fine-tuning", "after fine-tuning"]
+    assert [way.en for way, _ in seen.mean_weights] == ["before fine-tuning", "after fine-tuning"]
     assert "play no part" in seen.notes[0].en and not attention(model, plain, base=base).notes
 
 
@@ -128,7 +128,7 @@ def test_a_long_pair_is_drawn_a_stretch_at_a_time(model: SharedModel) -> None:
     (lines,) = first.lines
     assert len(lines.links) == MOST_LINES and lines.note is not None and "2,304" in lines.note.en
     assert lines.links[0][2] == one.max()
-    assert first.given == later.given
+    assert first.mean_weights == later.mean_weights
     last = attention(model, state, start=10**6).figures[0]
     assert last.columns[-1] == "[SEP]" and len(last.columns) == MOST_TOKENS
     small = overview(model, state).small
@@ -138,7 +138,7 @@ def test_a_long_pair_is_drawn_a_stretch_at_a_time(model: SharedModel) -> None:
 
 def test_a_part_without_tokens_is_said(model: SharedModel) -> None:
     seen = attention(model, replace(STATE, query="北" * 80), "title")
-    assert not seen.figures and seen.given[0][1] is None
+    assert not seen.figures and seen.mean_weights[0][1] is None
     assert "no such tokens" in seen.notes[0].en
     state = replace(STATE, query="北" * 80)
     assert grid_of(overview(model, state), "title", "before", Head(0, 0)).values[0][0] is None

@@ -74,7 +74,7 @@ def test_the_head_that_knows_is_the_best_and_cuts_as_the_segmenter(
     assert len(found.decisions) == len(QUERY) + len(TITLE) - 2
     labels = found.decisions.labels(granularities(planted.segmenter)[PRECISE])
     for rule in ("calibrated", "article"):
-        assert (found.said[0][rule][KNOWS] == labels).all()  # type: ignore[index]
+        assert (found.predictions[0][rule][KNOWS] == labels).all()  # type: ignore[index]
 
 
 def test_rows_of_text_show_the_cuts_and_the_numbers_behind_them(found: Words) -> None:
@@ -106,7 +106,7 @@ def test_a_decision_that_turned_is_outlined(checkpoint_of: Build) -> None:
     out = [Head(0, 0), Head(0, 1), Head(1, 0), Head(1, 1)]
     found = words(model, texts_asked(QUERY, TITLE), [Head(2, 0), Head(2, 1)], out=out)
     for rule in ("calibrated", "article"):
-        before, after = (one[rule][2] for one in found.said)
+        before, after = (one[rule][2] for one in found.predictions)
         figures = [text_figure(found, number, rule) for number in (0, 1)]
         tokens = [token for f in figures for line in f.lines for token in line.tokens]
         assert sum(token.marked for token in tokens) == (before != after).sum()
