@@ -1,9 +1,9 @@
 """Properties read from a model's vectors by linear probes, layer by layer.
 
-Vectors are r0, the embeddings, to rn, what the last layer gives. A probe is a ridge regression in closed
-form on running sums, one covariance a layer for all properties at the same places; no vector is kept.
-Its control (Hewitt and Liang 2019, "Designing and Interpreting Probes with Control Tasks") has the same
-places and random labels: what a probe gets right there it knows by heart.
+Vectors are r0, the embeddings, to rn, the last layer's output. A probe is a ridge regression in closed
+form on running sums, with one covariance a layer for all properties at the same positions; no vector is
+kept. Its control (Hewitt and Liang 2019, "Designing and Interpreting Probes with Control Tasks") has the
+same positions and random labels: it measures what the probe memorises.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from qt_bert.stats.arrays import FloatArray, IntArray, ratio, sum_by
 from qt_bert.text import Text
 
 Unit = Literal["token", "edge", "text"]
-"""What has the property: a character, two words that are linked, or a whole pair."""
+"""What has the property: a character, two linked words, or a whole pair."""
 
 LEAST_SHARE = 0.005
-"""A class of a smaller share of the examples to fit on goes with the others."""
+"""A class with a smaller share of the examples to fit on is merged into OTHER."""
 LEAST_EXAMPLES = 5
 OTHER = "other"
 HELD_BACK = 5
-"""One query or sentence in so many of those to fit on decides over the penalty."""
+"""One in so many of the queries or sentences to fit on is held out to choose the penalty."""
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
-"""What is tried, in units of the vectors' mean variance."""
+"""Ridge penalties tried, in units of the vectors' mean variance."""
 
 
-# Properties, where they are read, and what is true there.
+# Properties, the positions where they are read, and their labels.
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """Something known of a character, an edge or a text: one of some classes, or a number."""
+    """A property of a character, an edge or a text: a class, or a number."""
 
     name: str
     unit: Unit
@@ -58,11 +58,11 @@ class Property:
 
 
 POSITION = Property("position", "token", True)
-"""How many tokens of the sequence stand before the character."""
+"""The number of tokens before the character."""
 LENGTH = Property("length", "text", True)
-"""How many tokens the pair has."""
+"""The number of tokens of the pair."""
 BOUNDARY = Property("boundary", "token")
-"""Whether a word ends behind the character."""
+"""Whether a word ends after the character."""
 POS = Property("pos", "token")
 """The part of speech of the character's word, by jieba's tags."""
 DEPENDENCY = Property("dependency", "edge")
@@ -72,13 +72,13 @@ ORDER = Property("order", "text")
 ENTITY = Property("entity", "token")
 """Person, place, organisation, another name, or no name: by jieba's tags."""
 MATCHED = Property("matched", "token")
-"""Whether the character's word stands in the other text, too."""
+"""Whether the character's word also stands in the other text."""
 GRADE = Property("grade", "text", True)
-"""What the label says: its grade, or the mean of the grades that it may mean."""
+"""The label's grade, or the mean of the grades it allows."""
 
 PROPERTIES: Mapping[str, Property] = {
-    one.name: one
-    for one in (
+    prop.name: prop
+    for prop in (
         *(POSITION, LENGTH, BOUNDARY, POS, DEPENDENCY),
         *(ORDER, ENTITY, MATCHED, GRADE),
     )
@@ -87,25 +87,24 @@ PROPERTIES: Mapping[str, Property] = {
 
 
 def in_words(values: Mapping[str, float], form: str, *, reverse: bool = False) -> Text:
-    """Properties with their values in this format, the lowest first, or the highest if `reverse`."""
+    """Properties with their formatted values, the lowest first, or the highest if `reverse`."""
     ranked = sorted(values, key=lambda name: values[name], reverse=reverse)
-    told = [(PROPERTIES[name].title, format(values[name], form)) for name in ranked]
+    items = [(PROPERTIES[name].title, format(values[name], form)) for name in ranked]
     return Text(
-        "、".join(f"{title.zh} {value}" for title, value in told) or "–",
-        ", ".join(f"{title.en} {value}" for title, value in told) or "–",
+        "、".join(f"{title.zh} {value}" for title, value in items) or "–",
+        ", ".join(f"{title.en} {value}" for title, value in items) or "–",
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
-    """N places in T texts at which vectors are read; properties read at the same places share them.
+class Positions:
+    """N positions in T texts at which vectors are read, shared by properties read there.
 
-    `texts` are (query, title) pairs, as a model reads them. Of each place: `text` [N], the number of
-    its text, never falling; `spans` [N, S, 2], the tokens [start, end) of the sequence that are read.
-    A `token` has one span of one token. A `text` has those of query and title, over which one mean is
-    taken (a share of special tokens in it would tell the length). An `edge` has those of its two
-    words, whose means u and v are read as u, v and u·v. `groups` [T] numbers the queries or sentences
-    that are resampled together, from 0 without gaps.
+    `texts` are (query, title) pairs. For each position: `text` [N], the number of its text, in order;
+    `spans` [N, S, 2], its tokens [start, end). A `token` has one span of one token. A `text` has the
+    spans of query and title, read as one mean (special tokens in it would leak the length). An `edge`
+    has the spans of its two words, whose means u and v are read as u, v and u·v. `groups` [T] numbers
+    the queries or sentences that are resampled together, from 0 without gaps.
     """
 
     unit: Unit
@@ -119,38 +118,38 @@ class Places:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The query or sentence of each group: the first text of it."""
-        found: dict[int, str] = {}
+        """The query or sentence of each group."""
+        names: dict[int, str] = {}
         for group, (query, _) in zip(self.groups.tolist(), self.texts, strict=True):
-            found.setdefault(group, query)
-        return tuple(found[group] for group in range(len(found)))
+            names.setdefault(group, query)
+        return tuple(names[group] for group in range(len(names)))
 
     @property
-    def n_groups(self) -> int:
-        """How many queries or sentences there are."""
+    def group_count(self) -> int:
+        """The number of queries or sentences."""
         return len(self.names)
 
     @cached_property
     def group(self) -> IntArray:
-        """The query or sentence of each place [N]."""
+        """The query or sentence of each position [N]."""
         return np.asarray(self.groups[self.text])
 
     @cached_property
     def starts(self) -> IntArray:
-        """Where the places of each text begin [T + 1]."""
+        """Where the positions of each text begin [T + 1]."""
         return np.searchsorted(self.text, np.arange(len(self.texts) + 1))
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """What is true at each of N places.
+    """The labels of N positions.
 
-    `labels` [N] are numbers, or places in `classes`. `kinds` [N] numbers what stands there apart from
-    its context (the character, of an edge the dependent word); none for texts.
+    `labels` [N] are numbers, or indices into `classes`. `kinds` [N] numbers the types: the character,
+    or an edge's dependent word; None for texts.
     """
 
     about: Property
-    places: Places
+    positions: Positions
     labels: IntArray | FloatArray
     classes: tuple[str, ...] = ()
     kinds: IntArray | None = None
@@ -161,9 +160,9 @@ class Examples:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A property with the examples that its probe is fitted on and those that it is scored on.
+    """A property with the examples to fit its probe on and those to score it on.
 
-    No text of `check` is one of `fit`; both have the same classes, and number kinds alike.
+    The two share no text, and share the numbering of classes and kinds.
     """
 
     fit: Examples
@@ -171,28 +170,27 @@ class Task:
 
     @property
     def about(self) -> Property:
-        """What is asked."""
+        """The property."""
         return self.fit.about
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes; none where the property is a number."""
+        """The names of the classes; empty for a number."""
         return self.fit.classes
 
 
 class Labelled(NamedTuple):
-    """Places with their labels as they are named, and what stands there apart from its context."""
+    """Positions with the names of their labels and kinds."""
 
-    places: Places
+    positions: Positions
     labels: Sequence[float | str]
     kinds: Sequence[str] | None = None
 
 
 def task_of(about: Property, fit: Labelled, check: Labelled) -> Task | None:
-    """The task; None where a half has too few examples, or all of one are alike.
+    """The task; None where a half has too few examples, or only one label.
 
-    Classes stand the commonest first; those of a small share, and those of `check` alone, are one, the
-    last.
+    Classes by falling frequency; rare ones, and those only in `check`, are merged into OTHER, the last.
     """
     if min(len(fit.labels), len(check.labels)) < LEAST_EXAMPLES:
         return None
@@ -219,7 +217,7 @@ def task_of(about: Property, fit: Labelled, check: Labelled) -> Task | None:
             if classes
             else np.array(half.labels, np.float64)
         )
-        return Examples(about, half.places, labels, tuple(classes), numbered)
+        return Examples(about, half.positions, labels, tuple(classes), numbered)
 
     return Task(examples(fit), examples(check))
 
@@ -227,19 +225,19 @@ def task_of(about: Property, fit: Labelled, check: Labelled) -> Task | None:
 # Vectors.
 
 
-class Seen(NamedTuple):
-    """What is read at some places: `rows` [n] says at which; `values` float32 [layers, n, width]."""
+class Vectors(NamedTuple):
+    """Vectors read at the positions `rows` [n]: `values` float32 [layers, n, width]."""
 
     rows: IntArray
     values: torch.Tensor
 
 
-Reader = Callable[[Sequence[Places], Progress], Iterator[tuple[Seen, ...]]]
-"""How places of the same texts are read: batches with one `Seen` for each of these places."""
+VectorReader = Callable[[Sequence[Positions], Progress], Iterator[tuple[Vectors, ...]]]
+"""Reads positions of the same texts, in batches with one `Vectors` for each of the `Positions`."""
 
 
 def states(encoder: Encoder, batch: Batch) -> Iterator[torch.Tensor]:
-    """r0 … rn of a batch, each [B, L, hidden]; r(l + 1) is what layer l gives."""
+    """r0 … rn of a batch, each [B, L, hidden]; r(l + 1) is the output of layer l."""
     batch = batch.to(encoder.device)
     hidden = encoder.embed(batch)
     yield hidden
@@ -249,58 +247,60 @@ def states(encoder: Encoder, batch: Batch) -> Iterator[torch.Tensor]:
         yield hidden
 
 
-def vectors(
+def read_vectors(
     scorer: Scorer,
-    places: Sequence[Places],
+    positions: Sequence[Positions],
     layers: Sequence[int] | None = None,
     *,
     shown: Progress = silent,
-) -> Iterator[tuple[Seen, ...]]:
-    """What is read at `places`, batch by batch, of all r or of the r numbered `layers`.
+) -> Iterator[tuple[Vectors, ...]]:
+    """The vectors at `positions`, batch by batch, of all r or of the r numbered `layers`.
 
-    Several `places` may be read in one pass where they are of the same texts; a batch gives one
-    `Seen` for each. `shown` counts texts. Raises ArgumentError for places of different texts, and
-    for an r that the model does not have.
+    Several `positions` of the same texts are read in one pass, with one `Vectors` for each. `shown`
+    counts texts. Raises ArgumentError for positions of different texts, and for an r that the model
+    does not have.
     """
-    if any(one.texts != places[0].texts for one in places[1:]):
-        raise ArgumentError("places that are read together must be of the same texts")
+    if any(other.texts != positions[0].texts for other in positions[1:]):
+        raise ArgumentError("positions that are read together must be of the same texts")
     numbers = range(len(scorer.encoder.layers) + 1)
-    wanted = list(numbers) if layers is None else list(layers)
-    if outside := [number for number in wanted if number not in numbers]:
+    chosen = list(numbers) if layers is None else list(layers)
+    if outside := [number for number in chosen if number not in numbers]:
         raise ArgumentError(f"r{outside[0]}: the model has r0 to r{numbers[-1]}")
-    for batch in scorer.fresh().batches(places[0].texts, batch_tokens()):
-        at = [_at(batch, one) for one in places]
-        read: list[list[torch.Tensor]] = [[] for _ in places]
+    order = [sorted(chosen).index(number) for number in chosen]
+    for batch in scorer.fresh().batches(positions[0].texts, batch_tokens()):
+        in_batch = [_in_batch(batch, each) for each in positions]
+        stores: list[list[torch.Tensor]] = [[] for _ in positions]
         with torch.inference_mode():
             for number, hidden in enumerate(states(scorer.encoder, batch)):
-                if number in wanted:
+                if number in chosen:
                     values = hidden.float().cpu()
                     sums = torch.nn.functional.pad(values.cumsum(1), (0, 0, 1, 0))
-                    for one, (_, of, spans), into in zip(places, at, read, strict=True):
-                        into.append(_read(one.unit, of, spans, values, sums))
-                if number == max(wanted):
+                    for each, (_, of, spans), store in zip(
+                        positions, in_batch, stores, strict=True
+                    ):
+                        store.append(_read(each.unit, of, spans, values, sums))
+                if number == max(chosen):
                     break
-            order = [sorted(wanted).index(number) for number in wanted]
-            seen = tuple(
-                Seen(rows, torch.stack([into[place] for place in order]))
-                for (rows, _, _), into in zip(at, read, strict=True)
+            vectors = tuple(
+                Vectors(rows, torch.stack([store[place] for place in order]))
+                for (rows, _, _), store in zip(in_batch, stores, strict=True)
             )
-        yield seen
+        yield vectors
         shown.advance(len(batch))
 
 
-def _at(batch: Batch, places: Places) -> tuple[IntArray, torch.Tensor, torch.Tensor]:
-    """Places in a batch: their numbers [n], their rows there [n], and their spans [n, S, 2]."""
-    starts, ends = places.starts[batch.rows], places.starts[batch.rows + 1]
+def _in_batch(batch: Batch, positions: Positions) -> tuple[IntArray, torch.Tensor, torch.Tensor]:
+    """The positions in a batch: their numbers [n], rows in the batch [n], and spans [n, S, 2]."""
+    starts, ends = positions.starts[batch.rows], positions.starts[batch.rows + 1]
     rows = np.concatenate([np.arange(a, b) for a, b in zip(starts, ends, strict=True)])
     of = np.repeat(np.arange(len(batch)), ends - starts)
-    return rows, torch.from_numpy(of), torch.from_numpy(places.spans[rows])
+    return rows, torch.from_numpy(of), torch.from_numpy(positions.spans[rows])
 
 
 def _read(
     unit: Unit, of: torch.Tensor, spans: torch.Tensor, hidden: torch.Tensor, sums: torch.Tensor
 ) -> torch.Tensor:
-    """[n, width] of vectors [B, L, hidden] and their running sums from 0 [B, L + 1, hidden]."""
+    """The vectors [n, width] of positions, from `hidden` and its running `sums` [B, L + 1, hidden]."""
     if unit == "token":
         return hidden[of, spans[:, 0, 0]]
     totals = sums[of[:, None], spans[..., 1]] - sums[of[:, None], spans[..., 0]]  # [n, S, hidden]
@@ -311,11 +311,11 @@ def _read(
     return torch.cat([left, right, left * right], dim=-1)
 
 
-# Targets: labels and those of the controls side by side, classes as ones and zeros.
+# Targets: labels and controls side by side, classes one-hot.
 
 
 class Column(NamedTuple):
-    """Labels to fit and to score: a property's own (`draw` is None), or those of a control."""
+    """Labels to fit and to score: a property's own (`draw` is None), or a control's."""
 
     task: Task
     draw: int | None
@@ -324,35 +324,35 @@ class Column(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The property, and the number of the draw."""
-        own = self.task.about.name
-        return own if self.draw is None else f"{own}#{self.draw}"
+        """The property's name, with the number of the draw."""
+        name = self.task.about.name
+        return name if self.draw is None else f"{name}#{self.draw}"
 
 
 def columns_of(task: Task, draws: int, seed: int) -> list[Column]:
-    """The property's own labels, then so many draws of its control.
+    """The property's own labels, then `draws` of its control.
 
-    A control task gives each kind (character, dependent word) one label at random, from the property's
-    own distribution. A text has no kind: its labels are permuted, and the true ones asked.
+    A control task gives each kind (character, dependent word) one random label from the property's
+    distribution. Texts have no kind: their labels to fit are permuted, those to score stay.
     """
-    found = [Column(task, None, task.fit.labels, task.check.labels)]
+    columns = [Column(task, None, task.fit.labels, task.check.labels)]
     fit, check = task.fit.kinds, task.check.kinds
     for draw in range(draws):
         rng = np.random.default_rng([seed, 7, draw])
         if fit is None or check is None:
-            found.append(Column(task, draw, rng.permutation(task.fit.labels), task.check.labels))
+            columns.append(Column(task, draw, rng.permutation(task.fit.labels), task.check.labels))
         else:
             label = rng.choice(task.fit.labels, size=1 + max(int(fit.max()), int(check.max())))
-            found.append(Column(task, draw, label[fit], label[check]))
-    return found
+            columns.append(Column(task, draw, label[fit], label[check]))
+    return columns
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Tasks at the same places: their columns of labels side by side as targets `fit` [places, targets].
+    """Tasks at the same positions, their columns of labels side by side as targets `fit` [N, targets].
 
-    `blocks` says by column which targets are its own. Numbers are brought to mean 0 and deviation 1 of
-    the examples to fit (`scale`).
+    `blocks`: the targets of each column. Numbers are standardised by mean and deviation of the examples
+    to fit (`scale`).
     """
 
     columns: tuple[Column, ...]
@@ -362,7 +362,7 @@ class Group:
 
     @classmethod
     def of(cls, columns: Sequence[Column]) -> Group:
-        """Of columns at the same places."""
+        """The group of columns at the same positions."""
         blocks, parts, scale, start = {}, [], {}, 0
         for column in columns:
             classes = column.task.classes
@@ -378,21 +378,21 @@ class Group:
 
     @property
     def tasks(self) -> list[Task]:
-        """The tasks, in their order."""
+        """The tasks, in order."""
         return [column.task for column in self.columns if column.draw is None]
 
-    def places(self, half: Literal["fit", "check"]) -> Places:
-        """Those to fit, or to score."""
+    def positions(self, half: Literal["fit", "check"]) -> Positions:
+        """The positions to fit on, or to score on."""
         task = self.columns[0].task
-        return task.fit.places if half == "fit" else task.check.places
+        return task.fit.positions if half == "fit" else task.check.positions
 
     def restored(self, column: Column, predicted: torch.Tensor) -> np.ndarray:
-        """Of predictions [layers, n, targets] the column's: classes, or numbers [layers, n]."""
-        own = predicted[:, :, self.blocks[column.name]]
+        """A column's classes or numbers [layers, n] from predictions [layers, n, targets]."""
+        block = predicted[:, :, self.blocks[column.name]]
         if column.task.classes:
-            return np.asarray(own.argmax(-1).numpy())
+            return np.asarray(block.argmax(-1).numpy())
         mean, deviation = self.scale[column.name]
-        return np.asarray(own[:, :, 0].double().numpy() * deviation + mean)
+        return np.asarray(block[:, :, 0].double().numpy() * deviation + mean)
 
 
 # Ridge regression in closed form from running sums.
@@ -400,11 +400,11 @@ class Group:
 
 @dataclass(eq=False)
 class Moments:
-    """Sums over n examples of vectors x [width] in each of some layers, and of targets y [targets].
+    """Sums over n examples of vectors x [width] in each layer, and of targets y [targets].
 
-    All are sums of differences from a `shift` [layers, width] near the mean, so that float32 products
-    lose nothing: `x` [layers, width], `xx` [layers, width, width], `xy` [layers, width, targets], `y`
-    and `yy` [targets] (squares). Two of the same shift can be added.
+    Vectors are taken less a `shift` [layers, width] near the mean, so that float32 products stay exact:
+    `x` [layers, width], `xx` [layers, width, width], `xy` [layers, width, targets], `y` and `yy`
+    [targets] (squares). Moments of the same shift can be added.
     """
 
     shift: torch.Tensor
@@ -417,7 +417,7 @@ class Moments:
 
     @classmethod
     def empty(cls, shift: torch.Tensor, targets: int) -> Moments:
-        """Nothing summed yet."""
+        """Moments of no examples."""
         layers, width = shift.shape
         return cls(
             shift,
@@ -430,7 +430,7 @@ class Moments:
         )
 
     def add(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        """Sum further examples: vectors float32 [layers, n, width], targets float32 [n, targets]."""
+        """Add examples: vectors float32 [layers, n, width], targets float32 [n, targets]."""
         x = x - self.shift[:, None]
         turned = x.transpose(1, 2)
         self.n += len(y)
@@ -456,7 +456,7 @@ class Moments:
 class Ridge:
     """Weights [layers, width, targets] and intercepts [layers, targets], float32.
 
-    `penalties` are those chosen for each block of targets, in each layer [layers].
+    `penalties`: those chosen for each block of targets [layers].
     """
 
     weights: torch.Tensor
@@ -464,7 +464,7 @@ class Ridge:
     penalties: Mapping[str, FloatArray]
 
     def predict(self, x: torch.Tensor) -> torch.Tensor:
-        """Of vectors [layers, n, width]: [layers, n, targets]."""
+        """Predictions for vectors [layers, n, width]: [layers, n, targets]."""
         return torch.baddbmm(self.intercepts[:, None], x, self.weights)
 
 
@@ -474,10 +474,10 @@ def fit(
     blocks: Mapping[str, slice],
     penalties: Sequence[float] = PENALTIES,
 ) -> Ridge:
-    """Ridge on the examples of both, its penalty the one that, fitted on `part`, errs least on `rest`.
+    """Ridge on the examples of both; the penalty is chosen by fits on `part` and errors on `rest`.
 
-    Each block of targets has a penalty of its own, in each layer: the least sum of squared errors.
-    Where either part has no example, the middle penalty is taken.
+    Each block of targets has its own penalty in each layer, with the least sum of squared errors; the
+    middle one where either part is empty.
     """
     whole = part + rest
     solver = Solver.of(whole)
@@ -499,7 +499,7 @@ def fit(
 
 @dataclass(frozen=True, eq=False)
 class Solver:
-    """The centred covariance of each layer by its eigenvectors, for any penalty.
+    """The eigendecomposition of each layer's covariance, for any penalty.
 
     `values` [layers, width], `axes` [layers, width, width] (columns), `along` the covariance of each
     axis with each target [layers, width, targets], `mean` and `target` the means.
@@ -513,7 +513,7 @@ class Solver:
 
     @classmethod
     def of(cls, sums: Moments) -> Solver:
-        """Of the covariance that these sums give."""
+        """The solver of these moments."""
         n = max(sums.n, 1)
         mean, target = sums.x / n, sums.y / n
         covariance = sums.xx / n - mean[:, :, None] * mean[:, None]
@@ -523,7 +523,7 @@ class Solver:
         return cls(np.maximum(values, 0.0), axes, along, mean, target)
 
     def shrunk(self, penalty: FloatArray, block: slice = slice(None)) -> FloatArray:
-        """Weights along the axes, with a penalty a layer [layers]; 0 on one without variance."""
+        """Weights along the axes with a penalty for each layer [layers]; 0 on axes without variance."""
         scale = self.values + penalty[:, None] * self.values.mean(axis=1, keepdims=True)
         inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
         return np.asarray(self.along[:, :, block] * inverse[:, :, None])
@@ -533,27 +533,26 @@ def _errors(solver: Solver, rest: Moments, penalties: Sequence[float]) -> FloatA
     """Squared errors on `rest` of fits elsewhere [penalties, layers, targets], from its sums alone."""
     axes, turned = solver.axes, solver.axes.transpose(0, 2, 1)
     xx, xy = turned @ rest.xx @ axes, turned @ rest.xy
-    x, mean = (np.einsum("law,lw->la", turned, one) for one in (rest.x, solver.mean))
-    found = []
+    x, mean = (np.einsum("law,lw->la", turned, vector) for vector in (rest.x, solver.mean))
+    errors = []
     for penalty in penalties:
         w = solver.shrunk(np.full(len(axes), penalty))
         b = solver.target - np.einsum("la,lat->lt", mean, w)
         quadratic = np.einsum("lat,lab,lbt->lt", w, xx, w, optimize=True)
         cross = np.einsum("lat,lat->lt", w, xy) - b * np.einsum("la,lat->lt", x, w) + b * rest.y
-        found.append(rest.yy - 2 * cross + quadratic + rest.n * b * b)
-    return np.stack(found)
+        errors.append(rest.yy - 2 * cross + quadratic + rest.n * b * b)
+    return np.stack(errors)
 
 
-# Every property read from every layer: fitted in one pass, scored in another.
+# Probes of all properties in all layers: fitted in one pass, scored in another.
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What a score is made of, by query or sentence, and in each layer: two arrays [groups, layers].
+    """The parts of a score by query or sentence: two arrays [groups, layers].
 
-    Of classes right answers and all answers, so that accuracy is their quotient; of numbers squared
-    errors, and squared distances from the mean of the examples that were fitted, so that R² is one
-    less the quotient.
+    For classes, right and all predictions: accuracy is their quotient. For numbers, squared errors and
+    squared distances from the mean of the examples to fit: R² is one less the quotient.
     """
 
     good: FloatArray
@@ -561,19 +560,18 @@ class Sums:
     number: bool
 
     def score(self, weights: FloatArray | None = None) -> FloatArray:
-        """Accuracy or R² [layers], or with the groups weighed by `weights` [R, groups]: [R, layers]."""
+        """Accuracy or R² [layers]; with `weights` of the groups [R, groups]: [R, layers]."""
         drawn = np.ones((1, len(self.good))) if weights is None else weights
-        found = ratio(drawn @ self.good, drawn @ self.total)
-        found = 1 - found if self.number else found
-        return found[0] if weights is None else found
+        score = ratio(drawn @ self.good, drawn @ self.total)
+        score = 1 - score if self.number else score
+        return score[0] if weights is None else score
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """How well one property is read from each layer, r0 first: its own labels, and its controls'.
+    """How well a property is read from each layer, r0 first: its own labels, and its controls'.
 
-    `majority` is what a probe gets that knows nothing: it says the commonest class of the examples
-    to fit, or their mean (one layer).
+    `majority` (one layer) is the trivial probe: the majority class, or the mean, of the examples to fit.
     """
 
     task: Task
@@ -588,90 +586,90 @@ class Decoded:
 
     @property
     def selectivity(self) -> FloatArray:
-        """The score above its controls' [layers]; a control below a probe that knows nothing is one."""
-        controls = [one.score() for one in self.controls]
+        """The score less the controls' or the majority's, whichever is higher [layers]."""
+        controls = [control.score() for control in self.controls]
         floor = np.broadcast_to(self.majority.score(), self.score.shape)
         return self.score - np.fmax(np.mean(controls, axis=0) if controls else floor, floor)
 
 
 def decode(
-    read: Reader, tasks: Sequence[Task], *, draws: int, seed: int, shown: Progress = silent
+    read: VectorReader, tasks: Sequence[Task], *, draws: int, seed: int, shown: Progress = silent
 ) -> dict[str, Decoded]:
-    """Each property by name, read from every layer that `read` gives; `draws` of each control.
+    """Each property by name, probed in every layer of `read`, with `draws` of its control.
 
     `shown` counts texts.
     """
-    found: dict[str, Decoded] = {}
+    decoded: dict[str, Decoded] = {}
     for groups in passes(tasks, lambda task: columns_of(task, draws, seed)):
         sums: list[tuple[Moments, Moments]] = []
-        for seen in read([group.places("fit") for group in groups], shown):
+        for batch in read([group.positions("fit") for group in groups], shown):
             if not sums:
-                sums = [begun(group, one) for group, one in zip(groups, seen, strict=True)]
-            for group, (part, rest), one in zip(groups, sums, seen, strict=True):
-                of = group.places("fit").group[one.rows]
+                sums = [empty_moments(*both) for both in zip(groups, batch, strict=True)]
+            for group, (part, rest), vectors in zip(groups, sums, batch, strict=True):
+                of = group.positions("fit").group[vectors.rows]
                 held = torch.from_numpy(of % HELD_BACK == HELD_BACK - 1)
-                targets = group.fit[one.rows]
-                part.add(one.values[:, ~held], targets[~held])
-                rest.add(one.values[:, held], targets[held])
+                targets = group.fit[vectors.rows]
+                part.add(vectors.values[:, ~held], targets[~held])
+                rest.add(vectors.values[:, held], targets[held])
         fitted = [fit(*both, group.blocks) for group, both in zip(groups, sums, strict=True)]
-        answers: dict[str, np.ndarray] = {}
-        for seen in read([group.places("check") for group in groups], shown):
-            for group, probe, one in zip(groups, fitted, seen, strict=True):
-                predicted = probe.predict(one.values)
+        predictions: dict[str, np.ndarray] = {}
+        for batch in read([group.positions("check") for group in groups], shown):
+            for group, probe, vectors in zip(groups, fitted, batch, strict=True):
+                predicted = probe.predict(vectors.values)
                 for column in group.columns:
-                    told = group.restored(column, predicted)
-                    empty = np.empty((len(told), len(column.check)), told.dtype)
-                    answers.setdefault(column.name, empty)[:, one.rows] = told
+                    values = group.restored(column, predicted)
+                    empty = np.empty((len(values), len(column.check)), values.dtype)
+                    predictions.setdefault(column.name, empty)[:, vectors.rows] = values
         for group in groups:
             for task in group.tasks:
-                columns = [one for one in group.columns if one.task is task]
-                own, *others = (sums_of(one, answers[one.name]) for one in columns)
+                columns = [column for column in group.columns if column.task is task]
+                own, *others = (sums_of(column, predictions[column.name]) for column in columns)
                 name = task.about.name
-                found[name] = Decoded(task, own, tuple(others), majority_sums(task))
-    return found
+                decoded[name] = Decoded(task, own, tuple(others), majority_sums(task))
+    return decoded
 
 
 def passes(tasks: Sequence[Task], columns: Callable[[Task], list[Column]]) -> Iterator[list[Group]]:
-    """Groups of tasks at the same places; those of the same texts are read in one pass.
+    """Groups of tasks at the same positions; those of the same texts are read in one pass.
 
-    `columns` gives what is fitted for a task: its own labels, and others beside them.
+    `columns` gives the labels to fit for a task: its own, and others beside them.
     """
     at: dict[int, list[Task]] = {}
     for task in tasks:
-        at.setdefault(id(task.fit.places), []).append(task)
+        at.setdefault(id(task.fit.positions), []).append(task)
     by_texts: dict[int, list[Group]] = {}
     for together in at.values():
         group = Group.of([column for task in together for column in columns(task)])
-        by_texts.setdefault(id(together[0].fit.places.texts), []).append(group)
+        by_texts.setdefault(id(together[0].fit.positions.texts), []).append(group)
     yield from by_texts.values()
 
 
-def begun(group: Group, first: Seen) -> tuple[Moments, Moments]:
-    """Empty sums, their shift the mean of the first batch."""
+def empty_moments(group: Group, first: Vectors) -> tuple[Moments, Moments]:
+    """Two empty moments, their shift the mean of the first batch."""
     layers, n, width = first.values.shape
     shift = first.values.mean(1) if n else first.values.new_zeros(layers, width)
     targets = group.fit.shape[1]
     return Moments.empty(shift, targets), Moments.empty(shift, targets)
 
 
-def sums_of(column: Column, answers: np.ndarray) -> Sums:
-    """What the score of these answers [layers, n] is made of."""
-    places = column.task.check.places
-    group, n = places.group, places.n_groups
+def sums_of(column: Column, predictions: np.ndarray) -> Sums:
+    """The sums of these predictions [layers, n]."""
+    positions = column.task.check.positions
+    group, n = positions.group, positions.group_count
     if column.task.classes:
-        right = [sum_by(group, one == column.check, n) for one in answers]
+        right = [sum_by(group, layer == column.check, n) for layer in predictions]
         total = sum_by(group, np.ones(len(group)), n)
     else:
-        right = [sum_by(group, np.square(one - column.check), n) for one in answers]
+        right = [sum_by(group, np.square(layer - column.check), n) for layer in predictions]
         total = sum_by(group, np.square(column.check - float(column.fit.mean())), n)
-    repeated = np.repeat(total[:, None], len(answers), axis=1)
+    repeated = np.repeat(total[:, None], len(predictions), axis=1)
     return Sums(np.stack(right, axis=1), repeated, not column.task.classes)
 
 
 def majority_sums(task: Task) -> Sums:
-    """What the score of a probe that knows nothing is made of: see `Decoded`."""
-    own = Column(task, None, task.fit.labels, task.check.labels)
-    answer = float(own.fit.mean())
+    """The sums of the trivial probe: see `Decoded`."""
+    column = Column(task, None, task.fit.labels, task.check.labels)
+    prediction = float(column.fit.mean())
     if task.classes:
-        answer = int(np.bincount(own.fit.astype(np.int64)).argmax())
-    return sums_of(own, np.full((1, len(own.check)), answer))
+        prediction = int(np.bincount(column.fit.astype(np.int64)).argmax())
+    return sums_of(column, np.full((1, len(column.check)), prediction))

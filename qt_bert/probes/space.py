@@ -1,8 +1,7 @@
-"""Where do words and pairs lie, layer by layer? (`what_bert_and_transformer_learn`, part 2)
+"""Do words and pairs of a class cluster, layer by layer? (`what_bert_and_transformer_learn`, part 2)
 
-Words by part of speech and by the text they stand in, [CLS] by grade: how near those of one class lie to
-each other is their mean silhouette (P. J. Rousseeuw, J. Comput. Appl. Math. 20, 1987), in all dimensions;
-the pictures are principal components.
+Words by part of speech and by their text, [CLS] by grade: the mean silhouette of each class (P. J.
+Rousseeuw, J. Comput. Appl. Math. 20, 1987) in all dimensions; pictures show principal components.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
 from qt_bert.figures import Mark, Point, Scatter, curve
 from qt_bert.probes.base import Context, Result
-from qt_bert.probes.layers_reading import Places, vectors
+from qt_bert.probes.layers_reading import Positions, read_vectors
 from qt_bert.probes.streams import is_punctuation, tokens_within
 from qt_bert.stats.arrays import FloatArray, IntArray
 from qt_bert.stats.estimate import Estimate, over_queries
@@ -33,11 +32,11 @@ FULL_PAIRS = {"discovery": 200, "validation": 300}
 QUICK_DRAWS, FULL_DRAWS = 49, 199
 WORDS_A_PAIR = 3
 LEAST_ITEMS = 3
-"""Of a class: fewer say nothing of how near they lie to each other."""
+"""The least number of items of a class."""
 DRAWS_AT_ONCE = 50
 LABELLINGS = ("speech", "side", "grade")
 DRAWN = ("grade", "speech")
-"""The labellings that there are pictures of."""
+"""Labellings with a picture."""
 PARTS_OF_SPEECH = {
     "n": "noun",
     "v": "verb",
@@ -52,7 +51,7 @@ SIDES = {QUERY: "query", TITLE: "title"}
 
 @dataclass(frozen=True)
 class Item:
-    """A word or a [CLS]: the tokens [start, end) of a pair, what it reads as, its class by labelling."""
+    """A word or a [CLS]: its tokens [start, end) in a pair, its text, its class by labelling."""
 
     pair: int
     span: tuple[int, int]
@@ -68,27 +67,28 @@ def items_of(
     *,
     of_all: bool = False,
 ) -> list[Item]:
-    """Up to WORDS_A_PAIR words of each pair, each form once over all, and every pair's [CLS].
+    """Every pair's [CLS] and up to WORDS_A_PAIR of its words, each form once over all pairs.
 
-    [CLS] is the token that is read, or, `of_all`, all of them, whose mean is read. Words are drawn by `seed`; one is drawn only where its tokens are all there and its own.
+    [CLS] is the token that the classifier reads or, `of_all`, the mean of all tokens. Words are drawn
+    by `seed` from those whose tokens are complete and shared with no other word.
     """
-    rng, seen = np.random.default_rng(seed), set[str]()
-    found: list[Item] = []
+    rng, used = np.random.default_rng(seed), set[str]()
+    items: list[Item] = []
     encoded = tokenizer.encode([(pair.query, pair.title) for pair in pairs])
     for number, (pair, one) in enumerate(zip(pairs, encoded, strict=True)):
         grade = {} if pair.grades is None else {"grade": "–".join(map(str, sorted(pair.grades)))}
         read = (0, len(one)) if of_all else (one.cls, one.cls + 1)
-        found.append(Item(number, read, pair.query, grade))
+        items.append(Item(number, read, pair.query, grade))
         words = list(_words(number, pair, one, tag))
         drawn = {words[place].text: words[place] for place in rng.permutation(len(words))[::-1]}
-        fresh = [word for word in [*drawn.values()][::-1] if word.text not in seen][:WORDS_A_PAIR]
-        seen.update(word.text for word in fresh)
-        found += fresh
-    return found
+        fresh = [word for word in [*drawn.values()][::-1] if word.text not in used][:WORDS_A_PAIR]
+        used.update(word.text for word in fresh)
+        items += fresh
+    return items
 
 
 def _words(number: int, pair: Pair, encoded: EncodedPair, tag: Tagger) -> Iterator[Item]:
-    """The words of a pair with a part of speech that counts, whole and without a neighbour's tokens."""
+    """The words of a pair in PARTS_OF_SPEECH that are whole and share no token with a neighbour."""
     for side, text in ((QUERY, pair.query), (TITLE, pair.title)):
         for (start, end), of in tag(text):
             own = tokens_within(encoded, side, (start, end))
@@ -102,9 +102,9 @@ def _words(number: int, pair: Pair, encoded: EncodedPair, tag: Tagger) -> Iterat
 
 
 def labelled(name: str, items: Sequence[Item]) -> tuple[IntArray, IntArray, list[str]] | None:
-    """Rows of the items that have a class by `name`, their classes by number, and these in order.
+    """Rows of the items with a class by `name`, the numbers of their classes, and the classes.
 
-    Classes with too few items are left out; None where fewer than two are left.
+    Classes of too few items are left out; None with fewer than two classes.
     """
     sizes = Counter(item.classes[name] for item in items if name in item.classes)
     order = {"speech": list(PARTS_OF_SPEECH.values()), "side": list(SIDES.values())}
@@ -118,7 +118,7 @@ def labelled(name: str, items: Sequence[Item]) -> tuple[IntArray, IntArray, list
 def above_chance(
     values: FloatArray, labels: IntArray, queries: Sequence[str], *, draws: int, seed: int
 ) -> tuple[Estimate, Estimate]:
-    """The mean silhouette of `labels` [n] on `values` [n, width], and how far above permuted labels."""
+    """The mean silhouette of `labels` [n] on `values` [n, width], and that less permuted labels'."""
     distances = squareform(pdist(values))
     rng = np.random.default_rng(seed)
     permuted = np.stack([rng.permutation(labels) for _ in range(draws)])
@@ -129,10 +129,10 @@ def above_chance(
 
 
 def silhouettes(distances: FloatArray, labels: IntArray) -> FloatArray:
-    """Of each item (b − a) / max(a, b): [n, n] and labels [D, n] → [D, n].
+    """Each item's (b − a) / max(a, b): `distances` [n, n] and `labels` [D, n] → [D, n].
 
-    a is its mean distance to the others of its class, b that to the nearest other class; 0 for the
-    only one of its class, and where all distances are 0.
+    a is its mean distance to the others of its class, b that to the nearest other class; 0 for the only
+    item of a class, and where all distances are 0.
     """
     draws, n = labels.shape
     of = labels[..., None] == np.arange(labels.max() + 1)  # [D, n, classes]
@@ -150,7 +150,7 @@ def silhouettes(distances: FloatArray, labels: IntArray) -> FloatArray:
 
 
 def measure(context: Context) -> Result:
-    """Silhouettes of every layer; the layer of the highest on discovery, told on validation."""
+    """Silhouettes of every layer; the best layer on discovery, measured on validation."""
     discovery, _ = _scores("discovery", context.discovery, context)
     validation, (items, states, pairs) = _scores("validation", context.validation, context)
     best = {
@@ -191,7 +191,7 @@ def measure(context: Context) -> Result:
 
 
 Scores = Mapping[str, Sequence[tuple[Estimate, Estimate]]]
-"""By labelling and r the mean silhouette, and how far it lies above chance."""
+"""By labelling and r: the mean silhouette, and that less permuted labels'."""
 
 
 def _scores(
@@ -203,7 +203,7 @@ def _scores(
     model, tag = context.model, jieba_tagger(context.request.userdict)
     of_all = model.checkpoint.reads == "mean"
     items = items_of(pairs, model.tokenizer, tag, context.seed, of_all=of_all)
-    places = Places(
+    positions = Positions(
         "text",
         tuple((pair.query, pair.title) for pair in pairs),
         np.array([item.pair for item in items], np.int64),
@@ -211,21 +211,21 @@ def _scores(
         np.arange(len(pairs)),
     )
     with context.progress(len(pairs), "pairs") as shown, torch.inference_mode():
-        read = [seen for (seen,) in vectors(context.model, [places], shown=shown)]
-    rows = np.argsort(np.concatenate([seen.rows for seen in read]))
-    states = np.concatenate([seen.values.numpy() for seen in read], axis=1)[:, rows]
+        batches = [vectors for (vectors,) in read_vectors(context.model, [positions], shown=shown)]
+    order = np.argsort(np.concatenate([vectors.rows for vectors in batches]))
+    states = np.concatenate([vectors.values.numpy() for vectors in batches], axis=1)[:, order]
     states = states.astype(np.float64)
     draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
-    found = {}
+    scores = {}
     for name in LABELLINGS:
-        if (one := labelled(name, items)) is not None:
-            own, labels, _ = one
-            queries = [pairs[items[row].pair].query for row in own]
-            found[name] = [
-                above_chance(layer[own], labels, queries, draws=draws, seed=context.seed)
+        if (labelling := labelled(name, items)) is not None:
+            rows, labels, _ = labelling
+            queries = [pairs[items[row].pair].query for row in rows]
+            scores[name] = [
+                above_chance(layer[rows], labels, queries, draws=draws, seed=context.seed)
                 for layer in states
             ]
-    return found, (items, states, pairs)
+    return scores, (items, states, pairs)
 
 
 def _point(number: int, score: Estimate, context: Context) -> Point:
@@ -236,14 +236,14 @@ def _point(number: int, score: Estimate, context: Context) -> Point:
 def _picture(
     name: str, items: Sequence[Item], layer: FloatArray
 ) -> tuple[Scatter, FloatArray] | None:
-    """Items at their first two principal components, and what share of the variance each has.
+    """Items at their first two principal components, and each component's share of the variance.
 
-    Of words two a class are named, those furthest out. None where all vectors are equal.
+    The two outermost words of each class are labelled. None where all vectors are equal.
     """
-    found = labelled(name, items)
-    if found is None or not np.ptp(layer[found[0]], axis=0).any():
+    labelling = labelled(name, items)
+    if labelling is None or not np.ptp(layer[labelling[0]], axis=0).any():
         return None
-    rows, labels, classes = found
+    rows, labels, classes = labelling
     fitted = PCA(2, svd_solver="full").fit(layer[rows])
     at = fitted.transform(layer[rows])
     away = np.argsort(-np.linalg.norm(at, axis=1), kind="stable")

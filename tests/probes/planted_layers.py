@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import torch
 
-from qt_bert.probes.layers_reading import Places, Reader, Seen, Unit
+from qt_bert.probes.layers_reading import Positions, Unit, VectorReader, Vectors
 from qt_bert.progress import Progress
 
 LAYERS, WIDTH, BATCH = 4, 6, 50
 
 
-def places(count: int, unit: Unit = "token", per_text: int = 5) -> Places:
+def positions(count: int, unit: Unit = "token", per_text: int = 5) -> Positions:
     """So many places, five to a text, each text a query of its own."""
     texts = -(-count // per_text)
-    return Places(
+    return Positions(
         unit,
         tuple((f"query {n}", f"title {n}") for n in range(texts)),
         np.arange(count) // per_text,
@@ -25,21 +25,21 @@ def places(count: int, unit: Unit = "token", per_text: int = 5) -> Places:
     )
 
 
-def reader(values: Mapping[int, np.ndarray]) -> Reader:
+def reader(values: Mapping[int, np.ndarray]) -> VectorReader:
     """Gives the `values` [layers, n, width] made for places, by the `id` of the places."""
 
-    def read(asked: Sequence[Places], shown: Progress) -> Iterator[tuple[Seen, ...]]:
-        longest = max(len(one) for one in asked)
+    def read(properties: Sequence[Positions], shown: Progress) -> Iterator[tuple[Vectors, ...]]:
+        longest = max(len(one) for one in properties)
         for start in range(0, longest, BATCH):
-            yield tuple(_seen(one, values[id(one)], start) for one in asked)
+            yield tuple(_seen(one, values[id(one)], start) for one in properties)
 
     return read
 
 
-def _seen(asked: Places, values: np.ndarray, start: int) -> Seen:
+def _seen(properties: Positions, values: np.ndarray, start: int) -> Vectors:
     # Backwards within a batch: rows are not in order where a model reads the longest first.
-    rows = np.arange(start, min(start + BATCH, len(asked)))[::-1].copy()
-    return Seen(rows, torch.from_numpy(values[:, rows]).float())
+    rows = np.arange(start, min(start + BATCH, len(properties)))[::-1].copy()
+    return Vectors(rows, torch.from_numpy(values[:, rows]).float())
 
 
 def noise(count: int, seed: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, BertForSequenceClassification
 from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import QUERY, TITLE
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.probes.layers_reading import MATCHED, POS, Examples, Places, Property, Task
+from qt_bert.probes.layers_reading import MATCHED, POS, Examples, Positions, Property, Task
 from qt_bert.probes.streams import characters_of
 from qt_bert.stats.arrays import IntArray
 from tests.conftest import CHARACTERS
@@ -81,7 +81,10 @@ def pairs(count: int = 60, seed: int = 0) -> list[Pair]:
     nothing.
     """
     rng = random.Random(seed)
-    kinds = {told: [one for one in HAN if signs(one) == told] for told in product((0, 1), repeat=2)}
+    kinds = {
+        predictions: [one for one in HAN if signs(one) == predictions]
+        for predictions in product((0, 1), repeat=2)
+    }
     found = []
     for number in range(count):
         with_sign = (0, 5, 1, 6)[number % 4]
@@ -102,25 +105,30 @@ def tasks(fit: list[Pair], check: list[Pair], folder: Path) -> list[Task]:
     tokenizer = open_checkpoint(folder).pair_tokenizer()
     halves = [_places(half, tokenizer) for half in (fit, check)]
     return [
-        Task(*(_examples(about, places, told[:, sign]) for places, told in halves))
-        for sign, about in ((0, USED), (1, UNUSED))
+        Task(
+            *(
+                _examples(property, positions, predictions[:, sign])
+                for positions, predictions in halves
+            )
+        )
+        for sign, property in ((0, USED), (1, UNUSED))
     ]
 
 
-def _places(half: list[Pair], tokenizer) -> tuple[Places, IntArray]:
+def _places(half: list[Pair], tokenizer) -> tuple[Positions, IntArray]:
     texts = tuple((pair.query, pair.title) for pair in half)
-    text, tokens, told = [], [], []
+    text, tokens, predictions = [], [], []
     for number, encoded in enumerate(tokenizer.encode(texts)):
         for side in (QUERY, TITLE):
             for at in characters_of(encoded, *texts[number], side):
                 text.append(number)
                 tokens.append(at.token)
-                told.append(signs(at.text))
+                predictions.append(signs(at.text))
     spans = np.array([[[token, token + 1]] for token in tokens])
-    places = Places("token", texts, np.array(text), spans, np.arange(len(texts)))
-    return places, np.array(told)
+    positions = Positions("token", texts, np.array(text), spans, np.arange(len(texts)))
+    return positions, np.array(predictions)
 
 
-def _examples(about: Property, places: Places, labels: IntArray) -> Examples:
+def _examples(about: Property, positions: Positions, labels: IntArray) -> Examples:
     # Every place is a kind of its own: a sign is all that a character is, and no control of it.
-    return Examples(about, places, labels, ("no", "yes"), np.arange(len(labels)))
+    return Examples(about, positions, labels, ("no", "yes"), np.arange(len(labels)))

@@ -150,12 +150,12 @@ def tokens(tokenizer) -> dict[str, Task]:
 
 def test_characters_are_read_at_their_tokens(tokens):
     task = tokens["position"]
-    places = task.check.places
+    positions = task.check.positions
     # [CLS] 7 characters [SEP] 7 characters [SEP], then the next pair.
     assert task.check.labels[:14].tolist() == [*range(1, 8), *range(9, 16)]
-    assert places.spans[:14, 0, 0].tolist() == [*range(1, 8), *range(9, 16)]
-    assert places.text[:14].tolist() == [0] * 14 and places.text[14] == 1
-    assert all(one.check.places is places for one in tokens.values())
+    assert positions.spans[:14, 0, 0].tolist() == [*range(1, 8), *range(9, 16)]
+    assert positions.text[:14].tolist() == [0] * 14 and positions.text[14] == 1
+    assert all(one.check.positions is positions for one in tokens.values())
 
 
 def test_word_ends_and_matches_are_those_of_the_words(tokens):
@@ -180,8 +180,8 @@ def test_only_graded_pairs_are_examples_of_the_grade(tokenizer):
     task = grade_task(half, half, tokenizer)
     assert task is not None
     assert task.fit.labels.tolist() == [2.0, 1.0] * 3
-    assert task.fit.places.text.tolist() == [0, 2, 3, 5, 6, 8]
-    assert task.fit.places.texts is half.texts
+    assert task.fit.positions.text.tolist() == [0, 2, 3, 5, 6, 8]
+    assert task.fit.positions.texts is half.texts
 
 
 def test_length_counts_tokens_and_order_says_what_was_shuffled(tokenizer):
@@ -191,8 +191,8 @@ def test_length_counts_tokens_and_order_says_what_was_shuffled(tokenizer):
     sizes = [len(one) for one in tokenizer.encode(fit.texts)]
     assert found["length"].fit.labels.tolist() == sizes
     assert named(found["order"], "fit") == ["kept", "shuffled"] * 6
-    assert found["length"].fit.places is found["order"].fit.places
-    query, title = found["length"].fit.places.spans[0]
+    assert found["length"].fit.positions is found["order"].fit.positions
+    query, title = found["length"].fit.positions.spans[0]
     assert query.tolist() == [1, 1 + len(fit.texts[0][0])]
     assert title[1] - title[0] == len(fit.texts[0][1])
 
@@ -229,12 +229,12 @@ def test_arcs_of_a_treebank_are_read_where_their_words_stand(treebank, tokenizer
     # The root has no arc; the dependent word comes first.
     assert len(arcs.check) == 6 * 3
     assert named(arcs)[:3] == ["nsubj", "amod", "obj"]
-    assert arcs.check.places.spans[0].tolist() == [[1, 3], [3, 4]]
-    assert arcs.check.places.spans[1].tolist() == [[4, 6], [6, 8]]
-    assert not set(arcs.fit.places.texts) & set(arcs.check.places.texts)
+    assert arcs.check.positions.spans[0].tolist() == [[1, 3], [3, 4]]
+    assert arcs.check.positions.spans[1].tolist() == [[4, 6], [6, 8]]
+    assert not set(arcs.fit.positions.texts) & set(arcs.check.positions.texts)
     few = treebank_task([treebank], tokenizer, 3, 0)
     assert few is not None
-    assert len(few.fit.places.texts) == len(few.check.places.texts) == 3
+    assert len(few.fit.positions.texts) == len(few.check.positions.texts) == 3
 
 
 def test_words_that_share_a_token_are_in_no_arc(treebank, tokenizer, monkeypatch):
@@ -267,9 +267,9 @@ def test_gains_add_up_to_the_best_score_above_the_floor():
 
 def test_gains_are_told_by_other_scores_than_those_that_choose():
     choosing = np.array([0.4, 0.6, 0.5, 0.7, 0.9])
-    told = np.array([0.4, 0.7, 0.9, 0.6, 0.8])
+    predictions = np.array([0.4, 0.7, 0.9, 0.6, 0.8])
     # r0, r2 and r3 are the best so far: .4 → .7 → .6 → .8; r1, best of those that tell, is not asked.
-    assert gains(choosing, told) == pytest.approx([0.3, 0.0, -0.1, 0.2])
+    assert gains(choosing, predictions) == pytest.approx([0.3, 0.0, -0.1, 0.2])
 
 
 def test_groups_of_properties_are_compared_over_the_queries_of_all():

@@ -23,17 +23,17 @@ from qt_bert.probes.layers_reading import (
     Examples,
     Labelled,
     Moments,
-    Places,
+    Positions,
     Property,
-    Seen,
     Task,
+    Vectors,
     columns_of,
     decode,
     fit,
     majority_sums,
+    read_vectors,
     sums_of,
     task_of,
-    vectors,
 )
 from qt_bert.scoring.bulk import Scorer
 from tests.probes import planted_layers as planted
@@ -43,7 +43,7 @@ from tests.probes import planted_layers as planted
 TEXTS = (("苹果多少钱", "苹果手机多少钱一斤"), ("狗追猫", "猫狗"), ("大小", "开关大小"))
 
 
-def places_of(scorer: Scorer, unit: str) -> Places:
+def places_of(scorer: Scorer, unit: str) -> Positions:
     """Of each text: its second and third token; or all tokens of its texts; or two spans of two tokens."""
     encoded = scorer.tokenizer.encode(TEXTS)
     if unit == "token":
@@ -53,16 +53,18 @@ def places_of(scorer: Scorer, unit: str) -> Places:
     else:
         text = np.arange(3)
         spans = [[_span(one.side, side) for side in (0, 1)] for one in encoded]
-    return Places(unit, TEXTS, text, np.array(spans), np.arange(3))
+    return Positions(unit, TEXTS, text, np.array(spans), np.arange(3))
 
 
 def _span(sides: list[int], side: int) -> list[int]:
     return [sides.index(side), sides.index(side) + sides.count(side)]
 
 
-def gathered(scorer: Scorer, places: Places, layers: Sequence[int] | None = None) -> np.ndarray:
+def gathered(
+    scorer: Scorer, positions: Positions, layers: Sequence[int] | None = None
+) -> np.ndarray:
     """All that is read at some places, in their order [layers, n, width]."""
-    seen: list[Seen] = [one for (one,) in vectors(scorer, [places], layers)]
+    seen: list[Vectors] = [one for (one,) in read_vectors(scorer, [positions], layers)]
     order = np.argsort(np.concatenate([one.rows for one in seen]))
     return torch.cat([one.values for one in seen], dim=1).numpy()[:, order]
 
@@ -71,12 +73,12 @@ def states_of(scorer: Scorer, text: int) -> np.ndarray:
     """The Hugging Face model's hidden states of one pair, without padding [layers, L, hidden]."""
     (one,) = scorer.tokenizer.encode([TEXTS[text]])
     with torch.inference_mode():
-        told = scorer.encoder.backbone(
+        predictions = scorer.encoder.backbone(
             input_ids=torch.tensor([one.input_ids]),
             token_type_ids=torch.tensor([one.token_type_ids]),
             output_hidden_states=True,
         )
-    return torch.stack(told.hidden_states)[:, 0].numpy()
+    return torch.stack(predictions.hidden_states)[:, 0].numpy()
 
 
 @pytest.fixture(scope="module", params=("bert", "xlm-roberta", "electra"))
@@ -100,17 +102,17 @@ def test_what_is_read_is_made_of_the_hidden_states(scorer):
 
 
 def test_some_layers_are_those_of_all(scorer):
-    places = places_of(scorer, "token")
-    every = gathered(scorer, places)
-    assert (gathered(scorer, places, [2, 0]) == every[[2, 0]]).all()
+    positions = places_of(scorer, "token")
+    every = gathered(scorer, positions)
+    assert (gathered(scorer, positions, [2, 0]) == every[[2, 0]]).all()
 
 
 def test_other_texts_and_layers_that_are_not_there_are_refused(scorer):
-    places = places_of(scorer, "token")
+    positions = places_of(scorer, "token")
     with pytest.raises(ArgumentError, match="same texts"):
-        next(vectors(scorer, [places, replace(places, texts=TEXTS[::-1])]))
+        next(read_vectors(scorer, [positions, replace(positions, texts=TEXTS[::-1])]))
     with pytest.raises(ArgumentError, match="r5: the model has r0 to r3"):
-        next(vectors(scorer, [places], [5]))
+        next(read_vectors(scorer, [positions], [5]))
 
 
 # Ridge.
@@ -146,8 +148,8 @@ def test_the_weights_are_those_of_scikit_learn(penalty):
         mean_variance = np.var(x[layer].double().numpy(), axis=0).mean()
         reference = Reference(alpha=N * penalty * mean_variance).fit(x[layer].double(), y.double())
         assert found.weights[layer].T.numpy() == pytest.approx(reference.coef_, abs=2e-4)
-        told = found.predict(x)[layer].numpy()
-        assert told == pytest.approx(reference.predict(x[layer].double()), abs=2e-3)
+        predictions = found.predict(x)[layer].numpy()
+        assert predictions == pytest.approx(reference.predict(x[layer].double()), abs=2e-3)
 
 
 def test_the_penalty_is_the_one_that_errs_least_on_what_is_held_back():
@@ -181,7 +183,7 @@ def test_vectors_without_variance_say_nothing():
 def described(labels: Sequence[float | str]) -> Labelled:
     count = len(labels)
     return Labelled(
-        Places(
+        Positions(
             "token", (("a", "b"),), np.zeros(count, int), np.zeros((count, 1, 2), int), np.zeros(1)
         ),
         labels,
@@ -203,11 +205,11 @@ def test_labels_that_say_nothing_are_no_task():
 def of_labels(about: Property, true: Sequence[float], classes: tuple[str, ...] = ()) -> Column:
     """Labels of four places in three texts, the first text with two."""
     text = np.array([0, 0, 1, 2])
-    places = Places(
+    positions = Positions(
         "token", (("a", ""), ("b", ""), ("c", "")), text, np.zeros((4, 1, 2), int), np.arange(3)
     )
     labels = np.array(true)
-    examples = Examples(about, places, labels, classes)
+    examples = Examples(about, positions, labels, classes)
     return Column(Task(examples, examples), None, labels, labels)
 
 
@@ -237,7 +239,7 @@ def halves(about: Property, kinds: bool = True) -> tuple[Task, dict[int, np.ndar
     made, values = [], {}
     for seed, count in ((1, FIT), (2, CHECK)):
         rng = np.random.default_rng([3, seed])
-        at = planted.places(count, about.unit)
+        at = planted.positions(count, about.unit)
         classes = ("no", "yes") if not about.number else ()
         labels = rng.integers(2, size=count) if classes else rng.standard_normal(count)
         x = planted.noise(count, seed)
@@ -260,7 +262,7 @@ def test_the_planted_layer_has_it_and_no_other(about):
     gravity = centre_of_gravity(found, 200, seed=0)
     assert gravity is not None and gravity.value == pytest.approx(HERE, abs=0.1)
     assert gravity.interval(200) == pytest.approx((HERE, HERE), abs=0.3)
-    assert gravity.n_queries == found.task.check.places.n_groups
+    assert gravity.n_queries == found.task.check.positions.group_count
     assert len(found.controls) == 3
 
 
@@ -289,7 +291,7 @@ def test_properties_at_the_same_places_are_fitted_as_if_alone():
     task, values = halves(BOUNDARY)
     numbers = Task(
         *(
-            Examples(POSITION, half.places, half.labels.astype(float), (), half.kinds)
+            Examples(POSITION, half.positions, half.labels.astype(float), (), half.kinds)
             for half in (task.fit, task.check)
         )
     )
@@ -304,7 +306,7 @@ def test_properties_at_the_same_places_are_fitted_as_if_alone():
 
 
 def test_a_probe_that_knows_nothing_says_the_commonest_class_of_those_fitted():
-    at, other = planted.places(5), planted.places(4)
+    at, other = planted.positions(5), planted.positions(4)
     fit = Examples(BOUNDARY, at, np.array([1, 1, 1, 0, 0]), ("a", "b"))
     check = Examples(BOUNDARY, other, np.array([1, 0, 0, 0]), ("a", "b"))
     assert majority_sums(Task(fit, check)).score() == 0.25

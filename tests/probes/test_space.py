@@ -23,22 +23,22 @@ def clusters(apart: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_silhouettes_are_scikit_learns():
-    vectors, labels = clusters(2.0)
+    read_vectors, labels = clusters(2.0)
     labels[0] = 3  # one alone
     other = np.random.default_rng(1).permutation(labels)
-    distances = squareform(pdist(vectors))
+    distances = squareform(pdist(read_vectors))
     found = silhouettes(distances, np.stack([labels, other]))
     for own, row in zip((labels, other), found, strict=True):
-        np.testing.assert_allclose(row, silhouette_samples(vectors, own), atol=1e-9)
+        np.testing.assert_allclose(row, silhouette_samples(read_vectors, own), atol=1e-9)
 
 
 def test_planted_clusters_score_high_and_shuffled_ones_low():
-    vectors, labels = clusters(20.0)
+    read_vectors, labels = clusters(20.0)
     queries = [str(n // 2) for n in range(60)]
-    own, beyond = above_chance(vectors, labels, queries, draws=19, seed=0)
+    own, beyond = above_chance(read_vectors, labels, queries, draws=19, seed=0)
     assert own.value > 0.7 and beyond.value > 0.7 and beyond.n_queries == 30
     shuffled = np.random.default_rng(1).permutation(labels)
-    _, control = above_chance(vectors, shuffled, queries, draws=19, seed=0)
+    _, control = above_chance(read_vectors, shuffled, queries, draws=19, seed=0)
     assert abs(control.value) < 0.1
 
 

@@ -27,7 +27,7 @@ from qt_bert.probes.layers_reading import (
     Decoded,
     Examples,
     Moments,
-    Places,
+    Positions,
     Property,
     Sums,
     Task,
@@ -143,8 +143,8 @@ TEXT = np.array([0, 0, 0, 1, 1, 3, 3, 3, 3])
 def task(about: Property, unit: Unit, text: Any, labels: Any, kinds: Any, ends: int = 1) -> Task:
     spans = np.arange(len(text) * ends * 2).reshape(len(text), ends, 2)
     texts = tuple((str(number), "t") for number in range(4))
-    places = Places(unit, texts, text, spans, np.arange(len(texts)))
-    examples = Examples(about, places, labels, ("a", "b"), kinds)
+    positions = Positions(unit, texts, text, spans, np.arange(len(texts)))
+    examples = Examples(about, positions, labels, ("a", "b"), kinds)
     return Task(examples, examples)
 
 
@@ -164,14 +164,16 @@ def test_labels_are_permuted_within_a_text_and_those_of_texts_among_all():
 
 def test_arcs_are_asked_of_the_dependent_word():
     labels = np.arange(len(TEXT))
-    asked = on_dependents(task(DEPENDENCY, "edge", TEXT, labels, labels, ends=2))
-    assert asked.fit.places.unit == "text"
-    assert asked.fit.places.spans[:, 0].tolist() == [[4 * n, 4 * n + 1] for n in range(len(TEXT))]
+    properties = on_dependents(task(DEPENDENCY, "edge", TEXT, labels, labels, ends=2))
+    assert properties.fit.positions.unit == "text"
+    assert properties.fit.positions.spans[:, 0].tolist() == [
+        [4 * n, 4 * n + 1] for n in range(len(TEXT))
+    ]
 
 
 def test_what_is_read_is_the_way_from_the_control_to_a_perfect_score():
     labels = np.array([0, 1, 0, 1])
-    about = task(MATCHED, "token", np.arange(4), labels, labels)
+    property = task(MATCHED, "token", np.arange(4), labels, labels)
 
     def right(*answers):
         good = np.array(answers, float).T
@@ -179,7 +181,7 @@ def test_what_is_read_is_the_way_from_the_control_to_a_perfect_score():
 
     own = right([1, 1, 1, 0], [1, 1, 1, 1], [1, 1, 1, 0])
     control = right([1, 0, 1, 0], [0, 0, 1, 0], [1, 1, 1, 1])
-    one = Decoded(about, own, (control,), right([1, 0, 1, 0]))
+    one = Decoded(property, own, (control,), right([1, 0, 1, 0]))
     found = readable(one)
     assert [each.value for each in found[:2]] == [0.5, 1]  # from 0.5; from the guess, which is more
     assert np.isnan(found[2].value)  # a perfect control
@@ -264,9 +266,9 @@ def planted(checkpoint_of, tmp_path_factory) -> ProbeResult:
     folder = planted_usage.plant(checkpoint_of(**planted_usage.SHAPE), tmp_path / "model")
     pairs = planted_usage.pairs(120)
     context = made(folder, pairs, tmp_path, full=True, resamples=1000)
-    asked = planted_usage.tasks(pairs[:60], pairs[60:], folder)
+    properties = planted_usage.tasks(pairs[:60], pairs[60:], folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(usage, "tasks", lambda context, names: asked)
+        patch.setattr(usage, "tasks", lambda context, names: properties)
         patch.setattr(usage, "FULL_DRAWS", {"probe": 1, "eraser": 12})
         return run_probe(probe_named("usage"), context)
 
@@ -281,13 +283,13 @@ def test_both_signs_are_read_and_one_is_used(planted):
     assert heat.columns == ("r0", "r1", "r2")
     row = heat.rows.index(planted_usage.USED.title)
     assert {(row, 0), (row, 1)} <= set(heat.marked)
-    assert all(float(read) > 0.95 for told in heat.annotations for read in told[:2])
+    assert all(float(read) > 0.95 for predictions in heat.annotations for read in predictions[:2])
     one = found["usage_encoded_not_used"]
     assert planted.settings["nearest_to_unused"] == planted_usage.UNUSED.name
     assert -0.02 < one.ci_low <= one.value <= one.ci_high < 0.02
     assert planted.settings["guards"]["erased"]["unmasked"] < 1e-4
-    told = planted.settings["properties"][planted_usage.USED.name]["controls"]["r0"]
-    assert told == {"permuted": 12, "random": 12}
+    predictions = planted.settings["properties"][planted_usage.USED.name]["controls"]["r0"]
+    assert predictions == {"permuted": 12, "random": 12}
 
 
 @pytest.mark.parametrize("name", ["usage", "layers"])
