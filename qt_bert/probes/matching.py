@@ -1,9 +1,8 @@
-"""Which heads match terms of query and title, and what is left without them? (`heads_of_query_title_bert`, 2.4)
+"""Which heads match terms of query and title, and what is lost without them? (`heads_of_query_title_bert`, 2.4)
 
-Heads are scored on discovery (`matching_scores`): by lift, with matched weight beside it. The five best by
-lift are ablated on validation, each of them alone, all but the one that costs most, and query and title are
-cut from each other inside them. The article halves a model's accuracy so, and loses nothing with five
-random heads.
+Heads are scored on discovery by lift, with matched weight beside it (`matching_scores`). On validation the
+five best by lift are ablated together, each alone, all but the costliest; and query and title are cut apart
+inside them. In the article this halves the accuracy, and five random heads lose nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ from qt_bert.text import Label, Text
 
 CLAIMS = ("five", "rest", "cut")
 FREE_SETS = 20
-"""Sets of as many heads drawn anywhere, whose mean loss stands beside."""
+"""Sets of as many heads drawn from all layers, for comparison."""
 PERCENT = 100.0
 
 
@@ -68,7 +67,7 @@ def cut_apart(heads: Iterable[Head]) -> Intervention:
 @dataclass(frozen=True, eq=False)
 class Chosen:
     """Scores on both halves, and the heads chosen on discovery: the `five` best by lift, and the best of
-    the low half. `second` are scores of a model of another seed."""
+    the `low` half. `second`: scores of a model of another seed."""
 
     shape: Shape
     discovery: Scores
@@ -77,22 +76,22 @@ class Chosen:
     low: list[Head]
     second: tuple[Text, Scores] | None
 
-    def own(self, values: FloatArray) -> FloatArray:
-        """Of [layers, heads, directions] each head's in its direction on discovery [layers, heads]."""
+    def by_direction(self, values: FloatArray) -> FloatArray:
+        """`values` [layers, heads, directions] in each head's direction on discovery [layers, heads]."""
         return along(self.discovery.direction, values)
 
     @cached_property
     def lift(self) -> FloatArray:
         """The lift on validation [layers, heads]."""
-        return self.own(self.validation.ratio())
+        return self.by_direction(self.validation.ratio())
 
     @cached_property
     def sets(self) -> dict[str, list[Head]]:
-        """Every set by its name."""
+        """Every set by name."""
         return {"matching": self.five, "low_half": self.low, "named": self.discovery.named()}
 
     def stability(self, seed: int) -> dict[str, Stability | None]:
-        """Of every set, beside validation and a model of another seed."""
+        """The stability of every set, also on validation and on a model of another seed."""
         elsewhere = dict([(VALIDATION, self.validation), *([self.second] if self.second else [])])
         return {
             name: stable_matching(
@@ -126,16 +125,16 @@ def low_half_of(shape: Shape) -> list[Head]:
 
 
 def measure(context: Context) -> Result:
-    """Score and choose heads, ablate them, and set the three claims against layer-matched sets."""
+    """Score and choose heads, ablate them, and contest the three claims against layer-matched sets."""
     chosen = choose(context)
-    found = chosen.discovery.named()
+    named = chosen.discovery.named()
     direction = chosen.discovery.direction
     best = chosen.five[0] if chosen.five else None
     facts = {
         "head": None if best is None else str(best),
         "direction": None if best is None else DIRECTIONS[direction[best]],
-        "named": len(found),
-        "named_again": sum(bool(chosen.lift[head] >= LEAST_SCORE) for head in found),
+        "named": len(named),
+        "named_again": sum(bool(chosen.lift[head] >= LEAST_SCORE) for head in named),
         "number": len(chosen.five),
         "costliest": None,
         **{f"head_{rank + 1}": None for rank in range(K)},
@@ -158,7 +157,7 @@ def measure(context: Context) -> Result:
     return Result(
         claims=_claims(context, chosen, rest, pairs),
         measurements={
-            **{f"{name}_loss": one for name, one in losses.items() if name in _NAMED_LOSSES},
+            **{f"{name}_loss": loss for name, loss in losses.items() if name in _NAMED_LOSSES},
             **{f"alone_{rank + 1}": losses[str(h)] for rank, h in enumerate(chosen.five)},
             **_accuracies(chosen, run),
             "best_lift": chosen.validation.estimate(best, int(direction[best])),
@@ -171,19 +170,19 @@ def measure(context: Context) -> Result:
 
 
 def _columns(chosen: Chosen) -> dict[str, FloatArray]:
-    """Scores on validation, in the direction of discovery; p and q are those of discovery."""
-    found, again = chosen.discovery, chosen.validation
+    """Scores on validation, in each head's direction on discovery; p and q are of discovery."""
+    discovery, validation = chosen.discovery, chosen.validation
     return {
         "score": chosen.lift,
-        "discovery_score": found.score,
-        "matched_weight": chosen.own(again.matched_weight),
-        "discovery_matched_weight": chosen.own(found.matched_weight),
-        **{name: again.ratio()[..., number] for number, name in enumerate(DIRECTIONS)},
-        "p": found.tested.p,
-        "q": found.tested.q,
-        "weight": chosen.own(again.weight),
+        "discovery_score": discovery.score,
+        "matched_weight": chosen.by_direction(validation.matched_weight),
+        "discovery_matched_weight": chosen.by_direction(discovery.matched_weight),
+        **{name: validation.ratio()[..., number] for number, name in enumerate(DIRECTIONS)},
+        "p": discovery.tested.p,
+        "q": discovery.tested.q,
+        "weight": chosen.by_direction(validation.weight),
         **{
-            name: chosen.own(again.firm_ratio(kind))
+            name: chosen.by_direction(validation.firm_ratio(kind))
             for kind, name in enumerate(KINDS)
             if kind != CHARACTERS
         },
@@ -191,7 +190,7 @@ def _columns(chosen: Chosen) -> dict[str, FloatArray]:
 
 
 def _settings(chosen: Chosen) -> dict[str, object]:
-    """On what heads were scored, in which direction the chosen ones look, and what a kind rests on."""
+    """The scored samples, the number of queries behind each kind, and the chosen heads' directions."""
     return {
         "least_score": LEAST_SCORE,
         "least_queries": LEAST_QUERIES,
@@ -216,7 +215,7 @@ _NAMED_LOSSES = ("five", "rest", "cut", "free", "cut_all")
 
 
 def _rest(context: Context, five: list[Head]) -> tuple[list[Head], Head | None]:
-    """The heads without the one that costs most points alone on discovery, and that one."""
+    """The heads without the costliest one (alone, on discovery), and the costliest."""
     if len(five) < 2:
         return [], None
     alone = [Variant(str(head), (zeroed([head]),), "alone") for head in five]
@@ -226,7 +225,7 @@ def _rest(context: Context, five: list[Head]) -> tuple[list[Head], Head | None]:
 
 
 def _parts(chosen: Chosen, rest: list[Head], seed: int) -> list[Variant]:
-    """What is measured beside the contests; a head alone is named as the head."""
+    """The variants measured beside the contests; a single head has the head's name."""
     shape, five = chosen.shape, chosen.five
     sets: dict[str, Intervention] = {
         "five": zeroed(five),
@@ -248,7 +247,7 @@ def _free(run: Ablated) -> list[str]:
 
 
 def _losses(chosen: Chosen, rest: list[Head], run: Ablated) -> dict[str, Estimate]:
-    """Points of the label set lost: the five, the rest, the cut, the mean free set, each head alone."""
+    """Points lost: the five, the rest, the cut, the mean free set, all cut, each head alone."""
     names = ["five", *(["rest"] if rest else []), "cut"]
     return {
         **{name: run.loss(name) for name in names},
@@ -259,11 +258,11 @@ def _losses(chosen: Chosen, rest: list[Head], run: Ablated) -> dict[str, Estimat
 
 
 def _accuracies(chosen: Chosen, run: Ablated) -> dict[str, Estimate | None]:
-    """As the article counts: accuracy lost, its relative change, the share kept; not of one logit."""
+    """The article's measures: accuracy lost, its relative change, the share kept; not for one logit."""
     whole, without = run.accuracy("none"), run.accuracy("five")
     if whole is None or without is None:
         return {}
-    free = mean_of([one for name in _free(run) if (one := run.accuracy_loss(name)) is not None])
+    free = mean_of([loss for name in _free(run) if (loss := run.accuracy_loss(name)) is not None])
     kept = run.accuracy("low_half_kept") if chosen.low else None
     return {
         "accuracy_relative": PERCENT * (without / whole - 1.0),
@@ -276,17 +275,17 @@ def _accuracies(chosen: Chosen, run: Ablated) -> dict[str, Estimate | None]:
 def _claims(
     context: Context, chosen: Chosen, rest: list[Head], pairs: list[Pair]
 ) -> Mapping[str, Contest | str]:
-    """The three contests; none is run where a claim cannot be judged."""
+    """The three contests; none is run where the claims cannot be judged."""
     if len({pair.query for pair in pairs}) < verdict.LEAST_QUERIES:
         return dict.fromkeys(CLAIMS, "few_queries")
     if grades_nothing(context):
         return dict.fromkeys(CLAIMS, "grades_nothing")
     named = {*chosen.five, *chosen.discovery.named()}
 
-    def judged(
+    def judge(
         name: str, heads: list[Head], ablated: Callable[[Iterable[Head]], Intervention]
     ) -> Contest | str:
-        found, _ = contest(
+        judged, _ = contest(
             context,
             name,
             heads,
@@ -295,12 +294,12 @@ def _claims(
             ablated=ablated,
             claim=f"matching.{name}",
         )
-        return "few_sets" if found is None else found
+        return "few_sets" if judged is None else judged
 
     return {
-        "five": judged("five", chosen.five, zeroed),
-        "rest": judged("rest", rest, zeroed) if rest else "no_others",
-        "cut": judged("cut", chosen.five, cut_apart),
+        "five": judge("five", chosen.five, zeroed),
+        "rest": judge("rest", rest, zeroed) if rest else "no_others",
+        "cut": judge("cut", chosen.five, cut_apart),
     }
 
 
@@ -310,22 +309,22 @@ def _claims(
 def _figures(
     context: Context, chosen: Chosen, run: Ablated, losses: Mapping[str, Estimate]
 ) -> Iterator[Figure]:
-    """Lift and matched weight of every head, what is lost without some, by label, and what they match."""
+    """Lift and matched weight of every head, losses, losses by label, and lifts by kind."""
     named = [str(head) for head in chosen.sets["named"]]
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log2(chosen.lift)
     yield head_map("lift", logs, marked=named, scale="diverging", digits=1)
-    weight = PERCENT * chosen.own(chosen.validation.matched_weight)
+    weight = PERCENT * chosen.by_direction(chosen.validation.matched_weight)
     yield head_map("matched_weight", weight, marked=named, low=0.0, digits=1)
-    shown = {name: one for name, one in losses.items() if name != "cut_all"}
+    shown = {name: loss for name, loss in losses.items() if name != "cut_all"}
     yield estimate_bars(context, "losses", list(shown), {"loss": list(shown.values())}, digits=1)
     by_label = _by_label(run)
     yield estimate_bars(
         context, "labels", list(by_label), {"loss": list(by_label.values())}, digits=1
     )
-    lifts = [chosen.own(chosen.validation.firm_ratio(kind)) for kind in range(len(KINDS))]
+    lifts = [chosen.by_direction(chosen.validation.firm_ratio(kind)) for kind in range(len(KINDS))]
     series: dict[Label, tuple[list[float], None]] = {
-        str(head): ([float(np.log2(one[head])) for one in lifts], None) for head in chosen.five
+        str(head): ([float(np.log2(lift[head])) for lift in lifts], None) for head in chosen.five
     }
     yield bars("kinds", KINDS, series, digits=1)
 
@@ -334,7 +333,7 @@ def _by_label(run: Ablated) -> dict[str, Estimate]:
     """Points lost without the five, by label, the lowest mean grade first."""
     lost = run.points("none") - run.points("five")
     labels = sorted(
-        {pair.grades for pair in run.pairs if pair.grades}, key=lambda one: (np.mean(one), one)
+        {pair.grades for pair in run.pairs if pair.grades}, key=lambda set_: (np.mean(set_), set_)
     )
     return {
         name_set(label): over_queries(

@@ -1,8 +1,8 @@
-"""Cells of a pair's attention matrix: where a row looks at its own term in the other text, and where not.
+"""Cells of a pair's attention matrix: from a row to its own term in the other text, and to other tokens.
 
-A *kind* says what counts as one's own: a token with the same character, the tokens of the same whole word or
-of a synonym. For each kind and direction, cells of the other text are `own` or `other`; a causal model has one
-direction, for no query sees its title. The control is the same cells under a query that shares no character
+The *kind* of a match: a token with the same character, the tokens of the same whole word, or of a synonym.
+For each kind and direction, cells of the other text are `own` (matches) or `other`; a causal model has one
+direction, as no query sees its title. The control is the same cells under a query that shares no character
 with the title (`Replacements`).
 """
 
@@ -31,15 +31,15 @@ DIRECTIONS = ("title_to_query", "query_to_title")
 OWN, OTHER = range(2)
 
 Row = tuple[int, set[int]]
-"""A row's token, and the tokens of the other text that are its own."""
-Places = tuple[Sequence[Span], Sequence[Span]]
-"""Where something stands in the first text, and where in the second."""
+"""A row's token, and its matches in the other text."""
+TermSpans = tuple[Sequence[Span], Sequence[Span]]
+"""The spans of a term in the query, and in the title."""
 
 ALIGNMENTS = "pairs/alignments.tsv"
 SPLITS = ("pairs/train.tsv", "pairs/dev.tsv", "pairs/test.tsv")
 
 DRAWS = 3
-"""Queries that stand in for a pair's own, at most."""
+"""The most replacements of a pair's query."""
 
 
 class Aligned(NamedTuple):
@@ -53,10 +53,7 @@ class Aligned(NamedTuple):
 
 @cache
 def alignments() -> Mapping[tuple[str, str], tuple[Aligned, ...]]:
-    """(query, title) → its aligned spans, of every pair that ships and has some.
-
-    Pairs are known by their texts, so that ids of another file cannot be mistaken for ours.
-    """
+    """(query, title) → its aligned spans, for every shipped pair that has some."""
     by_id: dict[str, list[Aligned]] = {}
     lines = shipped(ALIGNMENTS).read_text(encoding="utf-8").splitlines()
     for line in lines[1:]:
@@ -74,7 +71,7 @@ def alignments() -> Mapping[tuple[str, str], tuple[Aligned, ...]]:
 class Cells:
     """The cells of one pair: `channel`, `row` and `column` [n] of each.
 
-    A channel is a kind, a direction, and own or other (`channel_of`); a column or row is a token.
+    A channel is a kind, a direction, and own or other (`channel_of`); rows and columns are tokens.
     """
 
     channel: npt.NDArray[np.int16]
@@ -83,20 +80,20 @@ class Cells:
 
     @property
     def counts(self) -> FloatArray:
-        """How many cells each channel has [kinds, directions, 2]."""
-        found = np.bincount(self.channel, minlength=len(KINDS) * 4)
-        return found.astype(np.float64).reshape(len(KINDS), 2, 2)
+        """The number of cells of each channel [kinds, directions, 2]."""
+        cells = np.bincount(self.channel, minlength=len(KINDS) * 4)
+        return cells.astype(np.float64).reshape(len(KINDS), 2, 2)
 
     @property
     def rows(self) -> FloatArray:
-        """How many rows each kind has in each direction [kinds, directions]."""
-        places = np.unique(np.stack([self.channel // 2, self.row]), axis=1)
-        found = np.bincount(places[0], minlength=len(KINDS) * 2)
-        return found.astype(np.float64).reshape(len(KINDS), 2)
+        """The number of rows of each kind and direction [kinds, directions]."""
+        distinct = np.unique(np.stack([self.channel // 2, self.row]), axis=1)
+        rows = np.bincount(distinct[0], minlength=len(KINDS) * 2)
+        return rows.astype(np.float64).reshape(len(KINDS), 2)
 
     @property
-    def speak(self) -> bool:
-        """Whether some kind has both own and other cells in some direction."""
+    def comparable(self) -> bool:
+        """Whether any kind has both own and other cells in any direction."""
         return bool((self.counts > 0).all(axis=-1).any())
 
 
@@ -114,66 +111,68 @@ def cells_of(
     *,
     causal: bool = False,
 ) -> Cells:
-    """The cells of a pair encoded with offsets. `aligned` are its spans of one meaning."""
+    """The cells of a pair encoded with offsets; `aligned` are its spans of one meaning."""
     characters = [_characters(encoded, text, side) for side, text in enumerate((query, title))]
-    terms: list[Places] = list(shared_terms(query, title, segmenter).values())
-    spans: list[Places] = [([(a.q_start, a.q_end)], [(a.t_start, a.t_end)]) for a in aligned]
-    found: list[tuple[int, int, int]] = []
+    terms: list[TermSpans] = list(shared_terms(query, title, segmenter).values())
+    spans: list[TermSpans] = [([(a.q_start, a.q_end)], [(a.t_start, a.t_end)]) for a in aligned]
+    cells: list[tuple[int, int, int]] = []
     ways = ((TITLE, QUERY),) if causal else ((TITLE, QUERY), (QUERY, TITLE))
     for direction, (of, to) in enumerate(ways):
         whole = set(tokens_within(encoded, to, (0, len((query, title)[to]))))
         kinds: list[tuple[int, Iterable[Row], set[int]]] = [
-            (CHARACTERS, _same(characters[of], characters[to]), set(characters[to])),
-            (TERMS, _same_places(terms, encoded, of, to), whole),
-            (SYNONYMS, _same_places(spans, encoded, of, to), whole),
+            (CHARACTERS, _same_characters(characters[of], characters[to]), set(characters[to])),
+            (TERMS, _same_spans(terms, encoded, of, to), whole),
+            (SYNONYMS, _same_spans(spans, encoded, of, to), whole),
         ]
         for kind, rows, columns in kinds:
             for row, own in rows:
-                found += [(channel_of(kind, direction, OWN), row, at) for at in own]
-                found += [(channel_of(kind, direction, OTHER), row, at) for at in columns - own]
-    table = np.array(found, np.int16).reshape(-1, 3)  # many pairs' cells are held at a time
+                cells += [(channel_of(kind, direction, OWN), row, at) for at in own]
+                cells += [(channel_of(kind, direction, OTHER), row, at) for at in columns - own]
+    table = np.array(cells, np.int16).reshape(-1, 3)  # int16: the cells of many pairs are held
     return Cells(table[:, 0], table[:, 1], table[:, 2])
 
 
 def _characters(encoded: EncodedPair, text: str, side: int) -> dict[int, set[str]]:
-    """The characters that each token of `text` holds, whole or cut, case folded.
+    """The case-folded characters of each token of `text`, whole or cut.
 
-    Of a token of several they are the Chinese ones: a letter of a word says nothing of it.
+    Only Chinese ones for a token of several characters, as a letter does not identify a word.
     """
-    found = {}
+    characters = {}
     for token in tokens_within(encoded, side, (0, len(text))):
-        held = text[slice(*encoded.spans[token])]
-        if len(held) == 1 or any(map(is_han, held)):
-            found[token] = {one.casefold() for one in held if len(held) == 1 or is_han(one)}
-    return found
+        part = text[slice(*encoded.spans[token])]
+        if len(part) == 1 or any(map(is_han, part)):
+            characters[token] = {c.casefold() for c in part if len(part) == 1 or is_han(c)}
+    return characters
 
 
-def _same(of: Mapping[int, set[str]], to: Mapping[int, set[str]]) -> Iterable[Row]:
-    """Rows with a content character that occurs in the other text, with the tokens that hold it there."""
-    places: dict[str, set[int]] = {}
-    for token, held in to.items():
-        for one in held:
-            places.setdefault(one, set()).add(token)
-    for token, held in of.items():
-        if own := {at for one in held if is_content(one) for at in places.get(one, ())}:
+def _same_characters(of: Mapping[int, set[str]], to: Mapping[int, set[str]]) -> Iterable[Row]:
+    """Rows with a content character that occurs in the other text, with its tokens there."""
+    tokens: dict[str, set[int]] = {}
+    for token, characters in to.items():
+        for character in characters:
+            tokens.setdefault(character, set()).add(token)
+    for token, characters in of.items():
+        if own := {at for c in characters if is_content(c) for at in tokens.get(c, ())}:
             yield token, own
 
 
-def _same_places(places: Iterable[Places], encoded: EncodedPair, of: int, to: int) -> Iterable[Row]:
-    """The tokens of what stands in both texts, each with all the tokens of the same there."""
-    found: dict[int, set[int]] = {}
-    for both in places:
+def _same_spans(
+    terms: Iterable[TermSpans], encoded: EncodedPair, of: int, to: int
+) -> Iterable[Row]:
+    """The tokens of terms in both texts, each with all tokens of the term in the other text."""
+    matches: dict[int, set[int]] = {}
+    for term in terms:
         rows, own = (
-            {token for span in both[side] for token in tokens_within(encoded, side, span)}
+            {token for span in term[side] for token in tokens_within(encoded, side, span)}
             for side in (of, to)
         )
         for row in rows if own else ():
-            found.setdefault(row, set()).update(own)
-    return found.items()
+            matches.setdefault(row, set()).update(own)
+    return matches.items()
 
 
 class Replacements:
-    """Draws queries that could stand in for one: `queries` are all there are to draw from."""
+    """Draws replacements of a pair's query from `queries`."""
 
     def __init__(self, tokenizer: PairTokenizer, queries: Iterable[str]) -> None:
         distinct = sorted(set(queries))
@@ -185,19 +184,19 @@ class Replacements:
 
     def draw(self, title: str, length: int, draws: int, seed: Sequence[int]) -> list[str]:
         """Up to `draws` different queries of `length` tokens that share no character with `title`."""
-        pool, taken = self._by_length.get(length, []), _letters(title)
-        found: list[str] = []
+        pool, excluded = self._by_length.get(length, []), _letters(title)
+        drawn: list[str] = []
         for place in np.random.default_rng(list(seed)).permutation(len(pool)):
             query, letters = pool[place]
-            if letters.isdisjoint(taken):
-                found.append(query)
-            if len(found) == draws:
+            if letters.isdisjoint(excluded):
+                drawn.append(query)
+            if len(drawn) == draws:
                 break
-        return found
+        return drawn
 
 
 def query_tokens(encoded: EncodedPair) -> int:
-    """How many tokens the query has."""
+    """The number of the query's tokens."""
     return encoded.side.count(QUERY)
 
 

@@ -1,11 +1,10 @@
-"""How strongly each head matches terms, beside what it does where there is nothing to match.
+"""How strongly each head matches terms, relative to pairs with nothing to match.
 
-M (`matched`) is the mean attention of a row to its own term's places in the other text over that to
-all other places there, as a ratio of sums over the sample. It is divided by M of the same rows and
-columns after the query has been replaced by one that shares no character with the title: a head of
-a fixed offset scores 1. A head's score is that of its better direction, among those in which it
-gives the other text enough of its attention; of a head that does so in none, among both. Beside this
-lift stands the matched weight: the attention itself that a row gives its own character over there.
+M is the mean attention of a row to its own term in the other text over that to all other tokens there, as a
+ratio of sums over the sample. The *lift* is M over M of the same rows and columns with the query replaced by
+one that shares no character with the title: a head of a fixed offset has 1. A head's score is the lift in its
+better direction, among the directions in which it gives the other text enough attention, or both if it does
+so in none. The *matched weight* is the attention of a row to its own character in the other text.
 
 `heads_of_query_title_bert`, 2.4, chose such heads by eye.
 """
@@ -64,13 +63,13 @@ K = 5
 """The article's number of heads."""
 QUICK_PAIRS = 80
 LEAST_SCORE = 2.0
-"""The declared minimum effect: a head is named from a score of 2 on."""
+"""The declared minimum effect: the least score of a named head."""
 LEAST_QUERIES = 10
-"""A kind's ratio is not shown in a direction that fewer queries speak of."""
+"""A kind's ratio is not shown in a direction with fewer queries."""
 FLOOR = 1e-6
-"""Added to mean weights, so that a head that gives a text next to nothing has no ratio of noise."""
+"""Added to mean weights, so that tiny weights give no ratio of noise."""
 PAIRS_AT_ONCE = 256
-KEPT = 4
+CACHED = 4
 CHANNELS = len(KINDS) * 4
 
 
@@ -78,7 +77,7 @@ CHANNELS = len(KINDS) * 4
 
 
 class CellSums:
-    """Computes the sums of each channel [B, heads, CHANNELS]; `cells` by row of the stream."""
+    """Sums attention over the cells of each channel [B, heads, CHANNELS]; `cells` by row of the stream."""
 
     def __init__(self, cells: Sequence[Cells]) -> None:
         self._cells = cells
@@ -97,25 +96,25 @@ class CellSums:
         for place, row in enumerate(batch.rows):
             cells = self._cells[row]
             at = (cells.channel, cells.row, cells.column)
-            masks[place][tuple(torch.from_numpy(one).long() for one in at)] = 1
+            masks[place][tuple(torch.from_numpy(axis).long() for axis in at)] = 1
         return masks
 
 
 def sink_free(weights: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
-    """Attention [B, heads, L, L] between the tokens of `texts` [B, L], without a token's own."""
+    """Attention [B, heads, L, L] to other tokens of `texts` [B, L], renormalised without the token itself."""
     length = weights.shape[-1]
     apart = ~torch.eye(length, dtype=torch.bool, device=weights.device)
-    seen = weights * (texts[:, None, :] & apart)[:, None]
-    return seen / seen.sum(-1, keepdim=True).clamp_min(torch.finfo(seen.dtype).tiny)
+    kept = weights * (texts[:, None, :] & apart)[:, None]
+    return kept / kept.sum(-1, keepdim=True).clamp_min(torch.finfo(kept.dtype).tiny)
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums over the pairs of each query, of each of `KINDS`.
+    """Sums over the pairs of each query, for each of `KINDS`.
 
-    `original` and `replaced` [queries, kinds, layers, heads, directions, own and other] of
-    attention, the latter a mean over draws; `counts` [queries, kinds, directions, own and other] of
-    cells; `rows` [queries, kinds, directions] of rows.
+    Attention: `original` and `replaced` (mean over draws) [queries, kinds, layers, heads, directions,
+    own and other]; numbers of cells: `counts` [queries, kinds, directions, own and other]; numbers of
+    rows: `rows` [queries, kinds, directions].
     """
 
     original: FloatArray
@@ -125,16 +124,16 @@ class Sums:
 
     @property
     def n_queries(self) -> int:
-        """How many queries have something to match."""
+        """The number of queries with something to match."""
         return len(self.counts)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What of a sample was used: `nothing_shared` and `no_replacement` count pairs left out.
+    """The used part of a sample: `nothing_shared` and `no_replacement` count pairs left out.
 
-    `coverage` is the share of Chinese characters that are a token of their own; `draws` the mean
-    number of replaced queries a pair.
+    `coverage`: the share of Chinese characters that are tokens of their own; `draws`: the mean number of
+    replacements of a pair's query.
     """
 
     pairs: int
@@ -147,7 +146,7 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
-class _Ready:
+class _Prepared:
     """A pair with something to match, and the queries that replace its own."""
 
     query: str
@@ -167,49 +166,49 @@ def _prepared(
     queries: Iterable[str],
     draws: int,
     seed: int,
-) -> tuple[list[_Ready], Sample]:
-    """The pairs with something to match and a replacement, and what was left out."""
+) -> tuple[list[_Prepared], Sample]:
+    """The pairs with something to match and a replacement, and the used part of the sample."""
     encoded = scorer.tokenizer.encode([(pair.query, pair.title) for pair in pairs])
     replacements, spans = Replacements(scorer.tokenizer, queries), alignments()
     causal = scorer.checkpoint.family.causal
-    ready: list[_Ready] = []
+    ready: list[_Prepared] = []
     without, seen = 0, 0
-    for place, (pair, one) in enumerate(zip(pairs, encoded, strict=True)):
+    for place, (pair, tokens) in enumerate(zip(pairs, encoded, strict=True)):
         query, title = pair.query, pair.title
-        seen += sum(len(characters_of(one, query, title, side)) for side in (QUERY, TITLE))
+        seen += sum(len(characters_of(tokens, query, title, side)) for side in (QUERY, TITLE))
         aligned = spans.get((query, title), ())
-        cells = cells_of(one, query, title, segmenter, aligned, causal=causal)
-        if not cells.speak:
+        cells = cells_of(tokens, query, title, segmenter, aligned, causal=causal)
+        if not cells.comparable:
             without += 1
             continue
-        replaced = replacements.draw(title, query_tokens(one), draws, (seed, place))
+        replaced = replacements.draw(title, query_tokens(tokens), draws, (seed, place))
         if replaced:
-            ready.append(_Ready(query, title, cells, replaced))
+            ready.append(_Prepared(query, title, cells, replaced))
     return ready, Sample(
         pairs=len(pairs),
         used=len(ready),
-        queries=len({one.query for one in ready}),
+        queries=len({pair.query for pair in ready}),
         nothing_shared=without,
         no_replacement=len(pairs) - without - len(ready),
         coverage=coverage([text for pair in pairs for text in (pair.query, pair.title)], seen),
-        draws=float(np.mean([len(one.replaced) for one in ready])) if ready else 0.0,
+        draws=float(np.mean([len(pair.replaced) for pair in ready])) if ready else 0.0,
     )
 
 
 def _attention(
-    scorer: Scorer, chunk: Sequence[_Ready], shown: Progress
+    scorer: Scorer, chunk: Sequence[_Prepared], shown: Progress
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Of each pair, the sums [kinds, layers, heads, directions, 2], and the mean replaced ones."""
-    texts = [text for one in chunk for text in one.texts]
-    cells = [one.cells for one in chunk for _ in one.texts]
+    """Each pair's sums [kinds, layers, heads, directions, 2], and their mean over its replacements."""
+    texts = [text for pair in chunk for text in pair.texts]
+    cells = [pair.cells for pair in chunk for _ in pair.texts]
     layers = tuple(range(len(scorer.encoder.layers)))
     reduction = Reduction("cells", "attention", layers, CellSums(cells))
-    found = stream(scorer, texts, [reduction], shown=shown)["cells"][0].astype(np.float64)
-    found = np.moveaxis(found.reshape(*found.shape[:3], len(KINDS), 2, 2), 3, 1)
+    sums = stream(scorer, texts, [reduction], shown=shown)["cells"][0].astype(np.float64)
+    sums = np.moveaxis(sums.reshape(*sums.shape[:3], len(KINDS), 2, 2), 3, 1)
     start = 0
-    for one in chunk:
-        end = start + len(one.texts)
-        yield found[start], found[start + 1 : end].mean(0)
+    for pair in chunk:
+        end = start + len(pair.texts)
+        yield sums[start], sums[start + 1 : end].mean(0)
         start = end
 
 
@@ -227,47 +226,44 @@ class Scores:
     sample: Sample
 
     def ratio(self, kind: int = CHARACTERS) -> FloatArray:
-        """M over M of the replaced queries [layers, heads, directions]; NaN without such rows."""
+        """The lift [layers, heads, directions]; NaN without such rows."""
         return np.asarray(self._ratios(np.ones((1, self.sums.n_queries)), kind)[0])
 
     def queries(self, kind: int = CHARACTERS) -> IntArray:
-        """How many queries have own and other cells of a kind [directions]."""
+        """The number of queries with own and other cells of a kind [directions]."""
         return np.asarray((self.sums.counts[:, kind] > 0).all(axis=-1).sum(axis=0))
 
     def firm_ratio(self, kind: int = CHARACTERS) -> FloatArray:
-        """`ratio`, NaN where a direction rests on fewer than LEAST_QUERIES queries."""
+        """`ratio`; NaN in directions with fewer than LEAST_QUERIES queries."""
         return np.where(self.queries(kind) >= LEAST_QUERIES, self.ratio(kind), np.nan)
 
     @cached_property
     def score(self) -> FloatArray:
-        """The better direction's ratio [layers, heads]; NaN where there is none."""
+        """The lift in the better direction [layers, heads]; NaN without one."""
         return along(self.direction, self.ratio())
 
     @cached_property
     def direction(self) -> IntArray:
-        """Which direction that is [layers, heads]."""
+        """The better direction [layers, heads]."""
         return self._better(self.ratio())
 
     @cached_property
     def weight(self) -> FloatArray:
-        """The share of a matched row's attention that goes to the other text [layers, heads, directions]."""
-        return self._share(self.sums.original[:, CHARACTERS].sum(-1), 0.0)
+        """The attention of matched rows to the other text [layers, heads, directions]."""
+        return self._per_row(self.sums.original[:, CHARACTERS].sum(-1), 0.0)
 
-    def _share(self, given: FloatArray, unknown: float) -> FloatArray:
-        """Of what matched rows give, summed over queries; `unknown` where there are no such rows."""
-        total, rows = given.sum(0), self.sums.rows[:, CHARACTERS].sum(0)
+    def _per_row(self, attention: FloatArray, unknown: float) -> FloatArray:
+        """The mean over matched rows of all queries; `unknown` where there are none."""
+        total, rows = attention.sum(0), self.sums.rows[:, CHARACTERS].sum(0)
         return np.divide(total, rows, out=np.full(total.shape, unknown), where=rows > 0)
 
     @cached_property
     def matched_weight(self) -> FloatArray:
-        """The share of a matched row's attention that goes to its own character in the other text.
-
-        → [layers, heads, directions].
-        """
-        return self._share(self.sums.original[:, CHARACTERS, ..., OWN], np.nan)
+        """The attention of matched rows to their own character in the other text, likewise."""
+        return self._per_row(self.sums.original[:, CHARACTERS, ..., OWN], np.nan)
 
     def excess(self, kind: int = CHARACTERS) -> FloatArray:
-        """log M less that of the replaced queries, by query [queries, layers, heads, directions]."""
+        """The log lift by query [queries, layers, heads, directions]."""
         counts = self.sums.counts[:, kind, None, None]
         original, replaced = (
             _log_m(sums[:, kind], counts) for sums in (self.sums.original, self.sums.replaced)
@@ -276,7 +272,7 @@ class Scores:
 
     @cached_property
     def tested(self) -> Named:
-        """Scores, p and q of every head in its better direction; q over both directions of all."""
+        """Scores, p and q of every head in its better direction; q over both directions of all heads."""
         known = self.sums.n_queries > 1
         p = one_sided_p(self.excess()) if known else np.ones_like(self.ratio())
         weight = along(self.direction, self.weight)
@@ -287,7 +283,7 @@ class Scores:
         return self.tested.heads()
 
     def best(self, k: int, within: Iterable[Head] | None = None) -> list[Head]:
-        """The k best heads by score; those that give the other text too little weight come last."""
+        """The k best heads by score; heads with too little weight on the other text come last."""
         allowed = None if within is None else set(within)
         known = (head for head in self._order(self.score) if np.isfinite(self.score[head]))
         return [head for head in known if allowed is None or head in allowed][:k]
@@ -298,43 +294,43 @@ class Scores:
 
         def score(weights: FloatArray) -> FloatArray:
             ratios = self._ratios(weights, CHARACTERS)
-            found = along(self._better(ratios), ratios)
-            return np.where(self._heavy, found, -1 / found)  # too light: last, in the same order
+            lift = along(self._better(ratios), ratios)
+            return np.where(self._heavy, lift, -1 / lift)  # too light: last, in the same order
 
         return score
 
     @property
     def eligible(self) -> list[Head]:
-        """The heads that the best are chosen among: those that give the other text enough weight."""
+        """The heads with enough weight on the other text."""
         return [Head(int(layer), int(head)) for layer, head in np.argwhere(self._heavy)]
 
     def estimate(self, head: Head, direction: int) -> Estimate:
-        """The ratio of characters of one head in one direction, over its queries."""
+        """The lift of one head in one direction, over its queries."""
         n = self.sums.n_queries
         without = self._ratios(np.ones((n, n)) - np.eye(n), CHARACTERS)[:, *head, direction]
         return from_leave_one_out(float(self.ratio()[*head, direction]), without, range(n))
 
     @cached_property
     def _usable(self) -> BoolArray:
-        """The directions in which a head gives the other text enough weight [layers, heads, directions]."""
+        """Directions with enough weight on the other text [layers, heads, directions]."""
         return np.asarray((self.weight >= LEAST_WEIGHT) & np.isfinite(self.ratio()))
 
     @cached_property
     def _heavy(self) -> BoolArray:
-        """The heads that do so in some direction [layers, heads]."""
+        """Heads with enough weight in any direction [layers, heads]."""
         return np.asarray(self._usable.any(axis=-1))
 
     def _better(self, ratios: FloatArray) -> IntArray:
-        """The direction of the larger ratio, of all where a head gives enough weight in none."""
+        """The direction of the larger ratio among the usable ones, or among both without any."""
         allowed = np.isfinite(ratios) & (self._usable | ~self._heavy[..., None])
         return np.asarray(np.where(allowed, ratios, -np.inf).argmax(axis=-1))
 
     def _order(self, score: FloatArray) -> list[Head]:
-        """All heads by `score`; those that give the other text too little weight come last."""
+        """All heads by `score`; heads with too little weight come last."""
         return sorted(ranked(score), key=lambda head: not self._heavy[head])
 
     def _ratios(self, weights: FloatArray, kind: int) -> FloatArray:
-        """The ratio under each row of query weights [R, layers, heads, directions]."""
+        """The lift under each row of query weights [R, layers, heads, directions]."""
         counts = np.tensordot(weights, self.sums.counts[:, kind], 1)[:, None, None]
         original, replaced = (
             _log_m(np.tensordot(weights, sums[:, kind], 1), counts)
@@ -344,7 +340,7 @@ class Scores:
 
 
 def along(direction: IntArray, values: FloatArray) -> FloatArray:
-    """Of `values` [layers, heads, directions] each head's in its own direction [layers, heads]."""
+    """`values` [layers, heads, directions] in each head's `direction` [layers, heads]."""
     return np.asarray(np.take_along_axis(values, direction[..., None], axis=-1)[..., 0])
 
 
@@ -365,43 +361,42 @@ def score_heads(
     seed: int = 0,
     shown: Progress = silent,
 ) -> Scores:
-    """Score every head of a model on `pairs`, each also with up to `draws` other queries of `queries`.
+    """Score every head of a model on `pairs`, with up to `draws` replacements from `queries` each.
 
-    `shown` counts texts run, `draws` + 1 a pair at most; pairs with nothing shared are not run. Where no
-    pair has a term to match and a query to replace its own, every score is NaN and no head is among the
-    best.
+    `shown` counts texts, at most `draws` + 1 a pair. Without a pair that has a term to match and a
+    replacement, every score is NaN.
     """
     ready, sample = _prepared(scorer, pairs, segmenter, queries, draws, seed)
     numbers: dict[str, int] = {}
-    index = [numbers.setdefault(one.query, len(numbers)) for one in ready]
+    index = [numbers.setdefault(pair.query, len(numbers)) for pair in ready]
     layers = scorer.encoder.layers
     shape = (len(numbers), len(KINDS), len(layers), layers[0].heads, 2, 2)
     original, replaced = np.zeros(shape), np.zeros(shape)
     counts, rows = np.zeros((*shape[:2], 2, 2)), np.zeros((*shape[:2], 2))
     for start in range(0, len(ready), PAIRS_AT_ONCE):
         chunk = ready[start : start + PAIRS_AT_ONCE]
-        found = _attention(scorer, chunk, shown)
-        for query, one, (own, others) in zip(index[start:], chunk, found, strict=False):
-            original[query] += own
-            replaced[query] += others
-            counts[query] += one.cells.counts
-            rows[query] += one.cells.rows
+        sums = _attention(scorer, chunk, shown)
+        for query, pair, (clean, control) in zip(index[start:], chunk, sums, strict=False):
+            original[query] += clean
+            replaced[query] += control
+            counts[query] += pair.cells.counts
+            rows[query] += pair.cells.rows
     return Scores(Sums(original, replaced, counts, rows), sample)
 
 
 def discovery_scores(context: Context) -> Scores:
-    """The scores that heads are chosen by; made once for a model, pairs, profile and seed."""
+    """The scores by which heads are chosen, cached by model, pairs, profile and seed."""
     sample = scored_sample(context, context.discovery)
     key = _key(context, sample)
-    if key not in _kept:
-        while len(_kept) >= KEPT:
-            _kept.pop(next(iter(_kept)))
-        _kept[key] = scores_on(context, sample)
-    return _kept[key]
+    if key not in _cache:
+        while len(_cache) >= CACHED:
+            _cache.pop(next(iter(_cache)))
+        _cache[key] = scores_on(context, sample)
+    return _cache[key]
 
 
 def scores_on(context: Context, pairs: Sequence[Pair], scorer: Scorer | None = None) -> Scores:
-    """Score the context's model (or `scorer`) on `pairs`, replacements drawn from both splits."""
+    """Score the context's model (or `scorer`) on `pairs`, with replacements from both splits."""
     queries = every_query(context)
     with context.progress(None, "texts") as shown:
         return score_heads(
@@ -415,25 +410,25 @@ def scores_on(context: Context, pairs: Sequence[Pair], scorer: Scorer | None = N
 
 
 def scores_by(scorer: Scorer, context: Context) -> Scores:
-    """Score another model on the discovery pairs that heads are chosen on."""
+    """Score another model on the discovery sample."""
     return scores_on(context, scored_sample(context, context.discovery), scorer)
 
 
 def scored_sample(context: Context, pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs of a split that heads are scored on, by profile."""
+    """The pairs of a split on which heads are scored, by profile."""
     return spread_over_queries(pairs, context.choose(QUICK_PAIRS, len(pairs)), context.seed)
 
 
 def every_query(context: Context) -> set[str]:
-    """The queries that replacements are drawn from."""
+    """The queries from which replacements are drawn."""
     return {pair.query for pair in (*context.discovery, *context.validation)}
 
 
 def chosen_heads(context: Context, k: int = K, within: Iterable[Head] | None = None) -> list[Head]:
-    """The k best matching heads by score on discovery, best first, all of them or those `within`.
+    """The k best matching heads by score on discovery, of all heads or those `within`.
 
-    At most a quarter of the heads there, so that there are others to compare with, and at least
-    one; fewer where fewer have a score.
+    At most a quarter of these heads, so that there are controls, and at least one; fewer where fewer
+    have a score.
     """
     scores = discovery_scores(context)
     pool = None if within is None else set(within)
@@ -441,7 +436,7 @@ def chosen_heads(context: Context, k: int = K, within: Iterable[Head] | None = N
     return scores.best(min(k, max(1, size // 4)), pool)
 
 
-_kept: dict[tuple[str, ...], Scores] = {}
+_cache: dict[tuple[str, ...], Scores] = {}
 
 
 def _key(context: Context, sample: Sequence[Pair]) -> tuple[str, ...]:
@@ -467,9 +462,9 @@ def stable_matching(
     within: Collection[Head] | None = None,
     elsewhere: Mapping[Text, Scores] | None = None,
 ) -> Stability | None:
-    """The stability of heads that are the best by `scores`, of all, or of those `within`.
+    """The stability of heads `chosen` as the best by `scores`, of all or those `within`.
 
-    `elsewhere` are scores of other data or another model, by name.
+    `elsewhere`: scores on other data or of another model, by name.
     """
     if scores is None:
         return None
@@ -484,8 +479,8 @@ def stable_matching(
         scores.sums.n_queries,
         pool=pool,
         elsewhere=[
-            Elsewhere(name, rule(one), one.sums.n_queries)
-            for name, one in (elsewhere or {}).items()
+            Elsewhere(name, rule(other), other.sums.n_queries)
+            for name, other in (elsewhere or {}).items()
         ],
         seed=seed,
     )

@@ -91,7 +91,7 @@ def test_a_causal_model_looks_from_the_title_alone(checkpoint_of):
     )
     assert both.counts[CHARACTERS].tolist() == [[2, 4], [2, 6]]
     assert causal.counts[CHARACTERS].tolist() == [[2, 4], [0, 0]]
-    assert causal.speak and causal.rows[CHARACTERS].tolist() == [2, 0]
+    assert causal.comparable and causal.rows[CHARACTERS].tolist() == [2, 0]
 
 
 def test_cells_of_words_and_synonyms(checkpoint_of):
