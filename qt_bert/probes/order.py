@@ -1,12 +1,12 @@
 """Which heads follow word order, and does the grade depend on them? (`heads_of_query_title_bert`, 2.3)
 
-The article ablates seven heads suspected of order and does not say how they were found: a shuffled title,
-graded 2, is graded 3 without them, and still 2 without seven random heads. Here heads are scored on texts of
-which the characters were shuffled, so that no word explains a neighbour: *lift* is the attention to the
-character at one offset over that to another character that the row sees, and the *identity index* tells
-whether a map moved with its characters (above 0) or stayed with their places (below 0). Order heads are those of the largest
-lift, at least 2, whose maps follow places. They are ablated on validation, where S is what shuffling costs a
-good title and R the way from good to poor titles, both in expected grades.
+The article ablates seven heads and does not say how they were chosen: a shuffled title, graded 2, is graded
+3 without them, and still 2 without seven random heads. Here heads are scored on texts with shuffled
+characters, so that words explain no neighbour. The *lift* is the attention to the character at one offset
+over the mean attention to another visible character; the *identity index* is above 0 where a map follows its
+characters, below 0 where it follows positions. Order heads have the largest lift, at least 2, and maps that
+follow positions. They are ablated on validation. S is the loss of expected grade where a good title is
+shuffled, R the expected grade of good titles less that of poor ones.
 """
 
 from __future__ import annotations
@@ -70,21 +70,20 @@ from qt_bert.stats.judgements import index_queries
 from qt_bert.text import Text
 
 K = 7
-"""As many heads as the article ablated."""
+"""Number of heads, as in the article."""
 LEAST_LIFT = 2.0
-"""A head is named where a neighbour gets at least so many times what another character gets."""
+"""The least lift of a named head."""
 OFFSETS = (-3, -2, -1, 1, 2, 3)
-"""How far away the tokens stand whose weight is compared."""
-FEWEST_CHARACTERS = 3
-"""That a row sees, itself among them: of two, the other is all that it can look at."""
-FEWEST_ALIGNED = 4
+LEAST_CHARACTERS = 3
+"""The least number of visible characters of a row, itself included: with two there is no choice."""
+LEAST_ALIGNED = 4
 NO_VARIATION = 1e-6
-"""A map that varies by less, as a share of its largest weight, is constant up to rounding."""
+"""A map that varies by less, relative to its largest weight, counts as constant."""
 FREE_SETS = 20
-"""Sets of as many heads drawn anywhere that the article's case is graded without."""
+"""Random sets of as many heads from all layers, ablated on the article's case."""
 QUICK_SCORED = 80
 QUICK_TITLES = 1
-"""Good titles, and poor ones, of each query in a quick run."""
+"""Good titles, and poor titles, of each query in a quick run."""
 HIGH, LOW = 4, 1
 PARTS = GOOD, SHUFFLED, POOR = "good", "shuffled", "poor"
 
@@ -96,18 +95,18 @@ CASE = [
 ]
 
 
-# Attention maps: what one pair's maps say of order.
+# Order in one pair's attention maps.
 
 
 class Moved(NamedTuple):
-    """A shuffled text, and where each of its characters stood before."""
+    """A shuffled text, and the former position of each character."""
 
     text: str
     came_from: IntArray
 
 
 def move_characters(text: str, rng: np.random.Generator) -> Moved | None:
-    """Another arrangement of the characters, and the way of each; None for a text that has no other."""
+    """The characters in another order; None for a text without another order."""
     if len(set(text)) < 2:
         return None
     while True:
@@ -118,27 +117,27 @@ def move_characters(text: str, rng: np.random.Generator) -> Moved | None:
 
 
 def offset_sums(
-    attention: FloatArray, texts: Sequence[Sequence[int]], seen: BoolArray
+    attention: FloatArray, texts: Sequence[Sequence[int]], visible: BoolArray
 ) -> FloatArray:
-    """Sums over rows i of the characters of `texts` [heads, offsets + 1, 2].
+    """Sums over the rows i of the characters of `texts` [heads, offsets + 1, 2].
 
-    `attention` [heads, L, L], of which a row sees the columns `seen` [L, L]; a text is the tokens of its
-    characters. At an offset d: the weight from i to i + d, and the mean weight from i to the other
-    characters that it sees of its text, over the rows that see an i + d. In the last place: the weight
-    from i to all other characters, and the number of rows. Rows that see too few do not count.
+    `attention` [heads, L, L] under the mask `visible` [L, L]; a text is the tokens of its characters. At
+    offset d, over rows that see i + d: the weight from i to i + d, and the mean weight from i to the
+    other visible characters of its text. Last: the weight from i to all other characters, and the number
+    of rows. Rows with too few visible characters do not count.
     """
     sums = np.zeros((len(attention), len(OFFSETS) + 1, 2))
     for tokens in texts:
         places = {token: place for place, token in enumerate(tokens)}
         block = attention[:, tokens][:, :, tokens]
         others = block.sum(axis=2) - np.diagonal(block, axis1=1, axis2=2)
-        characters = seen[np.ix_(tokens, tokens)].sum(axis=1)
-        enough = characters >= FEWEST_CHARACTERS
+        characters = visible[np.ix_(tokens, tokens)].sum(axis=1)
+        enough = characters >= LEAST_CHARACTERS
         for number, offset in enumerate(OFFSETS):
             rows = [
                 place
                 for token, place in places.items()
-                if enough[place] and token + offset in places and seen[token, token + offset]
+                if enough[place] and token + offset in places and visible[token, token + offset]
             ]
             columns = [places[tokens[row] + offset] for row in rows]
             sums[:, number, 0] += block[:, rows, columns].sum(axis=1)
@@ -149,10 +148,8 @@ def offset_sums(
 
 
 class Aligned(NamedTuple):
-    """Title tokens of a shuffled pair, and for each two of the original pair.
-
-    `after` are the tokens; `same_place` stand where they stand, `same_character` hold what they hold.
-    """
+    """Title tokens of a shuffled pair (`after`), and the original pair's tokens at the same position and
+    of the same character."""
 
     after: IntArray
     same_place: IntArray
@@ -166,43 +163,42 @@ def align(
     characters_after: Mapping[int, int],
     came_from: IntArray,
 ) -> Aligned:
-    """The title's tokens that stand for one character in both pairs.
+    """The title's tokens of one character in both pairs.
 
-    `characters_…`: token → place of its character in the title, as `came_from` counts them.
+    `characters_…`: token → position of its character in the title, as in `came_from`.
     """
     tokens_before = {place: token for token, place in characters_before.items()}
-    titles = [[t for t, side in enumerate(one.side) if side == TITLE] for one in (before, after)]
-    found = [
+    titles = [[t for t, side in enumerate(pair.side) if side == TITLE] for pair in (before, after)]
+    aligned = [
         (token, same_place, tokens_before[came_from[characters_after[token]]])
         for same_place, token in zip(*titles, strict=False)
         if token in characters_after and came_from[characters_after[token]] in tokens_before
     ]
-    return Aligned(*np.array(found, np.int64).reshape(-1, 3).T)
+    return Aligned(*np.array(aligned, np.int64).reshape(-1, 3).T)
 
 
 def identity_index(
-    before: FloatArray, after: FloatArray, tokens: Aligned, seen: BoolArray
+    before: FloatArray, after: FloatArray, tokens: Aligned, visible: BoolArray
 ) -> FloatArray:
-    """corr(A′, πA) − corr(A′, A) for every head [heads], off the diagonal.
+    """corr(A′, πA) − corr(A′, A) of every head [heads], off the diagonal.
 
-    A′ is the shuffled title's map, A the original's, πA the original's moved as the characters
-    were; of cells whose row sees the column (`seen` [L, L]) in all three. NaN where there are too few,
-    or a map is constant.
+    A′ is the shuffled title's map, A the original's, πA the original's permuted like the characters; over
+    cells that are `visible` [L, L] in all three. NaN for too few cells, or a constant map.
     """
     cells = ~np.eye(len(tokens.after), dtype=bool)
-    for one in tokens:
-        cells &= seen[np.ix_(one, one)]
-    if min(len(tokens.after), cells.sum()) < FEWEST_ALIGNED:
+    for order in tokens:
+        cells &= visible[np.ix_(order, order)]
+    if min(len(tokens.after), cells.sum()) < LEAST_ALIGNED:
         return np.full(len(before), np.nan)
     new, same_place, moved = (
-        maps[:, one][:, :, one][:, cells]
-        for maps, one in zip((after, before, before), tokens, strict=True)
+        maps[:, order][:, :, order][:, cells]
+        for maps, order in zip((after, before, before), tokens, strict=True)
     )
     return _correlation(new, moved) - _correlation(new, same_place)
 
 
 def _correlation(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Pearson's of each row [rows, n]; NaN where one of both is constant."""
+    """Pearson's correlation of each row [rows, n]; NaN where either is constant."""
     centred = []
     for values in (one, other):
         difference = values - values.mean(axis=1, keepdims=True)
@@ -219,10 +215,9 @@ def _correlation(one: FloatArray, other: FloatArray) -> FloatArray:
 class OrderScores:
     """Scores of every head over a sample.
 
-    `sums` [queries, layers, heads, offsets + 1, 2] are those of `offset_sums` over the pairs of each
-    query, `identities` [queries, layers, heads] the identity index, NaN where a query has none.
-    `ineligible` pairs have a title of which every order is the same; `coverage` is the share of
-    Chinese characters that are tokens of their own in the texts as they were.
+    `sums` [queries, layers, heads, offsets + 1, 2]: `offset_sums` over the pairs of each query;
+    `identities` [queries, layers, heads]: the identity index, or NaN. `ineligible` counts pairs whose
+    title has no other order; `coverage` is the share of Chinese characters that are tokens of their own.
     """
 
     sums: FloatArray
@@ -233,36 +228,33 @@ class OrderScores:
 
     @property
     def n_queries(self) -> int:
-        """How many queries the pairs have."""
+        """The number of queries."""
         return len(self.sums)
 
     @cached_property
     def lift(self) -> FloatArray:
-        """Weight to a neighbour over that to another character [layers, heads, offsets].
-
-        A ratio of sums over all rows; NaN where there are none.
-        """
+        """The lift, a ratio of sums over all rows [layers, heads, offsets]; NaN without rows."""
         return self._lift(np.ones(self.n_queries))
 
     @cached_property
     def identity(self) -> FloatArray:
-        """Mean identity index over the queries [layers, heads]; below 0 a map follows places."""
+        """The mean identity index over queries [layers, heads]."""
         return means(self.identities)
 
     @cached_property
     def weight(self) -> FloatArray:
-        """The attention a character gives the others of its text [layers, heads]."""
+        """The attention of a character to the others of its text [layers, heads]."""
         total = self.sums[..., -1, :].sum(axis=0)
         return np.nan_to_num(ratio(total[..., 0], total[..., 1]))
 
     @cached_property
     def score(self) -> FloatArray:
-        """The largest lift [layers, heads]; NaN where there is none."""
+        """The largest lift [layers, heads]; NaN without any."""
         return _largest(self.lift)
 
     @cached_property
     def offset(self) -> IntArray:
-        """The place in `OFFSETS` of the largest lift [layers, heads]."""
+        """The index into `OFFSETS` of the largest lift [layers, heads]."""
         return np.where(np.isnan(self.lift), -np.inf, self.lift).argmax(axis=-1)
 
     def named(self) -> Named:
@@ -272,7 +264,7 @@ class OrderScores:
         return name_heads(self.score, p, self.weight, least=LEAST_LIFT, choice=self.offset)
 
     def best(self, k: int) -> list[Head]:
-        """The k best heads whose maps follow places; fewer where there are fewer."""
+        """At most the k best heads whose maps follow positions."""
         score = _of_places(self.score, self.identity)
         return [head for head in ranked(score) if score[head] > 0][:k]
 
@@ -284,28 +276,28 @@ class OrderScores:
 
     @property
     def named_rule(self) -> Rule:
-        """The lift alone, of heads with enough weight."""
+        """The lift of heads with enough weight, whatever they follow."""
         heavy = self.weight >= LEAST_WEIGHT
         return lambda weights: np.where(heavy, _largest(self._lift(weights)), np.nan)
 
     def _lift(self, weights: FloatArray) -> FloatArray:
-        """`lift` where each query counts as often as `weights` [queries] or [R, queries] say."""
+        """`lift` under `weights` of the queries [queries] or [R, queries]."""
         total = np.tensordot(weights, self.sums[..., :-1, :], 1)
         return ratio(total[..., 0], total[..., 1])
 
 
 def _largest(lift: FloatArray) -> FloatArray:
-    """Over the offsets, NaN where none is known."""
+    """The largest over the offsets; NaN without any."""
     return np.asarray(np.fmax.reduce(lift, axis=-1))
 
 
 def _of_places(score: FloatArray, identity: FloatArray) -> FloatArray:
-    """Scores of the heads with an identity index below 0 and a lift; NaN elsewhere."""
+    """Scores of the heads with an identity index below 0 and a lift; else NaN."""
     return np.where((identity < 0) & (score > 0), score, np.nan)
 
 
 class ShuffledPair(NamedTuple):
-    """A pair, and where the characters of its texts went; None for a query without another order."""
+    """A pair with its shuffled texts; None for a query without another order."""
 
     pair: Pair
     title: Moved
@@ -313,7 +305,7 @@ class ShuffledPair(NamedTuple):
 
     @property
     def texts(self) -> list[tuple[str, str]]:
-        """As it was, and shuffled."""
+        """The original and the shuffled pair of texts."""
         query = self.query.text if self.query else self.pair.query
         return [(self.pair.query, self.pair.title), (query, self.title.text)]
 
@@ -326,25 +318,25 @@ def order_scores(
     tokens: int | None = None,
     shown: Progress = silent,
 ) -> OrderScores:
-    """Look at every pair as it is and with the characters of both texts shuffled, once.
+    """Score the heads on every pair, and on the pair with the characters of both texts shuffled.
 
-    `tokens` bounds a batch, where it must be smaller than usual; `shown` counts texts.
+    `tokens` bounds a batch; `shown` counts texts.
     """
     rng = np.random.default_rng(seed)
     drawn = [(p, move_characters(p.title, rng), move_characters(p.query, rng)) for p in pairs]
     shuffled = [ShuffledPair(pair, title, query) for pair, title, query in drawn if title]
-    texts = [text for one in shuffled for text in one.texts]
+    texts = [text for pair in shuffled for text in pair.texts]
     encoded = scorer.fresh().tokenizer.encode(texts) if texts else []
-    numbers = _look(scorer, shuffled, encoded, tokens or batch_tokens(), shown)
+    numbers = _numbers(scorer, shuffled, encoded, tokens or batch_tokens(), shown)
     sums, identity = np.split(numbers, [-1], axis=-1)
     sums, identity = sums.reshape(*numbers.shape[:3], len(OFFSETS) + 1, 2), identity[..., 0]
-    queries = [one.pair.query for one in shuffled]
+    queries = [pair.pair.query for pair in shuffled]
     index, n_queries = index_queries(queries)
     by_queries = np.zeros((n_queries, *sums.shape[1:]))
     np.add.at(by_queries, index, sums)
-    seen = sum(
-        len(characters_of(one, *texts[2 * number], side))
-        for number, one in enumerate(encoded[::2])
+    covered = sum(
+        len(characters_of(original, *texts[2 * number], side))
+        for number, original in enumerate(encoded[::2])
         for side in (QUERY, TITLE)
     )
     return OrderScores(
@@ -352,11 +344,11 @@ def order_scores(
         identities=by_query(identity, queries),
         pairs=len(shuffled),
         ineligible=len(pairs) - len(shuffled),
-        coverage=coverage([text for both in texts[::2] for text in both], seen),
+        coverage=coverage([text for both in texts[::2] for text in both], covered),
     )
 
 
-def _look(
+def _numbers(
     scorer: Scorer,
     shuffled: Sequence[ShuffledPair],
     encoded: list[EncodedPair],
@@ -368,19 +360,19 @@ def _look(
     width = 2 * (len(OFFSETS) + 1) + 1
     found = np.full((len(shuffled), len(layers), scorer.checkpoint.heads, width), np.nan)
     tokens = [
-        _tokens(one, *encoded[2 * number : 2 * number + 2]) for number, one in enumerate(shuffled)
+        _tokens(pair, *encoded[2 * number : 2 * number + 2]) for number, pair in enumerate(shuffled)
     ]
 
     def compute(view: View) -> torch.Tensor:
-        """[B, heads, numbers]; the rows of the original pairs, each before its shuffled form, hold 0."""
+        """[B, heads, numbers], in the row of the shuffled pair; the original's row before it is 0."""
         maps = view.values.float().cpu().numpy()
-        seen = scorer.encoder.visible(view.layer, view.batch.length).cpu().numpy()
+        visible = scorer.encoder.visible(view.layer, view.batch.length).cpu().numpy()
         numbers = np.zeros((len(maps), maps.shape[1], width), np.float32)
         for row in range(0, len(maps), 2):
             before, after = maps[row], maps[row + 1]
             texts, title = tokens[view.batch.rows[row] // 2]
-            numbers[row + 1, :, :-1] = offset_sums(after, texts, seen).reshape(len(after), -1)
-            numbers[row + 1, :, -1] = identity_index(before, after, title, seen)
+            numbers[row + 1, :, :-1] = offset_sums(after, texts, visible).reshape(len(after), -1)
+            numbers[row + 1, :, -1] = identity_index(before, after, title, visible)
         return torch.from_numpy(numbers)
 
     reduction = Reduction("order", "attention", layers, compute)
@@ -391,7 +383,7 @@ def _look(
 
 
 def _together(encoded: list[EncodedPair], budget: int, pad: int) -> Iterator[Batch]:
-    """Batches in which each pair's original stands right before its shuffled form."""
+    """Batches in which each original pair is followed by its shuffled form."""
     lengths = [max(map(len, encoded[at : at + 2])) for at in range(0, len(encoded), 2)]
     if not lengths:
         return
@@ -401,59 +393,56 @@ def _together(encoded: list[EncodedPair], budget: int, pad: int) -> Iterator[Bat
 
 
 def _tokens(
-    one: ShuffledPair, before: EncodedPair, after: EncodedPair
+    pair: ShuffledPair, before: EncodedPair, after: EncodedPair
 ) -> tuple[list[list[int]], Aligned]:
-    """The tokens of a pair's characters: by shuffled text, and of the title before and after."""
+    """The tokens of a pair's characters in each shuffled text, and the title's tokens aligned."""
 
     def places(encoded: EncodedPair, texts: tuple[str, str], side: int) -> dict[int, int]:
-        """Token → place of the one character it stands for, of any script."""
-        return {
-            found.token: found.place for found in characters_of(encoded, *texts, side, han=False)
-        }
+        """Token → position of its character, of any script."""
+        return {c.token: c.place for c in characters_of(encoded, *texts, side, han=False)}
 
-    original, shuffled = one.texts
+    original, shuffled = pair.texts
     title = places(after, shuffled, TITLE)
-    texts = [list(title), *([list(places(after, shuffled, QUERY))] if one.query else [])]
-    as_it_was = places(before, original, TITLE)
-    return texts, align(before, after, as_it_was, title, one.title.came_from)
+    texts = [list(title), *([list(places(after, shuffled, QUERY))] if pair.query else [])]
+    original_title = places(before, original, TITLE)
+    return texts, align(before, after, original_title, title, pair.title.came_from)
 
 
-# Sensitivity to order: what shuffling costs a good title, as a share of the way to poor ones.
+# Sensitivity to order: S and R.
 
 
 def good_and_poor(
     pairs: Sequence[Pair], labels: ModelLabels
 ) -> tuple[tuple[GradeSet, ...], tuple[GradeSet, ...]]:
-    """The labels of `pairs` that mean grades 4 or 5 alone, and those that mean grade 1 alone.
+    """The labels of `pairs` that allow only grades 4 or 5, and those that allow only grade 1.
 
-    Where none means grade 1 alone, the lowest label is the poor one; of levels that are no grades,
-    the model's highest and lowest are meant.
+    Without the latter the lowest label is the poor one. For levels that are not grades: the model's
+    highest and lowest.
     """
-    found = sorted(
-        {pair.grades for pair in pairs if pair.grades}, key=lambda one: (np.mean(one), one)
+    sets = sorted(
+        {pair.grades for pair in pairs if pair.grades}, key=lambda grades: (np.mean(grades), grades)
     )
     if labels.grades is None and labels.logits > 1:
-        highest, lowest = (tuple(s for s in found if s == (n,)) for n in (labels.logits, 1))
+        highest, lowest = (tuple(s for s in sets if s == (n,)) for n in (labels.logits, 1))
         return highest, lowest
-    good = tuple(one for one in found if min(one) >= HIGH)
-    poor = tuple(one for one in found if max(one) <= LOW)
-    return good, poor or tuple(one for one in found[:1] if one not in good)
+    good = tuple(grades for grades in sets if min(grades) >= HIGH)
+    poor = tuple(grades for grades in sets if max(grades) <= LOW)
+    return good, poor or tuple(grades for grades in sets[:1] if grades not in good)
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
-    """Good titles as they are and shuffled, and poor titles, of the queries that have all three.
+class GoodAndPoor:
+    """Good titles, the same shuffled, and poor titles, of the queries that have all three.
 
-    `pairs` stand without a label, which a shuffled title no longer has; `part` [pairs] says what each
-    is: GOOD, SHUFFLED or POOR.
+    `pairs` have no labels; `part` [pairs] is GOOD, SHUFFLED or POOR.
     """
 
     pairs: list[Pair]
     part: list[str]
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair], labels: ModelLabels, *, most: int, seed: int) -> Texts:
-        """At most `most` good and as many poor titles of each query; each good one shuffled once."""
+    def of(cls, pairs: Sequence[Pair], labels: ModelLabels, *, most: int, seed: int) -> GoodAndPoor:
+        """At most `most` good and `most` poor titles of each query; each good one shuffled once."""
         good_labels, poor_labels = good_and_poor(pairs, labels)
         movable = [p for p in pairs if p.grades in good_labels and len(set(p.title)) > 1]
         good = few_a_query(movable, most)
@@ -476,7 +465,7 @@ class Texts:
         return [pair.query for pair in self.pairs]
 
     def mean(self, grades: FloatArray, part: str) -> Estimate:
-        """Mean expected grade of one part, of `grades` [pairs]: over queries, a query's averaged."""
+        """The mean over queries of `grades` [pairs] in one part."""
         return over_queries(np.where(np.array(self.part) == part, grades, np.nan), self.queries)
 
     def cost(self, grades: FloatArray) -> Estimate:
@@ -493,11 +482,11 @@ class Texts:
 
 
 def expected(run: Ablated, name: str) -> FloatArray:
-    """Expected grades (or levels; the score of a one-logit model) under a variant [pairs]."""
+    """Expected grades (or levels, or the one logit) under a variant [pairs]."""
     return ranking_scores(run.logits(name), run.probability.labels)
 
 
-# What a checkpoint's folder says of its training.
+# Training on shuffled titles, by the model card.
 
 
 CARD = "README.md"
@@ -508,10 +497,9 @@ Trained = Literal["yes", "unknown"]
 
 
 def trained_on_shuffled(folder: Path) -> Trained:
-    """`yes` where a table of the model card counts pairs of shuffled titles.
+    """`yes` where a table of the model card counts pairs of shuffled titles, else `unknown`.
 
-    A card without one says nothing: a file of made pairs may hold them all the same. Raises
-    CheckpointError for a card that cannot be read.
+    Raises CheckpointError for a card that cannot be read.
     """
     card = folder / CARD
     try:
@@ -526,59 +514,61 @@ def trained_on_shuffled(folder: Path) -> Trained:
 
 def measure(context: Context) -> Result:
     """Score heads on both halves; ablate the order heads on validation, beside free and matched sets."""
-    found, again = (scored(context.model, context, half) for half in ("discovery", "validation"))
-    second = other_seed(context, lambda other: scored(other, context, "discovery"))
-    best, named = found.best(K), found.named().heads()
+    discovery, validation = (
+        scores_of_half(context.model, context, half) for half in ("discovery", "validation")
+    )
+    second = other_seed(context, lambda other: scores_of_half(other, context, "discovery"))
+    best, named = discovery.best(K), discovery.named().heads()
     heads = [head for head in best if head in named]
     checkpoint = context.model.checkpoint
     labels, trained = checkpoint.settings.labels, trained_on_shuffled(checkpoint.folder)
     most = context.choose(QUICK_TITLES, len(context.validation))
-    texts = Texts.of(context.validation, labels, most=most, seed=context.seed)
-    scores = head_map("scores", again.score, marked=map(str, named), digits=1)
-    answer = Result(
-        heads=head_table(checkpoint.shape, _columns(found, again)),
+    texts = GoodAndPoor.of(context.validation, labels, most=most, seed=context.seed)
+    scores = head_map("scores", validation.score, marked=map(str, named), digits=1)
+    result = Result(
+        heads=head_table(checkpoint.shape, _columns(discovery, validation)),
         sets={"order": best, "order_named": named},
         selected="order",
-        stability=_stability(context, found, again, second),
+        stability=_stability(context, discovery, validation, second),
         figures=[scores],
         facts={
             "heads": ", ".join(map(str, heads)),
             "number": len(heads),
             "named": len(named),
-            "named_by_places": sum(bool(found.identity[head] < 0) for head in named),
+            "named_by_places": sum(bool(discovery.identity[head] < 0) for head in named),
             "all_heads": len(checkpoint.shape.all_heads),
             "trained": f"trained_{trained}",
             "grade_unit": score_unit(labels),
         },
         settings={
             "k": K,
-            "scored": {"discovery": _sample(found), "validation": _sample(again)},
+            "scored": {"discovery": _sample(discovery), "validation": _sample(validation)},
             "texts": {part: texts.part.count(part) for part in PARTS},
             "free_sets": FREE_SETS,
             "trained_on_shuffled_titles": trained,
         },
     )
     if not texts.pairs:
-        return replace(answer, nothing="no_ends", claims={"needed": "no_ends"})
+        return replace(result, nothing="no_ends", claims={"needed": "no_ends"})
 
-    # S and R, clean and with the order heads ablated; the article's case beside random heads, too.
-    read = [*texts.pairs, *CASE]
+    # S and R, clean and with the order heads ablated; the article's case also with random heads.
+    pairs = [*texts.pairs, *CASE]
     if heads:
-        run = ablate(context, "order_heads", [Variant("order", (zeroed(heads),), "target")], read)
+        run = ablate(context, "order_heads", [Variant("order", (zeroed(heads),), "target")], pairs)
         values = {name: expected(run, name) for name in ("none", "order")}
     else:
-        logits = context.model.logits([(pair.query, pair.title) for pair in read])
+        logits = context.model.logits([(pair.query, pair.title) for pair in pairs])
         values = {"none": ranking_scores(logits, labels)}
-    grades = {name: one[: -len(CASE)] for name, one in values.items()}
-    case = {name: one[-len(CASE) :] for name, one in values.items()}
+    grades = {name: every[: -len(CASE)] for name, every in values.items()}
+    case = {name: every[-len(CASE) :] for name, every in values.items()}
     reach = texts.reach(grades["none"])
-    parted = lies_above_0(context, reach)
+    separates = lies_above_0(context, reach)
     measurements: dict[str, Estimate | float | None] = {
         "order_sensitivity": texts.cost(grades["none"]),
         "order_reach": reach,
     }
     facts = {
-        **answer.facts,
+        **result.facts,
         "queries": reach.n_queries,
         "case_clean": float(case["none"][0]),
         "case_shuffled": float(case["none"][1]),
@@ -586,7 +576,7 @@ def measure(context: Context) -> Result:
     if heads:
         sets = families.random_sets(checkpoint.shape, zeroed, len(heads), FREE_SETS, context.seed)
         free = ablate(context, "case", sets, CASE)
-        random = float(np.mean([expected(free, one.name)[1] for one in sets]))
+        random = float(np.mean([expected(free, variant.name)[1] for variant in sets]))
         facts |= {"case_ablated": float(case["order"][1]), "case_free": random}
         measurements |= {
             "order_shuffled_grade": texts.mean(grades["order"], SHUFFLED)
@@ -595,35 +585,35 @@ def measure(context: Context) -> Result:
             "order_reach_change": texts.reach(grades["order"]) - reach,
             "order_case": float(case["order"][1]) - random,
         }
-    needed = _needed(context, texts, heads, {*best, *named}, parted)
-    if parted:
+    needed = _needed(context, texts, heads, {*best, *named}, separates)
+    if separates:
         measurements["order_ratio_plain"] = plain = texts.share(grades["none"])
         if heads:
             measurements["order_ratio_change"] = texts.share(grades["order"]) - plain
             measurements["order_ratio_matched"] = (
                 needed.beyond - needed.target if isinstance(needed, Contest) else None
             )
-    drawn = {name: [texts.mean(values, part) for part in PARTS] for name, values in grades.items()}
+    series = {name: [texts.mean(values, part) for part in PARTS] for name, values in grades.items()}
     return replace(
-        answer,
+        result,
         claims={"needed": needed},
-        nothing="no_heads" if not heads else None if parted else "no_reach",
+        nothing="no_heads" if not heads else None if separates else "no_reach",
         measurements=measurements,
-        figures=[scores, estimate_bars(context, "grades", PARTS, drawn)],
+        figures=[scores, estimate_bars(context, "grades", PARTS, series)],
         facts=facts,
         pairs=texts.pairs,
     )
 
 
 def _needed(
-    context: Context, texts: Texts, heads: list[Head], named: set[Head], parted: bool
+    context: Context, texts: GoodAndPoor, heads: list[Head], named: set[Head], separates: bool
 ) -> Contest | str:
-    """The contest on the fall of S/R, or why there is none: none is run that cannot be judged."""
+    """The contest on the fall of S/R, or the reason why it cannot be judged."""
     if not heads:
         return "no_heads"
     if len({*texts.queries}) < verdict.LEAST_QUERIES:
         return "few_queries"
-    if not parted:
+    if not separates:
         return "precondition:reach"
     if grades_nothing(context):
         return "grades_nothing"
@@ -631,7 +621,7 @@ def _needed(
     def fall(run: Ablated, name: str) -> Estimate:
         return texts.share(expected(run, "none")) - texts.share(expected(run, name))
 
-    found, _ = contest(
+    judged, _ = contest(
         context,
         "needed",
         heads,
@@ -640,30 +630,30 @@ def _needed(
         statistic=fall,
         claim="order.needed",
     )
-    return found or "few_sets"
+    return judged or "few_sets"
 
 
-def scored(
+def scores_of_half(
     scorer: Scorer, context: Context, half: Literal["discovery", "validation"]
 ) -> OrderScores:
-    """The scores of a model's heads on a half: in quick on a sample of its pairs."""
+    """The scores of a model's heads on a half; in a quick run on a sample of its pairs."""
     pairs: list[Pair] = getattr(context, half)
     pairs = spread_over_queries(pairs, context.choose(QUICK_SCORED, len(pairs)), context.seed)
     with context.progress(2 * len(pairs), "texts") as shown:
         return order_scores(scorer, pairs, seed=context.seed, shown=shown)
 
 
-def _columns(found: OrderScores, again: OrderScores) -> dict[str, FloatArray]:
-    """Scores on validation; p and q are those that heads are named by, on discovery."""
-    named = found.named()
-    offsets = np.array(OFFSETS, np.float64)[again.offset]
+def _columns(discovery: OrderScores, validation: OrderScores) -> dict[str, FloatArray]:
+    """Scores on validation; p and q on discovery."""
+    named = discovery.named()
+    offsets = np.array(OFFSETS, np.float64)[validation.offset]
     return {
-        "score": again.score,
-        "offset": np.where(np.isfinite(again.score), offsets, np.nan),
-        "identity": again.identity,
-        "weight": again.weight,
-        "discovery_score": found.score,
-        "discovery_identity": found.identity,
+        "score": validation.score,
+        "offset": np.where(np.isfinite(validation.score), offsets, np.nan),
+        "identity": validation.identity,
+        "weight": validation.weight,
+        "discovery_score": discovery.score,
+        "discovery_identity": discovery.identity,
         "p": named.p,
         "q": named.q,
     }
@@ -680,20 +670,20 @@ def _sample(scores: OrderScores) -> dict[str, float]:
 
 def _stability(
     context: Context,
-    found: OrderScores,
-    again: OrderScores,
+    discovery: OrderScores,
+    validation: OrderScores,
     second: tuple[Text, OrderScores] | None,
 ) -> dict[str, Stability | None]:
-    """Of both sets, by the rule that chose each, on validation and on a model of another seed."""
-    others = [(VALIDATION, again), *([second] if second else [])]
+    """The stability of both sets by their rules, also on validation and on a model of another seed."""
+    others = [(VALIDATION, validation), *([second] if second else [])]
 
     def of(heads: Sequence[Head], rule: Callable[[OrderScores], Rule]) -> Stability | None:
-        elsewhere = [Elsewhere(name, rule(one), one.n_queries) for name, one in others]
+        elsewhere = [Elsewhere(name, rule(scores), scores.n_queries) for name, scores in others]
         return stability(
-            rule(found), heads, found.n_queries, elsewhere=elsewhere, seed=context.seed
+            rule(discovery), heads, discovery.n_queries, elsewhere=elsewhere, seed=context.seed
         )
 
     return {
-        "order": of(found.best(K), lambda scores: scores.rule),
-        "order_named": of(found.named().heads(), lambda scores: scores.named_rule),
+        "order": of(discovery.best(K), lambda scores: scores.rule),
+        "order_named": of(discovery.named().heads(), lambda scores: scores.named_rule),
     }

@@ -157,7 +157,7 @@ def test_s_and_r_by_hand():
     pairs = [pair("甲", "ab", (5,)), pair("乙", "cd", (4,)), pair("乙", "ef", (5,))]
     pairs += [pair("乙", "gg", (4,)), pair("丙", "hi", (5,)), pair("丁", "j", (1,))]
     pairs += [pair("甲", "k", (1,)), pair("乙", "l", (1,)), pair("乙", "m", (3,))]
-    texts = order.Texts.of(pairs, FIVE, most=2, seed=0)
+    texts = order.GoodAndPoor.of(pairs, FIVE, most=2, seed=0)
     # 丙 has no poor title, 丁 no good one; gg has no other order.
     assert texts.queries == ["甲", "甲", "乙", "乙", "乙", "乙", "甲", "乙"]
     assert texts.part == ["good", "shuffled"] * 3 + ["poor"] * 2
@@ -169,8 +169,8 @@ def test_s_and_r_by_hand():
     share = texts.share(grades)
     assert share.value == pytest.approx(2 / 5.5)  # of sums, not the mean of 1/4 and 1/1.5
     assert share.leave_one_out == pytest.approx([1 / 1.5, 1 / 4])
-    assert len(order.Texts.of(pairs, FIVE, most=1, seed=0).pairs) == 6
-    assert order.Texts.of(pairs[:5], FIVE, most=2, seed=0).pairs == []
+    assert len(order.GoodAndPoor.of(pairs, FIVE, most=1, seed=0).pairs) == 6
+    assert order.GoodAndPoor.of(pairs[:5], FIVE, most=2, seed=0).pairs == []
 
 
 def test_training_on_shuffled_titles_is_known_from_the_card(tmp_path):
