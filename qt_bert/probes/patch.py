@@ -1,10 +1,9 @@
 """Which heads carry a match into the grade? (Vig et al. 2020; Lu, Chen and Eickhoff 2025)
 
-A clean run reads a pair as it is; a corrupted run reads it with the term that query and title share
-replaced in the title. The gap is what that takes from the score. A denoising patch gives the corrupted
-run some heads' outputs z (the input of W_O) from the clean cache, and a share of the gap comes back; a
-noising patch is the reverse. Shares are ratios of sums over queries, never means of ratios: a pair
-without a gap would own such a mean.
+The clean run reads the pair; the corrupted run reads it with the shared term replaced in the title. The gap
+is the fall of the score. A denoising patch gives the corrupted run some heads' outputs z (the input of W_O)
+from the clean cache and restores a share of the gap; a noising patch is the reverse. Shares are ratios of
+sums over queries, not means of ratios, which a pair with a tiny gap would dominate.
 """
 
 from __future__ import annotations
@@ -41,21 +40,21 @@ from qt_bert.stats.estimate import Estimate, over_queries
 from qt_bert.stats.verdict import LEAST_QUERIES
 
 LEAST_CHARACTERS = 2
-"""A term is so long, or as long as its query where that is shorter."""
+"""The least length of a term, or that of its query if shorter."""
 QUICK_MAPPED = 32
-"""Pairs of a quick run for all heads one by one, which nothing is claimed of."""
+"""Pairs of a quick run for the map of all heads, on which no claim rests."""
 CHECKED = 4
-"""Pairs that the identities are checked on."""
+"""Pairs on which the identities are checked."""
 SET = "patch:set"
 
 
-# Corrupted pairs: the rarest term of both texts replaced in the title, as token ids, so that the clean
-# and the corrupted text are equally long whatever the tokenizer.
+# Corrupted pairs: the rarest shared term replaced in the title, as token ids, so that the clean and the
+# corrupted text are equally long.
 
 
 @dataclass(frozen=True)
 class Term:
-    """A word of both texts: its tokens in the title, in order, and how many each occurrence has."""
+    """A word of both texts: its tokens in the title, in order, and the number of each occurrence's."""
 
     word: str
     title: tuple[int, ...]
@@ -64,7 +63,7 @@ class Term:
 
 @dataclass(frozen=True, eq=False)
 class CorruptedPair:
-    """A pair as it is (`clean`) and with `word` replaced in the title (`corrupted`)."""
+    """A pair, encoded (`clean`) and with `word` replaced in the title (`corrupted`)."""
 
     pair: Pair
     word: str
@@ -75,35 +74,35 @@ class CorruptedPair:
 def usable_terms(
     encoded: EncodedPair, query: str, title: str, segmenter: Segmenter, special: Collection[int]
 ) -> list[Term]:
-    """The terms of a pair that can be replaced, in the order of the query.
+    """The shared terms of a pair that can be replaced, in the order of the query.
 
-    Words are those that `shared_terms` finds. In the title every occurrence counts that is made of
-    whole tokens, within longer words too; all must have as many tokens, and none may be `special`, or
-    the token that is read, which has to be one in both runs. The pair must have been encoded with offsets.
+    In the title every occurrence of whole tokens counts, also within longer words; all must have equally
+    many tokens, none of them `special` or the token that the classifier reads (it must be the same in
+    both runs). The pair must have been encoded with offsets.
     """
-    found = []
+    terms = []
     for word, shared in shared_terms(query, title, segmenter).items():
         if len(word) < min(LEAST_CHARACTERS, len(query.strip())):
             continue
-        asked = [token for span in shared.query for token in whole_tokens(encoded, QUERY, span)]
+        in_query = [token for span in shared.query for token in whole_tokens(encoded, QUERY, span)]
         spans = occurrences(title, shared.title)
-        there = [tokens for span in spans if (tokens := whole_tokens(encoded, TITLE, span))]
-        slot = tuple(chain(*there))
-        plain = not any(encoded.input_ids[token] in special for token in (*asked, *slot))
+        in_title = [tokens for span in spans if (tokens := whole_tokens(encoded, TITLE, span))]
+        slot = tuple(chain(*in_title))
+        plain = not any(encoded.input_ids[token] in special for token in (*in_query, *slot))
         plain = plain and encoded.at not in slot
-        if asked and plain and len({len(tokens) for tokens in there}) == 1:
-            found.append(Term(word, slot, len(there[0])))
-    return found
+        if in_query and plain and len({len(tokens) for tokens in in_title}) == 1:
+            terms.append(Term(word, slot, len(in_title[0])))
+    return terms
 
 
 def occurrences(text: str, spans: Iterable[Span]) -> list[Span]:
-    """Everywhere that what stands at `spans` stands in `text`, whatever the case."""
-    spelled = sorted({text[start:end] for start, end in spans}, key=lambda one: (-len(one), one))
-    return [one.span() for one in re.finditer("|".join(map(re.escape, spelled)), text, re.I)]
+    """All occurrences in `text` of the words at `spans`, ignoring case."""
+    words = sorted({text[start:end] for start, end in spans}, key=lambda word: (-len(word), word))
+    return [match.span() for match in re.finditer("|".join(map(re.escape, words)), text, re.I)]
 
 
 def whole_tokens(encoded: EncodedPair, side: int, span: Span) -> tuple[int, ...]:
-    """The tokens that spell exactly the characters `span` of a text; none where tokens cut it otherwise."""
+    """The tokens that make up exactly `span` of a text; empty where no tokens do."""
     inside = tokens_within(encoded, side, span)
     if not inside or inside[-1] - inside[0] + 1 != len(inside):
         return ()
@@ -112,25 +111,25 @@ def whole_tokens(encoded: EncodedPair, side: int, span: Span) -> tuple[int, ...]
 
 
 def document_frequency(pairs: Iterable[Pair], segmenter: Segmenter) -> Counter[str]:
-    """In how many different texts, queries and titles, each word stands; case does not count."""
+    """The number of distinct queries and titles with each word, ignoring case."""
     texts = {text for pair in pairs for text in (pair.query, pair.title)}
     return Counter(
-        word for text in texts for word in {one.casefold() for one in segmenter.words(text)}
+        word for text in texts for word in {word.casefold() for word in segmenter.words(text)}
     )
 
 
 class Replacements:
-    """Words of queries, as tokens, to stand in a term's place; `special` tokens make no word."""
+    """Words of queries, as tokens, to replace a term; none has a `special` token."""
 
     def __init__(
         self,
         tokenizer: PairTokenizer,
         segmenter: Segmenter,
         queries: Iterable[str],
-        special: Collection[int],
+        special: frozenset[int],
     ) -> None:
         distinct = sorted(set(queries))
-        found: dict[int, dict[tuple[int, ...], str]] = {}
+        by_length: dict[int, dict[tuple[int, ...], str]] = {}
         encodings = tokenizer.encode([(query, "") for query in distinct])
         for query, encoded in zip(distinct, encodings, strict=True):
             for span in segmenter.spans(query):
@@ -138,30 +137,30 @@ class Replacements:
                 tokens = whole_tokens(encoded, QUERY, span)
                 ids = tuple(encoded.input_ids[token] for token in tokens)
                 usable = len(word) >= LEAST_CHARACTERS and is_content_word(word)
-                if usable and ids and not any(one in special for one in ids):
-                    found.setdefault(len(ids), {}).setdefault(ids, word)
-        self._by_length = {length: sorted(words.items()) for length, words in found.items()}
+                if usable and ids and special.isdisjoint(ids):
+                    by_length.setdefault(len(ids), {}).setdefault(ids, word)
+        self._by_length = {length: sorted(words.items()) for length, words in by_length.items()}
 
     def draw(
-        self, length: int, taken: Collection[int], texts: Sequence[str], rng: np.random.Generator
+        self, length: int, taken: frozenset[int], texts: Sequence[str], rng: np.random.Generator
     ) -> tuple[int, ...] | None:
-        """Tokens of a word of `length` tokens, none of them `taken`, that stands in none of `texts`.
+        """The ids of a word of `length` tokens, none of them `taken`, that is in none of `texts`.
 
         None where there is no such word.
         """
         pool, folded = self._by_length.get(length, []), [text.casefold() for text in texts]
         for place in rng.permutation(len(pool)):
             ids, word = pool[place]
-            if not any(one in taken for one in ids) and not any(word in text for text in folded):
+            if taken.isdisjoint(ids) and not any(word in text for text in folded):
                 return ids
         return None
 
 
 @dataclass(frozen=True, eq=False)
 class Corruption:
-    """Corrupts pairs; what it draws depends on the seed and the pair alone.
+    """Corrupts pairs; its draws depend only on the seed and the pair.
 
-    `frequency` counts the texts that have a word, `special` are tokens that no word may hold.
+    `frequency`: the number of texts with a word; `special`: tokens that no word may have.
     """
 
     tokenizer: PairTokenizer
@@ -173,7 +172,7 @@ class Corruption:
 
     @classmethod
     def of(cls, context: Context) -> Corruption:
-        """For a run: words counted on discovery, replacements drawn from the queries of both halves."""
+        """For a run: word counts from discovery, replacements from the queries of both halves."""
         tokenizer, segmenter = context.model.tokenizer, context.segmenter
         special = frozenset(map(int, context.model.checkpoint.tokenizer.all_special_ids))
         queries = [pair.query for pair in (*context.discovery, *context.validation)]
@@ -182,37 +181,36 @@ class Corruption:
         return cls(tokenizer, segmenter, frequency, replacements, special, context.seed)
 
     def corrupt(self, pairs: Sequence[Pair]) -> tuple[list[CorruptedPair], dict[str, int]]:
-        """All `pairs` that can be corrupted, and how many have no shared term or no replacement."""
-        found, missing = [], {"no_shared_term": 0, "no_replacement": 0}
+        """The `pairs` that can be corrupted, and the numbers without a shared term or a replacement."""
+        corrupted, missing = [], {"no_shared_term": 0, "no_replacement": 0}
         encodings = self.tokenizer.encode([(pair.query, pair.title) for pair in pairs])
         for pair, encoded in zip(pairs, encodings, strict=True):
             terms = usable_terms(encoded, pair.query, pair.title, self.segmenter, self.special)
-            one = self._corrupted(pair, encoded, terms)
-            if one is not None:
-                found.append(one)
+            if (result := self._corrupted(pair, encoded, terms)) is not None:
+                corrupted.append(result)
             else:
                 missing["no_replacement" if terms else "no_shared_term"] += 1
-        return found, missing
+        return corrupted, missing
 
     def _corrupted(
         self, pair: Pair, encoded: EncodedPair, terms: Sequence[Term]
     ) -> CorruptedPair | None:
-        """With the rarest term replaced that another word can stand in for."""
+        """The pair with its rarest replaceable term replaced."""
         digest = hashlib.sha256(f"{pair.query}\0{pair.title}".encode()).digest()
         rng = np.random.default_rng([self.seed, *digest[:8]])
         taken = frozenset(encoded.input_ids)
         for term in sorted(
-            terms, key=lambda one: (self.frequency.get(one.word, 0), -len(one.word))
+            terms, key=lambda term: (self.frequency.get(term.word, 0), -len(term.word))
         ):
             ids = self.replacements.draw(term.length, taken, (pair.query, pair.title), rng)
             if ids is not None:
-                put = dict(zip(term.title, cycle(ids), strict=False))
-                changed = [put.get(at, one) for at, one in enumerate(encoded.input_ids)]
+                new = dict(zip(term.title, cycle(ids), strict=False))
+                changed = [new.get(place, old) for place, old in enumerate(encoded.input_ids)]
                 return CorruptedPair(pair, term.word, encoded, replace(encoded, input_ids=changed))
         return None
 
 
-# Patched runs, and the shares of the gap that they move.
+# Patched runs, and their shares of the gap.
 
 
 def z_patch(heads: Iterable[Head]) -> Patch:
@@ -227,14 +225,14 @@ def patched_scores(
     *,
     noising: bool = False,
 ) -> FloatArray:
-    """Scores of the corrupted run under patches from the clean cache, or the reverse if `noising`.
+    """Scores of the corrupted run patched from the clean one, or the reverse if `noising`.
 
-    A score is the expected grade (level), or the one logit. → [1 + variants, pairs], row 0 unpatched.
-    Raises ArgumentError where a variant gives no finite logits.
+    [1 + variants, pairs], row 0 unpatched: expected grades (levels), or the one logit. Raises
+    ArgumentError for logits that are not finite.
     """
     scorer, every = context.model, [NONE, *variants]
-    each = ((one.corrupted, one.clean) if noising else (one.clean, one.corrupted) for one in pairs)
-    texts = list(chain(*each))
+    runs = ((p.corrupted, p.clean) if noising else (p.clean, p.corrupted) for p in pairs)
+    texts = list(chain(*runs))
     batches = list(recipient_batches(texts, batch_tokens(len(every)), pad=scorer.pad))
     with context.progress(len(every) * len(pairs), "runs") as shown:
         logits = gathered(sweep(scorer.encoder, batches, every, shown=shown), len(texts))["logits"]
@@ -248,39 +246,39 @@ def patched_scores(
 
 
 def shares_of(moved: FloatArray, gap: Estimate, queries: Sequence[str]) -> list[Estimate]:
-    """Σ moved / Σ gap over queries, a query's pairs averaged, of each row of `moved` [variants, pairs]."""
+    """Σ moved / Σ gap over queries for each row of `moved` [variants, pairs], a query's pairs averaged."""
     return [over_queries(row, queries) / gap for row in moved]
 
 
 def check_patches(
     context: Context, pairs: Sequence[CorruptedPair], variants: Sequence[Variant]
 ) -> None:
-    """The equivalence check: variants against hooks on the Hugging Face model, then the identities.
+    """Check the variants against hooks on the Hugging Face model, then the identities.
 
-    The bound is that of `prove`, 1e-5 or what float32 itself rounds. Raises EquivalenceError.
+    The bound is that of `check_equivalence`. Raises EquivalenceError.
     """
     checkpoint, encoder = in_float32(context.model.checkpoint, context.model.encoder)
-    texts = [text for one in pairs for text in (one.clean, one.corrupted)]
+    texts = [text for pair in pairs for text in (pair.clean, pair.corrupted)]
     figures = check_equivalence(
         checkpoint, encoder, variants, texts, donors=True, seed=context.seed
     )
-    found = identities(encoder, checkpoint.shape, texts[: 2 * CHECKED], checkpoint.pad)
-    for name, off in found.items():
-        if not off <= figures["bound"]:
+    differences = identities(encoder, checkpoint.shape, texts[: 2 * CHECKED], checkpoint.pad)
+    for name, difference in differences.items():
+        if not difference <= figures["bound"]:
             raise EquivalenceError(
-                f"{name}: the logits are off by {off:.2g}, more than {figures['bound']:.2g}; no "
-                "figure of this run could be trusted"
+                f"{name}: the logits are off by {difference:.2g}, more than {figures['bound']:.2g}; "
+                "the figures of this run cannot be trusted"
             )
-    context.guards["patch"] = {**figures, "identities": found}
+    context.guards["patch"] = {**figures, "identities": differences}
 
 
 def identities(
     encoder: Encoder, shape: Shape, texts: Sequence[EncodedPair], pad: int
 ) -> dict[str, float]:
-    """How far logits are off where the outcome is known; `texts` are clean, corrupted, clean, ….
+    """The distance of logits from known outcomes; `texts` are clean, corrupted, clean, ….
 
-    A run patched with its own outputs stays as it is. The outputs of all heads turn a run into the
-    other one where one token is read, which is the same in both: a mean has the replaced ones in it.
+    A run patched with its own outputs is unchanged. The outputs of all heads turn a run into the other
+    where the classifier reads one token; a mean of all tokens includes the replaced ones.
     """
     every = Variant("all", (z_patch(shape.all_heads),))
 
@@ -289,13 +287,13 @@ def identities(
         batches = donor_batches(of, BATCH_TOKENS, pad=pad)
         return gathered(sweep(encoder, batches, [NONE, every]), len(of))["logits"]
 
-    plain, same = logits([text for text in texts[::2] for _ in range(2)])
-    own, turned = logits(texts)
+    clean, same = logits([text for text in texts[::2] for _ in range(2)])
+    own, swapped = logits(texts)
     other = own.reshape(-1, 2, own.shape[-1])[:, ::-1].reshape(own.shape)
-    found = {"a run patched with itself": distance(same, plain)}
+    differences = {"a run patched with itself": distance(same, clean)}
     if encoder.reads != "mean":
-        found["the outputs of all heads"] = distance(turned, other)
-    return found
+        differences["the outputs of all heads"] = distance(swapped, other)
+    return differences
 
 
 # The probe.
@@ -306,67 +304,67 @@ def measure(context: Context) -> Result:
     eligible, missing = Corruption.of(context).corrupt(context.validation)
     if not eligible:
         return Result(nothing="no_terms", claims={"restores": "no_terms"}, settings=missing)
-    asked = function_heads(context)
-    if asked is None:
+    matching = function_heads(context)
+    if matching is None:
         return Result(nothing="no_heads", claims={"restores": "no_heads"}, settings=missing)
     most = context.choose(CONTEST_PAIRS, PAIRS_A_QUERY)
-    pairs = _those_of(few_a_query([one.pair for one in eligible], most), eligible)
-    queries = [one.pair.query for one in pairs]
+    pairs = _corrupted_of(few_a_query([each.pair for each in eligible], most), eligible)
+    queries = [each.pair.query for each in pairs]
     shape = context.model.checkpoint.shape
     sets, enumerated = random_sets(
-        asked.heads,
+        matching.heads,
         shape,
-        named=named_beside(context, asked),
+        named=named_beside(context, matching),
         ablated=z_patch,
         name=SET,
         seed=context.seed,
     )
     # The set first, then each of its heads alone.
-    targets = [Variant(SET, (z_patch(asked.heads),), "target")]
-    targets += [Variant(f"patch:{head}", (z_patch([head]),), FAMILY) for head in asked.heads]
+    targets = [Variant(SET, (z_patch(matching.heads),), "target")]
+    targets += [Variant(f"patch:{head}", (z_patch([head]),), FAMILY) for head in matching.heads]
     check_patches(context, pairs, [*targets, *sets])
     clean, *noised = patched_scores(context, pairs, targets, noising=True)
     corrupted, *denoised = patched_scores(context, pairs, targets)
     gap = over_queries(clean - corrupted, queries)
-    found = Result(
+    result = Result(
         claims={"restores": "few_sets"},
         measurements={"gap": gap},
         facts={
-            "set_size": len(asked.heads),
-            "heads": ", ".join(map(str, asked.heads)),
-            "status": asked.status,
+            "set_size": len(matching.heads),
+            "heads": ", ".join(map(str, matching.heads)),
+            "status": matching.status,
             "pairs": len(pairs),
             "queries": gap.n_queries,
             "gap_unit": score_unit(context.model.checkpoint.settings.labels),
         },
         settings={
-            "heads": asked.describe(),
+            "heads": matching.describe(),
             "pairs": {"looked_at": len(context.validation), "eligible": len(eligible), **missing},
             "gap_under_0": int((clean < corrupted).sum()),
         },
-        pairs=[one.pair for one in pairs],
+        pairs=[each.pair for each in pairs],
     )
     if not lies_above_0(context, gap):
         reason = "few_queries" if gap.n_queries < LEAST_QUERIES else "precondition:gap"
-        return replace(found, claims={"restores": reason}, nothing="no_gap")
+        return replace(result, claims={"restores": reason}, nothing="no_gap")
 
     restored = shares_of(np.stack(denoised) - corrupted, gap, queries)
     broken = shares_of(clean - np.stack(noised), gap, queries)
 
-    def run(some: list[Variant], number: int) -> list[Estimate]:
-        plain, *under = patched_scores(context, pairs, some)
-        return shares_of(np.stack(under) - plain, gap, queries)
+    def run(variants: list[Variant], number: int) -> list[Estimate]:
+        unpatched, *patched = patched_scores(context, pairs, variants)
+        return shares_of(np.stack(patched) - unpatched, gap, queries)
 
     contest = against(context, "patch.restores", restored[0], sets, run, enumerated=enumerated)
     matched = None if contest is None else restored[0] - contest.beyond
     mapped = pairs
     if not context.full:
-        listed = [one.pair for one in pairs]
-        mapped = _those_of(spread_over_queries(listed, QUICK_MAPPED, context.seed), pairs)
+        originals = [each.pair for each in pairs]
+        mapped = _corrupted_of(spread_over_queries(originals, QUICK_MAPPED, context.seed), pairs)
     columns = _every_head(context, mapped)
-    best = 1 + int(np.argmax([one.value for one in restored[1:]]))
+    best = 1 + int(np.argmax([share.value for share in restored[1:]]))
     return replace(
-        found,
+        result,
         claims={"restores": contest or "few_sets"},
         measurements={
             "gap": gap,
@@ -376,37 +374,34 @@ def measure(context: Context) -> Result:
             "noised": broken[0],
         },
         heads=head_table(shape, columns) if columns else None,
-        figures=tuple(_figures(context, asked, restored, broken, matched, columns)),
-        facts={**found.facts, "best": str(asked.heads[best - 1]), "mapped": len(mapped)},
+        figures=tuple(_figures(context, matching, restored, broken, matched, columns)),
+        facts={**result.facts, "best": str(matching.heads[best - 1]), "mapped": len(mapped)},
         settings={
-            **found.settings,
+            **result.settings,
             "layer_matched_sets": 0 if contest is None else len(contest.sets),
             "mapped": len(mapped),
         },
     )
 
 
-def _those_of(chosen: Iterable[Pair], pairs: Iterable[CorruptedPair]) -> list[CorruptedPair]:
-    wanted = set(map(id, chosen))
-    return [one for one in pairs if id(one.pair) in wanted]
+def _corrupted_of(chosen: Iterable[Pair], pairs: Iterable[CorruptedPair]) -> list[CorruptedPair]:
+    ids = set(map(id, chosen))
+    return [each for each in pairs if id(each.pair) in ids]
 
 
 def _every_head(context: Context, pairs: Sequence[CorruptedPair]) -> dict[str, FloatArray] | None:
-    """Share restored by every head alone, with its interval, each [layers, heads]; None without a gap.
-
-    Values stand at places of heads that are there, NaN elsewhere.
-    """
+    """The share restored by every head alone and its interval, each [layers, heads]; None without a gap."""
     shape = context.model.checkpoint.shape
-    queries = [one.pair.query for one in pairs]
+    queries = [each.pair.query for each in pairs]
     clean = patched_scores(context, pairs, [], noising=True)[0]
     corrupted, *denoised = patched_scores(context, pairs, single_patches(shape))
     gap = over_queries(clean - corrupted, queries)
     if not lies_above_0(context, gap):
         return None
     shares = shares_of(np.stack(denoised) - corrupted, gap, queries)
-    ends = [one.interval(context.resamples, context.seed) or (np.nan, np.nan) for one in shares]
+    ends = [each.interval(context.resamples, context.seed) or (np.nan, np.nan) for each in shares]
     return {
-        "restoring": shape.spread([one.value for one in shares]),
+        "restoring": shape.spread([each.value for each in shares]),
         "restoring_low": shape.spread([low for low, _ in ends]),
         "restoring_high": shape.spread([high for _, high in ends]),
     }
@@ -414,22 +409,21 @@ def _every_head(context: Context, pairs: Sequence[CorruptedPair]) -> dict[str, F
 
 def _figures(
     context: Context,
-    asked: FunctionHeads,
+    matching: FunctionHeads,
     restored: Sequence[Estimate],
     broken: Sequence[Estimate],
     matched: Estimate | None,
     columns: Mapping[str, FloatArray] | None,
 ) -> Iterator[Figure]:
     """The set, its heads alone and the mean layer-matched set as bars; every head on a map."""
-
-    nowhere = Estimate(float("nan"), np.empty(0), ())
+    undefined = Estimate(float("nan"), np.empty(0), ())
     yield estimate_bars(
         context,
         "shares",
-        ["together", *map(str, asked.heads), "matched"],
-        {"denoising": [*restored, matched or nowhere], "noising": [*broken, nowhere]},
+        ["together", *map(str, matching.heads), "matched"],
+        {"denoising": [*restored, matched or undefined], "noising": [*broken, undefined]},
     )
     if columns:
         yield head_map(
-            "heads", columns["restoring"], marked=map(str, asked.heads), scale="diverging"
+            "heads", columns["restoring"], marked=map(str, matching.heads), scale="diverging"
         )
