@@ -24,10 +24,10 @@ from qt_bert.probes.pattern_maps import (
     RULES,
     RULES_SECOND,
     WHOLE,
-    Judged,
-    Measured,
-    Passes,
+    Agreement,
+    Evaluation,
     Rules,
+    Score,
     TrainingRecord,
     features,
 )
@@ -183,7 +183,7 @@ def rules_held_out(features: FloatArray, labels: IntArray, group: IntArray, seed
 
 def judge(
     predicted: IntArray, labels: IntArray, group: IntArray, trained: BoolArray, seed: int
-) -> Judged:
+) -> Evaluation:
     """The figures of one classifier's answers; `trained` [n] marks maps of trained models."""
     kinds = counted(labels)
     table = table_of(labels, predicted)
@@ -191,7 +191,7 @@ def judge(
     def mean_f1(table: FloatArray) -> float:
         return macro_f1(table, kinds)
 
-    return Judged(
+    return Evaluation(
         macro_f1=_measured(labels, predicted, group, seed, mean_f1),
         macro_f1_trained=_measured(
             labels[trained], predicted[trained], group[trained], seed, mean_f1
@@ -205,10 +205,10 @@ def judge(
 
 def compare_passes(
     first: IntArray, second: IntArray, group: IntArray, trained: BoolArray, seed: int
-) -> Passes:
+) -> Agreement:
     """The agreement of two passes over the same maps."""
     table = table_of(first, second)
-    return Passes(
+    return Agreement(
         kappa=_measured(first, second, group, seed, kappa),
         kappa_trained=_measured(first[trained], second[trained], group[trained], seed, kappa),
         agreed=float(np.trace(table) / table.sum()),
@@ -222,7 +222,7 @@ def _measured(
     group: IntArray,
     seed: int,
     figure: Callable[[FloatArray], float],
-) -> Measured:
+) -> Score:
     """A figure of a table, its interval by resampling groups."""
     groups, number = np.unique(group, return_inverse=True)
     samples = [
@@ -231,7 +231,7 @@ def _measured(
         for weights in chunk
     ]
     low, high = percentile_interval(np.array(samples)) or (float("nan"), float("nan"))
-    return Measured(value=figure(table_of(rows, columns)), low=low, high=high)
+    return Score(value=figure(table_of(rows, columns)), low=low, high=high)
 
 
 def _whole(table: FloatArray) -> tuple[tuple[int, ...], ...]:

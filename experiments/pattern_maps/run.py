@@ -35,8 +35,8 @@ from qt_bert.probes.pattern_maps import (
     RANDOM,
     RULES_SECOND,
     SECOND,
-    Judged,
-    Measured,
+    Evaluation,
+    Score,
     TrainingRecord,
 )
 from qt_bert.results.kept import KeptFile
@@ -133,7 +133,7 @@ def _figures(folder: Path, record: TrainingRecord) -> Iterator[str]:
     yield markdown_table(_by_model(folder, record.chosen))
 
 
-def _judged(judged: Judged) -> list[str]:
+def _judged(judged: Evaluation) -> list[str]:
     return [
         _with_ends(judged.macro_f1),
         _with_ends(judged.macro_f1_trained),
@@ -143,7 +143,7 @@ def _judged(judged: Judged) -> list[str]:
     ]
 
 
-def _with_ends(one: Measured) -> str:
+def _with_ends(one: Score) -> str:
     return f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
 
 

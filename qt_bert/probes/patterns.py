@@ -1,9 +1,8 @@
 """Which pattern has each head's map? (`dark_secrets_of_bert`, "BERT's self-attention patterns")
 
-Every head's map of a pair of validation gets one of five kinds by the rules that ship. Shares of the
-kinds are over all heads, a query's mean over its pairs. What the source is compared with are the shares
-corrected for the rules' errors: their intervals hold the chance of the queries and that of the labelled
-maps. The raw shares stand in the figures.
+The shipped rules classify every head's map of a validation pair into five kinds. Shares are over all heads,
+means over a query's pairs. The shares compared with the source are corrected for the rules' errors; their
+intervals cover the sampling of queries and of labelled maps. Figures show the raw shares.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, Interval, over_queries, query_draws
 
 QUICK_PAIRS = 150
-SEEN = (*KINDS, WHOLE)
-"""What is counted of each map: its kind, and of blocks whether they are spread over everything."""
+COUNTED = (*KINDS, WHOLE)
+"""Counted for each map: its kind, and of blocks whether they are spread over all tokens."""
 OWN_SEGMENT = 0.5
-"""A block that gives its own segment less than this above an even map is noted `whole`."""
+"""The least `on_own_segment` of a block that is not `whole`."""
 CORRECTED_RESAMPLES = 500
 VERTICAL, HETEROGENEOUS = KINDS.index("vertical"), KINDS.index("heterogeneous")
 PERCENT = 100.0
@@ -57,9 +56,9 @@ PERCENT = 100.0
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """One model's maps by kind, [queries, layers, heads, SEEN]: a query's mean over its pairs.
+    """One model's maps by kind [queries, layers, heads, COUNTED], means over a query's pairs.
 
-    `second` is the same by rules fitted on the second pass of labels, where there was one.
+    `second`: the same by rules fitted on the second pass of labels, if there is one.
     """
 
     per_query: FloatArray
@@ -67,20 +66,21 @@ class Shares:
     second: FloatArray | None = None
 
     def of_head(self, name: str) -> FloatArray:
-        """The share of maps of one of SEEN, of every head [layers, heads]; NaN where none is."""
-        found = means(self.per_query[..., SEEN.index(name)])
-        there = np.full(found.shape, np.nan)
+        """The share of one of COUNTED by head [layers, heads]; NaN at absent heads."""
+        every = means(self.per_query[..., COUNTED.index(name)])
+        shares = np.full(every.shape, np.nan)
         for head in self.heads:
-            there[head] = found[head]
-        return there
+            shares[head] = every[head]
+        return shares
 
     def of_all(self, per_query: FloatArray) -> FloatArray:
-        """The shares over all heads, of every query [queries, SEEN], by the first or second rules."""
-        each = [per_query[:, head.layer, head.head] for head in self.heads]
-        return np.asarray(np.mean(each, axis=0))
+        """The shares over all heads by query [queries, COUNTED], of `per_query` or `second`."""
+        return np.asarray(
+            np.mean([per_query[:, head.layer, head.head] for head in self.heads], axis=0)
+        )
 
 
-def read(
+def classify(
     scorer: Scorer,
     pairs: Sequence[Pair],
     heads: Sequence[Head],
@@ -88,37 +88,34 @@ def read(
     *,
     shown: Progress = silent,
 ) -> Shares:
-    """The maps of every head on `pairs` by kind; `heads` are those that count."""
+    """The kinds of every map of `heads` on `pairs`."""
     layers = tuple(range(len(scorer.encoder.layers)))
-
-    def seen(view: View) -> torch.Tensor:
-        return kinds_seen(view, classifier)
-
-    reduction = Reduction("patterns", "attention", layers, seen)
+    reduction = Reduction(
+        "patterns", "attention", layers, lambda view: kinds_of_maps(view, classifier)
+    )
     texts = [(pair.query, pair.title) for pair in pairs]
-    found = stream(scorer, texts, [reduction], shown=shown)["patterns"][0]
-    shares = by_query(found.astype(np.float64), [pair.query for pair in pairs])
+    kinds = stream(scorer, texts, [reduction], shown=shown)["patterns"][0]
+    shares = by_query(kinds.astype(np.float64), [pair.query for pair in pairs])
     return Shares(shares[..., 0, :], heads, shares[..., 1, :] if shares.shape[-2] > 1 else None)
 
 
-def kinds_seen(view: View, classifier: Classifier) -> torch.Tensor:
-    """1 at what each map is, by each of the classifier's answers [B, heads, answers, SEEN]."""
+def kinds_of_maps(view: View, classifier: Classifier) -> torch.Tensor:
+    """The kind of each map, one-hot, by each of the classifier's rules [B, heads, rules, COUNTED]."""
     size, heads = view.values.shape[:2]
     maps = Maps.of_batch(view.values.cpu(), view.batch.to(torch.device("cpu")))
     answers = classifier.answers(maps)
-    found = torch.zeros(len(maps), len(answers), len(SEEN))
+    one_hot = torch.zeros(len(maps), len(answers), len(COUNTED))
     for place, kinds in enumerate(answers):
-        found[torch.arange(len(maps)), place, torch.from_numpy(kinds)] = 1.0
+        one_hot[torch.arange(len(maps)), place, torch.from_numpy(kinds)] = 1.0
     everywhere = (on_own_segment(maps) < OWN_SEGMENT).float()
-    found[..., SEEN.index(WHOLE)] = found[..., KINDS.index("block")] * everywhere[:, None]
-    return found.reshape(size, heads, len(answers), len(SEEN))
+    one_hot[..., COUNTED.index(WHOLE)] = one_hot[..., KINDS.index("block")] * everywhere[:, None]
+    return one_hot.reshape(size, heads, len(answers), len(COUNTED))
 
 
 def measure(context: Context) -> Result:
-    """Give every head's map its kind, before fine-tuning too where a base is given.
+    """Classify every head's map, also before fine-tuning with `--base`.
 
-    Raises CheckpointError for a base that the model cannot come from, ArgumentError for a model without
-    heads.
+    Raises CheckpointError for a base of another model, ArgumentError for a model without heads.
     """
     classifier = open_classifier(shipped(PATTERNS))
     model = context.model
@@ -135,12 +132,12 @@ def measure(context: Context) -> Result:
         raise ArgumentError(f"{model.checkpoint.name} has no attention heads, so it has no maps")
     before = None
     with context.progress((1 + (base is not None)) * len(pairs), "pairs") as shown:
-        after = read(model, pairs, heads, classifier, shown=shown)
+        after = classify(model, pairs, heads, classifier, shown=shown)
         if base is not None:
-            before = read(scorer_like(context, base), pairs, heads, classifier, shown=shown)
-    columns = {name: after.of_head(name) for name in SEEN}
+            before = classify(scorer_like(context, base), pairs, heads, classifier, shown=shown)
+    columns = {name: after.of_head(name) for name in COUNTED}
     if before is not None:
-        columns |= {f"{name}_before": before.of_head(name) for name in SEEN}
+        columns |= {f"{name}_before": before.of_head(name) for name in COUNTED}
     kinds = Counter(commonest(after).values())
     record = classifier.record
     return Result(
@@ -164,92 +161,95 @@ def measure(context: Context) -> Result:
 
 
 def commonest(shares: Shares) -> dict[Head, str]:
-    """Each head's commonest kind; of equals the first of KINDS."""
+    """Each head's commonest kind; for ties the first of KINDS."""
     table = np.stack([shares.of_head(kind) for kind in KINDS], axis=-1)
     return {head: KINDS[int(np.argmax(table[head]))] for head in shares.heads}
 
 
-# Shares, as they are and corrected for the rules' errors.
+# Shares, raw and corrected for the rules' errors.
 
 
 def _measurements(
     context: Context, after: Shares, before: Shares | None, classifier: Classifier
 ) -> Mapping[str, Estimate | None]:
     raw = {kind: _share(after, kind) for kind in ("vertical", "heterogeneous")}
-    found: dict[str, Estimate | None] = {
+    measurements: dict[str, Estimate | None] = {
         "vertical": raw["vertical"],
         "others": PERCENT - raw["heterogeneous"],
         "vertical_rise": None if before is None else raw["vertical"] - _share(before, "vertical"),
     }
     models = [after] if before is None else [after, before]
-    passes = {"": (classifier.errors, [one.of_all(one.per_query) for one in models])}
-    told = [one.of_all(one.second) for one in models if one.second is not None]
-    if classifier.errors_second is not None and len(told) == len(models):
-        passes["_second"] = (classifier.errors_second, told)
+    passes = {"": (classifier.errors, [shares.of_all(shares.per_query) for shares in models])}
+    second = [shares.of_all(shares.second) for shares in models if shares.second is not None]
+    if classifier.errors_second is not None and len(second) == len(models):
+        passes["_second"] = (classifier.errors_second, second)
     for name, (errors, both) in passes.items():
-        found |= _corrected(context, name, [one[:, : len(KINDS)] for one in both], errors)
-    return found
+        kinds = [shares[:, : len(KINDS)] for shares in both]
+        measurements |= _corrected(context, name, kinds, errors)
+    return measurements
 
 
 def _share(shares: Shares, kind: str) -> Estimate:
-    of_all = shares.of_all(shares.per_query)[:, SEEN.index(kind)]
+    of_all = shares.of_all(shares.per_query)[:, COUNTED.index(kind)]
     return over_queries(PERCENT * of_all, range(len(of_all)))
 
 
 @dataclass(frozen=True, eq=False)
 class Corrected(Estimate):
-    """A corrected share, and the ends that its queries and the labelled maps give together."""
+    """A corrected share, with an interval over queries and labelled maps."""
 
     ends: Interval | None = None
 
     def interval(self, resamples: int = 0, seed: int = 0) -> Interval | None:
-        """The ends found: both kinds of chance were drawn at once."""
+        """The stored ends, from joint resamples of both."""
         return self.ends
 
 
 def _corrected(
     context: Context, name: str, both: Sequence[FloatArray], errors: Errors
 ) -> dict[str, Estimate]:
-    """The figures were the rules' errors those on maps they were not fitted on.
+    """The measurements corrected for the rules' errors on held-out maps.
 
-    `both` are shares [queries, KINDS], after and, where there is a base, before fine-tuning.
+    `both` are shares [queries, KINDS], after and, with a base, before fine-tuning.
     """
     queries, confusion = len(both[0]), errors.confusion
     known = are_known(confusion)
-    # Not the stream that the queries are drawn from: the two are to be independent.
+    # A random stream independent of the one for queries.
     word = f"{name.strip('_')}_pass" if name else "corrected"
     rng = np.random.default_rng([context.seed, zlib.crc32(word.encode())])
 
     def figures(weights: FloatArray, known_rates: FloatArray) -> dict[str, float]:
-        after, *before = (corrected(weights @ one, known_rates) for one in both)
-        found = {"vertical": after[VERTICAL], "others": 1 - after[HETEROGENEOUS]}
+        after, *before = (corrected(weights @ shares, known_rates) for shares in both)
+        values = {"vertical": after[VERTICAL], "others": 1 - after[HETEROGENEOUS]}
         if before:
-            found["vertical_rise"] = after[VERTICAL] - before[0][VERTICAL]
-        return {key: PERCENT * float(value) for key, value in found.items()}
+            values["vertical_rise"] = after[VERTICAL] - before[0][VERTICAL]
+        return {key: PERCENT * float(value) for key, value in values.items()}
 
-    once = figures(np.full(queries, 1 / queries), rates(confusion, known))
+    whole = figures(np.full(queries, 1 / queries), rates(confusion, known))
     resamples = min(context.resamples, CORRECTED_RESAMPLES)
-    again = [
-        figures(weights / queries, rates(errors.redrawn(rng), known))
+    resampled = [
+        figures(weights / queries, rates(errors.resampled(rng), known))
         for rows in query_draws(queries, resamples, context.seed)
         for weights in rows
     ]
     keys = tuple(range(queries))
-    found: dict[str, Estimate] = {}
-    for key, value in once.items():
-        drawn = [one[key] for one in again]
+    estimates: dict[str, Estimate] = {}
+    for key, value in whole.items():
+        drawn = [values[key] for values in resampled]
         ends = None
         if queries > 1:
             low, high = np.quantile(drawn, [0.025, 0.975])
             ends = (float(low), float(high))
-        found[f"{key}_corrected{name}"] = Corrected(value, np.full(queries, value), keys, ends=ends)
-    return found
+        estimates[f"{key}_corrected{name}"] = Corrected(
+            value, np.full(queries, value), keys, ends=ends
+        )
+    return estimates
 
 
 def _figures(context: Context, after: Shares, before: Shares | None) -> list[Bars | HeatMap]:
     models = {"after": after} if before is None else {"before": before, "after": after}
-    shares = {when: [_share(one, name) for name in SEEN] for when, one in models.items()}
+    shares = {when: [_share(of, name) for name in COUNTED] for when, of in models.items()}
     return [
-        estimate_bars(context, "shares", SEEN, shares, digits=1),
+        estimate_bars(context, "shares", COUNTED, shares, digits=1),
         head_map("vertical", PERCENT * after.of_head("vertical"), low=0.0, high=PERCENT, digits=0),
     ]

@@ -1,8 +1,8 @@
 """How redundant are the heads? (`heads_of_query_title_bert`, 2.1; Michel, Levy and Neubig 2019)
 
-Heads are ablated (`zero`): random shares of all, one half of the layers, a layer, one head. The claims take
-all validation pairs: a random fifth of the heads, and either half of the layers. Curve and layers rest on a
-pair of each query in quick. Single heads are chosen from, by the plan too, so they take all discovery pairs.
+Heads are ablated (`zero`): random shares of all heads, each half of the layers, each layer, each head. The
+claims (a random fifth, the halves) take all validation pairs; in a quick run curve and layers take one pair
+of each query. Single heads take all discovery pairs, as the plan chooses among them too.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from qt_bert.stats.estimate import Estimate, spearman
 from qt_bert.stats.tests import q_values, sign_flip_p
 
 SINGLES = "singles"
-"""The folder of the sweep over every head alone, which a plan in the same run reads on."""
+"""The folder of the sweep over single heads, which a plan in the same run reuses."""
 SHARE, DRAWS = 0.2, 20
-"""The claim's share of the heads, and how often it is drawn."""
+"""The claim's share of the heads, and its number of draws."""
 CURVE, CURVE_DRAWS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0), 5
-"""Shares of the curve, and draws of each in quick."""
+"""Shares of the curve, and draws of each in a quick run."""
 LEAST_LOSS, SIGNIFICANT = 2.0, 0.05
-"""Points that a head's absence must cost, and q over all heads, for it to count as critical alone."""
+"""A critical head's least loss in points, and its q over all heads."""
 
 
 def measure(context: Context) -> Result:
@@ -48,8 +48,8 @@ def measure(context: Context) -> Result:
     fifth = random_sets(shape, zeroed, number, DRAWS, context.seed)
     halves = _halves(shape)
     whole = ablate(context, "claims", [*fifth, *halves], context.validation)
-    half_losses = {one.name: whole.loss(one.name) for one in halves}
-    change = whole.rho_change(*(one.name for one in fifth))
+    half_losses = {variant.name: whole.loss(variant.name) for variant in halves}
+    change = whole.rho_change(*(variant.name for variant in fifth))
 
     pairs = few_a_query(context.validation, context.choose(CONTEST_PAIRS, len(context.validation)))
     shares = random_shares(shape, zeroed, context.choose(CURVE_DRAWS, DRAWS), context.seed, CURVE)
@@ -57,19 +57,19 @@ def measure(context: Context) -> Result:
 
     singles = ablate(context, SINGLES, single(shape, zeroed), context.discovery)
     alone = {head: singles.loss(str(head)) for head in shape.all_heads}
-    losses = shape.spread([one.value for one in alone.values()])
-    p = sign_flip_p(np.stack([one.values for one in alone.values()], axis=1), seed=context.seed)
-    q = np.array([np.nan if one is None else one for one in q_values(list(p))])
+    losses = shape.spread([loss.value for loss in alone.values()])
+    p = sign_flip_p(np.stack([loss.values for loss in alone.values()], axis=1), seed=context.seed)
+    q = np.array([np.nan if value is None else value for value in q_values(list(p))])
     with context.progress(len(singles.pairs), "pairs") as shown:
         importance = importance_on(context.model, singles.pairs, shown)
     critical = _critical(alone, q)
-    of_layers = {one.name: run.loss(one.name) for one in layers(shape, zeroed)}
+    of_layers = {variant.name: run.loss(variant.name) for variant in layers(shape, zeroed)}
     costliest = max(alone, key=lambda head: alone[head].value)
     return Result(
         claims=_claims(context, change, half_losses),
         measurements={
             "rho_without_fifth": change,
-            "fifth": mean_of([whole.loss(one.name) for one in fifth]),
+            "fifth": mean_of([whole.loss(variant.name) for variant in fifth]),
             **{"low_half": None, "high_half": None, **half_losses},
             "costliest": alone[costliest],
             "within_a_point": float(np.mean(np.abs(losses[np.isfinite(losses)]) < 1)),
@@ -108,7 +108,7 @@ def measure(context: Context) -> Result:
 
 
 def _halves(shape: Shape) -> list[Variant]:
-    """All heads of the low and of the high half of the layers; none of a model of one layer."""
+    """All heads of the low and of the high half of the layers; empty for a model of one layer."""
     half = shape.layers // 2
     if not half:
         return []
@@ -133,13 +133,13 @@ def _claims(
 
 
 def _critical(alone: dict[Head, Estimate], q: FloatArray) -> list[Head]:
-    """Heads whose absence alone costs, the costliest first."""
-    found = [
+    """The critical heads, the costliest first."""
+    heads = [
         head
-        for (head, loss), own in zip(alone.items(), q, strict=True)
-        if loss.value >= LEAST_LOSS and own < SIGNIFICANT
+        for (head, loss), of_head in zip(alone.items(), q, strict=True)
+        if loss.value >= LEAST_LOSS and of_head < SIGNIFICANT
     ]
-    return sorted(found, key=lambda head: -alone[head].value)
+    return sorted(heads, key=lambda head: -alone[head].value)
 
 
 def _columns(
@@ -151,11 +151,11 @@ def _columns(
     importance: FloatArray,
     context: Context,
 ) -> dict[str, FloatArray]:
-    """Scores by name [layers, heads]; changes are shares of the label's probability, below 0 worse."""
+    """Scores by name [layers, heads]; changes of the label's probability (0 to 1), below 0 worse."""
     none = (np.nan, np.nan)
-    ends = [one.interval(context.resamples, context.seed) or none for one in alone.values()]
+    ends = [loss.interval(context.resamples, context.seed) or none for loss in alone.values()]
     columns = {
-        "change": shape.spread([-one.value / 100 for one in alone.values()]),
+        "change": shape.spread([-loss.value / 100 for loss in alone.values()]),
         "ci_low": shape.spread([-high / 100 for _, high in ends]),
         "ci_high": shape.spread([-low / 100 for low, _ in ends]),
         "p": shape.spread(list(p)),
@@ -178,11 +178,11 @@ def _columns(
 
 
 def _curve(run: Ablated, shares: Sequence[Variant], context: Context) -> Curve:
-    """Points lost against the share of the heads that goes, mean over draws."""
+    """Points lost against the share of heads ablated, mean over draws."""
     draws: dict[float, list[Estimate]] = {}
-    for one in shares:
-        share = float(one.name.partition("#")[0].partition(":")[2].rstrip("%"))
-        draws.setdefault(share, []).append(run.loss(one.name))
+    for variant in shares:
+        share = float(variant.name.partition("#")[0].partition(":")[2].rstrip("%"))
+        draws.setdefault(share, []).append(run.loss(variant.name))
     means = [mean_of(estimates) for estimates in draws.values()]
     points = [Point(x=0, y=0), *estimate_points(context, list(draws), means)]
     return curve("effects", {"loss": points})

@@ -69,7 +69,7 @@ def test_planted_heads_are_told_apart(planted):
     pairs = [Pair(*text, (4,), str(i), i + 1, "4", {}) for i, text in enumerate(texts)]
     scorer = Scorer(open_checkpoint(planted))
     classifier = open_classifier(shipped(PATTERNS))
-    found = patterns.read(scorer, pairs, scorer.checkpoint.shape.all_heads, classifier)
+    found = patterns.classify(scorer, pairs, scorer.checkpoint.shape.all_heads, classifier)
     assert found.of_head("heterogeneous")[0, 1] == 1
     assert found.of_head("diagonal")[0, 2] == 1
     assert found.of_head("vertical")[1, 0] == 1
@@ -91,7 +91,9 @@ def test_shares_before_and_after(run, checkpoint_of):
     assert values(run(base, model))["vertical_rise"] == pytest.approx(-found["vertical_rise"])
 
 
-def told(after: list[float], before: list[float], folder: Path, **options: object) -> Any:
+def measurements_of(
+    after: list[float], before: list[float], folder: Path, **options: object
+) -> Any:
     """The measurements on made shares of two heads, about [KINDS] each, over 60 queries."""
 
     def shares(about: list[float], seed: int) -> patterns.Shares:
@@ -114,7 +116,7 @@ def test_correction_gives_back_planted_shares(tmp_path):
     known = rates(errors.confusion, are_known(errors.confusion))
     after, before = np.array([0.4, 0.1, 0.0, 0.1, 0.4]), np.array([0.2, 0.1, 0.0, 0.1, 0.6])
     answers = [(known.T @ one).clip(1e-4).tolist() for one in (after, before)]
-    found = told(*answers, tmp_path, errors=errors, errors_second=errors)
+    found = measurements_of(*answers, tmp_path, errors=errors, errors_second=errors)
     for name in ("corrected", "corrected_second"):
         for figure, truth in (("vertical_rise", 20), ("vertical", 40), ("others", 60)):
             one, plain = found[f"{figure}_{name}"], found[figure]
@@ -123,7 +125,7 @@ def test_correction_gives_back_planted_shares(tmp_path):
             assert low < truth < high and high - low > 2 * (ends[1] - ends[0])
     # Without errors nothing is corrected.
     perfect = Errors(np.tile(20 * np.eye(5), (10, 1, 1)))
-    found = told(*answers, tmp_path, errors=perfect, errors_second=None)
+    found = measurements_of(*answers, tmp_path, errors=perfect, errors_second=None)
     assert found["vertical_corrected"].value == pytest.approx(found["vertical"].value, abs=1e-6)
     assert "vertical_corrected_second" not in found
 

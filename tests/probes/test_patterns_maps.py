@@ -102,7 +102,7 @@ def test_errors_are_redrawn_by_groups():
     errors = Errors(tables)
     assert errors.confusion[0].tolist() == [90, 0, 0, 0, 10]
     rng = np.random.default_rng(0)
-    mistaken = np.array([errors.redrawn(rng)[0, 4] for _ in range(2000)])
+    mistaken = np.array([errors.resampled(rng)[0, 4] for _ in range(2000)])
     assert set(mistaken % 10) == {0}
     # As many as a draw of ten heads has, where maps drawn one by one would stray by 3.
     assert mistaken.mean() == pytest.approx(10, abs=1)
@@ -131,7 +131,7 @@ def test_a_broken_classifier_is_refused(tmp_path):
         open_classifier(tmp_path)
     text = (shipped(PATTERNS) / "classifier.json").read_text(encoding="utf-8")
     (tmp_path / "classifier.json").write_text(text.replace('"vertical"', '"upright"'))
-    with pytest.raises(ArgumentError, match="of other kinds"):
+    with pytest.raises(ArgumentError, match="its kinds are not"):
         open_classifier(tmp_path)
     (tmp_path / "classifier.json").write_text(text)
     (tmp_path / "answers.csv").write_text("id,model,group,first,rules\n")
