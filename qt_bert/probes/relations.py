@@ -1,10 +1,10 @@
-"""Do heads look along links between words? (Kovaleva et al. 2019, 4.2; `dark_secrets_of_bert`)
+"""Do heads attend along links between words? (Kovaleva et al. 2019, 4.2; `dark_secrets_of_bert`)
 
-A link joins two words by an arc of a treebank, or two spans of query and title with one meaning. What a
-head gives a link is the largest attention between its spans, either way; its *excess* is that less what
-unlinked spans of the same text, distance and lengths get. The best head of each relation is chosen on
-discovery and measured on validation. The heads are those of the model before fine-tuning where it is
-there, as in the source; the model asked about then loses the named ones, one at a time.
+A link joins two words by an arc of a treebank, or two synonymous spans of query and title. A head's attention
+to a link is the largest between its spans, in either direction; its *excess* is that less the attention to
+unlinked spans of the same text, distance and lengths. The best head of each relation is chosen on discovery
+and measured on validation. As in the source the heads are those of the model before fine-tuning (`--base`);
+the named ones are then ablated in the model, one at a time.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from qt_bert.probes.relations_links import (
     ALIGNED,
     LEAST_LINKS,
     Links,
-    Read,
     SpanAttention,
+    TokenisedSentences,
     aligned_links,
-    enough,
+    frequent_relations,
     read_sentences,
     sentence_links,
     sentences_of,
@@ -54,11 +54,11 @@ from qt_bert.stats.estimate import Estimate, pooled
 QUICK_SENTENCES, FULL_SENTENCES = 140, 1500
 QUICK_PAIRS = 80
 QUICK_UNLINKED, FULL_UNLINKED = 3, 10
-"""At most so many unlinked pairs stay for each linked one of their stratum."""
+"""The most unlinked pairs for each linked one of their stratum."""
 QUICK_ABLATED = 200
-"""Pairs of a quick run for heads left out, which nothing is claimed of."""
+"""Pairs of a quick run for the ablation, on which no claim rests."""
 LEAST_RATIO = 1.5
-"""A head is named where linked spans get at least so many times what unlinked ones get."""
+"""The least ratio of attention to linked and to unlinked spans of a named head."""
 PERCENT = 100.0
 
 
@@ -69,9 +69,9 @@ PERCENT = 100.0
 class Excess:
     """One relation over all heads.
 
-    `linked` and `unlinked` [heads]: mean largest attention of linked spans, and of their unlinked
-    ones; `upward` [heads]: how much more goes from the first span (the dependent, or the query's) to
-    the second than back; `sums` [units, heads] and `counts` [units]: excess and links of each unit.
+    `linked`, `unlinked` [heads]: mean largest attention between linked spans, and between their unlinked
+    controls; `upward` [heads]: attention from the first span (the dependent, or the query's) to the
+    second, less the reverse; `sums` [units, heads], `counts` [units]: excess and links of each unit.
     """
 
     linked: FloatArray
@@ -101,10 +101,10 @@ class Excess:
         return one_sided_p(self.sums[self.counts > 0])
 
 
-def excess_of(links: Links, seen: SpanAttention, relation: str) -> Excess:
-    """What every head gives the links of one relation, less the mean unlinked pair of each stratum."""
+def excess_of(links: Links, attention: SpanAttention, relation: str) -> Excess:
+    """Every head's attention to the links of one relation, less the mean unlinked pair of each stratum."""
     places = links.of(relation)
-    values = seen.either[places].astype(np.float64)
+    values = attention.either[places].astype(np.float64)
     linked = links.linked[places]
     stratum = np.unique(links.stratum[places], return_inverse=True)[1]
     strata = int(stratum.max(initial=-1)) + 1
@@ -115,54 +115,54 @@ def excess_of(links: Links, seen: SpanAttention, relation: str) -> Excess:
     )[stratum]
     number = max(1, int(linked.sum()))
     sums = np.zeros((links.units, values.shape[1]))
-    # Strata lie within units, so that each unit's weights add up to its own links' excess.
+    # Strata lie within units, so each unit's weighted sum is the excess of its links.
     np.add.at(sums, links.unit[places], values * np.where(linked, 1.0, -share)[:, None])
-    mine = places[linked]
+    linked_places = places[linked]
     return Excess(
         linked=np.where(linked, 1.0, 0.0) @ values / number,
         unlinked=np.where(linked, 0.0, share) @ values / number,
-        upward=(seen.up[mine] - seen.down[mine]).sum(axis=0) / number,
+        upward=(attention.up[linked_places] - attention.down[linked_places]).sum(axis=0) / number,
         sums=sums,
-        counts=np.bincount(links.unit[mine], minlength=links.units).astype(np.float64),
+        counts=np.bincount(links.unit[linked_places], minlength=links.units).astype(np.float64),
     )
 
 
 def named_heads(
-    found: Mapping[str, Excess], on_text: FloatArray, heads: Sequence[Head]
+    excesses: Mapping[str, Excess], on_text: FloatArray, heads: Sequence[Head]
 ) -> tuple[dict[str, Head], dict[str, FloatArray]]:
-    """Relation → its best head, where that is named; and q of every head by relation.
+    """Relation → its best head, if named; and q of every head by relation.
 
     q is over all heads and relations together.
     """
-    if not found:
+    if not excesses:
         return {}, {}
-    p = np.stack([one.p for one in found.values()], axis=-1)[None]
+    p = np.stack([excess.p for excess in excesses.values()], axis=-1)[None]
     named, q = {}, {}
-    for place, (relation, one) in enumerate(found.items()):
+    for place, (relation, excess) in enumerate(excesses.items()):
         choice = np.full((1, len(heads)), place)
-        tested = name_heads(one.times[None], p, on_text[None], least=LEAST_RATIO, choice=choice)
+        tested = name_heads(excess.times[None], p, on_text[None], least=LEAST_RATIO, choice=choice)
         q[relation] = tested.q[0]
-        if tested.named[0, one.best]:
-            named[relation] = heads[one.best]
+        if tested.named[0, excess.best]:
+            named[relation] = heads[excess.best]
     return named, q
 
 
-def best_heads(found: Mapping[str, Excess], relations: Sequence[str], shape: Shape) -> Rule:
-    """The best head of each relation, scored by for how many it is the best; no other is scored.
+def best_heads(excesses: Mapping[str, Excess], relations: Sequence[str], shape: Shape) -> Rule:
+    """Scores heads by the number of relations for which they are the best; NaN for none.
 
-    Sentences, which relations of words share, and queries of aligned spans stand one after the other.
+    Weights are of the sentences, shared by relations of words, then of the queries of aligned spans.
     """
-    heads, parts = shape.all_heads, _units(found, relations)
+    heads, parts = shape.all_heads, _units(excesses, relations)
 
     def score(weights: FloatArray) -> FloatArray:
         scores = np.full((len(weights), *shape.size), np.nan)
         start = 0
-        for units, some in parts:
-            mine = weights[:, start : start + units]
+        for units, of_part in parts:
+            part_weights = weights[:, start : start + units]
             start += units
-            for one in some:
-                excess = ratio(mine @ one.sums, (mine @ one.counts)[:, None])
-                for row, column in enumerate(np.nan_to_num(excess, nan=-np.inf).argmax(axis=1)):
+            for excess in of_part:
+                means = ratio(part_weights @ excess.sums, (part_weights @ excess.counts)[:, None])
+                for row, column in enumerate(np.nan_to_num(means, nan=-np.inf).argmax(axis=1)):
                     at = (row, *heads[column])
                     scores[at] = np.nansum([1.0, scores[at]])
         return scores
@@ -170,11 +170,13 @@ def best_heads(found: Mapping[str, Excess], relations: Sequence[str], shape: Sha
     return score
 
 
-def _units(found: Mapping[str, Excess], relations: Sequence[str]) -> list[tuple[int, list[Excess]]]:
-    """Units of relations of words, and of aligned spans, with their excesses."""
-    words = [found[relation] for relation in relations if relation != ALIGNED]
-    spans = [found[relation] for relation in relations if relation == ALIGNED]
-    return [(len(some[0].counts), some) for some in (words, spans) if some]
+def _units(
+    excesses: Mapping[str, Excess], relations: Sequence[str]
+) -> list[tuple[int, list[Excess]]]:
+    """The numbers of units of relations of words and of aligned spans, with their excesses."""
+    words = [excesses[relation] for relation in relations if relation != ALIGNED]
+    spans = [excesses[relation] for relation in relations if relation == ALIGNED]
+    return [(len(part[0].counts), part) for part in (words, spans) if part]
 
 
 def stable(
@@ -184,7 +186,7 @@ def stable(
     shape: Shape,
     seed: int,
 ) -> Stability | None:
-    """Whether the best heads of the named relations are the best again."""
+    """The stability of the named relations' best heads."""
     again = [relation for relation in named if relation in validation]
     return stability(
         best_heads(discovery, list(named), shape),
@@ -202,9 +204,9 @@ def stable(
     )
 
 
-# The arcs that the best heads draw (Clark et al. 2019, "What Does BERT Look At?"). A head points from a
-# word to the other word that it gives most, or that gives it most. For the tree every word hangs on the
-# word that any relation's head points to most, word by word, so that it need not be a tree.
+# Arcs predicted by the best heads (Clark et al. 2019, "What Does BERT Look At?"). A head predicts the word
+# with the most attention from, or to, the dependent. In the tree each word is attached to the best
+# prediction over all relations; the result need not be a tree.
 
 
 WORDS, HEADS, RIGHT = "words", "heads", "right"
@@ -214,10 +216,10 @@ NOWHERE = -2
 
 @dataclass(frozen=True)
 class Pointer:
-    """A head that points from words to their heads (`upward`), or from these to their dependents.
+    """A head that attends from words to their heads (`upward`), or the reverse.
 
-    `usual` is what it gives linked words, by which its weights are divided; `offset` is where the
-    head of a dependent of this relation stands most often, counted in words without punctuation.
+    Its weights are divided by `usual`, its mean attention to linked words; `offset` is the relation's
+    most frequent distance to the head, in words without punctuation.
     """
 
     head: Head
@@ -227,91 +229,91 @@ class Pointer:
 
 
 def pointers_of(
-    found: Mapping[str, Excess], heads: Sequence[Head], read: Read
+    excesses: Mapping[str, Excess], heads: Sequence[Head], sentences: TokenisedSentences
 ) -> dict[str, Pointer]:
-    """The best head of each relation of words, which way it looks, and the usual offset in `read`."""
+    """The best head of each relation of words, its direction, and the usual offset in `sentences`."""
     offsets: dict[str, Counter[int]] = {}
-    for number in range(len(read)):
-        truth, labels = _truth(read, number)
+    for number in range(len(sentences)):
+        truth, labels = _truth(sentences, number)
         for place, (head, relation) in enumerate(zip(truth, labels, strict=True)):
             if head >= 0:
                 offsets.setdefault(relation, Counter())[head - place] += 1
     return {
         relation: Pointer(
-            head=heads[one.best],
-            upward=bool(one.upward[one.best] >= 0),
-            usual=float(one.linked[one.best]),
+            head=heads[excess.best],
+            upward=bool(excess.upward[excess.best] >= 0),
+            usual=float(excess.linked[excess.best]),
             offset=offsets[relation].most_common(1)[0][0],
         )
-        for relation, one in found.items()
-        if relation != ALIGNED and one.linked[one.best] > 0
+        for relation, excess in excesses.items()
+        if relation != ALIGNED and excess.linked[excess.best] > 0
     }
 
 
-def _truth(read: Read, number: int) -> tuple[list[int], list[str]]:
-    """Of a sentence's words that are looked at the head of each among them, and its relation.
+def _truth(sentences: TokenisedSentences, number: int) -> tuple[list[int], list[str]]:
+    """The head and the relation of each kept word of a sentence.
 
-    A head is ROOT for the root, and NOWHERE where it is none of them.
+    A head is an index among the kept words, ROOT, or NOWHERE if it is not kept.
     """
-    words = read.sentences[number].words
-    kept = [place for place, tokens in enumerate(read.words[number]) if tokens is not None]
+    words = sentences.sentences[number].words
+    kept = [place for place, tokens in enumerate(sentences.words[number]) if tokens is not None]
     at = {place: place_kept for place_kept, place in enumerate(kept)} | {ROOT: ROOT}
     truth = [at.get(words[place].head, NOWHERE) for place in kept]
     return truth, [words[place].relation or "" for place in kept]
 
 
-def word_pairs(read: Read) -> tuple[IntArray, IntArray, IntArray]:
+def word_pairs(sentences: TokenisedSentences) -> tuple[IntArray, IntArray, IntArray]:
     """All pairs of words of all sentences, as spans for `span_attention`."""
     listed = [
         (pair, *first, *second)
-        for (pair, _), words in zip(read.where, read.words, strict=True)
+        for (pair, _), words in zip(sentences.where, sentences.words, strict=True)
         for first, second in combinations([word for word in words if word is not None], 2)
     ]
-    found = np.array(listed, np.int64).reshape(-1, 5)
-    return found[:, 0], found[:, 1:3], found[:, 3:5]
+    rows = np.array(listed, np.int64).reshape(-1, 5)
+    return rows[:, 0], rows[:, 1:3], rows[:, 3:5]
 
 
-def attached(
-    read: Read, seen: SpanAttention, pointers: Mapping[str, Pointer]
+def attachments(
+    sentences: TokenisedSentences, attention: SpanAttention, pointers: Mapping[str, Pointer]
 ) -> dict[str, FloatArray]:
-    """Attach every word of `read`; `seen` are its `word_pairs` in the pointers' heads.
+    """Attach every word of `sentences`; `attention` is of its `word_pairs` in the pointers' heads.
 
-    By sentence [sentences]: WORDS but roots, and those attached rightly by the best heads (HEADS) and
-    by the chain RIGHT; ARCS of the relations, and those whose head word is told by the
+    Counts by sentence: WORDS except roots, and those attached correctly by the best heads (HEADS) and by
+    a right-branching chain (RIGHT); ARCS of the relations, and those predicted correctly by the
     relation's own head (BEST) and by its usual OFFSET.
     """
-    found = {name: np.zeros(len(read)) for name in (WORDS, HEADS, RIGHT, ARCS, BEST, OFFSET)}
-    columns = {head: column for column, head in enumerate(seen.heads)}
+    counts = {name: np.zeros(len(sentences)) for name in (WORDS, HEADS, RIGHT, ARCS, BEST, OFFSET)}
+    columns = {head: column for column, head in enumerate(attention.heads)}
     start = 0
-    for number in range(len(read)):
-        truth, labels = _truth(read, number)
+    for number in range(len(sentences)):
+        truth, labels = _truth(sentences, number)
         n = len(truth)
         left, right = np.triu_indices(n, 1)
-        mine = slice(start, start := start + len(left))
+        rows = slice(start, start := start + len(left))
         most = np.zeros((n, n))
-        for relation, one in pointers.items():
-            looking = np.zeros((n, n))
-            looking[left, right] = seen.up[mine, columns[one.head]]
-            looking[right, left] = seen.down[mine, columns[one.head]]
-            points = (looking if one.upward else looking.T) / one.usual
-            most = np.maximum(most, points)
-            told = attach(points)
+        for relation, pointer in pointers.items():
+            weights = np.zeros((n, n))
+            weights[left, right] = attention.up[rows, columns[pointer.head]]
+            weights[right, left] = attention.down[rows, columns[pointer.head]]
+            scores = (weights if pointer.upward else weights.T) / pointer.usual
+            most = np.maximum(most, scores)
+            predicted = attach(scores)
             for place in (place for place, label in enumerate(labels) if label == relation):
-                found[ARCS][number] += 1
-                found[BEST][number] += told[place] == truth[place]
-                found[OFFSET][number] += 0 <= truth[place] == place + one.offset
-        told = attach(most)
+                counts[ARCS][number] += 1
+                counts[BEST][number] += predicted[place] == truth[place]
+                counts[OFFSET][number] += 0 <= truth[place] == place + pointer.offset
+        predicted = attach(most)
         for place, head in enumerate(truth):
             if head != ROOT:
-                found[WORDS][number] += 1
-                found[HEADS][number] += told[place] == head
-                found[RIGHT][number] += place - 1 == head
-    return found
+                counts[WORDS][number] += 1
+                counts[HEADS][number] += predicted[place] == head
+                counts[RIGHT][number] += place - 1 == head
+    return counts
 
 
-def attach(points: FloatArray) -> IntArray:
-    """Each word's head [n]: the other word with the most points, of `points` [word, its head]."""
-    others = points.astype(np.float64).copy()
+def attach(scores: FloatArray) -> IntArray:
+    """Each word's head [n]: the other word with the highest of `scores` [word, its head]."""
+    others = scores.astype(np.float64).copy()
     np.fill_diagonal(others, -np.inf)
     return np.asarray(others.argmax(axis=1))
 
@@ -320,7 +322,7 @@ def attach(points: FloatArray) -> IntArray:
 
 
 def measure(context: Context) -> Result:
-    """Choose the best head of each relation on discovery, look at validation, leave out the named."""
+    """Choose the best head of each relation on discovery, measure validation, ablate the named heads."""
     scorer, seed = context.model, context.seed
     if context.request.base is not None:
         scorer = scorer_like(context, open_base(context.request.base, context.model.checkpoint))
@@ -328,17 +330,17 @@ def measure(context: Context) -> Result:
     heads = shape.all_heads
     most = context.choose(QUICK_UNLINKED, FULL_UNLINKED)
     limit = context.choose(QUICK_PAIRS, None)
-    read: list[Read] = []
-    asked: tuple[str, ...] = ()
+    sentences: list[TokenisedSentences] = []
+    arcs: tuple[str, ...] = ()
     if context.request.treebank:
-        sentences = context.choose(QUICK_SENTENCES, FULL_SENTENCES)
+        size = context.choose(QUICK_SENTENCES, FULL_SENTENCES)
         banks = sentences_of(context.request.treebank)
-        read = [read_sentences(scorer.tokenizer, half, sentences, seed) for half in banks]
-        asked = enough(read)
+        sentences = [read_sentences(scorer.tokenizer, half, size, seed) for half in banks]
+        arcs = frequent_relations(sentences)
     links: list[list[Links]] = [[], []]
     for half, pairs in enumerate((context.discovery, context.validation)):
-        if asked:
-            links[half].append(sentence_links(read[half], asked, most=most, seed=seed))
+        if arcs:
+            links[half].append(sentence_links(sentences[half], arcs, most=most, seed=seed))
         links[half].append(
             aligned_links(
                 scorer.tokenizer, pairs, context.segmenter, most=most, seed=seed, limit=limit
@@ -346,43 +348,44 @@ def measure(context: Context) -> Result:
         )
     facts = {
         "looked_at": "base" if context.request.base is not None else "model",
-        "treebank": "asked" if asked else "few_links" if read else "no_treebank",
+        "treebank": "asked" if arcs else "few_links" if sentences else "no_treebank",
         "least_links": LEAST_LINKS,
     }
-    passes = sum(len(one.pairs) for half in links for one in half)
+    passes = sum(len(each.pairs) for half in links for each in half)
     with context.progress(passes, "texts") as shown:
-        seen = [
+        attention = [
             [
                 span_attention(
-                    scorer, one.pairs, (one.pair, one.first, one.second), heads, shown=shown
+                    scorer, each.pairs, (each.pair, each.first, each.second), heads, shown=shown
                 )
-                for one in half
+                for each in half
             ]
             for half in links
         ]
     discovery, validation = (
         {
-            relation: excess_of(one, attention, relation)
-            for one, attention in zip(*both, strict=True)
-            for relation in one.relations
-            if one.counts[relation]
+            relation: excess_of(of_links, of_spans, relation)
+            for of_links, of_spans in zip(*both, strict=True)
+            for relation in of_links.relations
+            if of_links.counts[relation]
         }
-        for both in zip(links, seen, strict=True)
+        for both in zip(links, attention, strict=True)
     )
     relations = [relation for relation in discovery if relation in validation]
     if not relations:
         return Result(
             nothing="no_links", sets={"relations": [], "relations_words": []}, facts=facts
         )
-    sizes = [len(one) for one in links[0]]
-    on_text = np.average([one.on_text for one in seen[0]], axis=0, weights=sizes)
+    sizes = [len(each) for each in links[0]]
+    on_text = np.average([each.on_text for each in attention[0]], axis=0, weights=sizes)
     named, q = named_heads(discovery, on_text, heads)
-    drawn = None
-    if asked:
-        pointers = pointers_of(discovery, heads, read[0])
-        pointing = list(dict.fromkeys(one.head for one in pointers.values()))
-        pointed = span_attention(scorer, read[1].pairs, word_pairs(read[1]), pointing)
-        drawn = attached(read[1], pointed, pointers)
+    attached = None
+    if arcs:
+        pointers = pointers_of(discovery, heads, sentences[0])
+        pointing = list(dict.fromkeys(pointer.head for pointer in pointers.values()))
+        pairs_of_words = word_pairs(sentences[1])
+        of_words = span_attention(scorer, sentences[1].pairs, pairs_of_words, pointing)
+        attached = attachments(sentences[1], of_words, pointers)
     listed = list(dict.fromkeys(named.values()))
     losses = _losses(context, listed)
     columns = {"weight_on_text": shape.spread(on_text)}
@@ -401,7 +404,7 @@ def measure(context: Context) -> Result:
     costliest = max(losses, key=lambda head: losses[head].value) if losses else None
     best = {relation: discovery[relation].best for relation in relations}
     return Result(
-        measurements=_measurements(best, validation, drawn, list(losses.values())),
+        measurements=_measurements(best, validation, attached, list(losses.values())),
         heads=head_table(shape, columns),
         sets={
             "relations": listed,
@@ -426,15 +429,15 @@ def measure(context: Context) -> Result:
 
 
 def _losses(context: Context, heads: Sequence[Head]) -> dict[Head, Estimate]:
-    """Points of the label's probability that the model loses without each head, by itself.
+    """Points lost with the attention of each single head made uniform, as in the source (4.5).
 
-    The head's attention is made uniform, as in the source (4.5). Heads that were pruned cost nothing.
+    Pruned heads are left out.
     """
-    there = set(context.model.checkpoint.shape.all_heads)
+    present = set(context.model.checkpoint.shape.all_heads)
     variants = {
         head: Variant(str(head), (HeadMask((head,), "uniform"),), "single")
         for head in heads
-        if head in there
+        if head in present
     }
     if not variants:
         return {}
@@ -442,48 +445,46 @@ def _losses(context: Context, heads: Sequence[Head]) -> dict[Head, Estimate]:
     if not context.full:
         pairs = spread_over_queries(pairs, QUICK_ABLATED, context.seed)
     run = ablate(context, "linked_heads", list(variants.values()), pairs)
-    return {head: run.loss(one.name) for head, one in variants.items()}
+    return {head: run.loss(variant.name) for head, variant in variants.items()}
 
 
 def _measurements(
     best: Mapping[str, int],
     validation: Mapping[str, Excess],
-    drawn: Mapping[str, FloatArray] | None,
+    attached: Mapping[str, FloatArray] | None,
     losses: Sequence[Estimate],
 ) -> dict[str, Estimate | float | None]:
-    """All on validation, each relation in its head of discovery; None for what was not asked about."""
+    """All on validation, each relation in its best head on discovery."""
     words = [relation for relation in best if relation != ALIGNED]
-    found: dict[str, Estimate | float | None] = {"relations_aligned": None, "aligned_linked": None}
+    values: dict[str, Estimate | float | None] = {"relations_aligned": None, "aligned_linked": None}
     if ALIGNED in best:
-        found["relations_aligned"] = _excess(validation, best, [ALIGNED])
-        found["aligned_linked"] = PERCENT * float(validation[ALIGNED].linked[best[ALIGNED]])
+        values["relations_aligned"] = _excess(validation, best, [ALIGNED])
+        values["aligned_linked"] = PERCENT * float(validation[ALIGNED].linked[best[ALIGNED]])
     if words:
-        found["relations_words"] = _excess(validation, best, words)
-    if drawn is not None:
-        found |= {
-            "relations_arcs_best_head": _share(drawn, BEST, ARCS),
-            "relations_arcs_offset": _share(drawn, OFFSET, ARCS),
-            "relations_tree": _share(drawn, HEADS),
-            "relations_tree_right": _share(drawn, HEADS) - _share(drawn, RIGHT),
+        values["relations_words"] = _excess(validation, best, words)
+    if attached is not None:
+        values |= {
+            "relations_arcs_best_head": _share(attached, BEST, ARCS),
+            "relations_arcs_offset": _share(attached, OFFSET, ARCS),
+            "relations_tree": _share(attached, HEADS),
+            "relations_tree_right": _share(attached, HEADS) - _share(attached, RIGHT),
         }
-    found["relations_left_out"] = None
-    if losses:
-        found["relations_left_out"] = mean_of(losses)
-    return found
+    values["relations_left_out"] = mean_of(losses) if losses else None
+    return values
 
 
 def _excess(
-    found: Mapping[str, Excess], best: Mapping[str, int], relations: Sequence[str]
+    excesses: Mapping[str, Excess], best: Mapping[str, int], relations: Sequence[str]
 ) -> Estimate:
-    """Excess over all links of some relations, each in its own head, in points of attention."""
-    sums = np.sum([found[relation].sums[:, best[relation]] for relation in relations], axis=0)
-    counts = np.sum([found[relation].counts for relation in relations], axis=0)
+    """Excess over all links of `relations`, each in its best head, in points of attention."""
+    sums = np.sum([excesses[relation].sums[:, best[relation]] for relation in relations], axis=0)
+    counts = np.sum([excesses[relation].counts for relation in relations], axis=0)
     return PERCENT * pooled(sums, counts, range(len(counts)))
 
 
-def _share(drawn: Mapping[str, FloatArray], right: str, of: str = WORDS) -> Estimate:
-    """Words, or arcs, attached rightly, in percent."""
-    return PERCENT * pooled(drawn[right], drawn[of], range(len(drawn[of])))
+def _share(attached: Mapping[str, FloatArray], right: str, of: str = WORDS) -> Estimate:
+    """The words, or arcs, attached correctly, in percent."""
+    return PERCENT * pooled(attached[right], attached[of], range(len(attached[of])))
 
 
 def _figures(

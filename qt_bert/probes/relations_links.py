@@ -1,8 +1,8 @@
-"""Two spans that people linked, and unlinked ones to compare them with; the attention between spans.
+"""Linked spans, unlinked controls, and the attention between spans.
 
-Links are the arcs of a treebank's sentences, or spans of query and title that mean the same. A linked
-pair of spans is compared with unlinked pairs of its *stratum*: the same text, distance and lengths. Spans
-that share a character take no part, linked or not: matching heads answer for repetition.
+Links are the arcs of a treebank's sentences, or synonymous spans of query and title. A linked pair of spans
+is compared with unlinked pairs of its *stratum*: the same text, distance and lengths. Spans that share a
+character are left out, as matching heads attend to repetition.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ Tokens = tuple[int, int]
 """A span's tokens [start, end) in its pair."""
 
 ALIGNED = "aligned"
-"""The relation of two spans with one meaning."""
+"""The relation of synonymous spans."""
 UNLINKED = ""
-"""The relation of two spans that nobody linked."""
+"""The relation of spans without a link."""
 UNLABELLED = "?"
-"""The relation of an arc whose label says nothing: no link of any relation, and not unlinked."""
+"""The relation of an arc without a label: neither a link nor unlinked."""
 LEAST_DISTANCE = 2
-"""Neighbours are left out: what a head gives them says nothing of a link."""
+"""Neighbours are left out: heads of a fixed offset attend to them."""
 LEAST_LINKS = 50
-"""A relation with fewer links to compare in either half is not asked about."""
+"""The least number of comparable links of a relation in each half."""
 
 
 # Links, and the unlinked pairs of their strata.
 
 
 class Link(NamedTuple):
-    """Two spans that are compared with others of equal `stratum`.
+    """Two spans, compared with others of equal `stratum`.
 
-    `pair` says which pair of texts they stand in, `unit` which sentence or query they are resampled
-    with. Of linked spans the first is the dependent word, or the query's.
+    `pair`: their pair of texts; `unit`: the sentence or query with which they are resampled. The first
+    of linked spans is the dependent word, or the query's.
     """
 
     pair: int
@@ -69,10 +69,10 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """N links, strata together; `pairs` are the texts that a model reads.
+    """N links by stratum; `pairs` are the model's inputs.
 
-    `pair`, `unit`, `stratum` [N] number from 0, `first` and `second` [N, 2] are tokens [start, end).
-    `relation` [N] is a place in `relations`, −1 for unlinked ones.
+    `pair`, `unit`, `stratum` [N]: numbers from 0; `first`, `second` [N, 2]: tokens [start, end);
+    `relation` [N]: an index into `relations`, −1 for unlinked.
     """
 
     pairs: list[tuple[str, str]]
@@ -95,41 +95,38 @@ class Links:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """How many links each relation has."""
-        found = np.bincount(self.relation[self.linked], minlength=len(self.relations))
-        return dict(zip(self.relations, found.tolist(), strict=True))
+        """The number of links of each relation."""
+        counts = np.bincount(self.relation[self.linked], minlength=len(self.relations))
+        return dict(zip(self.relations, counts.tolist(), strict=True))
 
     def of(self, relation: str) -> IntArray:
         """The links of one relation and the unlinked pairs of their strata, in order."""
-        mine = self.relation == self.relations.index(relation)
-        return np.flatnonzero(mine | (~self.linked & np.isin(self.stratum, self.stratum[mine])))
+        linked = self.relation == self.relations.index(relation)
+        return np.flatnonzero(linked | (~self.linked & np.isin(self.stratum, self.stratum[linked])))
 
 
 def links_of(
     pairs: Sequence[tuple[str, str]],
     units: int,
-    found: Iterable[Link],
+    links: Iterable[Link],
     *,
     relations: Sequence[str],
     most: int,
     seed: int,
 ) -> Links:
-    """`found` as arrays: strata with both kinds, of `relations`, and at most `most` unlinked a link.
-
-    Which of more unlinked ones stay is drawn.
-    """
+    """`links` as arrays: strata with links of `relations` and unlinked pairs, at most `most` drawn a link."""
     strata: dict[tuple[int, ...], list[Link]] = {}
-    for link in found:
+    for link in links:
         strata.setdefault(link.stratum, []).append(link)
     rng = np.random.default_rng(seed)
     kept: list[tuple[int, Link]] = []
     for members in strata.values():
-        linked = [one for one in members if one.relation in relations]
-        free = [one for one in members if one.relation == UNLINKED]
+        linked = [link for link in members if link.relation in relations]
+        free = [link for link in members if link.relation == UNLINKED]
         if free and linked:
             drawn = sorted(rng.permutation(len(free))[: most * len(linked)])
             number = kept[-1][0] + 1 if kept else 0
-            kept += [(number, one) for one in (*linked, *(free[place] for place in drawn))]
+            kept += [(number, link) for link in (*linked, *(free[place] for place in drawn))]
     numbers = {relation: place for place, relation in enumerate(relations)}
 
     def column(values: Iterable[object], width: int = 0) -> IntArray:
@@ -139,30 +136,30 @@ def links_of(
         pairs=list(pairs),
         units=units,
         relations=tuple(relations),
-        pair=column(one.pair for _, one in kept),
-        unit=column(one.unit for _, one in kept),
-        first=column((one.first for _, one in kept), 2),
-        second=column((one.second for _, one in kept), 2),
-        relation=column(numbers.get(one.relation, -1) for _, one in kept),
+        pair=column(link.pair for _, link in kept),
+        unit=column(link.unit for _, link in kept),
+        first=column((link.first for _, link in kept), 2),
+        second=column((link.second for _, link in kept), 2),
+        relation=column(numbers.get(link.relation, -1) for _, link in kept),
         stratum=column(number for number, _ in kept),
     )
 
 
 def tokens_of(encoded: EncodedPair, side: int, span: Span) -> Tokens | None:
-    """The tokens with a character within `span` of one side; None where there are none."""
-    found = tokens_within(encoded, side, span)
-    return (found[0], found[-1] + 1) if found else None
+    """The tokens with a character within `span` of one side; None without any."""
+    tokens = tokens_within(encoded, side, span)
+    return (tokens[0], tokens[-1] + 1) if tokens else None
 
 
 # Words of a treebank's sentences, linked by arcs.
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
-    """Sentences that a model reads whole, two by two, a short one with a long one.
+class TokenisedSentences:
+    """Sentences that fit, read in pairs of a short and a long one.
 
-    `where` says of each which of `pairs` it stands in, and as which side. `words` are the tokens of
-    its words; None for punctuation, and for a word that shares a token with another.
+    `where`: each sentence's index in `pairs`, and its side. `words`: the tokens of its words; None for
+    punctuation, and for words that share a token.
     """
 
     sentences: list[Sentence]
@@ -175,57 +172,52 @@ class Read:
 
 
 def sentences_of(files: Sequence[Path]) -> tuple[list[Sentence], list[Sentence]]:
-    """The sentences of all treebanks, each text once: to choose on, and to test on.
+    """The distinct sentences of all treebanks: discovery, and validation.
 
-    Raises PairFileError as `read_treebank` does, and where a half has no sentence.
+    Raises PairFileError as `read_treebank` does, and for an empty half.
     """
     every: dict[str, Sentence] = {}
     for path in files:
         for sentence in read_treebank(path).sentences:
             every.setdefault(sentence.text, sentence)
-    found = halves(every.values())
-    for name, half in zip(found._fields, found, strict=True):
+    both = halves(every.values())
+    for name, half in zip(both._fields, both, strict=True):
         if not half:
             raise PairFileError(
                 f"{', '.join(map(str, files))}: the {name} half of the sentences is empty; give a "
                 "treebank of more sentences"
             )
-    return found.discovery, found.validation
+    return both.discovery, both.validation
 
 
 def read_sentences(
     tokenizer: PairTokenizer, sentences: Sequence[Sentence], limit: int | None, seed: int
-) -> Read:
-    """At most `limit` of `sentences`, drawn; of an odd number one is read with another's text.
-
-    Those that do not fit, or have fewer than two words, are left out.
-    """
+) -> TokenisedSentences:
+    """At most `limit` of `sentences`, drawn; those that do not fit, or have fewer than two words, are left out."""
     drawn = list(sentences)
     if limit is not None and limit < len(drawn):
         places = np.random.default_rng(seed).permutation(len(drawn))[:limit]
         drawn = [drawn[place] for place in sorted(places)]
     couples = _couples(drawn)
-    found = Read([], [(couple[QUERY].text, couple[TITLE].text) for couple in couples], [], [])
-    seen: set[str] = set()
-    for number, encoded in enumerate(tokenizer.encode(found.pairs)):
+    pairs = [(couple[QUERY].text, couple[TITLE].text) for couple in couples]
+    kept = TokenisedSentences([], pairs, [], [])
+    texts: set[str] = set()
+    for number, encoded in enumerate(tokenizer.encode(pairs)):
         cut = {QUERY: encoded.query_truncated, TITLE: encoded.title_truncated}
         for side, sentence in enumerate(couples[number]):
             words = _words(sentence, encoded, side)
             fits = not cut[side] and sum(word is not None for word in words) > 1
-            if fits and sentence.text not in seen:
-                seen.add(sentence.text)
-                found.sentences.append(sentence)
-                found.where.append((number, side))
-                found.words.append(words)
-    return found
+            if fits and sentence.text not in texts:
+                texts.add(sentence.text)
+                kept.sentences.append(sentence)
+                kept.where.append((number, side))
+                kept.words.append(words)
+    return kept
 
 
 def _couples(sentences: Sequence[Sentence]) -> list[tuple[Sentence, Sentence]]:
-    """The shortest with the longest and so on, so that both fit; queries and titles are as long.
-
-    Of an odd number the middle one comes with the shortest.
-    """
-    ordered = sorted(sentences, key=lambda one: len(one.text))
+    """The shortest with the longest and so on, sides alternating; an odd middle one with the shortest."""
+    ordered = sorted(sentences, key=lambda sentence: len(sentence.text))
     half = len(ordered) // 2
     couples = list(zip(ordered[:half], reversed(ordered), strict=False))
     if len(ordered) % 2:
@@ -238,39 +230,40 @@ def _couples(sentences: Sequence[Sentence]) -> list[tuple[Sentence, Sentence]]:
 
 def _words(sentence: Sentence, encoded: EncodedPair, side: int) -> list[Tokens | None]:
     """The tokens of each word; None for punctuation, and for words that share a token."""
-    found = []
+    words = []
     for word, span in zip(sentence.words, sentence.spans, strict=True):
         mark = all(map(is_punctuation, word.form))
-        found.append(None if mark else tokens_of(encoded, side, span))
-    owners = Counter(token for word in found if word for token in range(*word))
+        words.append(None if mark else tokens_of(encoded, side, span))
+    owners = Counter(token for tokens in words if tokens for token in range(*tokens))
     return [
-        None if word is None or any(owners[token] > 1 for token in range(*word)) else word
-        for word in found
+        None if tokens is None or any(owners[token] > 1 for token in range(*tokens)) else tokens
+        for tokens in words
     ]
 
 
-def enough(read: Sequence[Read], least: int = LEAST_LINKS) -> tuple[str, ...]:
-    """The relations with `least` links in every half that have an unlinked pair beside them.
-
-    Those with most links come first.
-    """
+def frequent_relations(
+    read: Sequence[TokenisedSentences], least: int = LEAST_LINKS
+) -> tuple[str, ...]:
+    """The relations with `least` links that have an unlinked control in every half, most frequent first."""
     counted = []
     for half in read:
         links = list(_arcs(half))
-        there = {link.stratum for link in links if link.relation == UNLINKED}
-        counted.append(Counter(link.relation for link in links if link.stratum in there))
-    both = set.intersection(*(set(one) for one in counted)) - {UNLINKED, UNLABELLED}
-    kept = (r for r in both if min(one[r] for one in counted) >= least)
+        controlled = {link.stratum for link in links if link.relation == UNLINKED}
+        counted.append(Counter(link.relation for link in links if link.stratum in controlled))
+    both = set.intersection(*map(set, counted)) - {UNLINKED, UNLABELLED}
+    kept = (r for r in both if min(counts[r] for counts in counted) >= least)
     return tuple(sorted(kept, key=lambda r: (-counted[0][r], r)))
 
 
-def sentence_links(read: Read, relations: Sequence[str], *, most: int, seed: int) -> Links:
+def sentence_links(
+    read: TokenisedSentences, relations: Sequence[str], *, most: int, seed: int
+) -> Links:
     """The links of `relations`, and unlinked words of the same sentence, distance and lengths."""
     return links_of(read.pairs, len(read), _arcs(read), relations=relations, most=most, seed=seed)
 
 
-def _arcs(read: Read) -> Iterator[Link]:
-    """Every two words of a sentence that are far enough apart and share no character."""
+def _arcs(read: TokenisedSentences) -> Iterator[Link]:
+    """All pairs of words of a sentence that are LEAST_DISTANCE apart and share no character."""
     for number, (sentence, tokens) in enumerate(zip(read.sentences, read.words, strict=True)):
         words = sentence.words
         for left, right in combinations(range(len(tokens)), 2):
@@ -295,7 +288,7 @@ def _arcs(read: Read) -> Iterator[Link]:
             )
 
 
-# Spans of query and title that mean the same in other words.
+# Synonymous spans of query and title.
 
 
 def aligned_links(
@@ -307,17 +300,16 @@ def aligned_links(
     seed: int,
     limit: int | None = None,
 ) -> Links:
-    """The aligned spans of those of `pairs` that ship, and unlinked ones of the same two texts.
+    """The aligned spans of the shipped ones of `pairs` (at most `limit`, drawn), and unlinked controls.
 
-    At most `limit` pairs are drawn. All spans, linked or not, begin and end where words do and hold
-    no punctuation or white space. Unlinked ones are as long, and do not both meet the spans of one
-    alignment. A unit is a query.
+    All spans begin and end at word boundaries, without punctuation or white space. Controls have the
+    same lengths and do not both overlap the spans of one alignment. A unit is a query.
     """
     known = alignments()
-    found = [pair for pair in pairs if (pair.query, pair.title) in known]
+    chosen = [pair for pair in pairs if (pair.query, pair.title) in known]
     if limit is not None:
-        found = spread_over_queries(found, limit, seed)
-    texts = [(pair.query, pair.title) for pair in found]
+        chosen = spread_over_queries(chosen, limit, seed)
+    texts = [(pair.query, pair.title) for pair in chosen]
     queries = {query: number for number, query in enumerate(dict.fromkeys(q for q, _ in texts))}
     encoded = tokenizer.encode(texts) if texts else []
     links = (
@@ -336,33 +328,33 @@ def _spans(
     encoded: EncodedPair,
     segmenter: Segmenter,
 ) -> Iterator[Link]:
-    spans = {((one.q_start, one.q_end), (one.t_start, one.t_end)) for one in aligned}
+    spans = {((each.q_start, each.q_end), (each.t_start, each.t_end)) for each in aligned}
     edges = [{edge for span in segmenter.spans(text) for edge in span} for text in pair]
-    wanted = {
-        one
-        for one in spans
-        if all(known.issuperset(span) for span, known in zip(one, edges, strict=True))
-        and _comparable(pair, *one)
+    usable = {
+        both
+        for both in spans
+        if all(of_text.issuperset(span) for span, of_text in zip(both, edges, strict=True))
+        and _comparable(pair, *both)
     }
-    other: dict[tuple[Span, Span], None] = {}
-    for query, title in sorted(wanted):
+    controls: dict[tuple[Span, Span], None] = {}
+    for query, title in sorted(usable):
         for both in product(_as_long(query, edges[0]), _as_long(title, edges[1])):
-            apart = not any(_meet(both[0], one[0]) and _meet(both[1], one[1]) for one in spans)
+            apart = not any(_overlap(both[0], q) and _overlap(both[1], t) for q, t in spans)
             if apart and _comparable(pair, *both):
-                other[both] = None
+                controls[both] = None
 
     def tokens(both: tuple[Span, Span]) -> tuple[Tokens, Tokens] | None:
         first, second = tokens_of(encoded, QUERY, both[0]), tokens_of(encoded, TITLE, both[1])
         return None if first is None or second is None else (first, second)
 
-    linked = [one for one in map(tokens, spans) if one is not None]
-    for relation, those in ((ALIGNED, sorted(wanted)), (UNLINKED, list(other))):
-        for query, title in those:
+    linked = [both for both in map(tokens, spans) if both is not None]
+    for relation, members in ((ALIGNED, sorted(usable)), (UNLINKED, list(controls))):
+        for query, title in members:
             own = tokens((query, title))
             if own is None or (
                 relation == UNLINKED
-                and any(_meet(own[0], one[0]) and _meet(own[1], one[1]) for one in linked)
-            ):  # a token of both texts' linked spans spells a part of these, too
+                and any(_overlap(own[0], q) and _overlap(own[1], t) for q, t in linked)
+            ):  # shares a token with the linked spans in both texts
                 continue
             lengths = query[1] - query[0], title[1] - title[0]
             yield Link(number, unit, *own, relation, (number, *lengths))
@@ -377,24 +369,25 @@ def _as_long(span: Span, edges: set[int]) -> list[Span]:
 def _comparable(pair: tuple[str, str], query: Span, title: Span) -> bool:
     """Whether neither span has punctuation or white space, and they share no character."""
     first, second = pair[0][slice(*query)].casefold(), pair[1][slice(*title)].casefold()
-    plain = not any(one.isspace() or is_punctuation(one) for one in first + second)
+    plain = not any(
+        character.isspace() or is_punctuation(character) for character in first + second
+    )
     return plain and set(first).isdisjoint(second)
 
 
-def _meet(one: Span, other: Span) -> bool:
-    return one[0] < other[1] and other[0] < one[1]
+def _overlap(first: Span, second: Span) -> bool:
+    return first[0] < second[1] and second[0] < first[1]
 
 
-# The largest attention between two spans, either way.
+# The largest attention between two spans.
 
 
 @dataclass(frozen=True, eq=False)
 class SpanAttention:
     """The largest attention from any token of one span to any of the other.
 
-    `up` [N, heads] from the first span to the second, `down` from the second to the first: in a causal
-    model, where the later one alone sees the other, both are what it gives. `on_text`
-    [heads]: the share of its attention that a token of the texts gives to tokens of the texts.
+    `up` [N, heads] from the first span to the second, `down` the reverse; equal in a causal model, where
+    only the later span sees the other. `on_text` [heads]: the attention of text tokens to text tokens.
     """
 
     heads: Sequence[Head]
@@ -404,7 +397,7 @@ class SpanAttention:
 
     @property
     def either(self) -> Float32Array:
-        """The larger of both ways [N, heads]."""
+        """The larger of both directions [N, heads]."""
         return np.maximum(self.up, self.down)
 
 
@@ -416,19 +409,19 @@ def span_attention(
     *,
     shown: Progress = silent,
 ) -> SpanAttention:
-    """One plain pass. `spans`: the `pair` of each [N], its `first` and `second` tokens [N, 2].
+    """The attention in one clean pass between `spans`: `pair` [N], `first` and `second` tokens [N, 2].
 
-    `shown` counts pairs. Without pairs, spans or heads nothing is run.
+    `shown` counts pairs.
     """
     pair, first, second = spans
-    found = SpanAttention(
+    attention = SpanAttention(
         heads,
         np.zeros((len(pair), len(heads)), np.float32),
         np.zeros((len(pair), len(heads)), np.float32),
         np.zeros(len(heads)),
     )
     if not len(pair) or not heads:
-        return found
+        return attention
     columns = {head: column for column, head in enumerate(heads)}
     of_layer = by_layer(heads)
     order = np.argsort(pair, kind="stable")
@@ -438,27 +431,29 @@ def span_attention(
     def compute(view: View) -> torch.Tensor:
         batch, numbers = view.batch, of_layer[view.layer]
         maps = view.values[:, list(numbers)].float().cpu().numpy()
-        mine = np.array([columns[Head(view.layer, number)] for number in numbers])
+        of_heads = np.array([columns[Head(view.layer, number)] for number in numbers])
         items = np.concatenate([of_pair[row] for row in batch.rows])
         rows = np.repeat(np.arange(len(batch)), [len(of_pair[row]) for row in batch.rows])
         sizes = np.stack([np.diff(first[items])[:, 0], np.diff(second[items])[:, 0]], axis=1)
         for size in np.unique(sizes, axis=0):
-            some = (sizes == size).all(axis=1)
-            row = rows[some, None, None]
-            one = first[items[some], 0, None, None] + np.arange(size[0])[:, None]
-            other = second[items[some], 0, None, None] + np.arange(size[1])
-            where = np.ix_(items[some], mine)
-            found.up[where] = maps[row, :, one, other].max(axis=(1, 2))
-            found.down[where] = maps[row, :, other, one].max(axis=(1, 2))
+            of_size = (sizes == size).all(axis=1)
+            row = rows[of_size, None, None]
+            start = first[items[of_size], 0, None, None] + np.arange(size[0])[:, None]
+            end = second[items[of_size], 0, None, None] + np.arange(size[1])
+            where = np.ix_(items[of_size], of_heads)
+            up = maps[row, :, start, end].max(axis=(1, 2))
+            down = maps[row, :, end, start].max(axis=(1, 2))
             if scorer.checkpoint.family.causal:
-                found.up[where] = found.down[where] = np.maximum(found.up[where], found.down[where])
+                up = down = np.maximum(up, down)
+            attention.up[where], attention.down[where] = up, down
         texts = np.zeros(tuple(batch.input_ids.shape), np.float32)
         for place, encoded in enumerate(batch.encoded):
             texts[place, : len(encoded)] = np.array(encoded.side) >= 0
         tokens[batch.rows] = texts.sum(axis=1)
-        found.on_text[mine] += np.einsum("bq,bhqk,bk->h", texts, maps, texts, optimize=True)
+        on_text = np.einsum("bq,bhqk,bk->h", texts, maps, texts, optimize=True)
+        attention.on_text[of_heads] += on_text
         return torch.zeros(len(batch))
 
     stream(scorer, pairs, [Reduction("spans", "attention", tuple(of_layer), compute)], shown=shown)
-    found.on_text[:] /= max(1.0, tokens.sum())
-    return found
+    attention.on_text[:] /= max(1.0, tokens.sum())
+    return attention

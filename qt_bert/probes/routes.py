@@ -1,10 +1,10 @@
-"""How much of what the matching heads do reaches the reader directly? (`heads_of_query_title_bert`, 2.4.3)
+"""How much of the matching heads' effect reaches the reader directly? (`heads_of_query_title_bert`, 2.4.3)
 
-Path patching (Wang et al. 2022; Goldowsky-Dill et al. 2023) over z. The sender, the matching heads below
-the reader that `focus` chose, gives zeros; every other head up to that layer gives what it gives the
-clean model, and what arrives enters one projection of the reader: query, key, value, or query and key.
-A share is the direct change over that with the heads ablated and nothing held. Shares are ratios of
-sums over queries, and all of the one whole change of the set: a random set's own is often near 0.
+Path patching (Wang et al. 2022; Goldowsky-Dill et al. 2023) over z. The sender, the matching heads below the
+reader chosen by `focus`, is zeroed; all other heads up to that layer keep their clean outputs, and the change
+enters one projection of the reader: query, key, value, or query and key. A share is this direct change over
+the total change with the heads ablated. Shares are ratios of sums over queries; those of random sets are also
+of the matching heads' total change, as their own is often near 0.
 """
 
 from __future__ import annotations
@@ -41,34 +41,34 @@ from qt_bert.stats.estimate import Estimate, over_queries
 
 QUICK_LOOKED_AT = 200
 QUICK_PAIRS = 48
-"""Pairs of a quick run, of those of validation that match in part."""
+"""Partly matched validation pairs of a quick run."""
 QUICK_DRAWS, FULL_DRAWS = 20, 99
 AT_ONCE = 64
-"""Variants of one pass: what arrives from each sender is kept while its batch is at work."""
+"""Variants of one pass, which keeps the reader's inputs of all of them."""
 SET = "matching"
 
 Outcome = Literal["focus", "grade"]
 OUTCOMES: tuple[Outcome, ...] = ("focus", "grade")
-"""The focus of the reader's [CLS] row, as `focus` has it; the expected grade, level, or one logit."""
+"""The focus of the reader's [CLS] row (see `focus`); the expected grade, level, or one logit."""
 OUTCOME_NAMES = {"score": "score", "levels": "expected_level", "grades": "expected_grade"}
-"""What the second outcome is, an id of the texts, by the unit of the score."""
-DOORS: dict[Outcome, tuple[Entry, ...]] = {"focus": ("q", "k"), "grade": ("q", "k", "v")}
-"""The single projections that can move an outcome: attention does not depend on the value."""
+"""The text id of the second outcome, by the unit of the score."""
+ENTRIES: dict[Outcome, tuple[Entry, ...]] = {"focus": ("q", "k"), "grade": ("q", "k", "v")}
+"""The projections that can change an outcome: attention does not depend on the value."""
 
 
 def measure(context: Context) -> Result:
-    """Run the matching heads' routes into the reader, and those of layer-matched sets."""
-    found = context.found("focus")
-    chosen = [Head.parse(name) for name in found.sets.get("reader", ())]
+    """Measure the matching heads' routes into the reader, and those of layer-matched sets."""
+    focus = context.found("focus")
+    chosen = [Head.parse(name) for name in focus.sets.get("reader", ())]
     if not chosen:
         return Result(nothing="no_reader")
-    reader, everywhere = chosen[0], function_heads(context)
-    entered = context.model.encoder.layers[reader.layer]
-    if entered.groups < entered.heads:
+    reader, matching = chosen[0], function_heads(context)
+    layer = context.model.encoder.layers[reader.layer]
+    if layer.groups < layer.heads:
         return Result(nothing="shared_keys", facts={"reader": str(reader)})
-    if everywhere is None:
+    if matching is None:
         return Result(nothing="no_heads")
-    senders = everywhere.below(reader.layer)
+    senders = matching.below(reader.layer)
     facts = {
         "reader": str(reader),
         "number": len(senders.heads),
@@ -77,10 +77,11 @@ def measure(context: Context) -> Result:
         "outcome": OUTCOME_NAMES[score_unit(context.model.checkpoint.settings.labels)],
     }
     if not senders.heads:
-        everyone = ", ".join(map(str, everywhere.heads))
-        return Result(nothing="none_below", facts={**facts, "heads": everyone})
-    read = found.facts.get("read") is True
-    if not read and not context.full:
+        return Result(
+            nothing="none_below", facts={**facts, "heads": ", ".join(map(str, matching.heads))}
+        )
+    reliable = focus.facts.get("read") is True
+    if not reliable and not context.full:
         return Result(nothing="unmeasured", facts=facts)
     pairs = _pairs(context)
     if not pairs:
@@ -93,10 +94,10 @@ def measure(context: Context) -> Result:
     )
     check_paths(context, HeadMask(senders.heads), reader, pairs)
     routes = run_routes(context, pairs, senders.heads, sets, reader)
-    figures = [routes_graph(context, routes, one) for one in OUTCOMES] if read else []
+    figures = [routes_graph(context, routes, outcome) for outcome in OUTCOMES] if reliable else []
     return Result(
         measurements=_measurements(context, routes),
-        figures=[one for one in figures if one is not None],
+        figures=[figure for figure in figures if figure is not None],
         facts={**facts, "pairs": len(pairs), "sets": len(sets)},
         settings={
             "reader": str(reader),
@@ -105,48 +106,48 @@ def measure(context: Context) -> Result:
             "pairs": len(pairs),
         },
         pairs=pairs,
-        nothing=None if read else "unread",
+        nothing=None if reliable else "unread",
     )
 
 
 def _pairs(context: Context) -> list[Pair]:
-    """Pairs of validation that match in part, as `focus` takes them; under --full all."""
-    looked_at = for_model(context.validation, QUICK_LOOKED_AT, context)
-    found, _ = partly_matched(looked_at, context.model, context.segmenter)
-    if context.full or not found:
-        return found
-    return spread_over_queries(found, QUICK_PAIRS, context.seed)
+    """The partly matched validation pairs, as in `focus`; all under --full."""
+    sample = for_model(context.validation, QUICK_LOOKED_AT, context)
+    pairs, _ = partly_matched(sample, context.model, context.segmenter)
+    if context.full or not pairs:
+        return pairs
+    return spread_over_queries(pairs, QUICK_PAIRS, context.seed)
 
 
-# Runs: heads ablated with nothing held, and on each direct route into the reader.
+# Runs: heads ablated, and each direct route into the reader.
 
 
 @dataclass(frozen=True, eq=False)
 class Routes:
-    """What every variant changes of both outcomes.
+    """The change of both outcomes under every variant.
 
-    `moved` [outcomes, variants, pairs] is variant − clean, NaN for a pair of which any variant leaves
-    the outcome undefined; `place` is a variant's row by its name, `sets` are names of random sets.
+    `changes` [outcomes, variants, pairs] is variant − clean, NaN for pairs whose outcome is undefined
+    under any variant; `row_of`: a variant's row by name; `sets`: names of random sets.
     """
 
     senders: tuple[Head, ...]
     reader: Head
     sets: list[str]
-    moved: FloatArray
-    place: dict[str, int]
+    changes: FloatArray
+    row_of: dict[str, int]
     queries: list[str]
 
     def whole(self, outcome: Outcome) -> Estimate:
-        """What ablating the set changes with nothing held, mean over queries."""
+        """The total change with the set ablated, mean over queries."""
         return self._change(outcome, SET)
 
     def direct(self, outcome: Outcome, entry: Entry, sender: str = SET) -> Estimate:
-        """What of a sender reaches the reader by one entry with all other heads held."""
+        """The direct change by one entry, with all other heads held."""
         return self._change(outcome, path_name(sender, self.reader, entry))
 
     def _change(self, outcome: Outcome, name: str) -> Estimate:
-        rows = self.moved[OUTCOMES.index(outcome)]
-        return over_queries(rows[self.place[name]], self.queries)
+        rows = self.changes[OUTCOMES.index(outcome)]
+        return over_queries(rows[self.row_of[name]], self.queries)
 
 
 def run_routes(
@@ -156,44 +157,44 @@ def run_routes(
     sets: Sequence[Variant],
     reader: Head,
 ) -> Routes:
-    """The set ablated and on every route, each of its heads by q, k and v, `sets` by q and k together."""
+    """Run the set ablated and on every route, each of its heads by q, k and v, `sets` by q and k together."""
     scorer = context.model
     variants = paths(SET, HeadMask(tuple(senders)), reader, ("q", "k", "v", "qk"))
     variants.insert(0, Variant(SET, (HeadMask(tuple(senders)),), "total"))
     for head in senders:
         variants += paths(str(head), HeadMask((head,)), reader, ("q", "k", "v"))
-    for one in sets:
-        variants += paths(one.name, HeadMask(one.heads), reader, ("qk",))
+    for random in sets:
+        variants += paths(random.name, HeadMask(random.heads), reader, ("qk",))
     texts = [(pair.query, pair.title) for pair in pairs]
-    places = KindMasks(texts, context.segmenter)
+    masks = KindMasks(texts, context.segmenter)
 
     def compute(view: View) -> torch.Tensor:
-        return read_row(scorer.encoder, places, view)[..., FOCUS]
+        return read_row(scorer.encoder, masks, view)[..., FOCUS]
 
     row = Reduction("focus", "attention", (reader.layer,), compute, first_row=True)
     groups = [variants[start : start + AT_ONCE] for start in range(0, len(variants), AT_ONCE)]
     parts = []
     with context.progress((len(variants) + len(groups)) * len(pairs), "runs") as shown:
         for group in groups:
-            found = stream(scorer, texts, [row], [NONE, *group], shown=shown)
-            focus = found["focus"][:, :, 0, reader.head].astype(np.float64)
-            grades = ranking_scores(found["logits"], scorer.checkpoint.settings.labels)
+            outputs = stream(scorer, texts, [row], [NONE, *group], shown=shown)
+            focus = outputs["focus"][:, :, 0, reader.head].astype(np.float64)
+            grades = ranking_scores(outputs["logits"], scorer.checkpoint.settings.labels)
             both = np.stack([focus, grades])
             parts.append(both[:, 1:] - both[:, :1])
-    moved = np.concatenate(parts, axis=1)
-    undefined = ~np.isfinite(moved).all(axis=1, keepdims=True)  # a pair is compared whole, or not
+    changes = np.concatenate(parts, axis=1)
+    undefined = ~np.isfinite(changes).all(axis=1, keepdims=True)  # under any variant
     return Routes(
         senders=tuple(senders),
         reader=reader,
-        sets=[one.name for one in sets],
-        moved=np.where(undefined, np.nan, moved),
-        place={one.name: row for row, one in enumerate(variants)},
+        sets=[random.name for random in sets],
+        changes=np.where(undefined, np.nan, changes),
+        row_of={variant.name: number for number, variant in enumerate(variants)},
         queries=[pair.query for pair in pairs],
     )
 
 
 def paths(name: str, sender: HeadMask, reader: Head, entries: Sequence[Entry]) -> list[Variant]:
-    """The sender's direct routes into the reader, a variant each."""
+    """The sender's direct routes into the reader as variants."""
     return [
         Variant(path_name(name, reader, entry), (Path(sender, reader, entry),), "path")
         for entry in entries
@@ -210,31 +211,29 @@ def check_paths(context: Context, sender: HeadMask, reader: Head, pairs: Sequenc
     context.guards["paths"] = figures
 
 
-# Shares of the whole change.
+# Shares of the total change.
 
 
 def share(context: Context, part: Estimate, whole: Estimate) -> Estimate | None:
-    """Σ direct / Σ whole; None where the interval of the whole holds 0."""
-    return part / whole if told_from_0(context, whole) else None
+    """Σ direct / Σ total; None where the total does not differ from 0."""
+    return part / whole if differs_from_0(context, whole) else None
 
 
-def told_from_0(context: Context, whole: Estimate) -> bool:
-    """Whether the 95 % interval leaves 0 out: elsewhere a share means nothing."""
+def differs_from_0(context: Context, whole: Estimate) -> bool:
+    """Whether the 95 % interval excludes 0."""
     ends = whole.interval(context.resamples, context.seed)
     return ends is not None and not ends[0] <= 0 <= ends[1]
 
 
 def _measurements(context: Context, routes: Routes) -> dict[str, Estimate | float | None]:
     focus, grade = (routes.whole(outcome) for outcome in OUTCOMES)
-    own = routes.direct("focus", "qk")
-    control = None
+    direct, control = routes.direct("focus", "qk"), None
     if routes.sets:
-        drawn = [routes.direct("focus", "qk", name) for name in routes.sets]
-        control = mean_of(drawn)
+        control = mean_of([routes.direct("focus", "qk", name) for name in routes.sets])
     return {
         "focus_change": focus,
-        "direct_share": None if control is None else share(context, own - control, focus),
-        "focus_share_qk": share(context, own, focus),
+        "direct_share": None if control is None else share(context, direct - control, focus),
+        "focus_share_qk": share(context, direct, focus),
         "control_share_qk": None if control is None else share(context, control, focus),
         "focus_share_q": share(context, routes.direct("focus", "q"), focus),
         "focus_share_k": share(context, routes.direct("focus", "k"), focus),
@@ -245,31 +244,31 @@ def _measurements(context: Context, routes: Routes) -> dict[str, Estimate | floa
 
 
 def routes_graph(context: Context, routes: Routes, outcome: Outcome) -> Graph | None:
-    """Who sends what by which entry, in shares of the set's change; None where that may be 0."""
+    """The routes as shares of the set's total change; None where that does not differ from 0."""
     whole, reader = routes.whole(outcome), routes.reader
-    if not told_from_0(context, whole):
+    if not differs_from_0(context, whole):
         return None
     labels = context.model.checkpoint.settings.labels
     top = f"{reader} [CLS]" if outcome == "focus" else "score" if labels.logits == 1 else "E[g]"
-    doors = {entry: f"{reader}.{entry}" for entry in DOORS[outcome]}
-    width = max(len(routes.senders), len(doors))
+    entries = {entry: f"{reader}.{entry}" for entry in ENTRIES[outcome]}
+    width = max(len(routes.senders), len(entries))
     layers = sorted({head.layer for head in routes.senders}, reverse=True)
     nodes = [Node(name=top, column=_spread(1, width)[0], row=0, marked=True)]
-    for door, column in zip(doors.values(), _spread(len(doors), width), strict=True):
-        nodes.append(Node(name=door, column=column, row=1))
+    for name, column in zip(entries.values(), _spread(len(entries), width), strict=True):
+        nodes.append(Node(name=name, column=column, row=1))
     for head, column in zip(routes.senders, _spread(len(routes.senders), width), strict=True):
         nodes.append(Node(name=str(head), column=column, row=2 + layers.index(head.layer)))
     edges = [
         Edge(source=source, target=target, weight=(part / whole).value)
-        for entry, door in doors.items()
+        for entry, name in entries.items()
         for source, target, part in (
-            *((str(h), door, routes.direct(outcome, entry, str(h))) for h in routes.senders),
-            (door, top, routes.direct(outcome, entry)),
+            *((str(h), name, routes.direct(outcome, entry, str(h))) for h in routes.senders),
+            (name, top, routes.direct(outcome, entry)),
         )
     ]
     return Graph(name=f"routes_{outcome}", nodes=tuple(nodes), edges=tuple(edges))
 
 
 def _spread(count: int, width: int) -> list[int]:
-    """So many different columns, evenly over `width`."""
-    return [int((2 * place + 1) * width / (2 * count)) for place in range(count)]
+    """`count` columns spread evenly over `width`."""
+    return [int((2 * row_of + 1) * width / (2 * count)) for row_of in range(count)]

@@ -30,7 +30,7 @@ from qt_bert.probes.relations import (
     RIGHT,
     WORDS,
     Pointer,
-    attached,
+    attachments,
     excess_of,
     named_heads,
     pointers_of,
@@ -43,7 +43,7 @@ from qt_bert.probes.relations_links import (
     Links,
     SpanAttention,
     aligned_links,
-    enough,
+    frequent_relations,
     links_of,
     read_sentences,
     sentence_links,
@@ -138,11 +138,11 @@ def test_words_of_a_distance_and_length_are_compared(checkpoint_of):
     other = _sentence([-1, 0, 1], form="北京北")
     read = read_sentences(tokenizer, [one, other], None, 0)
     assert len(read) == 2
-    assert enough([read, read], least=1) == ("obj", "nsubj")
-    assert enough([read, read], least=2) == ("obj",)
+    assert frequent_relations([read, read], least=1) == ("obj", "nsubj")
+    assert frequent_relations([read, read], least=2) == ("obj",)
     # Distance 4 has but one pair of words: a link that nothing can be compared with.
     far = _sentence([4, 0, 1, 2, -1], ["nsubj", "dep", "dep", "dep", "root"])
-    assert enough([read_sentences(tokenizer, [far], None, 0)], least=1) == ()
+    assert frequent_relations([read_sentences(tokenizer, [far], None, 0)], least=1) == ()
     links = sentence_links(read, ["obj", "nsubj"], most=9, seed=0)
     # Distance 2: 0-2 obj, 2-4 nsubj, 1-3 free; distance 3: 0-3 obj (3 depends on 0), 1-4 free.
     assert links.counts == {"obj": 2, "nsubj": 1} and len(links) == 5
@@ -286,7 +286,7 @@ def test_the_tree_of_a_sentence_beside_its_chain(checkpoint_of):
     down[pairs.index((1, 2)), 1] = up[pairs.index((2, 4)), 1] = 0.1
     heads = [Head(0, 0), Head(1, 1)]
     pointers = {"obj": Pointer(heads[0], True, 0.5, 1), "nmod": Pointer(heads[1], False, 0.1, -2)}
-    found = attached(read, SpanAttention(heads, up, down, np.ones(2)), pointers)
+    found = attachments(read, SpanAttention(heads, up, down, np.ones(2)), pointers)
     counted = {name: one.tolist() for name, one in found.items()}
     assert counted == {
         WORDS: [4],

@@ -19,7 +19,7 @@ from qt_bert.probes import routes
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.contests import layer_matched_sets
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.routes import run_routes, share, told_from_0
+from qt_bert.probes.routes import differs_from_0, run_routes, share
 from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult
 from qt_bert.stats.estimate import over_queries
 from qt_bert.text import Text
@@ -135,8 +135,8 @@ def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
         return torch.cat(scored).numpy()[np.argsort(np.concatenate(rows))]
 
     def of_queries(*parts):
-        moved = score(*parts) - score()
-        return float(((moved[0] + moved[2]) / 2 + moved[1]) / 2)
+        changes = score(*parts) - score()
+        return float(((changes[0] + changes[2]) / 2 + changes[1]) / 2)
 
     mask = HeadMask(tuple(senders))
     assert found.whole("grade").value == pytest.approx(of_queries(mask), abs=1e-5)
@@ -160,5 +160,5 @@ def test_a_share_is_a_ratio_of_sums_and_none_of_nothing(wired, context):
     found = share(made, part, whole - 2)
     assert found is not None and found.value == pytest.approx((-1.0) / (-6.001 / 4 - 2))
     even = over_queries([1.0, -1.0] * 10, tuple(range(20)))
-    assert not told_from_0(made, even) and share(made, even, even) is None
-    assert not told_from_0(made, over_queries([1.0], "a"))  # one query has no interval
+    assert not differs_from_0(made, even) and share(made, even, even) is None
+    assert not differs_from_0(made, over_queries([1.0], "a"))  # one query has no interval
