@@ -1,7 +1,11 @@
-"""Paths of the shipped data: beside a source checkout, or inside an installed wheel."""
+"""What is installed: the shipped data (beside a source checkout, or inside a wheel), a hash of the sources, versions."""
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
+import platform
+from functools import cache
 from pathlib import Path
 
 from qt_bert.errors import ArgumentError
@@ -35,3 +39,31 @@ def shipped(name: str) -> Path:
 def ships(name: str) -> bool:
     """Whether this installation holds `name`."""
     return any((root / name).exists() for root in _ROOTS)
+
+
+# The code behind a result: a hash of the package's sources, and versions.
+
+
+_PACKAGES = ("qt-bert", "torch", "transformers", "numpy")
+
+
+@cache
+def source_hash(package: Path = Path(__file__).parent) -> str:
+    """SHA-256 over names and bytes of the package's .py files, computed once per process."""
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(package).as_posix()} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def installed_versions(*more: str) -> dict[str, str]:
+    """Versions of Python, qt-bert, torch, transformers, numpy and `more` packages, not imported."""
+    versions = {"python": platform.python_version()}
+    for name in (*_PACKAGES, *more):
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = "not installed"
+    return versions

@@ -76,8 +76,7 @@ from qt_bert.results.baselines import (
     labels_of,
 )
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.shipped import DEV, PRETRAINED, TEST, shipped
-from qt_bert.sources import installed_versions
+from qt_bert.shipped import DEV, PRETRAINED, TEST, installed_versions, shipped
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.judgements import judge_grades
 from qt_bert.stats.metrics import METRICS

@@ -43,7 +43,7 @@ from qt_bert.progress import Progress, progress
 from qt_bert.results.probe import PairsRef
 from qt_bert.resume import RECORD, begun_otherwise, differing, goes_on, read_record
 from qt_bert.scoring.bulk import WINDOW, Scorer
-from qt_bert.sources import installed_versions, source_hash
+from qt_bert.shipped import installed_versions, source_hash
 
 MARK = ".progress.json"
 """The file of a `Mark` in an unfinished sweep."""

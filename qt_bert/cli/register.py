@@ -2,7 +2,6 @@
 
 from qt_bert.cli import (  # noqa: F401, I001 - the order is the help's
     evaluate,
-    agree,
     score,
     explain,
     train,

@@ -44,8 +44,7 @@ from qt_bert.resume import RECORD, begun_otherwise, differing, goes_on
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import Outputs, read_outputs, requested_calibration
 from qt_bert.scoring.tables import InputColumns
-from qt_bert.shipped import GRADED, shipped
-from qt_bert.sources import installed_versions, source_hash
+from qt_bert.shipped import GRADED, installed_versions, shipped, source_hash
 
 PARTS, REJECTS = "parts", "rejects.tsv"
 METADATA = b"qt_bert"

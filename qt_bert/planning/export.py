@@ -42,7 +42,7 @@ from qt_bert.planning.export_session import (
 )
 from qt_bert.results.evaluation import JudgedModel
 from qt_bert.results.plan import EXPORT, CheckedCase, ExportCheck, ExportFile
-from qt_bert.sources import installed_versions
+from qt_bert.shipped import installed_versions
 
 # The forward of `models.forward` as a module that torch can trace, for any batch and length.
 

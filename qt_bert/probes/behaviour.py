@@ -23,8 +23,8 @@ from qt_bert.probes.base import Context, Result
 from qt_bert.probes.contests import POINTS
 from qt_bert.results.head_sets import PHENOMENA, phenomenon_name
 from qt_bert.scoring.behaviour import Band, ScoredCases, fixed_band, measured_band, ranked_pairs
+from qt_bert.scoring.evaluate import character_overlap
 from qt_bert.scoring.judge import ranking_scores
-from qt_bert.scoring.slices import character_overlap
 from qt_bert.shipped import BEHAVIOURS, shipped, ships
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, over_queries

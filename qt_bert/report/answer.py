@@ -7,11 +7,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from qt_bert.report import plan
-from qt_bert.report.blocks import Column, Link, Listing, Prose, Section, Table, columns, filled
+from qt_bert.report.blocks import (
+    Column,
+    Link,
+    Listing,
+    Prose,
+    Section,
+    Table,
+    columns,
+    filled,
+    wording,
+)
 from qt_bert.report.evaluation import headlines, with_value
 from qt_bert.report.probes import badge, measured, source_value
 from qt_bert.report.stored import Stored
-from qt_bert.report.words import wording
 from qt_bert.results.evaluation import EvaluationResult
 from qt_bert.results.probe import set_label
 from qt_bert.stats.verdict import MOST_QUERIES

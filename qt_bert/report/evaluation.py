@@ -19,9 +19,9 @@ from qt_bert.report.blocks import (
     Table,
     columns,
     filled,
+    wording,
 )
 from qt_bert.report.stored import Stored
-from qt_bert.report.words import wording
 from qt_bert.results.evaluation import (
     EvaluationResult,
     Grade,

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from qt_bert.files import atomic_write
 from qt_bert.probes.wording import MeasurementInWords, measurements_in_words
-from qt_bert.report.blocks import Interval
+from qt_bert.report.blocks import Interval, wording
 from qt_bert.report.evaluation import as_interval, in_groups
 from qt_bert.report.plan import in_one_sentence
 from qt_bert.report.probes import measured, source_place, source_value, title_of
 from qt_bert.report.stored import ClaimOf, Stored
-from qt_bert.report.words import wording
 from qt_bert.run.folder import RunFolder, profile_of
 from qt_bert.text import Label, in_language, interval, number
 

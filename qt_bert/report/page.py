@@ -10,9 +10,8 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from qt_bert.report.blocks import Badge, Card, Cell, Interval, Link, Section, Table
+from qt_bert.report.blocks import Badge, Card, Cell, Interval, Link, Section, Table, wording
 from qt_bert.report.figures import drawn
-from qt_bert.report.words import wording
 from qt_bert.run.folder import RunRecord
 from qt_bert.text import MISSING, Text, clip, interval, number, printable, signed
 

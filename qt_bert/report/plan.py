@@ -20,9 +20,9 @@ from qt_bert.report.blocks import (
     Table,
     columns,
     filled,
+    wording,
 )
 from qt_bert.report.page import page
-from qt_bert.report.words import wording
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import (

@@ -26,9 +26,9 @@ from qt_bert.report.blocks import (
     Table,
     columns,
     filled,
+    wording,
 )
 from qt_bert.report.stored import anchor_of
-from qt_bert.report.words import wording
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.heads import HeadTable, atlas_figures, offered, table_of
 from qt_bert.results.probe import (

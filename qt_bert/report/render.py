@@ -15,7 +15,7 @@ from qt_bert.report.sections import sections
 from qt_bert.report.stored import Stored
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import RunFolder, RunInputs, RunRecord
-from qt_bert.sources import installed_versions, source_hash
+from qt_bert.shipped import installed_versions, source_hash
 from qt_bert.text import Text, csv_bytes
 
 _SCHEMA = 1

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from qt_bert.report.answer import answer_section
-from qt_bert.report.blocks import Column, Section, Table, columns, filled
+from qt_bert.report.blocks import Column, Section, Table, columns, filled, wording
 from qt_bert.report.evaluation import card_section, evaluation_section
 from qt_bert.report.plan import plan_section
 from qt_bert.report.probes import atlas_section, probe_section
 from qt_bert.report.stored import Stored
-from qt_bert.report.words import wording
 from qt_bert.text import plain
 
 

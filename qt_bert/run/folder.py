@@ -16,8 +16,7 @@ from qt_bert.results.baselines import RECORD as BASELINES_RECORD
 from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult, SourcedClaim
 from qt_bert.resume import RECORD, goes_on, read_record
-from qt_bert.shipped import GRADED, shipped
-from qt_bert.sources import installed_versions, source_hash
+from qt_bert.shipped import GRADED, installed_versions, shipped, source_hash
 from qt_bert.stats.verdict import with_q
 
 # The content of `run.json`: the inputs of a run, and its stages.

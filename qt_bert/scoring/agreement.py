@@ -14,7 +14,7 @@ from qt_bert.data.pairs import GradeMap, Pair, Reject
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
-from qt_bert.scoring.slices import by_column
+from qt_bert.scoring.evaluate import by_column
 from qt_bert.stats.agreement import OF_TWO, alpha
 from qt_bert.stats.arrays import IntArray
 from qt_bert.stats.estimate import RESAMPLES

@@ -17,8 +17,8 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file, write_json
 from qt_bert.models.card import CARD, ModelLabels, store_calibration
 from qt_bert.models.folder import MANIFEST, write_manifest
+from qt_bert.scoring.evaluate import by_column
 from qt_bert.scoring.judge import JudgedFile, PairScorer, judge_file, judge_logits
-from qt_bert.scoring.slices import by_column
 from qt_bert.stats.arrays import BoolArray, IntArray, ratio
 from qt_bert.stats.calibration import (
     Calibration,

@@ -27,7 +27,7 @@ from qt_bert.models.batches import to_batch
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.bulk import LeftOut, Scorer
-from qt_bert.sources import source_hash
+from qt_bert.shipped import source_hash
 
 REF = PairsRef(name="pairs.tsv", sha256="ab")
 SHAPE = Shape(2, 2)

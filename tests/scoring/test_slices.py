@@ -1,7 +1,7 @@
 """Slices that nobody tagged: what texts show."""
 
 from qt_bert.data.pairs import Pair
-from qt_bert.scoring.slices import automatic
+from qt_bert.scoring.evaluate import automatic
 
 
 def held(query, title):

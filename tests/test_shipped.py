@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qt_bert.sources import installed_versions, source_hash
+from qt_bert.shipped import installed_versions, source_hash
 
 
 def test_an_edited_or_renamed_source_changes_the_hash(tmp_path):
