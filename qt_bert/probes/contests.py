@@ -1,9 +1,9 @@
-"""Heads ablated, against layer-matched random heads: the contests that claims rest on.
+"""Contests, on which claims rest: heads ablated against layer-matched random heads.
 
-A contest is judged in points of the probability that the model gives a pair's label set, averaged over
-a query's pairs. −log p would mix what a head does with how confident the model is: layers that make it
-over-confident "improve" it when they are ablated. A one-logit model gets its probabilities from an
-ordinal logistic map of the score (McCullagh 1980), fitted on discovery with the clean model.
+The unit is the probability of a pair's label set, in points, averaged over a query's pairs. −log p would
+measure over-confidence too: ablating layers that cause it "improves" the model. A one-logit model gets its
+probabilities from an ordinal logistic map of the score (McCullagh 1980), fitted on discovery with the clean
+model.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ POINTS = 100.0
 SETS = 99
 """Random sets of a contest; all of them where fewer exist."""
 CHUNK = 33
-"""Sets that are run before a contest asks whether it may stop."""
+"""Sets that are run before a contest may stop."""
 ENOUGH = 10
-"""So many sets that do as much as the target end a contest."""
+"""A contest stops once so many sets do as much as the target."""
 CONTEST_PAIRS = 1
-"""Pairs of each query in a quick contest: intervals count queries, and 99 sets are run on each pair."""
+"""Pairs of each query in a quick contest, as intervals are over queries."""
 PAIRS_A_QUERY = 2
 LEAST_RHO = 0.1
 """A claim that rests on labels needs the interval of Spearman's ρ above this."""
@@ -56,7 +56,7 @@ Ablate = Callable[[Iterable[Head]], Intervention]
 
 
 def zeroed(heads: Iterable[Head]) -> Intervention:
-    """The article's ablation: the heads give zero."""
+    """The article's ablation: zero head outputs."""
     return HeadMask(tuple(heads))
 
 
@@ -77,10 +77,10 @@ def few_a_query(pairs: Sequence[Pair], most: int = PAIRS_A_QUERY, seed: int = 0)
 
 @dataclass(frozen=True, eq=False)
 class LabelProbability:
-    """The probability that a model gives a pair's label set, in points.
+    """A model's probability of a pair's label set, in points.
 
-    `thresholds` [4] and `slope` are those of the ordinal map of a one-logit model:
-    P(grade ≤ g) = σ(θ_g − slope · score); None where the logits are grades.
+    `thresholds` [4] and `slope` of a one-logit model's ordinal map P(grade ≤ g) = σ(θ_g − slope · score);
+    None where the logits are grades.
     """
 
     labels: ModelLabels
@@ -88,7 +88,7 @@ class LabelProbability:
     slope: float = 0.0
 
     def shares(self, logits: FloatArray) -> FloatArray:
-        """Probabilities of the outputs, of a one-logit model those of the grades 1 to 5."""
+        """Probabilities of the outputs; for one logit, of the grades 1 to 5."""
         values = np.asarray(logits, np.float64)
         if self.thresholds is None:
             return np.asarray(softmax(values, axis=-1))
@@ -102,7 +102,7 @@ class LabelProbability:
 
 
 def label_probability(context: Context) -> LabelProbability:
-    """How a probe of `context` turns logits into points; fitted once on the clean discovery pairs."""
+    """The map from logits to points, fitted on the discovery pairs with the clean model."""
     labels = context.model.checkpoint.settings.labels
     if labels.logits > 1:
         return LabelProbability(labels)
@@ -113,9 +113,9 @@ def label_probability(context: Context) -> LabelProbability:
 
 
 def fit_ordinal(scores: FloatArray, sets: BoolArray) -> tuple[FloatArray, float]:
-    """Thresholds [4] and slope ≥ 0 of the ordinal logistic map with the greatest likelihood.
+    """Maximum-likelihood thresholds [4] and slope ≥ 0 of the ordinal logistic map.
 
-    `scores` [pairs]; `sets` [pairs, 5]: which grades a pair's label allows.
+    `scores` [pairs]; `sets` [pairs, 5]: the grades that a pair's label allows.
     """
     scale = float(np.std(scores)) or 1.0
     centre = float(np.mean(scores))
@@ -132,7 +132,7 @@ def fit_ordinal(scores: FloatArray, sets: BoolArray) -> tuple[FloatArray, float]
 
 
 def _ordered(parameters: FloatArray) -> tuple[FloatArray, float]:
-    """Any five numbers as four rising thresholds and a slope above 0."""
+    """Four rising thresholds and a slope above 0, from any five numbers."""
     steps = np.concatenate([parameters[:1], np.exp(parameters[1:4])])
     return np.cumsum(steps), float(np.exp(parameters[4]))
 
@@ -159,16 +159,16 @@ def rho(context: Context) -> Estimate:
 
 
 def grades_nothing(context: Context) -> bool:
-    """Whether the model grades too poorly for a claim that rests on labels: ρ's interval is not above .1."""
+    """Whether ρ's interval is not above LEAST_RHO, so that no claim on labels can be judged."""
     interval = rho(context).interval(context.resamples, context.seed)
     return interval is None or not interval[0] > LEAST_RHO
 
 
 @dataclass(frozen=True, eq=False)
 class Ablated:
-    """Logits of a sweep on some pairs, and what its variants change there.
+    """Logits of a sweep on some pairs, and the changes under its variants.
 
-    Estimates are means over queries of the change for a query's pairs; a loss is above 0.
+    Estimates are means over queries, averaged over a query's pairs; losses are positive.
     """
 
     folder: SweepFolder
@@ -185,19 +185,17 @@ class Ablated:
         return np.asarray(self.folder.logits[self.folder.row(name)], np.float64)
 
     def points(self, name: str) -> FloatArray:
-        """Points of the label set under a variant [pairs]."""
+        """Points under a variant [pairs]."""
         return self.probability.points(self.logits(name), self.pairs)
 
     def loss(self, name: str) -> Estimate:
-        """Points of the label set lost under a variant."""
+        """Points lost under a variant."""
         return over_queries(self.points("none") - self.points(name), self.queries)
 
     def rho_change(self, *names: str) -> Estimate:
-        """Spearman's ρ under the variants `names`, mean over them, less the clean model's."""
-        labels, grades = (
-            self.probability.labels,
-            set_means([known(pair.grades) for pair in self.pairs]),
-        )
+        """Spearman's ρ, mean over the variants `names`, less the clean model's."""
+        labels = self.probability.labels
+        grades = set_means([known(pair.grades) for pair in self.pairs])
         clean, *ablated = (ranking_scores(self.logits(name), labels) for name in ("none", *names))
         return change_of_rho(ablated, clean, grades, self.queries)
 
@@ -218,7 +216,7 @@ class Ablated:
 def ablate(
     context: Context, name: str, variants: Sequence[Variant], pairs: Sequence[Pair]
 ) -> Ablated:
-    """Run `variants` on `pairs`; the sweep lies in the probe's folder as `name` and resumes there."""
+    """Run `variants` on `pairs` as the resumable sweep `name` of the probe."""
     listed = list(pairs)
     folder = run_sweep(
         context.model,
@@ -246,11 +244,10 @@ def random_sets(
     seed: int,
     most: int = SETS,
 ) -> tuple[list[Variant], bool]:
-    """The control sets of `heads` as variants, and whether these are all there are.
+    """The control sets of `heads` as variants, and whether they are exhaustive.
 
-    They are layer-matched, outside `heads` and outside every head that the probe `named`. For a single
-    head they are the unnamed heads of its own and of both neighbouring layers. None where a layer has
-    too few heads left.
+    They are layer-matched, outside `heads` and `named`; for a single head, the unnamed heads of its own
+    and of both neighbouring layers. Empty where a layer has too few heads left.
     """
     outside = set(named) | set(heads)
     if len(heads) == 1:
@@ -276,13 +273,15 @@ def layer_matched_sets(
     name: str = "matching",
     ablated: Ablate = zeroed,
 ) -> tuple[list[Variant], bool]:
-    """Sets of as many heads in each layer as `heads`, none of them in `heads` or `outside`, as variants;
-    and whether these are all there are. None where a layer has too few heads left."""
+    """Layer-matched sets of `heads` outside `heads` and `outside` as variants; whether they are exhaustive.
+
+    Empty where a layer has too few heads left.
+    """
     pool = [head for head in shape.all_heads if head not in {*heads, *outside}]
-    wanted, there = Counter(h.layer for h in heads), Counter(h.layer for h in pool)
-    if not heads or any(there[layer] < count for layer, count in wanted.items()):
+    sizes, available = Counter(h.layer for h in heads), Counter(h.layer for h in pool)
+    if not heads or any(available[layer] < size for layer, size in sizes.items()):
         return [], True
-    possible = math.prod(math.comb(there[layer], count) for layer, count in wanted.items())
+    possible = math.prod(math.comb(available[layer], size) for layer, size in sizes.items())
     drawn = layer_matched(shape, ablated, heads, draws, seed, [*pool, *heads], f"{name}:")
     return drawn, possible <= draws
 
@@ -299,11 +298,10 @@ def contest(
     most: int = SETS,
     claim: str | None = None,
 ) -> tuple[Contest | None, Ablated]:
-    """`heads` ablated, against sets of `random_sets`: the contest, and the target's own run.
+    """Ablate `heads` against at most `most` of `random_sets`: the contest (None without a set), the target's run.
 
-    `statistic` gives what is compared, larger where a variant does more; by default the points lost.
-    At most `most` sets are drawn, and run in three batches, as long as `against` asks for more of them; `claim`
-    is the id of the claim that rests on the contest. None where there is no set to compare with.
+    `statistic` is compared, larger for a larger effect; by default the points lost. `claim` is the id of
+    the claim that rests on the contest (see `against`).
     """
     chosen = few_a_query(context.validation) if pairs is None else list(pairs)
     shape = context.model.checkpoint.shape
@@ -311,14 +309,14 @@ def contest(
         heads, shape, named=named, ablated=ablated, name=name, seed=context.seed, most=most
     )
     target = Variant(name, (ablated(heads),), "target")
-    found = ablate(context, name, [target], chosen)
-    value = statistic(found, name)
+    of_target = ablate(context, name, [target], chosen)
+    value = statistic(of_target, name)
 
-    def run(some: list[Variant], number: int) -> list[Estimate]:
-        swept = ablate(context, f"{name}_sets_{number}", some, chosen)
-        return [statistic(swept, one.name) for one in some]
+    def run(variants: list[Variant], number: int) -> list[Estimate]:
+        swept = ablate(context, f"{name}_sets_{number}", variants, chosen)
+        return [statistic(swept, variant.name) for variant in variants]
 
-    return against(context, claim, value, sets, run, enumerated=enumerated), found
+    return against(context, claim, value, sets, run, enumerated=enumerated), of_target
 
 
 def against(
@@ -330,31 +328,30 @@ def against(
     *,
     enumerated: bool,
 ) -> Contest | None:
-    """`target` against `sets`, of which `run` estimates a chunk, given with its number.
+    """`target` against `sets`, estimated by `run` chunk by chunk (with its number); None without sets.
 
-    No more are run once ten sets do as much as the target, nor where the interval over queries of
-    target − mean set does not lie beyond the margin of `claim`: more sets narrow the target's rank, not
-    that interval. None where there is no set.
+    Stops once ENOUGH sets do as much as the target, or where the interval over queries of target − mean
+    set does not lie beyond the margin of `claim`: more sets would not narrow it.
     """
     estimates: list[Estimate] = []
     for start in range(0, len(sets), CHUNK):
         estimates += run(list(sets[start : start + CHUNK]), start // CHUNK)
-        found = Contest(
+        result = Contest(
             target=target,
             sets=tuple(estimates),
             enumerated=enumerated and len(estimates) == len(sets),
         )
-        as_much = sum(one.value >= target.value for one in estimates)
-        if as_much >= ENOUGH or not (claim is None or _goes_beyond(context, claim, found)):
+        as_much = sum(estimate.value >= target.value for estimate in estimates)
+        if as_much >= ENOUGH or not (claim is None or _beyond_margin(context, claim, result)):
             break
-    return found if estimates else None
+    return result if estimates else None
 
 
-def _goes_beyond(context: Context, claim: str, found: Contest) -> bool:
-    """Whether the interval of target − mean set lies beyond the claim's margin, so that its rank decides."""
+def _beyond_margin(context: Context, claim: str, contest: Contest) -> bool:
+    """Whether the interval of target − mean set lies beyond the claim's margin."""
     owner, _, name = claim.partition(".")
     declared = texts_of(owner).value(f"claims.{name}")
-    interval = found.beyond.interval(context.resamples, context.seed)
+    interval = contest.beyond.interval(context.resamples, context.seed)
     if interval is None:
         return False
     return verdict.place(interval, declared["side"], declared["margin"]) == "beyond"

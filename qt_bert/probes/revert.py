@@ -1,10 +1,10 @@
 """What did tuning teach the matching heads? (`heads_of_query_title_bert`, 2.4.1; Perlman et al.)
 
-Weights go back to those of the base, exactly: the query, key, value and output columns of some heads, or
-all layers with the embeddings (pooler and classifier stay tuned). If tuning taught the matching heads
-what the grades rest on, then taking it back costs more there than in other heads of their layers. Beside
-it the attention that both articles speak of: of one head that matches on the base, as in 2.4.1, what it
-gives to matched terms; over all heads, as Perlman, Nijasure and Allan have it, what goes to the same word.
+Weights are reset exactly to the base's: the query, key, value and output columns of some heads, or all layers
+with the embeddings (pooler and classifier stay tuned). If the grades rest on what tuning taught the matching
+heads, resetting them costs more than resetting other heads of their layers. The change of attention follows
+both articles: of one head that matches on the base, to matched terms (2.4.1); over all heads, to the same word
+(Perlman, Nijasure and Allan).
 """
 
 from __future__ import annotations
@@ -52,37 +52,36 @@ from qt_bert.stats.arrays import BoolArray, FloatArray
 from qt_bert.stats.estimate import Estimate, over_queries
 
 QUICK_PAIRS, QUICK_SEEN = 64, 96
-"""Pairs of a quick run: swept, and looked at."""
+"""Pairs of a quick run: for losses, and for attention."""
 QUICK_SETS = 33
-"""Random sets beside the matching heads: no claim rests on them."""
+"""Layer-matched random sets; no claim rests on them."""
 POINTS = 100.0
-"""Weights are told in hundredths of a token's attention."""
+"""Points are hundredths of a token's attention."""
 
 
-# The weights before fine-tuning, and the proof that taking all of them gives the model before it.
+# The base's weights, and the check that resetting all of them gives the base.
 
 
 def base_weights(folder: Path, scorer: Scorer) -> tuple[Checkpoint, BaseWeights]:
     """The base in `folder`, and its weights for the scorer's model.
 
-    Raises CheckpointError and ArgumentError for a base that the model cannot come from.
+    Raises CheckpointError and ArgumentError for a base of another model.
     """
     base = open_base(folder, scorer.checkpoint)
     return base, BaseWeights(base.encoder(), scorer.encoder)
 
 
 def everything(earlier: BaseWeights) -> Variant:
-    """All layers and the embeddings set back; pooler and classifier stay tuned."""
+    """All layers and the embeddings reset; pooler and classifier stay tuned."""
     layers = tuple(range(len(earlier.tuned.layers)))
     return Variant("everything", (RevertedLayers(layers, earlier, embeddings=True),), "revert")
 
 
 def check_ends(scorer: Scorer, folder: Path, pairs: Sequence[Pair]) -> dict[str, float]:
-    """How far the ends lie from what they should be, on eight pairs in float32.
+    """The distance of both ends from their expected logits, on eight pairs in float32.
 
-    `nothing`: the plain pass from the model; `everything`: the model with all set back from the base's
-    encoder under the tuned head. Raises EquivalenceError where one is beyond 1e-5 (on a GPU 1e-4), or four
-    times what float32 alone moves.
+    `nothing` reset is the model itself, `everything` reset the base's encoder under the tuned head.
+    Raises EquivalenceError beyond 1e-5 (on a GPU 1e-4) and four times the rounding of float32.
     """
     with whole_products():
         return _checked_ends(scorer.exact(), folder, pairs)
@@ -90,64 +89,65 @@ def check_ends(scorer: Scorer, folder: Path, pairs: Sequence[Pair]) -> dict[str,
 
 def _checked_ends(scorer: Scorer, folder: Path, pairs: Sequence[Pair]) -> dict[str, float]:
     _, earlier = base_weights(folder, scorer)
-    some = eight_of(scorer.tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False))
-    batches = list(batches_of(some, BATCH_TOKENS, pad=scorer.pad))
+    texts = eight_of(scorer.tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False))
+    batches = list(batches_of(texts, BATCH_TOKENS, pad=scorer.pad))
     ends = {"nothing": 0.0, "everything": 0.0}
     with torch.inference_mode():
         for batch in batches:
             (swept,) = sweep(earlier.tuned, [batch], [NONE, everything(earlier)])
-            wanted = _wanted(earlier.base, earlier.tuned, batch)
-            for name, got, want in zip(ends, swept.logits, wanted, strict=True):
-                ends[name] = max(ends[name], distance(got, want))
+            expected = _expected(earlier.base, earlier.tuned, batch)
+            for name, logits, expected_logits in zip(ends, swept.logits, expected, strict=True):
+                ends[name] = max(ends[name], distance(logits, expected_logits))
         bound = TOLERANCE if earlier.tuned.device.type == "cpu" else GPU_TOLERANCE
         if max(ends.values()) > bound:
             bound = max(bound, ROUNDING * _rounding(earlier, batches))
-    for name, found in ends.items():
-        if not found <= bound:
+    for name, difference in ends.items():
+        if not difference <= bound:
             raise EquivalenceError(
-                f"with {name} set back the logits differ by {found:.2g} from those they should be, more "
-                f"than {bound:.2g}; no figure of this run could be trusted"
+                f"with {name} reset the logits differ by {difference:.2g} from the expected ones, more "
+                f"than {bound:.2g}; the figures of this run cannot be trusted"
             )
     return {**ends, "bound": bound}
 
 
 def _rounding(earlier: BaseWeights, batches: Sequence[Batch]) -> float:
-    """How far float32 alone moves the logits that both ends should have."""
+    """The rounding of float32 in the expected logits."""
     base, tuned = (
-        Encoder(copy.deepcopy(one.model).double(), one.family)
-        for one in (earlier.base, earlier.tuned)
+        Encoder(copy.deepcopy(encoder.model).double(), encoder.family)
+        for encoder in (earlier.base, earlier.tuned)
     )
     return max(
-        distance(rounded, want)
+        distance(rounded, expected_logits)
         for batch in batches
-        for rounded, want in zip(
-            _wanted(earlier.base, earlier.tuned, batch), _wanted(base, tuned, batch), strict=True
+        for rounded, expected_logits in zip(
+            _expected(earlier.base, earlier.tuned, batch),
+            _expected(base, tuned, batch),
+            strict=True,
         )
     )
 
 
-def _wanted(base: Encoder, tuned: Encoder, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+def _expected(base: Encoder, tuned: Encoder, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
     """The logits of the model, and of the base's encoder under its head [B, labels]."""
     both = tuned.logits_of(batch), tuned.family.head(tuned.model, base.read_of(batch))
     return both[0].double().cpu().numpy(), both[1].double().cpu().numpy()
 
 
-# Cells of a pair's attention map: the same term in the other text, and the same word anywhere.
+# Cells of a pair's attention map: the same term in the other text, the same word anywhere.
 
 
 QUANTITIES = ("across", "same", "itself", "near", "far")
 """Mean weights of a pair in one head.
 
-`across`: what a token of a term that stands in both texts gives to that term in the other text, as
-a share of what it gives to the two texts' tokens other than itself. `same`: what a token of any word
-gives to all tokens of the same word in either text, itself included, as a share of all its attention; it
-is the sum of `itself`, `near` (others of the same word in its own text, the word's other characters among
-them) and `far` (in the other text).
+`across`: from a token of a shared term to that term in the other text, as a share of its attention to other
+tokens of both texts. `same`: from a token of any word to all tokens of the same word in both texts, as a share
+of all its attention; the sum of `itself`, `near` (other tokens of the word in its own text) and `far` (in the
+other text).
 """
 
 
-class Words:
-    """Where the words of a pair stand: all of them, and the terms that both texts share."""
+class PairWords:
+    """The words of a pair, and the terms that both texts share."""
 
     def __init__(self, query: str, title: str, segmenter: Segmenter) -> None:
         self.shared: list[Shared] = list(shared_terms(query, title, segmenter).values())
@@ -158,10 +158,10 @@ class Words:
             if any(map(str.isalnum, text[start:end]))
         ]
 
-    def alike(self, encoded: EncodedPair) -> BoolArray:
-        """[tokens, tokens]: whether two tokens lie within the same word, in whichever text.
+    def same_word(self, encoded: EncodedPair) -> BoolArray:
+        """[tokens, tokens]: whether two tokens lie within the same word, in either text.
 
-        Function words count, punctuation does not; a token that reaches over a word's edge is of none.
+        Function words count, punctuation does not; tokens across a word boundary are of no word.
         """
         numbers = {word: number for number, word in enumerate({word for *_, word in self._places})}
         within = np.zeros((len(numbers), len(encoded)), np.float32)
@@ -174,10 +174,9 @@ class Words:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of a batch, 0 or 1.
+    """Masks of a batch's cells, 0 or 1: `linked` [B, 1, L, L]; `parts` (itself, near, far) [B, 3, L, L].
 
-    `linked` and `parts` (itself, near, far) are [B, kinds, L, L], `texts` [B, L] is True at the tokens
-    of query and title.
+    `texts` [B, L] is True at the tokens of query and title.
     """
 
     linked: torch.Tensor
@@ -185,21 +184,21 @@ class Cells:
     texts: torch.Tensor
 
     @classmethod
-    def of(cls, batch: Batch, words: Sequence[Words]) -> Cells:
-        """Those of a batch encoded with offsets; `words` of its pairs."""
+    def of(cls, batch: Batch, words: Sequence[PairWords]) -> Cells:
+        """The cells of a batch encoded with offsets; `words` by pair."""
         size, length = batch.input_ids.shape
         linked = np.zeros((size, 1, length, length), np.float32)
         parts = np.zeros((size, 3, length, length), np.float32)
         texts = np.zeros((size, length), np.bool_)
-        for row, (encoded, one) in enumerate(zip(batch.encoded, words, strict=True)):
-            own = slice(len(encoded))
-            side, alike = np.array(encoded.side), one.alike(encoded)
+        for row, (encoded, of_pair) in enumerate(zip(batch.encoded, words, strict=True)):
+            real = slice(len(encoded))
+            side, same = np.array(encoded.side), of_pair.same_word(encoded)
             itself, near = np.eye(len(side), dtype=bool), side[:, None] == side
-            linked[row, 0, own, own] = links(encoded, one.shared)
-            parts[row, :, own, own] = alike & itself, alike & near & ~itself, alike & ~near
-            texts[row, own] = side != SPECIAL
-        found = (torch.from_numpy(one).to(batch.input_ids.device) for one in (linked, parts, texts))
-        return cls(*found)
+            linked[row, 0, real, real] = links(encoded, of_pair.shared)
+            parts[row, :, real, real] = same & itself, same & near & ~itself, same & ~near
+            texts[row, real] = side != SPECIAL
+        device = batch.input_ids.device
+        return cls(*(torch.from_numpy(mask).to(device) for mask in (linked, parts, texts)))
 
     def of_both(self, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
         """The QUANTITIES of two models' maps, one after the other [B, heads, 10]."""
@@ -218,18 +217,18 @@ def _sums(maps: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
 
 
 def _rows(cells: torch.Tensor) -> torch.Tensor:
-    """How many rows have a cell [B, 1, 1], of cells [B, 1, L, L]."""
+    """The number of rows with a cell [B, 1, 1], of cells [B, 1, L, L]."""
     return cells.amax(-1).sum(-1)[..., None]
 
 
 Attention = Mapping[str, Mapping[str, FloatArray]]
-"""`before` and `after` → QUANTITIES by name, means of each query [queries, layers, heads]."""
+"""`before` and `after` → QUANTITIES by name, means by query [queries, layers, heads]."""
 
 
 def attention_of(context: Context, base: Encoder, pairs: Sequence[Pair]) -> Attention:
     """Both models on the same batches."""
     texts = [(pair.query, pair.title) for pair in pairs]
-    words = [Words(*text, context.segmenter) for text in texts]
+    words = [PairWords(*text, context.segmenter) for text in texts]
 
     def measure(batch: Batch) -> OfBoth:
         return Cells.of(batch, [words[row] for row in batch.rows]).of_both
@@ -243,9 +242,9 @@ def attention_of(context: Context, base: Encoder, pairs: Sequence[Pair]) -> Atte
     }
 
 
-def _change(seen: Attention, name: str, head: Head | None = None) -> Estimate:
+def _change(attention: Attention, name: str, head: Head | None = None) -> Estimate:
     """After less before of one head, or of the mean head, in points of attention."""
-    rise = seen["after"][name] - seen["before"][name]
+    rise = attention["after"][name] - attention["before"][name]
     of = rise.mean(axis=(1, 2)) if head is None else rise[:, head.layer, head.head]
     return over_queries(POINTS * of, range(len(of)))
 
@@ -254,9 +253,9 @@ def _change(seen: Attention, name: str, head: Head | None = None) -> Estimate:
 
 
 def measure(context: Context) -> Result:
-    """Set back the matching heads beside others of their layers, every head, and everything.
+    """Reset the matching heads and layer-matched sets, all heads, and everything.
 
-    Raises ArgumentError without a base, CheckpointError or ArgumentError for one that is none.
+    Raises ArgumentError without a base, CheckpointError or ArgumentError for a base of another model.
     """
     if context.model.checkpoint.kept is not None:
         return Result(nothing="pruned")
@@ -266,37 +265,41 @@ def measure(context: Context) -> Result:
         raise ArgumentError("the model before fine-tuning is needed; give its folder with --base")
     scorer, shape = context.model, context.model.checkpoint.shape
     base, earlier = base_weights(context.request.base, scorer)
-    asked = function_heads(context)
+    matching_heads = function_heads(context)
     pairs = for_model(context.validation, QUICK_PAIRS, context)
     context.guards["ends"] = check_ends(scorer, context.request.base, pairs)
 
-    def set_back(heads: Iterable[Head]) -> Intervention:
+    def reset(heads: Iterable[Head]) -> Intervention:
         return Reverted(tuple(heads), earlier)
 
     every = shape.all_heads
-    ends = [Variant("all_heads", (set_back(every),), "revert"), everything(earlier)]
-    others = [head for head in every if asked is not None and head not in asked.heads]
-    kept = [Variant("kept", (set_back(others),), "keep")] if asked is not None and others else []
+    ends = [Variant("all_heads", (reset(every),), "revert"), everything(earlier)]
+    others = [
+        head for head in every if matching_heads is not None and head not in matching_heads.heads
+    ]
+    kept = (
+        [Variant("kept", (reset(others),), "keep")] if matching_heads is not None and others else []
+    )
     run = ablate(context, "back", [*ends, *kept], pairs)
-    found, alone = (None, None)
-    if asked is not None:
-        found, alone = contest(
+    judged, alone = (None, None)
+    if matching_heads is not None:
+        judged, alone = contest(
             context,
             "set",
-            asked.heads,
-            named=named_beside(context, asked),
+            matching_heads.heads,
+            named=named_beside(context, matching_heads),
             pairs=pairs,
-            ablated=set_back,
+            ablated=reset,
             most=context.choose(QUICK_SETS, SETS),
         )
     limit = context.choose(QUICK_SEEN, len(context.validation))
-    looked_at = spread_over_queries(context.validation, limit, context.seed)
-    seen = attention_of(context, earlier.base, looked_at)
+    sample = spread_over_queries(context.validation, limit, context.seed)
+    attention = attention_of(context, earlier.base, sample)
     before = scores_by(scorer_like(context, base), context).best(1)
-    head = before[0] if before else None  # the article's head: it matches before tuning
+    head = before[0] if before else None  # as the article's: it matches before tuning
     losses = {
         "set": None if alone is None else alone.loss("set"),
-        "others": None if found is None else found.target - found.beyond,
+        "others": None if judged is None else judged.target - judged.beyond,
         "all_heads": run.loss("all_heads"),
         "kept": run.loss("kept") if kept else None,
         "everything": run.loss("everything"),
@@ -304,41 +307,43 @@ def measure(context: Context) -> Result:
     return Result(
         measurements={
             **{f"{name}_loss": loss for name, loss in losses.items()},
-            "beyond_others": None if found is None else found.beyond,
-            "across": None if head is None else _change(seen, "across", head),
-            **{name: _change(seen, name) for name in QUANTITIES[1:]},
+            "beyond_others": None if judged is None else judged.beyond,
+            "across": None if head is None else _change(attention, "across", head),
+            **{name: _change(attention, name) for name in QUANTITIES[1:]},
         },
         heads=head_table(
             shape,
-            {f"{n}_{when}": means(seen[when][n]) for n in QUANTITIES for when in seen},
+            {f"{n}_{when}": means(attention[when][n]) for n in QUANTITIES for when in attention},
         ),
-        figures=_figures(context, losses, seen, head),
+        figures=_figures(context, losses, attention, head),
         facts={
-            "number": 0 if asked is None else len(asked.heads),
-            "status": None if asked is None else asked.status,
+            "number": 0 if matching_heads is None else len(matching_heads.heads),
+            "status": None if matching_heads is None else matching_heads.status,
             "head": None if head is None else str(head),
-            "sets": 0 if found is None else len(found.sets),
-            "more": 0 if found is None else sum(s.value >= found.target.value for s in found.sets),
+            "sets": 0 if judged is None else len(judged.sets),
+            "more": 0
+            if judged is None
+            else sum(s.value >= judged.target.value for s in judged.sets),
             "pairs": len(pairs),
-            "seen": len(looked_at),
+            "seen": len(sample),
         },
         settings={
             "base": {"name": base.name, "sha256": base.sha256},
-            "asked": None if asked is None else asked.describe(),
+            "asked": None if matching_heads is None else matching_heads.describe(),
         },
         pairs=pairs,
-        nothing="no_heads" if asked is None else None,
+        nothing="no_heads" if matching_heads is None else None,
     )
 
 
 def _figures(
     context: Context,
     losses: Mapping[str, Estimate | None],
-    seen: Attention,
+    attention: Attention,
     head: Head | None,
 ) -> list[Bars | HeatMap]:
     known = {name: loss for name, loss in losses.items() if loss is not None}
-    rise = means(seen["after"]["across"] - seen["before"]["across"])
+    rise = means(attention["after"]["across"] - attention["before"]["across"])
     marked = [] if head is None else [str(head)]
     return [
         estimate_bars(context, "losses", list(known), {"loss": list(known.values())}, digits=1),

@@ -1,4 +1,4 @@
-"""What several probes share: the reference for words, bars of estimates, heads as rows of a table."""
+"""Shared by probes: the word segmenter, bars and points of estimates, tables of heads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qt_bert.text import Label
 
 
 def partition(context: Context) -> Segmenter:
-    """The segmenter asked for; jieba where that one's words overlap."""
+    """The requested segmenter; jieba if its words overlap."""
     if context.request.segmenter in ("jieba", "rjieba"):
         return context.segmenter
     return segmenter("jieba", context.request.userdict)
@@ -34,8 +34,8 @@ def estimate_bars(
     """Bars of estimates with their intervals; a series has one estimate a category."""
     drawn: dict[Label, tuple[list[float | None], list[Interval | None]]] = {
         label: (
-            [known(one.value) for one in estimates],
-            [one.interval(context.resamples, context.seed) for one in estimates],
+            [known(estimate.value) for estimate in estimates],
+            [estimate.interval(context.resamples, context.seed) for estimate in estimates],
         )
         for label, estimates in series.items()
     }
@@ -47,28 +47,28 @@ def estimate_points(
 ) -> list[Point]:
     """Points of a curve, with the intervals of their estimates."""
     none = (None, None)
-    ends = [one.interval(context.resamples, context.seed) or none for one in estimates]
+    ends = [estimate.interval(context.resamples, context.seed) or none for estimate in estimates]
     return [
-        Point(x=x, y=one.value, low=low, high=high)
-        for x, one, (low, high) in zip(xs, estimates, ends, strict=True)
+        Point(x=x, y=estimate.value, low=low, high=high)
+        for x, estimate, (low, high) in zip(xs, estimates, ends, strict=True)
     ]
 
 
 def score_unit(labels: ModelLabels) -> str:
-    """What the score counts in: grades, levels where outputs are none, or one logit's own unit."""
+    """The unit of the score, as a text id: grades, other levels, or one logit's `score`."""
     if labels.logits == 1:
         return "score"
     return "levels" if labels.grades is None else "grades"
 
 
 def lies_above_0(context: Context, estimate: Estimate) -> bool:
-    """Whether the 95 % interval lies above 0: elsewhere a share of the estimate means nothing."""
+    """Whether the 95 % interval lies above 0."""
     interval = estimate.interval(context.resamples, context.seed)
     return interval is not None and interval[0] > 0
 
 
 def head_table(shape: Shape, columns: Mapping[str, FloatArray]) -> pd.DataFrame:
-    """Scores [layers, heads] by name as a table with a row for each head that is there."""
+    """Scores [layers, heads] by name as a table with a row for each present head."""
     heads: list[Head] = shape.all_heads
     return pd.DataFrame(
         {name: [float(values[head]) for head in heads] for name, values in columns.items()},

@@ -1,10 +1,9 @@
 """What does fine-tuning change? (`heads_of_query_title_bert`, 2.4.1; `dark_secrets_of_bert`)
 
-The same pairs under the model and under its base. The article shows one matching head that fine-tuning
-turns towards matched terms and away from [SEP] and the token itself. Here heads are named as matching on
-the *base*, so that the choice cannot make the rise, and their attention is compared on other queries. In a
-causal model title terms look at query terms alone; where no special token stands between the texts, or none
-is read, there is no weight on [SEP], or on [CLS].
+The model and its base on the same pairs. In the article fine-tuning turns one matching head towards matched
+terms, away from [SEP] and the token itself. Here heads are named as matching on the *base*, so that selection
+cannot cause a rise, and compared on other queries. In a causal model only title terms attend to query terms;
+without a special token between the texts, or one that is read, there is no weight on [SEP], or [CLS].
 Kovaleva et al. (2019) compare whole maps by their cosine: the last two layers change most.
 """
 
@@ -26,7 +25,7 @@ from qt_bert.probes.contests import PAIRS_A_QUERY, few_a_query
 from qt_bert.probes.matching_scores import scores_by, stable_matching
 from qt_bert.probes.naming import Named, means, name_heads, one_sided_p, stability_of_means
 from qt_bert.probes.shared import estimate_bars, head_table
-from qt_bert.probes.shift_maps import LIKENESS, WEIGHTS, Comparison, compare
+from qt_bert.probes.shift_maps import SIMILARITIES, WEIGHTS, Comparison, compare
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray
@@ -34,16 +33,16 @@ from qt_bert.stats.estimate import Estimate, over_queries
 
 QUICK_DISCOVERY = 60
 POINTS = 100.0
-"""Weights and their changes are told in hundredths of a token's attention."""
+"""Points are hundredths of a token's attention."""
 LEAST_CHANGE = 0.05
-"""A head is named as strengthened only if its weight on matched terms rose by so much."""
+"""The least rise of the weight on matched terms of a strengthened head."""
 LAST_LAYERS = 2
 
 
 def measure(context: Context) -> Result:
     """Compare both models' attention; judge the rise on matched terms in the heads named on the base.
 
-    Raises ArgumentError without a base, CheckpointError for one that the model cannot come from.
+    Raises ArgumentError without a base, CheckpointError for a base of another model.
     """
     if context.request.base is None:
         raise ArgumentError("the model before fine-tuning is needed; give its folder with --base")
@@ -57,16 +56,16 @@ def measure(context: Context) -> Result:
     most = context.choose(QUICK_DISCOVERY, len(context.discovery))
     discovery = _compare(context, base, spread_over_queries(context.discovery, most, context.seed))
     pairs = few_a_query(context.validation, context.choose(PAIRS_A_QUERY, len(context.validation)))
-    seen = _compare(context, base, pairs)
-    beside = None if second is None else _compare(context, scorer_like(context, second), pairs)
+    comparison = _compare(context, base, pairs)
+    second_seed = None if second is None else _compare(context, scorer_like(context, second), pairs)
     shape = checkpoint.shape
     named = strengthened(discovery)
-    rise = _of(seen.change("matched"), matching)
-    cosine = means(seen.alike("cosine"))
+    rise = _of(comparison.change("matched"), matching)
+    cosine = means(comparison.similarity_of("cosine"))
     most_changed = min(shape.all_heads, key=lambda head: float(cosine[head]))
     facts = {
         "named": len(matching),
-        "rose": sum(bool(means(seen.change("matched"))[head] > 0) for head in matching),
+        "rose": sum(bool(means(comparison.change("matched"))[head] > 0) for head in matching),
         "strengthened": len(named.heads()),
         "head": str(most_changed),
         "head_cosine": float(cosine[most_changed]),
@@ -76,32 +75,32 @@ def measure(context: Context) -> Result:
     return Result(
         claims={"matched": "unnamed" if rise is None else rise},
         measurements={
-            "matched_before": _of(seen.weight("before", "matched"), matching),
-            "matched_after": _of(seen.weight("after", "matched"), matching),
-            "beyond_others": _beyond_others(seen, matching, shape),
-            "itself": _of(seen.change("self"), matching),
-            "separators": _of(seen.change("sep"), matching),
-            "all_cls": _of(seen.change("cls"), shape.all_heads),
-            "all_separators": _of(seen.change("sep"), shape.all_heads),
-            "strengthened_again": _of(seen.change("matched"), named.heads()),
-            "last_layers": _last_layers(seen, shape),
-            "cosine": _mean_cosine(seen),
-            **({} if beside is None else {"cosine_second_seed": _mean_cosine(beside)}),
+            "matched_before": _of(comparison.weight("before", "matched"), matching),
+            "matched_after": _of(comparison.weight("after", "matched"), matching),
+            "beyond_others": _beyond_others(comparison, matching, shape),
+            "itself": _of(comparison.change("self"), matching),
+            "separators": _of(comparison.change("sep"), matching),
+            "all_cls": _of(comparison.change("cls"), shape.all_heads),
+            "all_separators": _of(comparison.change("sep"), shape.all_heads),
+            "strengthened_again": _of(comparison.change("matched"), named.heads()),
+            "last_layers": _last_layers(comparison, shape),
+            "cosine": _mean_cosine(comparison),
+            **({} if second_seed is None else {"cosine_second_seed": _mean_cosine(second_seed)}),
         },
-        heads=head_table(shape, _columns(seen, beside, named, scores.score)),
+        heads=head_table(shape, _columns(comparison, second_seed, named, scores.score)),
         sets={"matching_before": matching, "strengthened": named.heads()},
         selected="matching_before",
         stability={
             "matching_before": stable_matching(scores, matching, seed=context.seed),
-            "strengthened": _stability(context, discovery, seen, named, shape),
+            "strengthened": _stability(context, discovery, comparison, named, shape),
         },
-        figures=_figures(context, seen, matching, named),
+        figures=_figures(context, comparison, matching, named),
         facts=facts,
         settings={
             "base": {"name": base.checkpoint.name, "sha256": base.checkpoint.sha256},
             "second": None if second is None else {"name": second.name, "sha256": second.sha256},
             "scored": asdict(scores.sample),
-            "pairs_with_a_matched_term": seen.pairs_with_terms,
+            "pairs_with_a_matched_term": comparison.pairs_with_terms,
         },
         pairs=pairs,
     )
@@ -113,7 +112,7 @@ def _compare(context: Context, base: Scorer, pairs: Sequence[Pair]) -> Compariso
 
 
 def strengthened(comparison: Comparison) -> Named:
-    """Heads whose weight on matched terms rose: by how much, how surely, in texts they look at."""
+    """The heads whose weight on matched terms rose."""
     rise = comparison.change("matched")
     sep, cls = (np.nan_to_num(comparison.weight("after", kind)) for kind in ("sep", "cls"))
     to_texts = 1 - sep - cls
@@ -124,7 +123,7 @@ def strengthened(comparison: Comparison) -> Named:
 
 
 def _points(per_query: FloatArray) -> Estimate:
-    """The mean over the queries that say something, of shares [queries]."""
+    """The mean over queries of shares [queries], in points."""
     return over_queries(POINTS * per_query, range(len(per_query)))
 
 
@@ -140,20 +139,20 @@ def _of(values: FloatArray, heads: Sequence[Head]) -> Estimate | None:
     return _points(of_heads(values, heads)) if heads else None
 
 
-def _beyond_others(seen: Comparison, heads: Sequence[Head], shape: Shape) -> Estimate | None:
-    """Their rise on matched terms less that of the other heads of each one's layer."""
-    rise = seen.change("matched")
+def _beyond_others(comparison: Comparison, heads: Sequence[Head], shape: Shape) -> Estimate | None:
+    """Their rise on matched terms less that of the other heads of their layers."""
+    rise = comparison.change("matched")
     gaps = []
     for head in heads:
-        others = [one for one in shape.all_heads if one.layer == head.layer and one not in heads]
+        others = [h for h in shape.all_heads if h.layer == head.layer and h not in heads]
         if others:
             gaps.append(rise[:, head.layer, head.head] - of_heads(rise, others))
     return _points(np.mean(gaps, axis=0)) if gaps else None
 
 
-def _last_layers(seen: Comparison, shape: Shape) -> Estimate | None:
+def _last_layers(comparison: Comparison, shape: Shape) -> Estimate | None:
     """Mean cosine of the last two layers less that of the others; None for two layers or fewer."""
-    cosine = seen.alike("cosine")
+    cosine = comparison.similarity_of("cosine")
     layers = [
         of_heads(cosine, [head for head in shape.all_heads if head.layer == layer])
         for layer in range(shape.layers)
@@ -165,9 +164,9 @@ def _last_layers(seen: Comparison, shape: Shape) -> Estimate | None:
     return over_queries(gap, range(len(gap)))
 
 
-def _mean_cosine(seen: Comparison) -> Estimate:
-    """Of all heads, before and after fine-tuning, or of two seeds."""
-    cosine = seen.alike("cosine").mean(axis=(1, 2))
+def _mean_cosine(comparison: Comparison) -> Estimate:
+    """The mean cosine over all heads."""
+    cosine = comparison.similarity_of("cosine").mean(axis=(1, 2))
     return over_queries(cosine, range(len(cosine)))
 
 
@@ -175,31 +174,33 @@ def _mean_cosine(seen: Comparison) -> Estimate:
 
 
 def _columns(
-    seen: Comparison, beside: Comparison | None, named: Named, score: FloatArray
+    comparison: Comparison, second_seed: Comparison | None, named: Named, score: FloatArray
 ) -> Mapping[str, FloatArray]:
     columns = {"score_before": score}
     for weight in WEIGHTS:
         for when in ("before", "after"):
-            columns[f"{weight}_{when}"] = means(seen.weight(when, weight))
-    columns |= {name: means(seen.alike(name)) for name in LIKENESS}
-    if beside is not None:
-        columns |= {f"{name}_second_seed": means(beside.alike(name)) for name in LIKENESS}
+            columns[f"{weight}_{when}"] = means(comparison.weight(when, weight))
+    columns |= {name: means(comparison.similarity_of(name)) for name in SIMILARITIES}
+    if second_seed is not None:
+        columns |= {
+            f"{name}_second_seed": means(second_seed.similarity_of(name)) for name in SIMILARITIES
+        }
     return columns | {"strengthened_q": named.q}
 
 
 def _stability(
-    context: Context, discovery: Comparison, seen: Comparison, named: Named, shape: Shape
+    context: Context, discovery: Comparison, comparison: Comparison, named: Named, shape: Shape
 ) -> Stability | None:
-    rise, again = (one.change("matched") for one in (discovery, seen))
+    rise, again = (each.change("matched") for each in (discovery, comparison))
     return stability_of_means(rise, again, named.heads(), shape.all_heads, context.seed)
 
 
 def _figures(
-    context: Context, seen: Comparison, matching: Sequence[Head], named: Named
+    context: Context, comparison: Comparison, matching: Sequence[Head], named: Named
 ) -> list[Bars | HeatMap]:
     rise = head_map(
         "change_matched",
-        POINTS * means(seen.change("matched")),
+        POINTS * means(comparison.change("matched")),
         marked=map(str, named.heads()),
         scale="diverging",
         digits=1,
@@ -207,7 +208,7 @@ def _figures(
     if not matching:
         return [rise]
     weights = {
-        when: [_points(of_heads(seen.weight(when, name), matching)) for name in WEIGHTS]
+        when: [_points(of_heads(comparison.weight(when, name), matching)) for name in WEIGHTS]
         for when in ("before", "after")
     }
     return [estimate_bars(context, "weights_matching", WEIGHTS, weights, digits=1), rise]

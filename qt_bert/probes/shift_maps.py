@@ -1,4 +1,4 @@
-"""The attention of two models on the same tokens, head by head: weights on kinds of tokens, likeness."""
+"""The attention of two models on the same tokens, head by head: weights on kinds of tokens, similarity."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import BoolArray, FloatArray
 
 WEIGHTS = ("matched", "self", "sep", "cls")
-"""What a token gives to its own term in the other text, to itself, to [SEP], to [CLS]."""
+"""A token's weight on its own term in the other text, on itself, on [SEP], on [CLS]."""
 
-LIKENESS = ("cosine", "js_distance")
-"""Of two maps: cosine over all tokens; mean Jensen–Shannon distance of their rows."""
+SIMILARITIES = ("cosine", "js_distance")
+"""Cosine of two maps over all tokens; mean Jensen–Shannon distance of their rows."""
 
 OfBoth = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """From the maps of one layer before and after [B, heads, L, L] to numbers [B, heads, n]."""
 
 
-# Which tokens of a batch are what, and what is measured of its maps.
+# Masks of a batch's tokens, and the measures of its maps.
 
 
 def links(encoded: EncodedPair, terms: Iterable[Shared], *, causal: bool = False) -> BoolArray:
     """[tokens, tokens]: whether two tokens have characters of the same term, one in each text.
 
-    Rows are tokens of either text, in a `causal` model of the title. The pair must have been encoded
-    with offsets.
+    Rows are tokens of both texts, in a `causal` model of the title only. The pair must have been
+    encoded with offsets.
     """
     linked = np.zeros((len(encoded), len(encoded)), np.bool_)
     for term in terms:
@@ -51,11 +51,11 @@ def links(encoded: EncodedPair, terms: Iterable[Shared], *, causal: bool = False
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
-    """Which tokens of a batch are what, 0 or 1.
+class TokenMasks:
+    """Masks of a batch's tokens, 0 or 1.
 
-    `links` [B, 1, L, L] joins the tokens of a matched term; `real`, `text` (tokens of query and
-    title), `sep` and `cls` (special tokens both, the latter where it is read) are [B, 1, L].
+    `links` [B, 1, L, L] between the tokens of a matched term; [B, 1, L]: `real`, `text` (tokens of query
+    and title), `cls` (the special token that the classifier reads), `sep` (all other special tokens).
     """
 
     links: torch.Tensor
@@ -65,13 +65,13 @@ class Places:
     cls: torch.Tensor
 
     @classmethod
-    def of(cls, batch: Batch, linked: Sequence[BoolArray]) -> Places:
-        """Those of `batch`; `linked` holds a matrix [tokens, tokens] for each of its pairs."""
+    def of(cls, batch: Batch, linked: Sequence[BoolArray]) -> TokenMasks:
+        """The masks of `batch`; `linked` has a matrix [tokens, tokens] for each of its pairs."""
         size, length = batch.input_ids.shape
         links = np.zeros((size, 1, length, length), np.float32)
         text = np.zeros((size, 1, length), np.float32)
-        for row, (encoded, one) in enumerate(zip(batch.encoded, linked, strict=True)):
-            links[row, 0, : len(one), : len(one)] = one
+        for row, (encoded, matrix) in enumerate(zip(batch.encoded, linked, strict=True)):
+            links[row, 0, : len(matrix), : len(matrix)] = matrix
             text[row, 0, : len(encoded)] = np.array(encoded.side) != SPECIAL
         texts = torch.from_numpy(text)
         real = batch.real[:, None].float()
@@ -79,29 +79,27 @@ class Places:
         return cls(torch.from_numpy(links), real, texts, special * (1 - read), special * read)
 
     def of_both(self, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
-        """Weights before, weights after and likeness of two models' maps [B, heads, 4 + 4 + 2]."""
-        parts = self.weights(before), self.weights(after), self.likeness(before, after)
+        """Weights before, weights after and similarities of two models' maps [B, heads, 4 + 4 + 2]."""
+        parts = self.weights(before), self.weights(after), self.similarity(before, after)
         return torch.cat(parts, dim=-1)
 
     def weights(self, maps: torch.Tensor) -> torch.Tensor:
-        """Mean weights that the texts' tokens give [B, heads, 4], in the order of `WEIGHTS`.
+        """Mean WEIGHTS of the texts' tokens [B, heads, 4]; `matched` over tokens of matched terms.
 
-        That is to the same term in the other text (over tokens of matched terms; NaN where there
-        are none), to themselves, to all separators, to the classification token (NaN where the texts
-        have no such token).
+        NaN without matched terms, separators, or a classification token.
         """
         matched = (maps * self.links).sum(-1)
         own = maps.diagonal(dim1=-2, dim2=-1)
         to_sep, to_cls = ((maps * kind[..., None, :]).sum(-1) for kind in (self.sep, self.cls))
         rows = self.links.amax(-1)
         means = [_mean(matched, rows)]
-        means += [_mean(given, self.text) for given in (own, to_sep, to_cls)]
+        means += [_mean(weight, self.text) for weight in (own, to_sep, to_cls)]
         for place, kind in ((2, self.sep), (3, self.cls)):
             means[place] = torch.where(kind.any(-1), means[place], torch.nan)
         return torch.stack(means, dim=-1)
 
-    def likeness(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        """Of two models' maps [B, heads, 2], in the order of `LIKENESS`; padding does not count."""
+    def similarity(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        """The SIMILARITIES of two models' maps [B, heads, 2], without padding."""
         whole = self.real[..., None] * self.real[..., None, :]
         flat = [(maps * whole).flatten(-2) for maps in (one, other)]
         cosine = torch.cosine_similarity(flat[0], flat[1], dim=-1)
@@ -109,7 +107,7 @@ class Places:
 
 
 def _mean(values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """The mean of [B, heads, L] over the `rows` [B, 1, L] that are 1; NaN where none is."""
+    """The mean of `values` [B, heads, L] over the `rows` [B, 1, L] that are 1; NaN without any."""
     return (values * rows).sum(-1) / rows.sum(-1)
 
 
@@ -125,30 +123,29 @@ def _js_distance(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Two models on the same pairs, per pair, layer and head.
+    """Two models on the same pairs.
 
-    `before` and `after` [pairs, layers, heads, WEIGHTS] are mean weights over the texts' tokens
-    (`matched`: over tokens of matched terms, NaN for a pair without one); `likeness` [pairs, layers,
-    heads, LIKENESS]. `pairs_with_terms` counts the pairs with a word in common.
+    `before`, `after` [pairs, layers, heads, WEIGHTS]: mean weights; `similarity` [pairs, layers, heads,
+    SIMILARITIES]; `pairs_with_terms`: the number of pairs with a common word.
     """
 
     pairs: Sequence[Pair]
     pairs_with_terms: int
     before: FloatArray
     after: FloatArray
-    likeness: FloatArray
+    similarity: FloatArray
 
     def weight(self, when: str, name: str) -> FloatArray:
-        """One of WEIGHTS `before` or `after`, as means of each query [queries, layers, heads]."""
+        """One of WEIGHTS `before` or `after`, means by query [queries, layers, heads]."""
         return self._by_query(getattr(self, when)[..., WEIGHTS.index(name)])
 
     def change(self, name: str) -> FloatArray:
-        """One of WEIGHTS, after less before, as means of each query [queries, layers, heads]."""
+        """One of WEIGHTS, after less before, means by query [queries, layers, heads]."""
         return self.weight("after", name) - self.weight("before", name)
 
-    def alike(self, name: str) -> FloatArray:
-        """One of LIKENESS, as means of each query [queries, layers, heads]."""
-        return self._by_query(self.likeness[..., LIKENESS.index(name)])
+    def similarity_of(self, name: str) -> FloatArray:
+        """One of SIMILARITIES, means by query [queries, layers, heads]."""
+        return self._by_query(self.similarity[..., SIMILARITIES.index(name)])
 
     def _by_query(self, values: FloatArray) -> FloatArray:
         return by_query(values, [pair.query for pair in self.pairs])
@@ -162,10 +159,7 @@ def compare(
     *,
     shown: Progress = silent,
 ) -> Comparison:
-    """Run both models on the same batches; the maps of one batch at a time are held.
-
-    `scorer` is the later model, whose tokens both read. `shown` counts pairs.
-    """
+    """Compare both models on the same batches, with the tokens of `scorer`, the tuned model."""
     texts = [(pair.query, pair.title) for pair in pairs]
     terms = [shared_terms(*text, segmenter) for text in texts]
 
@@ -174,11 +168,11 @@ def compare(
             links(encoded, terms[row].values(), causal=base.family.causal)
             for row, encoded in zip(batch.rows, batch.encoded, strict=True)
         ]
-        return Places.of(batch, linked).of_both
+        return TokenMasks.of(batch, linked).of_both
 
-    found = of_both(base, scorer, texts, measure, shown=shown)
-    before, after, likeness = np.split(found, [len(WEIGHTS), 2 * len(WEIGHTS)], axis=-1)
-    return Comparison(pairs, sum(map(bool, terms)), before, after, likeness)
+    values = of_both(base, scorer, texts, measure, shown=shown)
+    before, after, similarity = np.split(values, [len(WEIGHTS), 2 * len(WEIGHTS)], axis=-1)
+    return Comparison(pairs, sum(map(bool, terms)), before, after, similarity)
 
 
 def of_both(
@@ -189,20 +183,19 @@ def of_both(
     *,
     shown: Progress = silent,
 ) -> FloatArray:
-    """Numbers [pairs, layers, heads, n] made of the attention of two models on the same tokens.
+    """Numbers [pairs, layers, heads, n] of the attention of two models on the tokens of `scorer`.
 
-    `scorer` is the later model, whose tokens both read; `measure` says what to make of the maps of a
-    batch. The maps of one batch at a time are held. `shown` counts pairs. Raises ArgumentError for no texts.
+    `measure` gives a batch's function of the maps. `shown` counts pairs. Raises ArgumentError for no
+    texts.
     """
     if not texts:
         raise ArgumentError("no pairs to look at: the sample is empty")
-    found = []
-    rows = []
+    values, rows = [], []
     for batch in scorer.fresh().batches(texts, batch_tokens(), offsets=True):
-        found.append(_measured(base, scorer.encoder, batch, measure(batch)))
+        values.append(_of_batch(base, scorer.encoder, batch, measure(batch)))
         rows.append(batch.rows)
         shown.advance(len(batch))
-    return np.concatenate(found)[np.argsort(np.concatenate(rows))]
+    return np.concatenate(values)[np.argsort(np.concatenate(rows))]
 
 
 def maps_of(encoder: Encoder, batch: Batch) -> torch.Tensor:
@@ -213,7 +206,7 @@ def maps_of(encoder: Encoder, batch: Batch) -> torch.Tensor:
     return torch.from_numpy(swept.reduced["maps"][0])
 
 
-def _measured(base: Encoder, encoder: Encoder, batch: Batch, measure: OfBoth) -> FloatArray:
+def _of_batch(base: Encoder, encoder: Encoder, batch: Batch, measure: OfBoth) -> FloatArray:
     """The numbers of one batch [B, layers, heads, n]."""
     earlier = maps_of(base, batch)
 

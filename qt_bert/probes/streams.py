@@ -1,4 +1,4 @@
-"""Samples of pairs, their characters and terms, and passes that leave a few numbers a pair."""
+"""Samples of pairs, their characters and terms, and passes that keep a few numbers a pair."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from qt_bert.scoring.bulk import Scorer
 
 
 def for_model(pairs: Sequence[Pair], limit: int, context: Context) -> list[Pair]:
-    """About `limit` pairs of as many queries as the model's metric allows; all under --full.
+    """About `limit` pairs spread over queries; whole queries for a one-logit model; all under --full.
 
-    A one-logit model is judged by the order of a query's titles, so it gets whole queries.
+    A one-logit model is judged by the order of a query's titles.
     """
     if context.full:
         return list(pairs)
@@ -32,8 +32,8 @@ def for_model(pairs: Sequence[Pair], limit: int, context: Context) -> list[Pair]
     return (sample_queries if one_logit else spread_over_queries)(pairs, limit, context.seed)
 
 
-# Characters of a pair's tokens. A token may spell several, or a part of one (byte-level BPE cuts a
-# character of three bytes), so that places are places of characters, and tokens may share one.
+# Characters of a pair's tokens. A token may hold several, or a part of one (byte-level BPE cuts a
+# character of three bytes).
 
 
 _HAN = re.compile(
@@ -43,7 +43,7 @@ _HAN = re.compile(
 
 
 class Character(NamedTuple):
-    """A character that is a token: its places among the tokens and in its text."""
+    """A character that is a token: its index among the tokens, and in its text."""
 
     token: int
     place: int
@@ -60,8 +60,7 @@ def characters_of(
 ) -> list[Character]:
     """The characters of one side (QUERY or TITLE) that are a token of their own, in text order.
 
-    With `han`, Chinese characters alone. A character that is cut into several tokens, or shares one,
-    is not among them. The pair must have been encoded with offsets.
+    With `han`, only Chinese characters. The pair must have been encoded with offsets.
     """
     text = query if side == QUERY else title
     return [
@@ -99,10 +98,10 @@ def tokens_within(encoded: EncodedPair, side: int, span: Span) -> list[int]:
 
 
 def spelled(encoded: EncodedPair, query: str, title: str) -> tuple[str, ...]:
-    """What each token spells, as a reader sees it: the whole of a character that it is part of.
+    """The text of each token for display, including whole characters of which it is a part.
 
-    White space and a mark of a word's start are `▁`, what a template puts before the query is `…`. The
-    pair must have been encoded with offsets.
+    White space and a mark of a word's start are `▁`, special tokens of a template `…`. The pair must
+    have been encoded with offsets.
     """
     names, separators = [], set(encoded.separators)
     for token, (side, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
@@ -115,25 +114,24 @@ def spelled(encoded: EncodedPair, query: str, title: str) -> tuple[str, ...]:
 
 
 def coverage(texts: Sequence[str], seen: int) -> float:
-    """`seen` as a share of the Chinese characters of `texts`; 1 where they have none."""
+    """`seen` as a share of the Chinese characters of `texts`; 1 without any."""
     total = sum(is_han(character) for text in texts for character in text)
     return seen / total if total else 1.0
 
 
-# Terms that a query and a title share, and the characters and words that say nothing of their own.
+# Terms that a query and a title share; function characters do not count.
 
 
 STOP_CHARACTERS = frozenset("的了是在和与及或吗呢吧啊呀嘛么怎什就都也还很把被从到于以之这那个")
-"""Function characters that a query and a title share whatever they are about."""
 
 
 def is_punctuation(character: str) -> bool:
-    """Whether it is neither a letter, a Chinese character nor a digit, nor white space."""
+    """Whether it is neither a letter, a Chinese character, a digit nor white space."""
     return not (character.isalnum() or character.isspace())
 
 
 def is_content(character: str) -> bool:
-    """Whether it is a letter, a Chinese character or a digit, and no function character."""
+    """Whether it is a letter, a Chinese character or a digit, and not in STOP_CHARACTERS."""
     return character.isalnum() and character not in STOP_CHARACTERS
 
 
@@ -143,17 +141,16 @@ def is_content_word(word: str) -> bool:
 
 
 class Shared(NamedTuple):
-    """Where one term stands in the query and in the title, as characters [start, end)."""
+    """The spans of one term in the query and in the title, as characters [start, end)."""
 
     query: list[Span]
     title: list[Span]
 
 
 def shared_terms(query: str, title: str, segmenter: Segmenter) -> dict[str, Shared]:
-    """The words that stand in both texts, with all their places, in the order of the query.
+    """The words of both texts, by the segmenter, with all their spans, in the order of the query.
 
-    Words are whole to the segmenter in both texts; case does not count; function words and
-    punctuation are left out.
+    Case does not count; function words and punctuation are left out.
     """
     in_query, in_title = _places(query, segmenter), _places(title, segmenter)
     return {
@@ -170,7 +167,7 @@ def _places(text: str, segmenter: Segmenter) -> dict[str, list[Span]]:
     return places
 
 
-# Streamed passes: a few numbers a pair from attention, never more than one batch of maps at a time.
+# Streamed passes: a few numbers a pair, with the maps of one batch at a time.
 
 
 def stream(
@@ -181,11 +178,10 @@ def stream(
     *,
     shown: Progress = silent,
 ) -> dict[str, np.ndarray]:
-    """Each reduction's numbers [variants, pairs, its layers, …], pairs in the order of `texts`.
+    """Each reduction's numbers [variants, pairs, its layers, …], and `logits` [variants, pairs, labels].
 
-    Under the name `logits` the outputs [variants, pairs, labels] stand beside them. `View.batch.rows`
-    tells a reduction which of `texts` it sees, `View.batch.encoded` its tokens, sides and spans.
-    `shown` counts variants × pairs. Raises ArgumentError for no texts.
+    In a reduction `View.batch.rows` are the indices into `texts`, `View.batch.encoded` the tokens, sides
+    and spans. `shown` counts variants × pairs. Raises ArgumentError for no texts.
     """
     if not len(texts):
         raise ArgumentError("no pairs to look at: the sample is empty")
@@ -195,12 +191,12 @@ def stream(
 
 
 def gathered(swept: Iterable[Swept], pairs: int) -> dict[str, np.ndarray]:
-    """The batches of a sweep over so many pairs, put together as `stream` gives them."""
-    found: dict[str, np.ndarray] = {}
+    """The batches of a sweep over `pairs` pairs, joined as by `stream`."""
+    joined: dict[str, np.ndarray] = {}
     for batch in swept:
         for name, values in {"logits": batch.logits, **batch.reduced}.items():
-            if name not in found:
+            if name not in joined:
                 shape = (values.shape[0], pairs, *values.shape[2:])
-                found[name] = np.full(shape, np.nan, np.float32)
-            found[name][:, batch.rows] = values
-    return found
+                joined[name] = np.full(shape, np.nan, np.float32)
+            joined[name][:, batch.rows] = values
+    return joined

@@ -1,9 +1,9 @@
 """What do the matching heads compute? (Lu, Chen and Eickhoff 2025: a soft term frequency times idf)
 
-The soft count of a head is Σ over the query's terms of idf × the attention between the term's tokens
-and all tokens of the title: weights as they are, in the direction in which `matching` scored the head.
-Least squares on discovery, one feature a head, is set against the model's own grade on other pairs:
-Pearson's r, beside BM25 and other heads of the same layers, all fitted alike.
+A head's soft count is Σ over the query's terms of idf × the attention between the term's tokens and all tokens
+of the title, in the direction in which `matching` scored the head. Least squares on discovery, one feature a
+head, predicts the model's grade; Pearson's r on other pairs is compared with BM25 and with other heads of the
+same layers, fitted likewise.
 """
 
 from __future__ import annotations
@@ -41,30 +41,27 @@ from qt_bert.stats.arrays import FloatArray, IntArray, ratio
 from qt_bert.stats.estimate import Estimate, jackknife
 
 QUICK_PAIRS, QUICK_HELD_OUT = 240, 120
-"""Pairs of a quick run: of either half, and of each held-out file."""
+"""Pairs of a quick run: of each half, and of each held-out file."""
 QUICK_TEXTS = 2000
-"""Discovery pairs whose texts are counted in a quick run."""
+"""Discovery pairs for document frequencies in a quick run."""
 ROUNDING = 1e-12
-"""A sum of squares that is a smaller share of another is rounding alone."""
+"""A sum of squares that is a smaller share of another is rounding."""
 
-# Terms, their weights, and what scorers that see no attention make of them.
+# Terms, idf and BM25.
 
 K1, B = 1.2, 0.75
-"""BM25's usual settings: how soon a term's count saturates, how much a title's length counts."""
+"""BM25's usual saturation of counts, and weight of the title's length."""
 
 
 class Term(NamedTuple):
-    """A word, its case folded, and where it stands in its text."""
+    """A case-folded word and its span in the text."""
 
     word: str
     span: Span
 
 
 def terms_of(text: str, segmenter: Segmenter) -> list[Term]:
-    """The words of a text that hold a letter, a Chinese character or a digit, in their order.
-
-    Function words are terms too: their idf makes them light.
-    """
+    """The words of a text with a letter, a Chinese character or a digit; function words included."""
     return [
         Term(text[start:end].casefold(), (start, end))
         for start, end in segmenter.spans(text)
@@ -72,11 +69,10 @@ def terms_of(text: str, segmenter: Segmenter) -> list[Term]:
     ]
 
 
-def idf_of(context: Context, wanted: Collection[str]) -> dict[str, float]:
-    """idf of the `wanted` terms, from discovery's distinct texts.
+def idf_of(context: Context, words: Collection[str]) -> dict[str, float]:
+    """idf of `words` over discovery's distinct texts.
 
-    As of BM25 without negative weights, ln(1 + (N − n + ½)/(n + ½)) (Robertson and Zaragoza 2009,
-    3.4).
+    BM25's without negative weights, ln(1 + (N − n + ½)/(n + ½)) (Robertson and Zaragoza 2009, 3.4).
     """
     limit = context.choose(QUICK_TEXTS, len(context.discovery))
     pairs = spread_over_queries(context.discovery, limit, context.seed)
@@ -85,11 +81,11 @@ def idf_of(context: Context, wanted: Collection[str]) -> dict[str, float]:
         word
         for text in texts
         for word in {term.word for term in terms_of(text, context.segmenter)}
-        if word in wanted
+        if word in words
     )
     return {
         word: math.log1p((len(texts) - frequency[word] + 0.5) / (frequency[word] + 0.5))
-        for word in wanted
+        for word in words
     }
 
 
@@ -110,10 +106,10 @@ def bm25(
     )
 
 
-# Soft counts: how much attention passes between the query's terms and the title, by head.
+# Soft counts: attention between the query's terms and the title, by head.
 
-Weighed = Sequence[tuple[Span, float]]
-"""Where the terms of a query stand, and what each weighs."""
+WeightedTerms = Sequence[tuple[Span, float]]
+"""The spans of a query's terms with their weights."""
 
 
 class SoftCounts:
@@ -122,7 +118,7 @@ class SoftCounts:
     `queries` holds the weighed terms of each pair, by row of the stream.
     """
 
-    def __init__(self, queries: Sequence[Weighed]) -> None:
+    def __init__(self, queries: Sequence[WeightedTerms]) -> None:
         self._queries = queries
         self._batch: Batch | None = None
 
@@ -130,11 +126,12 @@ class SoftCounts:
         if self._batch is not view.batch:
             self._batch = view.batch
             device = view.values.device
-            self._weights, self._titles = (one.to(device) for one in self._of(view.batch))
+            self._weights, self._titles = (mask.to(device) for mask in self._of(view.batch))
         maps = view.values.float()
-        given = (maps @ self._titles[:, None, :, None])[..., 0]  # by each token to the title
-        got = (self._titles[:, None, None, :] @ maps)[..., 0, :]  # by each token from the title
-        return torch.stack([(one * self._weights[:, None]).sum(-1) for one in (got, given)], dim=-1)
+        to_title = (maps @ self._titles[:, None, :, None])[..., 0]
+        from_title = (self._titles[:, None, None, :] @ maps)[..., 0, :]
+        both = (from_title, to_title)
+        return torch.stack([(each * self._weights[:, None]).sum(-1) for each in both], dim=-1)
 
     def _of(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """The idf of each token's terms, and 1 at the title's tokens, both [B, L]."""
@@ -146,65 +143,61 @@ class SoftCounts:
         return weights, titles
 
 
-def token_weights(encoded: EncodedPair, query: Weighed) -> FloatArray:
-    """Σ of the weights of the terms that each token has a character of [tokens]; 0 outside the query."""
-    found = np.zeros(len(encoded))
+def token_weights(encoded: EncodedPair, query: WeightedTerms) -> FloatArray:
+    """Σ of the weights of each token's terms [tokens]; 0 outside the query."""
+    weights = np.zeros(len(encoded))
     for span, weight in query:
-        found[tokens_within(encoded, QUERY, span)] += weight
-    return found
+        weights[tokens_within(encoded, QUERY, span)] += weight
+    return weights
 
 
 def soft_counts(
     scorer: Scorer,
     texts: Sequence[tuple[str, str]],
-    queries: Sequence[Weighed],
+    queries: Sequence[WeightedTerms],
     *,
     shown: Progress = silent,
 ) -> tuple[FloatArray, np.ndarray]:
-    """Soft counts of every head [pairs, layers, heads, 2], and the logits [pairs, labels].
-
-    One pass; `shown` counts pairs.
-    """
+    """Soft counts of every head [pairs, layers, heads, 2], and the logits [pairs, labels]."""
     layers = tuple(range(len(scorer.encoder.layers)))
     reduction = Reduction("soft", "attention", layers, SoftCounts(queries))
-    found = stream(scorer, texts, [reduction], shown=shown)
-    return found["soft"][0].astype(np.float64), found["logits"][0]
+    outputs = stream(scorer, texts, [reduction], shown=shown)
+    return outputs["soft"][0].astype(np.float64), outputs["logits"][0]
 
 
-def directions_of(found: ProbeResult, shape: Shape) -> IntArray:
-    """Numbers of DIRECTIONS [layers, heads], of what `matching` found.
+def directions_of(matching: ProbeResult, shape: Shape) -> IntArray:
+    """Each head's index into DIRECTIONS [layers, heads], from the result of `matching`.
 
-    A head's `score` is its ratio in the direction that was the better one on discovery, so the
-    direction whose own ratio it equals is meant. A head without a score is read in the first.
+    It is the direction whose ratio equals the head's `score`; the first for a head without a score.
     """
     chosen = np.zeros(shape.size, np.int64)
-    for one in found.heads:
-        score = one.scores.get("score")
-        equal = [score is not None and one.scores.get(name) == score for name in DIRECTIONS]
-        chosen[Head.parse(one.head)] = equal.index(True) if any(equal) else 0
+    for head in matching.heads:
+        score = head.scores.get("score")
+        equal = [score is not None and head.scores.get(name) == score for name in DIRECTIONS]
+        chosen[Head.parse(head.head)] = equal.index(True) if any(equal) else 0
     return chosen
 
 
-# Fits, and how they agree with the model.
+# Fits, and their correlation with the model.
 
 
 def predictions(features: FloatArray, target: FloatArray, others: FloatArray) -> FloatArray:
-    """What least squares with an intercept, fitted on `features` [n, k], says of `others` [m, k]: [m].
+    """Predictions for `others` [m, k] of least squares with an intercept on `features` [n, k]: [m].
 
-    Features that depend on each other share their coefficients (the least ones).
+    Dependent features get the minimum-norm solution.
     """
 
-    def with_ones(some: FloatArray) -> FloatArray:
-        return np.column_stack([np.ones(len(some)), some])
+    def with_ones(matrix: FloatArray) -> FloatArray:
+        return np.column_stack([np.ones(len(matrix)), matrix])
 
-    solved = np.linalg.lstsq(with_ones(features), target, rcond=None)[0]
-    return np.asarray(with_ones(others) @ solved)
+    coefficients = np.linalg.lstsq(with_ones(features), target, rcond=None)[0]
+    return np.asarray(with_ones(others) @ coefficients)
 
 
 def pearson(values: FloatArray, target: FloatArray, squares: npt.ArrayLike) -> FloatArray:
-    """Pearson's r of `values` [..., n] with `target` [n]: [...]; NaN where either does not vary.
+    """Pearson's r of `values` [..., n] with `target` [n]: [...]; NaN where either is constant.
 
-    Values vary where their sum of squares about the mean is more than rounding beside `squares`.
+    Values are constant where their sum of squares about the mean is rounding relative to `squares`.
     """
     x, y = values - values.mean(-1, keepdims=True), target - target.mean()
     varies = (x**2).sum(-1)
@@ -213,17 +206,17 @@ def pearson(values: FloatArray, target: FloatArray, squares: npt.ArrayLike) -> F
 
 
 def agreement(predicted: FloatArray, target: FloatArray, queries: Sequence[str]) -> Estimate:
-    """The mean r of some predictions [fits, n] with `target` [n].
+    """The mean r of predictions [fits, n] with `target` [n].
 
-    A prediction that does not vary has r = 0, for it tells nothing; NaN where the target does not vary.
+    A constant prediction has r = 0; NaN for a constant target.
     """
 
     def mean_r(rows: IntArray) -> float:
-        own = target[rows]
-        if own.size < 2 or not np.ptp(own):
+        values = target[rows]
+        if values.size < 2 or not np.ptp(values):
             return math.nan
-        squares = ((own - own.mean()) ** 2).sum()
-        return float(np.nan_to_num(pearson(predicted[:, rows], own, squares)).mean())
+        squares = ((values - values.mean()) ** 2).sum()
+        return float(np.nan_to_num(pearson(predicted[:, rows], values, squares)).mean())
 
     return jackknife(mean_r, queries, correlation=True)
 
@@ -232,11 +225,9 @@ def agreement(predicted: FloatArray, target: FloatArray, queries: Sequence[str])
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """Some pairs: the model's `grade` [n], and what is fitted to it.
-
-    `soft` [n, layers, heads] are the soft counts of each head in its own direction, `bm25` [n].
-    """
+class ScoredPairs:
+    """Pairs with the model's `grade` [n] and the features: soft counts `soft` [n, layers, heads] in each
+    head's direction, `bm25` [n]."""
 
     pairs: list[Pair]
     grade: FloatArray
@@ -244,53 +235,53 @@ class Measured:
     bm25: FloatArray
 
     def of_heads(self, heads: Sequence[Head]) -> FloatArray:
-        """The features of some heads [n, k]."""
+        """The features of `heads` [n, k]."""
         return np.stack([self.soft[:, head.layer, head.head] for head in heads], axis=1)
 
 
 def measure(context: Context) -> Result:
-    """One pass over both halves and the held-out files; fits on discovery, agreement on the others."""
+    """Fit on discovery; measure the correlation on validation and the held-out files."""
     shape = context.model.checkpoint.shape
-    asked = function_heads(context)
+    matching = function_heads(context)
     directions = directions_of(context.found("matching"), shape)
-    discovery, *others = _measured(context, directions)
+    discovery, *others = _scored_pairs(context, directions)
     validation = others[0]
 
-    heads = () if asked is None else asked.heads
-    named = [Head.parse(one) for one in context.found("matching").sets.get("named", ())]
+    heads = () if matching is None else matching.heads
+    named = [Head.parse(name) for name in context.found("matching").sets.get("named", ())]
     sets: list[Sequence[Head]] = []
     if heads:
         drawn, _ = random_sets(
             heads, shape, named=named, ablated=zeroed, name="surrogate", seed=context.seed
         )
-        sets = [one.heads for one in drawn]
-    fits = [_fits(discovery, one, heads, sets) for one in others]
-    own = fits[0]
+        sets = [variant.heads for variant in drawn]
+    fits = [_fits(discovery, other, heads, sets) for other in others]
+    r = fits[0]
     status = "not_named"
-    if asked is not None and asked.named:
-        status = "unstable" if asked.unstable else asked.source
+    if matching is not None and matching.named:
+        status = "unstable" if matching.unstable else matching.source
     soft = np.moveaxis(validation.soft, 0, -1)
     of_each = pearson(soft, validation.grade, (soft**2).sum(-1))
-    r = shape.spread([of_each[head] for head in shape.all_heads])
-    shown = [name for name in ("matching", "matched", "bm25") if name in own]
+    by_head = shape.spread([of_each[head] for head in shape.all_heads])
+    labels = [name for name in ("matching", "matched", "bm25") if name in r]
     names = ["validation", *(name for name, _ in context.held_out)]
     compared = estimate_bars(
         context,
         "surrogate_r",
-        shown,
-        {name: [one[label] for label in shown] for name, one in zip(names, fits, strict=True)},
+        labels,
+        {name: [fit[label] for label in labels] for name, fit in zip(names, fits, strict=True)},
     )
-    by_head = head_map("surrogate_heads", r, marked=map(str, heads), scale="diverging")
+    of_heads = head_map("surrogate_heads", by_head, marked=map(str, heads), scale="diverging")
     return Result(
         measurements={
-            "surrogate_r": own.get("matching"),
-            "surrogate_matched": own.get("matched"),
-            "surrogate_bm25": own["bm25"],
-            "surrogate_beyond_bm25": own["matching"] - own["bm25"] if heads else None,
-            "surrogate_beyond_heads": own["matching"] - own["matched"] if sets else None,
+            "surrogate_r": r.get("matching"),
+            "surrogate_matched": r.get("matched"),
+            "surrogate_bm25": r["bm25"],
+            "surrogate_beyond_bm25": r["matching"] - r["bm25"] if heads else None,
+            "surrogate_beyond_heads": r["matching"] - r["matched"] if sets else None,
         },
-        heads=head_table(shape, {"r": r}),
-        figures=(compared, by_head),
+        heads=head_table(shape, {"r": by_head}),
+        figures=(compared, of_heads),
         facts={
             "set_size": len(heads),
             "heads": ", ".join(map(str, heads)),
@@ -301,7 +292,7 @@ def measure(context: Context) -> Result:
             "sets": len(sets),
         },
         settings={
-            "asked": None if asked is None else asked.describe(),
+            "asked": None if matching is None else matching.describe(),
             "directions": {str(head): DIRECTIONS[int(directions[head])] for head in heads},
         },
         pairs=validation.pairs,
@@ -309,7 +300,7 @@ def measure(context: Context) -> Result:
     )
 
 
-def _measured(context: Context, directions: IntArray) -> list[Measured]:
+def _scored_pairs(context: Context, directions: IntArray) -> list[ScoredPairs]:
     """Discovery, validation, and each held-out file."""
     scorer = context.model
     limits = [
@@ -322,33 +313,33 @@ def _measured(context: Context, directions: IntArray) -> list[Measured]:
         for pairs, limit in limits
     ]
     every = [pair for pairs in samples for pair in pairs]
-    cut = {
+    terms = {
         text: terms_of(text, context.segmenter)
         for text in {text for pair in every for text in (pair.query, pair.title)}
     }
-    idf = idf_of(context, {term.word for pair in every for term in cut[pair.query]})
-    mean_length = float(np.mean([len(cut[pair.title]) for pair in samples[0]]))
-    found = []
+    idf = idf_of(context, {term.word for pair in every for term in terms[pair.query]})
+    mean_length = float(np.mean([len(terms[pair.title]) for pair in samples[0]]))
+    scored = []
     for pairs in samples:
         texts = [(pair.query, pair.title) for pair in pairs]
-        weighed = [[(term.span, idf[term.word]) for term in cut[query]] for query, _ in texts]
+        weighted = [[(term.span, idf[term.word]) for term in terms[query]] for query, _ in texts]
         with context.progress(len(pairs), "pairs") as shown:
-            counts, logits = soft_counts(scorer, texts, weighed, shown=shown)
-        lexical = [bm25(cut[query], cut[title], idf, mean_length) for query, title in texts]
+            counts, logits = soft_counts(scorer, texts, weighted, shown=shown)
+        lexical = [bm25(terms[query], terms[title], idf, mean_length) for query, title in texts]
         grade = ranking_scores(logits, scorer.checkpoint.settings.labels)
-        soft = np.stack([along(directions, one) for one in counts])
-        found.append(Measured(pairs, grade, soft, np.array(lexical)))
-    return found
+        soft = np.stack([along(directions, of_pair) for of_pair in counts])
+        scored.append(ScoredPairs(pairs, grade, soft, np.array(lexical)))
+    return scored
 
 
 def _fits(
-    known: Measured, new: Measured, heads: Sequence[Head], sets: Iterable[Sequence[Head]]
+    known: ScoredPairs, new: ScoredPairs, heads: Sequence[Head], sets: Iterable[Sequence[Head]]
 ) -> dict[str, Estimate]:
-    """r of what was fitted on `known`, on `new`: `matching` and `matched` where there are heads."""
+    """r on `new` of the fits on `known`: `matching` and `matched` only with heads."""
     features = {
         "bm25": [(known.bm25[:, None], new.bm25[:, None])],
         "matching": [(known.of_heads(heads), new.of_heads(heads))] if heads else [],
-        "matched": [(known.of_heads(one), new.of_heads(one)) for one in sets],
+        "matched": [(known.of_heads(random), new.of_heads(random)) for random in sets],
     }
     return {
         name: agreement(

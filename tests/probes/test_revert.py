@@ -23,7 +23,13 @@ from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import revert
 from qt_bert.probes.base import Context, Split, run_probe
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.revert import QUANTITIES, Cells, Words, base_weights, check_ends
+from qt_bert.probes.revert import (
+    QUANTITIES,
+    Cells,
+    PairWords,
+    base_weights,
+    check_ends,
+)
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import ProbeResult
 from tests.probes import planted_shift
@@ -56,7 +62,7 @@ def context(tmp_path) -> Callable[..., Context]:
     return build
 
 
-def asked(context: Context) -> ProbeResult:
+def matching_heads(context: Context) -> ProbeResult:
     return run_probe(probe_named("revert"), context)
 
 
@@ -72,7 +78,7 @@ def as_the_model_grades(model: Path) -> Callable[[ModelLabels], Split]:
 
 
 def test_what_one_head_learned_is_lost_with_it(planted, context):
-    result = asked(context(*planted, read_pairs=as_the_model_grades(planted[1])))
+    result = matching_heads(context(*planted, read_pairs=as_the_model_grades(planted[1])))
     found = values(result)
     loss = found["set_loss"]
     assert loss is not None and loss > 0.05
@@ -89,8 +95,8 @@ def test_what_one_head_learned_is_lost_with_it(planted, context):
 
 
 def test_attention_is_that_of_one_head_named_before_tuning(planted, context, tmp_path):
-    forwards = asked(context(*planted))
-    backwards = asked(context(*reversed(planted), work=tmp_path / "backwards"))
+    forwards = matching_heads(context(*planted))
+    backwards = matching_heads(context(*reversed(planted), work=tmp_path / "backwards"))
     scores = {one.head: one.scores for one in forwards.heads}
     own = scores[str(forwards.facts["head"])]
     change = 100 * (own["across_after"] - own["across_before"])
@@ -110,7 +116,7 @@ def test_both_ends_are_proved(planted, monkeypatch):
         return Variant("everything", (RevertedLayers((1,), earlier, embeddings=True),), "revert")
 
     monkeypatch.setattr(revert, "everything", half)
-    with pytest.raises(EquivalenceError, match="with everything set back"):
+    with pytest.raises(EquivalenceError, match="with everything reset"):
         check_ends(scorer, planted[0], PAIRS)
 
 
@@ -118,14 +124,14 @@ def test_a_pruned_model_cannot_be_asked(checkpoint_of, context, tmp_path):
     kept = tuple(KeptLayer(layer=number, heads=(0, 2)) for number in range(2))
     small = smaller_checkpoint(open_checkpoint(checkpoint_of(heads=4, seed=3)), kept)
     folder = save_smaller(tmp_path / "small", small)
-    result = asked(context(checkpoint_of(heads=4), folder))
+    result = matching_heads(context(checkpoint_of(heads=4), folder))
     assert not result.measurements and result.settings.get("guards") is None
 
 
 @pytest.mark.parametrize("family", ["modernbert", "qwen3", "deberta-v2"])
 def test_heads_that_share_weights_cannot_be_set_back(checkpoint_of, context, family):
     model, base = checkpoint_of(family, seed=3), checkpoint_of(family)
-    result = asked(context(base, model))
+    result = matching_heads(context(base, model))
     assert not result.measurements and "share weights" in result.summary.en
     with pytest.raises(ArgumentError, match="cannot be set back: its heads share weights"):
         base_weights(base, opened(model))
@@ -133,7 +139,7 @@ def test_heads_that_share_weights_cannot_be_set_back(checkpoint_of, context, fam
 
 def test_heads_under_rotary_positions_are_set_back(checkpoint_of, context):
     """The ends are proved: nothing, and everything but pooler and classifier."""
-    result = asked(context(checkpoint_of("gte"), checkpoint_of("gte", seed=3)))
+    result = matching_heads(context(checkpoint_of("gte"), checkpoint_of("gte", seed=3)))
     ends = result.settings["guards"]["ends"]
     assert max(ends["nothing"], ends["everything"]) <= ends["bound"]
     assert abs(values(result)["all_heads_loss"]) > 1e-3
@@ -141,13 +147,13 @@ def test_heads_under_rotary_positions_are_set_back(checkpoint_of, context):
 
 def test_what_is_no_base_is_refused(checkpoint_of, context):
     with pytest.raises(ArgumentError, match="--base"):
-        asked(context(None, checkpoint_of()))
+        matching_heads(context(None, checkpoint_of()))
     with pytest.raises(CheckpointError, match="number of layers"):
-        asked(context(checkpoint_of(layers=3), checkpoint_of()))
+        matching_heads(context(checkpoint_of(layers=3), checkpoint_of()))
     with pytest.raises(ArgumentError, match="do not fit the model's"):
-        asked(context(checkpoint_of(hidden=32), checkpoint_of()))
+        matching_heads(context(checkpoint_of(hidden=32), checkpoint_of()))
     with pytest.raises(ArgumentError, match="no head L7H0"):
-        asked(context(checkpoint_of(), checkpoint_of(), heads="L7H0"))
+        matching_heads(context(checkpoint_of(), checkpoint_of(), heads="L7H0"))
 
 
 # Attention to the same term and the same word, against a plain count over a made map.
@@ -165,7 +171,7 @@ def made(checkpoint_of) -> tuple[np.ndarray, Cells, list[str], list[int]]:
     texts = [(QUERY, TITLE), ("苹果手机多少钱一斤", "红烧排骨的家常做法查询")]
     encoded = tokenizer.encode(texts)
     batch = to_batch(np.arange(2), encoded, pad=0)
-    cells = Cells.of(batch, [Words(*text, BY_TWO) for text in texts])
+    cells = Cells.of(batch, [PairWords(*text, BY_TWO) for text in texts])
     length = batch.input_ids.shape[1]
     generator = torch.Generator().manual_seed(0)
     maps = torch.rand(2, 3, length, length, generator=generator)
@@ -188,8 +194,8 @@ def word_of(spelled: list[str], side: list[int]) -> list[str | None]:
 def test_a_token_over_the_edge_of_a_word_is_of_none():
     spans = [(0, 0), (0, 1), (1, 3), (3, 4), (0, 0), (0, 2), (0, 0)]
     one = EncodedPair([0] * 7, [0] * 7, [-1, 0, 0, 0, -1, 1, -1], spans, False, False)
-    alike = Words("高铁票价", "票价", BY_TWO).alike(one)
-    assert np.argwhere(alike).tolist() == [[1, 1], [3, 3], [3, 5], [5, 3], [5, 5]]
+    same_word = PairWords("高铁票价", "票价", BY_TWO).same_word(one)
+    assert np.argwhere(same_word).tolist() == [[1, 1], [3, 3], [3, 5], [5, 3], [5, 5]]
 
 
 def test_every_quantity_is_a_plain_count(made):

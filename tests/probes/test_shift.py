@@ -15,7 +15,7 @@ from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.heads import Head, Shape
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.shift import _last_layers, strengthened
-from qt_bert.probes.shift_maps import LIKENESS, WEIGHTS, Comparison, links
+from qt_bert.probes.shift_maps import SIMILARITIES, WEIGHTS, Comparison, links
 from qt_bert.probes.streams import Shared, shared_terms
 from tests.probes import planted_shift
 from tests.probes.planted_shift import compared, opened
@@ -44,12 +44,12 @@ def random_pair(checkpoint_of) -> tuple[Path, Path]:
 
 def test_exactly_the_planted_head_changes(planted):
     found = compared(planted[0.0], planted[1.0])
-    likeness = found.likeness.mean(0)
+    similarity = found.similarity.mean(0)
     others = np.ones((2, 4), bool)
     others[0, 1] = False
-    np.testing.assert_allclose(likeness[others][:, 0], 1, atol=1e-6)
-    np.testing.assert_allclose(likeness[others][:, 1], 0, atol=1e-3)
-    assert likeness[0, 1, 0] < 0.9 and likeness[0, 1, 1] > 0.3
+    np.testing.assert_allclose(similarity[others][:, 0], 1, atol=1e-6)
+    np.testing.assert_allclose(similarity[others][:, 1], 0, atol=1e-3)
+    assert similarity[0, 1, 0] < 0.9 and similarity[0, 1, 1] > 0.3
     assert found.after[:, 0, 1, 0].min() > 0.8
     assert strengthened(found).heads() == [Head(0, 1)]
     assert strengthened(compared(planted[1.0], planted[0.0])).heads() == []
@@ -72,11 +72,11 @@ def test_the_probe_tells_what_became_of_the_planted_head(planted, context_of):
 
 def test_the_last_layers_by_hand():
     """Cosines of four layers; a head that is gone does not count."""
-    likeness = np.ones((3, 4, 2, len(LIKENESS)))
-    likeness[:, :, :, 0] = np.array([0.9, 0.8, 0.5, 0.3])[:, None]
-    likeness[:, 3, 1, 0] = 0.0
+    similarity = np.ones((3, 4, 2, len(SIMILARITIES)))
+    similarity[:, :, :, 0] = np.array([0.9, 0.8, 0.5, 0.3])[:, None]
+    similarity[:, 3, 1, 0] = 0.0
     weights = np.zeros((3, 4, 2, len(WEIGHTS)))
-    seen = Comparison(PAIRS[:3], 3, weights, weights, likeness)
+    seen = Comparison(PAIRS[:3], 3, weights, weights, similarity)
     absent = Shape(4, 2, frozenset({(3, 1)}))
     assert _last_layers(seen, absent).value == pytest.approx(0.4 - 0.85)
     assert _last_layers(seen, Shape(4, 2)).value == pytest.approx((0.5 + 0.15) / 2 - 0.85)
@@ -88,10 +88,10 @@ def test_a_second_seed_stands_beside_the_base(planted, context_of):
     found = values(result)
     assert found["cosine"] < found["cosine_second_seed"] < 1
     scores = {one.head: one.scores for one in result.heads}
-    changed, alike = scores["L0H1"], scores["L0H0"]
+    changed, similarity_of = scores["L0H1"], scores["L0H0"]
     assert changed["cosine"] < changed["cosine_second_seed"] < 0.99
     assert changed["js_distance"] > changed["js_distance_second_seed"] > 0.01
-    assert alike["cosine_second_seed"] == pytest.approx(1)
+    assert similarity_of["cosine_second_seed"] == pytest.approx(1)
     assert result.settings["second"]["name"] == second.name
 
 
@@ -186,4 +186,4 @@ def test_measures_agree_with_libraries_on_the_reference_maps(random_pair):
                 1 - cosine(one.ravel(), other.ravel()),
                 np.mean([jensenshannon(p, q, base=2) for p, q in zip(one, other, strict=True)]),
             ]
-            np.testing.assert_allclose(found.likeness[row, layer, head], want, atol=1e-4)
+            np.testing.assert_allclose(found.similarity[row, layer, head], want, atol=1e-4)

@@ -23,7 +23,7 @@ from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import surrogate
 from qt_bert.probes.base import Context, Split, run_probe
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.surrogate import Measured, SoftCounts, Term, agreement, pearson, predictions
+from qt_bert.probes.surrogate import ScoredPairs, SoftCounts, Term, agreement, pearson, predictions
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import HeadScores, ProbeResult
 from qt_bert.scoring.bulk import Scorer
@@ -176,8 +176,8 @@ def test_a_grade_made_of_the_heads_is_fitted(checkpoint_of, context, monkeypatch
         pairs = [Pair(f"{half}:{i}", "上海", (1,), "", i, "1", {}) for i in range(150)]
         soft, lexical = rng.normal(size=(150, 2, 8)), rng.normal(size=150)
         grade = 3 + soft[:, 1, 2] - 0.5 * soft[:, 0, 1]
-        halves.append(Measured(pairs, grade, soft, lexical))
-    monkeypatch.setattr(surrogate, "_measured", lambda *_: halves)
+        halves.append(ScoredPairs(pairs, grade, soft, lexical))
+    monkeypatch.setattr(surrogate, "_scored_pairs", lambda *_: halves)
     result = run(context(checkpoint_of(heads=8)))
     found = {one.id: one for one in result.measurements}
     assert found["surrogate_r"].value == pytest.approx(1)
