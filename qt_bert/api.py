@@ -315,7 +315,7 @@ class Grader:
         from qt_bert.ablation.engine import Reduction, sweep
         from qt_bert.ablation.interventions import NONE, Variant
         from qt_bert.models.batches import to_batch
-        from qt_bert.probes.streams import spelled
+        from qt_bert.probes.streams import token_texts
 
         _check_texts([(query, title)])
         scorer = self._by_head()
@@ -326,7 +326,7 @@ class Grader:
         variant = NONE if out is None else Variant("ablated", (out.intervention,))
         batch = to_batch(np.arange(1), [encoded], pad=scorer.pad)
         (swept,) = sweep(scorer.encoder, [batch], [variant], [maps])
-        return Attention(spelled(encoded, query, title), swept.reduced["maps"][0, 0])
+        return Attention(token_texts(encoded, query, title), swept.reduced["maps"][0, 0])
 
     def ablate(
         self, heads: str, mode: str = "zero", *, reference: str | Path | None = None

@@ -31,7 +31,7 @@ from qt_bert.page.folders import Folders
 from qt_bert.page.pairs import shipped_rows
 from qt_bert.page.work import ModelLock, ResultCache, Worker
 from qt_bert.probes.base_model import open_base
-from qt_bert.probes.streams import gathered, spelled
+from qt_bert.probes.streams import gathered, token_texts
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import Outputs, read_outputs
 
@@ -128,7 +128,7 @@ class SharedModel:
 
     def tokens(self, pair: ReadPair) -> tuple[str, ...]:
         """The text of each token: characters of query or title, `[CLS]`, `[SEP]`."""
-        return spelled(pair, pair.query, pair.title)
+        return token_texts(pair, pair.query, pair.title)
 
     def intervention(self, heads: Iterable[Head], mode: str) -> Intervention | None:
         """Ablation of `heads` by `mode` (zero, uniform, mean); None for no heads.

@@ -1,4 +1,4 @@
-"""The probes there are: each that a `NAME.toml` declares; its `NAME.py` is imported when it runs."""
+"""All probes, as declared by `NAME.toml`; `NAME.py` is imported when it runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from qt_bert.probes.texts import Texts, declared, texts_of
 @cache
 def probes() -> tuple[Probe, ...]:
     """All probes, in the order of the report."""
-    found = [_declared(name) for name in declared() if texts_of(name).value("order") is not None]
-    return tuple(sorted(found, key=lambda probe: (probe.order, probe.name)))
+    every = [_declared(name) for name in declared() if texts_of(name).value("order") is not None]
+    return tuple(sorted(every, key=lambda probe: (probe.order, probe.name)))
 
 
 def probe_named(name: str) -> Probe:
-    """The probe called `name`. Raises ArgumentError, listing the names, where there is none."""
+    """The probe called `name`. Raises ArgumentError, listing the names, for an unknown name."""
     for probe in probes():
         if probe.name == name:
             return probe
@@ -28,11 +28,11 @@ def probe_named(name: str) -> Probe:
 
 
 def _declared(name: str) -> Probe:
-    """The probe that `NAME.toml` declares; its `measure` is imported when it runs."""
+    """The probe declared by `NAME.toml`."""
 
     def run(context: Context) -> Result:
-        found: Result = import_module(f"{_room.__name__}.{name}").measure(context)
-        return found
+        result: Result = import_module(f"{_room.__name__}.{name}").measure(context)
+        return result
 
     texts: Texts = texts_of(name)
     return Probe(

@@ -97,7 +97,7 @@ def tokens_within(encoded: EncodedPair, side: int, span: Span) -> list[int]:
     ]
 
 
-def spelled(encoded: EncodedPair, query: str, title: str) -> tuple[str, ...]:
+def token_texts(encoded: EncodedPair, query: str, title: str) -> tuple[str, ...]:
     """The text of each token for display, including whole characters of which it is a part.
 
     White space and a mark of a word's start are `▁`, special tokens of a template `…`. The pair must

@@ -1,9 +1,8 @@
-"""What a probe says of itself: `NAME.toml` beside `NAME.py`, in Chinese and in English.
+"""A probe's declarations and texts: `NAME.toml` beside `NAME.py`, in Chinese and in English.
 
 The file declares the probe (order, inputs), its claims (side, margin, unit), and every text of claims,
-measurements, figures, columns and sets by id. A text may hold fields in braces, as in `{head}` or
-`{accuracy:.1%}`: they are filled from the facts and the values of a result. It holds no conditions: code
-chooses ids, never words.
+measurements and figures by id. Fields in braces such as `{head}` or `{accuracy:.1%}` are filled from the facts
+and values of a result. Code chooses ids, never words.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from qt_bert.errors import ArgumentError
 from qt_bert.text import Label, Text
 
 FOLDERS = [Path(__file__).parent]
-"""Where TOML files lie; the first that has a name counts."""
+"""Folders of TOML files; the first one with a name counts."""
 COMMON = "common_texts"
-"""Texts that all probes share: units, reasons, what a verdict means."""
+"""Texts of all probes: units, reasons, verdicts."""
 UNKNOWN = "–"
 
 
@@ -38,41 +37,41 @@ class Texts:
         self.name = name
 
     def ids(self, path: str) -> tuple[str, ...]:
-        """The keys of a table; none where there is no such table."""
-        found = self._get(path)
-        return tuple(found) if isinstance(found, Mapping) else ()
+        """The keys of a table; empty without the table."""
+        table = self._get(path)
+        return tuple(table) if isinstance(table, Mapping) else ()
 
     def value(self, path: str, default: Any = None) -> Any:
         """A declared value that is no text: a number, a list, an id."""
-        found = self._get(path)
-        return default if found is None else found
+        value = self._get(path)
+        return default if value is None else value
 
     def text(self, path: str, facts: Mapping[str, Any] | None = None) -> Text:
         """The text at `path` in both languages, its fields filled from `facts`.
 
-        Raises ArgumentError where there is no such text, a language is missing, or a field has no fact.
+        Raises ArgumentError for a missing text or language, and for a field without a fact.
         """
-        found = self._get(path)
-        if not isinstance(found, Mapping) or not {"zh", "en"} <= set(found):
-            raise ArgumentError(f"{self.name}.toml: {path} has not both languages, zh and en")
-        return Text(*(self._filled(found[one], path, one, facts or {}) for one in ("zh", "en")))
+        texts = self._get(path)
+        if not isinstance(texts, Mapping) or not {"zh", "en"} <= set(texts):
+            raise ArgumentError(f"{self.name}.toml: {path} needs both languages, zh and en")
+        return Text(*(self._filled(texts[lang], path, lang, facts or {}) for lang in ("zh", "en")))
 
     def text_or(self, path: str, facts: Mapping[str, Any] | None = None) -> Text | None:
-        """The text at `path`, None where the probe has none."""
+        """The text at `path`, or None."""
         return self.text(path, facts) if self._get(path) is not None else None
 
     def label(self, path: str, default: Label = "") -> Label:
         """A text, or one string that needs no translation."""
-        found = self._get(path)
-        if found is None or isinstance(found, str):
-            return default if found is None else found
+        value = self._get(path)
+        if value is None or isinstance(value, str):
+            return default if value is None else value
         return self.text(path)
 
     def _get(self, path: str) -> Any:
-        found: Any = self._table
+        value: Any = self._table
         for key in path.split("."):
-            found = found.get(key) if isinstance(found, Mapping) else None
-        return found
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return value
 
     def _filled(self, template: str, path: str, language: str, facts: Mapping[str, Any]) -> str:
         try:
@@ -84,7 +83,7 @@ class Texts:
 
 
 class _Fill(string.Formatter):
-    """Fields by name; an unknown number is a dash, and an id with a text under `words` that text."""
+    """Fills fields by name: an unknown number is a dash, an id under `words` its text."""
 
     def __init__(self, texts: Texts, language: str) -> None:
         self._texts, self._language = texts, language
@@ -94,7 +93,7 @@ class _Fill(string.Formatter):
             return UNKNOWN
         if isinstance(value, Text):
             value = getattr(value, self._language)
-        elif isinstance(value, Mapping):  # a Text that was stored and read again
+        elif isinstance(value, Mapping):  # a stored Text
             value = value[self._language]
         elif isinstance(value, str) and value in self._texts.ids("words"):
             value = getattr(self._texts.text(f"words.{value}"), self._language)
@@ -108,7 +107,7 @@ class _Fill(string.Formatter):
 
 @cache
 def texts_of(name: str) -> Texts:
-    """The texts of the probe `name`. Raises ArgumentError where it has none."""
+    """The texts of the probe `name`. Raises ArgumentError without a TOML file."""
     return Texts(name)
 
 
@@ -123,10 +122,10 @@ def _path(name: str) -> Path | None:
 
 
 def has_texts(name: str) -> bool:
-    """Whether there is a `NAME.toml`: of a probe, or, without an `order`, of the plan's claim."""
+    """Whether there is a `NAME.toml` of a probe, or of the plan's claim (without an `order`)."""
     return name != COMMON and _path(name) is not None
 
 
 def unit(name: str) -> Label:
-    """The unit called `name` in words; the name itself where there is nothing to translate."""
+    """The unit `name` in words, or `name` itself."""
     return texts_of(COMMON).label(f"units.{name}", name)

@@ -1,7 +1,6 @@
-"""Claims and measurements in words: the texts of a probe's TOML, filled with what a result holds.
+"""Claims and measurements in words: the texts of a probe's TOML, filled from a result.
 
-Report, command line and page all read results through this, so that they say the same. A result may
-be older than the texts: an id that has none is shown as it is.
+Report, command line and page all use this. A result may be older than the texts: an id without a text is shown.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ NOTHING = Text("", "")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimInWords:
-    """A claim with its words: what it says, the same in a line, its verdict, what follows, its unit.
+    """A claim with its text, a short text, its verdict, what follows from it, and its unit.
 
-    `reason` says why a claim is not decided and how many queries would decide it; empty else.
+    `reason`: why an undecided claim is not decided, and how many queries would decide it; else empty.
     """
 
     claim: SourcedClaim
@@ -37,7 +36,7 @@ class ClaimInWords:
 
     @property
     def conclusion(self) -> Text:
-        """What a reader may conclude, with the reason where nothing is decided."""
+        """What follows from the verdict, with the reason if nothing is decided."""
         if self.reason == NOTHING:
             return self.follows
         return Text(
@@ -47,7 +46,7 @@ class ClaimInWords:
 
     @property
     def margin(self) -> str:
-        """Where the value has to lie, as in `> 2`."""
+        """The claimed side of the margin, as in `> 2`."""
         return f"{'>' if self.claim.side == 'above' else '<'} {shortest(self.claim.margin)}"
 
 
@@ -61,22 +60,22 @@ class MeasurementInWords:
 
 
 def claims_in_words(result: ProbeResult | HeadTable) -> tuple[ClaimInWords, ...]:
-    """The judged claims of one probe, in its order."""
-    return tuple(_claim(one, result.probe, result.facts) for one in result.claims)
+    """The judged claims of a probe, in order."""
+    return tuple(_claim(claim, result.probe, result.facts) for claim in result.claims)
 
 
 def plan_claim_in_words(claim: SourcedClaim) -> ClaimInWords:
-    """The claim of a plan, whose words stand in `plan.toml`."""
+    """The claim of a plan, with the texts of `plan.toml`."""
     return _claim(claim, "plan", {})
 
 
 def measurements_in_words(result: ProbeResult) -> tuple[MeasurementInWords, ...]:
-    """What one probe measured, in its order."""
-    return tuple(_measurement(one, result.probe, result.facts) for one in result.measurements)
+    """The measurements of a probe, in order."""
+    return tuple(_measurement(each, result.probe, result.facts) for each in result.measurements)
 
 
 def question_of(probe: str) -> Text | None:
-    """What the probe asks; None of one that is not known here."""
+    """The probe's question; None for an unknown probe."""
     return _filled(_texts(probe), "question", {})
 
 
@@ -103,7 +102,7 @@ def _claim(claim: SourcedClaim, probe: str, facts: Mapping[str, Any]) -> ClaimIn
 
 
 def _reason(claim: SourcedClaim, own: Texts | None, facts: Mapping[str, Any]) -> Text:
-    """Of a reason such as `precondition:gap` the probe's own text, else that of its kind."""
+    """The text of a reason such as `precondition:gap`: the probe's own, else that of its kind."""
     if claim.verdict in ("reproduced", "not reproduced"):
         return NOTHING
     common = texts_of(COMMON)
@@ -131,7 +130,7 @@ def _texts(probe: str) -> Texts | None:
 
 
 def _filled(texts: Texts | None, path: str, facts: Mapping[str, Any]) -> Text | None:
-    """None where there is no such text, or the result lacks a fact that it names."""
+    """The text; None if it is missing, or the result lacks one of its facts."""
     try:
         return None if texts is None else texts.text_or(path, facts)
     except ArgumentError:

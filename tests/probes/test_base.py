@@ -276,7 +276,7 @@ def test_figures_get_their_texts_and_labels(run):
         ({"claims": {"strange": "few_sets"}}, "declares no claim 'strange'"),
         ({"measurements": {"strange": 1.0}}, "has no measurement 'strange'"),
         ({"figures": [head_map("strange", [[1.0]])]}, "figures.strange.title"),
-        ({"nothing": "strange"}, "nothing.strange has not both languages"),
+        ({"nothing": "strange"}, "nothing.strange needs both languages"),
         ({"facts": {}}, "no value for 'head'"),
     ],
 )

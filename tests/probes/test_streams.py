@@ -16,7 +16,7 @@ from qt_bert.probes.streams import (
     is_han,
     is_punctuation,
     shared_terms,
-    spelled,
+    token_texts,
     tokens_within,
     uncut_tokens,
 )
@@ -55,7 +55,7 @@ def test_a_templates_prompt_is_no_separator():
     side = [SPECIAL, SPECIAL, QUERY, SPECIAL, TITLE, SPECIAL]
     spans = [(0, 0), (0, 0), (0, 1), (0, 0), (0, 1), (0, 0)]
     causal = EncodedPair([1] * 6, [0] * 6, side, spans, False, False, at=5)
-    assert spelled(causal, "狗", "猫") == ("…", "…", "狗", "[SEP]", "猫", "[CLS]")
+    assert token_texts(causal, "狗", "猫") == ("…", "…", "狗", "[SEP]", "猫", "[CLS]")
 
 
 def test_tokens_that_are_not_characters():
@@ -69,7 +69,17 @@ def test_tokens_that_are_not_characters():
     assert uncut_tokens(one, QUERY) == {1: (0, 2), 4: (3, 4)}
     assert tokens_within(one, QUERY, (1, 3)) == [1, 2, 3]
     assert tokens_within(one, TITLE, (0, 1)) == []
-    assert spelled(one, *texts) == ("[CLS]", "北京", "驿", "驿", "站", "[SEP]", "上", "站", "[SEP]")
+    assert token_texts(one, *texts) == (
+        "[CLS]",
+        "北京",
+        "驿",
+        "驿",
+        "站",
+        "[SEP]",
+        "上",
+        "站",
+        "[SEP]",
+    )
     # The last byte of 北 and all of 京: neither token is of whole characters.
     [one] = PairTokenizer(byte_level(("北", 2), ("京", 3)), 64).encode([("北京", "")])
     assert uncut_tokens(one, QUERY) == {3: (1, 2)}
@@ -81,7 +91,7 @@ def test_a_mark_that_is_glued_to_a_character_leaves_it_its_place():
     # [CLS] ▁上 海铁 [SEP] ▁ 去 ▁上 [SEP]
     assert characters_of(one, *texts, QUERY) == [Character(1, 0, "上")]
     assert [(c.token, c.place) for c in characters_of(one, *texts, TITLE)] == [(5, 0), (6, 2)]
-    assert spelled(one, *texts)[4:7] == ("▁", "去", "上")
+    assert token_texts(one, *texts)[4:7] == ("▁", "去", "上")
 
 
 def test_han_characters():
