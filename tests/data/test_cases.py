@@ -44,8 +44,8 @@ def test_a_file_of_cases(tmp_path):
 def test_the_hash_is_of_the_texts_in_their_order(tmp_path):
     one = read_cases(write(tmp_path / "one.tsv", *GOOD))
     lines = (row.split("\t")[3:] for row in GOOD)
-    spelled = "".join("\0".join(texts) + "\n" for texts in lines)
-    assert one.texts_sha256 == hashlib.sha256(spelled.encode()).hexdigest()
+    text = "".join("\0".join(texts) + "\n" for texts in lines)
+    assert one.texts_sha256 == hashlib.sha256(text.encode()).hexdigest()
     renamed = read_cases(write(tmp_path / "two.tsv", *[f"x{row}" for row in GOOD]))
     assert renamed.texts_sha256 == one.texts_sha256
     turned = read_cases(write(tmp_path / "three.tsv", *GOOD[::-1]))
@@ -85,14 +85,18 @@ def test_columns_go_by_their_names_in_csv_too(tmp_path):
         ("c1\tdirection\tbetter\tq\0\tt\to", "line 5: a NUL character in it"),
     ],
 )
-def test_each_bad_row_is_told(tmp_path, row, reason):
+def test_each_bad_row_is_listed(tmp_path, row, reason):
     path = write(tmp_path / "cases.tsv", *GOOD, row)
     assert fault(path) == f"{path}: 1 of its rows cannot be read as cases: {reason}"
 
 
 def test_many_bad_rows_are_counted(tmp_path):
-    said = fault(write(tmp_path / "cases.tsv", *["x"] * 13))
-    assert "13 of its rows" in said and said.endswith("and 3 more") and said.count("line ") == 10
+    message = fault(write(tmp_path / "cases.tsv", *["x"] * 13))
+    assert (
+        "13 of its rows" in message
+        and message.endswith("and 3 more")
+        and message.count("line ") == 10
+    )
 
 
 def test_bytes_that_are_no_text_are_a_bad_row(tmp_path):
@@ -103,9 +107,9 @@ def test_bytes_that_are_no_text_are_a_bad_row(tmp_path):
 
 def test_files_that_hold_no_cases(tmp_path):
     assert "no case in it" in fault(write(tmp_path / "none.tsv"))
-    said = fault(write(tmp_path / "names.tsv", "1\t2", header="query\ttitle"))
-    assert "line 1: the header must have each of the columns id, phenomenon" in said
-    assert said.endswith("missing or repeated: id, phenomenon, relation, other")
+    message = fault(write(tmp_path / "names.tsv", "1\t2", header="query\ttitle"))
+    assert "line 1: the header must have each of the columns id, phenomenon" in message
+    assert message.endswith("missing or repeated: id, phenomenon, relation, other")
     assert "from TSV and CSV" in fault(write(tmp_path / "cases.jsonl"))
     (tmp_path / "empty.tsv").touch()
     assert "the file is empty" in fault(tmp_path / "empty.tsv")

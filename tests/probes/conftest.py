@@ -24,8 +24,8 @@ def context_of(tmp_path, pair_file) -> Build:
     def build(model, pairs=None, **changes):
         if pairs is None or isinstance(pairs, Path):
             file = pair_file if pairs is None else pairs
-            return made_context("asked", model, tmp_path, **({"pairs": file} | changes))
+            return made_context("probe", model, tmp_path, **({"pairs": file} | changes))
         halves = pairs if isinstance(pairs, tuple) else (pairs, pairs)
-        return made_context("asked", model, tmp_path, halves, **changes)
+        return made_context("probe", model, tmp_path, halves, **changes)
 
     return build

@@ -17,9 +17,9 @@ def byte_level(*pieces: tuple[str, int]) -> PreTrainedTokenizerFast:
     level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokens, merges = [*SPECIAL, *sorted(level.alphabet())], []
     for text, n in pieces:
-        ((spelled, _),) = level.pre_tokenize_str(text)
-        parts = list(accumulate(spelled[:n]))
-        merges += zip(parts, spelled[1:n], strict=False)
+        ((symbols, _),) = level.pre_tokenize_str(text)
+        parts = list(accumulate(symbols[:n]))
+        merges += zip(parts, symbols[1:n], strict=False)
         tokens += [one for one in parts if one not in tokens]
     backend = Tokenizer(models.BPE({one: id for id, one in enumerate(tokens)}, merges))
     backend.pre_tokenizer = level

@@ -56,11 +56,11 @@ def pairs_of(queries: int = 120, titles: int = 4, seed: int = 0) -> list[Pair]:
 def table(pairs: Sequence[Pair]) -> Baselines:
     """The table that ships, its outputs those of these pairs; words and characters stray alike for BERT."""
     grades = np.array([(pair.grades or (0,))[0] for pair in pairs], float)
-    said = {}
+    scores = {}
     for number, name in enumerate(MODELS):
         rng = np.random.default_rng([1, number])
-        said[name] = grades + rng.normal(0, NOISE[name], len(grades))
-    said[WORDS] = said[CHARACTERS] + np.random.default_rng(2).normal(0, 0.01, len(grades))
+        scores[name] = grades + rng.normal(0, NOISE[name], len(grades))
+    scores[WORDS] = scores[CHARACTERS] + np.random.default_rng(2).normal(0, 0.01, len(grades))
     numbers: dict[str, int] = {}
     queries = np.array([numbers.setdefault(pair.query, len(numbers)) for pair in pairs])
     whole = read_baselines(shipped(BASELINES))
@@ -75,7 +75,7 @@ def table(pairs: Sequence[Pair]) -> Baselines:
     )
     return Baselines(
         record,
-        np.stack([_probabilities(said[name]) for name in MODELS]),
+        np.stack([_probabilities(scores[name]) for name in MODELS]),
         np.array([[grade == g for g in range(1, 6)] for grade in grades]),
         queries,
         {},
@@ -84,7 +84,7 @@ def table(pairs: Sequence[Pair]) -> Baselines:
 
 
 def matching(times: float, queries: int = 60) -> MatchingOutputs:
-    """Sums of a head that looks `times` as much at its own place as elsewhere, beside none."""
+    """Sums of a head with `times` as much attention on matches as elsewhere, and a control of 1."""
     rng = np.random.default_rng(4)
     counts = np.tile([4.0, 20.0], (queries, 1))
     plain = counts * 0.01 * rng.uniform(0.9, 1.1, (queries, 2))
@@ -97,8 +97,8 @@ def write(folder: Path, pairs: Sequence[Pair]) -> Path:
     return folder
 
 
-def _probabilities(said: np.ndarray) -> np.ndarray:
-    """Normal bells over the grades, so that the expected grade rises with what is said."""
-    logits = -((np.clip(said, 0, 6)[:, None] - np.arange(1, 6)) ** 2)
+def _probabilities(scores: np.ndarray) -> np.ndarray:
+    """Normal bells over the grades: the expected grade rises with the score."""
+    logits = -((np.clip(scores, 0, 6)[:, None] - np.arange(1, 6)) ** 2)
     p = np.exp(logits - logits.max(-1, keepdims=True))
     return np.asarray(p / p.sum(-1, keepdims=True))

@@ -1,4 +1,4 @@
-"""A small BERT with heads that look at chosen characters alone, or at [SEP]; all others attend evenly."""
+"""A small BERT with heads that attend only to chosen characters, or to [SEP]; all others are uniform."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STRONG = 40.0
 
 
 def plant(folder: Path, out: Path, jobs: dict[tuple[int, int], str]) -> Path:
-    """The model of `folder`, where head (layer, head) looks only at the tokens named in its job.
+    """The model of `folder`, where head (layer, head) attends only to the tokens named in its job.
 
     A job is a string of characters, or `[SEP]` or `[CLS]`. Tokens of the first job carry 1 in the
     first dimension, and so on; layers add nothing, so that every layer reads the same vectors.

@@ -63,7 +63,7 @@ def _heterogeneous(tokens: np.ndarray, rng: np.random.Generator) -> FloatArray:
 
 
 def _matching(tokens: np.ndarray, rng: np.random.Generator) -> FloatArray:
-    """Every token looks at its own character in the other text; titles begin with their query."""
+    """Every token attends to its own character in the other text; titles begin with their query."""
     cells = np.full((len(tokens), len(tokens)), 0.02)
     for place in range(1, QUERY_TOKENS + 1):
         other = place + QUERY_TOKENS + 1

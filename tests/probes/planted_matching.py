@@ -1,4 +1,4 @@
-"""A small BERT in which one head looks at its own character in the other text, and one at an offset."""
+"""A small BERT in which one head attends to the same character in the other text, and one at an offset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small BERT in which one head looks at a character's partner, and a treebank that links partners."""
+"""A small BERT in which one head attends to a character's partner, and a treebank that links partners."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LENGTH = 8
 
 
 def plant_links(folder: Path) -> Path:
-    """Save the model: in PLANTED a character looks at itself and at its partner in its own text."""
+    """Save the model: in PLANTED a character attends to itself and to its partner in its own text."""
     import torch
     from transformers import BertForSequenceClassification
 

@@ -1,4 +1,4 @@
-"""Small BERTs in which every head attends evenly, but for one that was given a job."""
+"""Small BERTs in which every head but one planted head is uniform."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SHAPE = {"layers": 2, "heads": 2, "hidden": 192}
 """What `checkpoint_of` makes for `plant`."""
 
 USED, UNUSED = MATCHED, POS
-"""Names for the two signs; here they say nothing of words."""
+"""Names for the two signs; here unrelated to words."""
 HAN = sorted({one for one in CHARACTERS if not one.isascii()})
 READ, IDLE, CARRIED, SIDE = range(4)
 """Dimensions: the sign that is read, the one that is not, the mean of the first, the text."""
@@ -101,7 +101,7 @@ def pairs(count: int = 60, seed: int = 0) -> list[Pair]:
 
 
 def tasks(fit: list[Pair], check: list[Pair], folder: Path) -> list[Task]:
-    """The two signs asked of every character, at the same places, in place of properties of words."""
+    """The two signs of every character, at the same positions, as properties."""
     tokenizer = open_checkpoint(folder).pair_tokenizer()
     halves = [_places(half, tokenizer) for half in (fit, check)]
     return [

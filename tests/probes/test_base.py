@@ -109,13 +109,13 @@ def run(checkpoint_of, pair_file, tmp_path) -> Callable[..., ProbeResult]:
             open_model=lambda: Scorer(open_checkpoint(checkpoint_of())),
         )
         facts = {"head": "L1H0", "kind": "first", "share": 0.5, "gap": 0.0, "missing": None}
-        given = {"facts": facts, **fields}
+        options = {"facts": facts, **fields}
         probe = Probe(
             name="made",
             order=3,
             title=Text("做", "Made"),
             question=Text("？", "?"),
-            run=lambda _: Result(**given),
+            run=lambda _: Result(**options),
             quick_seconds=1,
             shows={"map": ("named",)},
         )
@@ -165,7 +165,7 @@ def test_a_contest_is_judged_by_rank_and_margin(run):
     assert Contest(target=target, sets=sets).beyond.value == pytest.approx(judged.value)
 
 
-def test_a_reason_is_kept_and_said(run):
+def test_a_reason_is_kept_and_shown(run):
     found = run(claims={"gap": "precondition:gap", "set": "few_sets"})
     gap, few = claims_in_words(found)
     assert [one.claim.verdict for one in (gap, few)] == ["not testable"] * 2
@@ -217,7 +217,7 @@ def test_facts_and_values_fill_the_summary(run):
     assert found.facts["missing"] is None
 
 
-def test_what_was_stored_and_read_again_says_the_same(run, tmp_path):
+def test_a_stored_result_is_read_again(run, tmp_path):
     found = run(
         claims={"gap": estimate(5.0), "set": "few_sets"},
         measurements={"share": estimate(0.5, 0.1)},
@@ -271,7 +271,7 @@ def test_figures_get_their_texts_and_labels(run):
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"claims": {"strange": "few_sets"}}, "declares no claim 'strange'"),
         ({"measurements": {"strange": 1.0}}, "has no measurement 'strange'"),
@@ -280,6 +280,6 @@ def test_figures_get_their_texts_and_labels(run):
         ({"facts": {}}, "no value for 'head'"),
     ],
 )
-def test_an_id_without_a_text_is_refused(run, fields, said):
-    with pytest.raises(ArgumentError, match=said):
+def test_an_id_without_a_text_is_refused(run, fields, message):
+    with pytest.raises(ArgumentError, match=message):
         run(**fields)

@@ -46,14 +46,14 @@ def test_a_pretraining_folder_opens_with_its_encoder(pretrained, checkpoint_of):
     assert stream(Scorer(base), PAIRS, [])["logits"].shape == (1, 2, 5)
 
 
-def test_a_base_is_asked_as_the_tuned_model_is(checkpoint_of):
+def test_a_base_reads_the_tokens_of_the_tuned_model(checkpoint_of):
     like = open_checkpoint(checkpoint_of("qwen3"))
-    asked = replace(like.settings, template=TEMPLATES["qwen3-reranker"])
-    base = open_base(checkpoint_of("qwen3", seed=1), replace(like, settings=asked))
-    assert base.settings.template == asked.template
+    settings = replace(like.settings, template=TEMPLATES["qwen3-reranker"])
+    base = open_base(checkpoint_of("qwen3", seed=1), replace(like, settings=settings))
+    assert base.settings.template == settings.template
 
 
-def test_what_is_made_up_is_the_same_each_time_and_leaves_torch_alone(pretrained, checkpoint_of):
+def test_random_weights_repeat_and_leave_torch_alone(pretrained, checkpoint_of):
     like = open_checkpoint(checkpoint_of())
     torch.manual_seed(1)
     expected = torch.rand(3)
@@ -64,7 +64,7 @@ def test_what_is_made_up_is_the_same_each_time_and_leaves_torch_alone(pretrained
 
 
 @pytest.mark.parametrize(
-    ("family", "options", "said"),
+    ("family", "options", "message"),
     [
         ("bert", {"layers": 3}, "number of layers"),
         ("bert", {"heads": 4}, "number of heads"),
@@ -72,9 +72,9 @@ def test_what_is_made_up_is_the_same_each_time_and_leaves_torch_alone(pretrained
         ("electra", {}, "encoder family"),
     ],
 )
-def test_another_shape_is_no_base(checkpoint_of, family, options, said):
+def test_another_shape_is_no_base(checkpoint_of, family, options, message):
     like = open_checkpoint(checkpoint_of())
-    with pytest.raises(CheckpointError, match=f"{said}.*--base"):
+    with pytest.raises(CheckpointError, match=f"{message}.*--base"):
         open_base(checkpoint_of(family, **options), like)
 
 

@@ -140,8 +140,8 @@ def test_the_better_lstm_is_chosen_on_discovery():
 def test_labels_that_do_not_vary_leave_nothing_to_compare(probed, tmp_path):
     pairs = [replace(one, grades=(3,)) for one in PAIRS]
     result = probed(planted.write(tmp_path / "table", pairs), pairs)
-    told = {name for name, one in measured(result).items() if one.value is not None}
-    assert told == {"matching_of_pairs"}
+    known = {name for name, one in measured(result).items() if one.value is not None}
+    assert known == {"matching_of_pairs"}
 
 
 def test_a_table_of_other_pairs_or_labels_is_refused(probed, tmp_path):

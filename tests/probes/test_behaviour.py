@@ -151,9 +151,9 @@ def test_scores_are_those_of_the_model(context, checkpoint_of):
         read_outputs(made.model.logits(texts), labels).ranking_score
         for texts in ([(c.query, c.title) for c in own], [(c.query, c.other) for c in own])
     )
-    wanted = np.mean((title - other > 0.25).astype(float) - (title - other < -0.25))
+    expected = np.mean((title - other > 0.25).astype(float) - (title - other < -0.25))
     found = measured(result)["direction"]
-    assert found.value == pytest.approx(wanted) and found.n_queries == 16
+    assert found.value == pytest.approx(expected) and found.n_queries == 16
 
 
 def scored_by(

@@ -103,7 +103,7 @@ def test_the_planted_head_is_named_and_no_other(run, planted, made_pairs, tmp_pa
         ("validation", 1.0),
         ("another seed (second)", 1.0),
     ]
-    # The head says what the characters say, and is not told from them.
+    # The head predicts as the characters do, and does not differ from them.
     one = claim(found)
     assert (one.verdict, one.reason, one.value) == ("not testable", "zero_width", 0.0)
 
@@ -111,7 +111,7 @@ def test_the_planted_head_is_named_and_no_other(run, planted, made_pairs, tmp_pa
 def test_a_head_that_knows_less_than_the_characters_is_not_beyond_them(
     run, tmp_path, checkpoint_of, made_pairs
 ):
-    """In the table a character alone says whether a word ends; the head misses some of them."""
+    """In the table the character alone decides whether a word ends; the head misses some."""
     few = plant_word_ends(tmp_path / "few", checkpoint_of(), set(sorted(ENDS)[6:]))
     one = claim(run(few, made_pairs))
     assert one.verdict == "not reproduced" and one.n_queries >= 20
@@ -178,7 +178,7 @@ def test_decisions_are_neighbours_that_are_tokens_of_their_own(checkpoint_of):
 
 
 def test_decisions_stand_where_tokens_part_whole_characters():
-    """北京|站 and 站|到 are told, 北京 within a token and 到驿, 驿站 beside a cut character are not."""
+    """北京|站 and 站|到 are decisions; 北京 within a token and 到驿, 驿站 beside a cut character are not."""
     tokenizer = byte_level(("北京", 6), ("站", 3), ("到", 3), ("驿", 2))
     pair = "北京站到驿站", "站"
     texts = [PairText(pair[0], pair, 0, "q")]
@@ -193,7 +193,7 @@ def test_decisions_stand_where_tokens_part_whole_characters():
 
 
 @pytest.mark.parametrize(("family", "reason"), [("qwen3", "one_sided"), ("bert", "no_separator")])
-def test_a_model_that_has_no_such_rule_says_so(
+def test_a_model_without_the_rule_has_a_reason(
     run, checkpoint_of, tmp_path, made_pairs, family, reason
 ):
     folder = checkpoint_of(family)

@@ -79,12 +79,12 @@ def test_the_ordinal_map_takes_labels_that_mean_several_grades():
     coarse = grades < 2
     sets[coarse] = [True, True, False, False, False]  # label 1–2
     found, slope = fit_ordinal(scores, sets)
-    # Between grades 1 and 2 such labels say nothing; the other thresholds are found.
+    # Between grades 1 and 2 such labels do not differ; the other thresholds are found.
     assert found[1:] == pytest.approx(thresholds[1:], abs=0.3)
     assert slope == pytest.approx(1.5, abs=0.2) and (np.diff(found) > 0).all()
 
 
-def test_scores_that_say_nothing_get_a_map_all_the_same():
+def test_useless_scores_get_a_map_too():
     thresholds, slope = fit_ordinal(np.full(40, 0.7), np.eye(5, dtype=bool)[np.arange(40) % 5])
     assert np.isfinite(thresholds).all() and (np.diff(thresholds) > 0).all() and slope > 0
 

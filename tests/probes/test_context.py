@@ -1,4 +1,4 @@
-"""Which probes there are; what one gets: pairs to choose on, pairs to test on, and what it was asked."""
+"""The registered probes, and the context of one: discovery, validation, settings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_half_without_pairs_is_refused(context, tmp_path):
         _ = context(pairs=path).validation
 
 
-def test_held_out_files_of_one_name_are_told_apart(context, pair_file, tmp_path):
+def test_held_out_files_of_one_name_are_numbered(context, pair_file, tmp_path):
     other = tmp_path / "other" / pair_file.name
     other.parent.mkdir()
     head, first, *_ = pair_file.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -82,14 +82,14 @@ def test_a_word_on_sets_that_are_not_stable_stands_wherever_they_are_shown(conte
         figures=tuple(map(bars, ("its", "every", "none"))),
     )
     shows = {"its": ("matching",), "every": None, "none": ("named",)}
-    told = run_probe(replace(probe, run=lambda context: shaky, shows=shows), context())
-    assert "Not stable: matching heads" in told.summary.en
-    its, every, none = (figure.note.en for figure in told.figures if figure.note)
+    result = run_probe(replace(probe, run=lambda context: shaky, shows=shows), context())
+    assert "Not stable: matching heads" in result.summary.en
+    its, every, none = (figure.note.en for figure in result.figures if figure.note)
     assert its.startswith("Note. Not stable: matching heads (") and every == its
     assert none == "Note"
 
 
-def test_a_probe_that_a_file_declares_is_found_in_its_place(fake_probe):
+def test_a_declared_probe_is_in_its_place(fake_probe):
     assert [probe.name for probe in probes()].count("fake") == 1
     assert probe_named("fake").question.en == "Is the model good?"
     orders = [probe.order for probe in probes()]

@@ -85,7 +85,7 @@ def pairs_of(texts: str, labels: ModelLabels) -> list[Pair]:
 
 @pytest.fixture(scope="module")
 def result_of(model_of, tmp_path_factory) -> Callable[[str, str, str], ProbeResult]:
-    """What a probe says of a model on such texts, each worked out once; probes read one another's."""
+    """A probe's result for a model on such texts, each computed once; probes read one another's."""
     known: dict[tuple[str, str, str], ProbeResult] = {}
     folder = tmp_path_factory.mktemp("every")
     file = folder / "pairs.tsv"
@@ -114,28 +114,28 @@ def result_of(model_of, tmp_path_factory) -> Callable[[str, str, str], ProbeResu
 
 
 def check(result: ProbeResult, model: Path, path: Path) -> None:
-    """Whether a result holds together, and says why where it has nothing to say."""
+    """Check that a result is consistent, and has a reason where it has no figures."""
     result.write(path)
     assert ProbeResult.read(path) == result and "NaN" not in path.read_text(encoding="utf-8")
     heads = {str(head) for head in open_checkpoint(model).shape.all_heads}
     assert {one.head for one in result.heads} in (set(), heads)
     assert {head for named in result.sets.values() for head in named} <= heads
-    said = [result.summary]
+    texts_shown = [result.summary]
     for claim, words in zip(result.claims, claims_in_words(result), strict=True):
         assert claim.verdict != "reproduced", "nothing is there to be found in random weights"
         if claim.verdict == "not testable":
             assert claim.reason and words.reason.en != claim.reason
         else:
             assert claim.value is not None and claim.n_queries >= 20
-        said += [words.text, words.conclusion]
+        texts_shown += [words.text, words.conclusion]
     assert result.measurements or all(one.verdict == "not testable" for one in result.claims)
     for measurement, named in zip(result.measurements, measurements_in_words(result), strict=True):
         ends = (measurement.ci_low, measurement.ci_high)
         assert (ends[0] is None) == (ends[1] is None)
         if ends[0] is not None and ends[1] is not None:
             assert ends[0] <= ends[1] and math.isfinite(ends[0]) and math.isfinite(ends[1])
-        said.append(named.text)
-    for text in said:
+        texts_shown.append(named.text)
+    for text in texts_shown:
         for words_of in (text.zh, text.en):
             assert words_of and not re.search(r"[{}]|\bnan\b|\bNone\b", words_of)
 
@@ -144,7 +144,7 @@ def check(result: ProbeResult, model: Path, path: Path) -> None:
     ("name", "texts"), [*((name, PLAIN) for name in MODELS), *((PLAIN, texts) for texts in TEXTS)]
 )
 @pytest.mark.parametrize("probe", PROBES)
-def test_what_is_odd_gets_a_result_or_a_reason(probe, name, texts, model_of, result_of, tmp_path):
+def test_odd_input_gets_a_result_or_a_reason(probe, name, texts, model_of, result_of, tmp_path):
     check(result_of(probe, name, texts), model_of(name)[0], tmp_path / "result.json")
 
 

@@ -1,4 +1,4 @@
-"""What heads look at: what was planted, a base, a treebank, odd models and inputs; numbers by hand."""
+"""Attention to kinds: planted heads, a base, a treebank, odd models and inputs; numbers by hand."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def low(measurement: Measurement) -> float:
     return measurement.ci_low
 
 
-def test_the_probe_tells_what_was_planted(planted, even, context):
+def test_the_planted_attention_is_measured(planted, even, context):
     result = run(context(planted, made_pairs(), base=even))
     found = measured(result)
-    assert low(found["sep_late_peak"]) > 0  # two of the last layer's heads look at [SEP]
+    assert low(found["sep_late_peak"]) > 0  # two of the last layer's heads attend to [SEP]
     assert low(found["cls_early"]) > 0  # and so give [CLS] nothing
     assert low(found["cls_looks_at_sep"]) > 0
     assert found["heads_over_half"].value == pytest.approx(100 * 2 / 12)
@@ -174,7 +174,7 @@ def test_kinds_of_a_treebanks_words():
     assert columns(found, "tuned") == [1, 1, 1, 1, 0]
 
 
-def test_without_parts_of_speech_what_needs_them_is_not_known():
+def test_without_parts_of_speech_their_kinds_are_unknown():
     words = (Word("狗", None, 1, "nsubj"), Word("叫", None, -1, None))
     found = by_treebank(Sentence("s", words))
     assert columns(found, "subject") == [1, 0]
@@ -182,7 +182,7 @@ def test_without_parts_of_speech_what_needs_them_is_not_known():
 
 
 @pytest.mark.parametrize("family", ["qwen3", "modernbert"])
-def test_the_base_rate_is_that_of_a_row_that_looks_evenly_at_what_it_sees(checkpoint_of, family):
+def test_the_base_rate_is_that_of_uniform_attention(checkpoint_of, family):
     texts = by_tags("狗追猫", tag_dogs), by_tags("猫", tag_dogs)
     scorer = opened(checkpoint_of(family))
     found = kind_attention(scorer, None, [LabelledPair("q", texts)])
@@ -222,8 +222,8 @@ def test_a_token_of_several_words_is_of_each_by_its_characters():
     assert found[:, place_of("cls")].tolist() == [1, 0, 0, 0, 0]
     assert found[:, place_of("sep")].tolist() == [0, 0, 1, 0, 1]
     # In a causal model the last is read; what a template puts first is neither text.
-    asked = replace(encoded, side=[SPECIAL, QUERY, SPECIAL, TITLE, SPECIAL], at=4)
-    found = of_tokens(asked, query, by_tags("狗", tag_dogs))
+    changed = replace(encoded, side=[SPECIAL, QUERY, SPECIAL, TITLE, SPECIAL], at=4)
+    found = of_tokens(changed, query, by_tags("狗", tag_dogs))
     assert found[:, place_of("cls")].tolist() == [0, 0, 0, 0, 1]
     assert found[:, place_of("sep")].tolist() == [1, 0, 1, 0, 0]
 
@@ -240,11 +240,11 @@ def test_planted_attention_has_its_lift_by_hand(planted):
     assert nouns[0, 0] == pytest.approx(1, abs=1e-5)  # attends evenly
     assert found.of("noun", "peak")[0, 0, 1] == pytest.approx(1 / 3, abs=1e-4)
     assert found.of("sep", "cls_peak")[0, 2, 2] == pytest.approx(1 / 2, abs=1e-4)
-    # One of four heads looks at the nouns alone, the others give every token a seventh.
+    # One of four heads attends only to nouns, the others give every token a seventh.
     assert found.mean("noun", slice(0, 1)).value == pytest.approx((1 / 3 + 3 / 7) / 4, abs=1e-4)
 
 
-def test_a_kind_that_is_not_there_is_left_out(planted):
+def test_a_missing_kind_is_left_out(planted):
     found = kind_attention(opened(planted), None, [read("狗追猫", "猫"), read("追追", "追")])
     assert np.isnan(found.of("noun")[1]).all() and np.isnan(found.rate("noun")[1]).all()
     assert found.lift("noun")[NOUN_HEAD] == pytest.approx(7 / 3, abs=1e-4)

@@ -50,10 +50,10 @@ def texts_of(count: int) -> list[tuple[str, str]]:
     return found
 
 
-def as_the_model_says(model: Path, texts: list[tuple[str, str]]) -> list[Pair]:
+def graded_by(model: Path, texts: list[tuple[str, str]]) -> list[Pair]:
     """Pairs labelled by the model's own likeliest grade, so that uncut it makes no mistake."""
-    said = Scorer(open_checkpoint(model)).logits(texts).argmax(axis=1)
-    return numbered(texts, [(int(one) + 1,) for one in said])
+    grades = Scorer(open_checkpoint(model)).logits(texts).argmax(axis=1)
+    return numbered(texts, [(int(one) + 1,) for one in grades])
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def matches_in_the_middle(tmp_path_factory) -> Path:
 
 
 def test_lower_layers_that_never_mix_the_texts_are_free(matches_in_the_middle, context_of):
-    pairs = as_the_model_says(matches_in_the_middle, texts_of(60))
+    pairs = graded_by(matches_in_the_middle, texts_of(60))
     assert {pair.grades for pair in pairs} == {(1,), (5,)}
     result = run(context_of(matches_in_the_middle, pairs))
     assert result.settings["first_layer"] == {
@@ -100,7 +100,7 @@ def test_lower_layers_that_never_mix_the_texts_are_free(matches_in_the_middle, c
 
 
 def test_texts_that_meet_in_the_low_half(matches_low, context_of):
-    pairs = as_the_model_says(matches_low, texts_of(60))
+    pairs = graded_by(matches_low, texts_of(60))
     result = run(context_of(matches_low, pairs))
     assert result.settings["first_layer"]["discovery"] == 0
     found = measured(result)

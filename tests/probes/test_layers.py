@@ -184,7 +184,7 @@ def test_only_graded_pairs_are_examples_of_the_grade(tokenizer):
     assert task.fit.positions.texts is half.texts
 
 
-def test_length_counts_tokens_and_order_says_what_was_shuffled(tokenizer):
+def test_length_counts_tokens_and_order_labels_shuffled_titles(tokenizer):
     pairs = [(f"{query}{n}", f"{title}{n}") for n in range(4) for query, title in PAIRS]
     fit, check = recombine(pairs, 12, 0), recombine(pairs, 12, 1)
     found = by_name(recombined_tasks(fit, check, tokenizer))
@@ -240,9 +240,9 @@ def test_arcs_of_a_treebank_are_read_where_their_words_stand(treebank, tokenizer
 def test_words_that_share_a_token_are_in_no_arc(treebank, tokenizer, monkeypatch):
     encode = tokenizer.encode
 
-    def over_an_edge(pairs, **given):
+    def over_an_edge(pairs, **options):
         """The second word's token spells the end of the first, too: amod alone remains."""
-        found = encode(pairs, **given)
+        found = encode(pairs, **options)
         for one in found:
             one.spans[3] = (1, 3)
         return found
@@ -265,10 +265,10 @@ def test_gains_add_up_to_the_best_score_above_the_floor():
     assert gains(scores, scores) == pytest.approx(np.array([[0.2, 0.0, 0.3, 0.0], [0.0] * 4]))
 
 
-def test_gains_are_told_by_other_scores_than_those_that_choose():
+def test_gains_are_measured_on_other_scores_than_those_that_choose():
     choosing = np.array([0.4, 0.6, 0.5, 0.7, 0.9])
     predictions = np.array([0.4, 0.7, 0.9, 0.6, 0.8])
-    # r0, r2 and r3 are the best so far: .4 → .7 → .6 → .8; r1, best of those that tell, is not asked.
+    # r0, r2 and r3 are the best so far: .4 → .7 → .6 → .8; r1, the best in testing, is not chosen.
     assert gains(choosing, predictions) == pytest.approx([0.3, 0.0, -0.1, 0.2])
 
 
@@ -280,7 +280,7 @@ def test_groups_of_properties_are_compared_over_the_queries_of_all():
     assert found.values == pytest.approx([3.0] * 4)  # the same queries stay paired
     apart = higher({"length": low, "grade": other}, [LENGTH], [GRADE])
     assert apart is not None and apart.value == pytest.approx(2.0) and apart.n_queries == 6
-    # The squared errors of the two means add up: no query says something of both.
+    # The squared errors of the two means add up: no query counts for both.
     error = np.var(apart.values, ddof=1) / 6
     assert error == pytest.approx(np.var(low.values, ddof=1) / 4 + np.var([2, 4], ddof=1) / 2)
     assert higher({"length": low}, [LENGTH], [GRADE]) is None

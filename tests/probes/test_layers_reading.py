@@ -86,7 +86,7 @@ def scorer(request, checkpoint_of) -> Scorer:
     return Scorer(open_checkpoint(checkpoint_of(request.param, layers=3)))
 
 
-def test_what_is_read_is_made_of_the_hidden_states(scorer):
+def test_vectors_are_made_of_the_hidden_states(scorer):
     """A token's own; the mean of all but special tokens; of an edge both words and their product."""
     tokens, means, edges = (
         gathered(scorer, places_of(scorer, unit)) for unit in ("token", "text", "edge")
@@ -152,7 +152,7 @@ def test_the_weights_are_those_of_scikit_learn(penalty):
         assert predictions == pytest.approx(reference.predict(x[layer].double()), abs=2e-3)
 
 
-def test_the_penalty_is_the_one_that_errs_least_on_what_is_held_back():
+def test_the_penalty_has_the_least_error_on_held_back_examples():
     x, y = examples(targets=1, seed=3)
     y = y + 5 * torch.from_numpy(np.random.default_rng(4).standard_normal((N, 1))).float()
     held, tried = np.arange(N) % 3 == 0, (1e-4, 1.0, 100.0)
@@ -167,7 +167,7 @@ def test_the_penalty_is_the_one_that_errs_least_on_what_is_held_back():
         assert found[layer] == tried[int(np.argmin(errors))]
 
 
-def test_vectors_without_variance_say_nothing():
+def test_vectors_without_variance_predict_the_mean():
     _, y = examples()
     same = torch.full((LAYERS, N, WIDTH), FAR)
     found = fit(summed(same, y), empty(y), {"all": slice(0, 3)})
@@ -196,7 +196,7 @@ def test_rare_classes_and_those_of_one_half_alone_are_one():
     assert task.check.labels.tolist() == [0, 1, 2, 2, 0, 1]
 
 
-def test_labels_that_say_nothing_are_no_task():
+def test_trivial_labels_are_no_task():
     assert task_of(BOUNDARY, described(["a"] * 9), described(["a", "b"] * 5)) is None
     assert task_of(POSITION, described([1.0, 2.0] * 5), described([2.0] * 9)) is None
     assert task_of(POSITION, described([1.0, 2.0]), described([1.0, 2.0] * 9)) is None
@@ -305,14 +305,14 @@ def test_properties_at_the_same_places_are_fitted_as_if_alone():
         assert together[name].selectivity == pytest.approx(alone.selectivity, abs=1e-6)
 
 
-def test_a_probe_that_knows_nothing_says_the_commonest_class_of_those_fitted():
+def test_the_trivial_probe_predicts_the_majority_class():
     at, other = planted.positions(5), planted.positions(4)
     fit = Examples(BOUNDARY, at, np.array([1, 1, 1, 0, 0]), ("a", "b"))
     check = Examples(BOUNDARY, other, np.array([1, 0, 0, 0]), ("a", "b"))
     assert majority_sums(Task(fit, check)).score() == 0.25
 
 
-def test_a_control_task_gives_each_character_one_label_wherever_it_stands():
+def test_a_control_task_gives_each_character_one_label():
     task, _ = halves(BOUNDARY)
     for one in columns_of(task, 4, seed=0)[1:]:
         of_kind = {}
@@ -326,7 +326,7 @@ def test_a_control_task_gives_each_character_one_label_wherever_it_stands():
     assert (first != second).any()
 
 
-def test_labels_of_texts_are_permuted_and_the_true_ones_asked():
+def test_labels_of_texts_are_permuted_to_fit_and_true_to_score():
     task, _ = halves(LENGTH, kinds=False)
     _, one = columns_of(task, 1, seed=0)
     assert sorted(one.fit) == sorted(task.fit.labels)

@@ -48,7 +48,7 @@ def test_the_planted_head_is_found_and_shown(context_of, planted, pairs, tmp_pat
     assert reasons(found) == {"grades_nothing"}
 
 
-def test_what_is_lost_is_counted_on_validation(context_of, planted, pairs):
+def test_losses_are_of_validation(context_of, planted, pairs):
     made = context_of(planted, pairs)
     found = result_of("matching", made)
     lost, five = values(found), [Head.parse(one) for one in found.sets["matching"]]
@@ -85,7 +85,9 @@ def test_claims_are_set_against_every_layer_matched_set(
         matching, "chosen_heads", lambda context, within=None: five[:2] if within else five
     )
     monkeypatch.setattr(matching_scores.Scores, "named", lambda self: [Head(0, 0)])
-    monkeypatch.setattr(contests, "_goes_beyond", lambda *asked: True)  # else 33 sets are enough
+    monkeypatch.setattr(
+        contests, "_beyond_margin", lambda *arguments: True
+    )  # else 33 sets are enough
     made = context_of(checkpoint_of("bert", layers=4, heads=4), pairs)
     found = result_of("matching", made)
     claims = {one.id: one for one in found.claims}

@@ -1,4 +1,4 @@
-"""Cells of term matching by hand: which token looks at which, and replaced queries."""
+"""Cells of term matching by hand: own and other cells, replaced queries."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_term_has_the_tokens_that_overlap_it():
     assert of_channel(cells, TERMS, QUERY_TO_TITLE, OTHER) == {(row, 5) for row in (1, 2, 3)}
 
 
-def test_a_causal_model_looks_from_the_title_alone(checkpoint_of):
+def test_a_causal_model_has_rows_of_the_title_only(checkpoint_of):
     pair = "苹果的", "果的苹手"
     one = encoded(checkpoint_of(), *pair)
     both, causal = (
@@ -107,7 +107,7 @@ def test_cells_of_words_and_synonyms(checkpoint_of):
     assert 3 not in cells.row and 9 not in cells.row  # nor is punctuation
 
 
-def test_shipped_alignments_are_found_by_text():
+def test_shipped_alignments_are_keyed_by_text():
     found = alignments()["跑步膝盖疼", "一跑起来膝关节就痛，是怎么搞的？"]
     assert found == (Aligned(2, 4, 4, 7), Aligned(4, 5, 8, 9))
 

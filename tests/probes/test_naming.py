@@ -36,7 +36,7 @@ EVERY = [Head(layer, head) for layer in range(4) for head in range(5)]
 SHAPE = Shape(2, 4)
 
 
-def test_p_is_a_one_sided_t_test_over_the_queries_that_speak():
+def test_p_is_a_one_sided_t_test_over_queries():
     rng = np.random.default_rng(0)
     excess = rng.normal(0.3, 1.0, size=(30, 2, 2))
     excess[:4, 1, 1] = np.nan
@@ -81,7 +81,7 @@ def test_the_best_come_first_and_nan_last():
     assert ranked(score) == [Head(1, 0), Head(0, 1), Head(1, 1), Head(0, 0)]
 
 
-def test_means_by_query_leave_out_what_is_not_known():
+def test_means_by_query_leave_out_nan():
     values = np.array([[1.0], [3.0], [np.nan], [5.0]])
     assert by_query(values, ["a", "a", "b", "a"])[0, 0] == pytest.approx(3.0)
     assert np.isnan(by_query(values, ["a", "a", "b", "a"])[1, 0])
@@ -144,15 +144,15 @@ def test_no_heads_no_queries_and_a_single_query():
     "chosen", [[Head(0, 0)], [Head(0, 0), Head(0, 3), Head(2, 1)], EVERY[:5], EVERY]
 )
 def test_chance_is_that_of_every_layer_matched_set(chosen):
-    wanted = set(chosen)
+    members = set(chosen)
     pools = []
     for layer in range(4):
-        size = sum(head.layer == layer for head in wanted)
+        size = sum(head.layer == layer for head in members)
         there = [head for head in EVERY if head.layer == layer]
         pools.append(list(combinations(there, size)))
-    shared = [len(wanted.intersection(*[sum(one, ())])) for one in product(*pools)]
-    law = np.bincount(shared, minlength=len(wanted) + 1) / len(shared)
-    np.testing.assert_allclose(chance_of(wanted, EVERY), law, atol=1e-12)
+    shared = [len(members.intersection(*[sum(one, ())])) for one in product(*pools)]
+    law = np.bincount(shared, minlength=len(members) + 1) / len(shared)
+    np.testing.assert_allclose(chance_of(members, EVERY), law, atol=1e-12)
 
 
 def test_chance_draws_from_the_heads_that_may_be_chosen():
@@ -163,7 +163,7 @@ def test_chance_draws_from_the_heads_that_may_be_chosen():
     assert found is not None and found.chance_mean == pytest.approx(1 / 5)
 
 
-def test_where_chance_reaches_the_whole_set_nothing_is_told():
+def test_where_chance_reaches_the_whole_set_there_is_no_verdict():
     per_query = np.zeros((20, 1, 12))
     per_query[:, 0, 3] = 1.0
     found = stability(by_mean(per_query), [Head(0, 3)], 20)
@@ -175,7 +175,7 @@ def test_where_chance_reaches_the_whole_set_nothing_is_told():
     assert found is not None and (found.chance_95, found.verdict) == (0, "stable")
 
 
-def test_elsewhere_the_same_rule_is_asked_once():
+def test_elsewhere_the_same_rule_is_applied_once():
     here, there = np.zeros((20, 1, 24)), np.zeros((5, 1, 24))
     here[:, 0, :2] = 1.0
     there[:, 0, 1:3] = 1.0
@@ -192,7 +192,7 @@ def test_means_of_weighted_queries():
     assert scores[1, 0].tolist() == pytest.approx([5, np.nan, np.nan], nan_ok=True)
 
 
-# Heads of a function: as named, as asked for, the best where none is named, and none at all.
+# Matching heads: named, by option, the best where none is named, none.
 
 
 def context(find: Callable[[str], ProbeResult], heads: str | None = None) -> Any:
@@ -200,12 +200,12 @@ def context(find: Callable[[str], ProbeResult], heads: str | None = None) -> Any
     return SimpleNamespace(model=model, heads=heads, found=find)
 
 
-def test_without_a_named_one_the_best_stand_in_and_say_so():
+def test_without_a_named_head_the_best_are_taken_and_marked():
     found = function_heads(context(matching_found(SHAPE, ("L1H2", "L0H1"))))
     assert found.heads == (Head(1, 2), Head(0, 1)) and found.status == "not_named"
 
 
-def test_a_set_that_is_not_stable_says_so_wherever_it_is_shown():
+def test_an_unstable_set_is_marked_wherever_it_is_shown():
     find = matching_found(SHAPE, ("L1H2", "L0H1"), ("L1H2", "L0H1"))
     loose = replace(find("matching"), stability={"matching": LOOSE})
     found = function_heads(context(lambda name: loose))

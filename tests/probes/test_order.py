@@ -32,7 +32,7 @@ ALL = np.ones((9, 9), bool)
 
 
 def shift(length: int, offset: int) -> np.ndarray:
-    """A map whose rows look `offset` away; rows at the edge look nowhere."""
+    """A map whose rows attend `offset` away; rows at the edge attend nowhere."""
     return np.eye(length, k=offset)[None]
 
 
@@ -47,7 +47,7 @@ def test_an_even_map_has_lift_1_and_a_fixed_offset_all_of_it():
     assert back[0] == pytest.approx([0, 1 / 3])
 
 
-def test_offsets_count_tokens_and_two_characters_say_nothing():
+def test_offsets_count_tokens_and_two_characters_are_too_few():
     sums = order.offset_sums(shift(8, -1), [[1, 2, 4, 5], [6, 7]], ALL)[0]
     assert sums[2] == pytest.approx([2, 2 / 3])  # 4 does not follow 2
     assert sums[-1, 1] == 4
@@ -71,8 +71,8 @@ def test_the_identity_index_parts_characters_from_places():
     assert np.isnan(order.identity_index(before, before, few, ALL)).all()
 
 
-def test_what_a_row_does_not_see_is_no_other_character():
-    """A causal head that looks evenly at all before it has lift 1, and no place that it keeps to."""
+def test_invisible_characters_do_not_count():
+    """A uniform causal head has lift 1, and follows no position."""
     causal = np.tril(np.ones((9, 9), bool))
     even = (causal / causal.sum(1, keepdims=True))[None]
     sums = order.offset_sums(even, [list(range(1, 8))], causal)[0]
@@ -100,7 +100,7 @@ def test_only_tokens_of_one_character_on_both_sides_are_compared():
     assert [one.tolist() for one in tokens] == [[3, 4], [3, 4], [5, 3]]
 
 
-def test_moved_characters_say_where_they_came_from():
+def test_moved_characters_keep_their_former_positions():
     rng = np.random.default_rng(1)
     for text in ("京东小哥", "aab", "狗猫狗"):
         moved = order.move_characters(text, rng)

@@ -173,9 +173,9 @@ def test_a_seed_and_a_pair_fix_the_draw(tokenizer):
     texts = "北京天气", "北京电影"
     alone = corrupted(corruption(tokenizer), *texts).corrupted.input_ids
     every = "苹果手机上海高铁红烧排骨衣服油渍北京电影"
-    given = [pair("苹果手机", "苹果"), pair("北京", "上海"), pair("北京", every), pair(*texts)]
-    among, missing = corruption(tokenizer).corrupt(given)
-    assert [one.pair for one in among] == [given[0], given[3]]
+    listed = [pair("苹果手机", "苹果"), pair("北京", "上海"), pair("北京", every), pair(*texts)]
+    among, missing = corruption(tokenizer).corrupt(listed)
+    assert [one.pair for one in among] == [listed[0], listed[3]]
     assert missing == {"no_shared_term": 1, "no_replacement": 1}
     assert among[1].corrupted.input_ids == alone
     others = {

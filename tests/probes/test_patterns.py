@@ -46,7 +46,7 @@ def run(tmp_path) -> Run:
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory) -> Path:
-    """A model of uniform heads, but L0H1 looks five places on, L0H2 one place on, L1H0 at [CLS]."""
+    """A model of uniform heads, but L0H1 attends five positions on, L0H2 one on, L1H0 to [CLS]."""
     import torch
     from transformers import BertForSequenceClassification
 
@@ -63,7 +63,7 @@ def planted(tmp_path_factory) -> Path:
     return folder
 
 
-def test_planted_heads_are_told_apart(planted):
+def test_planted_heads_have_their_kinds(planted):
     han = sorted({one for one in CHARACTERS if not one.isascii()})
     texts = [("".join(han[i : i + 4]), "".join(han[i + 8 : i + 24])) for i in range(3)]
     pairs = [Pair(*text, (4,), str(i), i + 1, "4", {}) for i, text in enumerate(texts)]
@@ -130,7 +130,7 @@ def test_correction_gives_back_planted_shares(tmp_path):
     assert "vertical_corrected_second" not in found
 
 
-def test_without_the_classifier_it_says_so(run, checkpoint_of, monkeypatch, tmp_path):
+def test_without_the_classifier_there_is_an_error(run, checkpoint_of, monkeypatch, tmp_path):
     monkeypatch.setattr(patterns, "shipped", lambda name: tmp_path)
     with pytest.raises(ArgumentError, match="no classifier of patterns"):
         run(checkpoint_of())

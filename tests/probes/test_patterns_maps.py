@@ -1,4 +1,4 @@
-"""Kinds of maps: made ones are told rightly, whatever stands beside them; corrections undo errors."""
+"""Kinds of maps: made ones are classified correctly; corrections undo errors."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def small(weights: list[list[float]], kinds: list[int]) -> DrawnMap:
 
 
 @pytest.mark.parametrize("kind", [*KINDS, *CALLED])
-def test_made_maps_are_told_rightly(kind, classifier):
+def test_made_maps_are_classified_correctly(kind, classifier):
     made = maps_of([planted(kind, seed) for seed in range(10)])
     expected = KINDS.index(CALLED.get(kind, kind))
-    said = classifier.answers(made)
-    assert len(said) == 2
-    for one in said:
+    predicted = classifier.answers(made)
+    assert len(predicted) == 2
+    for one in predicted:
         assert (one == expected).all()
 
 
@@ -88,7 +88,7 @@ def test_corrections_undo_known_errors():
     # More answers of a kind than errors explain: nothing falls below 0.
     extreme = corrected(np.array([1.0, 0, 0, 0, 0]), errors)
     assert extreme.min() >= 0 and extreme.sum() == pytest.approx(1)
-    # A known kind whose maps were not drawn again is told rightly; what is not known stays so.
+    # A known kind whose maps were not drawn again is always right; unknown ones stay unknown.
     drawn = counts.copy()
     drawn[0], drawn[2] = 0, [12, 0, 0, 0, 0]
     np.testing.assert_array_equal(rates(drawn, known)[[0, 2]], np.eye(5)[[0, 2]])

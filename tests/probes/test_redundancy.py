@@ -40,12 +40,12 @@ def test_heads_that_carry_the_grade_are_critical(context_of, tmp_path):
 def test_values_are_those_of_the_logits(context_of, checkpoint_of):
     """What is lost, and the change of ρ, from the swept logits by sklearn's and scipy's means."""
     pairs = numbered(24)
-    given = context_of(checkpoint_of(layers=2, heads=5, hidden=20), pairs)
-    result = result_of("redundancy", given)
-    shape = given.model.checkpoint.shape
-    fifth = random_sets(shape, zeroed, round(SHARE * 10), DRAWS, given.seed)
+    context = context_of(checkpoint_of(layers=2, heads=5, hidden=20), pairs)
+    result = result_of("redundancy", context)
+    shape = context.model.checkpoint.shape
+    fifth = random_sets(shape, zeroed, round(SHARE * 10), DRAWS, context.seed)
     low = [one for one in result.measurements if one.id == "low_half"][0]
-    run = ablate(given, "again", fifth, pairs)
+    run = ablate(context, "again", fifth, pairs)
     grades = np.array([pair.grades[0] for pair in pairs])
     expected = {
         name: softmax(run.logits(name), -1) @ np.arange(1, 6) for name in ("none", fifth[0].name)
@@ -68,11 +68,11 @@ def test_values_are_those_of_the_logits(context_of, checkpoint_of):
 
 def test_a_plan_reads_on_the_sweep_over_single_heads(context_of, checkpoint_of):
     pairs = numbered(24)
-    given = context_of(checkpoint_of(layers=2, heads=2), pairs)
-    result_of("redundancy", given)
-    swept = given.work / SINGLES / "logits.npy"
+    context = context_of(checkpoint_of(layers=2, heads=2), pairs)
+    result_of("redundancy", context)
+    swept = context.work / SINGLES / "logits.npy"
     before = swept.stat().st_mtime_ns
-    found = single_losses(given.model, pairs, mask=zeroed, work=given.work)
+    found = single_losses(context.model, pairs, mask=zeroed, work=context.work)
     assert swept.stat().st_mtime_ns == before
     np.testing.assert_array_equal(found.logits, np.load(swept))
-    assert [path.name for path in given.work.iterdir() if path.name.startswith("heads")] == []
+    assert [path.name for path in context.work.iterdir() if path.name.startswith("heads")] == []

@@ -93,7 +93,7 @@ def test_planted_arcs_are_found_and_chance_ones_are_not(run, planted, treebank):
     assert words.ci_low is not None and words.ci_low > 0
     # The chain has all words right but two of seven; the heads hardly more than the partners.
     assert -72 < found["relations_tree_right"].value < -40
-    # Of the arcs obj is told by its head, and both by their usual offset one time in six.
+    # The head predicts the arcs of obj; the usual offset is right for both one time in six.
     by_head, by_offset = (found[f"relations_arcs_{way}"].value for way in ("best_head", "offset"))
     assert by_head > 2 * by_offset
     assert found["relations_left_out"].n_queries > 0
@@ -191,8 +191,8 @@ def test_a_token_of_two_linked_spans_is_no_unlinked_one(checkpoint_of, monkeypat
     encode, pairs = tokenizer.encode, [Pair(query, title, None, "1", 1, None, {})]
     assert len(aligned_links(tokenizer, pairs, words, most=9, seed=0)) == 9
 
-    def over_an_edge(texts, **given):
-        (one,) = encode(texts, **given)
+    def over_an_edge(texts, **options):
+        (one,) = encode(texts, **options)
         one.spans[3] = (1, 3)  # of both linked spans of the query
         return [one]
 
@@ -225,7 +225,7 @@ def test_the_largest_weight_between_two_spans(checkpoint_of, family):
     assert ((seen.on_text > 0) & (seen.on_text < 1)).all()
 
 
-def test_of_a_causal_model_the_later_span_looks(checkpoint_of):
+def test_in_a_causal_model_the_later_span_attends(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of("qwen3")))
     (encoded,) = scorer.tokenizer.encode([("xz", "qx")])
     spans = np.array([0, 0]), np.array([(0, 1), (2, 3)]), np.array([(2, 4), (1, 2)])
@@ -281,7 +281,7 @@ def test_the_tree_of_a_sentence_beside_its_chain(checkpoint_of):
     assert len(word_pairs(read)[0]) == len(pairs)
     up = np.zeros((len(pairs), 2), np.float32)
     down = np.zeros_like(up)
-    # Head 0 looks from words to heads: 0 → 1, 3 → 2. Head 1 from a head to its dependents: 2 → 1, 4.
+    # Head 0 attends from words to heads: 0 → 1, 3 → 2. Head 1 from a head to its dependents: 2 → 1, 4.
     up[pairs.index((0, 1)), 0] = down[pairs.index((2, 3)), 0] = 0.5
     down[pairs.index((1, 2)), 1] = up[pairs.index((2, 4)), 1] = 0.1
     heads = [Head(0, 0), Head(1, 1)]

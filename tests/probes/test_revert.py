@@ -120,7 +120,7 @@ def test_both_ends_are_proved(planted, monkeypatch):
         check_ends(scorer, planted[0], PAIRS)
 
 
-def test_a_pruned_model_cannot_be_asked(checkpoint_of, context, tmp_path):
+def test_a_pruned_model_is_not_measured(checkpoint_of, context, tmp_path):
     kept = tuple(KeptLayer(layer=number, heads=(0, 2)) for number in range(2))
     small = smaller_checkpoint(open_checkpoint(checkpoint_of(heads=4, seed=3)), kept)
     folder = save_smaller(tmp_path / "small", small)
@@ -145,7 +145,7 @@ def test_heads_under_rotary_positions_are_set_back(checkpoint_of, context):
     assert abs(values(result)["all_heads_loss"]) > 1e-3
 
 
-def test_what_is_no_base_is_refused(checkpoint_of, context):
+def test_a_base_of_another_model_is_refused(checkpoint_of, context):
     with pytest.raises(ArgumentError, match="--base"):
         matching_heads(context(None, checkpoint_of()))
     with pytest.raises(CheckpointError, match="number of layers"):
@@ -176,17 +176,17 @@ def made(checkpoint_of) -> tuple[np.ndarray, Cells, list[str], list[int]]:
     generator = torch.Generator().manual_seed(0)
     maps = torch.rand(2, 3, length, length, generator=generator)
     maps[0, :, :, len(encoded[0]) :] = 0
-    spelled = ["", *QUERY, "", *TITLE, ""]
-    return (maps / maps.sum(-1, keepdim=True), cells, spelled, encoded[0].side)
+    texts = ["", *QUERY, "", *TITLE, ""]
+    return (maps / maps.sum(-1, keepdim=True), cells, texts, encoded[0].side)
 
 
-def word_of(spelled: list[str], side: list[int]) -> list[str | None]:
+def word_of(texts: list[str], side: list[int]) -> list[str | None]:
     """The word that each token of the first pair lies in."""
-    words: list[str | None] = [None] * len(spelled)
+    words: list[str | None] = [None] * len(texts)
     for text in (0, 1):
         places = [at for at, one in enumerate(side) if one == text]
         for first, second in zip(places[::2], places[1::2], strict=True):
-            word = spelled[first] + spelled[second]
+            word = texts[first] + texts[second]
             words[first] = words[second] = None if word == "，，" else word
     return words
 
@@ -199,9 +199,9 @@ def test_a_token_over_the_edge_of_a_word_is_of_none():
 
 
 def test_every_quantity_is_a_plain_count(made):
-    maps, cells, spelled, side = made
-    words = word_of(spelled, side)
-    everywhere = range(len(spelled))
+    maps, cells, texts, side = made
+    words = word_of(texts, side)
+    everywhere = range(len(texts))
     shared = {"北京", "上海"}
     got = cells.weights(maps)[0].numpy()
     for head in range(3):

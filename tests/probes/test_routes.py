@@ -1,4 +1,4 @@
-"""Routes to the grade: planted wiring, sums against one pair at a time, any model, what cannot be asked."""
+"""Routes to the grade: planted wiring, sums against one pair at a time, any model, what cannot be measured."""
 
 from __future__ import annotations
 

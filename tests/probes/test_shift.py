@@ -55,7 +55,7 @@ def test_exactly_the_planted_head_changes(planted):
     assert strengthened(compared(planted[1.0], planted[0.0])).heads() == []
 
 
-def test_the_probe_tells_what_became_of_the_planted_head(planted, context_of):
+def test_the_change_of_the_planted_head_is_measured(planted, context_of):
     result = result_of("shift", context_of(planted[1.0], HALVES, base=planted[0.05]))
     assert result.sets == {"matching_before": ("L0H1",), "strengthened": ("L0H1",)}
     rise, found = claim(result), values(result)
@@ -95,7 +95,7 @@ def test_a_second_seed_stands_beside_the_base(planted, context_of):
     assert result.settings["second"]["name"] == second.name
 
 
-def test_what_is_no_base_and_no_second_seed_is_refused(random_pair, checkpoint_of, context_of):
+def test_a_wrong_base_or_second_seed_is_refused(random_pair, checkpoint_of, context_of):
     base, model = random_pair
     with pytest.raises(ArgumentError, match="--base"):
         result_of("shift", context_of(model))
@@ -136,7 +136,7 @@ def test_a_causal_models_links_go_from_the_title(checkpoint_of):
     assert np.argwhere(links(encoded, shared)).tolist() == [[0, 3], [3, 0]]
 
 
-def test_without_special_tokens_nothing_is_said_of_them(checkpoint_of):
+def test_without_special_tokens_they_have_no_weight(checkpoint_of):
     """And what title tokens give their terms in the query is that of Hugging Face's maps."""
     folders = [checkpoint_of("qwen3", seed=seed) for seed in (1, 2)]
     found = compared(*folders)

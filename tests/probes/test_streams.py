@@ -107,7 +107,7 @@ def test_coverage_is_of_han_characters():
 @pytest.mark.parametrize(
     ("query", "title", "shared"),
     [
-        # 北京 is part of another word there, and 的 says nothing.
+        # 北京 is part of another word there, and 的 is a function word.
         ("北京的票", "北京大学的票", {"票": Shared([(3, 4)], [(5, 6)])}),
         ("EXCEL去重", "excel表格", {"excel": Shared([(0, 5)], [(0, 5)])}),
         ("Excel 的 狗", "EXCEL的", {"excel": Shared([(0, 5)], [(0, 5)])}),
@@ -115,7 +115,7 @@ def test_coverage_is_of_han_characters():
         ("苹果手机", "苹果 苹果", {"苹果": Shared([(0, 2)], [(0, 2), (3, 5)])}),
     ],
 )
-def test_terms_stand_whole_in_both_texts_and_say_something(query, title, shared):
+def test_terms_are_whole_content_words_of_both_texts(query, title, shared):
     assert shared_terms(query, title, JIEBA) == shared
 
 
@@ -125,7 +125,7 @@ def test_terms_stand_in_the_order_of_the_query():
     assert found["长大"] == Shared([(4, 6)], [(9, 11)])
 
 
-def test_what_says_something():
+def test_content_words():
     assert is_content_word("的票") and not is_content_word("的了") and not is_content_word("，。")
     assert is_punctuation("，") and not any(map(is_punctuation, "票a1 "))
 

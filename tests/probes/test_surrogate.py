@@ -70,7 +70,7 @@ def test_bm25_by_hand():
 def test_the_distinct_texts_of_discovery_are_counted(tmp_path):
     pairs = [Pair("a b", "a c", (1,), "1", 1, "1", {}), Pair("a b", "b", (2,), "2", 2, "2", {})]
     made = context_of("surrogate", tmp_path, tmp_path, (pairs, pairs))
-    made.__dict__["_split"] = Split(pairs, pairs, 0)  # which asks no model for its labels
+    made.__dict__["_split"] = Split(pairs, pairs, 0)  # which needs no model
     made.__dict__["segmenter"] = BY_SPACES
     found = surrogate.idf_of(made, {"a", "z"})
     assert found == {  # "a b" is one text of three
@@ -100,9 +100,9 @@ def test_soft_counts_of_made_attention_by_hand(scorer):
     for pair in (0, 1):
         for head in range(3):
             one = maps[pair, head].numpy()
-            asked = weights[pair].items()
-            from_title = sum(w * one[j, i] for i, w in asked for j in titles[pair])
-            to_title = sum(w * one[i, j] for i, w in asked for j in titles[pair])
+            weights_of_terms = weights[pair].items()
+            from_title = sum(w * one[j, i] for i, w in weights_of_terms for j in titles[pair])
+            to_title = sum(w * one[i, j] for i, w in weights_of_terms for j in titles[pair])
             np.testing.assert_allclose(got[pair, head], [from_title, to_title], rtol=1e-5)
 
 
@@ -129,13 +129,13 @@ def linear(features: np.ndarray) -> np.ndarray:
 def test_fits_and_r_are_those_of_a_library():
     target = linear(KNOWN) + RNG.normal(size=60)
     others = linear(NEW) + RNG.normal(size=40)
-    said = predictions(KNOWN, target, NEW)
-    np.testing.assert_allclose(said, LinearRegression().fit(KNOWN, target).predict(NEW))
-    found = agreement(said[None], others, QUERIES)
-    assert found.value == pytest.approx(np.corrcoef(said, others)[0, 1])
-    without = np.corrcoef(said[2:], others[2:])[0, 1]
+    predicted = predictions(KNOWN, target, NEW)
+    np.testing.assert_allclose(predicted, LinearRegression().fit(KNOWN, target).predict(NEW))
+    found = agreement(predicted[None], others, QUERIES)
+    assert found.value == pytest.approx(np.corrcoef(predicted, others)[0, 1])
+    without = np.corrcoef(predicted[2:], others[2:])[0, 1]
     assert found.leave_one_out[0] == pytest.approx(without) and found.n_queries == 20
-    both = agreement(np.stack([said, -said]), others, QUERIES)
+    both = agreement(np.stack([predicted, -predicted]), others, QUERIES)
     assert both.value == pytest.approx(0)
 
 

@@ -47,7 +47,7 @@ from tests.probes.planted_boundary import (
 
 PROBES = [name for name in declared() if texts_of(name).value("order") is not None]
 CHAINED = ("focus", "patch", "routes")
-"""Probes asked about the chain of two heads, on its pairs."""
+"""Probes run on the chain of two heads, on its pairs."""
 HEADS = {"patch": "L1H0 L2H1", "routes": planted_focus.MATCHER}
 FULL = ("behaviour", "usage")
 """Probes that show all they have under `--full` alone."""
@@ -74,7 +74,7 @@ KEYS_OF_FIGURES = {"title", "x_label", "y_label", "unit", "x_unit", "y_unit", "n
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
-    """The result of a probe on a model that shows all it can say, with every input there.
+    """The result of a probe on a model that fills all its texts, with every input.
 
     That is one in which a head knows word ends, one with five heads to choose among twenty, and two in
     which a chain of two heads carries the match; of many heads where a single one has to stand out,
@@ -156,8 +156,8 @@ def under_every_verdict(claim: SourcedClaim) -> Iterator[SourcedClaim]:
 
 
 def check(text: Text, what: str) -> None:
-    for said in (text.zh, text.en):
-        assert said and not re.search(r"[{}]|nan|None", said), (what, said)
+    for words in (text.zh, text.en):
+        assert words and not re.search(r"[{}]|nan|None", words), (what, words)
 
 
 @pytest.mark.parametrize("name", PROBES)
@@ -181,11 +181,11 @@ def test_every_id_has_its_text_and_every_text_its_id(name, results):
             replace(claim, verdict="not testable", reason=reason) for reason in texts.ids("reasons")
         ]
         for judged in (*own, *under_every_verdict(claim)):
-            (said,) = claims_in_words(replace(result, claims=(judged,)))
-            check(said.text, claim.id)
-            check(said.conclusion, f"{claim.id} {judged.verdict}")
-            assert said.text.en != claim.id and said.reason.en != judged.reason
-            assert (said.reason == Text("", "")) == (judged.reason == "decided")
+            (words,) = claims_in_words(replace(result, claims=(judged,)))
+            check(words.text, claim.id)
+            check(words.conclusion, f"{claim.id} {judged.verdict}")
+            assert words.text.en != claim.id and words.reason.en != judged.reason
+            assert (words.reason == Text("", "")) == (judged.reason == "decided")
     for measured in measurements_in_words(result):
         id = measured.measurement.id
         check(measured.text, id)
@@ -210,10 +210,10 @@ def _texts_in(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, M
 def test_texts_have_both_languages_plain_fields_and_no_conditions(table):
     for path, languages in _texts_in(Texts(table)._table):
         assert {"zh", "en"} <= set(languages), path
-        for said in (languages["zh"], languages["en"]):
-            assert said.strip() == said and said, path
-            assert not re.search(r"[{}]", FIELD.sub("", said)), path
-            assert not CONDITIONS.search(said), path
+        for words in (languages["zh"], languages["en"]):
+            assert words.strip() == words and words, path
+            assert not re.search(r"[{}]", FIELD.sub("", words)), path
+            assert not CONDITIONS.search(words), path
         zh, en = (sorted(set(FIELD.findall(languages[one]))) for one in ("zh", "en"))
         assert zh == en, path
 

@@ -114,13 +114,13 @@ def test_random_subspaces_take_as_much_variance(directions):
     spread, turn = axes @ np.diag(VARIANCES) @ axes.T, torch.from_numpy(axes)
     like = projection(directions)
     like = replace(like, left=turn @ like.left, right=like.right @ turn.T)
-    wanted = removed_variance(like, spread)
-    assert wanted == pytest.approx(VARIANCES[list(directions)].sum())
+    removed = removed_variance(like, spread)
+    assert removed == pytest.approx(VARIANCES[list(directions)].sum())
     drawn, again = (matched_subspaces(spread, like, 6, np.random.default_rng(1)) for _ in range(2))
     assert len(drawn) == 6
     for one, other in zip(drawn, again, strict=True):
         assert one.rank == like.rank and one.centre.tolist() == like.centre.tolist()
-        assert abs(removed_variance(one, spread) / wanted - 1) <= WITHIN
+        assert abs(removed_variance(one, spread) / removed - 1) <= WITHIN
         torch.testing.assert_close(one.right @ one.left, torch.eye(one.rank, dtype=torch.float64))
         assert torch.equal(one.left, other.left)
     across = [np.abs(drawn[0].right.numpy() @ one.left.numpy()).min() for one in drawn[1:]]
@@ -162,7 +162,7 @@ def test_labels_are_permuted_within_a_text_and_those_of_texts_among_all():
     assert list(one.fit) == list(again.fit)
 
 
-def test_arcs_are_asked_of_the_dependent_word():
+def test_arcs_are_reduced_to_the_dependent_word():
     labels = np.arange(len(TEXT))
     properties = on_dependents(task(DEPENDENCY, "edge", TEXT, labels, labels, ends=2))
     assert properties.fit.positions.unit == "text"
@@ -171,7 +171,7 @@ def test_arcs_are_asked_of_the_dependent_word():
     ]
 
 
-def test_what_is_read_is_the_way_from_the_control_to_a_perfect_score():
+def test_readable_is_the_share_between_control_and_a_perfect_score():
     labels = np.array([0, 1, 0, 1])
     property = task(MATCHED, "token", np.arange(4), labels, labels)
 
@@ -261,7 +261,7 @@ def made(folder: Path, pairs: Sequence[Pair], tmp_path: Path, **changes: Any) ->
 
 @pytest.fixture(scope="module")
 def planted(checkpoint_of, tmp_path_factory) -> ProbeResult:
-    """The whole probe on the planted model, asked for the two signs under --full."""
+    """The whole probe on the planted model, with the two signs as properties under --full."""
     tmp_path = tmp_path_factory.mktemp("usage")
     folder = planted_usage.plant(checkpoint_of(**planted_usage.SHAPE), tmp_path / "model")
     pairs = planted_usage.pairs(120)
