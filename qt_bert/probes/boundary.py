@@ -206,6 +206,11 @@ class Decisions:
         """How many decisions each text has."""
         return np.diff(np.append(self.text_starts, len(self)))
 
+    def counts(self) -> dict[str, int]:
+        """The numbers of pairs, queries, texts and decisions."""
+        parts = {"pairs": self.pairs, "queries": self.queries, "texts": self.texts}
+        return {**{name: len(part) for name, part in parts.items()}, "decisions": len(self)}
+
     def characters(self) -> list[str]:
         """The left character of each decision."""
         return [self.texts[t].text[p] for t, p in zip(self.text, self.place, strict=True)]
@@ -281,9 +286,9 @@ def weights_of(
 ) -> Weights:
     """The attention of `decisions`, from one pass of `variant` over their pairs, which `shown` counts."""
     shape, number = scorer.checkpoint.shape, len(decisions)
-    found = np.zeros((3, *shape.size, number), np.float32)
+    sums = np.zeros((3, *shape.size, number), np.float32)
     if not number:
-        return Weights(found[0], found[1], np.zeros(shape.size))
+        return Weights(sums[0], sums[1], np.zeros(shape.size))
     order = np.argsort(decisions.pair, kind="stable")
     sizes = np.bincount(decisions.pair, minlength=len(decisions.pairs))
     of_pair = np.split(order, np.cumsum(sizes)[:-1])
@@ -307,13 +312,13 @@ def weights_of(
                 torch.einsum("nhl,nl->nh", weights, same_text),
             ]
         )
-        found[:, view.layer][..., items] = numbers.transpose(1, 2).numpy()
+        sums[:, view.layer][..., items] = numbers.transpose(1, 2).numpy()
         return torch.zeros(len(batch))
 
     layers = tuple(range(shape.layers))
     reduction = Reduction("rows", "attention", layers, compute)
     stream(scorer, decisions.pairs, [reduction], [variant], shown=shown)
-    return Weights(found[0], found[1], found[2].mean(-1, dtype=np.float64))
+    return Weights(sums[0], sums[1], sums[2].mean(-1, dtype=np.float64))
 
 
 # Metrics.
@@ -797,16 +802,8 @@ def measure(context: Context) -> Result:
             "union_shifts": UNION_SHIFTS,
             "least_balanced": LEAST_BALANCED,
             "texts": {
-                half: {
-                    "pairs": len(decisions.pairs),
-                    "queries": len(decisions.queries),
-                    "texts": len(decisions.texts),
-                    "decisions": len(decisions),
-                }
-                for half, decisions in (
-                    ("discovery", halves.discovery),
-                    ("validation", halves.validation),
-                )
+                "discovery": halves.discovery.counts(),
+                "validation": halves.validation.counts(),
             },
             "shared_with_discovery": halves.shared,
         },

@@ -126,8 +126,8 @@ def fit_ordinal(scores: FloatArray, sets: BoolArray) -> tuple[FloatArray, float]
         shares = (_grade_shares(standard, thresholds, slope) * sets).sum(-1)
         return float(-np.log(np.maximum(shares, 1e-12)).mean() + 1e-4 * (parameters**2).sum())
 
-    found = minimize(loss, np.array([-1.5, 0.0, 0.0, 0.0, 0.0]), method="L-BFGS-B").x
-    thresholds, slope = _ordered(found)
+    solution = minimize(loss, np.array([-1.5, 0.0, 0.0, 0.0, 0.0]), method="L-BFGS-B").x
+    thresholds, slope = _ordered(solution)
     return thresholds + slope * centre / scale, slope / scale
 
 

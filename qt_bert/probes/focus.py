@@ -47,13 +47,7 @@ from qt_bert.probes.naming import (
     stability,
 )
 from qt_bert.probes.shared import estimate_bars, head_table
-from qt_bert.probes.streams import (
-    characters_of,
-    coverage,
-    for_model,
-    shared_terms,
-    stream,
-)
+from qt_bert.probes.streams import characters_of, coverage, for_model, shared_terms, stream
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray, IntArray

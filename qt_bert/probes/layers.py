@@ -402,21 +402,18 @@ def higher(
     Properties rest on different queries: leaving out a query does not change those without it. None
     where either group has no centre.
     """
-    known = [[one for p in group if (one := centres.get(p.name))] for group in (low, high)]
+    known = [[c for p in group if (c := centres.get(p.name))] for group in (low, high)]
     if not all(known):
         return None
-    queries = tuple(
-        dict.fromkeys(query for group in known for one in group for query in one.queries)
-    )
+    queries = tuple(dict.fromkeys(query for group in known for c in group for query in c.queries))
 
     def mean(group: Sequence[Estimate]) -> Estimate:
         """The mean over all queries; each estimate keeps its squared error."""
         n, left = len(queries), np.zeros(len(queries))
         for estimate in group:
             scale = math.sqrt((1 - 1 / estimate.n_queries) / (1 - 1 / n)) if n > 1 else 1.0
-            moved = dict(
-                zip(estimate.queries, estimate.value - estimate.leave_one_out, strict=True)
-            )
+            changes = estimate.value - estimate.leave_one_out
+            moved = dict(zip(estimate.queries, changes, strict=True))
             left -= scale * np.array([moved.get(query, 0.0) for query in queries]) / len(group)
         value = float(np.mean([estimate.value for estimate in group]))
         return from_leave_one_out(value, value + left, queries)

@@ -358,7 +358,7 @@ def _numbers(
     """`offset_sums` and the identity index of every pair [pairs, layers, heads, numbers]."""
     layers = tuple(range(scorer.checkpoint.layers))
     width = 2 * (len(OFFSETS) + 1) + 1
-    found = np.full((len(shuffled), len(layers), scorer.checkpoint.heads, width), np.nan)
+    by_pair = np.full((len(shuffled), len(layers), scorer.checkpoint.heads, width), np.nan)
     tokens = [
         _tokens(pair, *encoded[2 * number : 2 * number + 2]) for number, pair in enumerate(shuffled)
     ]
@@ -378,8 +378,8 @@ def _numbers(
     reduction = Reduction("order", "attention", layers, compute)
     batches = _together(encoded, budget, scorer.pad)
     for swept in sweep(scorer.encoder, batches, [NONE], [reduction], shown=shown):
-        found[swept.rows[::2] // 2] = swept.reduced["order"][0, 1::2]
-    return found
+        by_pair[swept.rows[::2] // 2] = swept.reduced["order"][0, 1::2]
+    return by_pair
 
 
 def _together(encoded: list[EncodedPair], budget: int, pad: int) -> Iterator[Batch]:

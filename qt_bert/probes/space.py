@@ -75,11 +75,11 @@ def items_of(
     rng, used = np.random.default_rng(seed), set[str]()
     items: list[Item] = []
     encoded = tokenizer.encode([(pair.query, pair.title) for pair in pairs])
-    for number, (pair, one) in enumerate(zip(pairs, encoded, strict=True)):
+    for number, (pair, tokens) in enumerate(zip(pairs, encoded, strict=True)):
         grade = {} if pair.grades is None else {"grade": "–".join(map(str, sorted(pair.grades)))}
-        read = (0, len(one)) if of_all else (one.cls, one.cls + 1)
-        items.append(Item(number, read, pair.query, grade))
-        words = list(_words(number, pair, one, tag))
+        span = (0, len(tokens)) if of_all else (tokens.cls, tokens.cls + 1)
+        items.append(Item(number, span, pair.query, grade))
+        words = list(_words(number, pair, tokens, tag))
         drawn = {words[place].text: words[place] for place in rng.permutation(len(words))[::-1]}
         fresh = [word for word in [*drawn.values()][::-1] if word.text not in used][:WORDS_A_PAIR]
         used.update(word.text for word in fresh)
@@ -108,7 +108,7 @@ def labelled(name: str, items: Sequence[Item]) -> tuple[IntArray, IntArray, list
     """
     sizes = Counter(item.classes[name] for item in items if name in item.classes)
     order = {"speech": list(PARTS_OF_SPEECH.values()), "side": list(SIDES.values())}
-    classes = [one for one in order.get(name, sorted(sizes)) if sizes[one] >= LEAST_ITEMS]
+    classes = [c for c in order.get(name, sorted(sizes)) if sizes[c] >= LEAST_ITEMS]
     if len(classes) < 2:
         return None
     rows = np.array([row for row, item in enumerate(items) if item.classes.get(name) in classes])

@@ -109,8 +109,8 @@ def _reason(claim: SourcedClaim, own: Texts | None, facts: Mapping[str, Any]) ->
     known = {**facts, "margin": claim.margin, "p": claim.p, "queries": claim.n_queries}
     kind = claim.reason.partition(":")[0]
     places = ((own, claim.reason), (common, claim.reason), (common, kind))
-    found = (_filled(texts, f"reasons.{key}", known) for texts, key in places)
-    reason = next(filter(None, found), Text(claim.reason, claim.reason))
+    candidates = (_filled(texts, f"reasons.{key}", known) for texts, key in places)
+    reason = next(filter(None, candidates), Text(claim.reason, claim.reason))
     needs = claim.needs_queries
     if needs is None:
         return reason
