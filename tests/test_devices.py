@@ -19,7 +19,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.models import devices
 from qt_bert.models.devices import DTYPES, open_device, stack_tokens
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.run import inputs
+from qt_bert import request
 from qt_bert.scoring.bulk import Scorer
 from tests.ablation.test_loop import OPTIONS, TEXTS, batches, masks, other_parts
 from tests.conftest import FAMILIES
@@ -169,10 +169,10 @@ def test_what_is_not_there_is_refused(checkpoint_of, device, dtype, words) -> No
 
 
 def test_names_without_torch_are_those_with_it() -> None:
-    assert tuple(DTYPES) == inputs.DTYPES
+    assert tuple(DTYPES) == request.DTYPES
     for device in ("gpu", "cuda:", "cuda:-1", "CUDA", "cpu:0"):
         with pytest.raises(ArgumentError, match="choose from auto"):
-            inputs.check_device(device)
+            request.check_device(device)
 
 
 def test_auto_takes_the_first_gpu_and_says_so_once(monkeypatch, capsys) -> None:

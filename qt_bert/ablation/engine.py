@@ -506,7 +506,7 @@ def masked_forward(encoder: Encoder, *parts: Intervention) -> Callable[[Batch], 
 
     def forward(batch: Batch) -> torch.Tensor:
         (swept,) = sweep(encoder, [batch], variants, tokens=1)
-        return torch.from_numpy(swept.logits[0])
+        return torch.from_numpy(swept.logits[0])  # on the CPU, as in `Swept`
 
     return forward
 

@@ -68,7 +68,7 @@ def test_the_claims_say_what_a_reader_may_conclude(run_of, result_of):
         "inconclusive",
         "not testable here",
     ]
-    assert "best head of discovery: L3H7" in rows[0]["claim_en"]
+    assert "best head on discovery: L3H7" in rows[0]["claim_en"]
     assert rows[1]["claim_en"] == "boundary.beside"  # an id without a text
     assert rows[0]["conclusion_en"].startswith("This head holds information")
     assert (
