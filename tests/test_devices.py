@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import qt_bert
-from qt_bert import progress
+from qt_bert import progress, request
 from qt_bert.ablation.engine import Reduction, View, sweep
 from qt_bert.ablation.importance import gradient_importance, unit_importance
 from qt_bert.ablation.interventions import NONE, Variant
@@ -19,7 +19,6 @@ from qt_bert.errors import ArgumentError
 from qt_bert.models import devices
 from qt_bert.models.devices import DTYPES, open_device, stack_tokens
 from qt_bert.models.opening import open_checkpoint
-from qt_bert import request
 from qt_bert.scoring.bulk import Scorer
 from tests.ablation.test_loop import OPTIONS, TEXTS, batches, masks, other_parts
 from tests.conftest import FAMILIES
