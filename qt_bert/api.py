@@ -94,14 +94,14 @@ class Attention:
 
 @dataclass(frozen=True, eq=False)
 class Probed:
-    """A probe's result, as it is stored in NAME.json, and the same as tables; `inputs` decided it."""
+    """A probe's result (NAME.json), also as tables; `inputs`: model, pairs and options of the run."""
 
     result: ProbeResult
     inputs: RunInputs = field(repr=False)
 
     @cached_property
     def claims(self) -> pd.DataFrame:
-        """Judged claims: id, statement, verdict, value, interval, p, n_queries, needs_queries."""
+        """Judged claims: id, statement, verdict, reason, value, interval, unit, side, margin, p, queries."""
         import pandas as pd
 
         from qt_bert.probes.wording import claims_in_words
@@ -383,9 +383,10 @@ class Grader:
     ) -> Probed:
         """Run one probe (`qt-bert probe --list`) on the model, with `pairs` halved by query.
 
-        `options` are fields of `Request` (`base`, the model before fine-tuning; `full`, `seed`, …) and
-        of `ReaderOptions`. The run folder `out` (default: a temporary one) holds probes/NAME.json and sweeps,
-        and resumes.
+        `options` are fields of `Request` (`base`, the model before fine-tuning; `full`, `seed`, …) and of
+        `ReaderOptions`; a probe ignores those that it does not use. With a run folder `out`, a result of the
+        same inputs is read instead of measured again. Raises RunFolderError where another result there would
+        become stale.
         """
         from qt_bert.run.study import run_one_probe
 

@@ -1,7 +1,7 @@
 """Options of commands and of the Python face, each declared once: a field's docstring is its help.
 
-A `Request` is what is asked of a study: `resolve` fills in what ships, `run.folder.run_inputs` hashes it, and
-every stage and probe gets it with the fields that it declares.
+A `Request` holds the options of a study. `resolve` fills in what ships, `run.folder.run_inputs` replaces files
+by name and SHA-256, `run.stage.stage_key` hashes what a stage declares, and a stage or probe sees only that.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ _PANEL = {"rich_help_panel": "For some probes · 个别探针"}
 
 @dataclass(frozen=True, kw_only=True)
 class Request(ModelOptions):
-    """What is asked of a study; `None`, or an empty list, where the default is."""
+    """The options of a study; `None` or `[]` means the default."""
 
     pairs: Path | None = None
     """File of graded pairs. [default: the test split that ships]"""
@@ -160,7 +160,7 @@ class Request(ModelOptions):
     userdict: Path | None = field(default=None, metadata=_PANEL)
     """Further words for the segmenter, one a line."""
     gold: Path | None = field(default=None, metadata=_PANEL)
-    """Segmented texts to compare with, for `boundary`."""
+    """Texts with words separated by spaces, one a line: `boundary` reports them beside jieba."""
     treebank: list[Path] = field(default_factory=list, metadata=_PANEL)
     """Universal Dependencies file, CoNLL-U (repeatable), for `relations`, `features`, `layers`."""
     texts: Path | None = field(default=None, metadata=_PANEL)
@@ -203,7 +203,7 @@ class Request(ModelOptions):
         return list(zip(self.held_out, readers, strict=True))
 
     def only(self, names: Iterable[str]) -> Request:
-        """The request with model, pairs and the fields of these names; all others as by default."""
+        """A copy that keeps model, pairs and `names`, and resets every other field."""
         known = {one.name for one in fields(self)} & {"model", "pairs", *names}
         return replace(Request(), **{name: getattr(self, name) for name in known})
 

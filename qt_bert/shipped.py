@@ -49,9 +49,9 @@ _PACKAGES = ("qt-bert", "torch", "transformers", "numpy")
 
 @cache
 def source_hash(package: Path = Path(__file__).parent) -> str:
-    """SHA-256 over names and bytes of the package's .py files, computed once per process."""
+    """SHA-256 over names and bytes of the package's .py and .toml files, computed once per process."""
     digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
+    for path in sorted(path for kind in ("*.py", "*.toml") for path in package.rglob(kind)):
         content = path.read_bytes()
         digest.update(f"{path.relative_to(package).as_posix()} {len(content)}\n".encode())
         digest.update(content)

@@ -8,13 +8,13 @@ from qt_bert.shipped import installed_versions, source_hash
 def test_an_edited_or_renamed_source_changes_the_hash(tmp_path):
     hashes = []
     for number, (name, text) in enumerate(
-        [("a.py", "x = 1\n"), ("a.py", "x = 2\n"), ("b.py", "x = 1\n")]
+        [("a.py", "x = 1\n"), ("a.py", "x = 2\n"), ("b.py", "x = 1\n"), ("b.toml", "x = 1\n")]
     ):
         package = tmp_path / str(number)
         package.mkdir()
         (package / name).write_text(text)
         hashes.append(source_hash(package))
-    assert len(set(hashes)) == 3
+    assert len(set(hashes)) == 4
 
 
 def test_other_files_do_not_change_the_hash(tmp_path):

@@ -147,7 +147,7 @@ def latin(text: str) -> str:
 class Segmenter(Protocol):
     """Cuts a text into words.
 
-    The words of `jieba`, `rjieba` and `gold` partition the text; the full and search modes also return
+    The words of `jieba` and `rjieba` partition the text; the full and search modes also return
     words inside words.
     """
 

@@ -120,8 +120,8 @@ def distinct_texts(pairs: Iterable[Pair], without: Iterable[str] = ()) -> list[P
 def gold_texts(path: Path, most: int) -> tuple[list[PairText], Ends]:
     """The segments of a file of segmented lines, and their word ends.
 
-    A line is one segment; above `most` characters it is split after punctuation, or after a word where
-    a clause is longer. Each segment is a query with the next segment as its title. Raises PairFileError
+    A line holds words separated by spaces and is one segment; above `most` characters it is split after
+    punctuation, or after a word where a clause is longer. Each segment is a query with the next segment as its title. Raises PairFileError
     for a line that is not text, and for fewer than two segments.
     """
     segments: dict[str, set[int]] = {}

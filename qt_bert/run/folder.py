@@ -160,8 +160,8 @@ class RunFolder:
     def plan(self, keys: Mapping[str, str]) -> None:
         """Record the stages of these keys as pending, unless they are done.
 
-        All other recorded stages, and those of another key, are removed with their files: a stale result
-        must not reach the report.
+        Removes every recorded stage that is not in `keys` or has another key, with its files: a stale
+        result must not reach the report.
         """
         self._forget([n for n, stage in self.record.stages.items() if stage.key != keys.get(n)])
         pending = {name: StageRecord(status="pending") for name in keys}

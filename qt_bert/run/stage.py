@@ -223,8 +223,8 @@ def run_study(
 
     Stages that do not apply to the request are left out. A stage is reused when model, pairs, its arguments,
     the package's sources and the stages that it needs are unchanged and its files are there. After an
-    exception in a stage the folder resumes there. `beside` are stages that are not requested now: their
-    results stay, and a run that would make them stale is refused. `progress` counts `runs_of` each stage.
+    exception in a stage the folder resumes there. Results of the stages
+    `beside` are kept; a run that would change an input of one is refused. `progress` counts `runs_of` each stage.
 
     Raises ArgumentError when a stage needs one that does not come before it, RunFolderError for results
     of other inputs.
