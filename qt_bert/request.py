@@ -1,4 +1,4 @@
-"""Options of commands and of the Python face, each declared once: a field's docstring is its help.
+"""Options of commands and of the Python API, each declared once: a field's docstring is its help.
 
 A `Request` holds the options of a study. `resolve` fills in what ships, `run.folder.run_inputs` replaces files
 by name and SHA-256, `run.stage.stage_key` hashes what a stage declares, and a stage or probe sees only that.
@@ -143,7 +143,7 @@ class Request(ModelOptions):
     held_out_grades: list[str] = field(default_factory=list)
     """What the labels of each --held-out mean, in the same order."""
     full: bool = False
-    """Take every pair and draw, where `quick` takes a sample."""
+    """Use all pairs and random draws, where `quick` uses a sample."""
     resamples: int = 2000
     """Bootstrap resamples of queries."""
     seed: int = field(default=0, metadata={"min": 0})
@@ -156,11 +156,12 @@ class Request(ModelOptions):
     """Heads to take for the matching ones ('L2H1 L3H7') in `patch`, `routes`, `surrogate` and `revert`.
     [default: those that `matching` finds]"""
     segmenter: str = field(default="jieba", metadata=_PANEL)
-    """Cuts words: jieba, jieba-search, rjieba."""
+    """Word segmenter: jieba, jieba-search, rjieba."""
     userdict: Path | None = field(default=None, metadata=_PANEL)
     """Further words for the segmenter, one a line."""
     gold: Path | None = field(default=None, metadata=_PANEL)
-    """Texts with words separated by spaces, one a line: `boundary` reports them beside jieba."""
+    """Gold-standard word segmentation for `boundary`: a text a line, words separated by spaces. It adds
+    measurements; the claim keeps --segmenter."""
     treebank: list[Path] = field(default_factory=list, metadata=_PANEL)
     """Universal Dependencies file, CoNLL-U (repeatable), for `relations`, `features`, `layers`."""
     texts: Path | None = field(default=None, metadata=_PANEL)
@@ -219,10 +220,10 @@ GRADING = (
 """Fields that every stage of a study depends on, beside model and pairs."""
 
 CHOOSING = (*GRADING, "discovery", "full")
-"""Fields that every stage depends on that chooses on discovery and tests on validation."""
+"""Fields that every stage depends on that selects on discovery and tests on validation."""
 
 INPUTS = frozenset(one.name for one in fields(Request)) - {"model", "pairs", *CHOOSING}
-"""Further fields, which a probe gets where its TOML names them in `uses`."""
+"""Fields that a probe sees only where its TOML names them in `uses`."""
 
 NOT_OF_A_PLAN = (
     "base",
@@ -314,8 +315,8 @@ Options = TypeVar("Options")
 
 
 def options_of(family: type) -> dict[str, type]:
-    """Each option of a dataclass, with the class that declares it: a field that is a dataclass itself stands
-    for its fields, but those whose names are taken."""
+    """Each option of a dataclass, with the class that declares it: a nested dataclass contributes its fields;
+    on a name clash the outer field wins."""
     hints = get_type_hints(family)
     kinds = {one.name: hints[one.name] for one in fields(family)}
     own = {name: family for name, kind in kinds.items() if not _is_family(kind)}

@@ -90,7 +90,7 @@ def probe(
     name: Annotated[str | None, typer.Argument(help="Which probe; --list names them.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the probes and stop.")] = False,
     out: Annotated[
-        Path, typer.Option(help="Run folder, of a report or of probes alone: probes/NAME.json.")
+        Path, typer.Option(help="Run folder, which may be a report's; writes probes/NAME.json.")
     ] = Path("probes"),
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,

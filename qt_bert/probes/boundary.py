@@ -3,7 +3,7 @@
 A *decision* lies between two neighbouring Chinese characters of a text: does a word end there? The
 article's rule, on which the claim rests: a word ends where a head gives [SEP] more attention from the
 left character than the next character. It needs a model with a separator whose tokens see what follows
-them. A pair of characters counts where it is cut between two tokens that share no character with others.
+them. Only neighbouring characters with a token boundary between them are evaluated.
 A *reading* is our freer rule, by which heads are named: a feature (the weight on the next character, on
 [SEP], or their ratio), a threshold and a side, chosen for each head on discovery.
 """
@@ -729,17 +729,17 @@ def lacking(scorer: Scorer) -> str | None:
 
 
 def measure(context: Context) -> Result:
-    """Compare every head of every model with the segmenter, and with a gold file."""
+    """Compare every head of every model with the segmenter, and those of the model with `--gold`."""
     if (reason := lacking(context.model)) is not None:
         return Result(nothing=reason, claims={"beyond_characters": reason})
     halves = halves_of_pairs(context)
     if not len(halves.discovery) or not len(halves.validation):
         return Result(nothing="no_characters", claims={"beyond_characters": "no_characters"})
     shifts = context.choose(QUICK_SHIFTS, FULL_SHIFTS)
-    passes = len(halves.discovery.pairs) + len(halves.validation.pairs)
 
     def run(scorer: Scorer, on: Halves) -> Study:
-        with context.progress(passes, "pairs") as shown:
+        pairs = len(on.discovery.pairs) + len(on.validation.pairs)
+        with context.progress(pairs, "pairs") as shown:
             return study(scorer, on, shifts=shifts, seed=context.seed, shown=shown)
 
     main = run(context.model, halves)
@@ -798,6 +798,7 @@ def measure(context: Context) -> Result:
             "coverage": halves.validation.coverage,
         },
         settings={
+            **({} if context.request.gold is None else {"gold": context.request.gold.name}),
             "shifts": shifts,
             "union_shifts": UNION_SHIFTS,
             "least_balanced": LEAST_BALANCED,

@@ -54,7 +54,7 @@ def _run_probe(probe: Probe, context: StudyContext) -> None:
             raise ArgumentError(f"the probe {probe.name!r} does not declare that it needs {name!r}")
         return ProbeResult.read(context.folder.file(f"probes/{name}.json"))
 
-    of_probe = Context(
+    probe_context = Context(
         label=probe.name,
         request=context.request,
         work=context.folder.work(f"sweeps/{probe.name}"),
@@ -63,7 +63,7 @@ def _run_probe(probe: Probe, context: StudyContext) -> None:
         guards=context.guards,
         find=find,
     )
-    run_probe(probe, of_probe).write(context.folder.file(f"probes/{probe.name}.json"))
+    run_probe(probe, probe_context).write(context.folder.file(f"probes/{probe.name}.json"))
 
 
 # A plan as a stage: of a whole run, or alone in a folder.
