@@ -120,25 +120,28 @@ def distinct_texts(pairs: Iterable[Pair], without: Iterable[str] = ()) -> list[P
 def gold_texts(path: Path, most: int) -> tuple[list[PairText], Ends]:
     """The segments of a file of segmented lines, and their word ends.
 
-    A line holds words separated by spaces and is one segment; above `most` characters it is split after
-    punctuation, or after a word where a clause is longer. Each segment is a query with the next segment as its title. Raises PairFileError
-    for a line that is not text, and for fewer than two segments.
+    A line holds words separated by spaces. Above `most` characters it is split after punctuation, or after
+    a word where a clause is longer. A segment has the next one as its title, and its line as its query: the
+    segments of a line stay together in halves and resamples. Raises PairFileError for a line that is not
+    text, and for fewer than two segments.
     """
-    segments: dict[str, set[int]] = {}
+    segments: dict[str, tuple[str, set[int]]] = {}
     for item in TextSource(path).lines():
         if isinstance(item, Reject):
             raise PairFileError(f"{path}: line {item.line}: {item.reason}")
-        for words in _segments(item[1].split(), most):
-            segments.setdefault("".join(words), set(accumulate(map(len, words))))
+        line = item[1].split()
+        for words in _segments(line, most):
+            ends = set(accumulate(map(len, words)))
+            segments.setdefault("".join(words), ("".join(line), ends))
     texts = list(segments)
     if len(texts) < 2:
         raise PairFileError(f"{path}: a segmented file needs two different lines at least")
     following = [*texts[1:], texts[0]]
     paired = [
-        PairText(text, (text, after), QUERY, text)
+        PairText(text, (text, after), QUERY, segments[text][0])
         for text, after in zip(texts, following, strict=True)
     ]
-    return paired, segments.__getitem__
+    return paired, lambda text: segments[text][1]
 
 
 def _segments(words: Sequence[str], most: int) -> Iterator[list[str]]:
@@ -630,13 +633,13 @@ def halves_of_pairs(context: Context) -> Halves:
 
 
 def halves_of_gold(context: Context, path: Path) -> Halves:
-    """The segments of the gold file, halved by a hash of the text."""
+    """The segments of the gold file, halved by a hash of the line."""
     tokenizer = context.model.tokenizer
     # Two segments and at most four special tokens have to fit.
     texts, ends = gold_texts(path, (tokenizer.max_length - 4) // 2)
     halves: dict[str, list[PairText]] = {"discovery": [], "validation": []}
     for text in texts:
-        halves[half_of(text.text)].append(text)
+        halves[half_of(text.query)].append(text)
     return _halves(halves["discovery"], halves["validation"], ends, tokenizer)
 
 

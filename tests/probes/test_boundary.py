@@ -268,6 +268,8 @@ def test_long_lines_are_split_behind_punctuation_then_behind_words(tmp_path, mos
     texts, ends = gold_texts(path, most)
     assert [one.text for one in texts] == [*segments, "一二三四五六七"]
     assert ends("一二三四五六七") == {7}
+    line = "今天天气好，我们出去玩。"
+    assert [text.query for text in texts] == [*[line] * len(segments), "一二三四五六七"]
 
 
 def test_a_gold_file_gives_each_segment_the_next_as_title(tmp_path):
