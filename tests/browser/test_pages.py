@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser.driving import layout
 from tests.browser.driving.charts import click_head, drawing
-from tests.browser.driving.visitor import PAGES, PHONE, WIDE
+from tests.browser.driving.visitor import PAGES, PHONE, WIDE, Visitor
 
 QUERY, TITLE = "怎么去除衣服上的油渍", "衣服沾了油怎么洗掉"
 OTHER = "红烧排骨的家常做法"
@@ -24,6 +24,14 @@ STATE = {
 GROUND = {"light": "rgb(255, 255, 255)", "dark": "rgb(26, 32, 41)"}
 
 
+def unfold(visitor: Visitor) -> None:
+    """Open every box of the page."""
+    folded = visitor.main.locator("details:not([open]) > summary")
+    while folded.count():
+        folded.first.click()
+        visitor.settle()
+
+
 @pytest.mark.parametrize(("language", "theme"), [("zh", "light"), ("en", "dark")])
 def test_every_page_fits_can_be_read_and_keeps_the_state(visitor, language, theme):
     one = visitor()
@@ -31,6 +39,7 @@ def test_every_page_fits_can_be_read_and_keeps_the_state(visitor, language, them
     if language == "en":
         one.element("side-language").get_by_text("English").click()
         one.settle()
+    unfold(one)
     state, numbers = one.state(), one.metrics()
     assert state.items() >= (STATE | {"lang": language}).items()
     for name in (*PAGES[1:], PAGES[0]):
@@ -45,6 +54,7 @@ def test_every_page_fits_can_be_read_and_keeps_the_state(visitor, language, them
             assert one.main.locator("svg.marks, canvas.marks, .tokens").count(), name
         if theme == "dark":  # turned under the page that stands, which must stay readable
             one.look(PHONE, theme)
+        unfold(one)  # a folded chart keeps the width of the page before
         app = one.page.get_by_test_id("stApp")
         ground = app.evaluate("one => getComputedStyle(one).backgroundColor")
         assert ground == GROUND[theme], name
