@@ -138,11 +138,13 @@ def make_checkpoint(
     hidden: int = 16,
     positions: int = 64,
     seed: int = 0,
+    biases: float = 0.0,
     **own: Any,
 ) -> Path:
     """Save a random sequence classifier of `family` with its tokenizer; returns the folder.
 
-    `own` are further settings of the config.
+    `biases`: their standard deviation (transformers starts them at 0). `own` are further settings of the
+    config.
     """
     import torch
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
@@ -170,7 +172,11 @@ def make_checkpoint(
         | own,
     )
     torch.manual_seed(seed)
-    AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_config(config)
+    for name, parameter in model.named_parameters():
+        if biases and name.endswith("bias"):
+            torch.nn.init.normal_(parameter, std=biases)
+    model.save_pretrained(folder)
     return folder
 
 
