@@ -72,7 +72,7 @@ ORDER = Property("order", "text")
 ENTITY = Property("entity", "token")
 """Person, place, organisation, another name, or no name: by jieba's tags."""
 MATCHED = Property("matched", "token")
-"""Whether the character's word also stands in the other text."""
+"""Whether the other text contains the character's word."""
 GRADE = Property("grade", "text", True)
 """The label's grade, or the mean of the grades it allows."""
 

@@ -172,9 +172,7 @@ def forecast(stages: Sequence[Stage], context: StudyContext) -> Forecast:
     scorer = scorer_of(context)
     try:
         split = split_of(context)
-    except (
-        PairFileError
-    ):  # the evaluation may still run; the stage that splits the pairs raises this
+    except PairFileError:  # the stage that splits the pairs raises it; the evaluation may still run
         return Forecast(sum(map(runs_of, ahead)), f"{len(ahead)} stages: {names}")
     pairs = [(pair.query, pair.title) for pair in split.validation[:TIMED]]
     scorer.fresh().logits(pairs[:8])  # the first batch allocates
@@ -223,8 +221,8 @@ def run_study(
 
     Stages that do not apply to the request are left out. A stage is reused when model, pairs, its arguments,
     the package's sources and the stages that it needs are unchanged and its files are there. After an
-    exception in a stage the folder resumes there. Results of the stages
-    `beside` are kept; a run that would change an input of one is refused. `progress` counts `runs_of` each stage.
+    exception in a stage the folder resumes there. Results of the stages `beside` are kept; a run that would
+    change an input of one is refused. `progress` counts `runs_of` each stage.
 
     Raises ArgumentError when a stage needs one that does not come before it, RunFolderError for results
     of other inputs.

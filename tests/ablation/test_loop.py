@@ -144,8 +144,7 @@ def plain(checkpoint, given: list[Batch], variants, n: int = len(TEXTS)) -> np.n
     [*((family, 1000, 60) for family in FAMILIES), ("bert", 1, 60), ("bert", 1000, 100_000)],
 )
 def test_every_variant_equals_hooks(opened, family, budget, tokens):
-    # The norms of tiny gte models amplify rounding beyond the bound once biases differ from 0.
-    checkpoint, encoder = opened(family, biases=0.0 if family == "gte" else 0.1)
+    checkpoint, encoder = opened(family, biases=0.05)  # larger ones round beyond the bound
     given, variants = batches(checkpoint, budget), [NONE, *masks(), *other_parts(family)]
     got = run(encoder, given, variants, tokens=tokens)
     np.testing.assert_allclose(got, plain(checkpoint, given, variants), atol=2e-5)
