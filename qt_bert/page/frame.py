@@ -6,6 +6,7 @@ This module imports neither PyTorch nor pandas, so the frame is there before the
 from __future__ import annotations
 
 import atexit
+import gc
 import logging
 import threading
 import time
@@ -94,6 +95,7 @@ class Opening:
         atexit.register(self._end)
 
     def _open(self, settings: Settings) -> None:
+        gc.disable()  # while libraries load, collections take a fifth of the time and free nothing
         try:
             import pandas  # noqa: F401 (before Altair, which takes it half loaded from sys.modules)
 
@@ -101,13 +103,19 @@ class Opening:
 
             self.step = MODEL
             visit.open_first(settings)
+            # Streamlit collects all garbage after every run; scanning torch and transformers takes
+            # longer (0.3 s) than the run itself.
+            gc.freeze()
+            gc.enable()
             self.opened.set()
             self.drawn.wait(60)
             if not self._ending.is_set():
                 visit.open_rest(settings)
+                gc.freeze()
         except QtBertError as error:
             _log.warning("%s", error)
         finally:
+            gc.enable()
             self.opened.set()
 
     def _end(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
 import time
@@ -57,7 +56,6 @@ def open_first(settings: Settings) -> None:
     _, refused = study_of(pool.open(pool.names[0]), settings)
     for reason in refused:
         print(reason.en, file=sys.stderr, flush=True)
-    _freeze()
 
 
 def open_rest(settings: Settings) -> None:
@@ -66,17 +64,6 @@ def open_rest(settings: Settings) -> None:
     model = pool.open(pool.names[0])
     pool.base_of(model.name)
     model.intervention(model.shape.all_heads[:1], "mean")
-    _freeze()
-
-
-def _freeze() -> None:
-    """Hide libraries and models from the garbage collector.
-
-    Streamlit collects all garbage after every run; scanning torch and transformers takes longer
-    (0.3 s) than the run itself.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 # A visitor's state: kept in the session, and written into the address as a link for others.
