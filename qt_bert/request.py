@@ -247,8 +247,8 @@ def discovery_of(pairs: Path) -> Path | None:
 
 
 def base_of(model: Path) -> Path | None:
-    """The pretrained model, for the graded one that ships; the base of another is not known."""
-    return shipped(PRETRAINED) if is_shipped(model, GRADED) else None
+    """The pretrained model, for the graded one that ships, where this installation has it; no base else."""
+    return shipped(PRETRAINED) if is_shipped(model, GRADED) and ships(PRETRAINED) else None
 
 
 def is_shipped(path: Path, name: str) -> bool:

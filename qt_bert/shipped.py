@@ -31,9 +31,8 @@ def shipped(name: str) -> Path:
     for root in _ROOTS:
         if (root / name).exists():
             return root / name
-    raise ArgumentError(
-        f"this installation ships no {name}; give a path of your own (--model, --pairs)"
-    )
+    option = "--base, or --init of `pretrain`" if name == PRETRAINED else "--model, --pairs"
+    raise ArgumentError(f"this installation ships no {name}; give a path of your own ({option})")
 
 
 def ships(name: str) -> bool:

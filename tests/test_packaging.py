@@ -18,6 +18,11 @@ def test_a_wheel_grades_a_pair_from_what_ships(tmp_path):
     site = tmp_path / "site"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
+    assert wheel.stat().st_size <= 100_000_000
+    assert {path.name for path in (site / "qt_bert/_shipped").iterdir()} == {
+        path.name for path in (ROOT / "data").iterdir()
+    }
+    assert not (site / "qt_bert/_shipped/checkpoints/pretrained").exists()
     for name in ("inspection.py", "icon.svg", "screens/focus.py", ".streamlit/config.toml"):
         assert (site / "qt_bert" / "_apps" / name).is_file(), name
     code = (
@@ -29,6 +34,9 @@ def test_a_wheel_grades_a_pair_from_what_ships(tmp_path):
     out = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path)
     assert out.returncode == 0, out.stderr
     assert out.stdout.strip() in {"1", "2", "3", "4", "5"}
+    run[2] = code[: code.index("print(")] + "qt_bert.load().probe('shift')"
+    out = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path)
+    assert "ArgumentError" in out.stderr and "--base" in out.stderr.splitlines()[-1]
 
 
 def test_no_tracked_file_names_a_package_index_or_a_machine():
