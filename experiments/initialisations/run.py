@@ -37,7 +37,7 @@ from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.progress import progress
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.shipped import DEV, PRETRAINED, TEST, TRAIN, shipped
-from qt_bert.stats.intervals import interval_or_reason
+from qt_bert.stats.estimate import interval_or_reason
 from qt_bert.stats.judgements import FIVE_GRADES, Judgements
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.finetune import TrainJob, TuneSettings

@@ -34,7 +34,7 @@ from qt_bert.probes.pattern_maps import (
 from qt_bert.probes.pattern_maps import FIRST as FIRST_PASS
 from qt_bert.probes.pattern_maps import SECOND as SECOND_PASS
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
-from qt_bert.stats.intervals import bootstrap_weights, percentile_interval
+from qt_bert.stats.estimate import bootstrap_weights, percentile_interval
 
 # The labels of the drawn maps, and how far two passes agree.
 

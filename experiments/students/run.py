@@ -29,8 +29,7 @@ from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.shipped import GRADED, shipped
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.estimate import RESAMPLES
-from qt_bert.stats.intervals import bootstrap_weights, interval_or_reason, resample
+from qt_bert.stats.estimate import RESAMPLES, bootstrap_weights, interval_or_reason, resample
 from qt_bert.stats.judgements import Judgements
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.batches import levels_of

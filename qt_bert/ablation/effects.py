@@ -23,8 +23,7 @@ from qt_bert.progress import Progress, silent
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.arrays import BoolArray, FloatArray, expectation, sum_by
 from qt_bert.stats.comparison import DRAWS, swap_p_values
-from qt_bert.stats.estimate import RESAMPLES
-from qt_bert.stats.intervals import bootstrap_weights, interval_or_reason, resample
+from qt_bert.stats.estimate import RESAMPLES, bootstrap_weights, interval_or_reason, resample
 from qt_bert.stats.judgements import Judgements, index_queries, known
 from qt_bert.stats.metrics import LEAST_PROBABILITY, METRICS, Estimator, quotient
 from qt_bert.stats.tests import q_values

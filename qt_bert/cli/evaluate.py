@@ -17,8 +17,6 @@ from qt_bert.errors import ArgumentError
 from qt_bert.request import HeadsOutOptions, ModelOptions, pairs_or_test
 from qt_bert.shipped import DEV, shipped
 
-# `qt-bert check`: what is in a file of pairs, and what it shares with another.
-
 
 @options.command(options.DATA)
 def check(
@@ -41,9 +39,6 @@ def check(
     other = compared.open(against) if against else None
     report = check_file(rows, other)
     typer.echo(json.dumps(report.to_json(), ensure_ascii=False) if as_json else report.render())
-
-
-# `qt-bert evaluate`: how good the grades are.
 
 
 @options.command(options.SCORING)
@@ -147,9 +142,6 @@ def _flat(evaluation: dict[str, Any]) -> dict[str, Any]:
         "guards",
     )
     return evaluation["metrics"] | {name: evaluation[name] for name in names if name in evaluation}
-
-
-# `qt-bert compare`: two models on the same pairs.
 
 
 @options.command(options.SCORING)
@@ -260,9 +252,6 @@ def _note_gate(gate: dict[str, Any]) -> None:
     terminal.note(f"gate: {answer}: {len(failed)} of {len(gate['rules'])} rules failed")
 
 
-# `qt-bert calibrate`: what logits mean, fitted on some queries and shown on others.
-
-
 @options.command(options.SCORING)
 def calibrate(
     model: ModelOptions,
@@ -326,9 +315,6 @@ def _calibration_text(result: dict[str, Any]) -> str:
         )
         fitted += f": temperature {calibration['temperature']:.3f}; cut-offs {cutoffs}"
     return "\n\n".join((fitted, table(values), differences_table(changes, "before", "after")))
-
-
-# `qt-bert agree`: how far raters agree, an LLM among them.
 
 
 @options.command(options.DATA)

@@ -1,4 +1,4 @@
-"""`qt-bert plan`, `prune` and `export`."""
+"""`qt-bert plan`, `prune`, `export` and `distill`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qt_bert.cli import options, terminal
+from qt_bert.cli.options import Overwrite, Resume
 from qt_bert.cli.terminal import differences_table, figure, interval, table
+from qt_bert.cli.train import tune
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.progress import progress
 from qt_bert.request import NOT_OF_A_PLAN, Request, check_device, pairs_or_test, resolve
 from qt_bert.shipped import DEV, GRADED, shipped
+from qt_bert.training.recipes import LossOptions, TrainingFiles, TuningOptions
 
 if TYPE_CHECKING:
     from qt_bert.data.pairs import Pair
@@ -25,9 +28,6 @@ if TYPE_CHECKING:
     from qt_bert.planning.export_session import GradedPairs
     from qt_bert.planning.prune import Pruned
     from qt_bert.results.plan import ExportFile, Int8Loss, Plan, PlanTest
-
-
-# `qt-bert plan`: which heads and layers a smaller model keeps, and what that will cost.
 
 
 class Replace(StrEnum):
@@ -112,9 +112,6 @@ def _rows(test: PlanTest) -> list[tuple[str, ...]]:
         verdict = (test.verdict or "") if metric == "spearman" else ""
         rows.append((*name, metric, figure(change.base), figure(change.change), ends, verdict))
     return rows
-
-
-# `qt-bert prune`: removes the heads and layers that a plan drops, or tokens that no text has.
 
 
 @options.command(options.SMALLER)
@@ -242,9 +239,6 @@ def _cut_as_text(cut: dict[str, Any]) -> str:
     return "\n".join([*lines, differences_table(lost["metrics"], "whole", "cut")])
 
 
-# `qt-bert export`: a model as ONNX or as a plain folder, checked.
-
-
 @options.command(options.SMALLER)
 def export(
     out: Annotated[Path, typer.Option(help="Folder of the exported model.")],
@@ -343,3 +337,45 @@ def _int8_table(loss: Int8Loss) -> str:
     head = f"int8 on {pairs.name}: {pairs.n_pairs:,} pairs, {pairs.n_queries:,} queries"
     changes = differences_table(loss.metrics, "float32", "int8")
     return f"{head}; largest change of a logit {loss.largest:.2g}\n{changes}"
+
+
+@options.command(options.SMALLER)
+def distill(
+    out: Annotated[Path, typer.Option(help="Folder of the finished student.")],
+    plan: options.PlanFile,
+    files: TrainingFiles,
+    how: TuningOptions,
+    what: LossOptions,
+    unlabelled: options.Unlabelled = None,
+    model: Annotated[
+        str | None, typer.Option(help="The teacher's folder. [default: the checkpoint that ships]")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="End after so many steps, over any number of epochs.")
+    ] = None,
+    stop_on: Annotated[
+        str | None, typer.Option(help="Metric of the dev file. [qwk; of one output, spearman]")
+    ] = None,
+    max_length: options.MaxLength = None,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Train a smaller model to imitate its teacher, by a plan; resumes after a kill."""
+    from qt_bert.models.folder import resolve_folder
+    from qt_bert.planning.distill import DistillJob, Student
+
+    folder = resolve_folder(model if model is not None else shipped(GRADED))
+    tune(
+        DistillJob,
+        out,
+        files,
+        how,
+        what,
+        unlabelled,
+        student=Student.of(plan, folder),
+        stop_on=stop_on,
+        max_length=max_length,
+        steps=steps,
+        resume=resume,
+        overwrite=overwrite,
+    )

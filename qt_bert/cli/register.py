@@ -8,7 +8,6 @@ from qt_bert.cli import (  # noqa: F401, I001 - the order is the help's
     sweep,
     report,
     plan,
-    distill,
     serve,
 )
 from qt_bert.cli.options import app as app

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 Study = Annotated[Request, options.Without(("discovery",))]
 
 
-# `qt-bert report`: the main job.
-
-
 @options.command(options.STUDY)
 def report(
     request: Study,
@@ -79,9 +76,6 @@ def report(
         write_results(RunFolder.read(out), save_results)
     terminal.note("nothing changed since the last run" if not ran else f"ran: {', '.join(ran)}")
     typer.echo(f"report: {page.resolve()}")
-
-
-# `qt-bert probe`.
 
 
 @options.command(options.STUDY)

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from qt_bert.scoring.judge import PairScorer
 
 
-# `qt-bert score --engine ray` and `--dry-run`: running them, and their results in words.
-
-
 SKIPPED_SHOWN = 10
 
 
@@ -110,9 +107,6 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}"
-
-
-# `qt-bert score`: grade every pair of a file, or of many files on a cluster.
 
 
 @options.command(options.SCORING)

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from qt_bert.scoring.judge import PairScorer
 
 
-# Tables.
-
-
 def width(text: str) -> int:
     """Columns a text takes on a terminal: Chinese characters take two."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
@@ -144,9 +141,6 @@ def _with_queries(metric: dict[str, Any]) -> str:
     if metric.get("n_queries") is None:
         return value
     return f"{value} ({metric['n_eligible']:,}/{metric['n_queries']:,})"
-
-
-# Messages, and work that is stopped.
 
 
 def note(text: str) -> None:

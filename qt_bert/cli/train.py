@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from qt_bert.training.pretrain import NewShape
 
 
-# `qt-bert pretrain`: character MLM and segment pairs on plain text.
-
-
 @options.command(options.TRAINING)
 def pretrain(
     out: Annotated[Path, typer.Option(help="Folder of the finished model.")],
@@ -95,9 +92,6 @@ def _shape(layers: int | None, heads: int, hidden: int, positions: int) -> NewSh
     from qt_bert.training.pretrain import NewShape
 
     return None if layers is None else NewShape(layers, heads, hidden, positions)
-
-
-# `qt-bert train`: fine-tune a classifier on graded pairs.
 
 
 @options.command(options.TRAINING)

@@ -25,8 +25,6 @@ from qt_bert.data.quoting import csv_rows, split_csv
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.progress import note_once
 
-# Rows of TSV and CSV: fields by position.
-
 
 class DelimitedFile:
     """TSV: a row a line, quotes are text (a line that looks quoted as CSV is warned of, once).

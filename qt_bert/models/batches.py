@@ -11,9 +11,6 @@ import torch
 
 from qt_bert.data.tokenise import EncodedPair, length_batches, padded
 
-# Pairs as tensors: batches of rows of one length, or padded, with the side of every token.
-
-
 At = int | torch.Tensor
 """The place of a token: the same in all pairs, or of each [B]."""
 

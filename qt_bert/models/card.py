@@ -48,9 +48,6 @@ def check_readable(folder: Path, config: Mapping[str, Any]) -> None:
         )
 
 
-# `qt_bert.json` beside a checkpoint: which grades its logits mean, its length, its calibration.
-
-
 CARD = "qt_bert.json"
 MAX_LENGTH = 128
 TEMPLATE_LENGTH = 512

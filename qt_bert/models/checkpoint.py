@@ -178,9 +178,6 @@ def smaller_checkpoint(
     )
 
 
-# Saving a checkpoint as a plain Hugging Face folder: whole, or not at all.
-
-
 def check_place(folder: Path, overwrite: bool) -> None:
     """Raise RunFolderError where no model can be saved in `folder`: a file, or it holds anything and
     `overwrite` is False."""

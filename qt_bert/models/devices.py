@@ -18,9 +18,6 @@ from qt_bert.progress import note_once as note_once
 if TYPE_CHECKING:
     from qt_bert.models.batches import Batch
 
-# The requested device, and the number types it has.
-
-
 DTYPES = {
     "float32": torch.float32,
     "tf32": torch.float32,

@@ -161,9 +161,6 @@ def stored_rows(folder: Path, name: str, rows: Sequence[int]) -> torch.Tensor:
     raise CheckpointError(f"{folder}: {name} is missing")
 
 
-# Opening any encoder folder as the start of a training run.
-
-
 def tunable(folder: Path) -> Family:
     """The family of a folder that can be trained. Raises CheckpointError where it cannot."""
     _, family = verify_folder(folder)

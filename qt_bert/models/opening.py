@@ -166,9 +166,6 @@ def put_in_order(model: Any, order: Sequence[int]) -> None:
     model.config.label2id = {name: place for place, name in enumerate(names)}
 
 
-# The classifier of a folder in float32, pruned or whole.
-
-
 def stored_classifier(
     folder: Path,
     family: Family,

@@ -53,9 +53,6 @@ def adapted(config: Mapping[str, Any], path: Path) -> dict[str, Any]:
     return made | {"model_type": "gte", "architectures": names, "rope_parameters": rope}
 
 
-# A causal language model that answers yes or no, as a classifier with one logit.
-
-
 def word_ids(tokenizer: Any, template: Template, where: str) -> tuple[int, int]:
     """The token ids of yes and no. Raises CheckpointError for a word that is not one token."""
     found = []

@@ -14,9 +14,6 @@ from qt_bert.models.pruned import head_parameters, unit_parameters
 from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.plan import Budget, BudgetKind
 
-# `--budget`: what stays of a model, as a share or as a number.
-
-
 KINDS: tuple[BudgetKind, ...] = get_args(BudgetKind)
 _FORM = re.compile(r"([a-z]+)=([0-9]*\.?[0-9]+)(M?)", re.IGNORECASE)
 _MILLION = 1_000_000
@@ -88,9 +85,6 @@ def _shares(total: int) -> str:
     shares = [f"{step / 10**digits:.{digits}f}" for step in range(1, 10**digits)]
     fitting = [share for share in shares if 1 <= round(float(share) * total) < total]
     return f"{fitting[0]} to {fitting[-1]}"
-
-
-# Shapes of smaller models and their costs.
 
 
 FLOAT16_BYTES = 2
@@ -181,9 +175,6 @@ def form_of(kept: Sequence[KeptLayer], teacher: TeacherRef) -> Form:
     """The form of what a plan keeps; where widths differ, the units of all layers on average."""
     units = [teacher.units if layer.units is None else layer.units for layer in kept]
     return Form(len(kept), sum(len(layer.heads) for layer in kept), round(sum(units) / len(units)))
-
-
-# Shapes that meet a budget of parameters or of time.
 
 
 NARROWEST = 4

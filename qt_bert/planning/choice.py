@@ -132,9 +132,6 @@ def _by_loss(heads: Sequence[Head], measured: Losses, sharing: int) -> list[Head
     return sorted(heads, key=lambda one: (together[one.layer, one.head // sharing], one))
 
 
-# Choosing layers: whole blocks left out one at a time, the rest measured again after each.
-
-
 def choose_layers(
     task: PlanTask, pairs: Sequence[Pair], out: int, *, work: Path | None = None
 ) -> tuple[int, ...]:
@@ -161,9 +158,6 @@ def choose_layers(
             measured = losses(task.scorer, pairs, variants, work=work, name=name, shown=shown)
             gone.append(min(left, key=lambda n: measured.mean(without_blocks((*gone, n)).name)))
     return tuple(gone)
-
-
-# What a budget removes: heads, layers, or what a small or fast enough shape lacks.
 
 
 @dataclass(frozen=True)
@@ -230,9 +224,6 @@ def choose(
 def below(work: Path | None, *names: object) -> Path | None:
     """A folder in `work`, where there is one."""
     return None if work is None else work / "-".join(map(str, names))
-
-
-# The grid of budgets: what each removes, and its cost.
 
 
 ChangesOfRemovals = Mapping[Removal, Changes]

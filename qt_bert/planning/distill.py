@@ -27,15 +27,11 @@ from qt_bert.planning.prune import (
 )
 from qt_bert.results.plan import LayerMatch, Plan
 from qt_bert.training.batches import TrainingSet
-from qt_bert.training.finetune import TuneJob, Tuner
+from qt_bert.training.finetune import Trained, TuneJob, Tuner
 from qt_bert.training.losses import Losses, LossWeights
-from qt_bert.training.model import Trained
 from qt_bert.training.packing import packed_layers, read_states
 from qt_bert.training.steps import weights_dtype
 from qt_bert.training.teachers import key_of
-
-# The losses of a student.
-
 
 IMITATION = LossWeights(soft=1.0, hidden=1.0)
 """The labels, the teacher's distribution and the outputs of its layers."""
@@ -46,9 +42,6 @@ def hidden_loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
     and variance 1."""
     width = student.shape[-1:]
     return (F.layer_norm(student, width) - F.layer_norm(teacher, width)).square().mean(-1)
-
-
-# The module that is trained: a student, with its frozen teacher.
 
 
 Batch = Mapping[str, torch.Tensor]
@@ -128,9 +121,6 @@ def without_dropout(model: Any) -> Any:
     return model
 
 
-# The student of a plan, before it is trained.
-
-
 @dataclass(frozen=True)
 class Student:
     """A student of the model in the folder `model`, by the `plan` that was made for it.
@@ -189,9 +179,6 @@ class Student:
                     f"the plan lets layer {match.student} of {len(self.plan.kept)} imitate the teacher's "
                     f"layer {match.imitates} of {layers}: layers count from 0"
                 )
-
-
-# `qt-bert distill`: a student from its teacher, by a plan.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from qt_bert.planning.task import PlanTask
 from qt_bert.progress import progress
 from qt_bert.results.plan import Expected
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.intervals import interval_or_reason
+from qt_bert.stats.estimate import interval_or_reason
 
 Predictions = Mapping[str, Expected]
 """By metric."""
@@ -153,9 +153,6 @@ def _name_of(pairs: Sequence[Pair]) -> str:
     """A hash of these pairs as a short name."""
     text = "\n".join(f"{pair.line}\t{pair.query}\t{pair.title}" for pair in pairs)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-# Predictions for a new sample of queries, from readings of two halves' plans.
 
 
 NORMAL_95 = 1.959964

@@ -44,8 +44,6 @@ from qt_bert.results.evaluation import JudgedModel
 from qt_bert.results.plan import EXPORT, CheckedCase, ExportCheck, ExportFile
 from qt_bert.shipped import installed_versions
 
-# The forward of `models.forward` as a module that torch can trace, for any batch and length.
-
 
 class Graph(nn.Module):
     """A checkpoint's forward: `input_ids`, `attention_mask`, `token_type_ids` [batch, length] → logits.
@@ -67,9 +65,6 @@ class Graph(nn.Module):
         """Logits [batch, labels], float32; the mask is 1 at real tokens and 0 at padding behind them."""
         types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
         return self.encoder.logits(input_ids, types, attention_mask)
-
-
-# From a checkpoint to an ONNX file: the graph traced once, for any batch and length.
 
 
 OPSET = 20
@@ -144,9 +139,6 @@ def _tidy(model: Any, checkpoint: Checkpoint) -> None:
         holder.doc_string = None
     model.metadata_props["model"] = checkpoint.name
     model.metadata_props["model_sha256"] = checkpoint.sha256
-
-
-# An exported file against torch: made-up batches of every size, run in a new process.
 
 
 BOUND = 1e-4
@@ -263,9 +255,6 @@ def _in_a_new_process(path: Path, stored: Mapping[str, np.ndarray]) -> list[floa
     return [float(one) for one in json.loads(ran.stdout)]
 
 
-# `qt-bert export`: a folder with the ONNX file, checked, or nothing.
-
-
 def check_ready(out: Path, overwrite: bool) -> None:
     """Raise where nothing can be exported to `out`: RunFolderError as `check_place` does,
     ArgumentError where packages are missing."""
@@ -325,9 +314,6 @@ def _export_file(checkpoint: Checkpoint, folder: Path, check: ExportCheck) -> Ex
         sha256={file.name: sha256_file(file) for file in files},
         check=check,
     )
-
-
-# `qt-bert export --transformers`: a folder that transformers opens by itself.
 
 
 PLAIN_BOUND = 1e-5

@@ -33,9 +33,6 @@ from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.judge import check_finite, judge_logits
 from qt_bert.stats.comparison import compare
 
-# The packages of the extra `export`: not everybody has them, and they talk a lot.
-
-
 EXPORTING = ("onnx", "onnxscript", "onnxruntime")
 RUNNING = ("onnxruntime",)
 
@@ -64,9 +61,6 @@ def quietly() -> Iterator[None]:
         logging.disable(disabled)
 
 
-# Stored inputs run again.
-
-
 def open_session(path: Path, threads: int | None = None) -> Any:
     """An onnxruntime session on the processor."""
     import onnxruntime
@@ -88,9 +82,6 @@ def differences(session: Any, cases: Mapping[str, np.ndarray]) -> list[float]:
         (logits,) = session.run(None, {name: cases[f"{case}/{name}"] for name in names})
         found.append(float(np.abs(logits - cases[f"{case}/logits"]).max()))
     return found
-
-
-# Scoring with an exported file: texts in, logits out, with onnxruntime and without torch.
 
 
 MODEL, INT8_MODEL = "model.onnx", "model.int8.onnx"
@@ -215,9 +206,6 @@ def _tokenizer(file: Path) -> Any:
         return Tokenizer.from_file(str(file))
     except Exception as error:  # tokenizers raises bare Exception
         raise CheckpointError(f"{file}: the tokenizer cannot be opened ({error})") from error
-
-
-# Weights in eight bits: a quarter of the size, and what that costs on graded pairs.
 
 
 METRICS = ("spearman", "qwk", "accuracy", "pairwise_accuracy")

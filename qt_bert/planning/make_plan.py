@@ -46,9 +46,6 @@ from qt_bert.stats.estimate import Estimate, change_of_rho, rho
 from qt_bert.stats.judgements import known, set_means
 from qt_bert.text import Text, counted
 
-# The one plan, tested without searching: the pruned model beside the whole one on other pairs.
-
-
 LEAST_GONE = 0.2
 """Share of the heads that a plan takes out, or its claim says nothing."""
 
@@ -125,9 +122,6 @@ def _labelled(sample: Sample) -> tuple[FloatArray, list[str]]:
     return grades, [pair.query for pair in sample.pairs]
 
 
-# What is at risk: the functions whose heads are lost.
-
-
 def lost_by_function(
     functions: Functions, chosen: Removal, teacher: TeacherRef
 ) -> dict[str, tuple[str, ...]]:
@@ -161,9 +155,6 @@ def at_risk(
         )
         for name, heads in functions.sets.items()
     )
-
-
-# Figures of a plan: quality against budget, and the map of heads that stay.
 
 
 LETTERS: dict[str, tuple[str, Text]] = {
@@ -289,9 +280,6 @@ def _with_letters(note: Text, functions: Functions) -> Text:
         f"{note.zh}有已知功能的头加框：{zh}。",
         f"{note.en} Heads of known function are outlined: {en}.",
     )
-
-
-# From a model, pairs and a budget to a plan.
 
 
 def make_plan(task: PlanTask) -> Plan:

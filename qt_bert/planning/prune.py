@@ -46,9 +46,6 @@ def open_teacher(plan: Plan, model: str | Path, device: str = "cpu") -> Checkpoi
     return checkpoint
 
 
-# A smaller model as a folder: weights, and `kept.json`, which names every head as the teacher does.
-
-
 def save_smaller(
     folder: str | Path,
     checkpoint: Checkpoint,
@@ -85,9 +82,6 @@ def kept_text(checkpoint: Checkpoint) -> dict[str, str]:
     if checkpoint.kept is None:
         return {}
     return {KEPT: json.dumps(encode(checkpoint.kept), ensure_ascii=False, indent=1) + "\n"}
-
-
-# Heads and blocks that go, as layers that stay, and by name.
 
 
 def removal_of(heads: Iterable[Head] = (), blocks: Iterable[int] = ()) -> Removal:
@@ -133,9 +127,6 @@ def lost_heads(removal: Removal, teacher: TeacherRef) -> set[str]:
 def names_of_removal(removal: Removal) -> tuple[str, ...]:
     """`L3` for a whole layer, `L5H7` for a head, in order."""
     return (*(f"L{layer}" for layer in removal.blocks), *names_of(removal.heads))
-
-
-# Pruning by a plan: weights really removed, held against the masked model, saved, opened again.
 
 
 TOLERANCE = 1e-5

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from qt_bert.models.card import ModelLabels
 
 
-# Losses of variants, pair by pair.
-
-
 @dataclass(frozen=True, eq=False)
 class Losses:
     """The loss of every variant of a sweep on every pair.
@@ -90,9 +87,6 @@ def losses_of(
 
 def _place(pair: Pair) -> tuple[int, str, str, str]:
     return pair.line, pair.id, pair.query, pair.title
-
-
-# Runs of the masked loop for choosing and measuring: in memory, or in folders that resume.
 
 
 def check_removals(
@@ -205,9 +199,6 @@ def _stored(
         return run(resume=True).logits
     except RunFolderError:  # of other inputs, or damaged
         return run(overwrite=True).logits
-
-
-# What removals change, with paired intervals over queries.
 
 
 @dataclass(frozen=True)

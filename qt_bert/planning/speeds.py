@@ -20,7 +20,7 @@ from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import Ratio, Speed
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.intervals import percentile_interval
+from qt_bert.stats.estimate import percentile_interval
 
 # Speed of a smaller model relative to its teacher, from texts to logits.
 #
@@ -115,9 +115,6 @@ def ratio(ratios: FloatArray, seed: int) -> Ratio:
     ends = percentile_interval(np.median(ratios[drawn], axis=1))
     low, high = ends if ends is not None else (None, None)
     return Ratio(value=value, low=low, high=high)
-
-
-# The table of measured speeds, stored so that a resumed plan uses the same.
 
 
 REFINED = 4

@@ -28,9 +28,6 @@ from qt_bert.results.plan import Budget
 from qt_bert.results.probe import PairsRef, ProbeResult, is_unstable
 from qt_bert.scoring.bulk import Scorer
 
-# The effort for a plan: sample and grid.
-
-
 _ALL_SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 
 
@@ -72,9 +69,6 @@ QUICK = Effort(profile="quick", choosing=128, measuring=256)
 
 FULL = Effort(profile="full", choosing=None, measuring=None)
 """Everything."""
-
-
-# The heads' functions, by the probes of a run folder or of the file beside the model.
 
 
 FUNCTIONS = (
@@ -142,9 +136,6 @@ def _functions(source: Literal["run", "heads.json"], tables: Sequence[HeadTable]
         name for table in tables for name in table.stability if is_unstable(table.stability, name)
     }
     return Functions(source, sets, frozenset(unstable & sets.keys()))
-
-
-# The task: model, pairs, budget, effort.
 
 
 Replacement = Literal["zero", "mean"]

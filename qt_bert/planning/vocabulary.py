@@ -199,9 +199,6 @@ def with_tokens(model: Any, places: Mapping[int, int]) -> Any:
     return made
 
 
-# The texts of a file: one a line, or query and title of its pairs.
-
-
 def read_texts(
     path: Path, options: ReaderOptions, rejects: Path | None = None
 ) -> tuple[list[tuple[str, str]], int]:
@@ -256,9 +253,6 @@ def _text(line: int, text: str) -> str | Reject:
     if text.isspace():
         return Reject.of(line, Reason.EMPTY_TITLE, text)
     return Reject.of(line, Reason.NUL, text) if "\0" in text else text
-
-
-# `qt-bert prune --vocabulary`: counted, cut, saved, opened again and held against the whole.
 
 
 def prune_vocabulary(

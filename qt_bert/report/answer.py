@@ -96,9 +96,6 @@ def _claims(stored: Stored) -> Table:
     )
 
 
-# A line each on what the heads do, what breaks the model, and the next steps.
-
-
 def _heads(stored: Stored) -> list[Text]:
     """The heads of the sets that the claims are about, in one line."""
     sets = []

@@ -192,9 +192,6 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-# Texts of the report, from `words.toml`.
-
-
 def wording(name: str, /, **facts: Any) -> Text:
     """The text `name`, its fields filled from `facts`, of which bilingual ones are localised.
 

@@ -66,9 +66,6 @@ def card_section(stored: Stored) -> Section | None:
     return Section(name="model_card", title=wording("model_card"), blocks=(folded,))
 
 
-# The metrics' names and groups on the page.
-
-
 M = TypeVar("M")
 
 GROUPS: dict[str, tuple[Text, tuple[str, ...]]] = {
@@ -159,9 +156,6 @@ def _base(metric: MetricValue) -> Text:
     if metric.n_eligible is not None and metric.n_queries is not None:
         bases.append(wording("queries_eligible", n=metric.n_eligible, queries=metric.n_queries))
     return join(bases, " · ", " · ")
-
-
-# Single pairs: some to see what the model does, and those it graded worst.
 
 
 _SHOWN, _TERMS_SHOWN, _WORST = 6, 4, 10
@@ -257,9 +251,6 @@ def _shown(grade: Grade | None) -> str:
     if grade is None:
         return MISSING
     return f"{grade:g}" if isinstance(grade, float) else str(grade)
-
-
-# Tables to open: what was judged, metrics, parts of the file, levels.
 
 
 def _judged(evaluation: EvaluationResult, record: RunRecord) -> Table:

@@ -92,9 +92,6 @@ def plan_section(plan: Plan) -> Section:
     return Section(name="plan", title=TITLE, blocks=blocks)
 
 
-# Numbers and names in words.
-
-
 def metric_name(name: str) -> Text:
     """A metric's display name."""
     if name in _NAMES:
@@ -131,9 +128,6 @@ def _measured_on(evidence: PlanEvidence) -> Text:
     sampled = evidence.sampled
     whole = sampled is None or sampled.n_pairs in (None, evidence.validation.n_pairs)
     return wording("validation") if whole else _of(sampled, "part_of_validation")
-
-
-# The answer in two sentences, and its figures.
 
 
 def in_one_sentence(plan: Plan) -> Iterator[Text]:
@@ -216,9 +210,6 @@ def _cards(evidence: PlanEvidence) -> Iterator[Card]:
             yield Card(title=wording("change_of_rho", RHO=RHO), value=change, base=base)
 
 
-# The plan on pairs that took no part in choosing it.
-
-
 _ROLES = {"validation": wording("validation"), "held out": wording("held_out")}
 
 
@@ -270,9 +261,6 @@ def _test_notes(evidence: PlanEvidence) -> Iterator[Text]:
             yield wording("change_must_exceed_about", name=test.pairs.name, half=half)
     if any("pairwise_accuracy" in test.measured for test in evidence.tests):
         yield wording("this_model_has_one")
-
-
-# The budgets: expected and measured cost, and savings.
 
 
 _INSIDE, _OUTSIDE = Badge(wording("inside"), "good"), Badge(wording("outside"), "bad")
@@ -329,9 +317,6 @@ def _how_many(rows: tuple[GridRow, ...]) -> Iterator[Text]:
 
 def _stays(of: str, kept: int) -> Text:
     return wording("heads_kept" if of == "heads" else "layers_kept", kept=kept)
-
-
-# Removed heads and their functions; the layers that a student's layers imitate.
 
 
 def _at_risk(evidence: PlanEvidence) -> Block:

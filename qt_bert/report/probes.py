@@ -43,9 +43,6 @@ from qt_bert.results.quantities import QUANTITIES
 from qt_bert.stats.verdict import Verdict
 from qt_bert.text import Label, Text, digits_for, plain, sentences, shortest
 
-# Titles, verdicts, values and sources as cells.
-
-
 Tone = Literal["good", "bad", "open"]
 
 TONES: dict[Verdict, Tone] = {
@@ -98,9 +95,6 @@ def _stable(stability: Stability | None) -> Badge | None:
         if stability is None
         else Badge(VERDICTS[stability.verdict], _STABLE[stability.verdict])
     )
-
-
-# The head atlas: all heads and quantities.
 
 
 _MOST_HEADS = 12
@@ -173,9 +167,6 @@ def _atlas_heads(tables: Sequence[HeadTable]) -> Table:
         rows=tuple(rows),
         folded=True,
     )
-
-
-# The section of one probe.
 
 
 _THERE = Column("there", wording("article_s_figure"), optional=True)

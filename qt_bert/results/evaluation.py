@@ -18,9 +18,6 @@ from qt_bert.stats.evaluation import (
 )
 from qt_bert.text import Text, counted
 
-# The content of `evaluation.json`: how well a model grades a file of pairs.
-
-
 Grade = str | int | float
 """A label as the file has it, or a grade or level as the model gives it."""
 
@@ -156,9 +153,6 @@ class EvaluationResult(ResultFile):
     def judged_model(self) -> JudgedModel:
         """The checkpoint's facts. Raises RunFolderError for another scorer, or a missing fact."""
         return decode(JudgedModel, self.model, "evaluation.json: model")  # type: ignore[no-any-return]
-
-
-# Figures of an evaluation, level by level.
 
 
 def confusion_map(levels: Sequence[str], counts: Sequence[Sequence[int]]) -> HeatMap:

@@ -29,9 +29,6 @@ from qt_bert.results.quantities import QUANTITIES, SIGNIFICANT, Quantity, kept_s
 from qt_bert.stats.metrics import METRICS
 from qt_bert.text import Text, sentences
 
-# A probe's results for every head, without its figures and settings: small enough to ship.
-
-
 DIGITS = 4
 """Significant digits of a stored score."""
 
@@ -159,9 +156,6 @@ def _discovery(value: Any) -> PairsRef | None:
         return decode(PairsRef, value)  # type: ignore[no-any-return]
     except RunFolderError:  # settings are free: a probe need not name it
         return None
-
-
-# `heads.json` beside a model: the head tables of a run.
 
 
 _NUMBERS = re.compile(r"\[\n[\s\d.,eE+\-nul]*\]")

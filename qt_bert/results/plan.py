@@ -16,9 +16,6 @@ from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.probe import PairsRef, SourcedClaim
 from qt_bert.stats.comparison import MetricDifference
 
-# What a plan rests on: what its budgets are expected to cost, and what was measured.
-
-
 MARGIN = 0.02
 """How much of Spearman's ρ a smaller model may lose and still count as no worse."""
 
@@ -181,9 +178,6 @@ class PlanEvidence:
     figures: tuple[Figure, ...] = ()
 
 
-# `plan.json`.
-
-
 MEANS = "means.safetensors"
 """Mean head outputs beside a plan that replaces heads by them."""
 
@@ -240,9 +234,6 @@ def layer_map(kept: tuple[KeptLayer, ...], layers: int) -> tuple[LayerMatch, ...
         LayerMatch(student=place, starts_as=layer.layer, imitates=end)
         for place, (layer, end) in enumerate(zip(kept, ends, strict=True))
     )
-
-
-# `export.json`: the folder of `qt-bert export`, and how it was checked.
 
 
 EXPORT = "export.json"

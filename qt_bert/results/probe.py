@@ -16,9 +16,6 @@ from qt_bert.results.head_sets import set_words
 from qt_bert.stats.verdict import Claim
 from qt_bert.text import Text
 
-# Stability of a set: how much of it is selected again, beside chance.
-
-
 StabilityVerdict = Literal["stable", "not stable", "undecided"]
 
 VERDICTS: dict[StabilityVerdict, Text] = {
@@ -121,9 +118,6 @@ def _check_shares(*values: float) -> None:
     wrong = [value for value in values if not 0 <= value <= 1]
     if wrong:
         raise ArgumentError(f"an overlap of heads is a share from 0 to 1, not {wrong[0]}")
-
-
-# The result file of a probe.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,9 +43,6 @@ from qt_bert.stats.metrics import METRICS, exponential_gain, ndcg_by_query
 from qt_bert.stats.tests import q_values
 from qt_bert.stats.verdict import POWER_FACTOR
 
-# `qt-bert evaluate`: one model on one graded file, as the plain data report and page draw.
-
-
 EXAMPLES = 12
 SHOWN_IN_SLICES = (
     *("accuracy", "macro_f1", "qwk", "mae", "over_graded", "under_graded"),
@@ -222,9 +219,6 @@ def write_beside(
     table.clear()
 
 
-# Two checkpoints on the same graded pairs.
-
-
 def compare_models(
     path: Path,
     options: ReaderOptions,
@@ -326,9 +320,6 @@ def _reading(scorer: PairScorer) -> int | None:
     """How a model has labels read: as so many levels, or (None) as grades."""
     labels = scorer.settings.labels
     return None if labels.grades is not None or labels.logits == 1 else labels.logits
-
-
-# Slices: the pairs with a value of a column, or with a property of their texts.
 
 
 def by_column(pairs: Sequence[Pair], column: str) -> dict[str, BoolArray]:

@@ -39,8 +39,6 @@ from qt_bert.text import clip
 
 AnyCalibration = Calibration | ScoreCalibration
 
-# What scores pairs: a checkpoint (`scoring.bulk`), or the file that `qt-bert export --onnx` wrote.
-
 
 class PairScorer(Protocol):
     """All that scoring and judging ask of a model."""
@@ -79,9 +77,6 @@ def hardly_differ(scores: np.ndarray) -> str | None:
         f"scores hardly differ: nine tenths of {len(scores):,} lie between {low:.4g} and {high:.4g}; if "
         "good and bad titles are among them, the model has collapsed and ranks nothing"
     )
-
-
-# What the logits of a window of pairs say: probabilities, the predicted and the expected grade.
 
 
 @dataclass(frozen=True)
@@ -162,9 +157,6 @@ def ranking_scores(logits: np.ndarray, labels: ModelLabels) -> FloatArray:
     """What titles are ranked by, of logits [..., K]: expected grades or levels, or the one logit."""
     flat = read_outputs(logits.reshape(-1, logits.shape[-1]), labels).ranking_score
     return np.asarray(flat.reshape(logits.shape[:-1]))
-
-
-# A checkpoint's outputs beside the labels of a file: the judgements every metric sees.
 
 
 @dataclass(frozen=True)
@@ -312,9 +304,6 @@ def default_scheme(labels: ModelLabels) -> GradeMap:
     if labels.grades is None and labels.logits > 1:
         return GradeMap.levels(labels.logits)
     return GradeMap.identity()
-
-
-# Calibrations: in the model's `qt_bert.json`, or in a file of `qt-bert calibrate`.
 
 
 def requested_calibration(scorer: PairScorer, asked: bool | str | Path) -> AnyCalibration | None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, count_cells, ratio
-from qt_bert.stats.intervals import bootstrap_weights, interval_or_reason
+from qt_bert.stats.estimate import bootstrap_weights, interval_or_reason
 from qt_bert.stats.judgements import FIVE_GRADES, GradeSet, checked_set, read_labels
 from qt_bert.stats.metrics import weighted_kappa
 
@@ -151,9 +151,6 @@ def _kappas(cuts: IntArray, below: FloatArray) -> FloatArray:
         axis=1,
     )
     return np.nan_to_num(weighted_kappa(np.diff(edges, axis=1).transpose(0, 2, 1)))
-
-
-# One logit: the grades that a score means, and the score from which on a pair counts as relevant.
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,13 @@ import numpy as np
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import FloatArray, IntArray, fractional_ranks
-from qt_bert.stats.estimate import RESAMPLES, chunk_sizes
-from qt_bert.stats.intervals import bootstrap_weights, interval_or_reason, resample
+from qt_bert.stats.estimate import (
+    RESAMPLES,
+    bootstrap_weights,
+    chunk_sizes,
+    interval_or_reason,
+    resample,
+)
 from qt_bert.stats.judgements import Judgements
 from qt_bert.stats.metrics import METRICS, Estimator, Metric
 

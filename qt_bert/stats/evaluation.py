@@ -9,8 +9,13 @@ from typing import ClassVar
 import numpy as np
 
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, fractional_ranks, ratio, sum_by
-from qt_bert.stats.estimate import RESAMPLES, from_leave_one_out
-from qt_bert.stats.intervals import bootstrap_weights, interval_or_reason, resample
+from qt_bert.stats.estimate import (
+    RESAMPLES,
+    bootstrap_weights,
+    from_leave_one_out,
+    interval_or_reason,
+    resample,
+)
 from qt_bert.stats.judgements import Judgements, known
 from qt_bert.stats.metrics import (
     BINS,
@@ -27,8 +32,6 @@ from qt_bert.stats.metrics import (
 )
 from qt_bert.stats.tests import q_values, sign_flip_p
 from qt_bert.stats.verdict import LEAST_QUERIES
-
-# Tables beside the metrics: confusion, figures of each grade, reliability, furthest pairs.
 
 
 def confusion(judgements: Judgements) -> IntArray:

@@ -219,9 +219,6 @@ def index_queries(queries: Sequence[str]) -> tuple[IntArray, int]:
     return np.array(index, dtype=np.int64), len(number)
 
 
-# Builders of `Judgements`: one for each way in which a model's outputs meet labels.
-
-
 def judge_grades(
     probabilities: npt.ArrayLike,
     grade_sets: Sequence[Sequence[int]],

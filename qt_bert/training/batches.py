@@ -20,9 +20,6 @@ from qt_bert.models.families import Family
 from qt_bert.training.packing import Example, best_fit, filled, lay_out
 from qt_bert.training.recipes import PairSource
 
-# Graded pairs of several files as one tokenised training set.
-
-
 UNLABELLED = (float("nan"), float("nan"))
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import nn
+from torch.nn import functional as F
 
 from qt_bert.data.pairs import GRADES, Pair
 from qt_bert.errors import ArgumentError
@@ -18,6 +20,7 @@ from qt_bert.files import check_apart
 from qt_bert.models.card import MAX_LENGTH, ModelLabels, ModelSettings, stored_template
 from qt_bert.models.checkpoint import Checkpoint, save_checkpoint
 from qt_bert.models.devices import device_name
+from qt_bert.models.families import Family
 from qt_bert.models.folder import weights_sha256
 from qt_bert.models.loading import open_for_tuning, positions_of, tunable
 from qt_bert.models.tokenizer import choose_types, open_tokenizer, padding_of
@@ -34,8 +37,7 @@ from qt_bert.training.batches import (
 )
 from qt_bert.training.losses import OF_OUTPUTS, Losses, LossWeights
 from qt_bert.training.masters import MasterWeights, linear_schedule
-from qt_bert.training.model import Trained, TuningModel
-from qt_bert.training.packing import on_device
+from qt_bert.training.packing import on_device, packed_hidden, read_states
 from qt_bert.training.recipes import PairSource, TeacherSource
 from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
 from qt_bert.training.state import (
@@ -255,7 +257,57 @@ def steps_judged(epoch_steps: list[int], evaluations: int) -> set[int]:
     }
 
 
-# One tuning run, from files to a saved folder: `qt-bert train` and `qt-bert distill`.
+class Trained(nn.Module):
+    """A module around a classifier, the `model`.
+
+    `loss` returns a number, or one for each of the `parts`, whose sum is minimised; the log lists them.
+    The losses of some rows of a batch each add up to that of the batch.
+    """
+
+    model: Any
+    parts: tuple[str, ...]
+
+    def loss(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        raise NotImplementedError
+
+
+class TuningModel(Trained):
+    """A cross-encoder (Hugging Face sequence classification) plus a linear output for each auxiliary source.
+
+    The auxiliary outputs read the last hidden state of the first token. `losses` are those of the main
+    output.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        family: Family,
+        auxiliaries: Mapping[str, list[str]],
+        losses: Losses | None = None,
+    ) -> None:
+        super().__init__()
+        self.losses = losses or Losses(LossWeights())
+        several = self.losses.weights.parts != ("nll",)
+        self.parts = (*self.losses.weights.parts, *auxiliaries) if several else ()
+        self.model = model
+        self.auxiliaries = nn.ModuleList(
+            nn.Linear(model.config.hidden_size, len(labels)) for labels in auxiliaries.values()
+        )
+        self.family = family
+
+    def loss(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """The losses and auxiliary cross-entropies, weighted by `share`: the `parts`, else their sum."""
+        hidden = packed_hidden(self.model, self.family, batch)
+        first = read_states(self.model, self.family, hidden, batch)
+        features, logits = first[:, 0], self.family.head(self.model, first).float()
+        parts = list(self.losses.of(logits, batch, batch.get("taught")).values())
+        for number, output in enumerate(self.auxiliaries):
+            chosen = (batch["auxiliary"][:, 0] == number) & (batch["share"] > 0)
+            guesses = output(features).float()
+            classes = batch["auxiliary"][:, 1].clamp(max=guesses.shape[1] - 1)
+            losses = F.cross_entropy(guesses, classes, reduction="none")
+            parts.append((losses * batch["share"] * chosen).sum())
+        return torch.stack(parts) if self.parts else sum(parts[1:], parts[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -398,9 +450,6 @@ def run_tuning(
     job.save(out, trained, state=state, texts=training_texts(work, facts), overwrite=True)
     close_workspace(out)
     return facts
-
-
-# `qt-bert train`: a classifier from an encoder.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,9 +77,6 @@ class LossWeights:
         return tuple(name for name in self.describe() if name != "temperature")
 
 
-# Losses of single pairs [examples].
-
-
 def label_set_loss(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
     """−log Σ_g p(g) over the allowed labels [examples]; 0 where none is allowed.
 
@@ -170,9 +167,6 @@ def _over_pairs(
     number = together @ pairs.sum(1).to(values.dtype)
     sums = torch.where(pairs, values, 0.0).sum(1)
     return (sums * (together @ share) / number.clamp(min=1)).sum()
-
-
-# All losses of a batch.
 
 
 @dataclass(frozen=True)

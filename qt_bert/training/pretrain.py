@@ -247,9 +247,6 @@ def _masked(
     return PretrainBatch(tensors, int(real.sum()), int(characters))
 
 
-# The losses, and the loop.
-
-
 @dataclass(frozen=True)
 class PretrainSettings:
     """The settings of a pretraining run; schedules count steps.
@@ -419,9 +416,6 @@ def _figures(mean: torch.Tensor, factor: float, norm: torch.Tensor) -> dict[str,
     names = ("mlm_loss", "pair_loss", "mlm_accuracy", "pair_accuracy")
     rounded = {n: round(float(v), 5) for n, v in zip(names, mean, strict=True)}
     return {"rate": factor, "norm": round(float(norm), 4)} | rounded
-
-
-# `qt-bert pretrain`: from shards and pair files to a saved folder.
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ from qt_bert.data.reader import PairReader, ReaderOptions, for_each
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
 
-# Training pairs: a file, how its columns and labels are read, and its use.
-
 
 @dataclass(frozen=True)
 class PairSource:
@@ -95,9 +93,6 @@ def _queries(path: Path) -> frozenset[str]:
     return frozenset(pair.query for pair in PairReader(path))
 
 
-# The outputs of a teacher: another model, or columns of a file.
-
-
 @dataclass(frozen=True)
 class TeacherSource:
     """A model's folder, or a file of queries and titles with columns `scores`: a score, or the
@@ -135,9 +130,6 @@ class LossOptions:
                 "column for each grade, FILE:p_1,p_2,p_3,p_4,p_5"
             )
         return TeacherSource(Path(name), tuple(names.split(",")), self.min_coverage)
-
-
-# Recipes: TOML files with the inputs and settings of a training command.
 
 
 T = TypeVar("T")
@@ -262,9 +254,6 @@ def _list_of(kind: type, stored: Mapping[str, Any], name: str, where: str) -> li
 
 def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names))
-
-
-# The options of the training commands: files beside a recipe's, settings in place of a recipe's.
 
 
 @dataclass(frozen=True, kw_only=True)

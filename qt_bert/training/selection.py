@@ -22,9 +22,6 @@ from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.recipes import PairSource
 
-# The pairs a run is judged on, and a metric of the model's logits on them.
-
-
 Judge = Callable[[Any], tuple[float, float] | None]
 """A classifier → its dev figure and the merit, the number to maximise; None where not defined."""
 

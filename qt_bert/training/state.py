@@ -16,8 +16,6 @@ from qt_bert.files import atomic_write, is_vacant, read_json
 from qt_bert.models.checkpoint import check_place
 from qt_bert.resume import begun_otherwise, differing, goes_on
 
-# The training log: one JSON object a line, cut back to the step that a run resumes from.
-
 
 class RunLog:
     """Appends records that carry a `step`; records beyond `keep_until` are dropped at the start."""
@@ -48,9 +46,6 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         except json.JSONDecodeError:
             break
     return records
-
-
-# The file that a training run resumes from: tensors and plain values, replaced atomically.
 
 
 STATE_FILE = "state.safetensors"
@@ -94,9 +89,6 @@ def _check_same(folder: Path, begun: dict[str, Any], now: dict[str, Any]) -> Non
     if names := differing(begun, now)[:3]:
         values = (f"{n} ({begun.get(n)!r} then, {now.get(n)!r} now)" for n in names)
         raise begun_otherwise(folder, values)
-
-
-# The workspace of a training run: `OUT.training` beside the finished folder `OUT`.
 
 
 _FACTS = "training.json"

@@ -16,8 +16,6 @@ from qt_bert.models.devices import DTYPES, Memory, check_dtype, open_device
 from qt_bert.progress import note_once
 from qt_bert.training.masters import MasterWeights
 
-# Where a run trains, and in which number type.
-
 
 def weights_dtype(dtype: str) -> torch.dtype:
     """The torch dtype of a `--dtype`. Raises ArgumentError for one that cannot train."""
@@ -53,9 +51,6 @@ def compiled(
     torch._dynamo.reset()
     torch._dynamo.config.cache_size_limit = 32
     return torch.compile(function, dynamic=False)
-
-
-# Loss and gradients of a batch.
 
 
 Packed = Mapping[str, torch.Tensor]

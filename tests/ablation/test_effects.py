@@ -13,7 +13,7 @@ from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.models.card import ModelLabels
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.comparison import compare
-from qt_bert.stats.intervals import bootstrap_weights
+from qt_bert.stats.estimate import bootstrap_weights
 from qt_bert.stats.tests import q_values
 
 FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))

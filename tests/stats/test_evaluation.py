@@ -7,6 +7,7 @@ from sklearn.metrics import roc_auc_score
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import FloatArray
+from qt_bert.stats.estimate import bootstrap_weights, percentile_interval, resample
 from qt_bert.stats.evaluation import (
     PairCounts,
     confusion,
@@ -15,7 +16,6 @@ from qt_bert.stats.evaluation import (
     furthest_off,
     per_grade,
 )
-from qt_bert.stats.intervals import bootstrap_weights, percentile_interval, resample
 from qt_bert.stats.judgements import Judgements, judge_grades, judge_scores
 from qt_bert.stats.metrics import METRICS
 

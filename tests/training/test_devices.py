@@ -24,9 +24,9 @@ from qt_bert.training.batches import (
     plan_epoch,
     to_tensors,
 )
+from qt_bert.training.finetune import TuningModel
 from qt_bert.training.losses import Losses, LossWeights
 from qt_bert.training.masters import MasterWeights
-from qt_bert.training.model import TuningModel
 from qt_bert.training.packing import on_device
 from qt_bert.training.pretrain import BatchShape, PairExample, Special, _masked, losses, new_model
 from qt_bert.training.recipes import TrainingOptions

@@ -17,7 +17,7 @@ from qt_bert.training.batches import (
     plan_epoch,
     to_tensors,
 )
-from qt_bert.training.model import TuningModel
+from qt_bert.training.finetune import TuningModel
 from qt_bert.training.packing import packed_hidden, read_states
 from tests.conftest import FAMILIES
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from qt_bert.stats.agreement import OF_TWO, alpha
+from qt_bert.scoring.agreement import OF_TWO, alpha
 from qt_bert.stats.judgements import judge_levels
 
 # Krippendorff (2011), the reliability data of section C: four observers, twelve units.
