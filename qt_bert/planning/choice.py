@@ -65,62 +65,62 @@ class HeadPath:
 def choose_heads(
     task: PlanTask,
     pairs: Sequence[Pair],
-    out: int,
+    number: int,
     *,
     rounds: int | None = None,
     skipped: Sequence[int] = (),
     before: HeadPath | None = None,
     work: Path | None = None,
 ) -> HeadPath:
-    """`out` heads to leave out, chosen on `pairs` by the exact mean loss of leaving them out.
+    """`number` heads to leave out, chosen on `pairs` by the exact mean loss of leaving them out.
 
-    Each of the `rounds` (by default those of the task's effort) removes its share of `out`, those that
-    add least, and the rest is measured again without them. Heads that share a key and value go
-    together, by the sum of what each adds. The layers `skipped` are left out as whole blocks. `before`
-    is a path to continue. If nothing is left out, the first round is `task.singles`. The rounds are
-    stored in the folder `work` and resumed.
+    Each of the `rounds` (default: those of the task's effort) removes its share, the heads whose removal
+    costs least, and the others are measured again. Heads that share a key and value go together, by the
+    sum of their losses. The layers `skipped` are left out as whole blocks. `before` is a path to
+    continue. If nothing is left out yet, the first round is `task.singles`. The rounds are stored in the
+    folder `work` and resumed.
 
-    Raises ArgumentError for fewer than one head or more than may go, a part of heads that go together,
-    no round at all, and for pairs that cannot be judged.
+    Raises ArgumentError for a number of heads or of rounds that is out of range, a part of a group of
+    heads, and pairs that cannot be judged.
     """
     every, sharing = task.scorer.checkpoint.shape.all_heads, task.form.sharing
     rounds = task.effort.rounds if rounds is None else rounds
-    gone = [] if before is None else list(before.order)
-    left = [head for head in every if head not in gone and head.layer not in skipped]
-    if not 1 <= out <= len(left) or out % sharing or rounds < 1:
+    removed = [] if before is None else list(before.order)
+    left = [head for head in every if head not in removed and head.layer not in skipped]
+    if not 1 <= number <= len(left) or number % sharing or rounds < 1:
         raise ArgumentError(
-            f"{out} heads in {rounds} rounds: {sharing} to {len(left)} heads can go, {sharing} at a time"
+            f"{number} heads in {rounds} rounds: {sharing} to {len(left)} heads can go, {sharing} at a time"
         )
-    each, more = divmod(out // sharing, rounds)
-    sizes = [sharing * (each + (number < more)) for number in range(rounds)]
+    each, more = divmod(number // sharing, rounds)
+    sizes = [sharing * (each + (turn < more)) for turn in range(rounds)]
     sizes = [size for size in sizes if size]
-    known = not gone and not skipped
+    known = not removed and not skipped
     if known:
         _ = task.singles  # which shows a progress of its own
-    runs = [1 + len(left) - sum(sizes[:number]) for number in range(len(sizes))]
+    runs = [1 + len(left) - sum(sizes[:turn]) for turn in range(len(sizes))]
     ran = 0
     effects: Mapping[Head, float] = {} if before is None else before.effects
     with progress(sum(runs[known:]) * len(pairs), "choosing heads", "runs") as shown:
-        for number, size in enumerate(sizes):
-            if known and number == 0:
+        for turn, size in enumerate(sizes):
+            if known and turn == 0:
                 measured = task.singles.on(pairs)
             else:
                 variants = [
-                    Variant(str(head), parts_of([*gone, head], skipped, task.mask), "plan")
+                    Variant(str(head), parts_of([*removed, head], skipped, task.mask), "plan")
                     for head in left
                 ]
-                if skipped and number == 0:
+                if skipped and turn == 0:
                     variants.append(Variant(_GONE, parts_of([], skipped, task.mask), "plan"))
-                name = f"heads-{number}"
+                name = f"heads-{turn}"
                 measured = losses(task.scorer, pairs, variants, work=work, name=name, shown=shown)
-            if number == 0 and before is None:
+            if turn == 0 and before is None:
                 start = measured.mean(_GONE if skipped else NONE.name)
                 effects = {head: measured.mean(str(head)) - start for head in left}
             ran += len(left)
             left = _by_loss(left, measured, sharing)
-            gone, left = [*gone, *left[:size]], left[size:]
+            removed, left = [*removed, *left[:size]], left[size:]
     cost = ran / len(every) + (0.0 if before is None else before.cost)
-    return HeadPath(tuple(gone), effects, cost)
+    return HeadPath(tuple(removed), effects, cost)
 
 
 def _by_loss(heads: Sequence[Head], measured: Losses, sharing: int) -> list[Head]:
@@ -129,35 +129,35 @@ def _by_loss(heads: Sequence[Head], measured: Losses, sharing: int) -> list[Head
     for layer, head in heads:
         group = layer, head // sharing
         together[group] = together.get(group, 0.0) + measured.mean(f"L{layer}H{head}")
-    return sorted(heads, key=lambda one: (together[one.layer, one.head // sharing], one))
+    return sorted(heads, key=lambda head: (together[head.layer, head.head // sharing], head))
 
 
 def choose_layers(
-    task: PlanTask, pairs: Sequence[Pair], out: int, *, work: Path | None = None
+    task: PlanTask, pairs: Sequence[Pair], number: int, *, work: Path | None = None
 ) -> tuple[int, ...]:
-    """`out` layers to leave out as whole blocks, in the order in which they go, chosen on `pairs`
-    by the exact mean loss.
+    """`number` layers to leave out as whole blocks, in order, chosen on `pairs` by the exact mean loss.
 
-    Each step removes the block that adds least, and all others are measured again without it: down to
-    one layer these are n(n + 1)/2 − 1 variants. `work` is a folder in which these sweeps are kept and
-    resumed. Raises ArgumentError for fewer than one layer, or all of them, and for pairs that cannot be
-    judged.
+    Each step removes the block whose removal costs least, then measures all others again: down to one
+    layer these are n(n + 1)/2 − 1 variants. The sweeps are stored in the folder `work` and resumed.
+    Raises ArgumentError for no layer or all of them, and for pairs that cannot be judged.
     """
     shape = task.scorer.checkpoint.shape
     layers = range(shape.layers)
-    if not 1 <= out < shape.layers:
-        raise ArgumentError(f"{out} layers: 1 to {shape.layers - 1} of {shape.layers} can go")
-    gone: list[int] = []
+    if not 1 <= number < shape.layers:
+        raise ArgumentError(f"{number} layers: 1 to {shape.layers - 1} of {shape.layers} can go")
+    removed: list[int] = []
     # Each time the whole model and every layer that is left.
-    runs = sum(1 + shape.layers - turn for turn in range(out))
+    runs = sum(1 + shape.layers - turn for turn in range(number))
     with progress(runs * len(pairs), "choosing layers", "runs") as shown:
-        for turn in range(out):
-            left = [n for n in layers if n not in gone]
-            variants = [without_blocks((*gone, n)) for n in left]
+        for turn in range(number):
+            left = [n for n in layers if n not in removed]
+            variants = [without_blocks((*removed, n)) for n in left]
             name = f"layers-{turn}"
             measured = losses(task.scorer, pairs, variants, work=work, name=name, shown=shown)
-            gone.append(min(left, key=lambda n: measured.mean(without_blocks((*gone, n)).name)))
-    return tuple(gone)
+            removed.append(
+                min(left, key=lambda n: measured.mean(without_blocks((*removed, n)).name))
+            )
+    return tuple(removed)
 
 
 @dataclass(frozen=True)
@@ -196,29 +196,29 @@ def choose(
 
     For each form layers are chosen first, then heads of the kept layers, then units.
     """
-    found = []
+    candidates = []
     for form in forms:
-        gone: tuple[int, ...] = ()
+        layers: tuple[int, ...] = ()
         if form.layers < task.form.layers:
-            out = task.form.layers - form.layers
-            gone = choose_layers(task, pairs, out, work=below(work, "layers"))
+            number = task.form.layers - form.layers
+            layers = choose_layers(task, pairs, number, work=below(work, "layers"))
         heads: tuple[Head, ...] = ()
         cost = None
-        if out := form.layers * task.teacher.heads - form.heads:
-            folder = below(work, "heads", out, *gone)
-            path = choose_heads(task, pairs, out, skipped=gone, work=folder)
+        if number := form.layers * task.teacher.heads - form.heads:
+            folder = below(work, "heads", number, *layers)
+            path = choose_heads(task, pairs, number, skipped=layers, work=folder)
             heads, cost = path.order, path.cost
-        removal = removal_of(heads, gone)
+        removal = removal_of(heads, layers)
         kept = kept_by(removal, task.teacher, form.units)
-        found.append(Chosen(kept, removal, task.units_of(kept, pairs), cost))
-    if len(found) == 1:
-        return found[0]
+        candidates.append(Chosen(kept, removal, task.units_of(kept, pairs), cost))
+    if len(candidates) == 1:
+        return candidates[0]
     texts = [(pair.query, pair.title) for pair in pairs]
-    smaller = (task.pruned(one.kept, one.units) for one in found)
-    logits = np.stack([one.fresh().logits(texts) for one in (task.scorer, *smaller)])
-    names = ["whole", *map(str, range(len(found)))]
+    smaller = (task.pruned(candidate.kept, candidate.units) for candidate in candidates)
+    logits = np.stack([scorer.fresh().logits(texts) for scorer in (task.scorer, *smaller)])
+    names = ["whole", *map(str, range(len(candidates)))]
     measured = losses_of(logits, names, pairs, task.scorer.checkpoint.settings.labels)
-    return found[int(np.argmin([measured.mean(name) for name in names[1:]]))]
+    return candidates[int(np.argmin([measured.mean(name) for name in names[1:]]))]
 
 
 def below(work: Path | None, *names: object) -> Path | None:
@@ -290,15 +290,15 @@ def grid_rows(
     task: PlanTask,
     grid: Grid,
     speeds: SpeedTable,
-    awaited: Mapping[Removal, Mapping[str, Expected]],
-    found: ChangesOfRemovals,
+    expected: Mapping[Removal, Mapping[str, Expected]],
+    measured: ChangesOfRemovals,
 ) -> tuple[GridRow, ...]:
     """The rows of the grid, heads first."""
     rows = []
     for removal in (*grid.heads, *grid.layers):
         kept = kept_by(removal, task.teacher)
         of_heads = not removal.blocks
-        count = sum(len(one.heads) for one in kept) if of_heads else len(kept)
+        count = sum(len(layer.heads) for layer in kept) if of_heads else len(kept)
         rows.append(
             GridRow(
                 of="heads" if of_heads else "layers",
@@ -307,8 +307,8 @@ def grid_rows(
                 removed=names_of_removal(removal),
                 size=size_of(task, kept),
                 speed=speeds.of(kept),
-                expected=dict(awaited.get(removal, {})),
-                measured=without_samples(found.get(removal, {})),
+                expected=dict(expected.get(removal, {})),
+                measured=without_samples(measured.get(removal, {})),
             )
         )
     return tuple(rows)

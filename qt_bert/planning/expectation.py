@@ -18,7 +18,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import balanced_halves
 from qt_bert.planning.budgets import Form
 from qt_bert.planning.choice import Grid, choose, grid_heads, grid_layers
-from qt_bert.planning.runs import Removal, changes
+from qt_bert.planning.runs import Changes, Removal, changes, changes_of
 from qt_bert.planning.task import PlanTask
 from qt_bert.progress import progress
 from qt_bert.results.plan import Expected
@@ -45,28 +45,29 @@ def expectations(
         return {}, {}
     halves = balanced_halves(task.discovery.pairs)
     # The grid is measured on a sample of validation, the plan is tested on all of it.
-    sampled, whole = (one.ref.n_queries or 1 for one in (task.sampled_validation, task.validation))
+    samples = task.sampled_validation, task.validation
+    sampled, whole = (sample.ref.n_queries or 1 for sample in samples)
     rows: dict[Removal, Predictions] = {}
-    asked: Predictions | None = None
+    of_plan: Predictions | None = None
     for kind, budgets, on_half in (
-        ("heads", grid.heads, lambda *given: grid_heads(*given)[0]),
+        ("heads", grid.heads, lambda *inputs: grid_heads(*inputs)[0]),
         ("layers", grid.layers, grid_layers),
     ):
-        with_asked = task.budget.kind_of == kind
-        if not budgets and not with_asked:
+        with_plan = task.budget.kind_of == kind
+        if not budgets and not with_plan:
             continue
         plans: list[list[Removal]] = []
         for half in halves:
             work = task.work / f"half-{_name_of(half)}"
             plans.append([*on_half(task, half, work)])
-            if with_asked:
+            if with_plan:
                 plans[-1].append(choose(task, forms, half, work).removal)
-        news = [*[sampled] * len(budgets), *[whole] * with_asked]
-        found = expected(task, (plans[0], plans[1]), news)
-        rows |= dict(zip(budgets, found, strict=False))
-        if with_asked:
-            asked = found[-1]
-    return rows, _of_shape(task, forms) if asked is None else asked
+        n_new = [*[sampled] * len(budgets), *[whole] * with_plan]
+        predictions = expected(task, (plans[0], plans[1]), n_new)
+        rows |= dict(zip(budgets, predictions, strict=False))
+        if with_plan:
+            of_plan = predictions[-1]
+    return rows, _of_shape(task, forms) if of_plan is None else of_plan
 
 
 def expected(task: PlanTask, plans: Halves, n_new: Sequence[int]) -> list[Predictions]:
@@ -96,57 +97,52 @@ def expected(task: PlanTask, plans: Halves, n_new: Sequence[int]) -> list[Predic
             )
             for place, half in enumerate(halves)
         ]
-    found: list[dict[str, Expected]] = [{} for _ in n_new]
-    for metric in task.metrics:
-        squares: dict[int, Square] = {}
-        for budget in range(len(n_new)):
-            cells = [half[budget + plan * len(n_new)] for plan in (0, 1) for half in measured]
-            if all(metric in cell for cell in cells):
-                a, b, c, d = (
-                    Reading(cell[metric].change.change, cell[metric].samples) for cell in cells
-                )
-                squares[budget] = ((a, b), (c, d))
-        made = predict(list(squares.values()), _queries(halves), [n_new[one] for one in squares])
-        for budget, prediction in zip(squares, made, strict=True):
-            found[budget][metric] = prediction
-    return [*found]
+    cells = [
+        [half[budget + plan * len(n_new)] for plan in (0, 1) for half in measured]
+        for budget in range(len(n_new))
+    ]
+    return _predictions(task, cells, n_new)
 
 
 def _of_shape(task: PlanTask, forms: Sequence[Form]) -> Predictions:
     """The same for a plan of any shape, from models with removed weights."""
     halves = balanced_halves(task.discovery.pairs)
     labels = task.scorer.checkpoint.settings.labels
-    readings: list[list[dict[str, Reading]]] = []
-    for own in halves:
-        plan = choose(task, forms, own, task.work / f"half-{_name_of(own)}")
+    cells: list[Changes] = []
+    for chosen_on in halves:
+        plan = choose(task, forms, chosen_on, task.work / f"half-{_name_of(chosen_on)}")
         smaller = task.pruned(plan.kept, plan.units)
-        readings.append([])
         for place, half in enumerate(halves):
             texts = [(pair.query, pair.title) for pair in half]
-            both = np.stack([one.fresh().logits(texts) for one in (task.scorer, smaller)])
+            both = np.stack([scorer.fresh().logits(texts) for scorer in (task.scorer, smaller)])
             effects = Effects(
                 both, half, labels, resamples=task.resamples, draws=0, seed=task.seed + place
             )
-            changed = {metric: effects.change(1, metric) for metric in task.metrics}
-            readings[-1].append(
-                {
-                    metric: Reading(change, effects.resampled(1, metric))
-                    for metric, change in changed.items()
-                    if change is not None
-                }
-            )
-    found = {}
+            cells.append(changes_of(effects, 1, task.metrics))
+    return _predictions(task, [cells], [task.validation.ref.n_queries or 1])[0]
+
+
+def _predictions(
+    task: PlanTask, budgets: Sequence[Sequence[Changes]], n_new: Sequence[int]
+) -> list[Predictions]:
+    """A prediction for each metric that is defined in all four cells of a budget: both plans on both
+    halves, plan by plan."""
+    first, second = (
+        len({pair.query for pair in half}) for half in balanced_halves(task.discovery.pairs)
+    )
+    predictions: list[dict[str, Expected]] = [{} for _ in n_new]
     for metric in task.metrics:
-        if all(metric in one for plan in readings for one in plan):
-            (a, b), (c, d) = ([one[metric] for one in plan] for plan in readings)
-            news = [task.validation.ref.n_queries or 1]
-            [found[metric]] = predict([((a, b), (c, d))], _queries(halves), news)
-    return found
-
-
-def _queries(halves: tuple[Sequence[Pair], Sequence[Pair]]) -> tuple[int, int]:
-    first, second = (len({pair.query for pair in half}) for half in halves)
-    return first, second
+        squares: dict[int, Square] = {}
+        for budget, cells in enumerate(budgets):
+            if all(metric in cell for cell in cells):
+                a, b, c, d = (
+                    Reading(cell[metric].change.change, cell[metric].samples) for cell in cells
+                )
+                squares[budget] = ((a, b), (c, d))
+        new = predict(list(squares.values()), (first, second), [n_new[place] for place in squares])
+        for budget, prediction in zip(squares, new, strict=True):
+            predictions[budget][metric] = prediction
+    return [*predictions]
 
 
 def _name_of(pairs: Sequence[Pair]) -> str:
@@ -186,7 +182,7 @@ def predict(
     first, second = queries
     share = np.array([first, second]) / (first + second)
     plans = ANOTHER_PLAN * between_plans(budgets, share)
-    found = []
+    predictions = []
     for square, new_queries in zip(budgets, n_new, strict=True):
         # The changes of the plans on the half that was not used to choose them.
         crossed = _weighted(square[1][0], square[0][1], share)
@@ -196,14 +192,14 @@ def predict(
         if low is None or high is None or crossed.samples.size < 2:
             low = high = None
         else:
-            own = float(np.nanvar(crossed.samples, ddof=1))
-            new = own * (first + second) / new_queries
-            reach = NORMAL_95 * float(np.sqrt(own + new + plans))
+            variance = float(np.nanvar(crossed.samples, ddof=1))
+            new = variance * (first + second) / new_queries
+            reach = NORMAL_95 * float(np.sqrt(variance + new + plans))
             pi_low, pi_high = value - reach, value + reach
-        found.append(
+        predictions.append(
             Expected(value=value, ci_low=low, ci_high=high, pi_low=pi_low, pi_high=pi_high)
         )
-    return found
+    return predictions
 
 
 def between_plans(budgets: Sequence[Square], share: FloatArray) -> float:
@@ -213,13 +209,13 @@ def between_plans(budgets: Sequence[Square], share: FloatArray) -> float:
     on all queries; the selection bias of each on its half cancels. One pair of plans estimates σ²
     poorly, so it is the mean over the budgets of a grid, or 0 where that is negative.
     """
-    found = []
+    variances = []
     for square in budgets:
-        one, other = (_weighted(*plan, share) for plan in square)
-        if one.samples.size > 1:
-            error = float(np.nanvar(one.samples - other.samples, ddof=1))
-            found.append(((one.value - other.value) ** 2 - error) / 2)
-    return max(float(np.mean(found)), 0.0) if found else 0.0
+        first, second = (_weighted(*plan, share) for plan in square)
+        if first.samples.size > 1:
+            error = float(np.nanvar(first.samples - second.samples, ddof=1))
+            variances.append(((first.value - second.value) ** 2 - error) / 2)
+    return max(float(np.mean(variances)), 0.0) if variances else 0.0
 
 
 def _weighted(on_first: Reading, on_second: Reading, share: FloatArray) -> Reading:

@@ -173,10 +173,10 @@ def check_export(checkpoint: Checkpoint, path: Path, *, seed: int = 0) -> Export
     Raises EquivalenceError where they differ by more than BOUND, or where the file does not run.
     """
     cases = made_up_cases(checkpoint, seed)
-    found = _in_a_new_process(path, _with_logits(checkpoint, cases))
+    differences = _in_a_new_process(path, _with_logits(checkpoint, cases))
     check = ExportCheck(
         bound=BOUND,
-        largest=float(np.max(found)),  # unlike Python's, NumPy's maximum keeps NaN
+        largest=float(np.max(differences)),  # unlike Python's, NumPy's maximum keeps NaN
         cases=tuple(
             CheckedCase(
                 rows=len(case.input_ids),
@@ -184,11 +184,11 @@ def check_export(checkpoint: Checkpoint, path: Path, *, seed: int = 0) -> Export
                 padded=case.padded,
                 difference=difference,
             )
-            for case, difference in zip(cases, found, strict=True)
+            for case, difference in zip(cases, differences, strict=True)
         ),
     )
     if not check.largest <= BOUND:
-        worst = check.cases[int(np.argmax(found))]
+        worst = check.cases[int(np.argmax(differences))]
         raise EquivalenceError(
             f"the ONNX file of {checkpoint.name} differs from torch by {check.largest:.2g} in a "
             f"logit, at {worst.rows} rows of {worst.length} tokens; at most {BOUND:g} is allowed, "
@@ -232,8 +232,8 @@ def _with_logits(checkpoint: Checkpoint, cases: list[Case]) -> dict[str, np.ndar
     stored: dict[str, np.ndarray] = {}
     for number, case in enumerate(cases):
         inputs = vars(case)
-        given = (torch.from_numpy(one).to(encoder.device) for one in inputs.values())
-        logits = encoder.logits(*given)
+        tensors = (torch.from_numpy(values).to(encoder.device) for values in inputs.values())
+        logits = encoder.logits(*tensors)
         stored |= {f"{number}/{name}": values for name, values in inputs.items()}
         stored[f"{number}/logits"] = logits.float().cpu().numpy()
     return stored
@@ -243,16 +243,16 @@ def _in_a_new_process(path: Path, stored: Mapping[str, np.ndarray]) -> list[floa
     with tempfile.TemporaryDirectory() as work:
         cases = Path(work) / "cases.npz"
         np.savez(cases, **dict(stored))  # type: ignore[arg-type]
-        ran = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-P", "-m", export_session.__name__, path, cases],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             capture_output=True,
             text=True,
         )
-    if ran.returncode:
-        reason = (ran.stderr.strip().splitlines() or [f"status {ran.returncode}"])[-1]
+    if process.returncode:
+        reason = (process.stderr.strip().splitlines() or [f"status {process.returncode}"])[-1]
         raise EquivalenceError(f"{path.name} does not run in onnxruntime: {reason}")
-    return [float(one) for one in json.loads(ran.stdout)]
+    return [float(difference) for difference in json.loads(process.stdout)]
 
 
 def check_ready(out: Path, overwrite: bool) -> None:
@@ -285,13 +285,13 @@ def export_onnx(
         _write_beside(checkpoint, folder)
         if int8_on is not None:
             write_int8(folder / MODEL, folder / INT8_MODEL)
-        made = _export_file(checkpoint, folder, check)
-        made.write(folder)
+        result = _export_file(checkpoint, folder, check)
+        result.write(folder)
         if int8_on is not None:
             exact, short = (OnnxScorer(folder / name) for name in (MODEL, INT8_MODEL))
-            made = replace(made, int8=int8_loss(exact, short, int8_on))
-            made.write(folder)
-    return made
+            result = replace(result, int8=int8_loss(exact, short, int8_on))
+            result.write(folder)
+    return result
 
 
 def _write_beside(checkpoint: Checkpoint, folder: Path) -> None:
@@ -344,16 +344,16 @@ def export_transformers(
         )
     cases, names = made_up_cases(checkpoint), input_names(checkpoint)
     stored = _with_logits(checkpoint, cases)
-    wanted = np.concatenate([stored[f"{number}/logits"] for number in range(len(cases))])
+    expected = np.concatenate([stored[f"{number}/logits"] for number in range(len(cases))])
     settings, dtype = checkpoint.settings, stored_dtype(checkpoint.folder)
     with atomic_folder(out) as folder:
         save_checkpoint(folder, model, checkpoint.tokenizer, settings=settings, dtype=dtype)
         with transformers_quietly(), torch.inference_mode():
             plain = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
-            inputs = ({n: torch.from_numpy(vars(one)[n]) for n in names} for one in cases)
-            found = torch.cat([plain.eval()(**one).logits for one in inputs]).numpy()
-        difference = float(np.abs(found - wanted).max())
-        if not difference <= PLAIN_BOUND * max(1.0, np.abs(wanted).max()):
+            inputs = ({n: torch.from_numpy(vars(case)[n]) for n in names} for case in cases)
+            logits = torch.cat([plain.eval()(**tensors).logits for tensors in inputs]).numpy()
+        difference = float(np.abs(logits - expected).max())
+        if not difference <= PLAIN_BOUND * max(1.0, np.abs(expected).max()):
             raise EquivalenceError(
                 f"transformers gives logits that differ by {difference:.2g} from those of "
                 f"{checkpoint.name}; nothing was written"

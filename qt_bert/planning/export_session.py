@@ -65,9 +65,9 @@ def open_session(path: Path, threads: int | None = None) -> Any:
     """An onnxruntime session on the processor."""
     import onnxruntime
 
-    asked = os.environ.get("OMP_NUM_THREADS", "")
+    threads_set = os.environ.get("OMP_NUM_THREADS", "")
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or (int(asked) if asked.isdecimal() else 0)
+    options.intra_op_num_threads = threads or (int(threads_set) if threads_set.isdecimal() else 0)
     options.log_severity_level = 3  # errors alone
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
@@ -75,13 +75,13 @@ def open_session(path: Path, threads: int | None = None) -> Any:
 def differences(session: Any, cases: Mapping[str, np.ndarray]) -> list[float]:
     """Largest difference of a logit in each case; case 3 has its inputs as `3/input_ids`, …, and
     the logits that are wanted as `3/logits`."""
-    names = [one.name for one in session.get_inputs()]
-    found: list[float] = []
-    while f"{len(found)}/logits" in cases:
-        case = len(found)
+    names = [node.name for node in session.get_inputs()]
+    differences: list[float] = []
+    while f"{len(differences)}/logits" in cases:
+        case = len(differences)
         (logits,) = session.run(None, {name: cases[f"{case}/{name}"] for name in names})
-        found.append(float(np.abs(logits - cases[f"{case}/logits"]).max()))
-    return found
+        differences.append(float(np.abs(logits - cases[f"{case}/logits"]).max()))
+    return differences
 
 
 MODEL, INT8_MODEL = "model.onnx", "model.int8.onnx"
@@ -163,16 +163,20 @@ class OnnxScorer:
         for start in range(0, len(pairs), WINDOW):
             encoded = self.tokenizer.encode(pairs[start : start + WINDOW], offsets=False)
             self.counts.add(encoded)
-            for rows in length_batches([len(one) for one in encoded], BATCH_TOKENS):
+            for rows in length_batches([len(pair) for pair in encoded], BATCH_TOKENS):
                 yield rows + start, [encoded[i] for i in rows]
 
     def _run(self, encoded: Sequence[EncodedPair]) -> np.ndarray:
         ids, types, real = padded(encoded, self.export.pad)
-        for row, one in zip(real, encoded, strict=True):
-            if one.at:  # the graph reads the last token, which is this one
-                row[one.at + 1 :] = False
-        given = {"input_ids": ids, "token_type_ids": types, "attention_mask": real.astype(np.int64)}
-        (logits,) = self.session.run(None, {name: given[name] for name in self.export.inputs})
+        for row, pair in zip(real, encoded, strict=True):
+            if pair.at:  # the graph reads the last token, which is this one
+                row[pair.at + 1 :] = False
+        inputs = {
+            "input_ids": ids,
+            "token_type_ids": types,
+            "attention_mask": real.astype(np.int64),
+        }
+        (logits,) = self.session.run(None, {name: inputs[name] for name in self.export.inputs})
         order = self.settings.labels.order
         return np.asarray(logits if order is None else logits[:, list(order)])
 
@@ -244,11 +248,11 @@ def int8_loss(
         raise ArgumentError(f"{graded.file.name} holds no graded pair to measure --int8 on")
     texts = [(pair.query, pair.title) for pair in pairs]
     logits = [scorer.logits(texts) for scorer in (exact, short)]
-    first, second = (judge_logits(one, pairs, exact.settings.labels) for one in logits)
-    found = compare(first, second, metrics=METRICS, seed=seed, most_different=0).metrics
+    first, second = (judge_logits(values, pairs, exact.settings.labels) for values in logits)
+    metrics = compare(first, second, metrics=METRICS, seed=seed, most_different=0).metrics
     return Int8Loss(
         pairs=PairsRef.of(graded.file.name, graded.file.sha256, pairs),
-        metrics=found,
+        metrics=metrics,
         largest=float(np.abs(logits[1] - logits[0]).max()),
     )
 

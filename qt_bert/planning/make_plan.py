@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from qt_bert.planning.choice import (
 )
 from qt_bert.planning.expectation import expectations
 from qt_bert.planning.prune import lost_heads, removal_of
-from qt_bert.planning.runs import Removal, changes, without_samples
+from qt_bert.planning.runs import Removal, changes, changes_of, without_samples
 from qt_bert.planning.speeds import SpeedTable
 from qt_bert.planning.task import Functions, PlanTask, Sample
 from qt_bert.probes.base import judged
@@ -47,16 +48,17 @@ from qt_bert.stats.judgements import known, set_means
 from qt_bert.text import Text, counted
 
 LEAST_GONE = 0.2
-"""Share of the heads that a plan takes out, or its claim says nothing."""
+"""A plan that removes a smaller share of the heads is not judged."""
 
 
 def plan_tests(task: PlanTask, chosen: Chosen) -> tuple[tuple[PlanTest, ...], SourcedClaim]:
-    """The chosen plan on validation and on each held-out file, its weights really removed; its claim."""
-    smaller = task.pruned(chosen.kept, chosen.units)
+    """The chosen plan, its weights removed, on validation and on each held-out file; and its claim."""
+    models = task.scorer, task.pruned(chosen.kept, chosen.units)
     samples = [task.validation, *task.held_out]
-    with progress(2 * sum(len(one.pairs) for one in samples), "testing the plan", "pairs") as shown:
+    runs = 2 * sum(len(sample.pairs) for sample in samples)
+    with progress(runs, "testing the plan", "pairs") as shown:
         logits = [
-            np.stack([one.fresh().logits(sample.texts, shown) for one in (task.scorer, smaller)])
+            np.stack([model.fresh().logits(sample.texts, shown) for model in models])
             for sample in samples
         ]
     tests = tuple(
@@ -64,7 +66,7 @@ def plan_tests(task: PlanTask, chosen: Chosen) -> tuple[tuple[PlanTest, ...], So
             role="validation" if sample is task.validation else "held out",
             pairs=sample.ref,
             coarse=sample.coarse,
-            measured=dict(_measured(task, sample, both)),
+            measured=_measured(task, sample, both),
         )
         for sample, both in zip(samples, logits, strict=True)
     )
@@ -73,30 +75,19 @@ def plan_tests(task: PlanTask, chosen: Chosen) -> tuple[tuple[PlanTest, ...], So
     )
 
 
-def _measured(
-    task: PlanTask, sample: Sample, both: FloatArray
-) -> Iterator[tuple[str, MetricChange]]:
-    """Each metric that is defined on these pairs, and its paired change.
+def _measured(task: PlanTask, sample: Sample, both: FloatArray) -> dict[str, MetricChange]:
+    """Metric → its paired change, where it is defined on these pairs.
 
     `both` [2, pairs, outputs] are logits of the whole and of the smaller model.
     """
     labels = task.scorer.checkpoint.settings.labels
     effects = Effects(both, sample.pairs, labels, resamples=task.resamples, draws=0, seed=task.seed)
-    for metric in task.metrics:
-        base, value = effects.base(metric), effects.value(1, metric)
-        if base is None or value is None:
-            continue
-        if metric == TESTED:
-            low, high = _of_rho(task, sample, both).interval(task.resamples, task.seed) or (
-                None,
-                None,
-            )
-        else:
-            low, high = effects.interval(effects.resampled(1, metric)) or (None, None)
-        yield (
-            metric,
-            MetricChange(base=base, value=value, change=value - base, ci_low=low, ci_high=high),
-        )
+    measured = without_samples(changes_of(effects, 1, task.metrics))
+    if TESTED in measured:
+        interval = _of_rho(task, sample, both).interval(task.resamples, task.seed)
+        low, high = interval or (None, None)
+        measured[TESTED] = replace(measured[TESTED], ci_low=low, ci_high=high)
+    return measured
 
 
 def _of_rho(task: PlanTask, sample: Sample, both: FloatArray) -> Estimate:
@@ -106,7 +97,7 @@ def _of_rho(task: PlanTask, sample: Sample, both: FloatArray) -> Estimate:
 
 
 def _loses_nothing(task: PlanTask, chosen: Chosen, both: FloatArray) -> Estimate | str:
-    """What the claim `plan.kept` is judged by, or the reason why it cannot be."""
+    """The estimate that the claim `plan.kept` is judged by, or the reason why there is none."""
     if len(lost_heads(chosen.removal, task.teacher)) < LEAST_GONE * task.form.heads:
         return "precondition:share"
     whole = ranking_scores(both[0], task.scorer.checkpoint.settings.labels)
@@ -125,16 +116,16 @@ def _labelled(sample: Sample) -> tuple[FloatArray, list[str]]:
 def lost_by_function(
     functions: Functions, chosen: Removal, teacher: TeacherRef
 ) -> dict[str, tuple[str, ...]]:
-    """Set → those of its heads that go, by name."""
-    gone = lost_heads(chosen, teacher)
+    """Set → its removed heads, by name."""
+    lost = lost_heads(chosen, teacher)
     return {
-        name: tuple(head for head in heads if head in gone)
+        name: tuple(head for head in heads if head in lost)
         for name, heads in functions.sets.items()
     }
 
 
 def risk_removals(lost: Mapping[str, Sequence[str]]) -> dict[str, Removal]:
-    """Set → its lost heads left out alone, where it loses any."""
+    """Set → the removal of its lost heads alone, where it loses any."""
     return {name: removal_of(map(Head.parse, heads)) for name, heads in lost.items() if heads}
 
 
@@ -173,7 +164,7 @@ def quality_curve(rows: Sequence[GridRow], queries: int) -> Curve | None:
     `rows` are budgets of heads or of layers, measured on so many `queries`. None for fewer than two
     budgets, or where ρ is not defined.
     """
-    chosen = tuple(_point(row, one, queries) for row, one in _measured_curve(rows))
+    chosen = tuple(_point(row, change, queries) for row, change in _measured_curve(rows))
     if len(chosen) < 2:
         return None
     of = rows[0].of
@@ -209,8 +200,10 @@ def _measured_curve(rows: Sequence[GridRow]) -> Iterator[tuple[GridRow, MetricCh
             yield row, row.measured[TESTED]
 
 
-def _point(row: GridRow, one: MetricChange, queries: int) -> Point:
-    return Point(x=100 * row.share, y=one.change, low=one.ci_low, high=one.ci_high, n=queries)
+def _point(row: GridRow, change: MetricChange, queries: int) -> Point:
+    return Point(
+        x=100 * row.share, y=change.change, low=change.ci_low, high=change.ci_high, n=queries
+    )
 
 
 def _expected_curve(rows: Sequence[GridRow]) -> Iterator[Series]:
@@ -230,11 +223,11 @@ def kept_heads_map(
     effects: Mapping[Head, float],
     functions: Functions,
 ) -> HeatMap:
-    """Layers × heads: what stays, coloured by what it is worth; what goes is left blank.
+    """Layers × heads: kept heads coloured by their effect, removed heads blank.
 
-    A letter names a head's function; heads with one are outlined.
+    A letter names a head's function; heads with a function are outlined.
     """
-    gone = lost_heads(chosen, teacher)
+    lost = lost_heads(chosen, teacher)
     names = [
         [str(Head(layer, head)) for head in range(teacher.heads)] for layer in range(teacher.layers)
     ]
@@ -247,7 +240,7 @@ def kept_heads_map(
         "thousandths of the label's probability (of one logit: of the squared change of the score).",
     )
     values = tuple(
-        tuple(None if name in gone else worth.get(name, 0.0) for name in row) for row in names
+        tuple(None if name in lost else worth.get(name, 0.0) for name in row) for row in names
     )
     end = max(colour_end(value for row in values for value in row) or 0.0, 0.1)
     return head_map(
@@ -270,7 +263,7 @@ def _letters(functions: Functions, head: str) -> list[str]:
 
 
 def _with_letters(note: Text, functions: Functions) -> Text:
-    """The note, and what the letters mean that occur."""
+    """The note, and the meaning of the letters in the map."""
     known = [(letter, words) for name, (letter, words) in LETTERS.items() if name in functions.sets]
     if not known:
         return note
@@ -283,10 +276,10 @@ def _with_letters(note: Text, functions: Functions) -> Text:
 
 
 def make_plan(task: PlanTask) -> Plan:
-    """What stays under the task's budget, with all that is known of it and of the grid.
+    """The plan under the task's budget, with its evidence and the grid.
 
-    Finished work lies in `task.work`, so that a plan that was killed goes on.
-    Raises ArgumentError for a budget that cannot be met or meets itself.
+    Finished work is stored in `task.work`, so that an interrupted plan resumes. Raises ArgumentError for
+    a budget that cannot be met, or that the whole model meets.
     """
     speeds = SpeedTable(task)
     forms = requested_forms(task, speeds)
@@ -306,11 +299,11 @@ def _evidence(
     task: PlanTask, forms: Sequence[Form], chosen: Chosen, speeds: SpeedTable
 ) -> PlanEvidence:
     grid = choose_grid(task)
-    awaited, awaited_of_plan = expectations(task, forms, grid)
+    expected, expected_of_plan = expectations(task, forms, grid)
     lost = lost_by_function(task.functions, chosen.removal, task.teacher)
-    at_stake = risk_removals(lost).values()
-    found = _measure(task, [chosen.removal, *grid.heads, *grid.layers, *at_stake])
-    rows = grid_rows(task, grid, speeds, awaited, found)
+    risks = risk_removals(lost).values()
+    measured = _measure(task, [chosen.removal, *grid.heads, *grid.layers, *risks])
+    rows = grid_rows(task, grid, speeds, expected, measured)
     tests, claim = plan_tests(task, chosen)
     return PlanEvidence(
         profile=task.effort.profile,
@@ -327,24 +320,24 @@ def _evidence(
         teacher_size=size_of(task),
         size=size_of(task, chosen.kept),
         speed=speeds.of(chosen.kept),
-        expected=dict(awaited_of_plan),
+        expected=dict(expected_of_plan),
         cost=chosen.cost,
         effects={str(head): effect for head, effect in sorted(grid.path.effects.items())},
         grid=rows,
         tests=tests,
         claim=claim,
         functions=task.functions.source,
-        at_risk=at_risk(task.functions, lost, found),
+        at_risk=at_risk(task.functions, lost, measured),
         figures=tuple(_figures(task, grid, chosen, rows)),
     )
 
 
 def _measure(task: PlanTask, removals: Sequence[Removal]) -> ChangesOfRemovals:
     """What each removal changes, in one sweep of validation."""
-    listed = [one for one in dict.fromkeys(removals) if one != Removal()]
+    listed = [removal for removal in dict.fromkeys(removals) if removal != Removal()]
     pairs = task.sampled_validation.pairs
     with progress((1 + len(listed)) * len(pairs), "measuring", "runs") as shown:
-        found = changes(
+        measured = changes(
             task.scorer,
             pairs,
             listed,
@@ -356,7 +349,7 @@ def _measure(task: PlanTask, removals: Sequence[Removal]) -> ChangesOfRemovals:
             name="measured",
             shown=shown,
         )
-    return dict(zip(listed, found, strict=True))
+    return dict(zip(listed, measured, strict=True))
 
 
 def _figures(

@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from qt_bert.ablation.engine import batch_tokens, sweep
 from qt_bert.ablation.folder import read_means
 from qt_bert.ablation.importance import unit_importance_on
-from qt_bert.ablation.interventions import Intervention, MeanZ, Variant, with_plain
+from qt_bert.ablation.interventions import Intervention, MeanZ, Variant
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
@@ -24,7 +23,7 @@ from qt_bert.models.checkpoint import Checkpoint, check_place, save_checkpoint, 
 from qt_bert.models.loading import stored_dtype
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.pruned import Units, is_plain
-from qt_bert.planning.runs import Removal, parts_of
+from qt_bert.planning.runs import Removal, logits_of_texts, parts_of
 from qt_bert.progress import Progress, silent
 from qt_bert.results.kept import KEPT, KeptLayer, TeacherRef
 from qt_bert.results.plan import MEANS, Plan
@@ -62,7 +61,7 @@ def save_smaller(
     """
     if checkpoint.kept is None or not checkpoint.compact:
         raise ArgumentError(
-            f"{checkpoint.name} is no smaller model; it has nothing to say in {KEPT}"
+            f"{checkpoint.name} is no smaller model; it has nothing to store in {KEPT}"
         )
     return save_checkpoint(
         folder,
@@ -85,20 +84,20 @@ def kept_text(checkpoint: Checkpoint) -> dict[str, str]:
 
 
 def removal_of(heads: Iterable[Head] = (), blocks: Iterable[int] = ()) -> Removal:
-    """What goes, in one order, so that equal removals are one."""
-    gone = tuple(sorted(set(blocks)))
-    return Removal(tuple(sorted(one for one in set(heads) if one.layer not in gone)), gone)
+    """The heads and blocks to remove, sorted, so that equal removals compare equal."""
+    layers = tuple(sorted(set(blocks)))
+    return Removal(tuple(sorted(head for head in set(heads) if head.layer not in layers)), layers)
 
 
 def kept_by(
     removal: Removal, teacher: TeacherRef, units: int | None = None
 ) -> tuple[KeptLayer, ...]:
-    """What stays of `teacher`; each layer with `units` feed-forward units, by default all."""
-    gone = set(removal.heads)
+    """The layers of `teacher` that stay, each with `units` feed-forward units (default: all)."""
+    removed = set(removal.heads)
     return tuple(
         KeptLayer(
             layer=layer,
-            heads=tuple(head for head in range(teacher.heads) if Head(layer, head) not in gone),
+            heads=tuple(head for head in range(teacher.heads) if Head(layer, head) not in removed),
             units=None if units == teacher.units else units,
         )
         for layer in range(teacher.layers)
@@ -107,25 +106,25 @@ def kept_by(
 
 
 def removed_from(kept: Sequence[KeptLayer], teacher: TeacherRef) -> Removal:
-    """The other way round: what a plan takes out."""
-    layers = {one.layer: set(one.heads) for one in kept}
+    """What `kept` removes from `teacher`: the inverse of `kept_by`."""
+    layers = {layer.layer: set(layer.heads) for layer in kept}
     heads = (
         Head(layer, head)
-        for layer, there in layers.items()
+        for layer, kept_heads in layers.items()
         for head in range(teacher.heads)
-        if head not in there
+        if head not in kept_heads
     )
     return removal_of(heads, set(range(teacher.layers)) - set(layers))
 
 
 def lost_heads(removal: Removal, teacher: TeacherRef) -> set[str]:
-    """Every head that goes, those of whole layers among them, by name."""
+    """The names of all removed heads, also those of removed layers."""
     of_blocks = [Head(layer, head) for layer in removal.blocks for head in range(teacher.heads)]
     return set(names_of([*removal.heads, *of_blocks]))
 
 
 def names_of_removal(removal: Removal) -> tuple[str, ...]:
-    """`L3` for a whole layer, `L5H7` for a head, in order."""
+    """The parts of a removal by name, layers (`L3`) before heads (`L5H7`)."""
     return (*(f"L{layer}" for layer in removal.blocks), *names_of(removal.heads))
 
 
@@ -139,10 +138,11 @@ CHECKED = 64
 
 @dataclass(frozen=True)
 class Pruned:
-    """What pruning made.
+    """The result of pruning.
 
-    `parameters` before and after. `difference` is the largest between logits of the masked teacher
-    and of the pruned model, before feed-forward units go. `plain`: transformers opens the folder too.
+    `parameters` before and after; `difference`: the largest difference of a logit between the masked
+    teacher and the pruned model, before feed-forward units are removed; `plain`: transformers opens
+    the folder too.
     """
 
     folder: Path
@@ -163,29 +163,27 @@ def prune(
 ) -> Pruned:
     """Save what `plan` keeps of `teacher` in `out`.
 
-    Where a feed-forward gets narrower, the units that the plan names stay; a plan that names none
-    keeps those of greatest gradient importance, measured on `pairs` in the model that is left once
-    heads and layers are gone. `means` are those of a plan whose replacement is `mean`. `shown`
-    counts pairs.
+    A narrower feed-forward keeps the units that the plan names, else those of greatest gradient
+    importance on `pairs`, measured after the heads and layers are removed. `means` are those of a plan
+    whose replacement is `mean`. `shown` counts pairs.
 
-    Raises ArgumentError for means that are missing, for no pairs, and where `out` is the teacher's
-    folder; EquivalenceError where the pruned model is not the masked one; RunFolderError as
-    `check_place` does.
+    Raises ArgumentError for missing means, no pairs, or `out` in the teacher's folder; EquivalenceError
+    where pruned and masked model differ; RunFolderError as `check_place` does.
     """
     if (plan.replacement == "mean") != (means is not None):
         raise ArgumentError(
-            "a plan that replaces heads by their mean head outputs needs these, no other"
+            "mean head outputs go with a plan that replaces heads by them, and with no other"
         )
     if not pairs:
-        raise ArgumentError("no pair to hold the pruned model against the masked one; see --pairs")
+        raise ArgumentError("no pair to compare the pruned model with the masked one; see --pairs")
     check_place(out, overwrite)
     check_apart(out, teacher.folder)
     fold = None if means is None else means.vectors
-    with_units = [replace(one, units=None) for one in plan.kept]
-    small = smaller_checkpoint(teacher, with_units, fold=fold)
+    all_units = [replace(layer, units=None) for layer in plan.kept]
+    small = smaller_checkpoint(teacher, all_units, fold=fold)
     texts = [(pair.query, pair.title) for pair in pairs[:CHECKED]]
     difference = masked_difference(teacher, small, plan, texts, means)
-    if any(one.units is not None for one in plan.kept):
+    if any(layer.units is not None for layer in plan.kept):
         units = plan_units(plan) or important_units(small, plan.kept, pairs, shown)
         small = smaller_checkpoint(teacher, plan.kept, units=units, fold=fold)
     # Folded means are no float16 numbers, even where the teacher's weights are.
@@ -196,10 +194,10 @@ def prune(
 
 
 def narrowed(plan: Plan, units: str) -> Plan:
-    """`plan` with so many feed-forward units in every layer that stays.
+    """`plan` with `units` feed-forward units in every kept layer.
 
-    `units` is a share of the teacher's with a point (`0.5`), or a number. Raises ArgumentError for
-    anything else, and for more than there are.
+    `units` is a share of the teacher's with a point (`0.5`), or a number. Raises ArgumentError for any
+    other text, and for more units than the teacher has.
     """
     whole = plan.teacher.units
     try:
@@ -210,7 +208,7 @@ def narrowed(plan: Plan, units: str) -> Plan:
         raise ArgumentError(
             f"--units {units!r}: give a share with a point, such as 0.5, or a number from 1 to {whole}"
         )
-    kept = tuple(replace(one, units=min(number, one.units or whole)) for one in plan.kept)
+    kept = tuple(replace(layer, units=min(number, layer.units or whole)) for layer in plan.kept)
     return replace(plan, kept=kept, units={})
 
 
@@ -232,23 +230,23 @@ def plan_means(path: Path, plan: Plan) -> MeanZ | None:
     """
     if plan.replacement != "mean":
         return None
-    beside = path.with_name(MEANS)
-    if not beside.exists():
+    means = path.with_name(MEANS)
+    if not means.exists():
         raise RunFolderError(
-            f"{beside} is missing: the plan replaces heads by their mean head outputs, which lie beside "
+            f"{means} is missing: the plan replaces heads by their mean head outputs, which lie beside "
             "it; copy both files, or make the plan again"
         )
-    return read_means(beside)
+    return read_means(means)
 
 
 def masked_variant(plan: Plan, means: MeanZ | None = None) -> Variant:
-    """The teacher without what `plan` takes out; without parts (the plain model) where all stays."""
+    """The teacher without what `plan` removes; a variant without parts where the plan removes nothing."""
 
     def mask(heads: Iterable[Head]) -> Intervention:
         return HeadMask(tuple(heads), "zero" if means is None else "mean", means)
 
-    gone = removed_from(plan.kept, plan.teacher)
-    return Variant("pruned", parts_of(gone.heads, gone.blocks, mask))
+    removal = removed_from(plan.kept, plan.teacher)
+    return Variant("pruned", parts_of(removal.heads, removal.blocks, mask))
 
 
 def masked_difference(
@@ -263,7 +261,7 @@ def masked_difference(
     Raises EquivalenceError where it is above `TOLERANCE`.
     """
     variant = masked_variant(plan, means)
-    masked = _masked_logits(Scorer(teacher), variant, texts)
+    masked = logits_of_texts(Scorer(teacher), texts, [variant] if variant.parts else [])[-1]
     pruned = Scorer(small).logits(texts)
     difference = float(np.abs(pruned - masked).max(initial=0))
     allowed = TOLERANCE * max(1.0, float(np.abs(masked).max(initial=0)))
@@ -279,33 +277,22 @@ def important_units(
     small: Checkpoint, kept: Sequence[KeptLayer], pairs: Sequence[Pair], shown: Progress = silent
 ) -> Units:
     """Which units stay where `kept` narrows a layer of the teacher, by gradient importance on `pairs`."""
-    found = unit_importance_on(Scorer(small), pairs, shown)
+    importance = unit_importance_on(Scorer(small), pairs, shown)
     return {
-        one.layer: sorted(map(int, np.argsort(-values, kind="stable")[: one.units]))
-        for one, values in zip(kept, found, strict=True)
-        if one.units is not None
+        layer.layer: sorted(map(int, np.argsort(-values, kind="stable")[: layer.units]))
+        for layer, values in zip(kept, importance, strict=True)
+        if layer.units is not None
     }
 
 
-def _masked_logits(
-    scorer: Scorer, variant: Variant, texts: Sequence[tuple[str, str]]
-) -> np.ndarray:
-    """Float32 logits [pair, output] under `variant`."""
-    variants = with_plain([variant] if variant.parts else [])
-    logits = np.empty((len(texts), scorer.checkpoint.settings.labels.logits), np.float32)
-    for swept in sweep(scorer.encoder, scorer.batches(texts, batch_tokens(2)), variants):
-        logits[swept.rows] = swept.logits[-1]
-    return logits
-
-
 def _opens_as_saved(out: Path, small: Checkpoint, texts: Sequence[tuple[str, str]]) -> None:
-    """Raise EquivalenceError where the folder does not give the logits of what was saved."""
-    asked = Scorer(small).logits(texts)
+    """Raise EquivalenceError where the saved folder gives other logits than `small`."""
+    expected = Scorer(small).logits(texts)
     again = open_checkpoint(out, dtype=small.dtype, device=str(small.device), compact=True)
     stored = Scorer(again).logits(texts)
-    difference = float(np.abs(asked - stored).max(initial=0))
-    if not difference <= TOLERANCE * max(1.0, float(np.abs(asked).max(initial=0))):
+    difference = float(np.abs(expected - stored).max(initial=0))
+    if not difference <= TOLERANCE * max(1.0, float(np.abs(expected).max(initial=0))):
         raise EquivalenceError(
-            f"{out} was opened again, and its logits differ by {difference:.2e} from those of the "
-            "model that was saved; the folder is not to be used"
+            f"{out}: opened again, its logits differ by {difference:.2e} from those of the model that "
+            "was saved; do not use the folder"
         )

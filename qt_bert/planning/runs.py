@@ -59,8 +59,8 @@ class Losses:
         strange = next((pair for pair in pairs if _place(pair) not in rows), None)
         if strange is not None:
             raise ArgumentError(f"the pair of line {strange.line} is not among those measured")
-        wanted = [rows[_place(pair)] for pair in pairs]
-        return Losses(tuple(pairs), self.names, self.values[:, wanted], self.logits[:, wanted])
+        places = [rows[_place(pair)] for pair in pairs]
+        return Losses(tuple(pairs), self.names, self.values[:, places], self.logits[:, places])
 
 
 def losses_of(
@@ -76,8 +76,8 @@ def losses_of(
         raise ArgumentError("heads and layers are chosen by the labels, and the pairs have none")
     whole = reader.read(logits[0])
     values = np.empty(logits.shape[:2])
-    for variant, one in enumerate(logits):
-        outputs = reader.read(one)
+    for variant, row in enumerate(logits):
+        outputs = reader.read(row)
         if outputs.log_label is None:
             values[variant] = np.square(outputs.score - whole.score)
         else:
@@ -136,9 +136,9 @@ def losses(
     shown: Progress = silent,
 ) -> Losses:
     """The losses of the whole model and of `variants` on `pairs`; see `logits`."""
-    found = logits(scorer, pairs, variants, work=work, name=name, shown=shown)
+    values = logits(scorer, pairs, variants, work=work, name=name, shown=shown)
     names = [variant.name for variant in with_plain(variants)]
-    return losses_of(found, names, pairs, scorer.checkpoint.settings.labels)
+    return losses_of(values, names, pairs, scorer.checkpoint.settings.labels)
 
 
 def logits(
@@ -162,15 +162,22 @@ def logits(
         raise ArgumentError("a plan takes the whole model, not one that leaves heads out")
     if work is not None and variants:
         return _stored(scorer, pairs, variants, work / name, shown)
+    return logits_of_texts(scorer, [(p.query, p.title) for p in pairs], variants, shown)
+
+
+def logits_of_texts(
+    scorer: Scorer,
+    texts: Sequence[tuple[str, str]],
+    variants: Sequence[Variant],
+    shown: Progress = silent,
+) -> np.ndarray:
+    """The same for (query, title) texts, in memory."""
     listed = with_plain(variants)
-    texts = [(pair.query, pair.title) for pair in pairs]
-    out: np.ndarray | None = None
+    shape = len(listed), len(texts), scorer.checkpoint.settings.labels.logits
+    out = np.empty(shape, np.float32)
     batches = scorer.fresh().batches(texts, batch_tokens(len(listed)))
     for swept in sweep(scorer.encoder, batches, listed, shown=shown):
-        if out is None:
-            out = np.empty((len(listed), len(pairs), swept.logits.shape[2]), np.float32)
         out[:, swept.rows] = swept.logits
-    assert out is not None
     return out
 
 
@@ -251,27 +258,26 @@ def changes(
     Raises ArgumentError for no pairs, unknown metrics, and heads or layers that the model lacks.
     """
     variants = [
-        Variant(f"removal {place}", parts_of(one.heads, one.blocks, mask), "plan")
-        for place, one in enumerate(removals)
+        Variant(f"removal {place}", parts_of(removal.heads, removal.blocks, mask), "plan")
+        for place, removal in enumerate(removals)
     ]
     cut = [variant for variant in variants if variant.parts]
-    found = logits(scorer, pairs, cut, work=work, name=name, shown=shown)
+    outputs = logits(scorer, pairs, cut, work=work, name=name, shown=shown)
     labels = scorer.checkpoint.settings.labels
-    effects = Effects(found, pairs, labels, resamples=resamples, draws=0, seed=seed)
-    defined = [metric for metric in metrics if effects.base(metric) is not None]
+    effects = Effects(outputs, pairs, labels, resamples=resamples, draws=0, seed=seed)
     rows = [1 + cut.index(variant) if variant.parts else 0 for variant in variants]
-    return [changes_of(effects, row, defined) for row in rows]
+    return [changes_of(effects, row, metrics) for row in rows]
 
 
 def changes_of(effects: Effects, row: int, metrics: Sequence[str]) -> Changes:
-    """What one row of the effects changes of metrics that are defined for row 0."""
+    """The changes in one row of the effects, of the metrics that are defined there and for row 0."""
+    metrics = [name for name in metrics if effects.change(row, name) is not None]
     samples = effects.resampled_by(row, metrics) if metrics else ()
-    found: dict[str, SampledChange] = {}
+    result: dict[str, SampledChange] = {}
     for metric, drawn in zip(metrics, samples, strict=True):
         base, value = effects.base(metric), effects.value(row, metric)
-        if base is None or value is None:
-            continue
+        assert base is not None and value is not None
         low, high = effects.interval(drawn) or (None, None)
         change = MetricChange(base=base, value=value, change=value - base, ci_low=low, ci_high=high)
-        found[metric] = SampledChange(change, drawn)
-    return found
+        result[metric] = SampledChange(change, drawn)
+    return result

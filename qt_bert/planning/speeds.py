@@ -166,28 +166,28 @@ def forms_in_time(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
     none is fast enough.
     """
     costs, budget = latency_costs(task, speeds), task.budget
-    target, met, slow = budget.value, dict[bool, Form](), list[Form]()
+    target, fast, too_slow = budget.value, dict[bool, Form](), list[Form]()
     for _ in range(REFINED):
         try:
             forms = forms_within(replace(budget, value=target), costs, task.form)
         except ArgumentError as error:
-            if not slow:
+            if not too_slow:
                 raise  # about the requested budget; later targets are this function's
-            if met:
+            if fast:
                 break
-            raise ArgumentError(_too_slow(task, speeds, slow)) from error
+            raise ArgumentError(_too_slow(task, speeds, too_slow)) from error
         # Measured over fitted latency: above 1 where the fit is too low.
-        off = {form: _latency(task, speeds, form) / costs.of(form) for form in forms}
-        slow = [form for form in forms if off[form] * costs.of(form) > budget.value]
+        misfit = {form: _latency(task, speeds, form) / costs.of(form) for form in forms}
+        too_slow = [form for form in forms if misfit[form] * costs.of(form) > budget.value]
         for form in forms:
-            if form not in slow:
-                met.setdefault(form.units == task.form.units, form)
-        if not slow:
+            if form not in too_slow:
+                fast.setdefault(form.units == task.form.units, form)
+        if not too_slow:
             break
-        target = min(budget.value / off[form] for form in slow) / costs.of(task.form)
-    if not met:
-        raise ArgumentError(_too_slow(task, speeds, slow))
-    return tuple(met.values())
+        target = min(budget.value / misfit[form] for form in too_slow) / costs.of(task.form)
+    if not fast:
+        raise ArgumentError(_too_slow(task, speeds, too_slow))
+    return tuple(fast.values())
 
 
 def _too_slow(task: PlanTask, speeds: SpeedTable, slow: Sequence[Form]) -> str:

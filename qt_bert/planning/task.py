@@ -105,10 +105,10 @@ def functions_of(model: Path, sha256: str, run: Path | None = None) -> Functions
     """
     if run is not None:
         return _functions("run", _tables_of_run(run, sha256))
-    beside = model / _BESIDE_MODEL
-    if not beside.is_file():
+    path = model / _BESIDE_MODEL
+    if not path.is_file():
         return Functions("none")
-    file = HeadsFile.read(beside)
+    file = HeadsFile.read(path)
     if file.model.sha256 != sha256:
         return Functions("none")
     return _functions("heads.json", file.probes)
@@ -264,10 +264,10 @@ class PlanTask:
 
     def units_of(self, kept: Sequence[KeptLayer], pairs: Sequence[Pair]) -> Units | None:
         """Which feed-forward units stay, chosen on `pairs`; None where all do."""
-        if all(one.units is None for one in kept):
+        if all(layer.units is None for layer in kept):
             return None
-        wide = [replace(one, units=None) for one in kept]
-        return important_units(self._smaller(self.scorer.exact(), wide), kept, pairs)
+        all_units = [replace(layer, units=None) for layer in kept]
+        return important_units(self._smaller(self.scorer.exact(), all_units), kept, pairs)
 
     def pruned(self, kept: Sequence[KeptLayer], units: Units | None = None) -> Scorer:
         """A scorer of the model with removed weights that keeps `kept`."""

@@ -61,8 +61,8 @@ class Vocabulary:
         self.spec: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
         self.model: dict[str, Any] = self.spec["model"]
         self.ids: dict[str, int] = tokenizer.get_vocab()
-        self.tokens = {one: token for token, one in self.ids.items()}
-        self.added = {int(one["id"]) for one in self.spec["added_tokens"]}
+        self.tokens = {number: token for token, number in self.ids.items()}
+        self.added = {int(entry["id"]) for entry in self.spec["added_tokens"]}
         if self.model.get("type") not in ("WordPiece", "Unigram", "BPE"):
             raise CheckpointError(
                 f"{where}: a tokenizer of the kind {self.model.get('type')}; the vocabulary of WordPiece, "
@@ -76,8 +76,7 @@ class Vocabulary:
             self._parts[left + right] |= {left, right}
 
     def within(self, token: int) -> frozenset[int]:
-        """A token, and the shorter ones that make it (BPE) or stand in for it once it is gone (its
-        characters)."""
+        """A token, and the shorter ones that it is merged from (BPE) or that replace it (its characters)."""
         text = self.tokens[token]
         if token in self.added:
             return frozenset([token])
@@ -91,23 +90,23 @@ class Vocabulary:
             mark = self.model.get("continuing_subword_prefix") or ""
             rest = text.removeprefix(mark)
             first = text[: len(text) - len(rest) + 1]
-            parts = {first, *(mark + one for one in rest[1:])}
-        return frozenset([token, *(self.ids[one] for one in parts if one in self.ids)])
+            parts = {first, *(mark + character for character in rest[1:])}
+        return frozenset([token, *(self.ids[part] for part in parts if part in self.ids)])
 
     def needed(self) -> set[int]:
-        """Tokens that any text may need: added and special ones, that of the unknown, and bytes."""
+        """Tokens that any text may need: added, special and unknown tokens, and bytes."""
         names = [self.model.get("unk_token"), *(f"<0x{byte:02X}>" for byte in range(256))]
         if self.model["type"] == "BPE":
             names += ByteLevel.alphabet()
-        found = self.added | {self.ids[name] for name in names if name in self.ids}
+        ids = self.added | {self.ids[name] for name in names if name in self.ids}
         unknown = self.model.get("unk_id")  # of a unigram
-        return found if unknown is None else found | {unknown}
+        return ids if unknown is None else ids | {unknown}
 
     def only(self, places: Mapping[int, int]) -> dict[str, Any]:
         """The tokenizer.json with the tokens of `places` alone: old id → new one, in the same order."""
         spec, model = dict(self.spec), dict(self.model)
         if model["type"] == "Unigram":
-            model["vocab"] = [one for old, one in enumerate(model["vocab"]) if old in places]
+            model["vocab"] = [entry for old, entry in enumerate(model["vocab"]) if old in places]
             model["unk_id"] = places.get(model["unk_id"])
         else:
             stay = {token: places[old] for token, old in model["vocab"].items() if old in places}
@@ -122,8 +121,8 @@ class Vocabulary:
             return part
 
         processor = json.loads(json.dumps(spec["post_processor"]), object_hook=moved)
-        added = [one for one in spec["added_tokens"] if one["id"] in places]
-        added = [one | {"id": places[one["id"]]} for one in added]
+        added = [entry for entry in spec["added_tokens"] if entry["id"] in places]
+        added = [entry | {"id": places[entry["id"]]} for entry in added]
         return spec | {
             "model": model,
             "added_tokens": added,
@@ -135,14 +134,14 @@ class Vocabulary:
 def rows_with(
     tokenizer: PairTokenizer, vocabulary: Vocabulary, texts: Iterable[tuple[str, str]]
 ) -> Counter[int]:
-    """In how many of the pairs each token is, itself or within a longer one."""
+    """Token → number of pairs that contain it, itself or within a longer token."""
     within: dict[int, frozenset[int]] = {}
     counts = Counter[int]()
     for window in windows(texts, WINDOW):
-        for one in tokenizer.encode(window, offsets=False):
-            there = set(one.input_ids)
-            within |= {token: vocabulary.within(token) for token in there - within.keys()}
-            counts.update(frozenset().union(*(within[token] for token in there)))
+        for pair in tokenizer.encode(window, offsets=False):
+            tokens = set(pair.input_ids)
+            within |= {token: vocabulary.within(token) for token in tokens - within.keys()}
+            counts.update(frozenset().union(*(within[token] for token in tokens)))
     return counts
 
 
@@ -153,60 +152,62 @@ def chosen(
     keep: int | None = None,
     min_count: int = 1,
 ) -> list[int]:
-    """The tokens that stay, sorted: those needed and, of others in `min_count` pairs or more, those in
-    most pairs, `keep` in all at most; of equals the shorter first. ArgumentError for too small a `keep`."""
+    """The tokens to keep, sorted: the `needed`, then the most frequent that are in at least `min_count`
+    pairs, ties the shorter first, up to `keep` in all. Raises ArgumentError where `keep` is too small."""
     keep = len(vocabulary.tokens) if keep is None else keep
     if keep < len(needed):
         raise ArgumentError(
             f"--keep {keep}: {len(needed)} tokens must stay (special tokens, bytes, those of the template)"
         )
-    found = [one for one, rows in counts.items() if rows >= min_count and one not in needed]
-    found.sort(key=lambda one: (-counts[one], len(vocabulary.tokens[one]), one))
-    return sorted(needed.union(found[: keep - len(needed)]))
+    candidates = [
+        token for token, rows in counts.items() if rows >= min_count and token not in needed
+    ]
+    candidates.sort(key=lambda token: (-counts[token], len(vocabulary.tokens[token]), token))
+    return sorted(needed.union(candidates[: keep - len(needed)]))
 
 
 def needed_by(checkpoint: Checkpoint, vocabulary: Vocabulary) -> set[int]:
-    """What must stay: of the tokenizer, of the config, of pairs' special tokens and of the template."""
+    """The tokens that must stay: those of the tokenizer, the config, pairs' special tokens, the template."""
     (pair,) = checkpoint.pair_tokenizer(WHOLE).encode([("a", "a")], offsets=False)
     special = zip(pair.input_ids, pair.side, strict=True)
-    found = vocabulary.needed() | {one for one, side in special if side == SPECIAL}
-    found |= {one for ids in _named_ids(checkpoint.model.config).values() for one in ids}
+    tokens = vocabulary.needed() | {token for token, side in special if side == SPECIAL}
+    tokens |= {token for ids in _named_ids(checkpoint.model.config).values() for token in ids}
     if template := checkpoint.settings.template:
-        found |= set(word_ids(checkpoint.tokenizer, template, str(checkpoint.folder)))
+        tokens |= set(word_ids(checkpoint.tokenizer, template, str(checkpoint.folder)))
     if checkpoint.family.first_position(0):  # positions are counted from the padding's id: it stays
-        found |= set(range(checkpoint.pad))
-    found &= vocabulary.tokens.keys() & set(range(checkpoint.model.config.vocab_size))
-    return found | {checkpoint.pad}
+        tokens |= set(range(checkpoint.pad))
+    tokens &= vocabulary.tokens.keys() & set(range(checkpoint.model.config.vocab_size))
+    return tokens | {checkpoint.pad}
 
 
 def _named_ids(config: Any) -> dict[str, list[int]]:
     """The config's token ids, by field."""
     named = {name: value for name, value in vars(config).items() if name.endswith("_token_id")}
-    lists = {name: one if isinstance(one, list) else [one] for name, one in named.items()}
+    lists = {name: value if isinstance(value, list) else [value] for name, value in named.items()}
     return {name: ids for name, ids in lists.items() if None not in ids}
 
 
 def with_tokens(model: Any, places: Mapping[int, int]) -> Any:
-    """A copy of a classifier with these rows of its embeddings (old → new), wherever they are used."""
+    """A copy of a classifier with the embedding rows of `places` alone (old id → new)."""
     table = model.get_input_embeddings()
     rows = nn.Parameter(table.weight.detach()[list(places)].clone())
-    made = copy.deepcopy(model, {id(table.weight): rows})
-    made.get_input_embeddings().num_embeddings = made.config.vocab_size = len(places)
+    smaller = copy.deepcopy(model, {id(table.weight): rows})
+    smaller.get_input_embeddings().num_embeddings = smaller.config.vocab_size = len(places)
     for name, ids in _named_ids(model.config).items():
-        moved = [places.get(one, one) for one in ids]
-        one = isinstance(getattr(model.config, name), int)
-        setattr(made.config, name, moved[0] if one else moved)
-    return made
+        moved = [places.get(token, token) for token in ids]
+        single = isinstance(getattr(model.config, name), int)
+        setattr(smaller.config, name, moved[0] if single else moved)
+    return smaller
 
 
 def read_texts(
     path: Path, options: ReaderOptions, rejects: Path | None = None
 ) -> tuple[list[tuple[str, str]], int]:
-    """The texts of a file as pairs in its order, and how many rows held none: those are listed in `rejects`.
+    """The texts of a file as pairs, in order, and the number of rejected rows, listed in `rejects`.
 
-    A `.txt` (plain, .gz or .xz) has a text a line, which is given as query and as title, unless there is a
-    tab in its first line or `options` name its columns; any other file is one of pairs, as `PairReader`
-    reads it. Raises PairFileError for a file that cannot be read so.
+    A `.txt` (plain, .gz or .xz) has a text a line, used as query and as title, unless its first line has
+    a tab or `options` name its columns; any other file holds pairs, as `PairReader` reads them. Raises
+    PairFileError where it cannot be read.
     """
     packed = path.suffix.lower() in PACKED_SUFFIXES
     text = (Path(path.stem) if packed else path).suffix.lower() == ".txt"
@@ -218,35 +219,37 @@ def read_texts(
     return [(pair.query, pair.title) for pair in reader], reader.rejected
 
 
-def _read_lines(path: Path, most: float, rejects: Path | None) -> tuple[list[tuple[str, str]], int]:
-    """A line of blanks, of bytes that are no text or with a NUL is a reject."""
-    found: list[tuple[str, str]] = []
+def _read_lines(
+    path: Path, max_share: float, rejects: Path | None
+) -> tuple[list[tuple[str, str]], int]:
+    """Rejects are blank lines, lines with a NUL, and bytes that cannot be decoded."""
+    texts: list[tuple[str, str]] = []
     reasons: Counter[str] = Counter()
-    first = None
+    first_reject = None
 
     def judge() -> None:
-        rows = len(found) + reasons.total()
+        rows = len(texts) + reasons.total()
         if not rows:
             raise PairFileError(f"{path}: the file has no texts")
-        if not found or too_many(reasons.total(), rows, most):
+        if not texts or too_many(reasons.total(), rows, max_share):
             raise PairFileError(
                 f"{path}: {reasons.total():,} of the first {rows:,} lines hold no text, more than "
-                f"--max-rejects {most:g} allows ({describe(reasons, first)})"
+                f"--max-rejects {max_share:g} allows ({describe(reasons, first_reject)})"
             )
 
     with reject_log(rejects) as log:
         for number, item in enumerate(TextSource(path).lines(), 1):
-            one = item if isinstance(item, Reject) else _text(*item)
-            if isinstance(one, str):
-                found.append((one, one))
+            row = item if isinstance(item, Reject) else _text(*item)
+            if isinstance(row, str):
+                texts.append((row, row))
             else:
-                reasons[one.reason] += 1
-                first = first or one
-                log(one)
+                reasons[row.reason] += 1
+                first_reject = first_reject or row
+                log(row)
             if number % CHECKED_EVERY == 0:
                 judge()
         judge()
-    return found, reasons.total()
+    return texts, reasons.total()
 
 
 def _text(line: int, text: str) -> str | Reject:
@@ -269,25 +272,25 @@ def prune_vocabulary(
 ) -> dict[str, Any]:
     """Save `checkpoint` (opened in float32, compact) in `out` with the tokens that `texts` need.
 
-    `texts` has a text a line (.txt), or pairs; `pairs` (by default the dev split that ships) show what
-    is lost elsewhere. Both are held in memory. Returns tokens and bytes of the weights before and
-    after; what becomes of the `texts`, whose logits lie within `difference` where they keep all their
-    tokens, and of `others`, whose metrics are in `lost`; the `rejected` rows of both files.
+    `texts` has a text a line (.txt), or pairs; the loss is measured on `pairs` (default: the dev split
+    that ships). Both are held in memory. Returns `tokens` and bytes of the `weights` before and after;
+    how the tokens of the `texts` and of the `others` (`pairs`) change; the largest `difference` of a
+    logit on texts that keep all their tokens; the metrics `lost` on `pairs`; the `rejected` rows of both.
 
     Raises ArgumentError as `chosen` and `check_apart` do and where no text keeps all its tokens,
-    CheckpointError as `Vocabulary` does, EquivalenceError where a text that keeps its tokens is read
-    otherwise, PairFileError for a file, RunFolderError as `check_place` does.
+    CheckpointError as `Vocabulary` does, EquivalenceError where a text that keeps its tokens gets other
+    logits, PairFileError as `read_texts` does, RunFolderError as `check_place` does.
     """
     check_place(out, overwrite)
     reader = reader or ReaderOptions()
-    on, how = (shipped(DEV), ReaderOptions()) if pairs is None else (pairs, reader)
-    for read in (checkpoint.folder, texts, on):
-        check_apart(out, read)
-    own, rejected = read_texts(texts, reader, rejects)
-    judged = how.open(on, default_map=default_scheme(checkpoint.settings.labels))
-    others = list(judged)
+    held_out, options = (shipped(DEV), ReaderOptions()) if pairs is None else (pairs, reader)
+    for path in (checkpoint.folder, texts, held_out):
+        check_apart(out, path)
+    needed, rejected = read_texts(texts, reader, rejects)
+    opened = options.open(held_out, default_map=default_scheme(checkpoint.settings.labels))
+    others = list(opened)
     vocabulary = Vocabulary(checkpoint.tokenizer, checkpoint.name)
-    counts = rows_with(checkpoint.pair_tokenizer(WHOLE), vocabulary, own)
+    counts = rows_with(checkpoint.pair_tokenizer(WHOLE), vocabulary, needed)
     kept = chosen(counts, needed_by(checkpoint, vocabulary), vocabulary, keep, min_count)
     places = {old: new for new, old in enumerate(kept)}
     model = with_tokens(checkpoint.model, places)
@@ -310,17 +313,19 @@ def prune_vocabulary(
         )
         small = open_checkpoint(folder, device=str(checkpoint.device), compact=True)
         scorers = Scorer(checkpoint), Scorer(small)
-        changed, same = _recut(checkpoint, small, places, own)
+        changed, same = _recut(checkpoint, small, places, needed)
         if not same:
             raise ArgumentError("no text keeps all its tokens: raise --keep, or lower --min-count")
-        expected, found = (one.logits(same) for one in scorers)
-        difference = float(np.abs(expected - found).max())
+        expected, actual = (scorer.logits(same) for scorer in scorers)
+        difference = float(np.abs(expected - actual).max())
         if not difference <= SAME * max(1.0, float(np.abs(expected).max())):
             raise EquivalenceError(
                 f"logits of texts that keep all their tokens differ by {difference:.2e}; nothing was "
                 "saved"
             )
-        elsewhere, _ = _recut(checkpoint, small, places, [(p.query, p.title) for p in others])
+        changed_elsewhere, _ = _recut(
+            checkpoint, small, places, [(p.query, p.title) for p in others]
+        )
         with progress(2 * len(others), "what is lost", "pairs") as shown:
             lost = _lost(others, *scorers, shown)
         return {
@@ -329,9 +334,9 @@ def prune_vocabulary(
             "weights": (stored_bytes(checkpoint.folder), stored_bytes(folder)),
             "texts": changed,
             "difference": difference,
-            "others": elsewhere,
+            "others": changed_elsewhere,
             "lost": lost,
-            "rejected": rejected + judged.rejected,
+            "rejected": rejected + opened.rejected,
         }
 
 
@@ -341,22 +346,22 @@ def _recut(
     places: Mapping[int, int],
     texts: Sequence[tuple[str, str]],
 ) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Of so many `pairs`, how many have other tokens now (`changed`) and how many more tokens are
-    `unknown`; and the first of those pairs all of whose tokens stay.
+    """Counts of the `pairs`, of those whose tokens `changed`, and of additional `unknown` tokens; and the
+    first pairs whose tokens all stay.
 
-    One with an unknown word that is cut otherwise is not among these: a WordPiece gives up a word whose
-    longest pieces lead nowhere, and these pieces may be gone.
+    A pair with an unknown word that is tokenised differently is not among these: WordPiece gives up a
+    word when its longest pieces lead nowhere, and these pieces may have been removed.
     """
     both = checkpoint, small
-    (old_mark, new_mark) = (one.tokenizer.unk_token_id for one in both)
+    (old_unknown, new_unknown) = (model.tokenizer.unk_token_id for model in both)
     counts, same = Counter(pairs=len(texts), changed=0, unknown=0), []
     for window in windows(texts, WINDOW):
-        cut = (one.pair_tokenizer(WHOLE).encode(window, offsets=False) for one in both)
+        cut = (model.pair_tokenizer(WHOLE).encode(window, offsets=False) for model in both)
         for pair, old, new in zip(window, *cut, strict=True):
-            moved = [places.get(one) for one in old.input_ids]
+            moved = [places.get(token) for token in old.input_ids]
             counts["changed"] += moved != new.input_ids
-            counts["unknown"] += new.input_ids.count(new_mark) - old.input_ids.count(old_mark)
-            if moved == new.input_ids or not {None, places.get(old_mark)} & set(moved):
+            counts["unknown"] += new.input_ids.count(new_unknown) - old.input_ids.count(old_unknown)
+            if moved == new.input_ids or not {None, places.get(old_unknown)} & set(moved):
                 same.append(pair)
     return dict(counts), same[:CHECKED]
 
@@ -365,17 +370,17 @@ METRICS = ("accuracy", "qwk", "spearman", "ndcg_at_5")
 
 
 def _lost(pairs: Sequence[Pair], whole: Scorer, cut: Scorer, shown: Progress) -> dict[str, Any]:
-    """The `largest` difference of a logit over the `pairs`, and some `metrics` of both on the `graded` of
-    them, as `qt-bert compare` has them; none where there is no grade."""
+    """The `largest` difference of a logit over the `pairs`, and `metrics` of both models on the `graded`
+    pairs, as `qt-bert compare` gives them; empty without graded pairs."""
     labels = whole.checkpoint.settings.labels
     texts = [(pair.query, pair.title) for pair in pairs]
-    first, second = (one.logits(texts, shown) for one in (whole, cut))
+    first, second = (scorer.logits(texts, shown) for scorer in (whole, cut))
     graded = [row for row, pair in enumerate(pairs) if pair.grades is not None]
     metrics = {}
     if graded:
-        some = [pairs[row] for row in graded]
-        judged = [judge_logits(one[graded], some, labels) for one in (first, second)]
-        found = compare(*judged, metrics=METRICS, most_different=0).metrics
-        metrics = {name: asdict(difference) for name, difference in found.items()}
+        graded_pairs = [pairs[row] for row in graded]
+        judged = [judge_logits(values[graded], graded_pairs, labels) for values in (first, second)]
+        differences = compare(*judged, metrics=METRICS, most_different=0).metrics
+        metrics = {name: asdict(difference) for name, difference in differences.items()}
     largest = float(np.abs(first - second).max())
     return {"pairs": len(pairs), "largest": largest, "graded": len(graded), "metrics": metrics}
