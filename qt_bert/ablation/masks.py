@@ -20,7 +20,7 @@ from qt_bert.ablation.interventions import (
 from qt_bert.ablation.reference import PlainLayer, PlainModel
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape, by_layer
-from qt_bert.models.batches import DIRECTIONS, Direction, gone
+from qt_bert.models.batches import DIRECTIONS, Direction, removed_attention
 from qt_bert.models.devices import index
 from qt_bert.models.forward import unseen
 
@@ -182,7 +182,9 @@ class Unseen:
     def bias(self, site: Site) -> torch.Tensor:
         """0 where a row may see a column, half the dtype's minimum elsewhere [B, 1 or heads, L, L]."""
         groups = site.batch.groups
-        hidden = torch.stack([gone(d, groups) for d in self.directions]).any(0)[:, None]
+        hidden = torch.stack([removed_attention(d, groups) for d in self.directions]).any(0)[
+            :, None
+        ]
         if self.heads is not None and len(self.heads) < site.layer.heads:
             cut = hidden.new_zeros(site.layer.heads)
             cut = cut.index_fill(0, index(self.heads, hidden.device), True)

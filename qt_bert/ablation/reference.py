@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import torch
 
 from qt_bert.errors import ArgumentError
-from qt_bert.models.batches import GONE, Batch, Direction
+from qt_bert.models.batches import REMOVED, Batch, Direction
 from qt_bert.models.families import Family, Rows, at
 
 
@@ -205,7 +205,7 @@ class PlainModel:
                 if far or (self.family.causal and j > i):
                     visible[:, i, j] = False
         for directions, heads in self._cuts.get(layer, ()):
-            gone = set().union(*(GONE[direction] for direction in directions))
+            gone = set().union(*(REMOVED[direction] for direction in directions))
             uncut = [[(row, column) not in gone for column in groups] for row in groups]
             for head in range(len(visible)) if heads is None else heads:
                 visible[head] &= torch.tensor(uncut, device=device)

@@ -110,7 +110,7 @@ def batches_of(
     encoded: Sequence[EncodedPair], budget: int, *, pad: int, padded: bool = True
 ) -> Iterator[Batch]:
     """Batches of `length_batches` over `encoded`; `pad` is the token id of padding."""
-    for rows in length_batches([len(one) for one in encoded], budget, padded=padded):
+    for rows in length_batches([len(pair) for pair in encoded], budget, padded=padded):
         yield to_batch(rows, [encoded[i] for i in rows], pad=pad)
 
 
@@ -151,7 +151,7 @@ DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 _OF_TITLE = {(TITLE, QUERY), (TITLE, CLS)}
 _OF_QUERY = {(QUERY, TITLE), (QUERY, CLS)}
-GONE: Mapping[Direction, set[tuple[int, int]]] = {
+REMOVED: Mapping[Direction, set[tuple[int, int]]] = {
     "C<T": {(CLS, TITLE)},
     "T<Q": _OF_TITLE,
     "Q<T": _OF_QUERY,
@@ -161,9 +161,9 @@ GONE: Mapping[Direction, set[tuple[int, int]]] = {
 """The groups (of the row, of the column) between which each direction takes attention away."""
 
 
-def gone(direction: Direction, groups: torch.Tensor) -> torch.Tensor:
+def removed_attention(direction: Direction, groups: torch.Tensor) -> torch.Tensor:
     """Where a row no longer sees a column [B, L, L], of `groups` [B, L]."""
-    found = torch.zeros(*groups.shape, groups.shape[-1], dtype=torch.bool, device=groups.device)
-    for row, column in GONE[direction]:
-        found |= (groups == row)[:, :, None] & (groups == column)[:, None, :]
-    return found
+    removed = torch.zeros(*groups.shape, groups.shape[-1], dtype=torch.bool, device=groups.device)
+    for row, column in REMOVED[direction]:
+        removed |= (groups == row)[:, :, None] & (groups == column)[:, None, :]
+    return removed

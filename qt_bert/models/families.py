@@ -1,10 +1,9 @@
 """The encoder families: a declaration each of where a layer's weights are and how they are used.
 
-A layer is self-attention and a feed-forward block, each with a norm before it or behind it and added to
-what came in (Vaswani et al. 2017). Declared are: positions (learned, added to the
-embeddings; rotary, Su et al. 2021; relative to each other, He et al. 2021, DeBERTa), who sees whom
-(all tokens, a window, earlier tokens), one key for one query head or for several, a plain or
-a gated feed-forward block, and which token's last state the classifier reads.
+A layer is self-attention and a feed-forward block, each with a residual connection and a norm before or
+after it (Vaswani et al. 2017). Declared are: positions (learned; rotary, Su et al. 2021; relative, He et
+al. 2021, DeBERTa), the visible tokens (all, a window, earlier ones), heads that share a key, a plain or
+gated feed-forward block, and which token's last state the classifier reads.
 """
 
 from __future__ import annotations
@@ -89,9 +88,9 @@ ReadOut = Literal["first", "last", "mean"]
 class Family:
     """One value of `model_type` in a config.json.
 
-    `backbone` is the attribute of the Hugging Face model that holds the embeddings and the layers;
-    `classifier` the weight whose rows are the labels; `head` turns the state that is read
-    [batch, 1, hidden], behind the final norm where there is one, into logits [batch, labels].
+    `backbone` is the attribute of the Hugging Face model with the embeddings and the layers; `classifier`
+    the weight whose rows are the labels; `head` maps the state that is read [batch, 1, hidden], after the
+    final norm if any, to logits [batch, labels].
     """
 
     model_type: str
@@ -114,7 +113,7 @@ class Family:
     """Why the fast engine cannot run a model of this config; empty where it can."""
 
     def first_position(self, pad: int) -> int:
-        """The number of the first token's position embedding: a RoBERTa's lie behind that of `pad`."""
+        """The index of the first position embedding: RoBERTa's begin after `pad`."""
         return pad + 1 if "roberta" in self.model_type else 0
 
     def backbone_of(self, model: Any) -> Any:
@@ -127,16 +126,16 @@ class Family:
         return getattr(model, self.backbone)
 
     def layers_of(self, model: Any) -> Any:
-        """Its layers, lowest first: a `torch.nn.ModuleList`."""
+        """The model's layers, lowest first: a `torch.nn.ModuleList`."""
         return at(self.backbone_of(model), self.layers)
 
     def projections(self, module: Any) -> tuple[Any, Any, Any]:
         """A layer's query, key and value: linear layers, or rows of one."""
-        found = [at(module, path) for path in self.parts.projections]
-        if len(found) == 3:
-            return tuple(found)  # type: ignore[return-value]
-        size = found[0].out_features // 3
-        return tuple(Rows(found[0], n * size, (n + 1) * size) for n in range(3))  # type: ignore[return-value]
+        projections = [at(module, path) for path in self.parts.projections]
+        if len(projections) == 3:
+            return tuple(projections)  # type: ignore[return-value]
+        size = projections[0].out_features // 3
+        return tuple(Rows(projections[0], n * size, (n + 1) * size) for n in range(3))  # type: ignore[return-value]
 
     def width(self, module: Any) -> int:
         """The width of a head."""
@@ -151,7 +150,7 @@ class Family:
         return int(at(module, self.parts.sharing)) if self.parts.sharing else 1
 
     def groups(self, module: Any) -> int:
-        """How many keys and values a layer has: as many as heads, or fewer, each shared by several."""
+        """How many keys and values a layer has: as many as heads, or fewer where heads share them."""
         return self.heads(module) // self.sharing(module)
 
     def units(self, module: Any) -> int:
@@ -188,15 +187,15 @@ class Family:
 
     @property
     def heads_share(self) -> bool:
-        """Whether heads share weights (norms, positions) within a layer: none is set back alone."""
+        """Whether heads of a layer share weights (norms, positions), so that none is reset alone."""
         return self.norm_before or self.positions == "relative"
 
 
 def needs_fast(model_type: str) -> str:
-    """The message where a model without the fast engine is used for what needs it."""
+    """The message for a command that needs the fast engine, of a model that it does not run."""
     return (
-        f"a {model_type} model is scored, evaluated, compared, calibrated and explained by terms, and "
-        "heads of it are left out; maps, sweeps, probes, plans, training and export need the fast engine, "
+        f"a {model_type} model can be scored, evaluated, compared, calibrated, explained by terms and run "
+        "without some heads; maps, sweeps, probes, plans, training and export need the fast engine, "
         f"which runs {', '.join(sorted(FAMILIES))}"
     )
 
@@ -321,9 +320,9 @@ FAMILIES = {
 
 
 def family_of(model_type: str, where: str) -> Family:
-    """The family of a `model_type`; a plain one (`fast` is False) if only transformers knows the type.
+    """The family of a `model_type`; a plain one (`fast` is False) if only transformers has it.
 
-    Raises CheckpointError for a type of which transformers has no sequence classifier.
+    Raises CheckpointError where transformers has no sequence classifier of it.
     """
     if model_type in FAMILIES:
         return FAMILIES[model_type]

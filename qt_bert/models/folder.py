@@ -143,26 +143,26 @@ def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
     """
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such folder; give a folder with config.json")
-    if found := [*folder.glob("adapter_config.json"), *folder.glob("adapter_model.*")]:
+    if adapters := [*folder.glob("adapter_config.json"), *folder.glob("adapter_model.*")]:
         raise CheckpointError(
-            f"{folder}: {found[0].name} is of an adapter (LoRA), which is not applied; merge it by peft's "
+            f"{folder}: {adapters[0].name} is of an adapter (LoRA), which is not applied; merge it by peft's "
             "`model.merge_and_unload().save_pretrained(...)`, or remove it where that is done"
         )
     stored = _config(folder)
     check_readable(folder, stored)
     config = adapted(unmarked(stored), folder / "config.json")
-    own = bool(stored.get("auto_map")) or any(folder.glob("modeling_*.py"))
+    has_code = bool(stored.get("auto_map")) or any(folder.glob("modeling_*.py"))
     try:
         family = family_of(str(config.get("model_type")), str(folder / "config.json"))
     except CheckpointError as error:
-        if own:
+        if has_code:
             raise CheckpointError(
                 f"{folder}: this model brings code of its own (auto_map), which is never run, and "
                 f"transformers has no {config.get('model_type')!r} of its own; convert it to a type "
                 "that it has"
             ) from error
         raise
-    if own:
+    if has_code:
         note_once(
             f"{folder}: its own code (auto_map) is not run; it is opened as a {family.model_type}"
         )
@@ -191,14 +191,14 @@ def _config(folder: Path) -> dict[str, Any]:
             raise CheckpointError(
                 f"{path}: {name} is {str(size)[:40]}; it must be a number from 1 to {most:,}"
             )
-    named, gone = config.get("id2label") or {}, config.get("pruned_heads")
+    named, pruned = config.get("id2label") or {}, config.get("pruned_heads")
     fault = ""
     if not config.get("model_type"):
         fault = 'no model_type, the kind of its layers; add it, such as "model_type": "bert"'
     elif not isinstance(named, dict) or set(named) != set(map(str, range(len(named)))):
         fault = f"id2label is {str(named)[:60]}; it must name each output by its number, from 0 on"
-    elif gone:
-        fault = f"pruned_heads {gone}, which transformers 5 cannot read; take the model from before, and `qt-bert prune`"
+    elif pruned:
+        fault = f"pruned_heads {pruned}, which transformers 5 cannot read; take the model from before, and `qt-bert prune`"
     elif config.get("quantization_config"):
         fault = "quantization_config: quantised weights are not read; `model.dequantize().save_pretrained(...)`"
     if fault:
@@ -216,19 +216,23 @@ def weight_files(folder: Path) -> list[Path]:
             shards = [folder / name for name in sorted({*read_json(index)["weight_map"].values()})]
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise CheckpointError(f"{index}: not an index of weights ({error})") from error
-        if gone := [shard.name for shard in shards if not shard.is_file()]:
-            raise CheckpointError(f"{folder}: {gone[0]} is missing, though {index.name} lists it")
+        if missing := [shard.name for shard in shards if not shard.is_file()]:
+            raise CheckpointError(
+                f"{folder}: {missing[0]} is missing, though {index.name} lists it"
+            )
         return shards
-    found = [p.relative_to(folder) for one in _NOT_READ.split() for p in sorted(folder.glob(one))]
-    there = f", and {found[0]} is not read (a pickle can run code when opened)" if found else ""
+    pickles = [
+        p.relative_to(folder) for pattern in _NOT_READ.split() for p in sorted(folder.glob(pattern))
+    ]
+    hint = f", and {pickles[0]} is not read (a pickle can run code when opened)" if pickles else ""
     raise CheckpointError(
-        f"{folder}: no weights (model.safetensors){there}; where you trust the model, save it once by "
+        f"{folder}: no weights (model.safetensors){hint}; where you trust the model, save it once by "
         "`model.save_pretrained(..., safe_serialization=True)`"
     )
 
 
 def stored_as(shapes: Mapping[str, Any], name: str) -> str | None:
-    """The name under which a weight is stored, its own or with a wrapper's prefix; None if neither."""
+    """The stored name of a weight, `name` or with a wrapper's prefix; None where it is missing."""
     behind = (stored for stored in shapes if stored.endswith(f".{name}"))
     return name if name in shapes else next(behind, None)
 

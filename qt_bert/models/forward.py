@@ -29,9 +29,9 @@ ROWS = 512
 class Packed:
     """Linear layers over the same input, stacked into one product; `gelu` applies the exact GELU.
 
-    `layers` are `torch.nn.Linear`, all with a bias or none. Their weights are shared, beside a laid-out
-    copy, on which later changes have no effect. Maps [..., in] to [..., out]. With gradients, or
-    without `laid_out`, the plain product is used.
+    `layers` are `torch.nn.Linear`, all with a bias or none. Maps [..., in] to [..., out]. Their weights
+    are copied into the layout, so later changes have no effect; with gradients, or without `laid_out`,
+    the plain product of the shared weights is used.
     """
 
     def __init__(self, layers: Sequence[Any], *, gelu: bool = False, laid_out: bool = True) -> None:
@@ -58,7 +58,7 @@ class Packed:
             apply(weight.new_zeros(1, weight.shape[1]), packed, self._bias, *after)
         except (AttributeError, RuntimeError):  # NotImplementedError is a RuntimeError
             return None
-        del self._weight  # the laid-out copy stands for it
+        del self._weight  # replaced by the laid-out copy
         return lambda tensor: apply(tensor, packed, self._bias, *after)
 
     def _stacked(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -66,7 +66,7 @@ class Packed:
         return F.gelu(out) if self.gelu else out
 
     def _plain(self, tensor: torch.Tensor) -> torch.Tensor:
-        out = torch.cat([F.linear(tensor, one.weight, one.bias) for one in self.layers], -1)
+        out = torch.cat([F.linear(tensor, layer.weight, layer.bias) for layer in self.layers], -1)
         return F.gelu(out) if self.gelu else out
 
 
@@ -91,12 +91,12 @@ class Rotary:
 
     def __init__(self, module: Any, kind: str | None) -> None:
         self.module, self.kind = module, kind
-        self._made: dict[tuple[int, torch.dtype, torch.device], tuple[torch.Tensor, ...]] = {}
+        self._cache: dict[tuple[int, torch.dtype, torch.device], tuple[torch.Tensor, ...]] = {}
 
-    def turn(self, tensor: torch.Tensor, length: int, place: At | None = None) -> torch.Tensor:
-        """Vectors of `length` tokens [..., batch, heads, length, width], or of the one at `place`, turned."""
+    def rotate(self, tensor: torch.Tensor, length: int, place: At | None = None) -> torch.Tensor:
+        """Rotated vectors of `length` tokens [..., batch, heads, length, width], or of that at `place`."""
         tracing = torch.compiler.is_exporting()
-        cos, sin = self._made_of(length, tensor) if tracing else self._kept(length, tensor)
+        cos, sin = self._computed(length, tensor) if tracing else self._cached(length, tensor)
         if isinstance(place, int):
             cos, sin = cos[place], sin[place]
         elif place is not None:
@@ -104,20 +104,22 @@ class Rotary:
         low, high = tensor.chunk(2, -1)
         return torch.cat([low * cos - high * sin, high * cos + low * sin], -1)
 
-    def _kept(self, length: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """`_made_of`, made once for lengths up to the next multiple of 64."""
+    def _cached(self, length: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """`_computed`, once for all lengths up to the next multiple of 64."""
         longest = -(-length // 64) * 64
         key = (longest, like.dtype, like.device)
-        if key not in self._made:
-            with torch.inference_mode(False):  # gradients may be asked for later
-                self._made[key] = self._made_of(longest, like)
-        return tuple(one[:length] for one in self._made[key])
+        if key not in self._cache:
+            with torch.inference_mode(False):  # a later call may need gradients
+                self._cache[key] = self._computed(longest, like)
+        return tuple(table[:length] for table in self._cache[key])
 
-    def _made_of(self, length: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def _computed(self, length: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Cosines and sines [length, width / 2]; the module has each twice, for both halves."""
         kinds = () if self.kind is None else (self.kind,)
         places = torch.arange(length, device=like.device)[None]
-        return tuple(one[0, :, : like.shape[-1] // 2] for one in self.module(like, places, *kinds))
+        return tuple(
+            table[0, :, : like.shape[-1] // 2] for table in self.module(like, places, *kinds)
+        )
 
 
 class Relative:
@@ -146,29 +148,29 @@ class Relative:
         """[..., heads, rows, length], of query [..., heads, rows, width]: all rows, or the first alone."""
         length, rows = key.shape[-2], query.shape[-2]
         reach = self._reach(length)
-        there = slice(self.span - reach, self.span + reach)
+        columns = slice(self.span - reach, self.span + reach)
         places = self._distances(length, key.device)
-        found: list[torch.Tensor] = []
+        terms: list[torch.Tensor] = []
         if "c2p" in self.to:
-            all_of = torch.matmul(query, self.to["c2p"][:, there].transpose(-1, -2))
-            found.append(all_of.gather(-1, places[:rows].expand(*all_of.shape[:-1], length)))
+            all_of = torch.matmul(query, self.to["c2p"][:, columns].transpose(-1, -2))
+            terms.append(all_of.gather(-1, places[:rows].expand(*all_of.shape[:-1], length)))
         if "p2c" in self.to:
-            all_of = torch.matmul(key, self.to["p2c"][:, there].transpose(-1, -2))
+            all_of = torch.matmul(key, self.to["p2c"][:, columns].transpose(-1, -2))
             back = places.T[:, :rows]
             taken = all_of.gather(-1, back.expand(*all_of.shape[:-1], rows))
-            found.append(taken.transpose(-1, -2))
-        return sum(found[1:], found[0])
+            terms.append(taken.transpose(-1, -2))
+        return sum(terms[1:], terms[0])
 
     def _reach(self, length: int) -> int:
-        """How many vectors to either side are multiplied: all, or in a short text those of its distances."""
+        """Vectors to multiply on either side: all, or in a short text those of its distances."""
         buckets = self.attention.position_buckets
         # Larger distances share a vector.
-        one_each = self.span if buckets <= 0 else buckets // 2
+        unshared = self.span if buckets <= 0 else buckets // 2
         traced = torch.compiler.is_exporting()  # one graph for all lengths
-        return self.span if traced or length > one_each else length
+        return self.span if traced or length > unshared else length
 
     def _distances(self, length: int, device: torch.device) -> torch.Tensor:
-        """The number of each row's distance to each column among the vectors multiplied [length, length]."""
+        """Row, column → the index of their distance among the multiplied vectors [length, length]."""
         if torch.compiler.is_exporting():
             return self._measured(length, device)
         if (length, device) not in self._places:
@@ -180,9 +182,9 @@ class Relative:
         from transformers.models.deberta_v2.modeling_deberta_v2 import build_relative_position
 
         sizes = self.attention.position_buckets, self.attention.max_relative_positions
-        long = torch.empty(length, 1, device=device)
-        found = build_relative_position(long, long, *sizes)[0] + self.span
-        return found.clamp(0, 2 * self.span - 1) - (self.span - self._reach(length))
+        line = torch.empty(length, 1, device=device)
+        places = build_relative_position(line, line, *sizes)[0] + self.span
+        return places.clamp(0, 2 * self.span - 1) - (self.span - self._reach(length))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -238,7 +240,7 @@ class Layer:
             return weight.new_zeros(weight.shape[0]) if bias is None else bias  # type: ignore[no-any-return]
 
     def entering(self, hidden: torch.Tensor) -> torch.Tensor:
-        """What the heads read of the layer's input."""
+        """The layer's input as the heads read it, normalised where norms come first."""
         return self.output_norm(hidden) if self.norm_before else hidden  # type: ignore[no-any-return]
 
     def project(self, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -271,17 +273,17 @@ class Layer:
         """
         read = self.entering(hidden)
         query = self._query_at(read, place)
-        own = None if bias is None else row_at(bias, place, axes=2)
+        row_bias = None if bias is None else row_at(bias, place, axes=2)
         if self._plain_keys:
-            sought = torch.einsum("bhrw,hws->bhrs", query, self._by_head(self.key.weight)).flatten(
-                1, 2
-            )
-            scores = torch.matmul(sought * self.scale, read.transpose(1, 2))
-            weights = softmax(scores.unflatten(1, (self.heads, 1)), own)
+            directions = torch.einsum(
+                "bhrw,hws->bhrs", query, self._by_head(self.key.weight)
+            ).flatten(1, 2)
+            scores = torch.matmul(directions * self.scale, read.transpose(1, 2))
+            weights = softmax(scores.unflatten(1, (self.heads, 1)), row_bias)
         else:
-            weights = self.attention(query, self._keys(self._of(self.key, read)), own)
-        seen = torch.matmul(weights.flatten(1, 2), read).unflatten(1, (self.heads, 1))
-        z = torch.einsum("bhrs,hws->bhrw", seen, self._by_head(self.value.weight))
+            weights = self.attention(query, self._keys(self._of(self.key, read)), row_bias)
+        states = torch.matmul(weights.flatten(1, 2), read).unflatten(1, (self.heads, 1))
+        z = torch.einsum("bhrs,hws->bhrw", states, self._by_head(self.value.weight))
         if self.value.bias is not None:
             z = z + self._by_head(self.value.bias)[:, None]
         return weights, z
@@ -323,22 +325,24 @@ class Layer:
 
     def _placed(self, query: torch.Tensor, length: int, place: At | None = None) -> torch.Tensor:
         query = query if self.query_norm is None else self.query_norm(query)
-        return query if self.rotary is None else self.rotary.turn(query, length, place)
+        return query if self.rotary is None else self.rotary.rotate(query, length, place)
 
     def _keys(self, key: torch.Tensor) -> torch.Tensor:
         key = key if self.key_norm is None else self.key_norm(key)
-        return self._of_heads(key if self.rotary is None else self.rotary.turn(key, key.shape[-2]))
+        return self._of_heads(
+            key if self.rotary is None else self.rotary.rotate(key, key.shape[-2])
+        )
 
     def _of_heads(self, tensor: torch.Tensor, axis: int = -3) -> torch.Tensor:
-        """Of groups, to each of their heads."""
+        """Repeat each group's keys or values for its heads."""
         if self.groups == self.heads:
             return tensor
         return tensor.repeat_interleave(self.heads // self.groups, axis)
 
     @property
     def _plain_keys(self) -> bool:
-        own = self.rotary is self.relative is self.key_norm is None
-        return own and self.groups == self.heads
+        unchanged = self.rotary is self.relative is self.key_norm is None
+        return unchanged and self.groups == self.heads
 
     def _by_head(self, weight: torch.Tensor) -> torch.Tensor:
         """[heads or groups × width, ...] → [heads, width, ...]."""
@@ -358,15 +362,15 @@ class Layer:
     def feed_forward(
         self, mixed: torch.Tensor, hidden: torch.Tensor, gates: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """From what the heads give, mixed, and the layer's input to its output, all [..., rows, hidden].
+        """The layer's output, from the heads' mixed output and its input, all [..., rows, hidden].
 
-        `gates` [..., 1, units] multiply what the feed-forward units give.
+        `gates` [..., 1, units] multiply the activations of the feed-forward units.
         """
         attended = mixed + hidden
         attended = attended if self.norm_before else self.output_norm(attended)
         units = self.up(self.down_norm(attended) if self.norm_before else attended)
-        given = self.down(units if gates is None else units * gates) + attended
-        return given if self.norm_before else self.down_norm(given)  # type: ignore[no-any-return]
+        output = self.down(units if gates is None else units * gates) + attended
+        return output if self.norm_before else self.down_norm(output)  # type: ignore[no-any-return]
 
     def finish(self, z: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
         """From each head's output z [batch, heads, rows, width] to the layer's output [batch,
@@ -402,7 +406,7 @@ class Encoder:
         return self.family.embed(self.model, batch.input_ids, batch.token_type_ids)
 
     def biases(self, batch: Batch) -> list[torch.Tensor | None]:
-        """What each layer adds to its attention scores: [B or 1, 1, 1 or L, L]; None where all is seen."""
+        """The additive mask of each layer's attention [B or 1, 1, 1 or L, L]; None where all is seen."""
         padding = self._padding(batch)
         windows = {layer.window for layer in self.layers}
         seen = {window: self._seen(batch.length, window, padding) for window in windows}
@@ -411,13 +415,13 @@ class Encoder:
     def _seen(
         self, length: int, window: int | None, padding: torch.Tensor | None
     ) -> torch.Tensor | None:
-        """The mask of padding, with what lies outside the window or, in a causal model, behind a row."""
+        """The mask of padding and of the columns outside the window or, in a causal model, behind a row."""
         hidden = hidden_places(length, window, self.family.causal, self.device)
         if hidden is None:
             return padding
-        own = unseen(hidden[None, None], self.layers[0].dtype)
+        mask = unseen(hidden[None, None], self.layers[0].dtype)
         # All padding is behind a causal row.
-        return own if padding is None or self.family.causal else own + padding
+        return mask if padding is None or self.family.causal else mask + padding
 
     def visible(self, number: int, length: int) -> torch.Tensor:
         """Whether a row of a text of `length` tokens sees a column in a layer [length, length]."""
@@ -461,7 +465,7 @@ class Encoder:
         place: At,
         mask: torch.Tensor | None,
     ) -> torch.Tensor:
-        """From the embeddings to the state that the classifier reads: all that the last layer computes."""
+        """The state that the classifier reads, from the embeddings; the last layer computes no other."""
         if self.reads == "mean":
             return self.pooled(self._through(hidden, biases), mask)
         hidden = self._through(hidden, biases[:-1])
@@ -472,10 +476,8 @@ class Encoder:
         return self.pooled(last.finish(z, read), None)
 
     def pooled(self, hidden: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-        """What the classifier reads [..., B, 1, hidden] of the last layer's output.
-
-        That is of the one token that is read, [..., B, 1, hidden], or, where the mean is read, of all.
-        """
+        """The state that the classifier reads [..., B, 1, hidden], from the last layer's output: that of
+        the one token [..., B, 1, hidden], or of all tokens where their mean is read."""
         norm = self.family.final_norm
         hidden = hidden if norm is None else getattr(self.backbone, norm)(hidden)
         if self.reads != "mean":
@@ -486,7 +488,7 @@ class Encoder:
         return (hidden * real).sum(-2, keepdim=True) / real.sum(-2, keepdim=True)
 
     def _through(self, hidden: torch.Tensor, biases: Sequence[torch.Tensor | None]) -> torch.Tensor:
-        """All tokens' states behind as many layers as there are biases."""
+        """All tokens' states after as many layers as there are biases."""
         for layer, bias in zip(self.layers, biases, strict=False):
             if layer.heads:
                 query, key, value = layer.project(hidden)
@@ -503,7 +505,7 @@ class Encoder:
 def hidden_places(
     length: int, window: int | None, causal: bool, device: torch.device
 ) -> torch.Tensor | None:
-    """Where a row of a text of `length` tokens does not see a column [length, length]; None: nowhere."""
+    """Which columns a row of a text of `length` tokens does not see [length, length]; None: it sees all."""
     if torch.compiler.is_exporting():  # a graph is for every length
         narrow = window is not None
     else:
@@ -512,8 +514,8 @@ def hidden_places(
         return None
     places = torch.arange(length, device=device)
     ahead = places[None] - places[:, None]
-    found = ahead > 0 if causal else torch.zeros_like(ahead, dtype=torch.bool)
-    return found | (ahead.abs() > window) if narrow else found  # type: ignore[operator]
+    unseen_places = ahead > 0 if causal else torch.zeros_like(ahead, dtype=torch.bool)
+    return unseen_places | (ahead.abs() > window) if narrow else unseen_places  # type: ignore[operator]
 
 
 def _attend_fused(
@@ -523,13 +525,13 @@ def _attend_fused(
     bias: torch.Tensor | None,
     scale: float,
 ) -> torch.Tensor:
-    """By torch's fused kernels, which take four axes alone: states and pairs become one."""
+    """Attention by torch's fused kernels, which take four axes: leading axes are joined into one."""
     attend = F.scaled_dot_product_attention
     if query.ndim == 4:
         return attend(query, key, value, attn_mask=bias, scale=scale)
     ahead = query.shape[:-3]
     seen = None if bias is None else bias.expand(*ahead, *bias.shape[-3:]).flatten(0, -4)
-    query, key, value = (one.flatten(0, -4) for one in (query, key, value))
+    query, key, value = (tensor.flatten(0, -4) for tensor in (query, key, value))
     return attend(query, key, value, attn_mask=seen, scale=scale).unflatten(0, ahead)
 
 
@@ -547,7 +549,7 @@ def additive_mask(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def unseen(hidden: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """An additive mask: 0, and half the dtype's minimum where `hidden`; two of them are a number still."""
+    """An additive mask: 0, and half the dtype's minimum where `hidden`, so that two masks add up finite."""
     return torch.zeros_like(hidden, dtype=dtype).masked_fill(hidden, torch.finfo(dtype).min / 2)
 
 

@@ -103,10 +103,10 @@ def load_weights(
     except Exception as error:  # shapes, headers, config: transformers has no common error
         raise CheckpointError(f"{folder}: the weights do not fit the config ({error})") from error
     if info["mismatched_keys"] and not resize:
-        name, there, wanted = min(info["mismatched_keys"])
+        name, stored_size, expected_size = min(info["mismatched_keys"])
         raise CheckpointError(
-            f"{folder}: the weights do not fit the config: {name} is {list(there)}, config.json makes it "
-            f"{list(wanted)} (its id2label names {config.num_labels} outputs)"
+            f"{folder}: the weights do not fit the config: {name} is {list(stored_size)}, config.json makes it "
+            f"{list(expected_size)} (its id2label names {config.num_labels} outputs)"
         )
     return model, info
 

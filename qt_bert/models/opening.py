@@ -156,7 +156,11 @@ def _proved(opened: Checkpoint) -> Checkpoint:
 def put_in_order(model: Any, order: Sequence[int]) -> None:
     """Reorder the rows of the classifier. Raises CheckpointError where it is no linear layer."""
     encoder = set(model.base_model.modules())
-    linear = [one for one in model.modules() if one not in encoder and hasattr(one, "out_features")]
+    linear = [
+        module
+        for module in model.modules()
+        if module not in encoder and hasattr(module, "out_features")
+    ]
     if not linear or linear[-1].out_features != len(order):
         raise CheckpointError(f"the outputs of a {model.config.model_type} cannot be put in order")
     for parameter in linear[-1].parameters():
@@ -240,7 +244,7 @@ def _classifier_fits(
         )
     if shapes[stored][0] != labels:
         raise CheckpointError(
-            f"{folder}: config.json speaks of {labels} labels, the classifier has {shapes[stored][0]} rows; "
+            f"{folder}: config.json has {labels} labels, the classifier has {shapes[stored][0]} rows; "
             "id2label must name each"
         )
 

@@ -10,52 +10,49 @@ from qt_bert.data.templates import Template
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json
 
-# A config.json in transformers' format. GTE's models ship as `model_type: new` with their own code.
-# transformers has the same model as `gte`, but does not read the old name or its kind of scaling;
-# without the scaling it silently opens with frequencies that are 7 % off.
-
 
 def adapted(config: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """A config.json as transformers reads it: GTE's own becomes its `gte`.
+    """A config.json as transformers reads it: GTE's `new`, which ships its own code, becomes `gte`.
 
-    NTK scaling by a factor f over d numbers a head is a base f times as large and frequencies divided
-    by f^(2/d), which transformers calls `linear` scaling. Raises CheckpointError for another kind of
-    GTE.
+    transformers' `gte` is the same model, but does not read the old name nor NTK scaling (without it,
+    frequencies are 7 % off). NTK scaling by a factor f over heads of width d is a base f times as large
+    and frequencies divided by f^(2/d), which transformers calls `linear` scaling. Raises CheckpointError
+    for another kind of GTE.
     """
-    made = dict(config)
-    scaling = made.get("rope_scaling") or {}
-    ours = made.get("model_type") == "new"
-    if not ours and not (made.get("model_type") == "gte" and scaling.get("type") == "ntk"):
-        return made
-    told = {
+    result = dict(config)
+    scaling = result.get("rope_scaling") or {}
+    is_new = result.get("model_type") == "new"
+    if not is_new and not (result.get("model_type") == "gte" and scaling.get("type") == "ntk"):
+        return result
+    supported = {
         "position_embedding_type": "rope",
         "layer_norm_type": "layer_norm",
         "logn_attention_scale": False,
     }
-    for name, value in told.items():
-        if made.get(name, value) != value:
+    for name, value in supported.items():
+        if result.get(name, value) != value:
             raise CheckpointError(
-                f"{path}: a `new` model with {name} {made[name]!r}; of that build only {name} "
+                f"{path}: a `new` model with {name} {result[name]!r}; of that build only {name} "
                 f"{value!r} is known"
             )
     if scaling and (scaling.get("type") != "ntk" or scaling.get("mixed_b") is not None):
         raise CheckpointError(
             f"{path}: rope_scaling {dict(scaling)!r}; of this build only `ntk` is known"
         )
-    factor, base = float(scaling.get("factor", 1.0)), float(made.get("rope_theta", 10_000.0))
-    width = int(made["hidden_size"]) // int(made["num_attention_heads"])
+    factor, base = float(scaling.get("factor", 1.0)), float(result.get("rope_theta", 10_000.0))
+    width = int(result["hidden_size"]) // int(result["num_attention_heads"])
     rope: dict[str, Any] = {"rope_type": "default", "rope_theta": base}
     if scaling:
         rope = {"rope_type": "linear", "factor": factor ** (2 / width), "rope_theta": base * factor}
     for name in ("auto_map", "rope_scaling", "rope_theta"):
-        made.pop(name, None)
-    names = [str(name).replace("New", "Gte", 1) for name in made.get("architectures") or ()]
-    return made | {"model_type": "gte", "architectures": names, "rope_parameters": rope}
+        result.pop(name, None)
+    names = [str(name).replace("New", "Gte", 1) for name in result.get("architectures") or ()]
+    return result | {"model_type": "gte", "architectures": names, "rope_parameters": rope}
 
 
 def word_ids(tokenizer: Any, template: Template, where: str) -> tuple[int, int]:
     """The token ids of yes and no. Raises CheckpointError for a word that is not one token."""
-    found = []
+    token_ids = []
     for word in (template.yes, template.no):
         ids = tokenizer(word, add_special_tokens=False)["input_ids"]
         if len(ids) != 1:
@@ -63,8 +60,8 @@ def word_ids(tokenizer: Any, template: Template, where: str) -> tuple[int, int]:
                 f"{where}: the answer {word!r} is {len(ids)} tokens of this model; name words of one "
                 "token as `yes` and `no` of the template"
             )
-        found.append(int(ids[0]))
-    return found[0], found[1]
+        token_ids.append(int(ids[0]))
+    return token_ids[0], token_ids[1]
 
 
 def modules_of(folder: Path) -> dict[str, str]:
@@ -72,7 +69,7 @@ def modules_of(folder: Path) -> dict[str, str]:
     path = folder / "modules.json"
     try:
         listed = read_json(path) if path.is_file() else []
-        return {one["path"]: one["type"].rpartition(".")[2] for one in listed}
+        return {module["path"]: module["type"].rpartition(".")[2] for module in listed}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path}: not a list of modules ({error})") from error
 

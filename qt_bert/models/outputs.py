@@ -52,9 +52,13 @@ def order_of(names: Sequence[str]) -> tuple[int, ...] | None:
 
 def _numbers(names: Sequence[str]) -> list[float]:
     """The number in each name, where names differ only by it: `1星`, `grade 3`."""
-    found = [_NUMBER.findall(name) for name in names]
+    numbers = [_NUMBER.findall(name) for name in names]
     alike = len({_NUMBER.sub("", name).replace(" ", "") for name in names}) == 1
-    return [float(one[0]) for one in found] if alike and all(len(n) == 1 for n in found) else []
+    return (
+        [float(matches[0]) for matches in numbers]
+        if alike and all(len(n) == 1 for n in numbers)
+        else []
+    )
 
 
 def _words(names: Sequence[str]) -> list[float]:
@@ -70,18 +74,18 @@ def _words(names: Sequence[str]) -> list[float]:
 
 
 def _relevance(name: str) -> float | None:
-    found = _RELEVANCE.fullmatch(re.sub("无关(系|联)?", "不相关", name))
-    if found is None:
+    match = _RELEVANCE.fullmatch(re.sub("无关(系|联)?", "不相关", name))
+    if match is None:
         return _STRENGTHS.get(name)
-    strength = _STRENGTHS.get(found[1]) if found[1] else 4.0
-    return None if strength is None else strength + _STEMS.get(found[2], 0.25)
+    strength = _STRENGTHS.get(match[1]) if match[1] else 4.0
+    return None if strength is None else strength + _STEMS.get(match[2], 0.25)
 
 
 def in_order(labels: ModelLabels, config: Any, folder: Path, *, settled: bool) -> ModelLabels:
-    """`labels` from the lowest output to the highest: by their grades where these are `settled`, else by the
-    outputs' names, which is noted.
+    """`labels` from the lowest output to the highest: by their grades where these are `settled`, else by
+    the outputs' names, with a note.
 
-    Raises CheckpointError where `problem_type` rules levels out, or `label2id` contradicts `id2label`.
+    Raises CheckpointError for a `problem_type` without levels, and where `label2id` contradicts `id2label`.
     """
     path, count = folder / "config.json", labels.logits
     if count == 1:
@@ -107,10 +111,10 @@ def in_order(labels: ModelLabels, config: Any, folder: Path, *, settled: bool) -
     called = f"{path}: id2label calls the outputs {', '.join(names)}"
     how = "; --model-grades 0=…,1=… or `grades` in qt_bert.json settles it"
     if settled:
-        found = labels.ascending()
-        if by_name and by_name != (found.order or as_stored):
+        ordered = labels.ascending()
+        if by_name and by_name != (ordered.order or as_stored):
             note_once(f"{called}, in another order than the grades given, which are followed")
-        return found
+        return ordered
     if by_name is None and (named or count == 2):
         taken = " < ".join(labels.names)
         note_once(f"{called}, whose order is not known: they are taken as the levels {taken}{how}")

@@ -40,47 +40,42 @@ def smaller_model(
     units: Units | None = None,
     fold: torch.Tensor | None = None,
 ) -> Any:
-    """A copy of the classifier `model` that holds what `kept` names, and nothing else.
+    """A copy of the classifier `model` with the layers, heads and units of `kept` alone.
 
-    `units` says which feed-forward units stay in a layer that keeps only some. `fold` [layers,
-    heads, width] are vectors that replace z of removed heads: W_O times them is added
-    to the bias of W_O; without it they are zeros. A layer that keeps no head still adds that bias.
+    `units` names the feed-forward units that stay in a layer that keeps only some. `fold` [layers,
+    heads, width] replaces z of removed heads (default: zeros): W_O times it is added to the bias of W_O,
+    also in a layer that keeps no head.
 
-    Raises ArgumentError for layers, heads or units that the model does not have, where `units`
-    does not name as many as a layer keeps, and for a `fold` of another shape.
+    Raises ArgumentError for layers, heads or units that the model lacks, for `units` of another number
+    than a layer keeps, and for a `fold` of another shape.
     """
     check_kept(kept, reference_of(model, family, "the model"))
     modules = family.layers_of(model)
     _check_fold(fold, family, modules)
     small = nn.ModuleList(
-        _smaller_layer(family, modules[one.layer], one, units, fold) for one in kept
+        _smaller_layer(family, modules[layer.layer], layer, units, fold) for layer in kept
     )
-    # A deep copy that takes `small` for the layers, and never holds those that go.
-    made = copy.deepcopy(model, {id(modules): small})
-    return _described(made, family, [one.layer for one in kept])
+    # A deep copy with `small` in place of the layers: the removed ones are never copied.
+    smaller = copy.deepcopy(model, {id(modules): small})
+    return _described(smaller, family, [layer.layer for layer in kept])
 
 
 def with_own_widths(model: Any, family: Family, kept: Sequence[KeptLayer]) -> tuple[KeptLayer, ...]:
-    """`kept`, with each layer's feed-forward units bounded by those of `model`.
-
-    In a model that was narrowed before, layers may have fewer than the widest.
-    """
+    """`kept`, with each layer's feed-forward units bounded by those of `model`, which may differ."""
     widths = [family.units(module) for module in family.layers_of(model)]
-    stay = [min(one.units or widths[one.layer], widths[one.layer]) for one in kept]
+    stay = [min(layer.units or widths[layer.layer], widths[layer.layer]) for layer in kept]
     return tuple(
-        replace(one, units=None if units == max(widths) else units)
-        for one, units in zip(kept, stay, strict=True)
+        replace(layer, units=None if units == max(widths) else units)
+        for layer, units in zip(kept, stay, strict=True)
     )
 
 
 def with_absent_heads(model: Any, family: Family, kept: Sequence[KeptLayer], heads: int) -> Any:
-    """`model`, changed in place so that each layer has `heads` heads again, removed ones as zeros.
-
-    The logits stay the same; every head has its number in the teacher.
-    """
-    for module, one in zip(family.layers_of(model), kept, strict=True):
-        if len(one.heads) < heads:
-            _spread_heads(family, module, one.heads, heads)
+    """`model`, changed in place: each layer has `heads` heads again, removed ones as zeros, each at its
+    number in the teacher. The logits stay the same."""
+    for module, layer in zip(family.layers_of(model), kept, strict=True):
+        if len(layer.heads) < heads:
+            _spread_heads(family, module, layer.heads, heads)
     return model
 
 
@@ -126,7 +121,7 @@ def head_parameters(family: Family, module: Any) -> float:
 
 
 def unit_parameters(family: Family, module: Any) -> float:
-    """The parameters of a feed-forward unit: its rows on the way up and its column on the way down."""
+    """The parameters of a feed-forward unit: its rows of the up and its column of the down projection."""
     ups = sum(_numbers(at(module, path)) for path in family.parts.up)
     return (ups + at(module, family.parts.down).weight.numel()) / family.units(module)  # type: ignore[no-any-return]
 
@@ -138,8 +133,8 @@ def _numbers(linear: Any) -> int:
 def _by_heads(family: Family, module: Any) -> list[tuple[Any, str]]:
     """The linear layers whose rows belong to heads, each with its path."""
     paths = [*family.parts.projections, *family.parts.positional]
-    found = [(attrgetter(path)(module), path) for path in paths if _has(module, path)]
-    return [(linear, path) for linear, path in found if linear is not None]
+    linears = [(attrgetter(path)(module), path) for path in paths if _has(module, path)]
+    return [(linear, path) for linear, path in linears if linear is not None]
 
 
 def _has(module: Any, path: str) -> bool:
@@ -148,10 +143,10 @@ def _has(module: Any, path: str) -> bool:
 
 
 class Headless(nn.Module):
-    """The attention of a layer without heads: z of no width, whose output is the bias of W_O.
+    """The attention of a layer without heads: z of width 0, its output the bias of W_O.
 
-    It keeps the empty parts of the module that it replaces, so that all layers have the same parts,
-    and that module, `whole`, which is restored when heads of zeros are put in.
+    It keeps the (empty) parts of the module that it replaces, so that all layers have the same parts, and
+    the module itself as `whole`, to restore it when heads of zeros are put in.
     """
 
     def __init__(self, whole: Any, output: str | None) -> None:
@@ -180,18 +175,18 @@ def _smaller_layer(
 ) -> Any:
     small = copy.deepcopy(module)
     _cut_heads(family, small, kept.heads, None if fold is None else fold[kept.layer])
-    there = family.units(module)
-    if kept.units is None or kept.units >= there:
+    count = family.units(module)
+    if kept.units is None or kept.units >= count:
         return small
     chosen = sorted(set((units or {}).get(kept.layer, ())))
     if len(chosen) != kept.units:
         raise ArgumentError(
             f"layer {kept.layer} keeps {kept.units} feed-forward units, but {len(chosen)} are named"
         )
-    if chosen[0] < 0 or chosen[-1] >= there:
+    if chosen[0] < 0 or chosen[-1] >= count:
         wrong = chosen[0] if chosen[0] < 0 else chosen[-1]
         raise ArgumentError(
-            f"layer {kept.layer} has no feed-forward unit {wrong}: its units are 0 to {there - 1}"
+            f"layer {kept.layer} has no feed-forward unit {wrong}: its units are 0 to {count - 1}"
         )
     _cut_units(family, small, chosen)
     return small
@@ -222,15 +217,15 @@ def _cut_heads(
     columns = output.weight.unflatten(1, (count, width))
     bias = output.bias
     if fold is not None:
-        gone = [head for head in range(count) if head not in heads]
-        added = torch.einsum("ohw,hw->o", columns[:, gone].double(), fold[gone].double())
+        removed = [head for head in range(count) if head not in heads]
+        added = torch.einsum("ohw,hw->o", columns[:, removed].double(), fold[removed].double())
         old = added.new_zeros(()) if bias is None else bias
         bias = (old + added).to(output.weight.dtype)
     _check_groups(heads, family.sharing(module))
     for linear, path, rows, _ in _rows_by_heads(family, module, heads, count):
         put(module, path, _rows_of(linear, rows))
-    made = _linear(columns[:, list(heads)].flatten(1), bias)
-    put(module, family.parts.output, made)
+    joined = _linear(columns[:, list(heads)].flatten(1), bias)
+    put(module, family.parts.output, joined)
     _count_heads(family, module, len(heads))
 
 
@@ -309,14 +304,14 @@ def _count_heads(family: Family, module: Any, count: int) -> None:
 @torch.no_grad()
 def _cut_units(family: Family, module: Any, units: Sequence[int]) -> None:
     """Keep these feed-forward units of a layer."""
-    chosen, there = list(units), family.units(module)
+    chosen, count = list(units), family.units(module)
     for path in family.parts.up:
         linear = at(module, path)
-        parts = linear.out_features // there  # the units and their gates in one
+        parts = linear.out_features // count  # the units and their gates in one
         put(
             module,
             path,
-            _rows_of(linear, [part * there + unit for part in range(parts) for unit in chosen]),
+            _rows_of(linear, [part * count + unit for part in range(parts) for unit in chosen]),
         )
     down = at(module, family.parts.down)
     put(module, family.parts.down, _linear(down.weight[:, chosen], down.bias))
@@ -324,16 +319,18 @@ def _cut_units(family: Family, module: Any, units: Sequence[int]) -> None:
 
 def _linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:
     """A linear layer of these weights (copied), trainable."""
-    made = nn.Linear(1, 1, device="meta")  # of no size, nn.Linear would warn that it draws nothing
-    made.out_features, made.in_features = weight.shape
-    made.weight = nn.Parameter(weight.detach().clone(memory_format=torch.contiguous_format))
-    own = None if bias is None else nn.Parameter(bias.detach().clone())
-    made.register_parameter("bias", own)
-    return made
+    linear = nn.Linear(
+        1, 1, device="meta"
+    )  # of no size, nn.Linear would warn that it draws nothing
+    linear.out_features, linear.in_features = weight.shape
+    linear.weight = nn.Parameter(weight.detach().clone(memory_format=torch.contiguous_format))
+    copied_bias = None if bias is None else nn.Parameter(bias.detach().clone())
+    linear.register_parameter("bias", copied_bias)
+    return linear
 
 
 def _described(model: Any, family: Family, stay: Sequence[int]) -> Any:
-    """`model` with a config that says how many layers it has, and units where all have as many."""
+    """`model`, its config brought up to date: the number of layers, and of units where all have as many."""
     modules = family.layers_of(model)
     model.config.num_hidden_layers = len(modules)
     if types := getattr(model.config, "layer_types", None):
@@ -352,7 +349,7 @@ def _described(model: Any, family: Family, stay: Sequence[int]) -> Any:
 
 
 def open_kept(folder: Path, config: Any) -> KeptFile | None:
-    """What the model of `folder` keeps of its teacher; None for a whole model.
+    """The `kept.json` of `folder`, checked; None for a whole model.
 
     Raises CheckpointError where `kept.json` is damaged or does not fit the config.
     """
@@ -366,11 +363,11 @@ def open_kept(folder: Path, config: Any) -> KeptFile | None:
         check_kept(kept.layers, kept.teacher)
     except ArgumentError as error:
         raise CheckpointError(f"{folder / KEPT}: {error}; fetch the folder anew") from error
-    there = (config.num_hidden_layers, config.num_attention_heads)
-    if there != (len(kept.layers), kept.teacher.heads):
+    stored_shape = (config.num_hidden_layers, config.num_attention_heads)
+    if stored_shape != (len(kept.layers), kept.teacher.heads):
         raise CheckpointError(
-            f"{folder / KEPT} speaks of {len(kept.layers)} layers of {kept.teacher.heads} heads, "
-            f"config.json of {there[0]} of {there[1]}; they belong to different models"
+            f"{folder / KEPT} has {len(kept.layers)} layers of {kept.teacher.heads} heads, config.json "
+            f"{stored_shape[0]} of {stored_shape[1]}; they belong to different models"
         )
     return kept
 
@@ -391,11 +388,11 @@ def load_kept(folder: Path, config: Any, family: Family, kept: KeptFile, attenti
     for path in sorted(folder.glob("*.safetensors")):
         state |= {name: value.float() for name, value in load_file(path).items()}
     try:
-        for place, one in enumerate(kept.layers):
+        for place, layer in enumerate(kept.layers):
             module = family.layers_of(model)[place]
-            _cut_heads(family, module, one.heads, None)
-            if one.units is not None:
-                _cut_units(family, module, range(one.units))
+            _cut_heads(family, module, layer.heads, None)
+            if layer.units is not None:
+                _cut_units(family, module, range(layer.units))
             _add_parts(family, module, state, f"{family.backbone}.{family.layers}.{place}")
         model.load_state_dict(state)
     except (RuntimeError, IndexError) as error:  # of a unit beyond the config's
@@ -424,5 +421,8 @@ def is_plain(model: Any) -> bool:
     """Whether the config describes the model's whole shape, so that transformers opens its folder too."""
     with torch.device("meta"), no_init_weights():
         built = type(model)(copy.deepcopy(model.config))
-    stored = ({name: one.shape for name, one in of.state_dict().items()} for of in (built, model))
+    stored = (
+        {name: value.shape for name, value in module.state_dict().items()}
+        for module in (built, model)
+    )
     return next(stored) == next(stored)

@@ -31,9 +31,9 @@ TYPES = "token_type_ids"
 def open_tokenizer(folder: Path, *, allow_unknown: bool = False) -> Any:
     """The folder's fast tokenizer, as transformers builds it.
 
-    A difference from tokenizer.json or vocab.txt is noted. Raises CheckpointError where it cannot be
-    built, is no fast one, or does not know more than a tenth of the tokens of `PAIRS`, unless that is
-    allowed here or in the folder's `qt_bert.json`.
+    Notes a difference from tokenizer.json or vocab.txt. Raises CheckpointError where it cannot be built,
+    is not fast, or more than a tenth of the tokens of `PAIRS` are unknown, unless that is allowed here or
+    in the folder's `qt_bert.json`.
     """
     try:
         with quietly():
@@ -43,20 +43,20 @@ def open_tokenizer(folder: Path, *, allow_unknown: bool = False) -> Any:
             backend.no_truncation()  # what a tokenizer.json may keep of its last use
             backend.no_padding()
             encoded = [backend.encode(*pair) for pair in PAIRS]
-            _held_against_files(folder, backend, [one.ids for one in encoded])
+            _compare_with_files(folder, backend, [encoding.ids for encoding in encoded])
     except Exception as error:  # tokenizers raises bare Exception for a broken file
         raise CheckpointError(
             f"{folder}: the tokenizer cannot be opened ({first_line(error)})"
         ) from error
     if backend is None:
         raise CheckpointError(
-            f"{folder}: {type(opened).__name__} is not a fast tokenizer, so it cannot say where its "
-            "tokens stand; save the model's tokenizer as tokenizer.json"
+            f"{folder}: {type(opened).__name__} is not a fast tokenizer, so the places of its tokens are "
+            "unknown; save the model's tokenizer as tokenizer.json"
         )
     unknown = [
-        one.ids[i] == opened.unk_token_id
-        for one in encoded
-        for i, side in enumerate(one.sequence_ids)
+        encoding.ids[i] == opened.unk_token_id
+        for encoding in encoded
+        for i, side in enumerate(encoding.sequence_ids)
         if side is not None
     ]
     share = sum(unknown) / max(1, len(unknown))
@@ -72,20 +72,20 @@ def open_tokenizer(folder: Path, *, allow_unknown: bool = False) -> Any:
     return opened
 
 
-def _held_against_files(folder: Path, backend: Any, ids: list[list[int]]) -> None:
+def _compare_with_files(folder: Path, backend: Any, ids: list[list[int]]) -> None:
     """Note where transformers' tokenizer differs from the folder's files."""
     stored, words = folder / "tokenizer.json", folder / "vocab.txt"
     if stored.is_file():
-        own = Tokenizer.from_file(str(stored))
-        own.no_truncation()
-        own.no_padding()
+        stored_tokenizer = Tokenizer.from_file(str(stored))
+        stored_tokenizer.no_truncation()
+        stored_tokenizer.no_padding()
         for pair, theirs in zip(PAIRS, ids, strict=True):
-            encoded = own.encode(*pair)
+            encoded = stored_tokenizer.encode(*pair)
             if encoded.ids != theirs:
                 note_once(
                     f"{folder}: transformers {transformers.__version__} builds another tokenizer than "
                     f"tokenizer.json: {pair[0]} {pair[1]} begins with the tokens {theirs[:6]}, by the file "
-                    f"with {encoded.ids[:6]}. Taken is transformers'; for that of the file mend "
+                    f"with {encoded.ids[:6]}. transformers' is used; for that of the file correct "
                     "tokenizer_config.json (tokenizer_class, add_prefix_space and the like)"
                 )
                 break
@@ -95,43 +95,43 @@ def _held_against_files(folder: Path, backend: Any, ids: list[list[int]]) -> Non
             if (known := backend.token_to_id(word)) is not None and known != number:
                 note_once(
                     f"{folder}: the tokenizer numbers {word!r} {known}, vocab.txt {number}: one of the "
-                    "two belongs to another model. Taken is the tokenizer"
+                    "two belongs to another model. The tokenizer is used"
                 )
                 break
 
 
 def choose_types(
-    tokenizer: Any, config: Any, takes: bool, folder: Path, asked: str | None = None
+    tokenizer: Any, config: Any, takes: bool, folder: Path, requested: str | None = None
 ) -> None:
     """Set whether `tokenizer` gives token types to a model of `config` that `takes` them.
 
-    transformers sends them where `model_input_names` has them, which `asked` overrides. It is noted
-    where types are omitted that the model may have been tuned with, and where it has no room for them.
-    Raises ArgumentError for types that are requested and not there.
+    transformers sends them where `model_input_names` has them; `requested` (`yes`, `no`) overrides that.
+    A note is printed where types are omitted that the model may have been tuned with, or that it has no
+    embeddings for. Raises ArgumentError for requested types that tokenizer or model lack.
     """
     names = [name for name in tokenizer.model_input_names if name != TYPES]
     sent = len(names) < len(tokenizer.model_input_names)
-    given = max(max(tokenizer.backend_tokenizer.encode(*pair).type_ids) for pair in PAIRS)
-    room = getattr(config, "type_vocab_size", given + 1)
+    most = max(max(tokenizer.backend_tokenizer.encode(*pair).type_ids) for pair in PAIRS)
+    room = getattr(config, "type_vocab_size", most + 1)
     takes = takes and room > 0
-    wanted = sent if asked is None else asked == "yes"
-    if wanted and (not takes or given >= room):
+    sends = sent if requested is None else requested == "yes"
+    if sends and (not takes or most >= room):
         lacks = f"has {room} (type_vocab_size)" if takes else "takes none (token_type_ids)"
-        line = f"{folder}: the tokenizer gives {given + 1} types of tokens, the model {lacks}"
-        if asked:
+        line = f"{folder}: the tokenizer gives {most + 1} types of tokens, the model {lacks}"
+        if requested:
             raise ArgumentError(f"{line}; leave --token-types yes out")
-        if given and takes:
-            note_once(f"{line}. Taken is type 0 for all")
-        wanted = False
-    elif asked is None and not sent and given and takes and room > given:
+        if most and takes:
+            note_once(f"{line}. Type 0 is used for all")
+        sends = False
+    elif requested is None and not sent and most and takes and room > most:
         note_once(
             f"{folder}: transformers {transformers.__version__} leaves token_type_ids out "
             f"({type(tokenizer).__name__}, model_input_names), though the tokenizer gives the title type "
-            f"{given}. Taken is type 0 for all, as transformers does; a model that was tuned with types, "
+            f"{most}. Type 0 is used for all, as by transformers; a model that was tuned with types, "
             "as by transformers 4, needs --token-types yes (--token-types no: leave this line out)"
         )
-    if wanted != sent:
-        tokenizer.model_input_names = [*names, TYPES] if wanted else names
+    if sends != sent:
+        tokenizer.model_input_names = [*names, TYPES] if sends else names
         tokenizer.init_kwargs["model_input_names"] = tokenizer.model_input_names  # saved with it
 
 
@@ -142,7 +142,9 @@ def padding_of(tokenizer: Any, config: Any) -> int:
     last = tokenizer("a", "b")["input_ids"][-1]
     known = (tokenizer.pad_token_id, tokenizer.eos_token_id, *tokenizer.all_special_ids, 0)
     rows = config.vocab_size
-    return next(int(one) for one in known if one is not None and one != last and one < rows)
+    return next(
+        int(token) for token in known if token is not None and token != last and token < rows
+    )
 
 
 def first_line(error: Exception) -> str:

@@ -13,7 +13,7 @@ from qt_bert.models.batches import (
     QUERY,
     TITLE,
     batches_of,
-    gone,
+    removed_attention,
     to_batch,
 )
 from qt_bert.models.opening import open_checkpoint
@@ -53,7 +53,7 @@ def test_a_causal_models_prompt_is_of_neither_text():
     row = EncodedPair([5] * 7, [0] * 7, side, [], False, False, at=6)
     (groups,) = to_batch(np.array([0]), [row], pad=0).groups.tolist()
     assert groups == [PROMPT, PROMPT, QUERY, QUERY, TITLE, TITLE, CLS]
-    seen = gone("all", torch.tensor([groups]))[0]
+    seen = removed_attention("all", torch.tensor([groups]))[0]
     assert not seen[:, :2].any() and not seen[:2].any()
     bare = EncodedPair([5] * 3, [0] * 3, [0, 1, 1], [], False, False, at=2)
     assert to_batch(np.array([0]), [bare], pad=0).groups.tolist() == [[QUERY, TITLE, CLS]]
@@ -85,7 +85,7 @@ def test_batches_keep_each_pair_beside_its_row(encoded_of):
 
 def test_what_each_direction_takes():
     groups = torch.tensor([[CLS, QUERY, TITLE, PADDING]])
-    found = {one: gone(one, groups)[0].int().tolist() for one in DIRECTIONS}
+    found = {one: removed_attention(one, groups)[0].int().tolist() for one in DIRECTIONS}
     assert found["C<T"] == [[0, 0, 1, 0], [0] * 4, [0] * 4, [0] * 4]
     assert found["T<Q"] == [[0] * 4, [0] * 4, [1, 1, 0, 0], [0] * 4]
     assert found["Q<T"] == [[0] * 4, [1, 0, 1, 0], [0] * 4, [0] * 4]

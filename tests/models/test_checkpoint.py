@@ -181,7 +181,7 @@ def test_every_family_opens(checkpoint_of, family):
         (flipped_bit, "the bytes differ"),
         (listed_file_missing, "extra.txt is missing"),
         (written("manifest.json", "{}"), "not a manifest"),
-        (config(**THREE), "speaks of 3 labels, the classifier has 5"),
+        (config(**THREE), "has 3 labels, the classifier has 5"),
         (weights(lambda stored: stored.pop("classifier.weight")), "no classifier"),
         (weights(lambda stored: stored.pop("classifier.bias")), "1 weights are missing"),
         (weights(lambda stored: stored.pop(KEY)), "attention.self.key.weight"),

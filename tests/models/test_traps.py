@@ -52,7 +52,7 @@ def test_two_bases_of_rotation_are_told_apart(fresh_checkpoint):
     checkpoint = open_checkpoint(fresh_checkpoint("modernbert", layers=2, positions=256))
     full, local = (layer.rotary for layer in checkpoint.encoder().layers)
     assert full is not local and (full.kind, local.kind) == ("full_attention", "sliding_attention")
-    angles = [one._made_of(4, torch.zeros(1, 8))[0][1].tolist() for one in (full, local)]
+    angles = [one._computed(4, torch.zeros(1, 8))[0][1].tolist() for one in (full, local)]
     by_hand = [
         [float(np.cos(base ** (-2 * i / 8))) for i in range(4)] for base in (160_000, 10_000)
     ]
