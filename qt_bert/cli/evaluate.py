@@ -31,7 +31,7 @@ def check(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Rows, rejects, grades, lengths, duplicates, and what is shared with another file."""
+    """Rows, rejects, grades, lengths, duplicates, and queries and pairs shared with another file."""
     from qt_bert.data.check import check_file
 
     rows = reader.open(file, rejects_path=rejects)
@@ -50,7 +50,10 @@ def evaluate(
     by: options.By = None,
     auto_slices: Annotated[
         bool,
-        typer.Option("--auto-slices", help="Error rates by what the texts show, worst first."),
+        typer.Option(
+            "--auto-slices",
+            help="Error rates by length, shared characters and kind of query, worst first.",
+        ),
     ] = False,
     errors: Annotated[
         Path | None, typer.Option(help="Write the pairs, largest errors first, to this file.")
@@ -116,7 +119,7 @@ def _auto_table(slices: list[dict[str, Any]]) -> str:
 
 
 def _check_new(option: str, out: Path, pairs: Path) -> None:
-    """Raise ArgumentError for a file that cannot or must not be written, before the model is opened."""
+    """Raise ArgumentError for an output that exists, is the input or has an unknown suffix."""
     from qt_bert.scoring.tables import growing_table
 
     if out.resolve() == pairs.resolve():
@@ -155,9 +158,7 @@ def compare(
     reader: options.Reader,
     pairs: options.Pairs = None,
     rejects: options.Rejects = None,
-    model_grades_b: Annotated[
-        str | None, typer.Option(help="The same for B; --model-grades is A's.")
-    ] = None,
+    model_grades_b: Annotated[str | None, typer.Option(help="--model-grades of B.")] = None,
     by: options.By = None,
     detect: Annotated[
         float | None,
@@ -180,10 +181,8 @@ def compare(
 
     if gate is not None:
         read_gate(gate)  # before the models are opened
-    a, b = (
-        replace(shared, model=model_a),
-        replace(shared, model=model_b, model_grades=model_grades_b),
-    )
+    a = replace(shared, model=model_a)
+    b = replace(shared, model=model_b, model_grades=model_grades_b)
     scorers = [
         open_scorer(a, notify=terminal.note),
         open_scorer(b, without, reader, notify=terminal.note),
@@ -199,14 +198,14 @@ def compare(
         typer.echo(json.dumps(comparison, ensure_ascii=False))
     else:
         typer.echo(f"A = {model_a}\nB = {model_b}{left_out(comparison['b'])}")
-        _note_comparison(comparison, path, detect)
+        _print_comparison(comparison, path, detect)
     if gate is not None:
         _note_gate(comparison["gate"])
         if not comparison["gate"]["passed"]:
             raise typer.Exit(1)
 
 
-def _note_comparison(comparison: dict[str, Any], path: Path, detect: float | None) -> None:
+def _print_comparison(comparison: dict[str, Any], path: Path, detect: float | None) -> None:
     typer.echo(f"{path}: {comparison['n_pairs']:,} pairs\n")
     more = () if detect is None else (f"queries for {detect:g}",)
     head = ("A", "B", "B − A", "95 % interval", "p", "q", *more, "")
@@ -259,20 +258,29 @@ def calibrate(
     pairs: Annotated[
         Path | None, typer.Option(help="Graded pairs. [default: the dev split that ships]")
     ] = None,
-    method: Annotated[str, typer.Option(help="Of one logit: platt or isotonic.")] = "platt",
-    precision: Annotated[float | None, typer.Option(help="Lowest cut with this.")] = None,
-    recall: Annotated[float | None, typer.Option(help="Highest cut with this.")] = None,
+    method: Annotated[str, typer.Option(help="For one logit: platt or isotonic.")] = "platt",
+    precision: Annotated[
+        float | None, typer.Option(help="Choose the lowest cut with this precision.")
+    ] = None,
+    recall: Annotated[
+        float | None, typer.Option(help="Choose the highest cut with this recall.")
+    ] = None,
     by: options.By = None,
-    out: Annotated[Path | None, typer.Option(help="JSON file, for --calibration.")] = None,
-    save: Annotated[bool, typer.Option("--save", help="In the model, for --calibrated.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the calibration to this JSON file, for --calibration."),
+    ] = None,
+    save: Annotated[
+        bool, typer.Option("--save", help="Store it in the model, for --calibrated.")
+    ] = False,
     rejects: options.Rejects = None,
     resamples: options.Resamples = 2000,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Probabilities, a cut (of the best F1) and grades from one logit, a temperature and cut-offs from several.
+    """Fit probabilities, a cut (of the best F1) and grades to one logit, or a temperature and cut-offs to several.
 
-    Fitted on half of the queries, shown before and after on the others; saved by --out or --save.
+    Fitted on half of the queries, compared before and after on the others; saved by --out or --save.
     """
     path = pairs if pairs is not None else shipped(DEV)
     reader.open(path)
@@ -319,8 +327,10 @@ def _calibration_text(result: dict[str, Any]) -> str:
 
 @options.command(options.DATA)
 def agree(
-    file: Annotated[Path, typer.Argument(help="File of pairs with a column of grades a rater.")],
-    raters: Annotated[str, typer.Option(help="Their columns, separated by commas: 人工,LLM.")],
+    file: Annotated[Path, typer.Argument(help="File of pairs with a column of grades per rater.")],
+    raters: Annotated[
+        str, typer.Option(help="The raters' columns, separated by commas: 人工,LLM.")
+    ],
     reader: Annotated[ReaderOptions, options.Without(("limit", "no_header"))],
     by: options.By = None,
     rejects: options.Rejects = None,
@@ -328,31 +338,31 @@ def agree(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    """How far raters agree, an LLM among them: κ, Krippendorff's α, bias, the pairs furthest apart."""
+    """Agreement of raters, such as people and an LLM: κ, Krippendorff's α, bias, the pairs furthest apart."""
     from qt_bert.scoring.agreement import agree as measure
 
-    names = [one.strip() for one in raters.split(",")]
-    found = measure(
+    names = [name.strip() for name in raters.split(",")]
+    result = measure(
         file, names, reader, by=by or (), resamples=resamples, seed=seed, rejects_path=rejects
     )
-    terminal.note_rejects(found["rejected"], rejects)
-    typer.echo(json.dumps(found, ensure_ascii=False) if as_json else "\n\n".join(_shown(found)))
+    terminal.note_rejects(result["rejected"], rejects)
+    typer.echo(json.dumps(result, ensure_ascii=False) if as_json else "\n\n".join(_shown(result)))
 
 
-def _shown(found: Mapping[str, Any]) -> Iterator[str]:
-    yield _figures(found["pairs"]["name"], {"all pairs": found})
-    for two in found["between"]:
-        rows = [(f"{two['a']} ↓ {two['b']} →", *found["labels"], "bias")]
-        for label, counts in zip(found["labels"], two["confusion"], strict=True):
+def _shown(result: Mapping[str, Any]) -> Iterator[str]:
+    yield _figures(result["pairs"]["name"], {"all pairs": result})
+    for two in result["between"]:
+        rows = [(f"{two['a']} ↓ {two['b']} →", *result["labels"], "bias")]
+        for label, counts in zip(result["labels"], two["confusion"], strict=True):
             rows.append((label, *map(str, counts), _cell(two["bias_by_label"].get(label))))
         yield table(rows)
-    for column, slices in found["slices"].items():
+    for column, slices in result["slices"].items():
         yield _figures(column, slices)
-    if found["furthest"]:
-        rows = [("line", *found["furthest"][0]["labels"], "query", "title")]
-        for one in found["furthest"]:
-            given = (label or "–" for label in one["labels"].values())
-            rows.append((str(one["line"]), *given, one["query"], one["title"]))
+    if result["furthest"]:
+        rows = [("line", *result["furthest"][0]["labels"], "query", "title")]
+        for pair in result["furthest"]:
+            labels = (label or "–" for label in pair["labels"].values())
+            rows.append((str(pair["line"]), *labels, pair["query"], pair["title"]))
         yield "furthest apart:\n" + table(rows)
 
 
@@ -360,9 +370,9 @@ def _figures(column: str, slices: Mapping[str, Any]) -> str:
     """A row for all raters and for every two of each slice, figures with their intervals."""
     rows: list[tuple[str, ...]]
     rows = [(column, "raters", "n", "α", "κ", "quadratic κ", "within one", "bias (b − a)")]
-    for value, one in slices.items():
-        rows.append((value, "all", "", _cell(one["alpha"]), "", "", "", ""))
-        for two in one["between"]:
+    for value, measured in slices.items():
+        rows.append((value, "all", "", _cell(measured["alpha"]), "", "", "", ""))
+        for two in measured["between"]:
             cells, n = map(_cell, two["metrics"].values()), two["metrics"]["kappa"]["n"]
             rows.append((value, f"{two['a']}, {two['b']}", f"{n:,}", "", *cells))
     return table(rows, left=2)

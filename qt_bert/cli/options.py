@@ -77,13 +77,13 @@ def _family(hint: Any) -> tuple[type | None, tuple[str, ...]]:
     without: tuple[str, ...] = ()
     if get_origin(hint) is Annotated:
         kind, *more = get_args(hint)
-        without = next((one.fields for one in more if isinstance(one, Without)), ())
+        without = next((item.fields for item in more if isinstance(item, Without)), ())
     return (kind if is_dataclass(kind) else None), without  # type: ignore[return-value]
 
 
 def _option(family: type, name: str) -> inspect.Parameter:
     """A field of a dataclass as the parameter of a command."""
-    (declared,) = (one for one in fields(family) if one.name == name)
+    (declared,) = (field for field in fields(family) if field.name == name)
     hint, settings = get_type_hints(family)[name], dict(declared.metadata)
     flags = [settings.pop("option")] if "option" in settings else []
     if hint is bool and not flags:

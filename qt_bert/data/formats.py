@@ -27,7 +27,7 @@ from qt_bert.progress import note_once
 
 
 class DelimitedFile:
-    """TSV: a row a line, quotes are text (a line that looks quoted as CSV is warned of, once).
+    """TSV: a row a line, quotes are text (with one warning where a field looks quoted as in CSV).
     CSV: a quoted field may hold commas and line breaks.
 
     The header, or without one the first row, sets the number of fields.
@@ -200,7 +200,7 @@ class JsonLinesFile:
         missing.refuse(self._source.path)
 
     def _with_keys(self, value: dict[str, Any]) -> dict[str, Any]:
-        """An object with the keys that its lists of titles stand for."""
+        """An object with `title` and `grade` where it has lists of titles."""
         if self._keys["title"] in value or not ("pos" in value or "neg" in value):
             return value
         return value | dict.fromkeys(

@@ -10,15 +10,11 @@ from itertools import pairwise
 
 from qt_bert.errors import ArgumentError
 
-# A label is the *set* of grades it may mean: one for an exact grade, several for a coarse label, such
-# as `(1, 2)`. A model with other than five outputs has *levels* instead of grades; a label is then one
-# level.
-
-
 GRADES = (1, 2, 3, 4, 5)
 
 GradeSet = tuple[int, ...]
-"""Distinct grades, ascending."""
+"""The distinct grades that a label may mean, ascending: one for an exact grade, several for a coarse
+label. For a model with other than five outputs, one of its levels."""
 
 _WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0+)?")
 _GRADE_RANGE = re.compile(r"([1-5])(?:-([1-5]))?")

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from qt_bert.data.encodings import UTF8_BOM
+from qt_bert.data.lines import UTF8_BOM
 
 # A field is quoted only where one quote opens it and another ends it; any other quote is a character. An
 # unclosed quote swallows no following line: its row is the one line, a reject.
@@ -65,8 +65,8 @@ def csv_rows(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
 
 
 def _more_lines(source: Iterator[tuple[int, bytes]], waiting: deque[tuple[int, bytes]]) -> int:
-    """How many of the next lines, put into `waiting`, belong to a row with an open quote; 0 where it is
-    never closed."""
+    """How many of the next lines (put into `waiting`) a row with an open quote spans; 0 if it never
+    closes."""
     size = 0
     for taken in range(ROW_LINES):
         if taken == len(waiting):

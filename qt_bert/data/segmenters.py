@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from qt_bert.errors import ArgumentError
 
@@ -144,36 +144,21 @@ def latin(text: str) -> str:
     return _MARKS.sub(lambda marks: "x" * len(marks[0]), text.translate(_LETTERS))
 
 
-class Segmenter(Protocol):
-    """Cuts a text into words.
+class Segmenter:
+    """Cuts a text into words, by a function text → spans.
 
     The words of `jieba` and `rjieba` partition the text; the full and search modes also return
     words inside words.
     """
 
-    name: str
-
-    def spans(self, text: str) -> list[Span]:
-        """The words of `text` as half-open character spans, by start."""
-
-    def words(self, text: str) -> list[str]:
-        """The words of `text`, in the order of `spans`."""
-
-
-class SpanSegmenter:
-    """A segmenter from a function text → spans."""
-
     def __init__(self, name: str, spans: Callable[[str], list[Span]]) -> None:
         self.name = name
-        self._spans = spans
-
-    def spans(self, text: str) -> list[Span]:
-        """The words of `text` as half-open character spans, by start."""
-        return self._spans(text)
+        self.spans = spans
+        """The words of a text as half-open character spans, by start."""
 
     def words(self, text: str) -> list[str]:
         """The words of `text`, in the order of `spans`."""
-        return [text[start:end] for start, end in self._spans(text)]
+        return [text[start:end] for start, end in self.spans(text)]
 
 
 def segmenter(name: str, userdict: str | Path | None = None) -> Segmenter:
@@ -195,7 +180,7 @@ def segmenter(name: str, userdict: str | Path | None = None) -> Segmenter:
         tokens = tokenizer.tokenize(latin(text), mode or "default")
         return sorted((start, end) for _, start, end in tokens)
 
-    return SpanSegmenter(name, spans)
+    return Segmenter(name, spans)
 
 
 def check_segmenter(name: str, userdict: str | Path | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Shuffled and reversed texts, which differ from the original; None where none does.
+"""Shuffled and reversed texts, different from the original; None where there is no other order.
 
 A character is a Unicode code point, as in the tokenizers.
 """
@@ -24,22 +24,18 @@ def shuffle_characters(text: str, rng: np.random.Generator) -> str | None:
 
 def shuffle_words(text: str, segmenter: Segmenter, rng: np.random.Generator) -> str | None:
     """The words in a random order. Raises ArgumentError for overlapping words."""
-    return _shuffled(_words(text, segmenter), rng)
-
-
-def reverse_characters(text: str) -> str | None:
-    """The characters from last to first; None for a palindrome."""
-    return text[::-1] if text[::-1] != text else None
-
-
-def _words(text: str, segmenter: Segmenter) -> list[str]:
     words = segmenter.words(text)
     if "".join(words) != text:
         raise ArgumentError(
             f"the segmenter {segmenter.name!r} gives overlapping words, which have no order to "
             "shuffle; use one that cuts the text, such as 'jieba'"
         )
-    return words
+    return _shuffled(words, rng)
+
+
+def reverse_characters(text: str) -> str | None:
+    """The characters from last to first; None for a palindrome."""
+    return text[::-1] if text[::-1] != text else None
 
 
 def _shuffled(units: Sequence[str], rng: np.random.Generator) -> str | None:

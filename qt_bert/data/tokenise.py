@@ -13,11 +13,6 @@ from qt_bert.data.templates import Template
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.text import clip
 
-# A fast tokenizer of transformers keeps truncation and padding as state, changed on every call: shared
-# between threads it silently cuts at the wrong length. So this is a private copy without both, and
-# Python truncates.
-
-
 SPECIAL = -1
 QUERY = 0
 TITLE = 1
@@ -238,6 +233,8 @@ class _Tokens(NamedTuple):
 
 
 def _private_copy(tokenizer: Any) -> Any:
+    """A copy without truncation and padding: these are state that every call changes, so a tokenizer
+    shared between threads would cut at the wrong length."""
     from tokenizers import Tokenizer
 
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)

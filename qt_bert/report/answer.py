@@ -33,7 +33,7 @@ SHOWN_SETS = ("matching", "boundary", "order", "reader")
 
 
 def answer_section(stored: Stored) -> Section | None:
-    """The model and pairs, every claim, and a line each on heads, errors, plan, and next steps."""
+    """The model and pairs, every claim, and a line each on heads, errors, the plan and next steps."""
     lines = {
         "heads": _heads(stored),
         "breaks": list(_breaks(stored)),

@@ -38,7 +38,7 @@ class Badge:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A text that leads to the section `anchor`."""
+    """A link to the section `anchor`."""
 
     text: Text
     anchor: str
@@ -51,9 +51,8 @@ Cell = str | int | float | None | Text | Interval | Badge | Link
 class Column:
     """A column: `name` heads it in CSV files, `title` on the page; `digits` after the point.
 
-    Under `least`, what is smaller than the last digit is shown as such: `< 0.0001`; under `whole`, a
-    text of any length is shown in full. The page leaves out an `optional` column that is empty, and one
-    that is `filed`: it stands in the CSV file alone.
+    `least`: smaller values are shown as `< 0.0001`; `whole`: texts are never shortened; `optional`: the
+    page omits it when empty; `filed`: it is in the CSV file alone.
     """
 
     name: str
@@ -69,8 +68,8 @@ class Column:
 class Table:
     """Rows of cells, also written as `tables/NAME.csv`.
 
-    `grouped` draws the first column as a heading over the rows that share it; `folded` hides the
-    table behind its title until it is opened. Of a long table the page may show the first `shown` rows.
+    `grouped` draws the first column as a heading over the rows that share it; `folded` hides the table
+    until its title is clicked; the page shows the first `shown` rows (None: all).
     """
 
     kind: ClassVar[str] = "table"
@@ -121,10 +120,10 @@ class Cards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A pair, its label, the model's answer and its probability for each level.
+    """A pair, its label, the model's grade and its probability for each level.
 
-    `score` is the answer of a model of one logit, which has no levels. `moved_by` are the terms that
-    move it most, each with its text and the change; `carried_by` says which heads carry the first.
+    `score`: the score of a model of one logit, which has no levels. `moved_by`: the terms with the
+    largest effect (term, side, change); `carried_by`: the heads that restore the effect of the first.
     """
 
     query: str
@@ -151,7 +150,7 @@ class Examples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Headings, each with a few sentences behind it."""
+    """Headings, each with a few sentences."""
 
     kind: ClassVar[str] = "listing"
     rows: tuple[tuple[Text, tuple[Text, ...]], ...]
@@ -159,7 +158,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folded:
-    """Blocks behind a title, until it is opened."""
+    """Blocks that are hidden until their title is clicked."""
 
     kind: ClassVar[str] = "folded"
     title: Text
@@ -193,9 +192,9 @@ class Section:
 
 
 def wording(name: str, /, **facts: Any) -> Text:
-    """The text `name`, its fields filled from `facts`, of which bilingual ones are localised.
+    """The text `name`, its fields filled from `facts`, bilingual ones in each language.
 
-    Raises KeyError where there is no such text, or a field has no fact.
+    Raises KeyError for an unknown text or a field without a fact.
     """
     texts = _texts()[name]
     return Text(*(_filled(texts[language], facts, language) for language in ("zh", "en")))

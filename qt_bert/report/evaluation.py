@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TypeVar
 
 from qt_bert.report.blocks import (
@@ -37,7 +38,7 @@ from qt_bert.text import MISSING, Text, clip, interval, join, number, sentences
 
 
 def evaluation_section(stored: Stored) -> Section | None:
-    """What was judged, examples, figures, tables; None where nothing is evaluated yet."""
+    """Model and pairs, examples, figures, tables; None without an evaluation."""
     evaluation = stored.evaluation
     if evaluation is None:
         return None
@@ -58,7 +59,7 @@ def evaluation_section(stored: Stored) -> Section | None:
 
 
 def card_section(stored: Stored) -> Section | None:
-    """The model's card as its folder has it."""
+    """The model card in the checkpoint's folder; None without one."""
     if stored.evaluation is None or not stored.evaluation.card:
         return None
     card = Prose(body=stored.evaluation.card, preformatted=True)
@@ -100,10 +101,8 @@ HEADLINES = {
 
 
 def headlines(known: Container[str]) -> dict[str, Text]:
-    """The headline metrics among the `known` ones, with their names.
-
-    A model that gives an order and no grades is judged by pairwise accuracy in accuracy's place.
-    """
+    """The headline metrics among the `known` ones, with their names; without accuracy (a model of one
+    logit), pairwise accuracy."""
     order = {} if "accuracy" in known else {"pairwise_accuracy": wording("pairwise_accuracy")}
     return {name: title for name, title in (order | HEADLINES).items() if name in known}
 
@@ -114,7 +113,7 @@ def with_value(metrics: Mapping[str, MetricValue]) -> set[str]:
 
 
 def in_groups(values: Mapping[str, M]) -> list[tuple[Text, str, M]]:
-    """(group, name, value) of what is known by metric, in the page's order."""
+    """(group, name, value) of each metric in `values`, in the page's order."""
     known = {name: title for title, names in GROUPS.values() for name in names}
     others = dict.fromkeys(sorted(values.keys() - known.keys()), wording("other"))
     return [(title, n, values[n]) for n, title in (known | others).items() if n in values]
@@ -126,7 +125,7 @@ def as_interval(metric: MetricValue) -> Interval:
 
 
 def summary_cards(stored: Stored) -> tuple[Card, ...]:
-    """The headline metrics that have a value, with what they are without grade 1."""
+    """The headline metrics that have a value, each with its value without grade 1."""
     evaluation = stored.evaluation
     if evaluation is None:
         return ()
@@ -141,7 +140,7 @@ def summary_cards(stored: Stored) -> tuple[Card, ...]:
 
 
 def _harder(metric: MetricValue | None) -> Text | None:
-    """The same without titles of another subject, which are easy to tell."""
+    """The metric without pairs of grade 1, in words."""
     if metric is None or metric.value is None:
         return None
     ends = interval(metric.ci_low, metric.ci_high)
@@ -149,7 +148,7 @@ def _harder(metric: MetricValue | None) -> Text | None:
 
 
 def _base(metric: MetricValue) -> Text:
-    """What the value rests on: pairs, and eligible queries where it ranks titles."""
+    """The numbers of pairs and, for ranking metrics, of eligible queries behind a value."""
     bases = []
     if metric.n is not None:
         bases.append(wording("pairs_judged", n=metric.n))
@@ -176,7 +175,7 @@ def _examples(evaluation: EvaluationResult) -> Examples | None:
 
 
 def _reasons(pairs: Sequence[GradedPair]) -> Iterator[Text]:
-    """How terms and heads were tried out; nothing where they were not."""
+    """Notes on how the effects of terms and heads were measured, where they were."""
     explained = [pair.reason for pair in pairs if pair.reason]
     if explained:
         yield wording("change_by_term", filler=explained[0].filler, shown=_TERMS_SHOWN)
@@ -284,11 +283,10 @@ _DIRECTIONS = {"higher": "↑", "lower": "↓", "zero": "→ 0"}
 
 
 def _metrics(evaluation: EvaluationResult) -> Table:
-    """Every metric with its interval, its base and one sentence on what it means."""
+    """Every metric with its interval, its base and its meaning."""
     notes = [wording("brackets_hold_95_intervals")]
     if (counts := evaluation.pnr_counts) is not None:
-        three = {"one": counts.concordant, "two": counts.discordant, "ties": counts.tied}
-        notes.append(wording("title_pairs_pnr_concordant", **three))
+        notes.append(wording("title_pairs_pnr_concordant", **asdict(counts)))
     accuracy = evaluation.metrics.get("accuracy")
     if accuracy is not None and accuracy.ci_low is not None and accuracy.ci_high is not None:
         notes.append(wording("resolution", half=50 * (accuracy.ci_high - accuracy.ci_low)))
@@ -339,7 +337,7 @@ def _slices(evaluation: EvaluationResult) -> Iterator[Table]:
         valued = {name for metrics in parts.values() for name in with_value(metrics)}
         shown = headlines(valued) or {name: Text(name, name) for name in sorted(valued)}
         yield Table(
-            name=f"slice_{place}",  # never the column's name, which is the user's, as a file name
+            name=f"slice_{place}",  # a file name: never the user's name of the column
             title=wording("slices_by", column=column),
             columns=(
                 Column("value", column),

@@ -40,9 +40,11 @@ def drawn(figure: Figure) -> dict[str, Any]:
     from markupsafe import Markup
 
     if isinstance(figure, Tokens):
-        rows = ((k, Markup(token_rows(figure, k, VARIABLES))) for k in ("zh", "en"))
-        both = (Markup('<div class="{}">{}</div>').format(*one) for one in rows)
-        return {"markup": Markup("").join(both), "wide": False}
+        rows = (
+            Markup('<div class="{}">{}</div>').format(k, Markup(token_rows(figure, k, VARIABLES)))
+            for k in ("zh", "en")
+        )
+        return {"markup": Markup("").join(rows), "wide": False}
     root = _picture(figure)
     width = float(root.get("viewBox", "0 0 0 0").split()[2])
     least = width if width > _SCROLLS_FROM else round(0.8 * width)
@@ -104,8 +106,8 @@ def _tidy(element: ElementTree.Element, names: dict[str, str], pairs: Pairs) -> 
         if name in _LEFT_OUT or name.startswith("aria-") or _NOTHING.get(name) == value:
             del element.attrib[name]
             continue
-        value = _REFERENCE.sub(lambda found: f"url(#{names[found[1]]})", value)
-        element.set(name, _LONG.sub(lambda found: f"{float(found[0]):.2f}", value))
+        value = _REFERENCE.sub(lambda match: f"url(#{names[match[1]]})", value)
+        element.set(name, _LONG.sub(lambda match: f"{float(match[0]):.2f}", value))
     if tip and element.tag == "path":  # Vega names the heading too
         title = ElementTree.Element("title")
         title.text = _in_both(*pairs[tip]) if tip in pairs else tip

@@ -61,7 +61,7 @@ def _environment() -> Environment:
     environment.filters |= {"clip": clip, "number": number, "signed": signed}
     environment.globals |= {
         "drawn": drawn,
-        "say": wording,
+        "wording": wording,
         "interval": interval,
         "p_value": _p_value,
         "groups": _groups,
@@ -126,5 +126,5 @@ _SHAPES: dict[type, str] = {
 
 
 def _shape(cell: Cell) -> str:
-    """How the page draws a cell; `words` are bilingual."""
+    """The kind of a cell, which the template draws; `words` are bilingual."""
     return _SHAPES.get(type(cell), "number")

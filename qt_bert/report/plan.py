@@ -1,4 +1,4 @@
-"""The plan of a smaller model, for whoever decides about it: the section, and `plan.html`."""
+"""The plan of a smaller model: its section of the report, and `plan.html`."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def in_one_sentence(plan: Plan) -> Iterator[Text]:
 def recommended(plan: Plan, evidence: PlanEvidence) -> Text:
     """What the plan keeps, saves and costs."""
     share, speed = f"{100 * evidence.size.share:.0f}", evidence.speed
-    clauses = [wording("plan_keeps", asked=plan.budget.asked, stays=_what_stays(plan), share=share)]
+    clauses = [wording("plan_keeps", budget=plan.budget.asked, kept=_kept_parts(plan), share=share)]
     if speed is not None:
         latency, rate = (number(ratio.value, 2) for ratio in (speed.latency, speed.throughput))
         clauses.append(wording("plan_speed", latency=latency, rate=rate))
@@ -148,44 +148,42 @@ def recommended(plan: Plan, evidence: PlanEvidence) -> Text:
     return sentences((wording("sentence", clause=join(clauses, "", "")), _cost(evidence)))
 
 
-def _what_stays(plan: Plan) -> Text:
-    """The layers, heads and units that a plan keeps."""
+def _kept_parts(plan: Plan) -> Text:
+    """The layers, heads and units that a plan keeps, where it does not keep all."""
     teacher, kept = plan.teacher, len(plan.kept)
     heads = sum(len(layer.heads) for layer in plan.kept)
-    stays = []
+    parts = []
     if kept < teacher.layers:
-        stays.append(wording("layers_stay", kept=kept, layers=teacher.layers))
+        parts.append(wording("layers_stay", kept=kept, layers=teacher.layers))
     if heads < kept * teacher.heads:
-        name = "heads_of_those_stay" if stays else "heads_of_all_stay"
-        stays.append(wording(name, kept=heads, heads=kept * teacher.heads))
+        name = "heads_of_those_stay" if parts else "heads_of_all_stay"
+        parts.append(wording(name, kept=heads, heads=kept * teacher.heads))
     units = {layer.units for layer in plan.kept if layer.units not in (None, teacher.units)}
     if units:
-        shown = "/".join(f"{layer:,}" for layer in sorted(filter(None, units)))
-        stays.append(wording("units_stay", kept=shown, units=teacher.units))
-    return join(stays)
+        shown = "/".join(f"{number:,}" for number in sorted(filter(None, units)))
+        parts.append(wording("units_stay", kept=shown, units=teacher.units))
+    return join(parts)
 
 
 def _cost(evidence: PlanEvidence) -> Text:
-    validation = next(
-        (expected for expected in evidence.tests if expected.role == "validation"), None
-    )
+    validation = next((test for test in evidence.tests if test.role == "validation"), None)
     change = None if validation is None else validation.measured.get(TESTED)
     if validation is None or change is None:
         return wording("spearman_s_not_defined")
-    awaited = Text("", "")
+    prediction = Text("", "")
     if (expected := evidence.expected.get(TESTED)) is not None:
         ends = interval(expected.pi_low, expected.pi_high)
         name = "expected_within" if ends else "expected_at"
-        awaited = wording(name, value=signed(expected.value), ends=ends)
-    cost = wording("plan_costs", rho=RHO, shown=_in_words(change), awaited=awaited)
+        prediction = wording(name, value=signed(expected.value), ends=ends)
+    cost = wording("plan_costs", rho=RHO, change=_in_words(change), expected=prediction)
     if validation.verdict is not None:
-        cost = wording("plan_costs_judged", cost=cost, follows=_MEANINGS[validation.verdict])
+        cost = wording("plan_costs_judged", cost=cost, verdict=_MEANINGS[validation.verdict])
     return wording("sentence", clause=cost)
 
 
 def _cards(evidence: PlanEvidence) -> Iterator[Card]:
     stored, whole = (
-        f"{ratio.stored / MEGABYTE:.1f} MB" for ratio in (evidence.size, evidence.teacher_size)
+        f"{size.stored / MEGABYTE:.1f} MB" for size in (evidence.size, evidence.teacher_size)
     )
     yield Card(
         title=wording("parameters_card"),
@@ -286,7 +284,7 @@ def _grid(evidence: PlanEvidence) -> Table:
             Column("megabytes", wording("memory_disk_mb_float16"), digits=1),
         ),
         rows=tuple(map(_grid_row, evidence.grid)),
-        note=sentences((note, *_how_many(evidence.grid))),
+        note=sentences((note, *_counts(evidence.grid))),
         grouped=True,
     )
 
@@ -306,17 +304,14 @@ def _grid_row(row: GridRow) -> tuple[Cell, ...]:
     )
 
 
-def _how_many(rows: tuple[GridRow, ...]) -> Iterator[Text]:
-    tested = [(row, row.inside()) for row in rows if row.inside() is not None]
+def _counts(rows: tuple[GridRow, ...]) -> Iterator[Text]:
+    """How many measured budgets lie inside their prediction interval, and which do not."""
+    tested = [row for row in rows if row.inside() is not None]
+    outside = [row for row in tested if not row.inside()]
     if tested:
-        names = join(_stays(row.of, row.kept) for row, inside in tested if not inside)
-        name = "budgets_outside" if names.en else "budgets_inside"
-        inside = sum(bool(inside_interval) for _, inside_interval in tested)
-        yield wording(name, known=len(tested), inside=inside, names=names)
-
-
-def _stays(of: str, kept: int) -> Text:
-    return wording("heads_kept" if of == "heads" else "layers_kept", kept=kept)
+        names = join(wording(f"{row.of}_kept", kept=row.kept) for row in outside)
+        name = "budgets_outside" if outside else "budgets_inside"
+        yield wording(name, total=len(tested), inside=len(tested) - len(outside), names=names)
 
 
 def _at_risk(evidence: PlanEvidence) -> Block:

@@ -1,4 +1,4 @@
-"""What the probes found: a section each, and the head atlas."""
+"""The results of the probes: a section each, and the head atlas."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def source_value(source: Source) -> Label | None:
 
 
 def source_place(source: Source) -> str:
-    """The article and the section, by its number or its heading; empty without a source."""
+    """The article and its section (number or heading); empty without a source."""
     if not source.article:
         return ""
     mark = " §" if source.section[:1].isdigit() else ": "
@@ -90,11 +90,9 @@ def source_place(source: Source) -> str:
 
 
 def _stable(stability: Stability | None) -> Badge | None:
-    return (
-        None
-        if stability is None
-        else Badge(VERDICTS[stability.verdict], _STABLE[stability.verdict])
-    )
+    if stability is None:
+        return None
+    return Badge(VERDICTS[stability.verdict], _STABLE[stability.verdict])
 
 
 _MOST_HEADS = 12
@@ -137,7 +135,7 @@ def _atlas_sets(tables: Sequence[HeadTable]) -> Iterator[tuple[Cell, ...]]:
 
 
 def _atlas_heads(tables: Sequence[HeadTable]) -> Table:
-    """A row a head of the sets: what it does (each sentence once), and its quantities."""
+    """A row for each head of the sets: its functions (each sentence once), and its quantities."""
     does: dict[str, list[Text]] = {}
     for table in tables:
         for set_name, heads in table.sets.items():
@@ -258,9 +256,9 @@ def _sample(result: ProbeResult) -> Iterator[Text]:
 
 
 def _sets(result: ProbeResult) -> Table:
-    """Each set with its stability, beside chance."""
+    """Each set with its stability, compared with chance."""
     teachers = {head.head: f"{head.head}({head.teacher})" for head in result.heads if head.teacher}
-    stability = (
+    stability_columns = (
         *columns(stable="stable"),
         Column("overlap", wording("shared_queries_resampled"), digits=2),
         Column("halves", wording("shared_two_halves"), digits=2),
@@ -268,26 +266,15 @@ def _sets(result: ProbeResult) -> Table:
     )
     rows: list[tuple[Cell, ...]] = []
     for name, heads in result.sets.items():
-        stability_of_set, shown = (
-            result.stability.get(name),
-            [teachers.get(head, head) for head in heads],
-        )
-        cells: list[Cell] = [name, set_words(name).name, len(heads), " ".join(shown) or None]
-        if result.stability and stability_of_set is None:
-            cells += [None] * len(stability)
-        elif stability_of_set is not None:
-            overlap = Interval(
-                value=stability_of_set.overlap,
-                low=stability_of_set.low,
-                high=stability_of_set.high,
-                digits=2,
-            )
-            cells += [
-                _stable(stability_of_set),
-                overlap,
-                stability_of_set.halves,
-                stability_of_set.chance_95,
-            ]
+        stability = result.stability.get(name)
+        shown = " ".join(teachers.get(head, head) for head in heads) or None
+        cells: list[Cell] = [name, set_words(name).name, len(heads), shown]
+        if stability is not None:
+            low, high = stability.low, stability.high
+            overlap = Interval(value=stability.overlap, low=low, high=high, digits=2)
+            cells += [_stable(stability), overlap, stability.halves, stability.chance_95]
+        elif result.stability:
+            cells += [None] * len(stability_columns)
         rows.append(tuple(cells))
     return Table(
         name=f"{result.probe}_sets",
@@ -295,7 +282,7 @@ def _sets(result: ProbeResult) -> Table:
         columns=(
             *columns(set="set", what="set_of_heads", n="how_many"),
             Column("heads", wording("which"), whole=True),
-            *(stability if result.stability else ()),
+            *(stability_columns if result.stability else ()),
         ),
         rows=tuple(rows),
         note=wording("stability_heads_scored_again") if result.stability else None,
@@ -309,21 +296,18 @@ def _score_column(probe: str, name: str) -> Column:
     titles: dict[str, Label] = {}
     for quantity in QUANTITIES:
         if quantity.probe == probe:
-            titles |= (
-                quantity.beside
-                if quantity.minus
-                else {quantity.score: quantity.title, **quantity.beside}
-            )
+            titles |= {} if quantity.minus else {quantity.score: quantity.title}
+            titles |= quantity.beside
     return Column(name, titles.get(name, name))
 
 
 def _heads(result: ProbeResult) -> Table:
     """Every head's scores, selected heads first; the page shows few others."""
     scores = list(dict.fromkeys(name for head in result.heads for name in head.scores))
-    taught = any(head.teacher for head in result.heads)
+    has_teacher = any(head.teacher for head in result.heads)
 
     def row(head: HeadScores) -> tuple[Cell, ...]:
-        teacher = (head.teacher,) if taught else ()
+        teacher = (head.teacher,) if has_teacher else ()
         selected = wording("selected") if head.selected else ""
         return (head.head, selected, *teacher, *map(head.scores.get, scores))
 
@@ -332,7 +316,7 @@ def _heads(result: ProbeResult) -> Table:
         title=wording("scores_every_head"),
         columns=(
             *columns(head="head", selected="selected"),
-            *(columns(teacher="teacher") if taught else ()),
+            *(columns(teacher="teacher") if has_teacher else ()),
             *(_score_column(result.probe, name) for name in scores),
         ),
         rows=tuple(map(row, sorted(result.heads, key=lambda head: not head.selected))),

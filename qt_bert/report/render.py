@@ -38,8 +38,8 @@ _SCHEMA = 1
 def render(path: Path) -> Path:
     """Draw the report of the run in `path` from its result files; return the page's path.
 
-    A run that was interrupted gives the sections that it has, and says what is missing.
-    Raises RunFolderError when `path` is no run folder or one of its files cannot be read.
+    For an interrupted run, the sections with results and a list of what is missing. Raises
+    RunFolderError where `path` is no run folder or a file cannot be read.
     """
     folder = RunFolder.read(Path(path))
     stored = Stored(folder)
@@ -77,7 +77,7 @@ def sections(stored: Stored) -> list[Section]:
 
     Raises RunFolderError for a damaged result.
     """
-    found = (
+    parts = (
         answer_section(stored),
         evaluation_section(stored),
         atlas_section(stored.probes),
@@ -86,7 +86,7 @@ def sections(stored: Stored) -> list[Section]:
         card_section(stored),
         run_section(stored),
     )
-    return [section for section in found if section is not None]
+    return [section for section in parts if section is not None]
 
 
 _STATES = {
@@ -130,7 +130,7 @@ def run_section(stored: Stored) -> Section:
 
 
 def _tables(blocks: Iterable[Block]) -> Iterator[Table]:
-    """The tables among these blocks, those in folded ones too."""
+    """The tables among these blocks, also in folded ones."""
     for block in blocks:
         if isinstance(block, Folded):
             yield from _tables(block.blocks)
@@ -139,12 +139,12 @@ def _tables(blocks: Iterable[Block]) -> Iterator[Table]:
 
 
 def _remove_tables(folder: RunFolder) -> None:
-    """Remove the tables of the last drawing: one whose section is gone must not stay behind."""
+    """Remove the tables of the last drawing, some of which the new one may lack."""
     old = folder.file("report.json")
     try:
         sections = read_json(old)["sections"] if old.exists() else []
         listed = [b for part in sections for b in part["blocks"]]
-        listed += [b for one in listed if one["kind"] == "folded" for b in one["blocks"]]
+        listed += [b for block in listed if block["kind"] == "folded" for b in block["blocks"]]
         names = [b["name"] for b in listed if b["kind"] == "table"]
     except (ValueError, KeyError, TypeError):  # not a report of this program
         return
@@ -170,18 +170,18 @@ def write_csv(table: Table, path: Path) -> None:
 
 
 def _expand(name: str, cells: Sequence[Cell]) -> Iterator[tuple[str, Sequence[object]]]:
-    cells = [one.text if isinstance(one, Badge | Link) else one for one in cells]
-    if any(isinstance(one, Interval) for one in cells):
+    cells = [cell.text if isinstance(cell, Badge | Link) else cell for cell in cells]
+    if any(isinstance(cell, Interval) for cell in cells):
         none = Interval(value=None, low=None, high=None)
-        ends = [one if isinstance(one, Interval) else none for one in cells]
-        yield name, [one.value for one in ends]
-        yield f"{name}_ci_low", [one.low for one in ends]
-        yield f"{name}_ci_high", [one.high for one in ends]
-        if any(one.unit for one in ends):
-            yield from _expand(f"{name}_unit", [one.unit for one in ends])
-    elif any(isinstance(one, Text) for one in cells):
+        ends = [cell if isinstance(cell, Interval) else none for cell in cells]
+        yield name, [cell.value for cell in ends]
+        yield f"{name}_ci_low", [cell.low for cell in ends]
+        yield f"{name}_ci_high", [cell.high for cell in ends]
+        if any(cell.unit for cell in ends):
+            yield from _expand(f"{name}_unit", [cell.unit for cell in ends])
+    elif any(isinstance(cell, Text) for cell in cells):
         for language in ("zh", "en"):
-            shown = [getattr(one, language) if isinstance(one, Text) else one for one in cells]
+            shown = [getattr(cell, language) if isinstance(cell, Text) else cell for cell in cells]
             yield f"{name}_{language}", shown
     else:
         yield name, cells

@@ -1,4 +1,4 @@
-"""The result files of a run folder, as the sections of a report read them."""
+"""The result files of a run folder, read once for all sections."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def anchor_of(result: ProbeResult) -> str:
 
 
 class Stored:
-    """The result files in a run's `folder`, each read once; None or empty where not there yet.
+    """The result files in a run's `folder`, each read once; None or empty where missing.
 
-    Raises RunFolderError for a damaged file, when it is first read.
+    Raises RunFolderError for a damaged file when it is first read.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -37,7 +37,7 @@ class Stored:
 
     @cached_property
     def evaluation(self) -> EvaluationResult | None:
-        """How well the model grades."""
+        """The evaluation of the model."""
         path = self.folder.file("evaluation.json")
         return EvaluationResult.read(path) if path.is_file() else None
 

@@ -46,8 +46,8 @@ class Pretraining:
     """One short pretraining: `characters` and `tokens` seen, the last figures of its log.
 
     `texts` is the number of fragments it drew from; equal numbers are drawn in one order. Where it
-    began with fewer layers, `first_layers` for `first_steps`, the `steps` are those that came
-    after; tokens, characters and seconds are those of both.
+    began with fewer layers (`first_layers` for `first_steps`), `steps` are the later ones; tokens,
+    characters and seconds count both.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Pretraining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateTrial:
-    """A learning rate that was tried, and its figure on the recipe's dev file; None where undefined."""
+    """A learning rate and the metric it `reached` on the recipe's dev file; None where undefined."""
 
     rate: float
     reached: float | None
@@ -76,11 +76,10 @@ class RateTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """One model: what it started from, what it was tuned with, its size and its speed.
+    """One model: its base, its fine-tuning, its size and its speed.
 
-    `rate` is the best of those `tried`; with none tried, the recipe's, or that of the model in
-    `rate_of`. `discovery` is its Spearman correlation there. The lexical baseline has no weights,
-    steps or rate.
+    `rate` is the best of those `tried`; with none tried, the recipe's, or that of the model `rate_of`.
+    `discovery` is its Spearman's ρ on discovery. The lexical baseline has no weights, steps or rate.
     """
 
     name: str
@@ -200,17 +199,15 @@ def digest_of(texts: Iterable[tuple[str, str]]) -> str:
 
 def labels_of(labels: Iterable[Iterable[int] | None]) -> np.ndarray:
     """True at each of the five grades that a label may mean [pairs, 5]."""
-    means = [set(grades_of_label or ()) for grades_of_label in labels]
-    return np.array(
-        [[grade in grades_of_label for grade in range(1, 6)] for grades_of_label in means]
-    )
+    sets = [set(grades or ()) for grades in labels]
+    return np.array([[grade in grades for grade in range(1, 6)] for grades in sets])
 
 
 def read_baselines(folder: Path) -> Baselines:
     """The table in `folder`.
 
-    Raises RunFolderError where a file is missing, damaged, or does not go with the other, and where
-    a model is missing from the table.
+    Raises RunFolderError where a file is missing or damaged, the files do not belong together, or a
+    model is missing from the table.
     """
     record = read_result(BaselinesRecord, folder / RECORD)
     path = folder / OUTPUTS

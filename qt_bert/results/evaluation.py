@@ -50,9 +50,9 @@ class JudgedPairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermChange:
-    """What fillers in the place of one term change of the expected grade (or the one score).
+    """The change of the expected grade (or the one score) when fillers replace a term.
 
-    `moved` is False where that is negligible.
+    `moved` is False where it is negligible.
     """
 
     side: Literal["query", "title"]

@@ -25,7 +25,7 @@ def _words(entry: dict[str, dict[str, str]]) -> SetWords:
 
 
 def _looks_at(kind: Text, tagged: Text) -> SetWords:
-    """The set of heads that look at a kind of words, tagged by whom."""
+    """The set of heads that attend to a kind of words, and the tagger of these words."""
     name, does = _words(_TEXTS["looks_at"])
     zh, en = {"kind": kind.zh, "tagged": tagged.zh}, {"kind": kind.en, "tagged": tagged.en}
     return SetWords(

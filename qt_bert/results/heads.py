@@ -37,8 +37,8 @@ _SCORED_ON = {
     "matching": ("scored", "validation"),
     "order": ("scored", "validation"),
 }
-"""Path in the settings of a probe to the sample that its heads were scored on, where this is not
-the sample of its claims."""
+"""Where the settings of a probe hold the sample that its heads were scored on, if not that of its
+claims."""
 
 _SHOWN = ("behaviour",)
 """Probes whose measurements the page shows without a run."""
@@ -48,13 +48,11 @@ T = TypeVar("T", SourcedClaim, Measurement, Stability, OnSource)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadTable:
-    """One probe's named sets, how stable they are, its claims and its scores:
-    `values[head][score]`.
+    """One probe's named sets, their stability, its claims and its scores, `values[head][score]`.
 
     `windows`: how many tokens each layer sees to either side (None: all), where layers differ. Scores
     are measured on `pairs`; heads are chosen, and p and q computed, on `discovery`. `metric` measures
-    the ablation of a head. `facts` fill the texts of `claims`; `measurements` are kept for the probes
-    in `_SHOWN`.
+    ablated heads. `facts` fill the texts of `claims`; `measurements` are kept for probes in `_SHOWN`.
     """
 
     probe: str
@@ -116,8 +114,10 @@ def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTa
         measurements=tuple(map(_few_digits, result.measurements)) if result.probe in _SHOWN else (),
         sets={name: tuple(heads) for name, heads in sorted(result.sets.items())},
         stability={
-            name: _few_digits(replace(found, sources=tuple(map(_few_digits, found.sources))))
-            for name, found in sorted(result.stability.items())
+            name: _few_digits(
+                replace(stability, sources=tuple(map(_few_digits, stability.sources)))
+            )
+            for name, stability in sorted(result.stability.items())
         },
         scores=scores,
         heads=tuple(row.head for row in result.heads),
@@ -134,7 +134,7 @@ def rounded(value: float | None) -> float | None:
 
 
 def _few_digits(result: T) -> T:
-    """A claim, a measurement or a set's stability, its numbers rounded likewise."""
+    """A claim, a measurement or a set's stability with its numbers rounded."""
     values = {field.name: getattr(result, field.name) for field in fields(result)}
     return replace(result, **{n: rounded(v) for n, v in values.items() if isinstance(v, float)})  # type: ignore[arg-type]
 
@@ -206,12 +206,6 @@ def _on_one_line(match: re.Match[str]) -> str:
     return "".join(match[0].split())
 
 
-# The head atlas: layers by heads, coloured by one quantity, with selected heads outlined.
-#
-# Report and page draw these figures; they come from a run's results or from the file beside a
-# model.
-
-
 WINDOWS = Text(
     "±n：这一层的词元只看得见两侧各 n 个词元。",
     "±n: tokens of this layer see n tokens to either side.",
@@ -220,7 +214,7 @@ WINDOWS = Text(
 
 
 def atlas_figures(tables: Iterable[HeadTable]) -> list[HeatMap]:
-    """A heat map of each quantity with values in the tables, named `atlas_NAME`."""
+    """The head atlas: a map of layers × heads for each quantity in the tables, named `atlas_NAME`."""
     return [atlas_figure(quantity, table) for quantity, table in offered(tables)]
 
 
@@ -268,7 +262,7 @@ def values_of(quantity: Quantity, table: HeadTable) -> dict[Head, float]:
 
 
 def marked(quantity: Quantity, table: HeadTable) -> set[Head]:
-    """The heads to outline: those of its named sets, or those whose effect is significant."""
+    """The heads to outline: those of the quantity's sets, or those whose effect is significant."""
     if quantity.marks:
         return {Head.parse(head) for name in quantity.marks for head in table.sets.get(name, ())}
     rows = table.rows().items()

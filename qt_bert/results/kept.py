@@ -69,7 +69,7 @@ class KeptFile:
     @property
     def whole_heads(self) -> bool:
         """Whether every layer that stays keeps all its heads."""
-        return all(len(one.heads) == self.teacher.heads for one in self.layers)
+        return all(len(layer.heads) == self.teacher.heads for layer in self.layers)
 
     def write(self, folder: Path) -> None:
         """Store it in `folder`, atomically."""
@@ -85,26 +85,26 @@ class KeptFile:
 def teacher_names(layers: Sequence[KeptLayer]) -> dict[str, str]:
     """Each head's name in the smaller model → its name in the teacher."""
     return {
-        f"L{place}H{head}": f"L{one.layer}H{head}"
-        for place, one in enumerate(layers)
-        for head in one.heads
+        f"L{place}H{head}": f"L{layer.layer}H{head}"
+        for place, layer in enumerate(layers)
+        for head in layer.heads
     }
 
 
 def check_kept(layers: Sequence[KeptLayer], teacher: TeacherRef) -> None:
     """Raise ArgumentError where `layers` are not some of `teacher`'s, lowest first."""
-    numbers = [one.layer for one in layers]
+    numbers = [layer.layer for layer in layers]
     if not numbers or numbers != sorted(set(numbers)) or numbers[-1] >= teacher.layers:
         raise ArgumentError(
             f"layers {numbers} cannot be kept: name some of 0 to {teacher.layers - 1}, lowest first"
         )
-    for one in layers:
-        if one.heads and one.heads[-1] >= teacher.heads:
+    for layer in layers:
+        if layer.heads and layer.heads[-1] >= teacher.heads:
             raise ArgumentError(
-                f"there is no head L{one.layer}H{one.heads[-1]}: layers of {teacher.name} have "
+                f"there is no head L{layer.layer}H{layer.heads[-1]}: layers of {teacher.name} have "
                 f"{teacher.heads} heads"
             )
-        if one.units is not None and one.units > teacher.units:
+        if layer.units is not None and layer.units > teacher.units:
             raise ArgumentError(
-                f"layer {one.layer} cannot keep {one.units} units of {teacher.units}"
+                f"layer {layer.layer} cannot keep {layer.units} units of {teacher.units}"
             )

@@ -1,4 +1,4 @@
-"""The colours of report and page: one calm palette that colour-blind readers can tell apart.
+"""The colours of report and page: one palette that colour-blind readers can distinguish.
 
 The series are those of Okabe and Ito, darkened or lightened for contrast on white and on dark
 pages. The report's style sheet holds the same values under the same names.
@@ -65,7 +65,7 @@ VARIABLES = Palette(
     },
     series=tuple(f"var(--series-{number + 1})" for number in range(len(LIGHT.series))),
 )
-"""The names of the colours in the report's style sheet, which knows a light and a dark value."""
+"""The names of the colours in the report's style sheet, which has a light and a dark value of each."""
 EITHER = Palette(
     **{
         field.name: f"light-dark({getattr(LIGHT, field.name)}, {getattr(DARK, field.name)})"
@@ -77,20 +77,20 @@ EITHER = Palette(
         for light, dark in zip(LIGHT.series, DARK.series, strict=True)
     ),
 )
-"""Both values of each colour; a browser takes the one of the `color-scheme` round the element."""
+"""Both values of each colour; a browser takes that of the element's `color-scheme`."""
 
 SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
-"""The shapes of things in a scatter, by the names that Vega knows them by."""
+"""The shapes of points in a scatter plot, by their names in Vega."""
 
 
 def shape_of(series: int) -> str:
-    """The shape of a series by its number; as colours come round, another goes with each."""
+    """The shape of a series by its number: another one each time the colours repeat."""
     return SHAPES[(series + series // len(LIGHT.series)) % len(SHAPES)]
 
 
 @dataclass(frozen=True, slots=True)
 class Shades:
-    """From a value to its hue and how much of it: the share from the surface to the full hue."""
+    """Maps a value to a hue and a share: 0 is the surface's colour, 1 the full hue."""
 
     scale: Scale
     low: float
@@ -106,7 +106,7 @@ class Shades:
     ) -> Shades:
         """Over the range of `values`, or over `low`…`high` where given.
 
-        Symmetric about zero when diverging; never downwards, even where all values lie below `low`.
+        Symmetric about zero when diverging; `high` is at least `low`, even where all values lie below.
         """
         known = [value for value in values if value is not None] or [0.0]
         low = min(known) if low is None else low
@@ -117,7 +117,7 @@ class Shades:
         return cls(scale, low, max(low, high))
 
     def __call__(self, value: float | None) -> tuple[Hue | Literal["missing"], float]:
-        """Beyond the range, the share of its end."""
+        """Hue and share of a value; beyond the range, those of its end."""
         if value is None:
             return "missing", 1.0
         if self.scale == "diverging":
@@ -150,9 +150,9 @@ def ink_on(hue: Hue, share: float) -> Ink:
     return "on_middle"
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, second: str) -> float:
     """The contrast of two colours by WCAG 2, from 1 to 21."""
-    low, high = sorted((_luminance(_channels(one)), _luminance(_channels(other))))
+    low, high = sorted((_luminance(_channels(first)), _luminance(_channels(second))))
     return (high + 0.05) / (low + 0.05)
 
 

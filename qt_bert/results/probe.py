@@ -27,7 +27,7 @@ VERDICTS: dict[StabilityVerdict, Text] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnSource:
-    """The share of a set that is among the k best on another `source`."""
+    """The share of a set that is among the k best heads on another `source`."""
 
     source: Text
     overlap: float
@@ -69,10 +69,9 @@ class Stability:
 def verdict_of(overlap: float, halves: float | None, chance_95: float) -> StabilityVerdict:
     """Stable where both overlaps lie above chance's 95th percentile.
 
-    Heads were chosen on the queries that are resampled, so even pure noise selects some again: a
-    third of 5 of 144, half of 20. Two halves share no query. Where chance alone reaches the whole set
-    (one head of a layer of twelve), no overlap can exceed it: undecided if most of the set is selected
-    again, as without halves.
+    The resampled queries are those that the heads were chosen on, so even noise selects some again: a
+    third of 5 of 144, half of 20. Two halves share no query. Undecided without halves, and where chance
+    alone reaches the whole set (one head of a layer of twelve) and most of the set is selected again.
     """
     if halves is None:
         return "undecided"
@@ -122,7 +121,7 @@ def _check_shares(*values: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a claim comes from, and the figure published there (a number, a text, or none)."""
+    """The source of a claim, and the figure published there (a number, a text, or none)."""
 
     article: str
     section: str
@@ -138,7 +137,7 @@ class SourcedClaim(Claim):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """A value with its 95 % interval over queries, and no verdict; the source's figure beside it.
+    """A value with its 95 % interval over queries, without a verdict, and the source's figure.
 
     `unit` is an id (`points`, `share`, …); `n_queries` is 0 for a number that is not resampled.
     """

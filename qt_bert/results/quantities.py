@@ -1,7 +1,4 @@
-"""What a head can be judged by: which score of which probe, in which unit, and what is much.
-
-The quantities are declared in `quantities.toml`.
-"""
+"""The quantities of the head atlas, declared in `quantities.toml`: a probe's score, its unit and scale."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from qt_bert.text import Label, Text
 
 
 def metric_name(metric: str) -> Text:
-    """Its display name. Raises KeyError for no metric of the registry."""
+    """The display name of a metric. Raises KeyError for an unknown one."""
     return METRICS[metric].title
 
 
@@ -29,10 +26,10 @@ SIGNIFICANT = 0.05
 class Quantity:
     """A score of every head, less the score `minus` where there is one, times `factor`.
 
-    `means` says in words what it is and which way is more. `ends` are the scores that hold its 95 %
-    interval, `test` the one that holds its q over all heads. `marks` are the named sets to outline;
-    without any, heads with q below 0.05 are outlined. `beside` are further scores on a head's card.
-    `skewed`: outliers are large, so the colour scale ends at the 95th percentile.
+    `means`: its meaning and direction in words. `ends`: the scores that hold its 95 % interval; `test`:
+    that of its q over all heads. `marks`: the named sets to outline; without any, heads with q below
+    0.05. `beside`: further scores on a head's card. `skewed`: outliers are large, so the colour scale
+    ends at the 95th percentile.
     """
 
     name: str
@@ -55,7 +52,7 @@ class Quantity:
 
     @property
     def scores(self) -> tuple[str, ...]:
-        """Every score that it uses."""
+        """Every score that the quantity uses."""
         named = (self.score, self.minus, self.test, *(self.ends or ()), *self.beside)
         return tuple(name for name in named if name)
 
@@ -65,14 +62,14 @@ class Quantity:
         return None if score is None or subtrahend is None else (score - subtrahend) * self.factor
 
     def interval(self, scores: Mapping[str, float | None]) -> tuple[float, float] | None:
-        """Its 95 % interval, where known."""
+        """The 95 % interval of a head's quantity, where known."""
         if self.ends is None:
             return None
         low, high = (scores.get(name) for name in self.ends)
         return None if low is None or high is None else (low * self.factor, high * self.factor)
 
     def q(self, scores: Mapping[str, float | None]) -> float | None:
-        """Its q, where it was tested."""
+        """The q of a head, where it was tested."""
         return scores.get(self.test) if self.test else None
 
     def stands_out(self, scores: Mapping[str, float | None]) -> bool:

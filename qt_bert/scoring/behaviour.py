@@ -1,4 +1,4 @@
-"""Behaviour cases judged by the scores of their two titles, and the band within which two scores are alike."""
+"""Behaviour cases judged by the scores of their two titles, and the band within which scores are equal."""
 
 from __future__ import annotations
 
@@ -19,14 +19,12 @@ from qt_bert.stats.estimate import Estimate, over_queries
 if TYPE_CHECKING:
     from qt_bert.models.card import ModelLabels
 
-# Cases judged by the scores of their titles.
-
 RIGHT, UNDECIDED, WRONG = 1, 0, -1
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredCases:
-    """Cases with the scores [n] of both titles; `band` is the largest difference that means nothing.
+    """Cases with the scores [n] of both titles; differences up to `band` do not count.
 
     Raises ArgumentError unless each title has one finite score, and for a `band` below 0.
     """
@@ -56,7 +54,7 @@ class ScoredCases:
 
     @property
     def better(self) -> BoolArray:
-        """Which cases ask for a better title [n]; the others ask for titles alike."""
+        """Which cases expect the first title to score higher [n]; the others expect equal scores."""
         return np.array([case.relation == BETTER for case in self.cases], np.bool_)
 
     @cached_property
@@ -79,7 +77,7 @@ class ScoredCases:
     def by_phenomenon(self) -> dict[str, ScoredCases]:
         """The cases of each phenomenon, in the order in which they first come."""
         names = dict.fromkeys(case.phenomenon for case in self.cases)
-        return {name: self.where(one.phenomenon == name for one in self.cases) for name in names}
+        return {name: self.where(case.phenomenon == name for case in self.cases) for name in names}
 
     def where(self, keeps: Iterable[bool]) -> ScoredCases:
         """The cases where `keeps` [n] is true."""
@@ -87,8 +85,6 @@ class ScoredCases:
         cases = tuple(self.cases[row] for row in kept)
         return ScoredCases(cases, self.titles[kept], self.others[kept], self.band)
 
-
-# The band: the largest difference of two scores that means nothing.
 
 GRADES = 0.25
 """Of expected grades: a sixteenth of the way from 1 to 5."""
@@ -126,7 +122,7 @@ def measured_band(scores: FloatArray, queries: Sequence[str], source: str) -> Ba
 
 
 def ranked_pairs(pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs of queries with two titles or more, each pair once: a repeated pair has no gap."""
+    """The distinct pairs of queries with two titles or more."""
     once: dict[tuple[str, str], Pair] = {}
     for pair in pairs:
         once.setdefault((pair.query, pair.title), pair)

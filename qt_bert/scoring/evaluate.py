@@ -61,10 +61,10 @@ def evaluation_json(
     seed: int = 0,
     worst: int = 50,
 ) -> dict[str, Any]:
-    """Everything measured of `judged`: metrics with intervals, tables, slices, the pairs furthest off.
+    """The evaluation of `judged`: metrics with intervals, tables, slices, the `worst` pairs.
 
-    `by` names columns of the file to slice by; ArgumentError where the file has none of that name.
-    `auto_slices` adds `errors_in_slices` of what the texts show, worst first.
+    `by` names columns to slice by; ArgumentError for a missing one. `auto_slices` adds the error rates
+    of `automatic` slices, worst first.
     """
     outputs = read_outputs(judged.logits, scorer.settings.labels, judged.calibration)
     furthest = furthest_off(judged.judgements, worst)
@@ -104,14 +104,14 @@ def evaluation_json(
 def _automatic(judged: JudgedFile, resamples: int, seed: int) -> tuple[SliceErrors, ...]:
     if judged.judgements.correct is None:
         raise ArgumentError(
-            "--auto-slices: one logit has no grades to be wrong; calibrate it first"
+            "--auto-slices: one logit has no grades, so no errors; calibrate it first"
         )
     masks = automatic(judged.pairs)
     return errors_in_slices(judged.judgements, masks, resamples=resamples, seed=seed)
 
 
 def _examples(judged: JudgedFile, outputs: Outputs) -> tuple[GradedPair, ...]:
-    """The first pairs of the file: whole queries until 12 pairs are there, 24 pairs at most."""
+    """The first pairs of the file: whole queries, at least 12 pairs, at most 24."""
     shown: list[GradedPair] = []
     for row, pair in enumerate(judged.pairs):
         if len(shown) >= EXAMPLES and pair.query != shown[-1].query:
@@ -129,8 +129,8 @@ def _of_rows(
 
 
 def _without_grade_1(judged: JudgedFile, resamples: int, seed: int) -> dict[str, MetricValue]:
-    """The same metrics on the pairs whose label allows more than grade 1: titles of another subject are
-    easy to tell, and many of them make every figure look better. Empty where nothing is left out."""
+    """The same metrics without pairs of grade 1: titles of another subject are easy, and many of them
+    improve every figure. Empty where there are none."""
     rows = np.array([pair.grades != (1,) for pair in judged.pairs])
     return {} if rows.all() or not rows.any() else _of_rows(judged, rows, resamples, seed)
 
@@ -158,7 +158,7 @@ def _graded_pair(judged: JudgedFile, outputs: Outputs, row: int) -> GradedPair:
 
 
 def _label(judged: JudgedFile, row: int) -> str | None:
-    """The label; a coarse one with the grades it may mean, so that it is not read as a grade."""
+    """The label; a coarse one with the grades that it may mean."""
     pair = judged.pairs[row]
     if judged.judgements.mode in ("coarse", "overlapping") and pair.grades:
         return f"{pair.label} = {'/'.join(map(str, pair.grades))}"
@@ -168,23 +168,27 @@ def _label(judged: JudgedFile, row: int) -> str | None:
 def write_errors(
     out: Path, judged: JudgedFile, scorer: PairScorer, pairs: Path, reader: ReaderOptions
 ) -> None:
-    """Write every pair of `pairs` with its columns, its outputs and the signed `error`, furthest off
-    first, in the format of `out`'s suffix."""
+    """Write every pair with its columns, its outputs and the signed `error`, largest first, in the format
+    of `out`'s suffix."""
     outputs = read_outputs(judged.logits, scorer.settings.labels, judged.calibration)
     order = furthest_off(judged.judgements, len(judged.pairs))
     added: dict[str, Any] = {"line": [pair.line for pair in judged.pairs], **outputs.columns()}
     added["error"] = signed_error(judged.judgements)
     columns = InputColumns.of(judged.pairs, pairs, reader).table(judged.pairs, added, str(pairs))
     write_beside(
-        out, "--errors", pairs, reader, {n: [one[i] for i in order] for n, one in columns.items()}
+        out,
+        "--errors",
+        pairs,
+        reader,
+        {n: [cells[i] for i in order] for n, cells in columns.items()},
     )
 
 
 def query_table(judged: JudgedFile) -> dict[str, list[Any]]:
-    """A row a query, sorted by what the mean NDCG@5 could gain (`gain`).
+    """A row a query, sorted by the possible `gain` of the mean NDCG@5.
 
-    `over_graded` and `under_graded` count titles by the predicted grade, of one logit by the rank; the title
-    furthest off on that side stands beside. Empty: there is none.
+    `over_graded` and `under_graded` count titles by the predicted grade (one logit: by the rank), each
+    with its worst title, empty if none.
     """
     judgements = judged.judgements
     error, index = signed_error(judgements), judgements.query_index
@@ -233,10 +237,10 @@ def compare_models(
 ) -> dict[str, Any]:
     """Every metric of both with the paired difference, and the `most` pairs that differ most.
 
-    `by` names columns: for each value of each the metrics shown in slices, with q over all of them. `detect`
-    is a difference: how many queries like these would show it with 80 % power. A one-logit model beside a
-    graded one is compared by the metrics of order; the others say why not. Raises ArgumentError where
-    `check_comparable` does, and for a column that is not there.
+    `by` names columns to slice by, with q over all slices. `detect` is a difference: how many queries
+    like these would show it with 80 % power. A one-logit model and a graded one are compared by the
+    ranking metrics; the others are null with a reason. Raises ArgumentError as `check_comparable` does,
+    and for a missing column.
     """
     check_comparable(a, b)
     if detect is not None and not detect > 0:
@@ -244,38 +248,38 @@ def compare_models(
     first, second = (
         judge_file(path, options, scorer, rejects_path=rejects_path) for scorer in (a, b)
     )
-    found = comparison_json(first, second, a, b, most=most, seed=seed)
+    result = comparison_json(first, second, a, b, most=most, seed=seed)
 
     def inside(rows: BoolArray) -> dict[str, dict[str, Any]]:
-        both = (one.judgements.subset(rows) for one in (first, second))
+        both = (judged.judgements.subset(rows) for judged in (first, second))
         compared = compare(*both, metrics=SHOWN_IN_SLICES, seed=seed, most_different=0)
-        return {name: asdict(one) for name, one in compared.metrics.items()}
+        return {name: asdict(change) for name, change in compared.metrics.items()}
 
-    found["slices"] = {
+    result["slices"] = {
         column: {value: inside(rows) for value, rows in by_column(first.pairs, column).items()}
         for column in by
     }
     of_slices = [
-        m for values in found["slices"].values() for one in values.values() for m in one.values()
+        change
+        for slices in result["slices"].values()
+        for metrics in slices.values()
+        for change in metrics.values()
     ]
-    for family in (list(found["metrics"].values()), of_slices):
-        for one, q in zip(family, q_values([one["p"] for one in family]), strict=True):
-            one["q"] = q
-            if detect is not None and one["ci_low"] is not None:
-                half = (one["ci_high"] - one["ci_low"]) / 2
-                one["queries"] = ceil(POWER_FACTOR * one["n_queries"] * (half / detect) ** 2)
-    return found
+    for family in (list(result["metrics"].values()), of_slices):
+        for change, q in zip(family, q_values([c["p"] for c in family]), strict=True):
+            change["q"] = q
+            if detect is not None and change["ci_low"] is not None:
+                half = (change["ci_high"] - change["ci_low"]) / 2
+                change["queries"] = ceil(POWER_FACTOR * change["n_queries"] * (half / detect) ** 2)
+    return result
 
 
 def check_comparable(a: PairScorer, b: PairScorer) -> None:
-    """ArgumentError where one model reads labels another way than the other.
-
-    That is, as levels and as grades, so that no figure would mean the same.
-    """
+    """Raise ArgumentError where one model has levels and the other grades: no figure is comparable."""
     if _reading(a) != _reading(b):
         raise ArgumentError(
-            f"{a.name} and {b.name} have outputs of different kinds; say what "
-            "the logits mean with --model-grades and --model-grades-b, or in their qt_bert.json"
+            f"{a.name} and {b.name} have outputs of different kinds; give the grades of their logits "
+            "by --model-grades and --model-grades-b, or in their qt_bert.json"
         )
 
 
@@ -289,8 +293,8 @@ def comparison_json(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """What `compare_models` gives but for slices and q, of pairs that both have judged."""
-    found = compare(
+    """The result of `compare_models` without slices and q, for two judged files of the same pairs."""
+    compared = compare(
         first.judgements, second.judgements, resamples=resamples, seed=seed, most_different=most
     )
     return {
@@ -299,8 +303,8 @@ def comparison_json(
         "b": b.describe(),
         "n_pairs": len(first.pairs),
         "rejected": first.rejected,
-        "metrics": {name: asdict(one) for name, one in found.metrics.items()},
-        "settings": found.settings,
+        "metrics": {name: asdict(difference) for name, difference in compared.metrics.items()},
+        "settings": compared.settings,
         "most_different": [
             {
                 "id": first.pairs[i].id,
@@ -311,13 +315,13 @@ def comparison_json(
                 "a": float(first.judgements.ranking_score[i]),
                 "b": float(second.judgements.ranking_score[i]),
             }
-            for i in found.most_different
+            for i in compared.most_different
         ],
     } | ({"guards": dict(b.left_out.guards)} if b.left_out else {})
 
 
 def _reading(scorer: PairScorer) -> int | None:
-    """How a model has labels read: as so many levels, or (None) as grades."""
+    """The number of levels that a model judges labels at; None where labels are grades."""
     labels = scorer.settings.labels
     return None if labels.grades is not None or labels.logits == 1 else labels.logits
 
@@ -356,8 +360,8 @@ def character_overlap(query: str, title: str) -> float:
 
 
 def automatic(pairs: Sequence[Pair]) -> dict[str, BoolArray]:
-    """Name → which pairs [n]: the lowest and highest quarter by lengths and shared characters; queries with
-    numbers, Latin letters, negation or question words, full-width ones too."""
+    """Slice → which pairs [n]: the lowest and highest quarter by lengths and shared characters; queries
+    with numbers, Latin letters, negation or question words (full-width ones too)."""
     queries = [unicodedata.normalize("NFKC", pair.query).casefold() for pair in pairs]
     slices: dict[str, BoolArray] = {}
     for name, values in (

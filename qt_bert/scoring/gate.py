@@ -1,9 +1,9 @@
 """`compare --gate`: may the second model (B) replace the first (A)? Rules in TOML, all of which must pass.
 
-A metric passes where its whole 95 % interval lies above the loss that is allowed: B is non-inferior.
-All rules must pass, so no interval is widened for their number (R. L. Berger, "Multiparameter hypothesis
-testing and acceptance sampling", Technometrics 24, 1982). Cases of a behaviour are a fixed list and no
-sample: B's score may not be lower.
+A metric passes where its whole 95 % interval lies above the allowed loss: B is non-inferior. Since all
+rules must pass, intervals are not corrected for their number (R. L. Berger, "Multiparameter hypothesis
+testing and acceptance sampling", Technometrics 24, 1982). Behaviour cases are a fixed list, not a sample:
+B's score may not be lower.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Gate:
 
 
 def read_gate(path: Path) -> Gate:
-    """The rules of a TOML file. Raises ArgumentError for anything else in it, naming the key."""
+    """The rules of a TOML file. Raises ArgumentError for an unknown key, naming it."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         gate: Gate = decode(Gate, table, "a rule")
@@ -46,7 +46,7 @@ def read_gate(path: Path) -> Gate:
         raise ArgumentError(f"--gate {path}: {error}") from error
     slices = [rules for values in gate.slices.values() for rules in values.values()]
     cases = read_cases(shipped(BEHAVIOURS)).phenomena if gate.behaviours else {}
-    for what, names, there in (
+    for what, names, known in (
         ("key", table, [item.name for item in fields(Gate)]),
         (
             "metric",
@@ -56,9 +56,9 @@ def read_gate(path: Path) -> Gate:
         ("metric of slices", {name for rules in slices for name in rules}, SHOWN_IN_SLICES),
         ("behaviour", gate.behaviours, cases),
     ):
-        if unknown := set(names) - set(there):
+        if unknown := set(names) - set(known):
             raise ArgumentError(
-                f"--gate {path}: no {what} {min(unknown)!r}; there are {', '.join(there)}"
+                f"--gate {path}: no {what} {min(unknown)!r}; there are {', '.join(known)}"
             )
     margins = [margin for rules in (gate.metrics, *slices) for margin in rules.values()]
     if min(margins, default=0 if gate.behaviours else -1) < 0:
@@ -82,14 +82,14 @@ def judge_gate(
         _rule(name, name, margin, compared["metrics"]) for name, margin in gate.metrics.items()
     ]
     for column, values in gate.slices.items():
-        there = compared["slices"][column]
+        slices = compared["slices"][column]
         for value, margins in values.items():
-            if value not in there:
+            if value not in slices:
                 raise ArgumentError(
-                    f"--gate: the pairs have no {column} {value!r}; there are {', '.join(there)}"
+                    f"--gate: the pairs have no {column} {value!r}; there are {', '.join(slices)}"
                 )
             rules += [
-                _rule(f"{name}, {column} {value}", name, margin, there[value])
+                _rule(f"{name}, {column} {value}", name, margin, slices[value])
                 for name, margin in margins.items()
             ]
     if gate.behaviours:
@@ -99,7 +99,7 @@ def judge_gate(
             lost = f"{(b[name].outcomes < a[name].outcomes).sum()} of {len(a[name])} cases lost"
             reason = lost if change < 0 else None
             rules.append({"what": name, "margin": 0.0, "change": change, "reason": reason})
-    return {"passed": all(one["reason"] is None for one in rules), "rules": rules}
+    return {"passed": all(rule["reason"] is None for rule in rules), "rules": rules}
 
 
 def _rule(what: str, name: str, margin: float, metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,14 +126,14 @@ def _cases_of(model: PairScorer, pairs: Path, reader: ReaderOptions) -> dict[str
     """The cases of each phenomenon as a model scores them; one logit's band is measured on the pairs."""
     labels, cases = model.settings.labels, read_cases(shipped(BEHAVIOURS)).listed
 
-    def scores(some: Sequence[Any]) -> Any:
-        return ranking_scores(model.logits([(p.query, p.title) for p in some]), labels)
+    def scores(cases_or_pairs: Sequence[Any]) -> Any:
+        return ranking_scores(model.logits([(p.query, p.title) for p in cases_or_pairs]), labels)
 
     band = fixed_band(labels)
     if band is None:
         ranked = ranked_pairs(graded_pairs(pairs, reader, labels)[0])
         if not ranked:
             raise ArgumentError(f"--gate: behaviours of one logit: {pairs} has one title a query")
-        band = measured_band(scores(ranked), [one.query for one in ranked], pairs.name)
+        band = measured_band(scores(ranked), [pair.query for pair in ranked], pairs.name)
     titles, others = np.split(scores(titles_then_others(cases)), 2)
     return ScoredCases(cases, titles, others, band.value).by_phenomenon()

@@ -41,7 +41,7 @@ AnyCalibration = Calibration | ScoreCalibration
 
 
 class PairScorer(Protocol):
-    """All that scoring and judging ask of a model."""
+    """A model as scoring and judging use it: a checkpoint (`scoring.bulk`) or an ONNX export."""
 
     tokenizer: PairTokenizer
     counts: Counts
@@ -68,8 +68,8 @@ def check_finite(logits: np.ndarray, pairs: Sequence[tuple[str, str]], name: str
 
 
 def hardly_differ(scores: np.ndarray) -> str | None:
-    """Says that nine tenths of 20 ranking scores or more [n] lie closer than .05 grades, or .05 units of
-    the one logit, which are a hundredth of its probability."""
+    """A warning where the central nine tenths of at least 20 ranking scores [n] span less than .05 grades,
+    or .05 of a single logit (a hundredth of its probability); else None."""
     low, high = np.quantile(scores, [0.05, 0.95])
     if len(scores) < 20 or high - low >= 0.05:
         return None
@@ -81,11 +81,11 @@ def hardly_differ(scores: np.ndarray) -> str | None:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Outputs of n pairs. `score` is a one-logit model's, and without calibration all it has.
+    """Outputs of n pairs.
 
-    `probabilities` [n, K]; `predicted` [n] names of outputs (the likeliest, ties to the lowest;
-    with cut-offs, by the expected grade); `expected` [n] = Σ p × value of the output. `relevance`: the
-    columns `p_relevant` and `relevant` of a calibrated one-logit model.
+    `probabilities` [n, K]; `predicted` [n], names of outputs (the likeliest, ties to the lowest; with
+    cut-offs, by the expected grade); `expected` [n] = Σ p × value of the output. Of one logit: `score`,
+    and with a calibration the others too, with the columns `p_relevant` and `relevant` in `relevance`.
     """
 
     labels: ModelLabels
@@ -97,13 +97,13 @@ class Outputs:
 
     @property
     def ranking_score(self) -> np.ndarray:
-        """What titles are ranked by, float64 [n]: the expected grade or level, or the one score."""
+        """The score that ranks titles, float64 [n]: the expected grade or level, or the one logit."""
         return np.asarray(self.expected if self.score is None else self.score, np.float64)
 
     def columns(self) -> dict[str, list[object]]:
-        """Output columns in order: `p_1` … `p_5`, `predicted_grade`, `expected_grade` (for other
-        models `p_<level>`, `predicted_level`, `expected_level`; for one logit `score`, behind which
-        `p_relevant`, `relevant` and all of these stand where it is calibrated)."""
+        """Output columns in order: `p_1` … `p_5`, `predicted_grade`, `expected_grade`; for other models
+        `p_<level>`, `predicted_level`, `expected_level`; for one logit `score`, then, if it is
+        calibrated, `p_relevant`, `relevant` and the columns of its grades."""
         out: dict[str, list[object]] = {}
         if self.score is not None:
             out = {"score": list(self.score.astype(np.float32)), **self.relevance}
@@ -122,18 +122,18 @@ class Outputs:
 def read_outputs(
     logits: np.ndarray, labels: ModelLabels, calibration: AnyCalibration | None = None
 ) -> Outputs:
-    """Read logits [n, K] by what they mean; `calibration` acts only where it is given."""
+    """The outputs of logits [n, K] under `labels`, calibrated where a `calibration` is given."""
     if labels.logits == 1:
         score = logits[:, 0]
         if not isinstance(calibration, ScoreCalibration):
             return Outputs(labels, None, None, None, score)
-        given = score.astype(np.float64)
+        values = score.astype(np.float64)
         levels = ModelLabels(len(calibration.grades), calibration.grades)
-        table = calibration.probabilities(given)
-        predicted = [levels.names[i] for i in apply_cutoffs(given, calibration.cutoffs)]
+        table = calibration.probabilities(values)
+        predicted = [levels.names[i] for i in apply_cutoffs(values, calibration.cutoffs)]
         relevance: dict[str, list[object]] = {
-            "p_relevant": list(calibration.relevance(given).astype(np.float32)),
-            "relevant": list((given >= calibration.cut).astype(int).astype(str)),
+            "p_relevant": list(calibration.relevance(values).astype(np.float32)),
+            "relevant": list((values >= calibration.cut).astype(int).astype(str)),
         }
         expected = table @ np.array(levels.values)
         return Outputs(levels, table, predicted, expected, score, relevance)
@@ -143,7 +143,7 @@ def read_outputs(
     if calibration and calibration.cutoffs:
         if len(calibration.cutoffs) != labels.logits - 1:
             raise ArgumentError(
-                f"the saved cut-offs part {len(calibration.cutoffs) + 1} levels, the model has "
+                f"the saved cut-offs separate {len(calibration.cutoffs) + 1} levels, the model has "
                 f"{labels.logits}; run qt-bert calibrate again"
             )
         # Cut-offs lie on the scale 1 … K of the outputs, whatever the outputs are worth.
@@ -154,14 +154,14 @@ def read_outputs(
 
 
 def ranking_scores(logits: np.ndarray, labels: ModelLabels) -> FloatArray:
-    """What titles are ranked by, of logits [..., K]: expected grades or levels, or the one logit."""
+    """The ranking scores of logits [..., K]: expected grades or levels, or the one logit."""
     flat = read_outputs(logits.reshape(-1, logits.shape[-1]), labels).ranking_score
     return np.asarray(flat.reshape(logits.shape[:-1]))
 
 
 @dataclass(frozen=True)
 class JudgedFile:
-    """Graded pairs of a file, the logits [n, K] one model gave them, and how they are judged."""
+    """Graded pairs of a file, a model's logits for them [n, K], and the judgements."""
 
     pairs: list[Pair]
     logits: np.ndarray
@@ -179,17 +179,17 @@ def judge_file(
     rejects_path: Path | None = None,
     numbers: bool = True,
 ) -> JudgedFile:
-    """Read the graded pairs of `path`, score them, and judge them at levels model and labels share.
+    """Read the graded pairs of `path`, score them, and judge them at the levels of model and labels.
 
-    Where more than one label in a hundred is a decimal, and `options` do not say what labels mean, they
-    are numbers, judged by their order; not so without `numbers`. Raises PairFileError where rows have no
-    label or a bad one (above `--max-rejects`), ArgumentError where labels and model do not fit.
+    With `numbers`, labels are numbers, judged by their order, where over 1 % are decimals and `options`
+    give them no grades. Raises PairFileError where too many rows (`--max-rejects`) have no or a bad
+    label, ArgumentError where labels and model do not fit.
     """
     labels = scorer.settings.labels
     if numbers := numbers and options.grades is None:
-        given = options.open(path).rows()
-        found = [number_of(one.label) for one in given if isinstance(one, Pair) and one.label]
-        numbers = sum(not one.is_integer() for one in found if isfinite(one)) > 0.01 * len(found)
+        rows = options.open(path).rows()
+        values = [number_of(row.label) for row in rows if isinstance(row, Pair) and row.label]
+        numbers = sum(not v.is_integer() for v in values if isfinite(v)) > 0.01 * len(values)
     pairs, rejected = graded_pairs(
         path, options, labels, rejects_path=rejects_path, numbers=numbers
     )
@@ -208,10 +208,10 @@ def graded_pairs(
     most: int | None = None,
     numbers: bool = False,
 ) -> tuple[list[Pair], int]:
-    """The pairs of `path` with their labels read as this model can be judged by, and the rejects.
+    """The pairs of `path`, their labels read on the model's scale, and the number of rejects.
 
-    With `numbers` a label is any number, and `grades` are None. Reading ends after `most` pairs, where
-    it is given. Under `options.limit` about so many are drawn, in whole queries.
+    With `numbers` a label is any number, and `grades` are None. At most `most` pairs are read; under
+    `options.limit` about that many are drawn, in whole queries.
     """
     reader = options.open(
         path,
@@ -226,8 +226,8 @@ def graded_pairs(
     except PairFileError as error:
         if options.grades is None and (reader.reasons.get("bad grade") or 0) > 0:
             raise PairFileError(
-                f"{error}; if the file's labels are no grades 1-5, say what they mean with "
-                "--grades, such as --grades '0=1-2,1=3-4,2=5'"
+                f"{error}; if the labels are not grades 1-5, give their meaning by --grades, such as "
+                "--grades '0=1-2,1=3-4,2=5'"
             ) from error
         raise
     if options.limit is not None:
@@ -253,10 +253,8 @@ def judge_logits(
     labels: ModelLabels,
     calibration: AnyCalibration | None = None,
 ) -> Judgements:
-    """Judgements of logits [n, K] for pairs whose `grades` are read (levels count from 1), or whose
-    labels are numbers, where none has grades.
-
-    Raises ArgumentError where labels, or saved cut-offs, do not fit the model.
+    """Judgements of logits [n, K] for pairs with `grades` (levels count from 1) or, where none has any,
+    with numbers as labels. Raises ArgumentError where labels, or saved cut-offs, do not fit the model.
     """
     sets = [pair.grades or () for pair in pairs]
     queries = [pair.query for pair in pairs]
@@ -281,7 +279,7 @@ def judge_logits(
     if calibration and calibration.cutoffs and judged.truth is not None:
         if len(judged.levels) != len(calibration.cutoffs) + 1:
             raise ArgumentError(
-                f"the saved cut-offs part {len(calibration.cutoffs) + 1} grades, these pairs are "
+                f"the saved cut-offs separate {len(calibration.cutoffs) + 1} grades, these pairs are "
                 f"judged at {len(judged.levels)} levels; leave --calibrated out"
             )
         judged = judged.with_predicted(apply_cutoffs(judged.expected, calibration.cutoffs))
@@ -289,43 +287,44 @@ def judge_logits(
 
 
 def _levels_of(sets: list[tuple[int, ...]], labels: ModelLabels) -> list[int]:
-    """The 0-based level each label names; one that may mean several cannot be judged so."""
+    """The 0-based level of each label. Raises ArgumentError for a label that means several."""
     if coarse := next((s for s in sets if len(s) > 1), None):
         raise ArgumentError(
             f"--grades: a label means the grades {', '.join(map(str, coarse))}, but the model's "
-            f"{labels.logits} logits are levels of unknown grade; say which grades each means "
-            "with --model-grades"
+            f"{labels.logits} logits are levels of unknown grade; give the grades of each by "
+            "--model-grades"
         )
     return [s[0] - 1 for s in sets]
 
 
 def default_scheme(labels: ModelLabels) -> GradeMap:
-    """How labels are read where nothing says so: as grades, or as the model's own levels."""
+    """How labels are read by default: as grades, or as the levels of a model without grades."""
     if labels.grades is None and labels.logits > 1:
         return GradeMap.levels(labels.logits)
     return GradeMap.identity()
 
 
-def requested_calibration(scorer: PairScorer, asked: bool | str | Path) -> AnyCalibration | None:
-    """That of a file of `qt-bert calibrate --out`, of the model where `asked` is true, or none.
-
-    Raises ArgumentError and RunFolderError where there is none, or it is of another model.
+def requested_calibration(
+    scorer: PairScorer, requested: bool | str | Path
+) -> AnyCalibration | None:
+    """The calibration in the file `requested` (of `qt-bert calibrate --out`), that of the model (True), or
+    None (False). Raises ArgumentError and RunFolderError where it is missing or of another model.
     """
-    if not asked:
+    if not requested:
         return None
-    if isinstance(asked, bool):
+    if isinstance(requested, bool):
         stored, where = scorer.settings.calibration, "the stored calibration"
         if stored is None:
             raise ArgumentError(
                 f"--calibrated: {scorer.name} has no calibration; make one with `qt-bert calibrate --save`"
             )
     else:
-        found, where = read_result(dict[str, Any], Path(asked)), str(asked)
-        stored, mine = found.get("calibration"), scorer.describe()
-        model = decode(dict[str, Any], found.get("model"), f"{asked}: model")
+        file, where = read_result(dict[str, Any], Path(requested)), str(requested)
+        stored, mine = file.get("calibration"), scorer.describe()
+        model = decode(dict[str, Any], file.get("model"), f"{requested}: model")
         if model.get("sha256", "") not in (mine["sha256"], mine.get("exported")):
             raise ArgumentError(
-                f"--calibration {asked} was fitted to {model.get('name')}, whose weights are not those of "
+                f"--calibration {requested} was fitted to {model.get('name')}, whose weights are not those of "
                 f"{scorer.name}; run qt-bert calibrate again"
             )
     kind = ScoreCalibration if scorer.settings.labels.logits == 1 else Calibration

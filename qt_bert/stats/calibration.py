@@ -58,8 +58,8 @@ def fit_temperature(
     `logits` [n, K]. Raises ArgumentError where shapes, labels or numbers do not fit.
     """
     labels = read_labels(grade_sets)
-    model = [set(checked_set(tuple(one), f"logit {i}")) for i, one in enumerate(model_grades)]
-    meant = np.array([[bool(one & set(label)) for one in model] for label in labels.sets])
+    model = [set(checked_set(tuple(grades), f"logit {i}")) for i, grades in enumerate(model_grades)]
+    meant = np.array([[bool(grades & set(label)) for grades in model] for label in labels.sets])
     return _best_temperature(logits, meant[labels.index])
 
 
@@ -155,12 +155,12 @@ def _kappas(cuts: IntArray, below: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class ScoreCalibration:
-    """What one logit means: K levels, the sets of `grades`, lowest first.
+    """The calibration of one logit to K levels, the sets of `grades`, lowest first.
 
-    `curves` [K − 1] say how likely a pair is of level 1, 2, … or higher: logistic ones by `(slope,)` and
-    `(intercept,)`, isotonic ones by scores and shares, with straight lines between; where two cross, the
-    lower one holds for both. `cutoffs` [K − 1] split the score into levels; from the score `cut` on a pair counts
-    as relevant, that is, of the level `relevant` (from 0) or higher.
+    `curves` [K − 1] give the probability of level 1, 2, … or higher: logistic ones by `(slope,)` and
+    `(intercept,)`, isotonic ones by scores and shares, linear between; where two cross, the lower holds
+    for both. `cutoffs` [K − 1] split the score into levels. A pair is relevant from the score `cut` on,
+    that is, of the level `relevant` (from 0) or higher.
     """
 
     method: str
@@ -208,14 +208,14 @@ def fit_scores(
     if counted.all() or not counted.any():
         raise ArgumentError(
             f"{'every' if counted.all() else 'no'} pair to fit on is relevant (of grade 4, or a label "
-            "above the middle); say what labels mean with --grades"
+            "above the middle); give the meaning of labels by --grades"
         )
     if scores[counted].mean() <= scores[~counted].mean():
         raise ArgumentError(
-            "relevant pairs do not score higher than others, so that a score means no grade; check the "
+            "relevant pairs do not score higher than others, so scores cannot be calibrated; check the "
             "model, the labels and --template"
         )
-    curves = tuple(_fit_curve(scores, truth >= one, method) for one in range(1, len(grades)))
+    curves = tuple(_fit_curve(scores, truth >= level, method) for level in range(1, len(grades)))
     calibration = ScoreCalibration(method, grades, curves, (), relevant, 0.0)
     cut, *cutoffs = find_cuts(calibration, scores, truth, **aim)
     if np.isnan(cut):
@@ -226,7 +226,7 @@ def fit_scores(
 def _fit_curve(
     scores: FloatArray, reached: BoolArray, method: str
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Of the pairs that reached a level, by their score."""
+    """The curve of the share of pairs that `reached` a level, over their scores."""
     if method == "isotonic":
         from sklearn.isotonic import IsotonicRegression
 

@@ -46,7 +46,7 @@ class MetricDifference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found; `most_different` are indices of the pairs that differ most."""
+    """The result of `compare`; `most_different` are indices of the pairs that differ most."""
 
     metrics: dict[str, MetricDifference]
     most_different: list[int]
@@ -182,7 +182,9 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
         return None if any(part is None for part in parts) else np.concatenate(parts)
 
     def ranks(name: str) -> FloatArray:
-        return np.concatenate([fractional_ranks(getattr(one, name)) for one in (a, b)])
+        return np.concatenate(
+            [fractional_ranks(getattr(judgements, name)) for judgements in (a, b)]
+        )
 
     fields = ("truth", "label_probability", "predicted", "correct", "ranking_truth")
     same_levels = a.levels == b.levels
@@ -204,7 +206,7 @@ def _refusal(metric: Metric, a: Judgements, b: Judgements) -> str | None:
 
 
 def _swap_weights(a: Judgements, draws: int, seed: int) -> Iterator[FloatArray]:
-    """Which side's prediction each query takes for the first model, in chunks [r, 2Q]."""
+    """Random weights that give each query's predictions of a or of b to the first model [r, 2Q]."""
     generator = np.random.default_rng(seed)
     for rows in chunk_sizes(draws, 2 * max(len(a), a.n_queries)):
         swapped = generator.integers(2, size=(rows, a.n_queries)).astype(np.float64)
@@ -212,6 +214,6 @@ def _swap_weights(a: Judgements, draws: int, seed: int) -> Iterator[FloatArray]:
 
 
 def _side_differences(estimators: Sequence[Estimator], weights: FloatArray) -> FloatArray:
-    """Second model's value less the first one's, each query's sides exchanged: [estimators, r]."""
+    """The second model's value less the first one's under `weights`: [estimators, r]."""
     mirrored = np.roll(weights, weights.shape[1] // 2, axis=1)
     return resample(estimators, iter([mirrored])) - resample(estimators, iter([weights]))

@@ -117,11 +117,8 @@ def pnr_counts(judgements: Judgements) -> PairCounts:
 
 
 def signed_error(judgements: Judgements) -> FloatArray:
-    """How far the score of each pair lies above its label [n], below it under 0.
-
-    The distance is that of the expected grade (or level) from the label; for a one-logit model,
-    whose scale says nothing, that of the two ranks, as shares of all pairs.
-    """
+    """Score minus label of each pair [n]: of the expected grade or level; for one logit, whose scale is
+    arbitrary, of the two ranks as shares of all pairs."""
     if judgements.truth is not None:
         return np.asarray(judgements.expected - judgements.truth - 1.0)
     if judgements.mode == "overlapping":
@@ -200,7 +197,7 @@ def _number_or_none(value: float) -> float | None:
 class MetricValue:
     """One metric's figure: `value` over `n` pairs, 95 % interval, and a `reason` for each None.
 
-    Ranking metrics also say how many of the `n_queries` queries they rest on.
+    Ranking metrics also have the number of queries, and `n_eligible`, those that they use.
     """
 
     omit_none: ClassVar = ("n_eligible", "n_queries", "reason")
@@ -216,7 +213,7 @@ class MetricValue:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What `evaluate` found: metrics by name, and tables that are None where undefined."""
+    """The result of `evaluate`: metrics by name, and tables, None where undefined."""
 
     mode: str
     levels: tuple[str, ...]

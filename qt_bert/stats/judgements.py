@@ -1,4 +1,4 @@
-"""What every metric sees: a model's outputs beside labels, whatever the model and the labels."""
+"""Judgements, the input of every metric: a model's outputs beside labels, of any kinds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Labels:
 
     @property
     def ranking_truth(self) -> FloatArray:
-        """What a ranking is compared with [n]: grade, level number from 1, or mean grade."""
+        """The target of ranking metrics [n]: grade, level number from 1, or mean grade."""
         if self.kind == "coarse":
             return self.index.astype(np.float64) + 1
         return set_means(self.sets)[self.index]
@@ -47,9 +47,9 @@ class Labels:
 
 
 def read_labels(grade_sets: Sequence[Sequence[int] | None]) -> Labels:
-    """The labels of n pairs, sorted into sets and their kind.
+    """The labels of n pairs: their distinct sets and kind.
 
-    Raises ArgumentError where there is no label, or one that is empty or outside 1..5.
+    Raises ArgumentError for no label, and for one that is empty or outside 1..5.
     """
     if len(grade_sets) == 0:
         raise ArgumentError("no graded pair: metrics need at least one pair with a grade")
@@ -99,7 +99,7 @@ def middle_cut(n_levels: int) -> float:
 
 
 def name_set(grades: GradeSet) -> str:
-    """`3`, `1-2`, or `1,3`: how a set of grades is written for a reader."""
+    """A set of grades as text: `3`, `1-2`, or `1,3`."""
     consecutive = grades == tuple(range(grades[0], grades[-1] + 1))
     if len(grades) > 1 and consecutive:
         return f"{grades[0]}-{grades[-1]}"
@@ -114,7 +114,7 @@ T = TypeVar("T")
 class Judgements:
     """n pairs of Q queries, judged at L ordered levels. Made by `judge_*`, never by hand.
 
-    `mode` says how model and labels meet:
+    `mode` is the combination of model and labels:
 
     - `grades`: labels are exact grades, the model has a logit for each of the five;
     - `coarse`: labels are disjoint sets of grades, which are the levels;
@@ -236,7 +236,7 @@ def judge_grades(
     Raises ArgumentError for lengths that differ, labels or logits outside 1..5, no pair, NaN.
     """
     labels = read_labels(grade_sets)
-    model = tuple(checked_set(tuple(one), f"logit {i}") for i, one in enumerate(model_grades))
+    model = tuple(checked_set(tuple(grades), f"logit {i}") for i, grades in enumerate(model_grades))
     table = _checked_probabilities(probabilities, len(labels.index), len(model))
     score = expectation(table, set_means(model))
     ranked = _ranked(score, labels.ranking_truth, labels.auc_cut, queries)
@@ -248,7 +248,7 @@ def judge_grades(
         return replace(ranked, mode="overlapping", predicted=likeliest, correct=correct)
     sets, of_logit, of_label = levels
     level = np.array(of_logit)  # −1 for a logit that belongs to no level
-    columns = [table[:, level == one].sum(axis=1) for one in range(len(sets))]
+    columns = [table[:, level == place].sum(axis=1) for place in range(len(sets))]
     truth = np.array(of_label, dtype=np.int64)[labels.index]
     at_model = set(sets) == set(model)
     mode: Mode = "grades" if sets == FIVE_GRADES else "levels" if at_model else "coarse"
@@ -273,7 +273,7 @@ def judge_levels(
     if unfit.size:
         raise ArgumentError(
             f"label {truth[unfit[0]]} of pair {unfit[0]} does not fit the model's {n_levels} "
-            f"levels (0..{n_levels - 1}); say what its logits mean with --model-grades"
+            f"levels (0..{n_levels - 1}); give the grades of its logits by --model-grades"
         )
     numbers = np.arange(1.0, n_levels + 1)
     names = tuple(map(str, range(n_levels)))

@@ -37,13 +37,12 @@ NO_ORDER = "no query has titles of two grades"
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One metric, as command line, report, documents and code know it.
+    """One metric, for command line, report, documents and code.
 
-    `direction` says which values are better, `zero` meaning nearest to 0; `modes` are those of
-    `Judgements` in which it is defined; `undefined` is the reason given where the data leave it
-    without a value; `per_query` metrics rest on the eligible queries alone, those with two
-    different labels. `of_ranks`, for metrics that rank all pairs, is the same value as sums over
-    queries where the scores already are ranks.
+    `direction`: which values are better (`zero`: nearest to 0); `modes`: those of `Judgements` in which
+    it is defined; `undefined`: the reason where the data give no value; `per_query`: it uses eligible
+    queries alone, those with two different labels. `of_ranks`, for metrics that rank all pairs: the same
+    value as sums over queries, from scores that are ranks.
     """
 
     name: str
@@ -58,7 +57,7 @@ class Metric:
     of_ranks: Callable[[Judgements], Estimator] | None = None
 
     def refusal(self, judgements: Judgements) -> str | None:
-        """Why this metric is not defined for this kind of model and labels; None if it is."""
+        """Why the metric is not defined for this kind of model and labels; None if it is."""
         return None if judgements.mode in self.modes else REASONS[judgements.mode]
 
     def value(self, judgements: Judgements) -> float | None:
@@ -446,7 +445,7 @@ class TieGroups:
 def _spearman(judgements: Judgements) -> Estimator:
     """Pearson's correlation of weighted mid-ranks of score and target."""
     score, target = map(TieGroups, (judgements.ranking_score, judgements.spearman_target))
-    by_score, by_target = (judgements.query_index[one.order] for one in (score, target))
+    by_score, by_target = (judgements.query_index[ranks.order] for ranks in (score, target))
     score_group, target_group = score.group[score.order], target.group[score.order]
 
     def estimate(query_weights: FloatArray) -> FloatArray:

@@ -41,11 +41,11 @@ SLACK = 1e-12
 class Claim:
     """A judged statement. Fields are those of a probe's JSON, but for its source.
 
-    `reason` says in one word which rule gave the verdict: `decided`; for *inconclusive* which
-    condition failed, `interval` (it holds the margin), `p`, or `rank` (of a contest); for *not
-    testable* `undefined`, `few_queries`, `zero_width`, `few_sets`, or the caller's own, such as
-    `precondition:gap` or `few_seeds`. `needs_queries` is how many would decide an inconclusive
-    claim, MOST_QUERIES + 1 for "more than 10,000", None where more queries would not help.
+    `reason` is the rule behind the verdict in one word: `decided`; for *inconclusive* the condition
+    that failed, `interval` (it holds the margin), `p`, or `rank` (of a contest); for *not testable*
+    `undefined`, `few_queries`, `zero_width`, `few_sets`, or the caller's own, such as
+    `precondition:gap` or `few_seeds`. `needs_queries`: how many would decide an inconclusive claim,
+    MOST_QUERIES + 1 for "more than 10,000", None where more queries would not help.
     """
 
     id: str
@@ -162,11 +162,8 @@ def not_testable(
     unit: str,
     estimate: Estimate | None = None,
 ) -> Claim:
-    """A claim that cannot be judged, for the caller's `reason`.
-
-    Such as `precondition:gap` for a precondition that fails, or `few_seeds`. Value and interval are
-    those of `estimate`, if any.
-    """
+    """A claim that cannot be judged, for the caller's `reason`, such as `precondition:gap` or
+    `few_seeds`. Value and interval are those of `estimate`, if any."""
     _check(side, margin)
     estimate = estimate if estimate is not None else Estimate(float("nan"), np.empty(0), ())
     return _claim(

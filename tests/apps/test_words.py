@@ -18,7 +18,7 @@ from apps.screens.words import (
 )
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import read_pairs
-from qt_bert.data.segmenters import SpanSegmenter
+from qt_bert.data.segmenters import Segmenter
 from qt_bert.heads import Head
 from qt_bert.page.model import SharedModel
 from qt_bert.probes.boundary import PRECISE, granularities
@@ -55,7 +55,7 @@ def planted(
     """
     folder = plant_word_ends(tmp_path_factory.mktemp("words") / "planted", checkpoint_of(), ENDS)
     model = opened(folder)
-    model.segmenter = SpanSegmenter("jieba", spans_of)
+    model.segmenter = Segmenter("jieba", spans_of)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("apps.screens.words.shipped_rows", lambda split: rows)
         calibration_of(model)

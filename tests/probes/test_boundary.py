@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.data.segmenters import SpanSegmenter
+from qt_bert.data.segmenters import Segmenter
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import PairFileError
 from qt_bert.heads import Head
@@ -72,7 +72,7 @@ def run(context_of) -> Run:
             **options,
         )
         if cut is not None:
-            context.segmenter = SpanSegmenter("jieba", cut)
+            context.segmenter = Segmenter("jieba", cut)
         return result_of("boundary", context)
 
     return call
@@ -244,9 +244,9 @@ def test_weights_are_those_of_the_hugging_face_model(checkpoint_of, family):
 
 def test_three_granularities(monkeypatch):
     spans = [(0, 2), (0, 4), (2, 4), (4, 5)]
-    overlapping = SpanSegmenter("overlapping", lambda _: spans)
+    overlapping = Segmenter("overlapping", lambda _: spans)
     monkeypatch.setattr(boundary, "segmenter", lambda *_: overlapping)
-    ends = granularities(SpanSegmenter("jieba", lambda _: [(0, 4), (4, 5)]))
+    ends = granularities(Segmenter("jieba", lambda _: [(0, 4), (4, 5)]))
     assert {name: one("一二三四五") for name, one in ends.items()} == {
         "precise": {4, 5},
         "search": {0, 2, 4, 5},

@@ -13,7 +13,7 @@ import torch
 from qt_bert.ablation.engine import Reduction, sweep
 from qt_bert.ablation.interventions import NONE
 from qt_bert.data.pairs import Pair
-from qt_bert.data.segmenters import SpanSegmenter
+from qt_bert.data.segmenters import Segmenter
 from qt_bert.data.treebank import Sentence, Word
 from qt_bert.errors import PairFileError
 from qt_bert.heads import Head
@@ -173,7 +173,7 @@ def test_aligned_spans_beside_spans_as_long(checkpoint_of, monkeypatch):
         Pair(query, title, None, "1", 1, None, {}),
         Pair("北京", "上海", None, "2", 2, None, {}),
     ]
-    words = SpanSegmenter("twos", lambda text: [(at, at + 2) for at in range(0, len(text), 2)])
+    words = Segmenter("twos", lambda text: [(at, at + 2) for at in range(0, len(text), 2)])
     tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
     links = aligned_links(tokenizer, pairs, words, most=9, seed=0)
     assert links.pairs == [(query, title)] and links.counts == {ALIGNED: 2}
@@ -186,7 +186,7 @@ def test_a_token_of_two_linked_spans_is_no_unlinked_one(checkpoint_of, monkeypat
     query, title = "北京小哥手机", "上海假期苹果"
     known = {(query, title): (Aligned(0, 2, 0, 2), Aligned(2, 4, 2, 4))}
     monkeypatch.setattr(relations_links, "alignments", lambda: known)
-    words = SpanSegmenter("twos", lambda text: [(at, at + 2) for at in range(0, len(text), 2)])
+    words = Segmenter("twos", lambda text: [(at, at + 2) for at in range(0, len(text), 2)])
     tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
     encode, pairs = tokenizer.encode, [Pair(query, title, None, "1", 1, None, {})]
     assert len(aligned_links(tokenizer, pairs, words, most=9, seed=0)) == 9

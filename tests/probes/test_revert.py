@@ -12,7 +12,7 @@ import torch
 
 from qt_bert.ablation.interventions import Variant
 from qt_bert.ablation.weights import RevertedLayers
-from qt_bert.data.segmenters import SpanSegmenter
+from qt_bert.data.segmenters import Segmenter
 from qt_bert.data.tokenise import EncodedPair
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError
 from qt_bert.models.batches import to_batch
@@ -159,7 +159,7 @@ def test_a_base_of_another_model_is_refused(checkpoint_of, context):
 # Attention to the same term and the same word, against a plain count over a made map.
 
 
-BY_TWO = SpanSegmenter("two", lambda text: [(i, i + 2) for i in range(0, len(text) - 1, 2)])
+BY_TWO = Segmenter("two", lambda text: [(i, i + 2) for i in range(0, len(text) - 1, 2)])
 """Words of two characters each; the last of an odd number is of none."""
 QUERY, TITLE = "北京上海", "上海电影，，北京北京"
 

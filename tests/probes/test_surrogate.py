@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 
 from qt_bert.ablation.engine import View
 from qt_bert.data.pairs import Pair
-from qt_bert.data.segmenters import SpanSegmenter
+from qt_bert.data.segmenters import Segmenter
 from qt_bert.figures import Bars
 from qt_bert.heads import Shape
 from qt_bert.models.batches import to_batch
@@ -46,7 +46,7 @@ def _spans(text: str) -> list[tuple[int, int]]:
     return found
 
 
-BY_SPACES = SpanSegmenter("spaces", _spans)
+BY_SPACES = Segmenter("spaces", _spans)
 
 
 def cut(text: str) -> list[Term]:

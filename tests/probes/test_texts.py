@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from qt_bert import probes
-from qt_bert.data.segmenters import SpanSegmenter
+from qt_bert.data.segmenters import Segmenter
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base import Context, read_split, run_probe
 from qt_bert.probes.registry import probe_named
@@ -141,7 +141,7 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
                 find=found,
             )
             if name not in own:
-                context.segmenter = SpanSegmenter("jieba", spans_of)
+                context.segmenter = Segmenter("jieba", spans_of)
             known[name] = run_probe(probe_named(name), context)
         return known[name]
 

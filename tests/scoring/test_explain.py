@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from qt_bert.data.segmenters import SpanSegmenter, segmenter
+from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.data.tokenise import QUERY, EncodedPair, PairTokenizer
 from qt_bert.errors import CheckpointError
 from qt_bert.models.opening import open_checkpoint
@@ -80,7 +80,7 @@ def test_words_that_share_a_token_are_one_term(text, words, tokens, terms):
         ends = np.cumsum([len(one) for one in pieces.split()]).tolist()
         return list(zip([0, *ends], ends, strict=False))
 
-    of, cut = spans(tokens), SpanSegmenter("by hand", lambda _: spans(words))
+    of, cut = spans(tokens), Segmenter("by hand", lambda _: spans(words))
     n = len(of)
     whole = EncodedPair(list(range(n)), [0] * n, [QUERY] * n, of, False, False)
     result = filled_terms(text, "", whole, cut, Filler("[MASK]", 99))
@@ -91,7 +91,7 @@ def test_words_that_share_a_token_are_one_term(text, words, tokens, terms):
 
 def test_words_within_words_stay_where_tokens_tell_them_apart():
     whole = EncodedPair([1, 2], [0, 0], [QUERY] * 2, [(0, 2), (2, 4)], False, False)
-    cut = SpanSegmenter("search", lambda _: [(0, 2), (0, 4), (1, 4), (2, 4)])
+    cut = Segmenter("search", lambda _: [(0, 2), (0, 4), (1, 4), (2, 4)])
     result = filled_terms("abcd", "", whole, cut, Filler("[MASK]", 99))
     assert [one.term for one in result if one.side == "query"] == ["ab", "abcd", "cd"]
 
