@@ -1,4 +1,4 @@
-"""`qt-bert explain`: why this grade?"""
+"""`qt-bert explain`: the effects of terms and heads on the grade of one pair."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 BAR, CHANGE_BAR = 24, 12
 HEADS_SHOWN, RESTORING_SHOWN = 10, 3
 NO_SHARES = (
-    "Each head is left out alone. These are effects of its absence, not shares that add up to the "
-    "grade: heads stand in for each other."
+    "Each head is left out alone. The effects do not add up to the grade, since heads compensate for each "
+    "other."
 )
 
 
@@ -62,7 +62,7 @@ def explain(
 def _heads_of(
     explanation: Explanation, scorer: Scorer
 ) -> tuple[list[HeadEffect], Restoring | None]:
-    """The effect of each head, and the heads that restore the most important term, if a term has an effect."""
+    """The effect of each head, and the heads that restore the effect of the most important term, if any."""
     from qt_bert.ablation.explain import explain_heads, restoring_heads
 
     query, title, term = explanation.query, explanation.title, explanation.most_telling

@@ -31,13 +31,13 @@ SMALLER = "Smaller models · 压缩"
 
 
 class Without(NamedTuple):
-    """`Annotated[Family, Without(("limit",))]`: a command that does not have these options of a dataclass."""
+    """`Annotated[Family, Without(("limit",))]`: the options of a dataclass without these."""
 
     fields: tuple[str, ...]
 
 
-def command(panel: str, name: str | None = None) -> Callable[[Callable[..., None]], Any]:
-    """Declare a command; a parameter whose type is a dataclass becomes an option for each of `options_of` it.
+def command(panel: str) -> Callable[[Callable[..., None]], Any]:
+    """Declare a command in a panel of the help; a parameter that is a dataclass becomes its `options_of`.
 
     A field's docstring is the help; its metadata may name the `option` (`--no-header`), and hold further
     arguments of typer.Option (`min`, `rich_help_panel`).
@@ -66,7 +66,7 @@ def command(panel: str, name: str | None = None) -> Callable[[Callable[..., None
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {option.name: option.annotation for option in parameters}
-        return app.command(name, rich_help_panel=panel)(run)
+        return app.command(rich_help_panel=panel)(run)
 
     return declare
 

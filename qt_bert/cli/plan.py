@@ -66,7 +66,7 @@ def plan(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Choose the heads and layers that may go under a budget; what that costs, with intervals, and the risks."""
+    """Choose the heads and layers to remove under a budget; with the cost, its interval, and the risks."""
     request = resolve(request)
     from qt_bert.report.plan import render_plan
     from qt_bert.run.study import PlanOptions, run_plan
@@ -148,8 +148,8 @@ def prune(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Save the model that a plan keeps, smaller, faster and equal to the masked one; or the model with only
-    the tokens of your texts, equal on them."""
+    """Save the smaller model of a plan, equal to the masked one; or the model with the vocabulary of your
+    texts alone, equal on them."""
     check_device(device)
     path = pairs if pairs is not None else shipped(DEV)
     folder = model if model is not None else shipped(GRADED)
@@ -202,7 +202,7 @@ def prune(
 def _pairs(
     path: Path, reader: ReaderOptions, teacher: Checkpoint, weighs: bool, rejects: Path | None
 ) -> list[Pair]:
-    """All pairs with their labels if units are weighed; otherwise a few, with labels or without."""
+    """All graded pairs if units are weighed; otherwise a few pairs, graded or not."""
     if weighs:
         from qt_bert.scoring.judge import graded_pairs
 
@@ -249,12 +249,12 @@ def export(
         bool,
         typer.Option(
             "--transformers",
-            help="As a folder that transformers opens, as large as the whole model.",
+            help="As a folder that plain transformers opens, with zeros for what was pruned.",
         ),
     ] = False,
     int8: Annotated[
         bool,
-        typer.Option("--int8", help="Also with weights in eight bits, whose loss is measured."),
+        typer.Option("--int8", help="Also with weights in eight bits; their loss is measured."),
     ] = False,
     pairs: Annotated[
         Path | None,
@@ -270,8 +270,8 @@ def export(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a model, whole, pruned or distilled, as ONNX or as a plain transformers folder; checked against
-    its own logits, else not written."""
+    """Write a model (whole, pruned or distilled) as ONNX or as a plain transformers folder, after a check
+    against its own logits."""
     if int8 and transformers:
         raise ArgumentError("--int8 goes with --onnx; --transformers keeps the model's number type")
     if pairs is not None and not int8:

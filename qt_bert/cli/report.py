@@ -27,14 +27,14 @@ def report(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Run only these parts and the evaluation: matching,patch,plan. --resume adds others."
+            help="Run only the evaluation and these parts: matching,patch,plan. --resume adds others."
         ),
     ] = None,
     save_heads: Annotated[
         Path | None,
         typer.Option(
-            help="Also write the heads' named sets and scores to this small file; as heads.json in "
-            "the model's folder the inspection page reads it."
+            help="Also write the heads' named sets and scores to this file; the inspection page reads it as "
+            "heads.json in the model's folder."
         ),
     ] = None,
     save_results: Annotated[

@@ -14,6 +14,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.request import HeadsOutOptions, ModelOptions
 from qt_bert.shipped import TEST, shipped
+from qt_bert.text import counted
 
 if TYPE_CHECKING:
     from qt_bert.cluster.score import RayReport, ScoreJob
@@ -26,22 +27,22 @@ SKIPPED_SHOWN = 10
 def score_on_cluster(
     inputs: Sequence[str], job: ScoreJob, engine: EngineOptions, *, resume: bool, overwrite: bool
 ) -> None:
-    """Run it; status 1 where partitions failed, or files were skipped without --skip-others."""
+    """Run the job; status 1 where partitions failed, or files were skipped without --skip-others."""
     from qt_bert.cluster.score import score_on_ray
 
     out = job.out
     with terminal.resumable(None if "://" in out else Path(out)):
         report = score_on_ray(inputs, job, engine, resume=resume, overwrite=overwrite)
     if report.already:
-        terminal.note(f"{out} is there already and whole; --overwrite redoes it")
+        terminal.note(f"{out} is complete already; --overwrite redoes it")
     else:
         _note_counts(report, out)
     for name in report.skipped[:SKIPPED_SHOWN]:
         terminal.note(f"skipped: {name}")
     if report.skipped:
         terminal.note(
-            f"{len(report.skipped):,} files in the folders are not of pairs by their names (all are listed "
-            f"in {out}/run.json); with --skip-others this is no error"
+            f"{len(report.skipped):,} files in the folders have other suffixes than files of pairs (all are "
+            f"listed in {out}/run.json); with --skip-others this is no error"
         )
     if report.failed or (report.skipped and not engine.skip_others):
         raise typer.Exit(1)
@@ -83,7 +84,7 @@ def note_bill(
         f"partitions     {bill.partitions:,} of {scan.rows_per_partition:,} rows",
         f"sample         {bill.sample_rows:,} rows in {bill.sample_seconds:.1f} s on {bill.device} of "
         f"this machine: {bill.rate:,.1f} rows/s",
-        f"workers        {bill.workers:,} on {_machines(bill.machines)}",
+        f"workers        {bill.workers:,} on {counted(bill.machines, 'machine')}",
         f"memory         {bill.memory / 1e6:,.0f} MB a worker{on_gpu}",
         f"expected time  {_clock(bill.seconds)}",
         f"machine-hours  {bill.machine_hours:,.3g}",
@@ -97,10 +98,6 @@ def note_bill(
         "assumes that every worker is as fast as this machine, that all rows are pairs as long as the "
         "sample's, and that nothing fails; starting and ending (some twenty seconds) are left out"
     )
-
-
-def _machines(number: int) -> str:
-    return "1 machine" if number == 1 else f"{number:,} machines"
 
 
 def _clock(seconds: float) -> str:
@@ -134,11 +131,11 @@ def score(
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Grade every pair of a file: probabilities, predicted and expected grade beside its columns."""
+    """Grade every pair of a file: add probabilities, predicted and expected grade to its columns."""
     if not pairs and engine.rows is None:
         raise ArgumentError("give a file of pairs, or with --dry-run --rows N")
     if out is None and not engine.dry_run:
-        raise ArgumentError("where do the scores go? give --out FILE")
+        raise ArgumentError("no file for the scores: give --out FILE")
     pairs = pairs or [str(shipped(TEST))]
     if engine.engine == "ray":
         if without.heads_out is not None:
@@ -181,9 +178,7 @@ def score(
             overwrite=overwrite,
         )
     if report.already:
-        terminal.note(
-            f"{out} is there already and nothing of it is unfinished; --overwrite redoes it"
-        )
+        terminal.note(f"{out} is complete already; --overwrite redoes it")
         return
     terminal.note_truncation(scorer)
     terminal.note_rejects(report.rejected, Path(f"{out}.rejects.tsv"))

@@ -1,4 +1,4 @@
-"""`qt-bert sweep`: what the model does without some of its heads, variant by variant."""
+"""`qt-bert sweep`: the model with heads left out, variant by variant."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ def sweep(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Run the model with heads left out: logits, effects with intervals, and checks, in a
-    folder."""
+    """Run the model with heads left out: logits, effects with intervals, and checks, in a folder."""
     variants.reader.open(pairs_or_test(variants.pairs))
     from qt_bert.ablation.request import sweep_pairs
     from qt_bert.ablation.sweep import check_flags

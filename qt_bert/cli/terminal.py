@@ -73,7 +73,7 @@ def metrics_table(evaluation: dict[str, Any]) -> str:
     model, pairs = evaluation["model"], evaluation["pairs"]
     name = f"{model['name']}{left_out(model)}"
     head = f"{name} on {pairs['name']}: {pairs['n_pairs']:,} pairs"
-    parts = [head, "", table([row[:4] + (row[4],) for row in rows])]
+    parts = [head, "", table(rows)]
     for column, slices in evaluation["slices"].items():
         parts += ["", _slices_table(column, slices)]
     return "\n".join(parts)
@@ -136,7 +136,7 @@ def _slices_table(column: str, slices: dict[str, Any]) -> str:
 
 
 def _with_queries(metric: dict[str, Any]) -> str:
-    """A figure; of a ranking metric with its queries and the number of all: `0.913 (12/40)`."""
+    """A figure; for ranking metrics with the eligible and all queries: `0.913 (12/40)`."""
     value = figure(metric["value"])
     if metric.get("n_queries") is None:
         return value
@@ -150,9 +150,8 @@ def note(text: str) -> None:
 
 @contextmanager
 def resumable(out: Path | None) -> Iterator[None]:
-    """Around work on `out` that --resume continues: Ctrl-C and SIGTERM end it with a message and status 130
-    or 143, after all clean-up. `out` is locked, so that another process gets RunFolderError; None for a place
-    that cannot be locked."""
+    """For work on `out` that --resume continues: Ctrl-C and SIGTERM end it with a message and status 130 or
+    143, after all clean-up. `out` (None: cannot be locked) is locked: another process gets RunFolderError."""
     try:
         with nullcontext() if out is None else one_writer(out), _terminable():
             yield
@@ -167,7 +166,7 @@ class _Terminated(KeyboardInterrupt):
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """In the block SIGTERM acts as Ctrl-C, if this is the main thread, which alone gets signals."""
+    """In the block SIGTERM acts as Ctrl-C, in the main thread (others get no signals)."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -145,7 +145,7 @@ def tune(
     overwrite: bool,
     **fields: Any,
 ) -> None:
-    """Run a job of this kind: a recipe's, with the `fields` that are not None in place of the recipe's."""
+    """Run a job of this kind, from the recipe; `fields` that are not None override the recipe's."""
     stored = files.stored()
     sources = files.sources(stored, unlabelled)
     if not sources:

@@ -38,12 +38,12 @@ PADDING, CLS, QUERY, TITLE, PROMPT = -1, 0, 1, 2, 3
 class Batch:
     """B pairs, padded to L tokens.
 
-    `rows` [B] are the pairs' indices in the caller's list. `mask` [B, L] is 1 at real tokens
-    and 0 at padding; None where all rows have one length. `groups` [B, L] holds CLS at the first
-    token, or the one that is read, QUERY at the query's tokens and the first separator, TITLE at the
-    title's and every later separator, PROMPT at a template's text before the query, PADDING elsewhere. `at` is
-    the place of the token that the classifier reads. `donor`, if any, holds as many texts of the same
-    lengths, from which patches take row by row.
+    `rows` [B] are the pairs' indices in the caller's list. `mask` [B, L] is 1 at real tokens and 0 at
+    padding; None where all rows have one length. `groups` [B, L] is CLS at the first token, or the one
+    that is read, QUERY at the query's tokens and the first separator, TITLE at the title's and every
+    later separator, PROMPT at a template's text before the query, PADDING elsewhere. `at` is the place of
+    the token that the classifier reads. `donor`, if any, holds the pairs that patches are taken from, row
+    by row, of the same lengths.
     """
 
     rows: np.ndarray
@@ -78,11 +78,11 @@ class Batch:
         """All L rows of [..., B, L, size], or with `rows` 1 that of the token that is read; see `row_at`."""
         return tensor if rows == tensor.shape[-2] else row_at(tensor, self.at, axes=axes)
 
-    def some(self, rows: slice) -> Batch:
-        """Some of its pairs, as wide as it is."""
+    def subset(self, rows: slice) -> Batch:
+        """The batch of some of the pairs, padded to the same length."""
         if rows.start == 0 and rows.stop >= len(self):
             return self
-        part = self._each(lambda tensor: tensor[rows], lambda donor: donor.some(rows))
+        part = self._each(lambda tensor: tensor[rows], lambda donor: donor.subset(rows))
         return replace(part, rows=self.rows[rows], encoded=self.encoded[rows])
 
     def _each(
@@ -115,7 +115,7 @@ def batches_of(
 
 
 def to_batch(rows: np.ndarray, encoded: Sequence[EncodedPair], *, pad: int) -> Batch:
-    """One batch of `encoded`, which are the pairs `rows` of the caller's list, in the host's memory."""
+    """One batch of `encoded`, the pairs `rows` of the caller's list, in the host's memory."""
     ids, types, real = padded(encoded, pad)
     groups = np.full(real.shape, PADDING, np.int64)
     groups[real] = np.concatenate([groups_of(row) for row in encoded])
@@ -138,12 +138,10 @@ def groups_of(row: EncodedPair) -> list[int]:
     return groups
 
 
-# Which rows of attention see which columns, by the side of their tokens.
-#
-# C is the first token, or the one that is read, Q the query's tokens and the first separator, T the title's
-# and every later separator (`Batch.groups`); a template's prompt is seen by all. `T<Q` removes the attention of rows T to columns Q, in
-# the notation of MICE (Vast et al. 2026). Rows whose view is cut see only their own text, without the
-# first token, which would carry the other text one layer later.
+# Which rows of attention see which columns, by the groups of their tokens (`Batch.groups`): C, Q and T are
+# CLS, QUERY and TITLE; all see a template's prompt. `T<Q` removes the attention of rows T to columns Q, in
+# the notation of MICE (Vast et al. 2026); such rows do not see the first token either, which would bring
+# them the other text one layer later.
 
 
 Direction = Literal["C<T", "T<Q", "Q<T", "all", "<C"]
@@ -158,7 +156,7 @@ REMOVED: Mapping[Direction, set[tuple[int, int]]] = {
     "all": {(CLS, TITLE)} | _OF_TITLE | _OF_QUERY,
     "<C": {(QUERY, CLS), (TITLE, CLS)},
 }
-"""The groups (of the row, of the column) between which each direction takes attention away."""
+"""The groups (of the row, of the column) between which each direction removes attention."""
 
 
 def removed_attention(direction: Direction, groups: torch.Tensor) -> torch.Tensor:

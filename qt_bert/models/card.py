@@ -12,17 +12,13 @@ from qt_bert.data.templates import Template
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json, write_json
 
-# A pruned model has a `model_type` that no other library opens.
-#
-# Under the family's own type transformers might open the folder, whose layers the config does not
-# describe, and silently give other grades. It refuses a type that it does not know.
-
-
 _PRUNED, _APART = "qt_bert-pruned-", "qt_bert-offline-"
 
 
 def mark(folder: Path) -> None:
-    """Mark the model in `folder`, saved under its family's type, as pruned."""
+    """Mark the model in `folder` as pruned, by a `model_type` that transformers refuses: under the
+    family's own it might open the folder, whose config does not describe its layers, and silently give
+    other grades."""
     path = folder / "config.json"
     config = read_json(path)
     write_json(path, config | {"model_type": _PRUNED + config["model_type"]})
@@ -37,8 +33,7 @@ def unmarked(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_readable(folder: Path, config: Mapping[str, Any]) -> None:
-    """Raise CheckpointError where the model in `folder` reads its texts apart, as those of
-    `qt-bert train --offline-layers` did."""
+    """Raise CheckpointError for a model of `qt-bert train --offline-layers`, an option of older versions."""
     block = _stored(folder / CARD).get("offline")
     if block is not None or str(config.get("model_type")).startswith(_APART):
         raise CheckpointError(
@@ -51,16 +46,16 @@ def check_readable(folder: Path, config: Mapping[str, Any]) -> None:
 CARD = "qt_bert.json"
 MAX_LENGTH = 128
 TEMPLATE_LENGTH = 512
-"""Tokens of a pair by default, of a model that is asked in a template: some hundred are the template's."""
+"""Default tokens of a pair in a template, which takes some hundred of them."""
 
 
 @dataclass(frozen=True)
 class ModelLabels:
     """What the logits of a classifier mean.
 
-    `grades[i]` is the set of grades logit i stands for; `grades` is None for levels that are not
-    grades (ordered, so called) and for one-logit models. `order[i]` is the index of output i in the
-    folder's classifier, where they are not stored from the lowest to the highest.
+    `grades[i]` is the set of grades of logit i; `grades` is None for ordered levels that are not grades
+    and for one-logit models. `order[i]` is the index of output i in the folder's classifier, where
+    outputs are not stored from the lowest to the highest.
 
     >>> labels = ModelLabels(3, grades=((5,), (1, 2), (3, 4))).ascending()
     >>> labels.grades, labels.values, labels.order
@@ -100,10 +95,10 @@ class ModelLabels:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a model reads texts, where its folder lacks this or has it wrong.
+    """How a model reads texts, in place of what its folder says.
 
-    `template` as in `data.templates`; `token_types`: whether the model gets token types, yes or no (None: as
-    transformers does); `allow_unknown`: whether its vocabulary may lack most characters.
+    `template` as in `data.templates`; `token_types`: whether the model gets token types, yes or no
+    (None: as transformers does); `allow_unknown`: whether its vocabulary may lack most characters.
     """
 
     template: str | None = None
@@ -146,8 +141,8 @@ def read_settings(
     """Settings of a checkpoint folder with `logits` outputs and room for `longest` tokens.
 
     `model_grades` (`0=1-2,1=3-4,2=5`) and `template` (a known name or a JSON file) override the file.
-    Without either, five logits are the five grades and any other number are ordered levels. Raises CheckpointError for an
-    invalid file, or one that does not fit the model.
+    Without either, five logits are the five grades and any other number are ordered levels. Raises
+    CheckpointError for an invalid file, or one that does not fit the model.
     """
     path = folder / CARD
     stored = _stored(path)
@@ -158,10 +153,10 @@ def read_settings(
     )
     stored.pop("schema", None)
     stored.pop("grades", None)
-    asking = Template.read(stored.pop("template", None), f"{path}: `template`")
+    prompt = Template.read(stored.pop("template", None), f"{path}: `template`")
     if template is not None:
-        asking = Template.from_option(template)
-    limit = stored.pop("max_length", MAX_LENGTH if asking is None else TEMPLATE_LENGTH)
+        prompt = Template.from_option(template)
+    limit = stored.pop("max_length", MAX_LENGTH if prompt is None else TEMPLATE_LENGTH)
     if type(limit) is not int or limit < 1:
         raise CheckpointError(f"{path}: `max_length` is {limit!r}, not a number of tokens")
     calibration = stored.pop("calibration", None)
@@ -170,7 +165,7 @@ def read_settings(
             f"{path}: `calibration` is {calibration!r}, not an object; run qt-bert calibrate again"
         )
     labels = ModelLabels(logits, grades)
-    return ModelSettings(labels, min(limit, longest), calibration, asking, stored)
+    return ModelSettings(labels, min(limit, longest), calibration, prompt, stored)
 
 
 def stored_template(folder: Path) -> Template | None:
@@ -185,7 +180,7 @@ def allows_unknown(folder: Path) -> bool:
 
 
 def lists_grades(folder: Path) -> bool:
-    """Whether `qt_bert.json` says which grades the outputs are. Raises CheckpointError as `stored_template` does."""
+    """Whether `qt_bert.json` has the grades of the outputs. Raises CheckpointError as `stored_template` does."""
     return _stored(folder / CARD).get("grades") is not None
 
 
@@ -241,8 +236,7 @@ def _stored_grades(
             f"{path}: `grades` names {len(value)} outputs, the model has {logits}"
         )
     return tuple(
-        _grade_set(grades_of_output, f"{path}: `grades` of output {i}")
-        for i, grades_of_output in enumerate(value)
+        _grade_set(grades, f"{path}: `grades` of output {i}") for i, grades in enumerate(value)
     )
 
 

@@ -36,10 +36,9 @@ from qt_bert.results.kept import KeptFile, KeptLayer
 class Checkpoint:
     """An opened classifier: the model in eval mode, its tokenizer and its labels.
 
-    `model` is the Hugging Face model of a cross-encoder of `family`.
-    `kept`: what a smaller model keeps of its teacher. Unless it is `compact`, pruned heads are zeros
-    in `model`, so that every head has its number in the teacher. Where `padding_leaks` into the
-    logits, batches hold pairs of one length.
+    `model` is the Hugging Face model of a cross-encoder of `family`. `kept`: what a smaller model keeps
+    of its teacher. Unless it is `compact`, pruned heads are zeros in `model`, so that every head has its
+    number in the teacher. Where `padding_leaks` into the logits, batches hold pairs of one length.
     """
 
     name: str
@@ -74,10 +73,7 @@ class Checkpoint:
 
     @property
     def windows(self) -> tuple[int | None, ...]:
-        """How many tokens each layer sees to either side, None for all.
-
-        Empty where every layer sees all.
-        """
+        """How many tokens each layer sees to either side, None for all; empty where every layer sees all."""
         if self.family.parts.window is None:
             return ()
         windows = tuple(map(self.family.window, self.family.layers_of(self.model)))
@@ -179,8 +175,7 @@ def smaller_checkpoint(
 
 
 def check_place(folder: Path, overwrite: bool) -> None:
-    """Raise RunFolderError where no model can be saved in `folder`: a file, or it holds anything and
-    `overwrite` is False."""
+    """Raise RunFolderError where `folder` is a file, or not empty and not to be overwritten."""
     if folder.exists() and not folder.is_dir():
         raise RunFolderError(f"{folder} is a file; --out names a folder")
     if not is_vacant(folder) and not overwrite:

@@ -24,17 +24,14 @@ DTYPES = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
-"""What `--dtype` offers. tf32 is float32 whose products a GPU makes with 10 bits of mantissa."""
+"""The choices of `--dtype`. tf32: float32 whose products a GPU computes with 10 bits of mantissa."""
 
 _ON_CPU = ("float32", "bfloat16")
 
 
 def open_device(name: str) -> torch.device:
-    """The device of `auto`, `cpu`, `cuda`, `cuda:1` or `mps`; `auto` is a CUDA device where there is one.
-
-    The choice of `auto`, if not the CPU, is noted once. Raises ArgumentError for a device that is
-    not there.
-    """
+    """The device of `auto`, `cpu`, `cuda`, `cuda:1` or `mps`; `auto` is a CUDA device where there is one,
+    with a note. Raises ArgumentError for a missing device."""
     kind, _, number = name.partition(":")
     if kind == "auto":
         device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
@@ -60,10 +57,9 @@ def open_device(name: str) -> torch.device:
 
 
 def check_dtype(dtype: str, device: torch.device) -> torch.dtype:
-    """The number type of a `--dtype` on `device`. Raises ArgumentError for one that it does not have.
+    """The number type of a `--dtype` on `device`. Raises ArgumentError for one that the device lacks.
 
-    tf32 is a setting of the process: from the first model that is opened so, all float32 products
-    on GPUs are made so.
+    tf32 is a setting of the process: once a model is opened in it, all float32 products on GPUs use it.
     """
     if dtype not in DTYPES:
         raise ArgumentError(f"--dtype {dtype!r}: choose from {', '.join(DTYPES)}")
@@ -78,7 +74,7 @@ def check_dtype(dtype: str, device: torch.device) -> torch.dtype:
 
 @contextmanager
 def whole_products() -> Iterator[None]:
-    """Use full float32 products while the block runs, whatever `tf32` has set."""
+    """Use full float32 products in the block, even under tf32."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
@@ -141,8 +137,8 @@ class Memory:
     halved: bool = False
 
     def halve(self, pairs: int, message: str) -> None:
-        """Go on with half the tokens. Call it after the error (with this `message`) is released, as it holds
-        memory. Raises ArgumentError for a single pair of few tokens."""
+        """Continue with half the tokens. Call it once the error (with this `message`), which holds memory, is
+        released. Raises ArgumentError for a single pair of few tokens."""
         if pairs == 1 and self.tokens < 64:
             raise ArgumentError(
                 f"the GPU has no memory for a single pair ({message.split('.')[0]}); free some, take "
@@ -154,22 +150,22 @@ class Memory:
         note_once("the GPU's memory is short: going on in smaller parts, nothing is lost")
 
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 def in_parts(
-    batch: Batch, memory: Memory, run: Callable[[Batch], Found], share: int = 1
-) -> Sequence[Found]:
+    batch: Batch, memory: Memory, run: Callable[[Batch], Result], share: int = 1
+) -> Sequence[Result]:
     """`run` of a batch, or of consecutive parts of it, within memory.
 
     A part that fails for want of memory is run again, smaller; `share` is how many times a pair's
     tokens are held at once. Raises ArgumentError where one pair alone is too much.
     """
-    results: list[Found] = []
+    results: list[Result] = []
     start = 0
     while start < len(batch):
         most = max(1, memory.tokens // (share * batch.length)) if memory.halved else len(batch)
-        part = batch.some(slice(start, start + most))
+        part = batch.subset(slice(start, start + most))
         message = None
         try:
             results.append(run(part))

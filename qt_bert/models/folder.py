@@ -20,10 +20,8 @@ _HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
 
 
 def resolve_folder(model: str | Path) -> Path:
-    """A local folder (the one `modules.json` names), else a hub name whose weights are fetched, never code.
-
-    Raises CheckpointError where neither is there.
-    """
+    """A local folder (or the one that its `modules.json` names), else the fetched weights of a hub name,
+    never code. Raises CheckpointError where neither exists."""
     path = Path(model)
     if path.is_dir() and not (path / "config.json").exists():
         inner = (place for place, kind in modules_of(path).items() if kind == "Transformer")
@@ -46,8 +44,8 @@ def resolve_folder(model: str | Path) -> Path:
 
 MANIFEST = "manifest.json"
 HEADS = "heads.json"
-"""The results of a study of the heads. It changes no output, names its weights, and is rewritten by
-every study, so no hash of the folder covers it."""
+"""The results of a study of the heads; it changes no output and is rewritten by every study, so no hash
+of the folder covers it."""
 
 
 def write_manifest(folder: Path, without: str = "") -> None:
@@ -131,15 +129,15 @@ _SIZES = {
     "max_position_embeddings": 10_000_000,
     "vocab_size": 10_000_000,
 }
-"""Upper bounds on sizes in a config, which determine memory."""
+"""Upper bounds on the sizes in a config, which determine memory."""
 
 
 def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
     """Check a checkpoint folder; returns its config and family.
 
-    Raises CheckpointError for: no folder, no or broken config.json, a type that transformers has only
-    with code of its own (`auto_map`), an unknown family, pickled or missing weights, a missing vocabulary, a damaged file,
-    and as `check_readable` does.
+    Raises CheckpointError for no folder, no or a broken config.json, a type that needs its own code
+    (`auto_map`), an unknown family, pickled or missing weights, a missing vocabulary, a damaged file, and
+    as `check_readable` does.
     """
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such folder; give a folder with config.json")
@@ -157,9 +155,8 @@ def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
     except CheckpointError as error:
         if has_code:
             raise CheckpointError(
-                f"{folder}: this model brings code of its own (auto_map), which is never run, and "
-                f"transformers has no {config.get('model_type')!r} of its own; convert it to a type "
-                "that it has"
+                f"{folder}: this model needs its own code (auto_map), which is never run, and "
+                f"transformers has no {config.get('model_type')!r}; convert it to a type that it has"
             ) from error
         raise
     if has_code:

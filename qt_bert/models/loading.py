@@ -23,7 +23,7 @@ from qt_bert.models.origins import adapted
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Silence transformers' warnings while the block runs: what they warn of is checked here."""
+    """Silence transformers' warnings in the block: their causes are checked here."""
     verbosity = hf_logging.get_verbosity()
     hf_logging.set_verbosity_error()
     hf_logging.disable_progress_bar()
@@ -62,7 +62,7 @@ LONGEST = 8192
 
 
 def without_dropout(config: Any) -> Any:
-    """The config with every dropout at 0: training draws no random numbers but the data's order."""
+    """The config with every dropout at 0: the order of the data is the only randomness of training."""
     for name, value in list(vars(config).items()):
         if "dropout" in name and (value is None or type(value) in (int, float)):
             setattr(config, name, 0.0)
@@ -74,10 +74,9 @@ def load_weights(
 ) -> tuple[Any, dict[str, Any]]:
     """(model in float32, transformers' report of missing and unexpected weights).
 
-    `resize` lets weights of another shape start at random (a new classifier). Raises
-    CheckpointError where a file is truncated or the weights do not fit the config.
-
-    A wrapper's prefix of the names (`module.`, `_orig_mod.`) is removed, which is noted.
+    `resize` lets weights of another shape start at random (a new classifier). A wrapper's prefix of the
+    names (`module.`, `_orig_mod.`) is removed, with a note. Raises CheckpointError where a file is
+    truncated or the weights do not fit the config.
     """
     stored = weight_shapes(folder)
     how: dict[str, Any] = {

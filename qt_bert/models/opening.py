@@ -47,16 +47,15 @@ def open_checkpoint(
 ) -> Checkpoint:
     """Open a sequence-classification checkpoint for analysis.
 
-    `dtype` and `device` as `check_dtype` and `open_device` take them, whose ArgumentError they raise;
-    `attention` is the Hugging Face kernel of `.model`; `reading` how texts are read; a causal
-    language model with a template has one logit. The model is checked on raw text (`proof`). One that
-    the fast engine does not know, or computes otherwise than transformers, runs as transformers runs
-    it, which is noted. A pruned model gets heads of zeros, so that probes and masks find each head by
-    its number in the teacher; `compact` leaves them out, which is faster and gives the same logits.
+    `dtype` and `device` as for `check_dtype` and `open_device`, which raise ArgumentError; `attention` is
+    the Hugging Face kernel of `.model`; `reading` how texts are read; a causal language model with a
+    template has one logit. The model is checked on raw text (`proof`). Where the fast engine does not
+    know it, or gives other logits than transformers, it runs in transformers' forward, with a note. A
+    pruned model gets heads of zeros, so that each head keeps its number in the teacher; `compact` leaves
+    them out, which is faster and gives the same logits.
 
-    Raises CheckpointError for every fault of the folder (see `verify_folder`), for weights that do
-    not fit the config, and for an encoder or classifier weight that is missing, which transformers
-    would start at random.
+    Raises CheckpointError for every fault of the folder (see `verify_folder`), for weights that do not
+    fit the config, and for a missing weight, which transformers would start at random.
     """
     reading = reading or Reading()
     place = open_device(device)
@@ -71,13 +70,13 @@ def open_checkpoint(
     template = reading.template
 
     def answers() -> tuple[int, int]:
-        asking = read_settings(folder, 1, LONGEST, None, template).template
-        if asking is None:
+        prompt = read_settings(folder, 1, LONGEST, None, template).template
+        if prompt is None:
             raise CheckpointError(
-                f"{folder}: a causal language model without a classifier; say how it is asked: "
+                f"{folder}: a causal language model without a classifier; give its prompt: "
                 f"--template {min(TEMPLATES)}, or `template` in {CARD}"
             )
-        return word_ids(tokenizer, asking, str(folder))
+        return word_ids(tokenizer, prompt, str(folder))
 
     loaded, kept = stored_classifier(
         folder, family, attention=attention, compact=compact, answers=answers
@@ -118,17 +117,17 @@ def open_checkpoint(
 
 
 def reopened(checkpoint: Checkpoint, **changes: Any) -> Checkpoint:
-    """The checkpoint's folder opened again as it was, with every head in place, but for `changes`."""
+    """The checkpoint's folder opened again with the same options, except `changes`, and not compact."""
     options: dict[str, Any] = {"dtype": checkpoint.dtype, "device": str(checkpoint.device)}
     options |= {"model_grades": checkpoint.model_grades, "reading": checkpoint.reading}
     return open_checkpoint(checkpoint.folder, **(options | changes))
 
 
 def _proved(opened: Checkpoint) -> Checkpoint:
-    """`opened` on the fast engine where that gives what transformers gives; else as transformers runs it.
+    """`opened` on the fast engine where its logits are transformers', else in transformers' forward.
 
-    A model whose padding leaks into its logits then gets batches of one length. Raises CheckpointError
-    where not even that gives transformers' logits of raw text.
+    There, a model whose padding leaks into its logits gets batches of one length. Raises CheckpointError
+    where that forward on our tokens gives other logits than on raw text.
     """
     proof, family = Proof(opened), opened.family
     if family.fast:
@@ -145,9 +144,9 @@ def _proved(opened: Checkpoint) -> Checkpoint:
     if leaks:
         leaks = f"; {leaks}: padding reaches them, so batches hold pairs of one length"
     note_once(
-        f"{opened.name} is opened as transformers runs it ({why}): it can be scored, evaluated, compared, "
-        "calibrated and explained by terms, and heads left out; the fast engine would add maps, sweeps, "
-        f"probes, plans and training{leaks}"
+        f"{opened.name} runs in transformers' forward ({why}): it can be scored, evaluated, compared, "
+        "calibrated, explained by terms and run without some heads; maps, sweeps, probes, plans and "
+        f"training need the fast engine{leaks}"
     )
     return replace(opened, padding_leaks=bool(leaks))
 

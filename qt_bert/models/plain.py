@@ -24,8 +24,8 @@ _OUTPUT = re.compile(
 class PlainEncoder:
     """A Hugging Face classifier as the scorer runs it: batches of pairs to logits.
 
-    `types`: whether it gets token types (XLNet tells type 0 from none). It lacks what the fast engine
-    has: its `layers` raise CheckpointError.
+    `types`: whether it gets token types (for XLNet type 0 differs from none). `layers` raises
+    CheckpointError: only the fast engine has them.
     """
 
     def __init__(self, model: Any, family: Family, *, types: bool) -> None:

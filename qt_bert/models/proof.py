@@ -23,8 +23,8 @@ TOLERANCE = {torch.float32: 2e-4, torch.float64: 1e-6, torch.bfloat16: 0.15, tor
 class Proof:
     """Transformers' tokens and logits of `PAIRS`, called as a user would, and ours compared with them.
 
-    `theirs` are transformers' logits [pair, output] of each pair alone. Raises CheckpointError where transformers
-    itself cannot run the model on a query and a title, and where our tokens are not its tokenizer's.
+    `theirs` are transformers' logits [pair, output] of each pair alone. Raises CheckpointError where
+    transformers cannot run the model on a query and a title, and where our tokens differ from its own.
     """
 
     @torch.inference_mode()

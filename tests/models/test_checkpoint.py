@@ -154,7 +154,7 @@ def test_every_family_opens(checkpoint_of, family):
         (written("config.json", "[]"), "not a JSON object"),
         (config(model_type="clip"), "no sequence classifier of model_type 'clip'"),
         (config(model_type="gpt2"), "weights are missing"),
-        (config(model_type="x", auto_map={"AutoModel": "modeling.Evil"}), "code of its own"),
+        (config(model_type="x", auto_map={"AutoModel": "modeling.Evil"}), "its own code"),
         (gone("model.safetensors"), "no weights"),
         (gone("vocab.txt", "tokenizer.json"), "no vocabulary"),
         (config(model_type=None), "no model_type"),

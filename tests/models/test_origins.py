@@ -207,7 +207,7 @@ def test_the_texts_of_a_template_keep_their_places(tmp_path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (None, "say how it is asked: --template qwen3-reranker"),
+        (None, "give its prompt: --template qwen3-reranker"),
         ("other", "neither a file nor one of qwen3-reranker"),
     ],
 )
