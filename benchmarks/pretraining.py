@@ -28,7 +28,7 @@ from qt_bert.training.packing import on_device
 from qt_bert.training.pretrain import (
     BatchShape,
     PretrainBatch,
-    Special,
+    SpecialTokens,
     batches,
     losses,
     new_model,
@@ -98,7 +98,7 @@ def rate(steps: Iterator[int], seconds: float) -> float:
     return tokens / (time.perf_counter() - start)
 
 
-def packed_steps(model: Any, corpus: Corpus, special: Special) -> Iterator[int]:
+def packed_steps(model: Any, corpus: Corpus, special: SpecialTokens) -> Iterator[int]:
     """The steps of `qt-bert pretrain`; each yields its real tokens."""
     masters = MasterWeights(model.train(), torch.bfloat16, lr=1e-4)
     gradients = Gradients(lambda batch: losses(model, batch), masters, 0, aim=_both)
@@ -113,7 +113,7 @@ def _both(measured: torch.Tensor) -> torch.Tensor:
     return measured[0] + measured[1]
 
 
-def plain_steps(model: Any, corpus: Corpus, special: Special, device: str) -> Iterator[int]:
+def plain_steps(model: Any, corpus: Corpus, special: SpecialTokens, device: str) -> Iterator[int]:
     """The plain loop, on a GPU under autocast; the same examples, one a row of 64."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)

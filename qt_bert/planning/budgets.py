@@ -1,4 +1,4 @@
-"""Budgets, and the shapes of smaller models within them, by a cost that is a sum over parts."""
+"""Budgets, and the forms of smaller models within them, by a cost that is a sum over parts."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _HOW = (
 def parse_budget(text: str) -> Budget:
     """The budget of `text` (`heads=0.6`, `layers=6`, `params=4M`).
 
-    With a point it is the share of the model's own that is kept, above 0 and below 1; without, the
-    number kept. Latency is a share. Raises ArgumentError for anything else.
+    With a point it is the share that is kept, above 0 and below 1; without, the number. Latency is a
+    share. Raises ArgumentError for any other text.
     """
     match = _FORM.fullmatch(text.strip())
     kind = next((name for name in KINDS if match and match[1].lower() == name), None)
@@ -45,16 +45,15 @@ def parse_budget(text: str) -> Budget:
     if not share and kind == "latency":
         raise ArgumentError(f"--budget {text!r}: a latency is a share of the model's: latency=0.5")
     if number == 0:
-        raise ArgumentError(f"--budget {text!r}: something must stay")
+        raise ArgumentError(f"--budget {text!r}: nothing is left; give a number above 0")
     value = number * _MILLION if millions else number
     return Budget(kind_of=kind, value=value, share=share, asked=text.strip())
 
 
 def count_kept(budget: Budget, total: int, sharing: int = 1) -> int:
-    """How many of `total` heads or layers stay; heads of which `sharing` share a key go together.
+    """How many of `total` heads or layers stay, in groups of `sharing` heads that share a key.
 
-    Raises ArgumentError where that is none, all, more or a part of such a group; the message names
-    the possible numbers.
+    Raises ArgumentError where that is none, all, more or a part of a group, naming the possible numbers.
     """
     groups = total // sharing
     kept = sharing * round(budget.value * groups) if budget.share else int(budget.value)
@@ -79,8 +78,7 @@ def count_kept(budget: Budget, total: int, sharing: int = 1) -> int:
 
 
 def _shares(total: int) -> str:
-    """The smallest share that keeps one of `total` and the largest that does not keep all, in as few
-    digits as possible."""
+    """The range of shares that keep some but not all of `total`, in as few digits as possible."""
     digits = 2 if total <= 50 else 3 if total <= 500 else 4
     shares = [f"{step / 10**digits:.{digits}f}" for step in range(1, 10**digits)]
     fitting = [share for share in shares if 1 <= round(float(share) * total) < total]
@@ -92,9 +90,9 @@ FLOAT16_BYTES = 2
 
 @dataclass(frozen=True)
 class Form:
-    """Numbers of layers, of heads in all of them, and of units in each.
+    """The size of a model: layers, heads in all layers, and feed-forward units in each.
 
-    `sharing` heads at a time share one key and value, and stay or go together.
+    Groups of `sharing` heads share one key and value, and stay or go together.
     """
 
     layers: int
@@ -112,10 +110,8 @@ class Form:
         return replace(self, layers=layers, heads=layers * self.per_layer)
 
     def example(self, teacher: TeacherRef) -> tuple[KeptLayer, ...]:
-        """Layers of this form: the highest, with the first heads of each, spread evenly.
-
-        The latency of a form does not depend on which layers, heads and units are kept.
-        """
+        """Layers of this form, to measure its latency, which does not depend on which layers, heads and
+        units are kept: the highest layers with their first heads."""
         each, more = divmod(self.heads // self.sharing, self.layers)
         units = None if self.units == teacher.units else self.units
         return tuple(
@@ -130,7 +126,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Costs:
-    """What a model costs as a sum over its parts, in any unit.
+    """The cost of a model as a sum over its parts, in any unit.
 
     `fixed` is embeddings and head, `layer` a layer without heads and units, `head` one head and
     `unit` one feed-forward unit.
@@ -172,7 +168,7 @@ def parameters_of(module: Any) -> int:
 
 
 def form_of(kept: Sequence[KeptLayer], teacher: TeacherRef) -> Form:
-    """The form of what a plan keeps; where widths differ, the units of all layers on average."""
+    """The form of a plan's kept layers; `units` is the mean where widths differ."""
     units = [teacher.units if layer.units is None else layer.units for layer in kept]
     return Form(len(kept), sum(len(layer.heads) for layer in kept), round(sum(units) / len(units)))
 
@@ -185,14 +181,14 @@ UNIT_STEPS = 32
 
 
 def forms_within(budget: Budget, costs: Costs, teacher: Form) -> tuple[Form, ...]:
-    """The largest shapes of cost at most the budget's: whole layers, and one layer more but narrower.
+    """The largest forms within the budget: of whole layers, and of one layer more but narrower.
 
-    The first removes as few whole layers as possible. The second keeps one layer more and instead
-    removes feed-forward units from every layer (down to a quarter), then heads (down to a quarter).
-    `costs` are in the unit of the budget, or the budget is a share of the teacher's.
+    The first removes as few layers as possible. The second keeps one more and removes feed-forward units
+    from every layer (down to a quarter), then heads (down to a quarter). `costs` are in the budget's
+    unit, or the budget is a share of the teacher's cost.
 
-    Raises ArgumentError for a budget that no shape meets, naming the nearest possible, and for one
-    that the teacher meets.
+    Raises ArgumentError for a budget that no form meets, naming the nearest possible, and for one that the
+    teacher meets.
     """
     target = budget.value * costs.of(teacher) if budget.share else budget.value
     if costs.of(teacher) <= target:
@@ -213,7 +209,7 @@ def forms_within(budget: Budget, costs: Costs, teacher: Form) -> tuple[Form, ...
 def _narrowed(form: Form, costs: Costs, target: float) -> Form | None:
     """`form` with the most units that meet the target, and fewer heads where units are not enough."""
     step = max(1, form.units // UNIT_STEPS)
-    least = _least_shape(form.units)
+    least = _least(form.units)
     for units in [*range(form.units - step, least, -step), least]:
         if costs.of(replace(form, units=units)) <= target:
             return replace(form, units=units)
@@ -225,17 +221,17 @@ def _narrowed(form: Form, costs: Costs, target: float) -> Form | None:
     return None
 
 
-def _least_shape(count: int) -> int:
+def _least(count: int) -> int:
     return math.ceil(count / NARROWEST)
 
 
 def _least_heads(form: Form) -> int:
     """The fewest heads of a layer."""
-    return form.sharing * _least_shape(form.per_layer // form.sharing)
+    return form.sharing * _least(form.per_layer // form.sharing)
 
 
 def _out_of_reach(budget: Budget, costs: Costs, teacher: Form) -> str:
-    smallest = Form(1, _least_heads(teacher), _least_shape(teacher.units))
+    smallest = Form(1, _least_heads(teacher), _least(teacher.units))
     least, whole = costs.of(smallest), costs.of(teacher)
     fixed = (
         f"; the embeddings and the head, which cannot go, are {costs.fixed / whole:.0%}"

@@ -39,14 +39,7 @@ from qt_bert.progress import progress
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import Expected, GridRow, Size
 
-# Choosing heads: the least harmful first, in rounds, the rest measured again after each.
-#
-# Heads are redundant, so that two which are harmless alone may do harm together (Michel
-# et al. 2019, "Are Sixteen Heads Really Better than One?", section 4.2, prune step by step for that
-# reason).
-
-
-_GONE = "skipped layers"
+_SKIPPED = "skipped layers"
 
 
 @dataclass(frozen=True)
@@ -75,10 +68,11 @@ def choose_heads(
     """`number` heads to leave out, chosen on `pairs` by the exact mean loss of leaving them out.
 
     Each of the `rounds` (default: those of the task's effort) removes its share, the heads whose removal
-    costs least, and the others are measured again. Heads that share a key and value go together, by the
-    sum of their losses. The layers `skipped` are left out as whole blocks. `before` is a path to
-    continue. If nothing is left out yet, the first round is `task.singles`. The rounds are stored in the
-    folder `work` and resumed.
+    costs least, and the others are measured again: redundant heads, harmless alone, may do harm together
+    (Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 4.2). Heads that share a key
+    and value go together, by the sum of their losses. The layers `skipped` are left out as whole blocks.
+    `before` is a path to continue. If nothing is left out yet, the first round is `task.singles`. The
+    rounds are stored in the folder `work` and resumed.
 
     Raises ArgumentError for a number of heads or of rounds that is out of range, a part of a group of
     heads, and pairs that cannot be judged.
@@ -110,11 +104,11 @@ def choose_heads(
                     for head in left
                 ]
                 if skipped and turn == 0:
-                    variants.append(Variant(_GONE, parts_of([], skipped, task.mask), "plan"))
+                    variants.append(Variant(_SKIPPED, parts_of([], skipped, task.mask), "plan"))
                 name = f"heads-{turn}"
                 measured = losses(task.scorer, pairs, variants, work=work, name=name, shown=shown)
             if turn == 0 and before is None:
-                start = measured.mean(_GONE if skipped else NONE.name)
+                start = measured.mean(_SKIPPED if skipped else NONE.name)
                 effects = {head: measured.mean(str(head)) - start for head in left}
             ran += len(left)
             left = _by_loss(left, measured, sharing)
@@ -161,7 +155,7 @@ def choose_layers(
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Choice:
     """`kept` layers, their `units` where feed-forwards are narrower, and the `removal`.
 
     `cost` of choosing heads, in sweeps over all single heads.
@@ -174,10 +168,8 @@ class Chosen:
 
 
 def requested_forms(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
-    """The forms to choose from: the one that the budget names, or those that meet it.
-
-    A budget of latency is met by `speeds`. Raises ArgumentError for a budget that cannot be met.
-    """
+    """The forms to choose from: the one that the budget names, or those that meet it (a budget of latency
+    by `speeds`). Raises ArgumentError for a budget that cannot be met."""
     whole, kind = task.form, task.budget.kind_of
     if kind == "heads":
         return (replace(whole, heads=count_kept(task.budget, whole.heads, whole.sharing)),)
@@ -191,11 +183,9 @@ def requested_forms(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
 
 def choose(
     task: PlanTask, forms: Sequence[Form], pairs: Sequence[Pair], work: Path | None = None
-) -> Chosen:
-    """The best of `forms`, by the mean loss on `pairs`.
-
-    For each form layers are chosen first, then heads of the kept layers, then units.
-    """
+) -> Choice:
+    """The best of `forms`, by the mean loss on `pairs`; of each, layers are chosen first, then heads of the
+    kept layers, then units."""
     candidates = []
     for form in forms:
         layers: tuple[int, ...] = ()
@@ -210,7 +200,7 @@ def choose(
             heads, cost = path.order, path.cost
         removal = removal_of(heads, layers)
         kept = kept_by(removal, task.teacher, form.units)
-        candidates.append(Chosen(kept, removal, task.units_of(kept, pairs), cost))
+        candidates.append(Choice(kept, removal, task.units_of(kept, pairs), cost))
     if len(candidates) == 1:
         return candidates[0]
     texts = [(pair.query, pair.title) for pair in pairs]
@@ -222,7 +212,7 @@ def choose(
 
 
 def below(work: Path | None, *names: object) -> Path | None:
-    """A folder in `work`, where there is one."""
+    """The folder of these names in `work`; None without one."""
     return None if work is None else work / "-".join(map(str, names))
 
 
@@ -240,7 +230,7 @@ class Grid:
 
 
 def choose_grid(task: PlanTask) -> Grid:
-    """What each budget removes, chosen on all of discovery: one path of heads, one of layers."""
+    """The removals of each budget, chosen on all of discovery: one path of heads, one of layers."""
     heads, path = grid_heads(task, task.discovery.pairs, task.work)
     return Grid(path, heads, grid_layers(task, task.discovery.pairs, task.work))
 
@@ -252,9 +242,9 @@ LARGEST_ROUND = 1 / 3
 def grid_heads(
     task: PlanTask, pairs: Sequence[Pair], work: Path | None = None
 ) -> tuple[tuple[Removal, ...], HeadPath]:
-    """What the budgets of heads remove, the first so many of one path, chosen on `pairs`.
+    """The removals of the budgets of heads, prefixes of one path chosen on `pairs`, and the path.
 
-    For a budget of heads the path begins with its rounds, and continues in as few further rounds as
+    For a plan of heads the path begins with the plan's rounds, and continues in as few further rounds as
     remove at most a third of all heads each.
     """
     total, sharing = task.form.heads, task.form.sharing
@@ -275,7 +265,7 @@ def grid_heads(
 def grid_layers(
     task: PlanTask, pairs: Sequence[Pair], work: Path | None = None
 ) -> tuple[Removal, ...]:
-    """What the budgets of layers remove; none where the model has a single one."""
+    """The removals of the budgets of layers; none for a model of one layer."""
     layers, effort = task.form.layers, task.effort
     least = max(1, round(effort.layers * layers))
     steps = np.linspace(least, layers - 1, effort.counts).round()

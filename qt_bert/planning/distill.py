@@ -1,4 +1,4 @@
-"""`qt-bert distill`: a student by a plan, and its loss, which imitates the teacher."""
+"""`qt-bert distill`: a student of a plan, trained to imitate its teacher."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from qt_bert.planning.prune import (
 )
 from qt_bert.results.plan import LayerMatch, Plan
 from qt_bert.training.batches import TrainingSet
-from qt_bert.training.finetune import Trained, TuneJob, Tuner
+from qt_bert.training.finetune import TrainingModule, TuneJob, Tuner
 from qt_bert.training.losses import Losses, LossWeights
 from qt_bert.training.packing import packed_layers, read_states
 from qt_bert.training.steps import weights_dtype
@@ -47,7 +47,7 @@ def hidden_loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
 Batch = Mapping[str, torch.Tensor]
 
 
-class Distilled(Trained):
+class DistillationModule(TrainingModule):
     """`model`, the student, and `teacher`, frozen, in `dtype`.
 
     `layer_map` pairs a layer of the student with the teacher's layer that it imitates. Where a batch
@@ -123,10 +123,8 @@ def without_dropout(model: Any) -> Any:
 
 @dataclass(frozen=True)
 class Student:
-    """A student of the model in the folder `model`, by the `plan` that was made for it.
-
-    `means` are the mean head outputs of a plan that replaces heads by them.
-    """
+    """The student by a `plan` for the model in the folder `model`; `means` are the mean head outputs of a
+    plan that replaces heads by them."""
 
     model: Path
     plan: Plan
@@ -139,7 +137,7 @@ class Student:
         return cls(model, stored, plan_means(plan, stored))
 
     def describe(self) -> dict[str, Any]:
-        """The parts of the plan that training depends on, as plain data."""
+        """The fields of the plan that training depends on, as plain data."""
         plan = self.plan
         return {
             "teacher": plan.teacher.sha256,
@@ -156,11 +154,11 @@ class Student:
         return self.means if self.plan.replacement == "mean" else None
 
     def start_of(self, teacher: Checkpoint, pairs: Sequence[Pair]) -> Checkpoint:
-        """The student before training: `teacher` without what the plan removes.
+        """The student before training: `teacher` pruned by the plan.
 
-        Feed-forward units are kept as in pruning: those of the plan, else by their gradient importance
-        on `pairs`. Raises ArgumentError for layers, heads or units that the teacher lacks, and for a
-        layer map with layers that either lacks.
+        Narrower feed-forwards keep the units of the plan, else those of greatest gradient importance on
+        `pairs`. Raises ArgumentError for layers, heads or units that the teacher lacks, and for a layer map
+        with layers that either model lacks.
         """
         self._check_map()
         fold = self._fold.vectors if self._fold is not None else None
@@ -183,10 +181,8 @@ class Student:
 
 @dataclass(frozen=True, kw_only=True)
 class DistillJob(TuneJob):
-    """A `student` of the model its plan was made for; `max_length` 0 is that of this model.
-
-    The outputs of an outside `teacher` replace those of this model.
-    """
+    """Train a `student`; `max_length` 0 is that of its teacher. The outputs of an outside `teacher` replace
+    those of the plan's."""
 
     default_loss = IMITATION
 
@@ -226,16 +222,16 @@ class DistillJob(TuneJob):
         one_output = teacher.settings.labels.logits == 1
         if one_output and not set((self.loss or IMITATION).parts) - {"nll", "ordinal"}:
             raise ArgumentError(
-                f"{teacher.name} has one output, which grades give no target: learn from the teacher "
-                "(loss soft) or the order of titles (margin, listwise)"
+                f"{teacher.name} has one output, for which grades are no target: learn from the teacher "
+                "(loss soft) or from the order of titles (margin, listwise)"
             )
         return replace(teacher, settings=replace(teacher.settings, max_length=longest))
 
     def model(
         self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair], dtype: str
-    ) -> tuple[Trained, Checkpoint]:
+    ) -> tuple[TrainingModule, Checkpoint]:
         student = self.student.start_of(start, dev)
-        model = Distilled(
+        model = DistillationModule(
             student.model,
             start.model,
             student.family,

@@ -1,8 +1,8 @@
 """What each budget will cost on new queries, corrected for selection bias.
 
-Heads chosen for their figure on some queries look better there than they are. So heads or layers are
-chosen on each half of the queries and measured on the other: every query counts once, under a choice
-made without it (cross-fitting; Chernozhukov et al. 2018, "Double/debiased machine learning").
+The queries on which heads were chosen overestimate the result. So heads or layers are chosen on each
+half of the queries and measured on the other: every query counts once, under a choice made without it
+(cross-fitting; Chernozhukov et al. 2018, "Double/debiased machine learning").
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Halves = tuple[Sequence[Removal], Sequence[Removal]]
 def expectations(
     task: PlanTask, forms: Sequence[Form], grid: Grid
 ) -> tuple[Mapping[Removal, Predictions], Predictions]:
-    """The expected change of each budget of the grid and of the requested plan.
+    """The expected change of each budget of the grid, and of the requested plan.
 
     Budgets of heads and of layers are predicted separately, the plan with those of its kind; a plan by
-    parameters or latency alone, as it may narrow feed-forwards. Both are empty for fewer than two
+    parameters or latency, which may narrow feed-forwards, on its own. Both are empty for fewer than two
     queries.
     """
     if (task.discovery.ref.n_queries or 0) < 2:
@@ -73,13 +73,13 @@ def expectations(
 def expected(task: PlanTask, plans: Halves, n_new: Sequence[int]) -> list[Predictions]:
     """For each budget: metric → its expected change, measured on `n_new` new queries.
 
-    Both halves' plans are measured on both halves; the estimate is the mean of the two readings on
-    the half that was not used to choose. Its error is that of a bootstrap over the queries of each half. The
-    prediction interval adds in variance
+    Both halves' plans are measured on both halves; the estimate is the mean of the two changes on the
+    half that was not used to choose, its error that of a bootstrap over the queries of each half. The
+    prediction interval adds the variances of
 
-    - the error of the new sample: the estimate's own, times queries here over `n_new` (Hahn and Meeker
-      1991, "Statistical Intervals", section 4: s²(1/n + 1/m) for the mean of m further values), and
-    - that the one plan of all queries is another than those of the halves (`between_plans`).
+    - the new sample: the estimate's own, times queries here over `n_new` (Hahn and Meeker 1991,
+      "Statistical Intervals", section 4: s²(1/n + 1/m) for the mean of m further values), and
+    - the difference between the final plan and those of the halves (`between_plans`).
     """
     halves = balanced_halves(task.discovery.pairs)
     runs = (1 + 2 * len(n_new)) * len(task.discovery.pairs)
@@ -136,7 +136,8 @@ def _predictions(
         for budget, cells in enumerate(budgets):
             if all(metric in cell for cell in cells):
                 a, b, c, d = (
-                    Reading(cell[metric].change.change, cell[metric].samples) for cell in cells
+                    ResampledValue(cell[metric].change.change, cell[metric].samples)
+                    for cell in cells
                 )
                 squares[budget] = ((a, b), (c, d))
         new = predict(list(squares.values()), (first, second), [n_new[place] for place in squares])
@@ -146,29 +147,28 @@ def _predictions(
 
 
 def _name_of(pairs: Sequence[Pair]) -> str:
-    """A hash of these pairs as a short name."""
+    """A short hash of these pairs."""
     text = "\n".join(f"{pair.line}\t{pair.query}\t{pair.title}" for pair in pairs)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 NORMAL_95 = 1.959964
 ANOTHER_PLAN = 1.5
-"""Variance of one plan's true change against the mean of two others', in variances between plans."""
+"""Variance of the difference between one plan's true change and the mean of two others', in units of
+the variance between plans."""
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
-    """A metric's change under one plan on one half, `samples` [R] under resamples of its queries.
-
-    Plans that are read on one half share its resamples.
-    """
+class ResampledValue:
+    """A metric's change under one plan on one half, and `samples` [R] under resamples of its queries,
+    which all plans on that half share."""
 
     value: float
     samples: FloatArray
 
 
-Square = tuple[tuple[Reading, Reading], tuple[Reading, Reading]]
-"""[plan][half]: the plan chosen on each half, read on each half."""
+Square = tuple[tuple[ResampledValue, ResampledValue], tuple[ResampledValue, ResampledValue]]
+"""[plan][half]: the plan chosen on each half, measured on each half."""
 
 
 def predict(
@@ -176,8 +176,8 @@ def predict(
 ) -> list[Expected]:
     """One prediction for each budget of a grid.
 
-    `queries` are those of the two halves, `n_new` those of the new sample that each budget will be
-    measured on. Too few queries or resamples: no interval.
+    `queries` are the numbers of the two halves, `n_new` that of each budget's new sample. No interval for
+    too few queries or resamples.
     """
     first, second = queries
     share = np.array([first, second]) / (first + second)
@@ -203,11 +203,11 @@ def predict(
 
 
 def between_plans(budgets: Sequence[Square], share: FloatArray) -> float:
-    """The variance between the true changes of plans chosen alike on other queries.
+    """The variance σ² between the true changes of plans chosen in the same way on other queries.
 
-    Two such plans differ by d with E d² = 2σ² + the variance of d's error. Both are measured
-    on all queries; the selection bias of each on its half cancels. One pair of plans estimates σ²
-    poorly, so it is the mean over the budgets of a grid, or 0 where that is negative.
+    Two such plans differ by d with E d² = 2σ² + the variance of d's error. Both are measured on all
+    queries, so that the selection bias of each on its half cancels. One pair of plans estimates σ² poorly,
+    so it is the mean over the budgets of a grid, or 0 where that is negative.
     """
     variances = []
     for square in budgets:
@@ -218,9 +218,11 @@ def between_plans(budgets: Sequence[Square], share: FloatArray) -> float:
     return max(float(np.mean(variances)), 0.0) if variances else 0.0
 
 
-def _weighted(on_first: Reading, on_second: Reading, share: FloatArray) -> Reading:
-    """The mean of readings on the first and on the second half, by their queries."""
-    return Reading(
+def _weighted(
+    on_first: ResampledValue, on_second: ResampledValue, share: FloatArray
+) -> ResampledValue:
+    """The mean of the values on both halves, weighted by their queries."""
+    return ResampledValue(
         float(share @ [on_first.value, on_second.value]),
         share[0] * on_first.samples + share[1] * on_second.samples,
     )

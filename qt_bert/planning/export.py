@@ -46,10 +46,9 @@ from qt_bert.shipped import installed_versions
 
 
 class Graph(nn.Module):
-    """A checkpoint's forward: `input_ids`, `attention_mask`, `token_type_ids` [batch, length] → logits.
-
-    Without `token_type_ids` every token has type 0. The weights are the checkpoint's own.
-    """
+    """A checkpoint's forward as a module that torch can trace, for any batch and length: `input_ids`,
+    `attention_mask`, `token_type_ids` (default: 0) [batch, length] → logits. Shares the checkpoint's
+    weights."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__()
@@ -71,23 +70,20 @@ OPSET = 20
 """The oldest in which GELU is one operator; onnxruntime runs it since 1.17."""
 
 LARGEST_FILE = 1_900_000_000
-"""Bytes of weights that go into the file itself; protobuf ends at 2 GiB, and more go beside it."""
+"""Bytes of weights up to which they are in the file itself: protobuf files end at 2 GiB."""
 
 TRACED = (2, 8)
-"""Rows and tokens of the batch that is traced; neither is fixed by it."""
+"""Rows and tokens of the traced batch; both stay variable."""
 
 
 def write_onnx(checkpoint: Checkpoint, path: Path) -> None:
-    """Write the forward of `checkpoint` (float32) to `path`, with weights.
-
-    Very large weights lie beside it in `NAME.data`. Raises CheckpointError where torch cannot trace
-    the model.
-    """
+    """Write the forward of `checkpoint` (float32) to `path`, weights over LARGEST_FILE beside it in
+    `NAME.data`. Raises CheckpointError where torch cannot trace the model."""
     length = torch.export.Dim("length", max=checkpoint.longest)
     dynamic = {0: torch.export.Dim("batch"), 1: length}
     rows, tokens = TRACED[0], min(TRACED[1], checkpoint.longest)
     names = input_names(checkpoint)
-    # On the CPU, where it is to run. A tensor of its own for each: the tracer would take one for one input.
+    # On the CPU, where it will run. Distinct tensors: the tracer would merge inputs that share one.
     checkpoint = replace(checkpoint, model=copy.deepcopy(checkpoint.model).cpu())
     example = {name: torch.ones(rows, tokens, dtype=torch.long) for name in names}
     try:
@@ -113,7 +109,7 @@ def write_onnx(checkpoint: Checkpoint, path: Path) -> None:
 
 
 def input_names(checkpoint: Checkpoint) -> tuple[str, ...]:
-    """The graph's inputs; a model that knows one type of token alone is not asked for types."""
+    """The graph's inputs; a model with one type of token has no `token_type_ids`."""
     known = int(getattr(checkpoint.model.config, "type_vocab_size", 0))
     types = checkpoint.family.segments and known > 1
     return ("input_ids", *(("token_type_ids",) if types else ()), "attention_mask")
@@ -125,10 +121,8 @@ def weight_bytes(checkpoint: Checkpoint) -> int:
 
 
 def _tidy(model: Any, checkpoint: Checkpoint) -> None:
-    """Take out what only the tracer needs: source lines and paths, and the shapes of inner values.
-
-    The quantiser turns weights over and then stumbles on the old shapes.
-    """
+    """Remove what only the tracer needs: source lines and paths, and the shapes of inner values, which
+    break the quantiser, as it transposes weights."""
     nodes = list(model.graph.all_nodes())
     inner = [value for node in nodes for value in node.outputs if not value.is_graph_output()]
     inner += model.graph.initializers.values()
@@ -148,7 +142,7 @@ SHORTEST, LENGTHS = 5, 5
 """Tokens of the shortest batch, [CLS] and two texts with their separators; and how many lengths."""
 
 LONGEST = 512
-"""Tokens that are tried at least: the attention of seven rows of 8,192 would take 30 GB and more."""
+"""Longest check of models with more positions: attention of seven rows of 8,192 takes over 30 GB."""
 
 ROWS = 7
 
@@ -168,7 +162,7 @@ class Case:
 
 
 def check_export(checkpoint: Checkpoint, path: Path, *, seed: int = 0) -> ExportCheck:
-    """Run the file at `path` in a new process and hold its logits against those of `checkpoint`.
+    """Run the file at `path` in a new process and compare its logits with those of `checkpoint`.
 
     Raises EquivalenceError where they differ by more than BOUND, or where the file does not run.
     """
@@ -198,10 +192,9 @@ def check_export(checkpoint: Checkpoint, path: Path, *, seed: int = 0) -> Export
 
 
 def made_up_cases(checkpoint: Checkpoint, seed: int = 0) -> list[Case]:
-    """Random tokens: one row, seven of one length, and seven with padding, from 5 tokens to the limit.
-
-    The limit is that of the positions; where there are more than LONGEST, what the model is set to,
-    or LONGEST. The padding token is none of the tokens: RoBERTa counts positions by it.
+    """Random tokens: one row, seven of one length, and seven with padding, from 5 tokens up to the number
+    of positions, at most LONGEST or the model's `max_length`. The padding token does not occur as a token:
+    RoBERTa counts positions by it.
     """
     generator = np.random.default_rng(seed)
     shortest = min(SHORTEST, checkpoint.longest)
@@ -227,7 +220,7 @@ def _case(checkpoint: Checkpoint, lengths: np.ndarray, generator: np.random.Gene
 
 @torch.inference_mode()
 def _with_logits(checkpoint: Checkpoint, cases: list[Case]) -> dict[str, np.ndarray]:
-    """What `differences` reads: the inputs of every case, and the logits that torch gives."""
+    """The input of `differences`: the inputs of every case, and torch's logits."""
     encoder = Encoder(checkpoint.model, checkpoint.family)
     stored: dict[str, np.ndarray] = {}
     for number, case in enumerate(cases):
@@ -269,13 +262,12 @@ def export_onnx(
     int8_on: GradedPairs | None = None,
     overwrite: bool = False,
 ) -> ExportFile:
-    """Write `checkpoint` (opened in float32, compact) to the folder `out`: the whole, or nothing.
+    """Write `checkpoint` (opened in float32, compact) to the folder `out`, whole or not at all: the ONNX
+    file, the tokenizer, `qt_bert.json`, `kept.json` of a smaller model and `export.json`; with `int8_on`
+    also a file in eight bits, and its loss on these pairs.
 
-    The ONNX file, the tokenizer, `qt_bert.json`, `kept.json` of a smaller model and `export.json`.
-    With `int8_on` also a file in eight bits, and what it costs on these pairs.
-
-    Raises as `check_ready` and `check_apart` do, EquivalenceError where the file differs from
-    torch, and as `int8_loss` does.
+    Raises as `check_ready`, `check_apart` and `int8_loss` do, and EquivalenceError where the file differs
+    from torch.
     """
     check_ready(out, overwrite)
     check_apart(out, checkpoint.folder)
@@ -323,11 +315,11 @@ PLAIN_BOUND = 1e-5
 def export_transformers(
     checkpoint: Checkpoint, out: Path, *, overwrite: bool = False
 ) -> dict[str, Any]:
-    """Write `checkpoint` (opened in float32, compact) to `out` as its family's own classifier.
+    """Write `checkpoint` (opened in float32, compact) to `out` as its family's own classifier, removed heads
+    and feed-forward units as zeros, so that the config describes every layer.
 
-    Heads and feed-forward units that went stand as zeros, so that the config says every layer's shape.
     Returns the `folder`, bytes of the `weights` before and after, the largest `difference` of a logit.
-    Raises CheckpointError for one with a weight that no config of its family has, EquivalenceError where
+    Raises CheckpointError for a weight that no config of its family has, EquivalenceError where
     transformers gives other logits, and as `check_place` and `check_apart` do.
     """
     check_place(out, overwrite)

@@ -1,4 +1,4 @@
-"""An exported file run without torch: scored with, held against stored logits, and in eight bits.
+"""An exported file, run without torch: scoring, comparison with stored logits, weights in eight bits.
 
 As a module, `python -m qt_bert.planning.export_session MODEL.onnx CASES.npz` runs stored inputs and
 prints how far each batch's logits lie from the stored ones, as JSON.
@@ -51,7 +51,7 @@ def versions() -> dict[str, str]:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Warnings of these packages are about their own insides, and no user can act on them."""
+    """Silence these packages, whose warnings users cannot act on."""
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -62,7 +62,7 @@ def quietly() -> Iterator[None]:
 
 
 def open_session(path: Path, threads: int | None = None) -> Any:
-    """An onnxruntime session on the processor."""
+    """An onnxruntime session on the CPU."""
     import onnxruntime
 
     threads_set = os.environ.get("OMP_NUM_THREADS", "")
@@ -73,8 +73,8 @@ def open_session(path: Path, threads: int | None = None) -> Any:
 
 
 def differences(session: Any, cases: Mapping[str, np.ndarray]) -> list[float]:
-    """Largest difference of a logit in each case; case 3 has its inputs as `3/input_ids`, …, and
-    the logits that are wanted as `3/logits`."""
+    """Largest difference of a logit in each case; case 3 has its inputs as `3/input_ids`, …, and the
+    expected logits as `3/logits`."""
     names = [node.name for node in session.get_inputs()]
     differences: list[float] = []
     while f"{len(differences)}/logits" in cases:
@@ -95,7 +95,7 @@ WINDOW = 8192
 
 
 class OnnxScorer:
-    """Scores pairs with a file of `qt-bert export`; counts what it had to truncate in `counts`.
+    """Scores pairs with a file of `qt-bert export`; `counts` has truncated texts.
 
     `path` is the folder, or one of its files (`model.onnx`, `model.int8.onnx`). Raises CheckpointError
     where the folder was not made by `qt-bert export`, or its files are damaged; ArgumentError where
@@ -139,7 +139,7 @@ class OnnxScorer:
         self.counts = Counts()
 
     def describe(self) -> dict[str, Any]:
-        """The plain facts; `exported` is the hash of the model that the file was made of."""
+        """The file's facts; `exported` is the hash of the exported model."""
         return {
             "name": self.name,
             "sha256": self.export.sha256[self.file],
@@ -182,7 +182,7 @@ class OnnxScorer:
 
 
 def _file_of(path: Path) -> tuple[Path, Path]:
-    """The folder of an export, and the file in it that is meant."""
+    """The folder of an export, and the file that `path` names in it."""
     file = path / MODEL if path.is_dir() else path
     if not file.is_file() or not (file.parent / EXPORT).is_file():
         raise CheckpointError(
@@ -224,12 +224,9 @@ class GradedPairs:
 
 
 def write_int8(exact: Path, path: Path) -> None:
-    """Write the file at `exact` to `path` with weights of matrices and embeddings in eight bits.
-
-    Every column of a matrix has a scale of its own; what flows between the operators is scaled as
-    it comes (dynamic quantisation). Processors without VNNI add in 16 bits, which may saturate:
-    there, measure again.
-    """
+    """Write the file at `exact` to `path` with weights of matrices and embeddings in eight bits: a scale for
+    each column, activations scaled at run time (dynamic quantisation). Processors without VNNI add in 16
+    bits, which may saturate: measure again there."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     with quietly():

@@ -13,7 +13,7 @@ from qt_bert.heads import Head
 from qt_bert.planning.budgets import Form
 from qt_bert.planning.choice import (
     ChangesOfRemovals,
-    Chosen,
+    Choice,
     Grid,
     choose,
     choose_grid,
@@ -51,7 +51,7 @@ LEAST_GONE = 0.2
 """A plan that removes a smaller share of the heads is not judged."""
 
 
-def plan_tests(task: PlanTask, chosen: Chosen) -> tuple[tuple[PlanTest, ...], SourcedClaim]:
+def plan_tests(task: PlanTask, chosen: Choice) -> tuple[tuple[PlanTest, ...], SourcedClaim]:
     """The chosen plan, its weights removed, on validation and on each held-out file; and its claim."""
     models = task.scorer, task.pruned(chosen.kept, chosen.units)
     samples = [task.validation, *task.held_out]
@@ -96,7 +96,7 @@ def _of_rho(task: PlanTask, sample: Sample, both: FloatArray) -> Estimate:
     return change_of_rho([smaller], whole, *_labelled(sample))
 
 
-def _loses_nothing(task: PlanTask, chosen: Chosen, both: FloatArray) -> Estimate | str:
+def _loses_nothing(task: PlanTask, chosen: Choice, both: FloatArray) -> Estimate | str:
     """The estimate that the claim `plan.kept` is judged by, or the reason why there is none."""
     if len(lost_heads(chosen.removal, task.teacher)) < LEAST_GONE * task.form.heads:
         return "precondition:share"
@@ -296,7 +296,7 @@ def make_plan(task: PlanTask) -> Plan:
 
 
 def _evidence(
-    task: PlanTask, forms: Sequence[Form], chosen: Chosen, speeds: SpeedTable
+    task: PlanTask, forms: Sequence[Form], chosen: Choice, speeds: SpeedTable
 ) -> PlanEvidence:
     grid = choose_grid(task)
     expected, expected_of_plan = expectations(task, forms, grid)
@@ -353,7 +353,7 @@ def _measure(task: PlanTask, removals: Sequence[Removal]) -> ChangesOfRemovals:
 
 
 def _figures(
-    task: PlanTask, grid: Grid, chosen: Chosen, rows: Sequence[GridRow]
+    task: PlanTask, grid: Grid, chosen: Choice, rows: Sequence[GridRow]
 ) -> Iterator[Figure]:
     queries = task.sampled_validation.ref.n_queries or 0
     for of in ("heads", "layers"):

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 class Losses:
     """The loss of every variant of a sweep on every pair.
 
-    `names` [V] are the variants', `none` first; `values` [V, P]: 1 − Σ p over
-    the pair's label. Its logarithm would reward removals that only make the model less sure. For a
-    model of one logit: the squared change of its score from the whole model's. `logits` [V, P, K].
+    `names` [V] are the variants', `none` first; `values` [V, P]: 1 − Σ p over the pair's label (a
+    logarithm would reward removals that only make the model less confident), or for a model of one logit
+    the squared change of its score. `logits` [V, P, K].
     """
 
     pairs: tuple[Pair, ...]
@@ -50,7 +50,7 @@ class Losses:
     def mean(self, name: str) -> float:
         """The mean loss under one variant. Raises ArgumentError for one that was not run."""
         if name not in self.names:
-            raise ArgumentError(f"nothing was measured without {name}; measure it with the others")
+            raise ArgumentError(f"there is no variant {name} in this sweep")
         return float(self.values[self.names.index(name)].mean())
 
     def on(self, pairs: Sequence[Pair]) -> Losses:
@@ -92,10 +92,8 @@ def _place(pair: Pair) -> tuple[int, str, str, str]:
 def check_removals(
     scorer: Scorer, pairs: Sequence[Pair], mask: MaskOf, *, seed: int = 0
 ) -> Mapping[str, Any]:
-    """Run the equivalence check once, on removed heads and blocks, before anything is chosen.
-
-    Later runs of a plan do not check again. Returns the checks' figures; raises EquivalenceError.
-    """
+    """Run the equivalence check of a plan, once, on removed heads and blocks; returns the figures of the
+    checks. Raises EquivalenceError."""
     shape = scorer.checkpoint.shape
     variants = single(shape, mask) + (blocks(shape) if shape.layers > 1 else [])
     encoded = scorer.tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False)
@@ -105,10 +103,7 @@ def check_removals(
 def parts_of(
     heads: Sequence[Head], layers: Sequence[int], mask: MaskOf
 ) -> tuple[Intervention, ...]:
-    """Heads left out by `mask` and whole layers left out, as parts of a variant.
-
-    Heads of left-out layers need no mask.
-    """
+    """The parts of a variant that leaves out `heads` by `mask` and whole `layers`."""
     others = [head for head in heads if head.layer not in layers]
     return (*([mask(others)] if others else []), *([BlocksOut(tuple(layers))] if layers else []))
 
@@ -210,7 +205,7 @@ def _stored(
 
 @dataclass(frozen=True)
 class Removal:
-    """Heads and whole blocks (layers, by number) that are left out together; neither: the model."""
+    """Heads and whole blocks (layers, by number) that are left out together; the plain model if empty."""
 
     heads: tuple[Head, ...] = ()
     blocks: tuple[int, ...] = ()
@@ -218,10 +213,8 @@ class Removal:
 
 @dataclass(frozen=True, eq=False)
 class SampledChange:
-    """What a removal changes of one metric, and the differences [R] under resamples of the queries.
-
-    All removals and metrics have the same resamples.
-    """
+    """The change of one metric by a removal, and the changes [R] under resamples of the queries, which all
+    removals and metrics share."""
 
     change: MetricChange
     samples: FloatArray = field(repr=False)
@@ -249,7 +242,7 @@ def changes(
     name: str = "changes",
     shown: Progress = silent,
 ) -> list[Changes]:
-    """What each removal changes, in their order, measured in one sweep over `pairs`.
+    """The changes by each removal, in order, measured in one sweep over `pairs`.
 
     `metrics` are names of `Effects`; those undefined for these labels and this model are left out.
     `work` / `name` is the folder in which the sweep is stored and resumed; `shown` counts

@@ -1,4 +1,8 @@
-"""Speed of smaller models, timed alternately with the teacher, and shapes within a budget of latency."""
+"""Speed of smaller models relative to the teacher, and forms within a budget of latency.
+
+Times on a shared machine drift, so the two models alternate within a fraction of a second, and only
+their ratio is kept.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +25,6 @@ from qt_bert.results.plan import Ratio, Speed
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import percentile_interval
-
-# Speed of a smaller model relative to its teacher, from texts to logits.
-#
-# Times on a shared machine drift, so the two models alternate within a fraction of a second, and only
-# their ratio is kept.
-
 
 TextPairs = Sequence[tuple[str, str]]
 
@@ -51,13 +49,13 @@ def measure_speed(
 ) -> Speed:
     """Latency on `alone` of the pairs, one at a time, and throughput on all of `texts`.
 
-    The latency's ratio is a median over pairs, each timed ROUNDS times by both models; its interval
-    is a bootstrap over pairs, that of the throughput over BULK_ROUNDS runs. Either ends early, with
-    fewer pairs or runs, once it has taken SECONDS; fewer than LEAST_FOR_INTERVAL have no interval.
+    Each ratio is a median with a bootstrap interval: of latency over pairs, each timed ROUNDS times by both
+    models; of throughput over BULK_ROUNDS runs. Timing ends early after SECONDS; fewer than
+    LEAST_FOR_INTERVAL ratios have no interval.
     """
     scorers = teacher.fresh(), smaller.fresh()
     single = spread(texts, alone)
-    # In random order of length, as the last may not be timed.
+    # In random order of length, as timing may end before the last.
     order = np.random.default_rng(seed).permutation(len(single))
     for text in single[:WARM_UP]:
         for scorer in scorers:
@@ -118,7 +116,7 @@ def ratio(ratios: FloatArray, seed: int) -> Ratio:
 
 
 REFINED = 4
-"""How often shapes that prove too slow are made smaller."""
+"""How often forms that prove too slow are made smaller."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ class _SpeedFile:
 
 
 class SpeedTable:
-    """Speeds of smaller models, each measured once."""
+    """Speeds of smaller models, each measured once and stored, so that a resumed plan uses the same."""
 
     def __init__(self, task: PlanTask) -> None:
         self._task = task
@@ -160,10 +158,10 @@ class SpeedTable:
 
 
 def forms_in_time(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
-    """The largest forms within a budget of latency, by a fit, as `forms_within` gives them.
+    """The largest forms within a budget of latency, from `forms_within` on fitted costs.
 
-    Each is measured; one that proves too slow is replaced by a smaller one. Raises ArgumentError where
-    none is fast enough.
+    Each is measured, and replaced by a smaller one if too slow. Raises ArgumentError where none is fast
+    enough.
     """
     costs, budget = latency_costs(task, speeds), task.budget
     target, fast, too_slow = budget.value, dict[bool, Form](), list[Form]()
@@ -191,10 +189,10 @@ def forms_in_time(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
 
 
 def _too_slow(task: PlanTask, speeds: SpeedTable, slow: Sequence[Form]) -> str:
-    """The message where every form that should meet the budget proved too slow."""
+    """The message where every form proved too slow."""
     nearest = math.ceil(100 * min(_latency(task, speeds, form) for form in slow)) / 100
     return (
-        f"--budget {task.budget.asked}: the shapes that should meet it proved slower, the fastest took "
+        f"--budget {task.budget.asked}: the forms that should meet it proved slower, the fastest took "
         f"{nearest:.2f} of the model's latency; ask for that, or try again on an idle machine with "
         "--overwrite"
     )
@@ -205,11 +203,8 @@ def _latency(task: PlanTask, speeds: SpeedTable, form: Form) -> float:
 
 
 def latency_costs(task: PlanTask, speeds: SpeedTable) -> Costs:
-    """Latency as a share of the teacher's, as a sum over parts.
-
-    A non-negative least-squares fit to models of fewer layers, fewer heads and narrower
-    feed-forwards; from a single measurement noise would choose the shape.
-    """
+    """Latency as a share of the teacher's, as a sum over parts: a non-negative least-squares fit to several
+    smaller models, since noise would dominate single measurements."""
     from scipy.optimize import nnls
 
     forms = list(_forms(task.form))

@@ -35,10 +35,10 @@ _ALL_SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 class Effort:
     """The effort for a plan.
 
-    `choosing` and `measuring` are pairs of discovery, and of validation for the grid (None: all; the
-    plan itself is tested on all). Heads are removed in `rounds` rounds. `heads` are the shares of the heads
-    that the grid keeps; of layers it keeps at least the share `layers`, in at most `counts` steps (0:
-    no budgets of layers). Latency is timed on `alone` pairs, throughput on `bulk`.
+    `choosing`: pairs of discovery; `measuring`: pairs of validation for the grid (None: all; the plan is
+    tested on all). Heads are removed in `rounds` rounds. The grid keeps the shares `heads` of the heads,
+    and at least the share `layers` of the layers, in at most `counts` steps (0: no budgets of layers).
+    Latency is timed on `alone` pairs, throughput on `bulk`.
     """
 
     profile: Literal["quick", "full"]
@@ -99,10 +99,9 @@ class Functions:
 
 
 def functions_of(model: Path, sha256: str, run: Path | None = None) -> Functions:
-    """The named sets of the model in the folder `model`, whose weights have this hash.
-
-    From `run`, else from `heads.json` beside the model, if it is of the same weights. Raises RunFolderError for a run without probes or of another model, and for a damaged file.
-    """
+    """The named sets of the model in the folder `model`, whose weights have this hash: from `run`, else
+    from `heads.json` beside the model, if it is of the same weights. Raises RunFolderError for a run
+    without probes or of another model, and for a damaged file."""
     if run is not None:
         return _functions("run", _tables_of_run(run, sha256))
     path = model / _BESIDE_MODEL
@@ -123,8 +122,8 @@ def _tables_of_run(run: Path, sha256: str) -> list[HeadTable]:
     for result in results:
         if result.model.sha256 != sha256:
             raise RunFolderError(
-                f"{run}: its probes are of the model {result.model.name}, of other weights than the "
-                "one to plan for; give a run of the same model"
+                f"{run}: its probes are of {result.model.name}, whose weights are not those of the model to "
+                "plan for; give a run of the same model"
             )
     return [table_of(result, ()) for result in results]
 

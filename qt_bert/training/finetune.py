@@ -50,7 +50,7 @@ from qt_bert.training.state import (
     training_texts,
 )
 from qt_bert.training.steps import Gradients, training_device, weights_dtype
-from qt_bert.training.teachers import Teaching, check_teacher, key_of, loss_for
+from qt_bert.training.teachers import TeacherTargets, check_teacher, key_of, loss_for
 
 FETCHED = 20
 """Steps whose losses stay on a GPU before the CPU fetches them."""
@@ -96,16 +96,16 @@ class RunState:
 
 
 class Tuner:
-    """A run in a folder. `judge` maps the model to the dev value of `metric` and its merit, the number
-    to maximise; None where it is not defined.
+    """A run in the folder `out`. `judge` maps the model to the dev value of `metric` and its merit, the
+    number to maximise; None where it is not defined.
 
-    Resumes from a state in `out`, with the result of a run that was never stopped; RunFolderError where
+    Resumes from a state in `out`, with the same result as an uninterrupted run. Raises RunFolderError where
     its settings or its `identity` (hashes of the base and of the data) differ.
     """
 
     def __init__(
         self,
-        model: Trained,
+        model: TrainingModule,
         examples: Sequence[LabelledExample],
         layout: BatchLayout,
         settings: TuneSettings,
@@ -257,11 +257,11 @@ def steps_judged(epoch_steps: list[int], evaluations: int) -> set[int]:
     }
 
 
-class Trained(nn.Module):
-    """A module around a classifier, the `model`.
+class TrainingModule(nn.Module):
+    """A trainable module around a classifier, the `model`.
 
-    `loss` returns a number, or one for each of the `parts`, whose sum is minimised; the log lists them.
-    The losses of some rows of a batch each add up to that of the batch.
+    `loss` returns a number, or one for each of the `parts`, which are logged and whose sum is minimised. It
+    is additive over the rows of a batch.
     """
 
     model: Any
@@ -271,12 +271,9 @@ class Trained(nn.Module):
         raise NotImplementedError
 
 
-class TuningModel(Trained):
-    """A cross-encoder (Hugging Face sequence classification) plus a linear output for each auxiliary source.
-
-    The auxiliary outputs read the last hidden state of the first token. `losses` are those of the main
-    output.
-    """
+class TuningModel(TrainingModule):
+    """A cross-encoder (Hugging Face sequence classification) plus a linear output for each auxiliary
+    source, on the last hidden state of the first token. `losses` are those of the main output."""
 
     def __init__(
         self,
@@ -347,7 +344,7 @@ class TuneJob(ABC):
     @abstractmethod
     def model(
         self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair], dtype: str
-    ) -> tuple[Trained, Checkpoint]:
+    ) -> tuple[TrainingModule, Checkpoint]:
         """The module to train, and the checkpoint of its classifier, to evaluate and save."""
 
     @abstractmethod
@@ -402,7 +399,7 @@ def run_tuning(
 
     # Read and tokenise the pairs, ask the outside teacher, choose the losses.
     sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
-    teaching = Teaching.of(job.teacher, labels, work, place, settings.dtype)
+    teaching = TeacherTargets.of(job.teacher, labels, work, place, settings.dtype)
     data = training_set(sources, start.pair_tokenizer(), labels, work, teaching)
     losses = Losses(loss_for(data, labels, job.loss, job.default_loss), tuple(labels.values))
 
@@ -509,7 +506,7 @@ class TrainJob(TuneJob):
 
     def model(
         self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair], dtype: str
-    ) -> tuple[Trained, Checkpoint]:
+    ) -> tuple[TrainingModule, Checkpoint]:
         return TuningModel(start.model, start.family, data.auxiliaries, losses), start
 
     def facts(self, start: Checkpoint, data: TrainingSet, tuner: Tuner) -> dict[str, Any]:

@@ -57,7 +57,7 @@ EXAMPLES_A_CHUNK = 20_000
 
 
 @dataclass(frozen=True)
-class Special:
+class SpecialTokens:
     """Ids of the tokenizer's special tokens and the size of its vocabulary.
 
     `lengths` [vocabulary] are the characters of each token; None counts one each.
@@ -110,7 +110,7 @@ class PretrainBatch:
 
 
 def batches(
-    corpus: Corpus, special: Special, shape: BatchShape, seed: int, skip: int = 0
+    corpus: Corpus, special: SpecialTokens, shape: BatchShape, seed: int, skip: int = 0
 ) -> Iterator[PretrainBatch]:
     """Endless batches; `skip` leaves out the first ones (a resumed run)."""
     chunk = 0
@@ -141,7 +141,7 @@ def _order(seed: int, name: int, start: int, count: int, population: int) -> np.
 
 def _examples(
     corpus: Corpus,
-    special: Special,
+    special: SpecialTokens,
     shape: BatchShape,
     seed: int,
     chunk: int,
@@ -216,7 +216,7 @@ def _pack_chunk(
 def _masked(
     group: list[list[PairExample]],
     slots: int,
-    special: Special,
+    special: SpecialTokens,
     shape: BatchShape,
     rng: np.random.Generator,
 ) -> PretrainBatch:
@@ -318,7 +318,7 @@ def losses(model: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
 def pretrain(
     model: BertForPreTraining,
     corpus: Corpus,
-    special: Special,
+    special: SpecialTokens,
     settings: PretrainSettings,
     out: Path,
     *,
@@ -508,7 +508,7 @@ def run_pretrain(
     return facts | {"figures": figures}
 
 
-def special_of(tokenizer: Any, folder: Path) -> Special:
+def special_of(tokenizer: Any, folder: Path) -> SpecialTokens:
     """The special tokens of the tokenizer in `folder`. Raises CheckpointError where one is missing."""
     ids = {name: getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "pad", "mask")}
     absent = [name for name, number in ids.items() if number is None]
@@ -517,4 +517,4 @@ def special_of(tokenizer: Any, folder: Path) -> Special:
     tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     special = set(tokenizer.all_special_tokens)
     lengths = np.array([1 if t in special else len(t.removeprefix("##")) for t in tokens])
-    return Special(**ids, vocabulary=len(tokenizer), lengths=lengths)
+    return SpecialTokens(**ids, vocabulary=len(tokenizer), lengths=lengths)

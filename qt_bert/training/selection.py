@@ -35,11 +35,8 @@ def check_metric(name: str) -> None:
 def sources_and_dev(
     sources: Sequence[PairSource], dev: PairSource | None, levels: int | None
 ) -> tuple[list[PairSource], list[Pair]]:
-    """The sources to train on, and the pairs the run is judged on.
-
-    Without `dev`, these are the labelled pairs of a tenth of the queries, by hash, which no source
-    keeps. Raises PairFileError where there are none.
-    """
+    """The sources to train on, and the dev pairs: those of `dev`, else the labelled pairs of a tenth of the
+    queries, by hash, removed from all sources. Raises PairFileError where there are none."""
     if dev is not None:
         return list(sources), dev.read(levels=levels, labelled=True)
     left = [replace(source, tenth="left out") for source in sources]
@@ -57,7 +54,7 @@ def sources_and_dev(
 
 
 def judge_of(view: Checkpoint, dev: list[Pair], metric: str) -> Judge:
-    """A judge of models by `metric` on `dev`; all but the model is that of `view`."""
+    """A judge of models by `metric` on `dev`; tokenizer and settings are those of `view`."""
     texts = [(p.query, p.title) for p in dev]
 
     def judge(model: Any) -> tuple[float, float] | None:

@@ -36,10 +36,8 @@ def training_device(name: str, dtype: str) -> torch.device:
 def compiled(
     function: Callable[..., Any], enabled: bool = True, device_type: str = "cpu"
 ) -> Callable[..., Any]:
-    """`function` compiled for the shapes of its calls, or itself where it cannot be.
-
-    Clears earlier compilations, which a process that trains many models would keep.
-    """
+    """`function` compiled for the shapes of its calls, or itself where it cannot be compiled. Clears earlier
+    compilations, which a process that trains many models would keep."""
     if not enabled or device_type not in ("cpu", "cuda"):
         return function
     if not any(shutil.which(name) for name in ("g++", "clang++", "c++")):
@@ -60,9 +58,8 @@ Packed = Mapping[str, torch.Tensor]
 class Gradients:
     """Loss and gradients of packed batches, on the device of the weights of `masters`.
 
-    `loss` maps a batch to one number or several; those of its parts add up to those of the whole.
-    `aim` of them is minimised. Once a batch of `slots` tokens exceeds the device's memory, it and all
-    later ones are computed in parts, with the same sums.
+    `loss` maps a batch to one number or several, additive over its rows; `aim` of them is minimised. Once a
+    batch of `slots` tokens exceeds the device's memory, it and all later ones are computed in parts.
     """
 
     def __init__(
@@ -129,7 +126,7 @@ _AT = {
 """Flat places in the rows, and the tensors that hold a value for each."""
 
 _MEANS = ("masked_weight", "cls_weight")
-"""Weights that a mean divides by; shares are divided already."""
+"""Weights whose sum a mean is divided by; shares are divided already."""
 
 
 def part_of(batch: Packed, rows: slice) -> dict[str, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""An outside teacher: another model's outputs, or scores of a file, for the training pairs."""
+"""Targets from an outside teacher: another model's outputs, or scores in a file."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def key_of(source: TeacherSource) -> str:
 def loss_for(
     data: TrainingSet, labels: ModelLabels, requested: LossWeights | None, default: LossWeights
 ) -> LossWeights:
-    """The requested losses, else the `default`; with an outside teacher it has `soft` for a
-    distribution, `mse` for scores. Raises ArgumentError where `soft` has no distribution."""
+    """The requested losses, else the `default`, with an outside teacher plus `soft` for a distribution or
+    `mse` for scores. Raises ArgumentError for `soft` without a distribution."""
     taught = data.examples[0].taught
     if taught is None:
         return requested or default
@@ -68,11 +68,11 @@ def loss_for(
 
 
 @dataclass
-class Teaching:
+class TeacherTargets:
     """The outputs of the teacher `source` for pairs, as targets of a model with `labels`.
 
-    `facts` describe the teacher. `work` keeps a model's outputs for a resumed run, and lists the pairs
-    that a file lacks.
+    `facts` describe the teacher. The folder `work` stores a model's outputs for a resumed run, and the list
+    of pairs that a file lacks.
     """
 
     source: TeacherSource
@@ -83,8 +83,8 @@ class Teaching:
     facts: dict[str, Any] = field(default_factory=dict, init=False)
 
     @classmethod
-    def of(cls, source: TeacherSource | None, *how: Any) -> Teaching | None:
-        """None where there is no teacher."""
+    def of(cls, source: TeacherSource | None, *how: Any) -> TeacherTargets | None:
+        """The targets of a teacher; None without one."""
         return None if source is None else cls(source, *how)
 
     def __call__(self, pairs: Sequence[Pair]) -> np.ndarray:
@@ -159,10 +159,8 @@ class Teaching:
             f"in {listed})"
         )
         if not known or known / every < self.source.coverage:
-            raise ArgumentError(
-                f"{gap}; score them, or lower the share that must be there: --min-coverage"
-            )
-        note_once(f"{gap}; these pairs are learned from labels alone")
+            raise ArgumentError(f"{gap}; score them, or lower the required share: --min-coverage")
+        note_once(f"{gap}; for these pairs only the labels are learned")
 
     def _on_scale(self, values: np.ndarray, pairs: Sequence[Pair]) -> np.ndarray:
         """Scores outside the range of labels, scaled to the mean and standard deviation of the labels."""

@@ -56,7 +56,7 @@ def test_a_point_makes_a_share(text, kind, value, share):
         ("layers=0.0", "above 0 and below 1"),
         ("latency=2", "latency=0.5"),
         ("heads=2M", "params alone"),
-        ("layers=0", "something must stay"),
+        ("layers=0", "nothing is left"),
         ("", "heads="),
     ],
 )

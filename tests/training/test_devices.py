@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map
 
 from qt_bert.errors import ArgumentError
 from qt_bert.models.loading import open_for_tuning
-from qt_bert.planning.distill import IMITATION, Distilled
+from qt_bert.planning.distill import IMITATION, DistillationModule
 from qt_bert.results.plan import LayerMatch
 from qt_bert.training.batches import (
     UNLABELLED,
@@ -28,7 +28,14 @@ from qt_bert.training.finetune import TuningModel
 from qt_bert.training.losses import Losses, LossWeights
 from qt_bert.training.masters import MasterWeights
 from qt_bert.training.packing import on_device
-from qt_bert.training.pretrain import BatchShape, PairExample, Special, _masked, losses, new_model
+from qt_bert.training.pretrain import (
+    BatchShape,
+    PairExample,
+    SpecialTokens,
+    _masked,
+    losses,
+    new_model,
+)
 from qt_bert.training.recipes import TrainingOptions
 from qt_bert.training.steps import Gradients, part_of, training_device, weights_dtype
 from tests.conftest import FAMILIES
@@ -36,7 +43,7 @@ from tests.conftest import FAMILIES
 GPU = torch.device("meta")
 """Stands for a GPU: torch without CUDA has no backward there, of fake tensors either."""
 OUTPUTS = ("nll", "ordinal", "margin", "listwise", "soft", "mse", "margin_mse")
-SPECIAL = Special(cls=2, sep=3, pad=0, mask=4, vocabulary=50)
+SPECIAL = SpecialTokens(cls=2, sep=3, pad=0, mask=4, vocabulary=50)
 
 
 def examples(labels: int = 5, auxiliary: int = 0) -> list[LabelledExample]:
@@ -104,7 +111,7 @@ def distilled(folder, **weights: float) -> Case:
     with torch.no_grad():
         for tensor in student.parameters():
             tensor.mul_(1.1)
-    model = Distilled(
+    model = DistillationModule(
         student,
         teacher,
         family,

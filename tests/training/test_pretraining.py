@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from qt_bert.training.corpus import Corpus, TokenStore
-from qt_bert.training.pretrain import BatchShape, Special, batches, losses, new_model
+from qt_bert.training.pretrain import BatchShape, SpecialTokens, batches, losses, new_model
 
-SPECIAL = Special(cls=2, sep=3, pad=0, mask=4, vocabulary=50)
+SPECIAL = SpecialTokens(cls=2, sep=3, pad=0, mask=4, vocabulary=50)
 SHAPE = BatchShape(slots=256, short=16, long=32)
 
 

@@ -17,7 +17,7 @@ from qt_bert.scoring.bulk import Scorer
 from qt_bert.training.finetune import TrainJob, TuneSettings, run_tuning
 from qt_bert.training.losses import LossWeights
 from qt_bert.training.recipes import LossOptions, PairSource, TeacherSource
-from qt_bert.training.teachers import MISSING, Teaching
+from qt_bert.training.teachers import MISSING, TeacherTargets
 from tests.conftest import PAIRS
 
 GRADES = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
@@ -46,7 +46,7 @@ def taught(pair_file, tmp_path):
     pairs = PairSource(pair_file).read(labelled=True)
 
     def ask(source, labels=GRADES, times=1):
-        made = Teaching(source, labels, tmp_path, torch.device("cpu"), "float32")
+        made = TeacherTargets(source, labels, tmp_path, torch.device("cpu"), "float32")
         return made(pairs * times), made
 
     return ask

@@ -7,18 +7,18 @@ import pytest
 
 from qt_bert.data.splits import balanced_halves
 from qt_bert.heads import Head
-from qt_bert.planning.expectation import Reading, between_plans, expected, predict
+from qt_bert.planning.expectation import ResampledValue, between_plans, expected, predict
 from qt_bert.planning.runs import Removal, changes
 from tests.planning.choice.conftest import graded, zero
 
 RNG = np.random.default_rng(0)
 
 
-def reading(value: float, sd: float = 0.0, noise=None) -> Reading:
+def reading(value: float, sd: float = 0.0, noise=None) -> ResampledValue:
     """A reading whose resamples have exactly this standard deviation."""
     drawn = RNG.normal(size=2000) if noise is None else noise
     drawn = (drawn - drawn.mean()) / drawn.std(ddof=1)
-    return Reading(value, value + sd * drawn)
+    return ResampledValue(value, value + sd * drawn)
 
 
 def test_intervals_by_hand():
@@ -58,7 +58,7 @@ def test_a_half_of_one_query_has_no_interval():
     assert found.value == pytest.approx(5 / 6 * -0.3 + 1 / 6 * -0.2)
     assert (found.ci_low, found.pi_low, found.pi_high) == (None, None, None)
     for samples in (np.empty(0), np.array([-0.2])):
-        one = Reading(-0.1, samples)
+        one = ResampledValue(-0.1, samples)
         [found] = predict([((one, one), (one, one))], (5, 5), [10])
         assert (found.value, found.ci_low, found.pi_low) == (-0.1, None, None)
 
@@ -73,7 +73,7 @@ def test_coverage_of_a_new_sample():
         drawn = [rng.integers(60, size=(300, 60)) for _ in range(2)]
         square = tuple(
             tuple(
-                Reading(
+                ResampledValue(
                     truth[plan] + scores[half][plan].mean(),
                     truth[plan] + scores[half][plan][drawn[half]].mean(1),
                 )

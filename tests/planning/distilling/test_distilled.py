@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.planning.distill import Distilled
+from qt_bert.planning.distill import DistillationModule
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import layer_map
 from qt_bert.training.batches import (
@@ -53,7 +53,7 @@ class Case:
             )
         ]
         self.layout = BatchLayout.of(self.teacher.family, self.teacher.pad, 48, 192)
-        self.model = Distilled(
+        self.model = DistillationModule(
             self.small.model,
             open_checkpoint(folder).model,
             self.teacher.family,
