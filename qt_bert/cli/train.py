@@ -23,7 +23,6 @@ from qt_bert.training.recipes import (
 
 if TYPE_CHECKING:
     from qt_bert.training.finetune import TuneJob
-    from qt_bert.training.pretrain import NewShape
 
 
 @options.command(options.TRAINING)
@@ -61,7 +60,7 @@ def pretrain(
     if "steps" not in values:
         raise ArgumentError("the number of steps is missing: give --steps N")
     from qt_bert.models.folder import resolve_folder
-    from qt_bert.training.pretrain import BatchShape, PretrainSettings, run_pretrain
+    from qt_bert.training.pretrain import BatchShape, NewShape, PretrainSettings, run_pretrain
 
     where = f"{stored.where} [settings]"
     rows = values.pop("shape", {})
@@ -76,7 +75,7 @@ def pretrain(
             files.sources(stored),
             out,
             settings,
-            shape=_shape(layers, heads, hidden, settings.shape.long),
+            shape=None if layers is None else NewShape(layers, heads, hidden, settings.shape.long),
             device=how.device,
             stop_at=stop_at,
             resume=resume,
@@ -86,12 +85,6 @@ def pretrain(
     loss = figures.get("mlm_loss")
     seen = f"{figures.get('tokens', 0):,} tokens ({figures.get('characters', 0):,} characters) seen"
     terminal.note(f"{seen}, MLM loss {loss}: {out}")
-
-
-def _shape(layers: int | None, heads: int, hidden: int, positions: int) -> NewShape | None:
-    from qt_bert.training.pretrain import NewShape
-
-    return None if layers is None else NewShape(layers, heads, hidden, positions)
 
 
 @options.command(options.TRAINING)

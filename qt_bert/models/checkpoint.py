@@ -24,6 +24,7 @@ from qt_bert.models.plain import PlainEncoder
 from qt_bert.models.pruned import (
     Units,
     head_parameters,
+    parameter_count,
     reference_of,
     smaller_model,
     with_own_widths,
@@ -101,7 +102,7 @@ class Checkpoint:
     @property
     def parameters(self) -> int:
         """Learned parameters, without heads of zeros."""
-        learned = sum(p.numel() for p in self.model.parameters())
+        learned = parameter_count(self.model)
         absent = len(self.shape.absent)
         if not absent:
             return learned

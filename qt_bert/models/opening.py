@@ -186,7 +186,7 @@ def stored_classifier(
     shapes = weight_shapes(folder)
     config = load_config(folder)
     check_modules(folder)
-    if answers is not None and is_language_model(folder, family, shapes):
+    if answers is not None and family.causal and stored_as(shapes, family.classifier) is None:
         return _answering(folder, config, shapes, attention, answers()), None
     if family.fast:
         _classifier_fits(folder, family.classifier, shapes, config.num_labels)
@@ -197,11 +197,6 @@ def stored_classifier(
     if not compact:
         with_absent_heads(loaded, family, kept.layers, kept.teacher.heads)
     return loaded, kept
-
-
-def is_language_model(folder: Path, family: Family, shapes: Mapping[str, Any]) -> bool:
-    """Whether the weights are a causal language model's, without a classifier."""
-    return family.causal and stored_as(shapes, family.classifier) is None
 
 
 def _answering(

@@ -116,18 +116,19 @@ def head_parameters(family: Family, module: Any) -> float:
 
     Where heads share keys and values, its share of these.
     """
-    rows = sum(_numbers(linear) for linear, _ in _by_heads(family, module))
+    rows = sum(parameter_count(linear) for linear, _ in _by_heads(family, module))
     return (rows + at(module, family.parts.output).weight.numel()) / family.heads(module)  # type: ignore[no-any-return]
 
 
 def unit_parameters(family: Family, module: Any) -> float:
     """The parameters of a feed-forward unit: its rows of the up and its column of the down projection."""
-    ups = sum(_numbers(at(module, path)) for path in family.parts.up)
+    ups = sum(parameter_count(at(module, path)) for path in family.parts.up)
     return (ups + at(module, family.parts.down).weight.numel()) / family.units(module)  # type: ignore[no-any-return]
 
 
-def _numbers(linear: Any) -> int:
-    return sum(parameter.numel() for parameter in linear.parameters())
+def parameter_count(module: Any) -> int:
+    """The number of a module's parameters."""
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def _by_heads(family: Family, module: Any) -> list[tuple[Any, str]]:

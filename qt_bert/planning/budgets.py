@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from qt_bert.errors import ArgumentError
 from qt_bert.models.families import Family
-from qt_bert.models.pruned import head_parameters, unit_parameters
+from qt_bert.models.pruned import head_parameters, parameter_count, unit_parameters
 from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.plan import Budget, BudgetKind
 
@@ -152,19 +152,14 @@ def parameter_costs(model: Any, family: Family) -> Costs:
     first = layers[-1]
     heads, units = family.heads(first), family.units(first)
     head, unit = head_parameters(family, first), unit_parameters(family, first)
-    whole = sum(map(parameters_of, layers)) / len(layers)
-    total = parameters_of(model)
+    whole = sum(map(parameter_count, layers)) / len(layers)
+    total = parameter_count(model)
     return Costs(
         fixed=total - len(layers) * whole,
         layer=whole - heads * head - units * unit,
         head=head,
         unit=unit,
     )
-
-
-def parameters_of(module: Any) -> int:
-    """The number of a module's parameters."""
-    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def form_of(kept: Sequence[KeptLayer], teacher: TeacherRef) -> Form:

@@ -229,12 +229,6 @@ class Grid:
     layers: tuple[Removal, ...]
 
 
-def choose_grid(task: PlanTask) -> Grid:
-    """The removals of each budget, chosen on all of discovery: one path of heads, one of layers."""
-    heads, path = grid_heads(task, task.discovery.pairs, task.work)
-    return Grid(path, heads, grid_layers(task, task.discovery.pairs, task.work))
-
-
 LARGEST_ROUND = 1 / 3
 """The largest share of all heads removed in a further round."""
 

@@ -26,7 +26,12 @@ from qt_bert.models.folder import stored_bytes
 from qt_bert.models.forward import Encoder
 from qt_bert.models.loading import quietly as transformers_quietly
 from qt_bert.models.loading import stored_dtype
-from qt_bert.models.pruned import is_plain, with_absent_heads, with_absent_units
+from qt_bert.models.pruned import (
+    is_plain,
+    parameter_count,
+    with_absent_heads,
+    with_absent_units,
+)
 from qt_bert.planning import export_session
 from qt_bert.planning.export_session import (
     EXPORTING,
@@ -105,7 +110,7 @@ def write_onnx(checkpoint: Checkpoint, path: Path) -> None:
         ) from error
     assert program is not None
     _tidy(program.model, checkpoint)
-    program.save(path, external_data=weight_bytes(checkpoint) > LARGEST_FILE)
+    program.save(path, external_data=4 * parameter_count(checkpoint.model) > LARGEST_FILE)
 
 
 def input_names(checkpoint: Checkpoint) -> tuple[str, ...]:
@@ -113,11 +118,6 @@ def input_names(checkpoint: Checkpoint) -> tuple[str, ...]:
     known = int(getattr(checkpoint.model.config, "type_vocab_size", 0))
     types = checkpoint.family.segments and known > 1
     return ("input_ids", *(("token_type_ids",) if types else ()), "attention_mask")
-
-
-def weight_bytes(checkpoint: Checkpoint) -> int:
-    """Bytes of all weights in float32."""
-    return sum(4 * weight.numel() for weight in checkpoint.model.parameters())
 
 
 def _tidy(model: Any, checkpoint: Checkpoint) -> None:

@@ -16,7 +16,8 @@ from qt_bert.planning.choice import (
     Choice,
     Grid,
     choose,
-    choose_grid,
+    grid_heads,
+    grid_layers,
     grid_rows,
     requested_forms,
     size_of,
@@ -164,7 +165,17 @@ def quality_curve(rows: Sequence[GridRow], queries: int) -> Curve | None:
     `rows` are budgets of heads or of layers, measured on so many `queries`. None for fewer than two
     budgets, or where ρ is not defined.
     """
-    chosen = tuple(_point(row, change, queries) for row, change in _measured_curve(rows))
+    chosen = tuple(
+        Point(
+            x=100 * row.share,
+            y=change.change,
+            low=change.ci_low,
+            high=change.ci_high,
+            n=queries,
+        )
+        for row in rows
+        if (change := row.measured.get(TESTED)) is not None
+    )
     if len(chosen) < 2:
         return None
     of = rows[0].of
@@ -191,18 +202,6 @@ def quality_curve(rows: Sequence[GridRow], queries: int) -> Curve | None:
             f"Measured on {counted(queries, 'query', 'queries')} of validation, without training. The "
             "band is the 95 % interval.",
         ),
-    )
-
-
-def _measured_curve(rows: Sequence[GridRow]) -> Iterator[tuple[GridRow, MetricChange]]:
-    for row in rows:
-        if TESTED in row.measured:
-            yield row, row.measured[TESTED]
-
-
-def _point(row: GridRow, change: MetricChange, queries: int) -> Point:
-    return Point(
-        x=100 * row.share, y=change.change, low=change.ci_low, high=change.ci_high, n=queries
     )
 
 
@@ -298,7 +297,8 @@ def make_plan(task: PlanTask) -> Plan:
 def _evidence(
     task: PlanTask, forms: Sequence[Form], chosen: Choice, speeds: SpeedTable
 ) -> PlanEvidence:
-    grid = choose_grid(task)
+    heads, path = grid_heads(task, task.discovery.pairs, task.work)
+    grid = Grid(path, heads, grid_layers(task, task.discovery.pairs, task.work))
     expected, expected_of_plan = expectations(task, forms, grid)
     lost = lost_by_function(task.functions, chosen.removal, task.teacher)
     risks = risk_removals(lost).values()

@@ -239,16 +239,6 @@ def plan_means(path: Path, plan: Plan) -> MeanZ | None:
     return read_means(means)
 
 
-def masked_variant(plan: Plan, means: MeanZ | None = None) -> Variant:
-    """The teacher without what `plan` removes; a variant without parts where the plan removes nothing."""
-
-    def mask(heads: Iterable[Head]) -> Intervention:
-        return HeadMask(tuple(heads), "zero" if means is None else "mean", means)
-
-    removal = removed_from(plan.kept, plan.teacher)
-    return Variant("pruned", parts_of(removal.heads, removal.blocks, mask))
-
-
 def masked_difference(
     teacher: Checkpoint,
     small: Checkpoint,
@@ -260,8 +250,14 @@ def masked_difference(
 
     Raises EquivalenceError where it is above `TOLERANCE`.
     """
-    variant = masked_variant(plan, means)
-    masked = logits_of_texts(Scorer(teacher), texts, [variant] if variant.parts else [])[-1]
+
+    def mask(heads: Iterable[Head]) -> Intervention:
+        return HeadMask(tuple(heads), "zero" if means is None else "mean", means)
+
+    removal = removed_from(plan.kept, plan.teacher)
+    parts = parts_of(removal.heads, removal.blocks, mask)
+    variants = [Variant("pruned", parts)] if parts else []  # none where the plan removes nothing
+    masked = logits_of_texts(Scorer(teacher), texts, variants)[-1]
     pruned = Scorer(small).logits(texts)
     difference = float(np.abs(pruned - masked).max(initial=0))
     allowed = TOLERANCE * max(1.0, float(np.abs(masked).max(initial=0)))
