@@ -233,9 +233,7 @@ def write_int8(exact: Path, path: Path) -> None:
         quantize_dynamic(exact, path, per_channel=True, weight_type=QuantType.QInt8)
 
 
-def int8_loss(
-    exact: OnnxScorer, short: OnnxScorer, graded: GradedPairs, *, seed: int = 0
-) -> Int8Loss:
+def int8_loss(exact: OnnxScorer, short: OnnxScorer, graded: GradedPairs) -> Int8Loss:
     """The paired change of the metrics on graded pairs, as `qt-bert compare` measures it.
 
     Raises ArgumentError where there are no pairs, or where labels and model do not fit.
@@ -246,7 +244,7 @@ def int8_loss(
     texts = [(pair.query, pair.title) for pair in pairs]
     logits = [scorer.logits(texts) for scorer in (exact, short)]
     first, second = (judge_logits(values, pairs, exact.settings.labels) for values in logits)
-    metrics = compare(first, second, metrics=METRICS, seed=seed, most_different=0).metrics
+    metrics = compare(first, second, metrics=METRICS, most_different=0).metrics
     return Int8Loss(
         pairs=PairsRef.of(graded.file.name, graded.file.sha256, pairs),
         metrics=metrics,

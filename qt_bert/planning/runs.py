@@ -89,15 +89,13 @@ def _place(pair: Pair) -> tuple[int, str, str, str]:
     return pair.line, pair.id, pair.query, pair.title
 
 
-def check_removals(
-    scorer: Scorer, pairs: Sequence[Pair], mask: MaskOf, *, seed: int = 0
-) -> Mapping[str, Any]:
+def check_removals(scorer: Scorer, pairs: Sequence[Pair], mask: MaskOf) -> Mapping[str, Any]:
     """Run the equivalence check of a plan, once, on removed heads and blocks; returns the figures of the
     checks. Raises EquivalenceError."""
     shape = scorer.checkpoint.shape
     variants = single(shape, mask) + (blocks(shape) if shape.layers > 1 else [])
     encoded = scorer.tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False)
-    return check_equivalence(scorer.checkpoint, scorer.encoder, variants, encoded, seed=seed)
+    return check_equivalence(scorer.checkpoint, scorer.encoder, variants, encoded)
 
 
 def parts_of(

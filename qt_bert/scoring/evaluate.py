@@ -29,7 +29,6 @@ from qt_bert.scoring.judge import (
 from qt_bert.scoring.tables import Columns, InputColumns, growing_table
 from qt_bert.stats.arrays import BoolArray
 from qt_bert.stats.comparison import compare
-from qt_bert.stats.estimate import RESAMPLES
 from qt_bert.stats.evaluation import (
     MetricValue,
     SliceErrors,
@@ -43,7 +42,7 @@ from qt_bert.stats.metrics import METRICS, exponential_gain, ndcg_by_query
 from qt_bert.stats.tests import q_values
 from qt_bert.stats.verdict import POWER_FACTOR
 
-EXAMPLES = 12
+EXAMPLES, WORST = 12, 50
 SHOWN_IN_SLICES = (
     *("accuracy", "macro_f1", "qwk", "mae", "over_graded", "under_graded"),
     *("spearman", "ndcg_at_5"),
@@ -59,15 +58,14 @@ def evaluation_json(
     auto_slices: bool = False,
     resamples: int = 2000,
     seed: int = 0,
-    worst: int = 50,
 ) -> dict[str, Any]:
-    """The evaluation of `judged`: metrics with intervals, tables, slices, the `worst` pairs.
+    """The evaluation of `judged`: metrics with intervals, tables, slices, the WORST pairs.
 
     `by` names columns to slice by; ArgumentError for a missing one. `auto_slices` adds the error rates
     of `automatic` slices, worst first.
     """
     outputs = read_outputs(judged.logits, scorer.settings.labels, judged.calibration)
-    furthest = furthest_off(judged.judgements, worst)
+    furthest = furthest_off(judged.judgements, WORST)
     result = EvaluationResult(
         model=scorer.describe(),
         pairs=JudgedPairs(
@@ -248,12 +246,33 @@ def compare_models(
     first, second = (
         judge_file(path, options, scorer, rejects_path=rejects_path) for scorer in (a, b)
     )
-    result = comparison_json(first, second, a, b, most=most, seed=seed)
+    compared = compare(first.judgements, second.judgements, seed=seed, most_different=most)
+    result: dict[str, Any] = {
+        "schema": 1,
+        "a": a.describe(),
+        "b": b.describe(),
+        "n_pairs": len(first.pairs),
+        "rejected": first.rejected,
+        "metrics": {name: asdict(difference) for name, difference in compared.metrics.items()},
+        "settings": compared.settings,
+        "most_different": [
+            {
+                "id": first.pairs[i].id,
+                "line": first.pairs[i].line,
+                "query": first.pairs[i].query,
+                "title": first.pairs[i].title,
+                "grade": first.pairs[i].label,
+                "a": float(first.judgements.ranking_score[i]),
+                "b": float(second.judgements.ranking_score[i]),
+            }
+            for i in compared.most_different
+        ],
+    } | ({"guards": dict(b.left_out.guards)} if b.left_out else {})
 
     def inside(rows: BoolArray) -> dict[str, dict[str, Any]]:
         both = (judged.judgements.subset(rows) for judged in (first, second))
-        compared = compare(*both, metrics=SHOWN_IN_SLICES, seed=seed, most_different=0)
-        return {name: asdict(change) for name, change in compared.metrics.items()}
+        metrics = compare(*both, metrics=SHOWN_IN_SLICES, seed=seed, most_different=0).metrics
+        return {name: asdict(change) for name, change in metrics.items()}
 
     result["slices"] = {
         column: {value: inside(rows) for value, rows in by_column(first.pairs, column).items()}
@@ -281,43 +300,6 @@ def check_comparable(a: PairScorer, b: PairScorer) -> None:
             f"{a.name} and {b.name} have outputs of different kinds; give the grades of their logits "
             "by --model-grades and --model-grades-b, or in their qt_bert.json"
         )
-
-
-def comparison_json(
-    first: JudgedFile,
-    second: JudgedFile,
-    a: PairScorer,
-    b: PairScorer,
-    *,
-    most: int = 10,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """The result of `compare_models` without slices and q, for two judged files of the same pairs."""
-    compared = compare(
-        first.judgements, second.judgements, resamples=resamples, seed=seed, most_different=most
-    )
-    return {
-        "schema": 1,
-        "a": a.describe(),
-        "b": b.describe(),
-        "n_pairs": len(first.pairs),
-        "rejected": first.rejected,
-        "metrics": {name: asdict(difference) for name, difference in compared.metrics.items()},
-        "settings": compared.settings,
-        "most_different": [
-            {
-                "id": first.pairs[i].id,
-                "line": first.pairs[i].line,
-                "query": first.pairs[i].query,
-                "title": first.pairs[i].title,
-                "grade": first.pairs[i].label,
-                "a": float(first.judgements.ranking_score[i]),
-                "b": float(second.judgements.ranking_score[i]),
-            }
-            for i in compared.most_different
-        ],
-    } | ({"guards": dict(b.left_out.guards)} if b.left_out else {})
 
 
 def _reading(scorer: PairScorer) -> int | None:

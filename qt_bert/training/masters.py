@@ -26,7 +26,6 @@ class MasterWeights:
         *,
         lr: float,
         weight_decay: float = 0.01,
-        betas: tuple[float, float] = (0.9, 0.98),
         clip: float = 1.0,
         average: float = 0.0,
     ) -> None:
@@ -50,7 +49,7 @@ class MasterWeights:
                 {"params": vectors, "weight_decay": 0.0},
             ],
             lr=lr,
-            betas=betas,
+            betas=(0.9, 0.98),
             eps=1e-6,
             fused=True,
         )
