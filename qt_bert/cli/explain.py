@@ -148,7 +148,7 @@ def _restoring(restoring: Restoring, unit: str, filler: str) -> str:
 def _changes(
     names: tuple[str, ...], unit: str, rows: Sequence[tuple[tuple[str, ...], float, float]]
 ) -> str:
-    """A table: what is left out, the score without it, and the change as a number and a bar."""
+    """A table of the part left out, the score without it, and the change as a number and a bar."""
     longest = max(abs(change) for *_, change in rows) or 1.0
     shown = [(*names, unit, "change", "")]
     for name, score, change in rows:

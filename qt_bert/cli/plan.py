@@ -60,7 +60,7 @@ def plan(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="Take about so many pairs of discovery and of validation."),
+        typer.Option(min=1, help="Use about this many pairs of discovery and of validation."),
     ] = None,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
@@ -126,7 +126,7 @@ def prune(
         ),
     ] = None,
     keep: Annotated[
-        int | None, typer.Option(min=1, help="Keep at most so many tokens, the most frequent.")
+        int | None, typer.Option(min=1, help="Keep at most this many tokens, the most frequent.")
     ] = None,
     min_count: Annotated[int, typer.Option(min=1, help="Drop tokens that fewer texts have.")] = 1,
     model: options.Model = None,
@@ -275,7 +275,7 @@ def export(
     if int8 and transformers:
         raise ArgumentError("--int8 goes with --onnx; --transformers keeps the model's number type")
     if pairs is not None and not int8:
-        raise ArgumentError("--pairs goes with --int8, whose cost is measured on them")
+        raise ArgumentError("--pairs goes with --int8, whose loss is measured on them")
     check_device(device)
     path = pairs_or_test(pairs) if int8 else None
     if path is not None:
@@ -351,7 +351,7 @@ def distill(
         str | None, typer.Option(help="The teacher's folder. [default: the checkpoint that ships]")
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="End after so many steps, over any number of epochs.")
+        int | None, typer.Option(help="End after this many steps, over any number of epochs.")
     ] = None,
     stop_on: Annotated[
         str | None, typer.Option(help="Metric of the dev file. [qwk; of one output, spearman]")

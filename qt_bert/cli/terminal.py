@@ -1,4 +1,4 @@
-"""What a command prints: tables on standard output, messages on standard error; exit states when stopped."""
+"""The output of commands: tables on standard output, notes on standard error; exit states when stopped."""
 
 from __future__ import annotations
 

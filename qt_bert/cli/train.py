@@ -42,13 +42,13 @@ def pretrain(
     ] = None,
     layers: Annotated[
         int | None,
-        typer.Option(help="Start from random weights with so many layers (--init: tokenizer)."),
+        typer.Option(help="Start from random weights with this many layers (--init: tokenizer)."),
     ] = None,
     heads: Annotated[int, typer.Option(help="Heads per layer of a random start.")] = 12,
     hidden: Annotated[int, typer.Option(help="Hidden size of a random start.")] = 192,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
     stop_at: Annotated[
-        int | None, typer.Option(help="End after so many steps of the schedule.")
+        int | None, typer.Option(help="End after this many steps of the schedule.")
     ] = None,
     warmup: Annotated[int | None, typer.Option(help="Warm-up steps. [default: 600]")] = None,
     resume: Resume = False,

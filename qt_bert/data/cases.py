@@ -127,7 +127,7 @@ class _Rows:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
-    """Line and fields by name of every row below the header, or what is wrong with the row."""
+    """Line and fields by name of every row below the header, or the fault of the row."""
     kind = format_of(path)
     if kind not in ("tsv", "csv"):
         raise PairFileError(f"{path}: cases are read from TSV and CSV files; save them as one")

@@ -316,7 +316,7 @@ NO_EXTRA: Mapping[str, str] = {}
 
 
 class RawRow(NamedTuple):
-    """One unchecked row; `text` is what a rejects file shows of it."""
+    """One unchecked row; `text` is its excerpt for a rejects file."""
 
     line: int
     query: str

@@ -289,7 +289,7 @@ class ReaderOptions:
     max_rejects: float = 0.01
     """Largest share of rejected rows."""
     limit: int | None = field(default=None, metadata={"min": 1})
-    """Use about so many pairs of each evaluated file, in whole queries."""
+    """Use about this many pairs of each evaluated file, in whole queries."""
 
     def open(
         self,
@@ -331,7 +331,7 @@ class ReaderOptions:
 
 
 def for_each(values: Sequence[str] | None, files: Sequence[Path], option: str) -> Sequence[str]:
-    """A repeated option's value for each file; a single value holds for all, "" stands for none.
+    """A repeated option's value for each file ("": none); a single value is used for all.
 
     Raises ArgumentError naming the `option` where the numbers differ.
     """

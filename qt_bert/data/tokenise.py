@@ -149,7 +149,7 @@ class PairTokenizer:
             raise
 
     def _in_template(self, pairs: Sequence[tuple[str, str]]) -> list[_Tokens]:
-        """Pairs in the template. A token belongs to the text of which it holds a character."""
+        """Pairs in the template. A token that has a character of a text belongs to that text."""
         assert self._template is not None
         before, between = self._template.before, self._template.between
         bodies = [f"{before}{query}{between}{title}" for query, title in pairs]
@@ -304,8 +304,7 @@ def length_batches(
 ) -> Iterator[np.ndarray]:
     """Row indices of batches of at most `budget` tokens (or of one longer row), longest rows first.
 
-    A batch ends where the length changes; with `padded`, one less than half full goes on with shorter
-    rows.
+    A batch ends where the length changes; with `padded`, one less than half full takes shorter rows too.
     """
     order = np.argsort(-np.asarray(lengths), kind="stable")
     start = 0

@@ -51,7 +51,7 @@ TEMPLATE_LENGTH = 512
 
 @dataclass(frozen=True)
 class ModelLabels:
-    """What the logits of a classifier mean.
+    """The meaning of the logits of a classifier.
 
     `grades[i]` is the set of grades of logit i; `grades` is None for ordered levels that are not grades
     and for one-logit models. `order[i]` is the index of output i in the folder's classifier, where
@@ -95,7 +95,7 @@ class ModelLabels:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a model reads texts, in place of what its folder says.
+    """How a model reads texts, overriding its folder.
 
     `template` as in `data.templates`; `token_types`: whether the model gets token types, yes or no
     (None: as transformers does); `allow_unknown`: whether its vocabulary may lack most characters.

@@ -192,7 +192,7 @@ STREAM = 16
 
 _SETTINGS = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
 _OURS = "QT_BERT_KERNEL_CACHES"
-"""The bound set by a parent process, to tell it from one set by the user."""
+"""The bound set by a parent process, to distinguish it from one set by the user."""
 
 _bounded: set[str] = set()
 

@@ -201,13 +201,13 @@ def open_for_pretraining(folder: Path) -> BertForPreTraining:
     config, family = verify_folder(folder)
     if family.model_type != "bert":
         raise CheckpointError(
-            f"{folder}: pretraining goes on from a BERT, not {config['model_type']}"
+            f"{folder}: pretraining continues from a BERT, not {config['model_type']}"
         )
     model, info = load_weights(BertForPreTraining, folder, without_dropout(load_config(folder)))
     if info["missing_keys"]:
         raise CheckpointError(
-            f"{folder}: weights are missing ({min(info['missing_keys'])}); pretraining goes on "
-            "from a BertForPreTraining folder"
+            f"{folder}: weights are missing ({min(info['missing_keys'])}); pretraining continues from a "
+            "BertForPreTraining folder"
         )
     loaded: BertForPreTraining = model
     return loaded

@@ -177,7 +177,7 @@ def stored_classifier(
     compact: bool,
     answers: Callable[[], tuple[int, int]] | None = None,
 ) -> tuple[Any, KeptFile | None]:
-    """The model of a verified folder in float32, and what it keeps of its teacher.
+    """The model of a verified folder in float32, and its `kept.json`, if any.
 
     `attention` and `compact` as in `open_checkpoint`; `answers` gives the token ids of yes and no of a
     causal language model. Raises CheckpointError for weights that do not fit the config, and for one

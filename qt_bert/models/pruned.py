@@ -207,7 +207,7 @@ def _check_fold(fold: torch.Tensor | None, family: Family, modules: Any) -> None
 def _cut_heads(
     family: Family, module: Any, heads: Sequence[int], fold: torch.Tensor | None
 ) -> None:
-    """Keep these heads of a layer; W_O times `fold` [heads, width] of the others goes to its bias.
+    """Keep these heads of a layer; W_O times `fold` [heads, width] of the others is added to its bias.
 
     Raises ArgumentError for some heads of a group that shares keys and values.
     """
@@ -376,7 +376,7 @@ def open_kept(folder: Path, config: Any) -> KeptFile | None:
 def load_kept(folder: Path, config: Any, family: Family, kept: KeptFile, attention: str) -> Any:
     """The classifier in float32, each layer in its stored shape.
 
-    Raises CheckpointError where a weight is missing, unknown, or of another shape than `kept` says.
+    Raises CheckpointError for a missing or unknown weight, or one that does not fit `kept`.
     """
     from safetensors.torch import load_file
 

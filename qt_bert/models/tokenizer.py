@@ -63,8 +63,8 @@ def open_tokenizer(folder: Path, *, allow_unknown: bool = False) -> Any:
     if (not unknown or share > UNKNOWN) and not (allow_unknown or allows_unknown(folder)):
         raise CheckpointError(
             f"{folder}: the tokenizer does not know {share:.0%} of the tokens of four plain Chinese pairs "
-            f"({len(opened):,} tokens in its vocabulary); copy the model's own vocabulary, or, where the "
-            f"model is meant so, --allow-unknown (`allow_unknown` in {CARD})"
+            f"({len(opened):,} tokens in its vocabulary); copy the model's own vocabulary, or, if this is "
+            f"intended, --allow-unknown (`allow_unknown` in {CARD})"
             if unknown
             else f"{folder}: the tokenizer makes no token of four plain Chinese pairs; its vocabulary "
             "is missing: copy the model's own tokenizer.json"

@@ -217,7 +217,7 @@ def below(work: Path | None, *names: object) -> Path | None:
 
 
 ChangesOfRemovals = Mapping[Removal, Changes]
-"""What each removal changes on validation."""
+"""The changes by each removal on validation."""
 
 
 @dataclass(frozen=True)

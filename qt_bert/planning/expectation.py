@@ -1,4 +1,4 @@
-"""What each budget will cost on new queries, corrected for selection bias.
+"""The expected cost of each budget on new queries, corrected for selection bias.
 
 The queries on which heads were chosen overestimate the result. So heads or layers are chosen on each
 half of the queries and measured on the other: every query counts once, under a choice made without it

@@ -332,7 +332,7 @@ def export_transformers(
     if not is_plain(model):
         raise CheckpointError(
             f"{checkpoint.name} has a weight that no config of a {checkpoint.family.model_type} has (a "
-            "bias of folded means, or the norm of what is now the lowest layer); export it as ONNX"
+            "bias of folded means, or the norm of the new lowest layer); export it as ONNX"
         )
     cases, names = made_up_cases(checkpoint), input_names(checkpoint)
     stored = _with_logits(checkpoint, cases)

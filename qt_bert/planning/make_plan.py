@@ -1,4 +1,4 @@
-"""From a model, pairs and a budget to a plan, what it is expected to cost, and its test."""
+"""From a model, pairs and a budget to a plan, its expected cost, its test and its figures."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ LETTERS: dict[str, tuple[str, Text]] = {
 def quality_curve(rows: Sequence[GridRow], queries: int) -> Curve | None:
     """ρ's change on validation against the share that stays, and what was expected beforehand.
 
-    `rows` are budgets of heads or of layers, measured on so many `queries`. None for fewer than two
+    `rows` are budgets of heads or of layers, measured on this number of `queries`. None for fewer than two
     budgets, or where ρ is not defined.
     """
     chosen = tuple(
@@ -333,7 +333,7 @@ def _evidence(
 
 
 def _measure(task: PlanTask, removals: Sequence[Removal]) -> ChangesOfRemovals:
-    """What each removal changes, in one sweep of validation."""
+    """The changes by each removal, in one sweep of validation."""
     listed = [removal for removal in dict.fromkeys(removals) if removal != Removal()]
     pairs = task.sampled_validation.pairs
     with progress((1 + len(listed)) * len(pairs), "measuring", "runs") as shown:

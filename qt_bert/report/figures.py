@@ -1,9 +1,8 @@
 """Figures on the report's page: charts as SVG inside it, token rows as HTML, in both languages.
 
-The SVG is made by vl-convert, without a browser. Its colours are the page's variables, its font is
-the page's; what a chart says where it is pointed at becomes the shape's title. A text that differs
-between the languages is drawn twice, and the style sheet shows one. Equal figures give equal bytes,
-whatever was drawn before.
+The SVG is made by vl-convert, without a browser. Its colours are the page's variables, its font is the
+page's; tooltips become the shapes' titles. A text that differs between the languages is drawn twice, and
+the style sheet shows one. Equal figures give equal bytes, whatever was drawn before.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def drawn(figure: Figure) -> dict[str, Any]:
 
 
 def _picture(figure: Any) -> ElementTree.Element:
-    """The chart's SVG, stripped of what the page does not need."""
+    """The chart's SVG without the parts that the page does not need."""
     import vl_convert
 
     # Unchecked: the checks take as long as the drawing, and the tests run them.
@@ -80,10 +79,8 @@ def _picture(figure: Any) -> ElementTree.Element:
 
 
 def _stand_in(value: Any, pairs: Pairs) -> Any:
-    """The specification with its wider text in place of each paired one; `pairs` gets both.
-
-    So the chart is laid out for the language that takes more room.
-    """
+    """The specification with the wider text of each pair, for which the chart is laid out; both texts go to
+    `pairs`."""
     if isinstance(value, dict):
         return {key: _stand_in(item, pairs) for key, item in value.items()}
     if isinstance(value, list):
@@ -100,7 +97,7 @@ def _stand_in(value: Any, pairs: Pairs) -> Any:
 
 
 def _tidy(element: ElementTree.Element, names: dict[str, str], pairs: Pairs) -> None:
-    """Shorter numbers, no roles or fonts, and what a shape says as its title."""
+    """Shorter numbers, no roles or fonts, and each shape's description as its title."""
     tip = element.attrib.pop("aria-label", None)
     for name, value in list(element.attrib.items()):
         if name in _LEFT_OUT or name.startswith("aria-") or _NOTHING.get(name) == value:

@@ -131,13 +131,13 @@ def _measured_on(evidence: PlanEvidence) -> Text:
 
 
 def in_one_sentence(plan: Plan) -> Iterator[Text]:
-    """What the plan recommends and what it costs; nothing for a plan made by hand."""
+    """The recommendation of a plan with its cost; nothing for a plan made by hand."""
     if plan.evidence is not None:
         yield recommended(plan, plan.evidence)
 
 
 def recommended(plan: Plan, evidence: PlanEvidence) -> Text:
-    """What the plan keeps, saves and costs."""
+    """What a plan keeps, saves and costs, in words."""
     share, speed = f"{100 * evidence.size.share:.0f}", evidence.speed
     clauses = [wording("plan_keeps", budget=plan.budget.asked, kept=_kept_parts(plan), share=share)]
     if speed is not None:

@@ -1,4 +1,4 @@
-"""What a smaller model keeps of its teacher, and the names of its heads there."""
+"""`kept.json`: the layers, heads and units that a smaller model keeps, and its heads' names in the teacher."""
 
 from __future__ import annotations
 

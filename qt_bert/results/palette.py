@@ -19,7 +19,7 @@ Ink = Literal["ink", "on_middle", "on_heat"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Palette:
-    """Colours for one kind of page: `#rrggbb`, or what a browser resolves."""
+    """Colours for one kind of page: `#rrggbb`, or an expression of CSS."""
 
     surface: str
     ink: str

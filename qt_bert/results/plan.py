@@ -17,7 +17,7 @@ from qt_bert.results.probe import PairsRef, SourcedClaim
 from qt_bert.stats.comparison import MetricDifference
 
 MARGIN = 0.02
-"""How much of Spearman's ρ a smaller model may lose and still count as no worse."""
+"""The non-inferiority margin: the loss of Spearman's ρ that a smaller model may have."""
 
 TESTED = "spearman"
 """The metric of the test: Spearman's ρ of the expected grade."""
@@ -27,10 +27,10 @@ Verdict = Literal["non-inferior", "undecided", "inferior"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """The change of a metric that is expected on queries that took no part in choosing.
+    """The expected change of a metric on queries that took no part in choosing.
 
-    `ci_low` to `ci_high` is the 95 % interval of the estimate, `pi_low` to `pi_high` that of the
-    change that a new sample will show, which has an error of its own.
+    `ci_low` to `ci_high` is the 95 % interval of the estimate, `pi_low` to `pi_high` the prediction interval
+    of the change in a new sample.
     """
 
     value: float
@@ -88,8 +88,8 @@ class Size:
 class GridRow:
     """One budget: `kept` of the teacher's heads or layers.
 
-    `removed` names what goes: heads (`L3H7`) or layers (`L3`). `expected` and `measured` (on
-    validation) are by metric.
+    `removed`: the removed heads (`L3H7`) or layers (`L3`). `expected` and `measured` (on validation) are by
+    metric.
     """
 
     of: Literal["heads", "layers"]
@@ -150,12 +150,12 @@ class AtRisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEvidence:
-    """All that was measured for a plan.
+    """The measurements behind a plan.
 
-    Everything is chosen on `discovery`. The plan is tested on all of `validation`; the grid and
-    the functions are measured on a sample of it, counted in `sampled`. `functions` is the source of
-    the heads' functions. `effects` is the loss that ablating each head alone adds on discovery, `cost`
-    the work of choosing heads, in sweeps over all single heads. `claim` is `plan.kept`, judged on validation.
+    Everything is chosen on `discovery`. The plan is tested on all of `validation`; the grid and the
+    functions are measured on a sample of it, `sampled`. `functions` is the source of the heads' functions.
+    `effects`: the loss that ablating each head alone adds on discovery; `cost`: the work of choosing heads,
+    in sweeps over all single heads. `claim` is `plan.kept`, judged on validation.
     """
 
     profile: Literal["quick", "full"]
@@ -186,10 +186,8 @@ BudgetKind = Literal["heads", "layers", "latency", "params"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What a smaller model may have of `kind`: a share of the teacher's, or a number.
-
-    `latency` is always a share. `asked` is the text of the option, `heads=0.6`.
-    """
+    """The budget of a smaller model: a share of the teacher's (always for latency), or a number. `asked` is
+    the text of the option, `heads=0.6`."""
 
     kind_of: BudgetKind
     value: float

@@ -150,7 +150,7 @@ OF_TWO = {
     "within_one": METRICS["within_one"],
     "bias": METRICS["bias"],
 }
-"""What is measured of two raters, the second one's levels as predictions of the first one's."""
+"""The metrics of two raters, the second one's levels as predictions of the first one's."""
 
 
 def alpha(

@@ -94,7 +94,7 @@ GRADES = 0.25
 class Band:
     """The band's width in `unit` (`grade`, `level`, or the `score` of one logit).
 
-    `source` is `fixed`, or the name of the file with the `gaps` of which it is the median.
+    `source` is `fixed`, or the name of the file with the `gaps`, of which the width is the median.
     """
 
     value: float

@@ -1,4 +1,4 @@
-"""What logits say, and a checkpoint's outputs beside the labels of a file."""
+"""Outputs and scores from logits; the judgements of a model on a graded file."""
 
 from __future__ import annotations
 

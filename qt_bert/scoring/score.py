@@ -22,7 +22,7 @@ from qt_bert.scoring.tables import GrowingTable, InputColumns, count_rows, growi
 
 @dataclass
 class ScoreReport:
-    """The counts of a finished run; `already`: it was finished before."""
+    """The counts of a finished run; `already`: it had been finished before this call."""
 
     pairs: int = 0
     truncated_titles: int = 0
@@ -124,10 +124,10 @@ def score_file(
     Rejects are listed in `out` + `.rejects.tsv`; a row with a bad grade is scored. Where the scorer
     leaves heads out, `out` + `.run.json` has their names and the figures of the checks.
 
-    An unfinished run is kept in hidden files beside `out`; `resume` goes on after the last finished
-    window of `window` pairs, with the same bytes as an undisturbed run, and does nothing where `out` is
-    finished. Raises RunFolderError where `out` or an unfinished run exists and neither flag is given, or
-    the unfinished run had another model, file or option; ArgumentError where `out` is no file name.
+    An unfinished run is kept in hidden files beside `out`; `resume` continues after the last finished window
+    of `window` pairs, with the same bytes as an uninterrupted run, and does nothing where `out` is finished.
+    Raises RunFolderError where `out` or an unfinished run exists and neither flag is given, or the unfinished
+    run had another model, file or option; ArgumentError where `out` is no file name.
     """
     if not out.name or out.is_dir():
         raise ArgumentError(f"--out {out} is a folder; give the name of a file")
@@ -163,7 +163,7 @@ def _restore_counts(scorer: PairScorer, done: RunState | ScoreReport) -> None:
 
 @dataclass(frozen=True)
 class _Job:
-    """All that the bytes of the output depend on."""
+    """The inputs that determine the bytes of the output."""
 
     path: Path
     options: ReaderOptions
@@ -172,7 +172,7 @@ class _Job:
     window: int
 
     def key(self) -> str:
-        """A hash of it."""
+        """A hash of the inputs."""
         inputs: dict[str, Any] = {
             "pairs": sha256_file(self.path),
             "reader": repr(self.options),
@@ -188,7 +188,7 @@ class _Job:
 
 
 def _score_rest(job: _Job, reader: PairReader, work: Work, begun: RunState) -> RunState:
-    """Score and write the windows after `begun`, saving the state after each; the last state."""
+    """Score and write the windows after `begun`, saving the state after each; returns the last state."""
     scorer, state = job.scorer, begun
     _restore_counts(scorer, begun)
     columns: InputColumns | None = None

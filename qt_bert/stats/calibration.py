@@ -88,7 +88,7 @@ def _best_temperature(logits: npt.ArrayLike, meant: BoolArray) -> float:
         raise ArgumentError("no graded pair: a temperature needs at least one")
     unreachable = np.flatnonzero(~meant.any(axis=1))
     if unreachable.size:
-        raise ArgumentError(f"no logit stands for the label of pair {unreachable[0]}")
+        raise ArgumentError(f"no logit has the label of pair {unreachable[0]}")
     outside = np.where(meant, 0.0, -np.inf)
 
     def loss(log_temperature: float) -> float:

@@ -68,8 +68,8 @@ def compare(
     The interval is a bootstrap over queries in which both models see the same resample. The
     p-value swaps the two predictions of whole queries at random, `draws` times:
     p = (1 + draws at least as large) / (1 + draws). A draw without a value counts as large.
-    What is swapped for AUC and Spearman are the ranks each model gave over all pairs, so that two
-    scales never mix. Raises ArgumentError where pairs or labels differ, or a metric is unknown.
+    For AUC and Spearman the ranks that each model gives over all pairs are swapped, so that two scales never
+    mix. Raises ArgumentError where pairs or labels differ, or a metric is unknown.
     """
     _check_same_pairs(a, b)
     unknown = [

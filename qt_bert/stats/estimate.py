@@ -34,7 +34,7 @@ MOST_UNDEFINED = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A value, and what each query contributes to it.
+    """A value, and the contribution of each query to it.
 
     `values` [queries] are means (kind `mean`) or jackknife pseudo-values, aligned to `queries`. The
     value is NaN where it is undefined. Sums, differences and multiples of estimates over the same
@@ -262,8 +262,8 @@ def from_leave_one_out(
 def paired(first: Estimate, second: Estimate) -> tuple[Estimate, Estimate]:
     """Two means over queries, each recomputed over the queries that have a value in both.
 
-    Raises ArgumentError for estimates that are no means: pseudo-values do not tell what they
-    would be on fewer queries.
+    Raises ArgumentError for estimates that are no means: pseudo-values cannot be recomputed on fewer
+    queries.
     """
     if first.kind != "mean" or second.kind != "mean":
         raise ArgumentError(

@@ -226,10 +226,10 @@ def judge_grades(
     *,
     model_grades: Sequence[Sequence[int]] = FIVE_GRADES,
 ) -> Judgements:
-    """Judge a model whose K logits stand for grades against labels that are sets of grades.
+    """Judge a model whose K logits are grades against labels that are sets of grades.
 
-    `probabilities` [n, K] are softmaxed logits; `model_grades` says which grades each logit
-    means (by default logit i = grade i + 1); `grade_sets` and `queries` have one entry a pair.
+    `probabilities` [n, K] are softmaxed logits; `model_grades` are the grades of each logit (by default
+    logit i = grade i + 1); `grade_sets` and `queries` have one entry a pair.
     The levels are the model's where every label fits into one logit's grades, else the file's
     where every logit fits into one label; where neither holds the mode is `overlapping`.
 

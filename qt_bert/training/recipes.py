@@ -347,4 +347,4 @@ class TuningOptions(TrainingOptions):
     slots: int | None = None
     """Tokens a batch. [default: 3072]"""
     patience: int | None = None
-    """Stop after so many evaluations without a better one; 0: never."""
+    """Stop after this many evaluations without a better one; 0: never."""

@@ -117,8 +117,8 @@ def finished_facts(out: Path, settings: dict[str, Any]) -> dict[str, Any] | None
 def open_workspace(out: Path, *, resume: bool, overwrite: bool) -> Path:
     """Make `OUT.training`, which holds a run's state and log.
 
-    A run that was begun under `overwrite` goes on under `resume`. Raises RunFolderError where `out`
-    holds anything and is not to be overwritten, and for an unfinished run and neither flag.
+    A run that was begun under `overwrite` continues under `resume`. Raises RunFolderError where `out` is not
+    empty and not to be overwritten, and for an unfinished run without either flag.
     """
     work = workspace_of(out)
     if resume and (work / _REPLACES).exists():

@@ -53,9 +53,9 @@ def test_logits_that_do_not_fit_are_refused(logits, labels, message):
 
 
 def test_a_label_that_no_logit_means_is_refused():
-    with pytest.raises(ArgumentError, match="no logit stands for the label of pair 1"):
+    with pytest.raises(ArgumentError, match="no logit has the label of pair 1"):
         fit_temperature([[0.0, 1.0]] * 2, [(1,), (5,)], model_grades=[(1, 2), (3, 4)])
-    with pytest.raises(ArgumentError, match="no logit stands for the label of pair 0"):
+    with pytest.raises(ArgumentError, match="no logit has the label of pair 0"):
         fit_level_temperature([[0.0] * 7], [7])
 
 
