@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.data import encodings
 from qt_bert.data import lines as source_module
 from qt_bert.data.lines import TextSource
 from qt_bert.data.pairs import Reject
@@ -51,7 +50,7 @@ def test_a_damaged_line_does_not_turn_a_utf8_file_into_gb18030(write):
 
 
 def test_the_first_lines_decide_the_encoding(write, monkeypatch):
-    monkeypatch.setattr(encodings, "ENCODING_VOTES", 2)
+    monkeypatch.setattr(source_module, "ENCODING_VOTES", 2)
     path = write("f", "一\n二\n".encode() + "北京天气\n".encode("gb18030") * 9)
     assert TextSource(path).encoding == "utf-8"
     assert TextSource(write("ascii", "query\ttitle\n" * 3)).encoding == "utf-8"

@@ -7,7 +7,7 @@ import pytest
 from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.models.pruned import reference_of
+from qt_bert.models.pruned import parameter_count, reference_of
 from qt_bert.planning.budgets import (
     Costs,
     Form,
@@ -15,7 +15,6 @@ from qt_bert.planning.budgets import (
     form_of,
     forms_within,
     parameter_costs,
-    parameters_of,
     parse_budget,
 )
 from qt_bert.results.kept import TeacherRef
@@ -219,7 +218,7 @@ def test_parameters_are_those_of_the_pruned_model(checkpoint_of, family, form):
     small = smaller_checkpoint(checkpoint, kept, units=units)
     costs = parameter_costs(checkpoint.model, checkpoint.family)
     norm = 16 if family == "modernbert" else 0  # a norm that its lowest layer does not have
-    assert costs.of(form) == pytest.approx(parameters_of(small.model), rel=0, abs=norm)
+    assert costs.of(form) == pytest.approx(parameter_count(small.model), rel=0, abs=norm)
     assert costs.of(whole) == checkpoint.parameters
 
 
@@ -231,4 +230,4 @@ def test_parameters_of_heads_that_share_keys(checkpoint_of, heads):
     form = replace(whole, heads=heads, sharing=2)
     small = smaller_checkpoint(checkpoint, form.example(teacher))
     found = parameter_costs(checkpoint.model, checkpoint.family).of(form)
-    assert found == parameters_of(small.model)
+    assert found == parameter_count(small.model)
