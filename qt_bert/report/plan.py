@@ -309,7 +309,8 @@ def _counts(rows: tuple[GridRow, ...]) -> Iterator[Text]:
     tested = [row for row in rows if row.inside() is not None]
     outside = [row for row in tested if not row.inside()]
     if tested:
-        names = join(wording(f"{row.of}_kept", kept=row.kept) for row in outside)
+        keys = {"heads": "heads_kept", "layers": "layers_kept"}
+        names = join(wording(keys[row.of], kept=row.kept) for row in outside)
         name = "budgets_outside" if outside else "budgets_inside"
         yield wording(name, total=len(tested), inside=len(tested) - len(outside), names=names)
 

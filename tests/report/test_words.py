@@ -18,7 +18,7 @@ def test_every_text_has_both_languages():
 
 
 def test_every_name_is_known_and_every_text_used():
-    named = set(re.findall(r"""(?:say|words)\(\s*["'](\w+)["']""", CODE))
+    named = set(re.findall(r"""(?:wording|words)\(\s*["'](\w+)["']""", CODE))
     listed = {name for name in WORDS if f'"{name}"' in CODE or f"'{name}'" in CODE}
     assert named <= set(WORDS), named - set(WORDS)
     assert listed == set(WORDS), set(WORDS) - listed
