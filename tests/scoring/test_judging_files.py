@@ -57,7 +57,7 @@ def test_outputs_of_a_three_level_model_by_hand():
 def test_a_file_without_grades_is_told_what_to_do(checkpoint_of, tmp_path):
     path = tmp_path / "p.tsv"
     path.write_text("query\ttitle\tgrade\n" + "狗\t猫\t0\n" * 20, encoding="utf-8")
-    with pytest.raises(PairFileError, match="say what they mean with --grades"):
+    with pytest.raises(PairFileError, match="by --grades"):
         judge_file(path, ReaderOptions(), Scorer(open_checkpoint(checkpoint_of())))
 
 
@@ -173,7 +173,7 @@ def test_one_logit_is_compared_with_grades_by_order_alone(checkpoint_of, pair_fi
 def test_coarse_labels_do_not_fit_levels(checkpoint_of, pair_file):
     scorer = Scorer(open_checkpoint(checkpoint_of("bert", labels=3)))
     options = ReaderOptions(grades="1=1-2,2=1-2,3=3,4=4-5,5=4-5")
-    with pytest.raises(ArgumentError, match="with --model-grades"):
+    with pytest.raises(ArgumentError, match="by --model-grades"):
         judge_file(pair_file, options, scorer)
 
 
