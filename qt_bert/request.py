@@ -7,7 +7,7 @@ by name and SHA-256, `run.stage.stage_key` hashes what a stage declares, and a s
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar, get_type_hints
@@ -267,31 +267,18 @@ def resolve(request: Request) -> Request:
     PairFileError for an invalid option or a missing file.
     """
     pairs = request.validation_file
-    request.reader.open(pairs)
-    for path, reader in request.held_out_files():
-        reader.open(path)
-    from qt_bert.data.cases import read_cases
+    _read_files(request)
     from qt_bert.data.segmenters import check_segmenter
     from qt_bert.models.devices import check_dtype, open_device
     from qt_bert.models.folder import resolve_folder
-    from qt_bert.results.baselines import RECORD
 
     check_segmenter(request.segmenter, userdict=request.userdict)
     model = resolve_folder(shipped(GRADED) if request.model is None else request.model)
     base = base_of(model) if request.base is None else resolve_folder(request.base)
-    for option in ("gold", "treebank", "texts", "cases", "band_from"):
-        value = getattr(request, option)
-        for path in value if isinstance(value, list) else [value]:
-            if path is not None and not path.is_file():
-                raise ArgumentError(f"--{option.replace('_', '-')} {path}: there is no such file")
     on_test = is_shipped(pairs, TEST)
     table = request.baseline_table
     if table is None and request.reader.limit is None and on_test and ships(BASELINES):
         table = shipped(BASELINES)
-    if table is not None and not (table / RECORD).is_file():
-        raise ArgumentError(f"--baseline-table {table}: no {RECORD} in that folder")
-    if request.cases is not None:
-        read_cases(request.cases)  # a bad row is an error now, not after minutes of other work
     device = open_device(request.device)
     check_dtype(request.dtype, device)
     return replace(
@@ -306,6 +293,38 @@ def resolve(request: Request) -> Request:
         baseline_table=table,
         cases=request.cases or (shipped(BEHAVIOURS) if ships(BEHAVIOURS) else None),
     )
+
+
+def _read_files(request: Request) -> None:
+    """Read each named file, so that a bad line is an error now and not after minutes of other work.
+
+    Of the pairs to choose and to test on, which every study reads first, only the columns are checked.
+    """
+    from qt_bert.data.cases import read_cases
+    from qt_bert.data.segmenters import read_segmented
+    from qt_bert.data.treebank import read_treebank
+    from qt_bert.results.baselines import read_baselines
+
+    request.reader.open(request.validation_file)
+    if request.discovery is not None:
+        request.reader.open(request.discovery)
+    for path, reader in request.held_out_files():
+        list(reader.open(path, grade_required=True))
+    read: dict[str, Callable[[Path], Any]] = {
+        "texts": lambda path: list(request.reader.open(path)),
+        "band_from": lambda path: list(request.reader.open(path)),
+        "gold": read_segmented,
+        "treebank": read_treebank,
+        "cases": read_cases,
+        "baseline_table": read_baselines,
+    }
+    for option, read_one in read.items():
+        value = getattr(request, option)
+        for path in value if isinstance(value, list) else [value]:
+            if path is not None and not path.exists():
+                raise ArgumentError(f"--{option.replace('_', '-')} {path}: there is no such file")
+            if path is not None:
+                read_one(path)
 
 
 # Options by name, of the command line or of a Python call.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import streamlit as st
 
+from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.data.tokenise import QUERY, TITLE
 from qt_bert.figures import Token, TokenLine, Tokens
 from qt_bert.heads import Head, checked_heads
@@ -18,20 +19,18 @@ from qt_bert.page.pairs import shipped_rows
 from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, choose, info, localised
 from qt_bert.probes.boundary import (
-    FULL,
     LEAST_DECISIONS,
-    PRECISE,
-    SEARCH,
     Calibrated,
     Decisions,
+    Ends,
     PairText,
     Weights,
     calibrate,
     decisions_of,
     distinct_texts,
-    granularities,
     lacking,
     weights_of,
+    word_ends,
 )
 from qt_bert.probes.contests import few_a_query
 from qt_bert.probes.naming import ranked
@@ -42,9 +41,9 @@ from qt_bert.text import Label, Text, signed
 # A head's own reading (what is looked at, threshold, side), or the article's rule (2.2).
 RULES = {"calibrated": Text("校准", "calibrated"), "article": Text("规则", "rule")}
 GRANULARITIES = {
-    PRECISE: Text("精确", "precise"),
-    SEARCH: Text("搜索", "search"),
-    FULL: Text("全", "full"),
+    "precise": Text("精确", "precise"),
+    "search": Text("搜索", "search"),
+    "full": Text("全", "full"),
 }
 RATIO = Text(
     "ln(给 [SEP] 的权重 / 给下一个字的权重)", "ln(weight on [SEP] / weight on the next character)"
@@ -153,7 +152,7 @@ def calibration_of(model: SharedModel) -> Calibration:
         pairs = few_a_query(shipped_rows("dev"))
         texts = distinct_texts(pairs)
         decisions = decisions_of(model.scorer.tokenizer, texts, least=LEAST_DECISIONS)
-        labels = decisions.labels(granularities(model.segmenter)[PRECISE])
+        labels = decisions.labels(word_ends(model.segmenter))
         weights = weights_of(_shared(model), decisions)
         calibrated = calibrate(weights, decisions, labels, shifts=0, seed=0)
         return Calibration(
@@ -212,6 +211,25 @@ def words(
             for way in weights
         ],
     )
+
+
+def granularities(precise: Segmenter) -> dict[str, Ends]:
+    """Word ends by the partition `precise`, and at jieba's finest and coarsest granularity.
+
+    The finest: wherever any of the overlapping words begins or ends; the coarsest: only where no word
+    crosses.
+    """
+    search, full = segmenter("jieba-search"), segmenter("jieba-full")
+
+    def uncrossed(text: str) -> set[int]:
+        crossed = {p for start, end in full.spans(text) for p in range(start + 1, end)}
+        return set(range(1, len(text) + 1)) - crossed
+
+    return {
+        "precise": word_ends(precise),
+        "search": lambda text: {edge for span in search.spans(text) for edge in span},
+        "full": uncrossed,
+    }
 
 
 def _shown(model: SharedModel, text: PairText) -> str:

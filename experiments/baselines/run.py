@@ -41,13 +41,12 @@ from qt_bert.probes.base import Split, read_split, reference
 from qt_bert.probes.base_model import open_base, random_like
 from qt_bert.probes.boundary import (
     LEAST_DECISIONS,
-    PRECISE,
     Weights,
     calibrate,
     decisions_of,
     distinct_texts,
-    granularities,
     weights_of,
+    word_ends,
 )
 from qt_bert.probes.matching_cells import CHARACTERS as CHARACTER_CELLS
 from qt_bert.probes.matching_scores import score_heads
@@ -544,7 +543,7 @@ def boundary(scorer: Scorer, halves: Split) -> Arrays:
     other = decisions_of(scorer.tokenizer, tested)
     if min(known.coverage, other.coverage) < LEAST_COVERAGE:
         return {}
-    ends = granularities(words)[PRECISE]
+    ends = word_ends(words)
     labels = known.labels(ends)
     weights = weights_of(scorer, known)
     readings = calibrate(weights, known, labels, shifts=0, seed=0).readings

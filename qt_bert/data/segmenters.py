@@ -17,7 +17,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from qt_bert.errors import ArgumentError
+from qt_bert.data.lines import TextSource
+from qt_bert.data.pairs import Reject
+from qt_bert.errors import ArgumentError, PairFileError
 
 _ENTRY = re.compile(r"(?P<text>\S+)(?: (?P<frequency>[0-9]{1,9}))?(?: (?P<tag>[a-zA-Z]+))?")
 
@@ -142,6 +144,21 @@ def latin(text: str) -> str:
     if text.isascii():
         return text
     return _MARKS.sub(lambda marks: "x" * len(marks[0]), text.translate(_LETTERS))
+
+
+def read_segmented(path: Path) -> list[list[str]]:
+    """The words of each line of a file of segmented texts, words separated by spaces.
+
+    Raises PairFileError for a line that is not text, and for fewer than two different lines.
+    """
+    lines = []
+    for item in TextSource(path).lines():
+        if isinstance(item, Reject):
+            raise PairFileError(f"{path}: line {item.line}: {item.reason}")
+        lines.append(item[1].split())
+    if len({"".join(words) for words in lines}) < 2:
+        raise PairFileError(f"{path}: a segmented file needs two different lines at least")
+    return lines
 
 
 class Segmenter:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +23,10 @@ import torch
 
 from qt_bert.ablation.engine import Reduction, View
 from qt_bert.ablation.interventions import NONE, Variant
-from qt_bert.data.lines import TextSource
-from qt_bert.data.pairs import Pair, Reject
-from qt_bert.data.segmenters import Segmenter, segmenter
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import Segmenter, read_segmented
 from qt_bert.data.splits import half_of
 from qt_bert.data.tokenise import QUERY, TITLE, PairTokenizer
-from qt_bert.errors import PairFileError
 from qt_bert.figures import Figure, Point, curve, head_map
 from qt_bert.heads import Head
 from qt_bert.probes.base import Context, Result
@@ -63,7 +61,6 @@ EPSILON = 1e-6
 QUICK_SHIFTS, FULL_SHIFTS = 20, 100
 UNION_SHIFTS = 200
 
-PRECISE, SEARCH, FULL = "precise", "search", "full"
 Ends = Callable[[str], set[int]]
 """A reference: a text → the positions (index of the next character) at which a word ends."""
 Float32Array = npt.NDArray[np.float32]
@@ -75,25 +72,6 @@ Float32Array = npt.NDArray[np.float32]
 def word_ends(partition: Segmenter) -> Ends:
     """Word ends of a segmenter whose words do not overlap."""
     return lambda text: {end for _, end in partition.spans(text)}
-
-
-def granularities(precise: Segmenter, userdict: Path | None = None) -> dict[str, Ends]:
-    """Word ends by the partition `precise`, and at jieba's finest and coarsest granularity.
-
-    The finest: wherever any of the overlapping words begins or ends; the coarsest: only where no word
-    crosses.
-    """
-    search, full = (segmenter(f"jieba-{mode}", userdict) for mode in (SEARCH, FULL))
-
-    def uncrossed(text: str) -> set[int]:
-        crossed = {p for start, end in full.spans(text) for p in range(start + 1, end)}
-        return set(range(1, len(text) + 1)) - crossed
-
-    return {
-        PRECISE: word_ends(precise),
-        SEARCH: lambda text: {edge for span in search.spans(text) for edge in span},
-        FULL: uncrossed,
-    }
 
 
 class PairText(NamedTuple):
@@ -120,22 +98,16 @@ def distinct_texts(pairs: Iterable[Pair], without: Iterable[str] = ()) -> list[P
 def gold_texts(path: Path, most: int) -> tuple[list[PairText], Ends]:
     """The segments of a file of segmented lines, and their word ends.
 
-    A line holds words separated by spaces. Above `most` characters it is split after punctuation, or after
-    a word where a clause is longer. A segment has the next one as its title, and its line as its query: the
-    segments of a line stay together in halves and resamples. Raises PairFileError for a line that is not
-    text, and for fewer than two segments.
+    Above `most` characters a line is split after punctuation, or after a word where a clause is longer. A
+    segment has the next one as its title, and its line as its query: the segments of a line stay together in
+    halves and resamples. Raises PairFileError as `read_segmented` does.
     """
     segments: dict[str, tuple[str, set[int]]] = {}
-    for item in TextSource(path).lines():
-        if isinstance(item, Reject):
-            raise PairFileError(f"{path}: line {item.line}: {item.reason}")
-        line = item[1].split()
+    for line in read_segmented(path):
         for words in _segments(line, most):
             ends = set(accumulate(map(len, words)))
             segments.setdefault("".join(words), ("".join(line), ends))
     texts = list(segments)
-    if len(texts) < 2:
-        raise PairFileError(f"{path}: a segmented file needs two different lines at least")
     following = [*texts[1:], texts[0]]
     paired = [
         PairText(text, (text, after), QUERY, segments[text][0])
@@ -211,8 +183,12 @@ class Decisions:
 
     def counts(self) -> dict[str, int]:
         """The numbers of pairs, queries, texts and decisions."""
-        parts = {"pairs": self.pairs, "queries": self.queries, "texts": self.texts}
-        return {**{name: len(part) for name, part in parts.items()}, "decisions": len(self)}
+        return {
+            "pairs": len(self.pairs),
+            "queries": len(self.queries),
+            "texts": len(self.texts),
+            "decisions": len(self),
+        }
 
     def characters(self) -> list[str]:
         """The left character of each decision."""
@@ -632,15 +608,26 @@ def halves_of_pairs(context: Context) -> Halves:
     )
 
 
-def halves_of_gold(context: Context, path: Path) -> Halves:
-    """The segments of the gold file, halved by a hash of the line."""
+def halves_of_gold(context: Context, path: Path) -> tuple[Halves, dict[str, dict[str, int]]]:
+    """The segments of the gold file, halved by a hash of the line; how many lines, segments, words and
+    decisions of each half are used."""
     tokenizer = context.model.tokenizer
     # Two segments and at most four special tokens have to fit.
     texts, ends = gold_texts(path, (tokenizer.max_length - 4) // 2)
-    halves: dict[str, list[PairText]] = {"discovery": [], "validation": []}
+    segments: dict[str, list[PairText]] = {"discovery": [], "validation": []}
     for text in texts:
-        halves[half_of(text.query)].append(text)
-    return _halves(halves["discovery"], halves["validation"], ends, tokenizer)
+        segments[half_of(text.query)].append(text)
+    halves = _halves(segments["discovery"], segments["validation"], ends, tokenizer)
+    used = {
+        half: {
+            "lines": len(decisions.queries),
+            "segments": len(decisions.texts),
+            "words": sum(len(ends(text.text)) for text in decisions.texts),
+            "decisions": len(decisions),
+        }
+        for half, decisions in (("discovery", halves.discovery), ("validation", halves.validation))
+    }
+    return halves, used
 
 
 def _halves(
@@ -771,8 +758,11 @@ def measure(context: Context) -> Result:
         other = run(scorer, halves)
         balanced[name] = other.measure("balanced", other.predicted[other.calibrated.best])
     measurements |= {f"{name}_balanced": estimate for name, estimate in balanced.items()}
-    if context.request.gold is not None:
-        on_gold = run(context.model, halves_of_gold(context, context.request.gold))
+    gold: dict[str, Any] = {}
+    if (path := context.request.gold) is not None:
+        gold_halves, used = halves_of_gold(context, path)
+        gold = {"gold": path.name, "gold_texts": used}
+        on_gold = run(context.model, gold_halves)
         gold_answers = on_gold.answers()
         measurements |= {
             "gold_rule_accuracy": on_gold.measure("accuracy", gold_answers["rule"]),
@@ -801,7 +791,7 @@ def measure(context: Context) -> Result:
             "coverage": halves.validation.coverage,
         },
         settings={
-            **({} if context.request.gold is None else {"gold": context.request.gold.name}),
+            **gold,
             "shifts": shifts,
             "union_shifts": UNION_SHIFTS,
             "least_balanced": LEAST_BALANCED,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from qt_bert.codec import encode
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.files import sha256_file
-from qt_bert.probes.base import Split, read_split
+from qt_bert.probes.base import Split, read_held_out, read_split
 from qt_bert.progress import Progress, silent
 from qt_bert.request import Request
 from qt_bert.run.folder import RunFolder, RunRecord, StageRecord
@@ -170,6 +170,8 @@ def forecast(stages: Sequence[Stage], context: StudyContext) -> Forecast:
         return Forecast(0, "nothing to run: all of it is done")
     names = ", ".join(stage.name.removeprefix("probe:") for stage in ahead)
     scorer = scorer_of(context)
+    # A bad label is an error now, not in the middle of the run.
+    read_held_out(context.request, scorer.checkpoint.settings.labels)
     try:
         split = split_of(context)
     except PairFileError:  # the stage that splits the pairs raises it; the evaluation may still run

@@ -101,18 +101,47 @@ def test_a_bad_argument(run, checkpoint_of, pair_file, tmp_path, kind):
     assert "Traceback" not in ended.err
 
 
-def test_bad_cases_are_told_before_anything_runs(
-    run, checkpoint_of, pair_file, tmp_path, monkeypatch
+CASES = "id\tphenomenon\trelation\tquery\ttitle\tother\na1\torder\tsame\t狗\t狗追猫\t猫\n"
+REQUESTED = {
+    "--cases": ("c.tsv", CASES, "line 2: unknown relation 'same'"),
+    "--gold": ("g.txt", "狗 追 猫\n".encode() * 40 + b"\xff\xff\xff\n", "line 41: "),
+    "--treebank": ("t.conllu", "1\t狗\n", "line 1: 2 columns"),
+    "--texts": ("t.tsv", GOOD + "x\n" * 11, "--max-rejects"),
+    "--band-from": ("b.tsv", GOOD + "x\n" * 11, "--max-rejects"),
+    "--held-out": ("h.tsv", GOOD + "狗\t猫\t\n" * 11, "missing grade"),
+    "--baseline-table": ("folder", None, "baselines.json"),
+    "--userdict": ("u.txt", "狗 a b c\n", "line 1"),
+}
+
+
+@pytest.mark.parametrize("option", REQUESTED)
+def test_a_bad_file_of_a_study_is_refused_before_anything_runs(
+    run, checkpoint_of, pair_file, tmp_path, monkeypatch, option
 ):
     monkeypatch.setattr("qt_bert.run.study.run_one_probe", None)
-    head = "id\tphenomenon\trelation\tquery\ttitle\tother\n"
-    path = write(tmp_path, "cases.tsv", head + "a1\torder\tsame\t狗\t狗追猫\t猫\n")
+    name, content, reason = REQUESTED[option]
+    path = tmp_path if content is None else write(tmp_path, name, content)
     ended = run(
-        "probe", "behaviour", "--model", checkpoint_of(), "--pairs", pair_file, "--cases", path,
+        "probe", "boundary", "--model", checkpoint_of(), "--pairs", pair_file, option, path,
         "--out", tmp_path / "out",
     )  # fmt: skip
-    assert ended.status == 2 and "line 2: unknown relation 'same'" in ended.err, ended
+    assert ended.status == 2 and reason in ended.err, ended
     assert "Traceback" not in ended.err
+
+
+def test_a_bad_label_of_a_held_out_file_ends_a_run_before_its_first_stage(
+    run, checkpoint_of, pair_file, tmp_path
+):
+    held_out = write(tmp_path, "h.tsv", HEAD + "狗\t猫\t7\n" * 12)
+    out = tmp_path / "out"
+    ended = run(
+        "probe", "boundary", "--model", checkpoint_of(), "--pairs", pair_file, "--held-out", held_out,
+        "--out", out,
+    )  # fmt: skip
+    assert ended.status == 2 and "bad grade" in ended.err, ended
+    assert (
+        not (out / "probes").exists() and json.loads((out / "run.json").read_text())["stages"] == {}
+    )
 
 
 def test_an_unknown_option_is_usage(run):

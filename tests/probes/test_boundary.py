@@ -15,7 +15,6 @@ from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import PairFileError
 from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.probes import boundary
 from qt_bert.probes.boundary import (
     UNION_SHIFTS,
     Decisions,
@@ -25,7 +24,6 @@ from qt_bert.probes.boundary import (
     counts_by_query,
     decisions_of,
     gold_texts,
-    granularities,
     metric,
     predict_by_character,
     shifted_labels,
@@ -134,7 +132,13 @@ def test_a_gold_file_is_a_second_reference(run, planted, made_pairs, tmp_path):
     lines = [words_of("".join(rng.choice(list(HAN), 12))) for _ in range(30)]
     gold = tmp_path / "gold.txt"
     gold.write_text("".join(" ".join(words) + "\n" for words in lines), encoding="utf-8")
-    measures = values(run(planted, made_pairs, gold=gold))
+    result = run(planted, made_pairs, gold=gold)
+    used = result.settings["gold_texts"]
+    assert used["discovery"]["lines"] + used["validation"]["lines"] == 30
+    words = sum(map(len, lines))
+    assert used["discovery"]["words"] + used["validation"]["words"] == words
+    assert {half["decisions"] / half["lines"] for half in used.values()} == {11}
+    measures = values(result)
     assert measures["gold_rule_accuracy"] == measures["gold_head_word_f1"] == 1.0
     assert 0.5 < (measures["gold_characters_accuracy"] or 0) <= 1
 
@@ -240,18 +244,6 @@ def test_weights_are_those_of_the_hugging_face_model(checkpoint_of, family):
             weight_on_text[layer] += seen[:, np.array(encoded.side) == side].sum(1) / len(decisions)
     assert weights.weight_on_text == pytest.approx(weight_on_text, abs=1e-6)
     assert (weights.rule() == (weights.sep > weights.next)).all()
-
-
-def test_three_granularities(monkeypatch):
-    spans = [(0, 2), (0, 4), (2, 4), (4, 5)]
-    overlapping = Segmenter("overlapping", lambda _: spans)
-    monkeypatch.setattr(boundary, "segmenter", lambda *_: overlapping)
-    ends = granularities(Segmenter("jieba", lambda _: [(0, 4), (4, 5)]))
-    assert {name: one("一二三四五") for name, one in ends.items()} == {
-        "precise": {4, 5},
-        "search": {0, 2, 4, 5},
-        "full": {4, 5},
-    }
 
 
 @pytest.mark.parametrize(
