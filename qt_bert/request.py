@@ -1,7 +1,7 @@
 """Options of commands and of the Python API, each declared once: a field's docstring is its help.
 
 A `Request` holds the options of a study. `resolve` fills in what ships, `run.folder.run_inputs` replaces files
-by name and SHA-256, `run.stage.stage_key` hashes what a stage declares, and a stage or probe sees only that.
+by name and SHA-256, `run.folder.stage_key` hashes what a stage declares, and a stage or probe sees only that.
 """
 
 from __future__ import annotations

@@ -234,14 +234,14 @@ def pair_file(tmp_path) -> Path:
 def fake_probe(monkeypatch) -> Iterator[None]:
     """The modules of `tests/probes/room` stand in the room of the probes, as a new file would."""
     from qt_bert import probes
-    from qt_bert.probes import registry, texts
+    from qt_bert.probes import base, texts
 
     room = Path(__file__).parent / "probes" / "room"
     monkeypatch.setattr(probes, "__path__", [*probes.__path__, str(room)])
     monkeypatch.setattr(texts, "FOLDERS", [*texts.FOLDERS, room])
-    registry.probes.cache_clear()
+    base.probes.cache_clear()
     yield
-    registry.probes.cache_clear()
+    base.probes.cache_clear()
     for file in room.glob("*.py"):
         sys.modules.pop(f"{probes.__name__}.{file.stem}", None)
         vars(probes).pop(file.stem, None)

@@ -32,8 +32,8 @@ from qt_bert.probes.boundary import (
     weights_of,
     word_ends,
 )
-from qt_bert.probes.contests import few_a_query
 from qt_bert.probes.naming import ranked
+from qt_bert.probes.streams import few_a_query
 from qt_bert.probes.texts import texts_of
 from qt_bert.stats.arrays import BoolArray
 from qt_bert.text import Label, Text, signed

@@ -97,7 +97,7 @@ def probe(
         return
     if name is None:
         raise ArgumentError("which probe? `qt-bert probe --list` names them")
-    from qt_bert.probes.registry import probe_named
+    from qt_bert.probes.base import probe_named
 
     probe_named(name)
     request = resolve(request)
@@ -116,7 +116,7 @@ def probe(
 
 
 def _listing(as_json: bool) -> str:
-    from qt_bert.probes.registry import probes
+    from qt_bert.probes.base import probes
 
     if as_json:
         facts = [

@@ -1,1 +1,1 @@
-"""Probes: one question about a model a file, listed by `qt_bert.probes.registry`."""
+"""Probes: one question about a model a file, listed by `qt_bert.probes.base.probes`."""

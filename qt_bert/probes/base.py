@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
@@ -22,10 +23,10 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.data.splits import split_halves
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.figures import Figure, known
+from qt_bert.figures import Bars, Figure, Point, bars, known
 from qt_bert.files import sha256_file
-from qt_bert.heads import Head
-from qt_bert.probes.texts import COMMON, Texts, texts_of, unit
+from qt_bert.heads import Head, Shape
+from qt_bert.probes.texts import COMMON, Texts, declared, texts_of, unit
 from qt_bert.progress import Progress, progress
 from qt_bert.request import INPUTS, Request
 from qt_bert.results.heads import WINDOWS, layer_name
@@ -40,7 +41,8 @@ from qt_bert.results.probe import (
     Stability,
     instability_note,
 )
-from qt_bert.stats.estimate import Estimate
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.stats.estimate import Estimate, Interval
 from qt_bert.stats.verdict import judge_contest, judge_difference, not_testable, with_q
 from qt_bert.text import Label, Text, sentences
 
@@ -325,6 +327,50 @@ class Result:
     nothing: str | None = None
 
 
+# All probes.
+
+
+@cache
+def probes() -> tuple[Probe, ...]:
+    """All probes that a `NAME.toml` declares, in the order of the report."""
+    every = [_declared(name) for name in declared() if texts_of(name).value("order") is not None]
+    return tuple(sorted(every, key=lambda probe: (probe.order, probe.name)))
+
+
+def probe_named(name: str) -> Probe:
+    """The probe called `name`. Raises ArgumentError, listing the names, for an unknown name."""
+    for probe in probes():
+        if probe.name == name:
+            return probe
+    names = ", ".join(probe.name for probe in probes())
+    raise ArgumentError(f"no probe {name!r}; there are {names or 'none'} (qt-bert probe --list)")
+
+
+def _declared(name: str) -> Probe:
+    texts = texts_of(name)
+    return Probe(
+        name=name,
+        order=texts.value("order"),
+        title=texts.text("title"),
+        question=texts.text("question"),
+        # imported when it runs
+        run=lambda context: import_module(f"qt_bert.probes.{name}").measure(context),
+        quick_seconds=texts.value("quick_seconds"),
+        uses=tuple(texts.value("uses", ())),
+        needs_base=texts.value("needs_base", False),
+        reads=tuple(texts.value("reads", ())),
+        needs=tuple(texts.value("needs", ())),
+        shows={
+            figure: tuple(shown)
+            for figure in texts.ids("figures")
+            if (shown := texts.value(f"figures.{figure}.sets"))
+        },
+    )
+
+
+# Running one.
+
+
 def run_probe(probe: Probe, context: Context) -> ProbeResult:
     """The probe's result, with what all results have in common.
 
@@ -401,17 +447,17 @@ def judged(
     ArgumentError for an undeclared claim.
     """
     texts = texts_of(owner)
-    declared = texts.value(f"claims.{name}")
-    if declared is None:
+    declaration = texts.value(f"claims.{name}")
+    if declaration is None:
         raise ArgumentError(f"{owner}.toml declares no claim {name!r}")
-    declaration: dict[str, Any] = {
+    judging: dict[str, Any] = {
         "id": f"{owner}.{name}",
-        "side": declared["side"],
-        "margin": float(declared["margin"]),
-        "unit": declared["unit"],
+        "side": declaration["side"],
+        "margin": float(declaration["margin"]),
+        "unit": declaration["unit"],
     }
     if isinstance(value, str):
-        claim = not_testable(reason=value, **declaration)
+        claim = not_testable(reason=value, **judging)
     elif isinstance(value, Contest):
         claim = judge_contest(
             value.target,
@@ -419,10 +465,10 @@ def judged(
             enumerated=value.enumerated,
             resamples=resamples,
             seed=seed,
-            **declaration,
+            **judging,
         )
     else:
-        claim = judge_difference(value, resamples=resamples, seed=seed, **declaration)
+        claim = judge_difference(value, resamples=resamples, seed=seed, **judging)
     return SourcedClaim(**vars(claim), source=source_of(texts, f"claims.{name}"))
 
 
@@ -551,3 +597,68 @@ def _as_in_teacher(result: ProbeResult, context: Context) -> dict[str, Any]:
             name: tuple(h for h in heads if h in names) for name, heads in result.sets.items()
         },
     }
+
+
+# Shared by probes: the word segmenter, bars and points of estimates, tables of heads.
+
+
+def partition(context: Context) -> Segmenter:
+    """The requested segmenter; jieba if its words overlap."""
+    if context.request.segmenter in ("jieba", "rjieba"):
+        return context.segmenter
+    return segmenter("jieba", context.request.userdict)
+
+
+def estimate_bars(
+    context: Context,
+    name: str,
+    categories: Sequence[str],
+    series: Mapping[str, Sequence[Estimate]],
+    *,
+    digits: int = 2,
+) -> Bars:
+    """Bars of estimates with their intervals; a series has one estimate a category."""
+    drawn: dict[Label, tuple[list[float | None], list[Interval | None]]] = {
+        label: (
+            [known(estimate.value) for estimate in estimates],
+            [estimate.interval(context.resamples, context.seed) for estimate in estimates],
+        )
+        for label, estimates in series.items()
+    }
+    return bars(name, categories, drawn, digits=digits)
+
+
+def estimate_points(
+    context: Context, xs: Sequence[float], estimates: Sequence[Estimate]
+) -> list[Point]:
+    """Points of a curve, with the intervals of their estimates."""
+    none = (None, None)
+    ends = [estimate.interval(context.resamples, context.seed) or none for estimate in estimates]
+    return [
+        Point(x=x, y=estimate.value, low=low, high=high)
+        for x, estimate, (low, high) in zip(xs, estimates, ends, strict=True)
+    ]
+
+
+def score_unit(labels: ModelLabels) -> str:
+    """The unit of the score, as a text id: grades, other levels, or one logit's `score`."""
+    if labels.logits == 1:
+        return "score"
+    return "levels" if labels.grades is None else "grades"
+
+
+def lies_above_0(context: Context, estimate: Estimate) -> bool:
+    """Whether the 95 % interval lies above 0."""
+    interval = estimate.interval(context.resamples, context.seed)
+    return interval is not None and interval[0] > 0
+
+
+def head_table(shape: Shape, columns: Mapping[str, FloatArray]) -> pd.DataFrame:
+    """Scores [layers, heads] by name as a table with a row for each present head."""
+    import pandas as pd
+
+    heads = shape.all_heads
+    return pd.DataFrame(
+        {name: [float(values[head]) for head in heads] for name, values in columns.items()},
+        index=[str(head) for head in heads],
+    )

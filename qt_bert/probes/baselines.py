@@ -13,10 +13,9 @@ import numpy as np
 
 from qt_bert.data.pairs import GRADES, Pair
 from qt_bert.errors import ArgumentError
-from qt_bert.probes.base import Context, Result
+from qt_bert.probes.base import Context, Result, estimate_bars
 from qt_bert.probes.matching_cells import OTHER, OWN
 from qt_bert.probes.matching_scores import FLOOR
-from qt_bert.probes.shared import estimate_bars
 from qt_bert.results.baselines import (
     BERT_LSTM,
     CHARACTERS,

@@ -29,9 +29,8 @@ from qt_bert.data.splits import half_of
 from qt_bert.data.tokenise import QUERY, TITLE, PairTokenizer
 from qt_bert.figures import Figure, Point, curve, head_map
 from qt_bert.heads import Head
-from qt_bert.probes.base import Context, Result
+from qt_bert.probes.base import Context, Result, estimate_bars, head_table, partition
 from qt_bert.probes.base_model import open_base, other_seed, random_like, scorer_like
-from qt_bert.probes.contests import PAIRS_A_QUERY, few_a_query
 from qt_bert.probes.naming import (
     VALIDATION,
     Elsewhere,
@@ -43,8 +42,7 @@ from qt_bert.probes.naming import (
     ranked,
     stability,
 )
-from qt_bert.probes.shared import estimate_bars, head_table, partition
-from qt_bert.probes.streams import is_han, stream, uncut_tokens
+from qt_bert.probes.streams import PAIRS_A_QUERY, few_a_query, is_han, stream, uncut_tokens
 from qt_bert.progress import Progress, silent
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer

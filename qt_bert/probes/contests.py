@@ -8,7 +8,6 @@ model.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -29,6 +28,7 @@ from qt_bert.ablation.sweep import run_sweep
 from qt_bert.data.pairs import Pair
 from qt_bert.heads import Head, Shape
 from qt_bert.probes.base import Contest, Context, reference
+from qt_bert.probes.streams import few_a_query
 from qt_bert.probes.texts import texts_of
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats import estimate, verdict
@@ -48,7 +48,6 @@ ENOUGH = 10
 """A contest stops once so many sets do as much as the target."""
 CONTEST_PAIRS = 1
 """Pairs of each query in a quick contest, as intervals are over queries."""
-PAIRS_A_QUERY = 2
 LEAST_RHO = 0.1
 """A claim that rests on labels needs the interval of Spearman's ρ above this."""
 
@@ -58,21 +57,6 @@ Ablate = Callable[[Iterable[Head]], Intervention]
 def zeroed(heads: Iterable[Head]) -> Intervention:
     """The article's ablation: zero head outputs."""
     return HeadMask(tuple(heads))
-
-
-def few_a_query(pairs: Sequence[Pair], most: int = PAIRS_A_QUERY, seed: int = 0) -> list[Pair]:
-    """At most `most` pairs of each query, in file order; those whose title's hash comes first."""
-
-    def rank(place: int) -> bytes:
-        return hashlib.sha256(f"{seed}\0{pairs[place].title}".encode()).digest()
-
-    taken: Counter[str] = Counter()
-    kept = []
-    for place in sorted(range(len(pairs)), key=rank):
-        if taken[pairs[place].query] < most:
-            taken[pairs[place].query] += 1
-            kept.append(place)
-    return [pairs[place] for place in sorted(kept)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ from qt_bert.figures import Figure, head_map
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch, row_at
 from qt_bert.models.forward import Encoder
-from qt_bert.probes.base import Context, Result
+from qt_bert.probes.base import Context, Result, estimate_bars, head_table
 from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.naming import (
     Named,
@@ -39,7 +39,6 @@ from qt_bert.probes.naming import (
     one_sided_p,
     stability_of_means,
 )
-from qt_bert.probes.shared import estimate_bars, head_table
 from qt_bert.probes.streams import is_punctuation
 from qt_bert.progress import Progress, silent
 from qt_bert.results.probe import Stability

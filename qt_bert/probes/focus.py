@@ -32,7 +32,7 @@ from qt_bert.figures import Figure, head_map
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch, row_at
 from qt_bert.models.forward import Encoder
-from qt_bert.probes.base import Contest, Context, Result
+from qt_bert.probes.base import Contest, Context, Result, estimate_bars, head_table
 from qt_bert.probes.contests import ablate, contest, layer_matched_sets, zeroed
 from qt_bert.probes.matching_scores import chosen_heads, discovery_scores, stable_matching
 from qt_bert.probes.naming import (
@@ -46,7 +46,6 @@ from qt_bert.probes.naming import (
     one_sided_p,
     stability,
 )
-from qt_bert.probes.shared import estimate_bars, head_table
 from qt_bert.probes.streams import characters_of, coverage, for_model, shared_terms, stream
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer

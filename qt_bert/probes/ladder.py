@@ -16,9 +16,8 @@ from qt_bert.ablation.interventions import Variant
 from qt_bert.ablation.masks import Cut
 from qt_bert.figures import Curve, Point, curve
 from qt_bert.models.batches import Direction
-from qt_bert.probes.base import Context, Result
+from qt_bert.probes.base import Context, Result, estimate_bars, estimate_points
 from qt_bert.probes.contests import Ablated, ablate, grades_nothing
-from qt_bert.probes.shared import estimate_bars, estimate_points
 from qt_bert.probes.streams import for_model
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate

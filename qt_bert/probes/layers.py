@@ -24,7 +24,7 @@ from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
 from qt_bert.data.treebank import Sentence, halves, read_treebank
 from qt_bert.figures import Figure, head_map
-from qt_bert.probes.base import Context, Result
+from qt_bert.probes.base import Context, Result, estimate_bars, partition
 from qt_bert.probes.base_model import open_base, random_like, scorer_like
 from qt_bert.probes.layers_reading import (
     BOUNDARY,
@@ -49,7 +49,6 @@ from qt_bert.probes.layers_reading import (
     read_vectors,
     task_of,
 )
-from qt_bert.probes.shared import estimate_bars, partition
 from qt_bert.probes.streams import characters_of, shared_terms, tokens_within
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio

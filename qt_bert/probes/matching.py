@@ -19,17 +19,9 @@ from qt_bert.ablation.masks import SegmentBlock
 from qt_bert.data.pairs import Pair
 from qt_bert.figures import Figure, bars, head_map
 from qt_bert.heads import Head, Shape
-from qt_bert.probes.base import Contest, Context, Result, mean_of
+from qt_bert.probes.base import Contest, Context, Result, estimate_bars, head_table, mean_of
 from qt_bert.probes.base_model import other_seed
-from qt_bert.probes.contests import (
-    CONTEST_PAIRS,
-    Ablated,
-    ablate,
-    contest,
-    few_a_query,
-    grades_nothing,
-    zeroed,
-)
+from qt_bert.probes.contests import CONTEST_PAIRS, Ablated, ablate, contest, grades_nothing, zeroed
 from qt_bert.probes.matching_cells import CHARACTERS, DIRECTIONS, KINDS
 from qt_bert.probes.matching_scores import (
     LEAST_QUERIES,
@@ -45,7 +37,7 @@ from qt_bert.probes.matching_scores import (
     stable_matching,
 )
 from qt_bert.probes.naming import VALIDATION
-from qt_bert.probes.shared import estimate_bars, head_table
+from qt_bert.probes.streams import few_a_query
 from qt_bert.results.probe import Stability
 from qt_bert.stats import verdict
 from qt_bert.stats.arrays import FloatArray

@@ -33,16 +33,17 @@ from qt_bert.figures import head_map
 from qt_bert.heads import Head
 from qt_bert.models.batches import Batch, to_batch
 from qt_bert.models.card import ModelLabels
-from qt_bert.probes.base import Contest, Context, Result
-from qt_bert.probes.base_model import other_seed
-from qt_bert.probes.contests import (
-    Ablated,
-    ablate,
-    contest,
-    few_a_query,
-    grades_nothing,
-    zeroed,
+from qt_bert.probes.base import (
+    Contest,
+    Context,
+    Result,
+    estimate_bars,
+    head_table,
+    lies_above_0,
+    score_unit,
 )
+from qt_bert.probes.base_model import other_seed
+from qt_bert.probes.contests import Ablated, ablate, contest, grades_nothing, zeroed
 from qt_bert.probes.naming import (
     LEAST_WEIGHT,
     VALIDATION,
@@ -57,8 +58,7 @@ from qt_bert.probes.naming import (
     ranked,
     stability,
 )
-from qt_bert.probes.shared import estimate_bars, head_table, lies_above_0, score_unit
-from qt_bert.probes.streams import characters_of, coverage
+from qt_bert.probes.streams import characters_of, coverage, few_a_query
 from qt_bert.progress import Progress, silent
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer

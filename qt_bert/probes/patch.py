@@ -29,11 +29,17 @@ from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.figures import Figure, head_map
 from qt_bert.heads import Head, Shape
 from qt_bert.models.forward import Encoder
-from qt_bert.probes.base import Context, Result
-from qt_bert.probes.contests import CONTEST_PAIRS, PAIRS_A_QUERY, against, few_a_query, random_sets
+from qt_bert.probes.base import Context, Result, estimate_bars, head_table, lies_above_0, score_unit
+from qt_bert.probes.contests import CONTEST_PAIRS, against, random_sets
 from qt_bert.probes.naming import FunctionHeads, function_heads, named_beside
-from qt_bert.probes.shared import estimate_bars, head_table, lies_above_0, score_unit
-from qt_bert.probes.streams import gathered, is_content_word, shared_terms, tokens_within
+from qt_bert.probes.streams import (
+    PAIRS_A_QUERY,
+    few_a_query,
+    gathered,
+    is_content_word,
+    shared_terms,
+    tokens_within,
+)
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, over_queries

@@ -21,7 +21,7 @@ from qt_bert.data.splits import spread_over_queries
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import Bars, HeatMap, head_map
 from qt_bert.heads import Head
-from qt_bert.probes.base import Context, Result
+from qt_bert.probes.base import Context, Result, estimate_bars, head_table
 from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.naming import by_query, means
 from qt_bert.probes.pattern_maps import (
@@ -36,7 +36,6 @@ from qt_bert.probes.pattern_maps import (
     open_classifier,
     rates,
 )
-from qt_bert.probes.shared import estimate_bars, head_table
 from qt_bert.probes.streams import stream
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer

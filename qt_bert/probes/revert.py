@@ -39,12 +39,11 @@ from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import whole_products
 from qt_bert.models.forward import Encoder
-from qt_bert.probes.base import Context, Result
+from qt_bert.probes.base import Context, Result, estimate_bars, head_table
 from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.contests import SETS, ablate, contest
 from qt_bert.probes.matching_scores import scores_by, sink_free
 from qt_bert.probes.naming import by_query, function_heads, means, named_beside
-from qt_bert.probes.shared import estimate_bars, head_table
 from qt_bert.probes.shift_maps import OfBoth, links, of_both
 from qt_bert.probes.streams import Shared, for_model, shared_terms, tokens_within
 from qt_bert.scoring.bulk import Scorer

@@ -29,11 +29,10 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.figures import Edge, Graph, Node
 from qt_bert.heads import Head
-from qt_bert.probes.base import Context, Result, mean_of
+from qt_bert.probes.base import Context, Result, mean_of, score_unit
 from qt_bert.probes.contests import layer_matched_sets
 from qt_bert.probes.focus import FOCUS, KindMasks, partly_matched, read_row
 from qt_bert.probes.naming import function_heads, named_beside
-from qt_bert.probes.shared import score_unit
 from qt_bert.probes.streams import for_model, stream
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray

@@ -19,13 +19,12 @@ from qt_bert.data.splits import spread_over_queries
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import Bars, HeatMap, head_map
 from qt_bert.heads import Head, Shape
-from qt_bert.probes.base import Context, Result
+from qt_bert.probes.base import Context, Result, estimate_bars, head_table
 from qt_bert.probes.base_model import open_base, open_second, scorer_like
-from qt_bert.probes.contests import PAIRS_A_QUERY, few_a_query
 from qt_bert.probes.matching_scores import scores_by, stable_matching
 from qt_bert.probes.naming import Named, means, name_heads, one_sided_p, stability_of_means
-from qt_bert.probes.shared import estimate_bars, head_table
 from qt_bert.probes.shift_maps import SIMILARITIES, WEIGHTS, Comparison, compare
+from qt_bert.probes.streams import PAIRS_A_QUERY, few_a_query
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -30,6 +31,24 @@ def for_model(pairs: Sequence[Pair], limit: int, context: Context) -> list[Pair]
         return list(pairs)
     one_logit = context.model.checkpoint.settings.labels.logits == 1
     return (sample_queries if one_logit else spread_over_queries)(pairs, limit, context.seed)
+
+
+PAIRS_A_QUERY = 2
+
+
+def few_a_query(pairs: Sequence[Pair], most: int = PAIRS_A_QUERY) -> list[Pair]:
+    """At most `most` pairs of each query, in file order; those whose title's hash comes first."""
+
+    def rank(place: int) -> bytes:
+        return hashlib.sha256(f"0\0{pairs[place].title}".encode()).digest()
+
+    taken: Counter[str] = Counter()
+    kept = []
+    for place in sorted(range(len(pairs)), key=rank):
+        if taken[pairs[place].query] < most:
+            taken[pairs[place].query] += 1
+            kept.append(place)
+    return [pairs[place] for place in sorted(kept)]
 
 
 # Characters of a pair's tokens. A token may hold several, or a part of one (byte-level BPE cuts a

@@ -26,12 +26,11 @@ from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair
 from qt_bert.figures import head_map
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch
-from qt_bert.probes.base import Context, Result
+from qt_bert.probes.base import Context, Result, estimate_bars, head_table
 from qt_bert.probes.contests import random_sets, zeroed
 from qt_bert.probes.matching_cells import DIRECTIONS
 from qt_bert.probes.matching_scores import along
 from qt_bert.probes.naming import function_heads
-from qt_bert.probes.shared import estimate_bars, head_table
 from qt_bert.probes.streams import stream, tokens_within
 from qt_bert.progress import Progress, silent
 from qt_bert.results.probe import ProbeResult

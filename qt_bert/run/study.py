@@ -11,15 +11,24 @@ from typing import TYPE_CHECKING, Any, Literal
 from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.files import sha256_file, write_json
 from qt_bert.planning.task import FULL, IN_REPORT, QUICK, Effort
-from qt_bert.probes.base import Context, Probe, read_held_out, run_probe
-from qt_bert.probes.registry import probe_named, probes
+from qt_bert.probes.base import Context, Probe, probe_named, probes, read_held_out, run_probe
 from qt_bert.progress import progress
 from qt_bert.request import CHOOSING, GRADING, Request
 from qt_bert.results.kept import KeptFile
 from qt_bert.results.plan import MEANS, Plan
 from qt_bert.results.probe import ProbeResult
-from qt_bert.run.folder import RunFolder, RunInputs, run_inputs
-from qt_bert.run.stage import Stage, StudyContext, forecast, run_study, scorer_of, select, split_of
+from qt_bert.run.folder import (
+    RunFolder,
+    RunInputs,
+    Stage,
+    StudyContext,
+    forecast,
+    run_inputs,
+    run_study,
+    scorer_of,
+    select,
+    split_of,
+)
 
 if TYPE_CHECKING:
     from qt_bert.planning.task import PlanTask, Sample

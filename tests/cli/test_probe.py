@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from qt_bert.probes import registry
+from qt_bert.probes.base import probes
 from qt_bert.probes.texts import texts_of
 from qt_bert.results.probe import ProbeResult
 
@@ -130,7 +130,7 @@ def test_bad_options_are_one_line(probe, tmp_path, options, said):
 
 def test_a_probe_that_needs_a_base_says_so(probe, monkeypatch):
     monkeypatch.setitem(texts_of("fake")._table, "needs_base", True)
-    registry.probes.cache_clear()
+    probes.cache_clear()
     ended = probe()
     assert ended.status == 2 and "--base" in ended.err
 

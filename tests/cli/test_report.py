@@ -7,7 +7,7 @@ import pytest
 import qt_bert
 from qt_bert.files import read_json
 from qt_bert.models.folder import weights_sha256
-from qt_bert.probes.registry import probes
+from qt_bert.probes.base import probes
 from qt_bert.results.heads import HeadsFile
 from tests.probes.scored import NOT_OF_HEADS
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.registry import probe_named
+from qt_bert.probes.base import Context, probe_named, run_probe
 from qt_bert.results.probe import Measurement, ProbeResult, SourcedClaim
 
 

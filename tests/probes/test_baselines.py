@@ -13,9 +13,8 @@ from scipy.stats import spearmanr
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.figures import Bars
-from qt_bert.probes.base import run_probe
+from qt_bert.probes.base import probe_named, run_probe
 from qt_bert.probes.baselines import better_lstm, coverage, matching_of_pairs
-from qt_bert.probes.registry import probe_named
 from qt_bert.results.baselines import (
     CHARACTERS,
     LEXICAL,

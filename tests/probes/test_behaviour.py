@@ -14,8 +14,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.models.card import ModelLabels
 from qt_bert.probes import behaviour
-from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.registry import probe_named
+from qt_bert.probes.base import Context, probe_named, run_probe
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.behaviour import Band, ScoredCases, fixed_band, measured_band, ranked_pairs
 from qt_bert.scoring.judge import read_outputs

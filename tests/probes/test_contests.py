@@ -20,11 +20,11 @@ from qt_bert.probes.contests import (
     SETS,
     LabelProbability,
     contest,
-    few_a_query,
     fit_ordinal,
     random_sets,
     zeroed,
 )
+from qt_bert.probes.streams import few_a_query
 from qt_bert.stats.estimate import over_queries
 
 FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))

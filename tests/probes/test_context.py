@@ -11,8 +11,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import half_of
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.figures import Bars
-from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.registry import probe_named, probes
+from qt_bert.probes.base import Context, probe_named, probes, run_probe
 from qt_bert.text import Text
 from tests.results.made_stability import LOOSE
 

@@ -18,8 +18,7 @@ import pytest
 from qt_bert.data.pairs import Pair
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.probes.base import Context, Split, run_probe
-from qt_bert.probes.registry import probe_named, probes
+from qt_bert.probes.base import Context, Split, probe_named, probes, run_probe
 from qt_bert.probes.wording import claims_in_words, measurements_in_words
 from qt_bert.request import Request
 from qt_bert.results.probe import ProbeResult

@@ -15,7 +15,7 @@ from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.data.treebank import Sentence, Word
 from qt_bert.errors import PairFileError
 from qt_bert.figures import Bars
-from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.base import Context, probe_named, run_probe
 from qt_bert.probes.features import (
     KINDS,
     MEASURES,
@@ -32,7 +32,6 @@ from qt_bert.probes.features import (
     rival_of,
     trends,
 )
-from qt_bert.probes.registry import probe_named
 from qt_bert.results.probe import Measurement, ProbeResult
 from tests.probes.made_context import context_of
 from tests.probes.planted_kinds import (

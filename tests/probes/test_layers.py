@@ -15,7 +15,7 @@ from qt_bert.data.splits import half_of
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.figures import Bars, HeatMap
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.base import Context, probe_named, run_probe
 from qt_bert.probes.layers import (
     Half,
     gains,
@@ -29,7 +29,6 @@ from qt_bert.probes.layers import (
     treebank_task,
 )
 from qt_bert.probes.layers_reading import GRADE, LENGTH, ORDER, Task
-from qt_bert.probes.registry import probe_named
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import CHARACTERS
 from tests.probes.made_context import context_of

@@ -20,8 +20,7 @@ from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import patch
-from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.registry import probe_named
+from qt_bert.probes.base import Context, probe_named, run_probe
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import ProbeResult
 from qt_bert.stats.estimate import over_queries

@@ -15,10 +15,9 @@ from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import patterns
-from qt_bert.probes.base import run_probe
+from qt_bert.probes.base import probe_named, run_probe
 from qt_bert.probes.pattern_maps import Errors, are_known, open_classifier, rates
 from qt_bert.probes.patterns import commonest
-from qt_bert.probes.registry import probe_named
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import PATTERNS, shipped

@@ -19,9 +19,8 @@ from qt_bert.errors import PairFileError
 from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import relations_links
-from qt_bert.probes.base import run_probe
+from qt_bert.probes.base import probe_named, run_probe
 from qt_bert.probes.matching_cells import Aligned
-from qt_bert.probes.registry import probe_named
 from qt_bert.probes.relations import (
     ARCS,
     BEST,

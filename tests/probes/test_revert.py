@@ -21,8 +21,7 @@ from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import revert
-from qt_bert.probes.base import Context, Split, run_probe
-from qt_bert.probes.registry import probe_named
+from qt_bert.probes.base import Context, Split, probe_named, run_probe
 from qt_bert.probes.revert import (
     QUANTITIES,
     Cells,

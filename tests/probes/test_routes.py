@@ -16,9 +16,8 @@ from qt_bert.ablation.patches import Path as Route
 from qt_bert.data.pairs import Pair
 from qt_bert.heads import Head
 from qt_bert.probes import routes
-from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.base import Context, probe_named, run_probe
 from qt_bert.probes.contests import layer_matched_sets
-from qt_bert.probes.registry import probe_named
 from qt_bert.probes.routes import differs_from_0, run_routes, share
 from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult
 from qt_bert.stats.estimate import over_queries

@@ -19,8 +19,7 @@ import pytest
 from qt_bert import probes
 from qt_bert.data.segmenters import Segmenter
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.probes.base import Context, read_split, run_probe
-from qt_bert.probes.registry import probe_named
+from qt_bert.probes.base import Context, probe_named, read_split, run_probe
 from qt_bert.probes.texts import COMMON, Texts, declared, texts_of
 from qt_bert.probes.wording import claims_in_words, measurements_in_words
 from qt_bert.request import Request

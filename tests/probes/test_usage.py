@@ -17,7 +17,7 @@ from scipy.stats import spearmanr
 from qt_bert.data.pairs import Pair
 from qt_bert.figures import HeatMap
 from qt_bert.probes import usage
-from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.base import Context, probe_named, run_probe
 from qt_bert.probes.contests import LabelProbability
 from qt_bert.probes.layers_reading import (
     DEPENDENCY,
@@ -33,7 +33,6 @@ from qt_bert.probes.layers_reading import (
     Task,
     Unit,
 )
-from qt_bert.probes.registry import probe_named
 from qt_bert.probes.usage import (
     WITHIN,
     change_of_rho,

@@ -12,8 +12,7 @@ import pytest
 from qt_bert.files import write_json
 from qt_bert.request import Request
 from qt_bert.results.probe import HeadScores, ModelRef, PairsRef, ProbeResult, SourcedClaim
-from qt_bert.run.folder import RunFolder, RunInputs
-from qt_bert.run.stage import Stage, StudyContext, run_study
+from qt_bert.run.folder import RunFolder, RunInputs, Stage, StudyContext, run_study
 from qt_bert.text import Text
 from tests.figures.examples import CURVE, HEAT_MAP
 from tests.results.made_claims import FACTS, claim, measurement, source, undecided, untestable

@@ -14,8 +14,7 @@ from qt_bert.files import write_json
 from qt_bert.report.render import render
 from qt_bert.request import Request
 from qt_bert.results.probe import ModelRef, PairsRef
-from qt_bert.run.folder import RunFolder, RunInputs
-from qt_bert.run.stage import Stage, StudyContext, run_study
+from qt_bert.run.folder import RunFolder, RunInputs, Stage, StudyContext, run_study
 
 
 class Page(HTMLParser):

@@ -8,8 +8,7 @@ from typing import Any
 from qt_bert.files import write_json
 from qt_bert.request import Request
 from qt_bert.results.probe import HeadScores, Measurement, ModelRef, PairsRef, ProbeResult, Source
-from qt_bert.run.folder import RunFolder, RunInputs
-from qt_bert.run.stage import Stage, StudyContext, run_study
+from qt_bert.run.folder import RunFolder, RunInputs, Stage, StudyContext, run_study
 from qt_bert.text import Text
 from tests.results.made_claims import claim
 

@@ -10,8 +10,7 @@ import pytest
 
 from qt_bert.request import Request
 from qt_bert.results.probe import ModelRef, PairsRef
-from qt_bert.run.folder import RunFolder, RunInputs
-from qt_bert.run.stage import Stage, StudyContext, run_study
+from qt_bert.run.folder import RunFolder, RunInputs, Stage, StudyContext, run_study
 
 ARGUMENTS = {"full": False, "seed": 5}
 

@@ -8,7 +8,7 @@ import pytest
 from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.prune import save_smaller
-from qt_bert.probes.registry import probes
+from qt_bert.probes.base import probes
 from qt_bert.results.kept import KeptLayer
 from tests.probes.planted_matching import pairs_of, write_pairs
 from tests.probes.scored import NOT_OF_HEADS

@@ -10,9 +10,17 @@ import pytest
 from qt_bert import shipped
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.request import Request
-from qt_bert.run import stage as stage_module
-from qt_bert.run.folder import RunFolder, RunRecord
-from qt_bert.run.stage import Stage, StudyContext, run_study, runs_of, select, stage_key
+from qt_bert.run import folder as run_folder
+from qt_bert.run.folder import (
+    RunFolder,
+    RunRecord,
+    Stage,
+    StudyContext,
+    run_study,
+    runs_of,
+    select,
+    stage_key,
+)
 
 
 class Killed(BaseException):
@@ -184,6 +192,6 @@ def test_some_stages_alone_bring_what_they_need():
 
 def test_a_forecast_counts_the_fastest_pass_of_two_seconds(monkeypatch):
     clock = iter([0, 1.5, 10, 10.25, 20, 20.5])  # a slow start, then two passes; no fourth
-    monkeypatch.setattr(stage_module.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(run_folder.time, "perf_counter", lambda: next(clock))
     scorer = SimpleNamespace(fresh=lambda: SimpleNamespace(logits=lambda pairs: None))
-    assert stage_module._seconds(scorer, [("狗", "猫")]) == 0.25
+    assert run_folder._seconds(scorer, [("狗", "猫")]) == 0.25

@@ -13,14 +13,12 @@ import pytest
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.planning.task import Effort
-from qt_bert.probes.base import Context, Probe
-from qt_bert.probes.registry import probe_named
+from qt_bert.probes.base import Context, Probe, probe_named
 from qt_bert.report.stored import Stored
 from qt_bert.request import INPUTS, Request, resolve
 from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ProbeResult
-from qt_bert.run.folder import RunFolder, run_inputs
-from qt_bert.run.stage import StudyContext, run_study
+from qt_bert.run.folder import RunFolder, StudyContext, run_inputs, run_study
 from qt_bert.run.study import PlanOptions, plan_stage, probe_stage
 from qt_bert.shipped import BASELINES, TEST, shipped
 from qt_bert.text import Text
