@@ -486,10 +486,7 @@ class Grader:
         return Scorer(reopened(opened), max_length=self._max_length)
 
     def _request(
-        self,
-        pairs: str | Path | None,
-        options: dict[str, Any],
-        without: Collection[str] = (),
+        self, pairs: str | Path | None, options: dict[str, Any], without: Collection[str] = ()
     ) -> Request:
         """The resolved request of options by name. Raises ArgumentError for an unknown one."""
         checkpoint = self._whole()

@@ -93,7 +93,7 @@ def _laid(
     heading: list[str],
     **labels: Any,
 ) -> alt.LayerChart:
-    """Layers over one table, under a heading that says what the axes are; `labels` by their names."""
+    """Layers over one table, under a heading that names the axes; `labels` by their names."""
     import altair as alt
 
     title = alt.TitleParams(
@@ -190,7 +190,7 @@ def _widest(texts: Iterable[str], size: float = SMALL) -> float:
 
 
 def _axes(parts: Iterable[tuple[str, str]], width: float) -> list[str]:
-    """A heading of what each axis is, where there is something to say."""
+    """A heading that names each axis that has a name."""
     return wrap(" · ".join(of + name for of, name in parts if name), width)
 
 
@@ -204,7 +204,7 @@ def _quantity(field: str, low: float, high: float, **more: Any) -> Any:
 
 
 def _plane(figure: Curve | Scatter, localised: Words, x: Interval, y: Interval) -> tuple[Any, Any]:
-    """Both scales, from end to end exactly; the heading says what y is."""
+    """Both scales, from end to end exactly; the heading names y."""
     import altair as alt
 
     title = localised.with_unit(figure.x_label, figure.x_unit) or None
@@ -343,7 +343,7 @@ def _across(columns: Sequence[str], palette: Palette) -> alt.Axis:
 def _cells(
     figure: HeatMap, shades: Shades, localised: Words, numbered: bool, clicks: int | None
 ) -> Iterator[Row]:
-    """One row a cell; its `tip` says what it is."""
+    """One row a cell; its `tip` describes it."""
     marked, unit = set(figure.marked), localised(figure.unit)
     rows, columns = (
         [localised(label) for label in labels] for labels in (figure.rows, figure.columns)
@@ -444,7 +444,7 @@ def _bars(figure: Bars, localised: Words, palette: Palette) -> alt.LayerChart:
     legend, labels = _legend(
         [series.name for series in figure.series], localised, _BARS_WIDTH, symbolType="square"
     )
-    said = [series.name for series in figure.series] == [figure.y_label]  # then the axis says it
+    named = [series.name for series in figure.series] == [figure.y_label]  # the axis has the name
     base = alt.Chart().encode(
         y=alt.Y(
             "category:O",
@@ -477,7 +477,7 @@ def _bars(figure: Bars, localised: Words, palette: Palette) -> alt.LayerChart:
         color=alt.Color(
             "series:N",
             scale=alt.Scale(domain=list(range(count)), range=colours),
-            legend=None if said else legend,
+            legend=None if named else legend,
         ),
         description=alt.Description("tip:N"),
         tooltip=alt.Tooltip("tip:N"),
@@ -606,7 +606,7 @@ def _line_styles(figure: Curve, palette: Palette) -> tuple[list[str], list[list[
     colours: list[str] = []
     dashes: list[list[int]] = []
     for place, series in enumerate(figure.series):
-        before = sum(one.dashed == series.dashed for one in figure.series[:place])
+        before = sum(other.dashed == series.dashed for other in figure.series[:place])
         if series.dashed:
             colours.append(palette.muted)
             dashes.append(list(_DASHES[before % len(_DASHES)]))
@@ -675,7 +675,7 @@ def _scatter(figure: Scatter, localised: Words, palette: Palette) -> alt.LayerCh
 def _scatter_rows(
     figure: Scatter, localised: Words, x_ends: Interval, y_ends: Interval
 ) -> Iterator[Row]:
-    """A label that would cover an earlier one is left out: its mark's tip tells it."""
+    """A label that would cover an earlier one is left out; its mark has it as a tip."""
     series = {name: place for place, name in enumerate(figure.series)}
     across = _PLOT / (x_ends[1] - x_ends[0])
     down = _SCATTER_HEIGHT / (y_ends[1] - y_ends[0])

@@ -205,12 +205,12 @@ class Request(ModelOptions):
 
     def only(self, names: Iterable[str]) -> Request:
         """A copy that keeps model, pairs and `names`, and resets every other field."""
-        known = {one.name for one in fields(self)} & {"model", "pairs", *names}
+        known = {option.name for option in fields(self)} & {"model", "pairs", *names}
         return replace(Request(), **{name: getattr(self, name) for name in known})
 
 
-GRADING = (
-    *(one.name for one in fields(ModelOptions) if one.name != "model"),
+EVALUATION_FIELDS = (
+    *(option.name for option in fields(ModelOptions) if option.name != "model"),
     "reader",
     "segmenter",
     "userdict",
@@ -219,15 +219,19 @@ GRADING = (
 )
 """Fields that every stage of a study depends on, beside model and pairs."""
 
-CHOOSING = (*GRADING, "discovery", "full")
+SELECTION_FIELDS = (*EVALUATION_FIELDS, "discovery", "full")
 """Fields that every stage depends on that selects on discovery and tests on validation."""
 
-INPUTS = frozenset(one.name for one in fields(Request)) - {"model", "pairs", *CHOOSING}
+PROBE_FIELDS = frozenset(option.name for option in fields(Request)) - {
+    "model",
+    "pairs",
+    *SELECTION_FIELDS,
+}
 """Fields that a probe sees only where its TOML names them in `uses`."""
 
 NOT_OF_A_PLAN = (
     "base",
-    *(one.name for one in fields(Request) if one.metadata == _PANEL),
+    *(option.name for option in fields(Request) if option.metadata == _PANEL),
     "limit",
 )
 """Options that `plan` does not have; its own `--limit` also bounds discovery."""
@@ -246,11 +250,14 @@ def discovery_of(pairs: Path) -> Path | None:
     return shipped(DEV) if is_shipped(pairs, TEST) else None
 
 
+<<<<<<< HEAD
 def base_of(model: Path) -> Path | None:
     """The pretrained model, for the graded one that ships, where this installation has it; no base else."""
     return shipped(PRETRAINED) if is_shipped(model, GRADED) and ships(PRETRAINED) else None
 
 
+=======
+>>>>>>> 32d8ca6 (Names a stranger would guess for boundary, runs and stored results; fewer wrappers, parameters and checks that nothing reaches)
 def is_shipped(path: Path, name: str) -> bool:
     """Whether `path` is what ships as `name`."""
     try:
@@ -274,7 +281,9 @@ def resolve(request: Request) -> Request:
 
     check_segmenter(request.segmenter, userdict=request.userdict)
     model = resolve_folder(shipped(GRADED) if request.model is None else request.model)
-    base = base_of(model) if request.base is None else resolve_folder(request.base)
+    base = None if request.base is None else resolve_folder(request.base)
+    if base is None and is_shipped(model, GRADED):  # the base of another model is not known
+        base = shipped(PRETRAINED)
     on_test = is_shipped(pairs, TEST)
     table = request.baseline_table
     if table is None and request.reader.limit is None and on_test and ships(BASELINES):
@@ -337,10 +346,12 @@ def options_of(family: type) -> dict[str, type]:
     """Each option of a dataclass, with the class that declares it: a nested dataclass contributes its fields;
     on a name clash the outer field wins."""
     hints = get_type_hints(family)
-    kinds = {one.name: hints[one.name] for one in fields(family)}
-    own = {name: family for name, kind in kinds.items() if not _is_family(kind)}
+    kinds = {option.name: hints[option.name] for option in fields(family)}
+    direct = {name: family for name, kind in kinds.items() if not _is_family(kind)}
     nested = [options_of(kind) for kind in kinds.values() if _is_family(kind)]
-    return own | {name: kind for one in nested for name, kind in one.items() if name not in own}
+    return direct | {
+        name: kind for options in nested for name, kind in options.items() if name not in direct
+    }
 
 
 def _is_family(kind: Any) -> TypeGuard[type]:
@@ -358,13 +369,13 @@ def from_options(
     if unknown := values.keys() - known.keys():
         raise ArgumentError(f"no option {min(unknown)!r}; there are {', '.join(sorted(known))}")
     hints, chosen = get_type_hints(family), dict[str, Any]()
-    for one in fields(family):  # type: ignore[arg-type]
-        kind = hints[one.name]
+    for option in fields(family):  # type: ignore[arg-type]
+        kind = hints[option.name]
         if _is_family(kind):
             nested = {name: value for name, value in values.items() if known[name] is kind}
-            chosen[one.name] = from_options(kind, nested)
-        elif one.name in values:
-            chosen[one.name] = _typed(values[one.name], str(kind))
+            chosen[option.name] = from_options(kind, nested)
+        elif option.name in values:
+            chosen[option.name] = _typed(values[option.name], str(kind))
     return family(**chosen)
 
 
@@ -372,5 +383,5 @@ def _typed(value: Any, hint: str) -> Any:
     """An option's value: a list where the option is repeatable, paths for texts."""
     if hint.startswith("list"):
         values = [value] if isinstance(value, str | Path) else list(value or ())
-        return [_typed(one, hint.removeprefix("list")) for one in values]
+        return [_typed(item, hint.removeprefix("list")) for item in values]
     return Path(value) if "Path" in hint and value is not None else value

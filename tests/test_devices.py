@@ -13,7 +13,7 @@ import torch
 import qt_bert
 from qt_bert import progress, request
 from qt_bert.ablation.engine import Reduction, View, sweep
-from qt_bert.ablation.importance import gradient_importance, unit_importance
+from qt_bert.ablation.importance import importance
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.errors import ArgumentError
 from qt_bert.models import devices
@@ -70,8 +70,8 @@ def test_importance(checkpoint_of, monkeypatch) -> None:
     with fake_gpu(monkeypatch) as mode:
         given, sets = batches(opened), [(0,)] * len(TEXTS)
         encoder = on_fake_gpu(opened, mode).encoder()
-        assert gradient_importance(encoder, given, sets).shape == (3, 4)
-        assert len(unit_importance(encoder, given, sets)) == 3
+        assert np.shape(importance(encoder, given, sets)) == (3, 4)
+        assert len(importance(encoder, given, sets, units=True)) == 3
 
 
 def test_a_tensor_on_the_cpu_is_caught(checkpoint_of, monkeypatch) -> None:

@@ -16,8 +16,8 @@ from qt_bert.page.figures import draw
 from qt_bert.page.maps import attention, score_name
 from qt_bert.page.model import SharedModel
 from qt_bert.page.pairs import shipped_rows
+from qt_bert.page.results import HeadResults
 from qt_bert.page.state import State
-from qt_bert.page.study import Study
 from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, escaped, info, localised, named
 from qt_bert.results.head_sets import set_words
@@ -56,8 +56,8 @@ def main() -> None:
     """Lay out the page."""
     here = visit()
     st.header(localised("注意力头图谱", "Head atlas"))
-    study, head = here.study, here.state.chosen
-    if study is None:
+    results, head = here.results, here.state.chosen
+    if results is None:
         whole = "qt-bert report --model FOLDER --save-heads FOLDER/heads.json"
         info(
             f"这个模型还没有探针结果，可用命令生成：{whole}",
@@ -65,16 +65,16 @@ def main() -> None:
         )
         return
     click = localised("点一格，看这个头做什么。", "Click a cell to see what its head does.")
-    st.caption(escaped(f"{click} {localised(study.origin)}"))
+    st.caption(escaped(f"{click} {localised(results.origin)}"))
     grid, side = st.columns([3, 2], gap="medium")
     with grid:
-        _grid(here, study)
+        _grid(here, results)
     with side.container(border=True):
-        _card(here, study)
+        _card(here, results)
     st.subheader(
         f"{head} · {localised('证据（▣：图中加框）', 'evidence (▣: outlined on the map)')}"
     )
-    items = evidence(study, head)
+    items = evidence(results, head)
     columns = st.columns(2, gap="medium")
     for place, item in enumerate(items):
         with columns[2 * place // len(items)]:
@@ -87,9 +87,9 @@ def main() -> None:
     _examples(here)
 
 
-def _grid(here: Visit, study: Study) -> None:
+def _grid(here: Visit, results: HeadResults) -> None:
     """The map of the chosen quantity; a click chooses a head."""
-    quantities = {quantity.name: (quantity, table) for quantity, table in offered(study.tables)}
+    quantities = {quantity.name: (quantity, table) for quantity, table in offered(results.tables)}
     titles = {name: quantity.title for name, (quantity, _) in quantities.items()}
     label = localised("着色依据", "Coloured by")
     name = st.selectbox(label, list(quantities), format_func=named(titles), key="atlas.colour")
@@ -98,13 +98,13 @@ def _grid(here: Visit, study: Study) -> None:
         here.change(layer=clicked[0], head=clicked[1])
 
 
-def _card(here: Visit, study: Study) -> None:
+def _card(here: Visit, results: HeadResults) -> None:
     """The head's sets and function, and buttons to leave it out or open it."""
     head, out = here.state.chosen, here.state.out
     st.subheader(str(head))
-    sets = [name for name, heads in study.sets.items() if head in heads]
+    sets = [name for name, heads in results.sets.items() if head in heads]
     if sets:
-        names = " · ".join(localised(set_label(name, study.stability)) for name in sets)
+        names = " · ".join(localised(set_label(name, results.stability)) for name in sets)
         st.markdown(f"**{escaped(localised('属于：', 'In the sets:'))}** {escaped(names)}")
     st.write(escaped(localised(what_it_does(sets))))
     toggle = (
@@ -130,10 +130,10 @@ def what_it_does(sets: list[str]) -> Text:
     return Text("".join(text.zh for text in functions), " ".join(text.en for text in functions))
 
 
-def evidence(study: Study, head: Head) -> list[Evidence]:
+def evidence(results: HeadResults, head: Head) -> list[Evidence]:
     """Every quantity of the head: value, interval, q, and its place among all heads."""
     items = []
-    for quantity, table in offered(study.tables):
+    for quantity, table in offered(results.tables):
         scores = table.rows().get(str(head), {})
         value = quantity.value(scores)
         if value is None:

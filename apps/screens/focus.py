@@ -42,8 +42,8 @@ from qt_bert.page.maps import (
     score_unit,
 )
 from qt_bert.page.model import ReadPair, SharedModel
+from qt_bert.page.results import most_focused, reader_of
 from qt_bert.page.state import State
-from qt_bert.page.study import most_focused, reader_of
 from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, escaped, info, localised, metric
 from qt_bert.probes.focus import MATCHED, QUANTITIES, Kind, kinds_of, row_quantities
@@ -143,7 +143,7 @@ def focus(model: SharedModel, state: State) -> Focus:
     """The state's pair under the whole model, without the state's heads, and without random heads."""
     text = (state.query, state.title)
 
-    def made() -> Focus:
+    def compute() -> Focus:
         encoded = model.encode(*text)
         known_ways = plain_and_without(model, state.out, state.mode)
         drawn = random_heads(model, state.out, state.mode, state.seed)
@@ -173,7 +173,7 @@ def focus(model: SharedModel, state: State) -> Focus:
             random_grades=model.outputs(logits[ways:]) if drawn else None,
         )
 
-    return model.cache.get(("focus", *text, state.out, state.mode, state.seed), made)
+    return model.cache.get(("focus", *text, state.out, state.mode, state.seed), compute)
 
 
 def shifts(seen: Focus, head: Head) -> list[Shift]:
@@ -193,11 +193,11 @@ def shifts(seen: Focus, head: Head) -> list[Shift]:
 def _head(here: Visit, seen: Focus) -> None:
     """The chosen head: its row, a sentence, the grade; the other numbers folded."""
     head, state = here.state.chosen, here.state
-    sets = here.study.sets if here.study else {}
+    sets = here.results.sets if here.results else {}
     zh, en = f"第 {head.layer} 层 [CLS] 注意力：{head}", f"Layer {head.layer}'s \\[CLS\\]: {head}"
     st.header(localised(zh, en))
     example = reader_of(sets) or example_of(seen, sets, state.out)
-    caption(about_head(head, sets, example, studied=here.study is not None))
+    caption(about_head(head, sets, example, studied=here.results is not None))
     label = localised(f"看 {example}", f"Show {example}")
     if example not in (None, head) and st.button(label, key="focus.example"):
         here.change(layer=example.layer, head=example.head)

@@ -16,7 +16,7 @@ from qt_bert.page.figures import draw
 from qt_bert.page.maps import cut_notes, random_heads, score_name, score_unit
 from qt_bert.page.model import SharedModel
 from qt_bert.page.pairs import clean_texts
-from qt_bert.page.study import Study
+from qt_bert.page.results import HeadResults
 from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, info, localised, metric, named, table
 from qt_bert.probes.order import CASE_QUERY, CASE_SHUFFLED, CASE_TITLE, trained_on_shuffled
@@ -94,7 +94,7 @@ def main() -> None:
         info(NO_ORDER)
         return
     draw(text_figure(pair, side), key="order.text")
-    sets = head_sets(here.study, state.out)
+    sets = head_sets(here.results, state.out)
     _grades(model, pair, ways(model, pair, sets, state.mode, state.seed))
 
 
@@ -146,15 +146,15 @@ def shuffled(
     return Shuffled(pair, (pair[0], text) if side else (text, pair[1]))
 
 
-def head_sets(study: Study | None, out: tuple[Head, ...]) -> list[HeadSet]:
+def head_sets(results: HeadResults | None, out: tuple[Head, ...]) -> list[HeadSet]:
     """The order and the matching heads of the study, and the heads that the visitor left out.
 
     The same heads under two names come once, under both names.
     """
     sets: dict[tuple[Head, ...], list[Text]] = {}
     for name in ("order", "matching"):
-        if study is not None and (heads := study.sets.get(name)):
-            sets.setdefault(tuple(sorted(heads)), []).append(set_label(name, study.stability))
+        if results is not None and (heads := results.sets.get(name)):
+            sets.setdefault(tuple(sorted(heads)), []).append(set_label(name, results.stability))
     if out:
         sets.setdefault(tuple(sorted(out)), []).append(Text("左栏所选", "your choice"))
     return [HeadSet(join(names, " = ", " = "), heads) for heads, names in sets.items()]

@@ -97,10 +97,7 @@ def main() -> None:
     columns |= score_columns(model.labels)
     rows = ranking_rows(ranking)
     chosen = table(rows, columns, key="ranking.table", signed=("change",), select=True)
-    caption(
-        "点一行，看哪些词、哪些头影响这条标题。",
-        "Click a row to see what moves that title.",
-    )
+    caption("点一行，看哪些词、哪些头影响这条标题。", "Click a row to see what moves that title.")
     current = [place for place, title in enumerate(ranking.titles) if title.text == state.title]
     _movers(here, ranking.titles[chosen if chosen is not None else (current or [0])[0]].text)
 

@@ -20,16 +20,16 @@ from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, choose, info, localised
 from qt_bert.probes.boundary import (
     LEAST_DECISIONS,
-    Calibrated,
+    CalibratedHeads,
+    CharacterAttention,
     Decisions,
     Ends,
     PairText,
-    Weights,
+    attention_of,
     calibrate,
     decisions_of,
     distinct_texts,
     lacking,
-    weights_of,
     word_ends,
 )
 from qt_bert.probes.naming import ranked
@@ -38,7 +38,7 @@ from qt_bert.probes.texts import texts_of
 from qt_bert.stats.arrays import BoolArray
 from qt_bert.text import Label, Text, signed
 
-# A head's own reading (what is looked at, threshold, side), or the article's rule (2.2).
+# A head's calibrated rule (feature, threshold, side), or the article's (2.2).
 RULES = {"calibrated": Text("校准", "calibrated"), "article": Text("规则", "rule")}
 GRANULARITIES = {
     "precise": Text("精确", "precise"),
@@ -55,13 +55,13 @@ DEEPEST = 4.0
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Every head's reading on the dev pairs that ship, as the probe `boundary` sets it.
+    """Every head's rule, calibrated on the dev pairs that ship as the probe `boundary` does.
 
-    `best` are all heads by their balanced accuracy there, `texts` what was read: a text among them is
-    no test of the readings.
+    `best` are all heads by their balanced accuracy there; `texts` are those of the pairs, which cannot test
+    the rules.
     """
 
-    calibrated: Calibrated
+    calibrated: CalibratedHeads
     best: tuple[Head, ...]
     pairs: int
     decisions: int
@@ -83,7 +83,7 @@ class Words:
     ends: tuple[dict[str, set[int]], ...]
     heads: tuple[Head, ...]
     calibration: Calibration
-    weights: list[Weights]
+    weights: list[CharacterAttention]
     predictions: list[dict[str, BoolArray]]
 
 
@@ -113,7 +113,7 @@ def main() -> None:
     with st.spinner(localised(working)):
         calibration_of(here.model)
     heads = _heads(here)
-    result = words(here.model, texts_asked(state.query, state.title), heads, state.out, state.mode)
+    result = words(here.model, pair_texts(state.query, state.title), heads, state.out, state.mode)
     for note in notes(result, bool(state.out)):
         caption(note)
     if len(result.decisions):
@@ -123,7 +123,7 @@ def main() -> None:
 
 def _heads(here: Visit) -> list[Head]:
     """The heads to read by: at first the study's set, else the best on calibration."""
-    known = here.study.sets.get(SET, ()) if here.study else ()
+    known = here.results.sets.get(SET, ()) if here.results else ()
     first = known or calibration_of(here.model).best
     chosen: list[Head] = st.multiselect(
         localised(f"注意力头（至多 {MOST_HEADS} 个）", f"Heads ({MOST_HEADS} at most)"),
@@ -139,21 +139,21 @@ def _heads(here: Visit) -> list[Head]:
     return chosen
 
 
-def texts_asked(query: str, title: str) -> list[PairText]:
+def pair_texts(query: str, title: str) -> list[PairText]:
     """The query and the title of a pair."""
     pair = (query, title)
     return [PairText(query, pair, QUERY, query), PairText(title, pair, TITLE, query)]
 
 
 def calibration_of(model: SharedModel) -> Calibration:
-    """The readings of a model's heads, made once: the probe's own sample and search, without tests."""
+    """The rules of a model's heads, computed once: the probe's sample and search, without tests."""
 
-    def made() -> Calibration:
+    def compute() -> Calibration:
         pairs = few_a_query(shipped_rows("dev"))
         texts = distinct_texts(pairs)
         decisions = decisions_of(model.scorer.tokenizer, texts, least=LEAST_DECISIONS)
         labels = decisions.labels(word_ends(model.segmenter))
-        weights = weights_of(_shared(model), decisions)
+        weights = attention_of(_shared(model), decisions)
         calibrated = calibrate(weights, decisions, labels, shifts=0, seed=0)
         return Calibration(
             # Results of single queries are for tests, and grow with the model.
@@ -165,7 +165,7 @@ def calibration_of(model: SharedModel) -> Calibration:
         )
 
     with model.computing:  # whoever asks for it meanwhile waits
-        return model.cache.get("calibration", made)
+        return model.cache.get("calibration", compute)
 
 
 def _shared(model: SharedModel) -> SharedScorer:
@@ -192,12 +192,12 @@ def words(
     shown = tuple(_shown(model, text) for text in texts)
     key = ("words", decisions.texts, tuple(out), mode if out else "")
 
-    def made() -> list[Weights]:
+    def compute() -> list[CharacterAttention]:
         scorer = _shared(model)
         variants = plain_and_without(model, out, mode)
-        return [weights_of(scorer, decisions, variant=variant) for variant in variants]
+        return [attention_of(scorer, decisions, variant=variant) for variant in variants]
 
-    weights = model.cache.get(key, made)
+    weights = model.cache.get(key, compute)
     return Words(
         pair=tuple(texts),
         shown=shown,
@@ -243,7 +243,7 @@ def _shown(model: SharedModel, text: PairText) -> str:
 
 
 def notes(result: Words, without: bool) -> Iterator[Text]:
-    """What the readings rest on, and what keeps them from saying more."""
+    """What the rules rest on, and their limits."""
     n, basis = len(result.decisions), result.calibration
     if not n:
         yield Text(

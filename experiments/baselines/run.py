@@ -41,11 +41,11 @@ from qt_bert.probes.base import Split, read_split, reference
 from qt_bert.probes.base_model import open_base, random_like
 from qt_bert.probes.boundary import (
     LEAST_DECISIONS,
-    Weights,
+    CharacterAttention,
+    attention_of,
     calibrate,
     decisions_of,
     distinct_texts,
-    weights_of,
     word_ends,
 )
 from qt_bert.probes.matching_cells import CHARACTERS as CHARACTER_CELLS
@@ -545,12 +545,15 @@ def boundary(scorer: Scorer, halves: Split) -> Arrays:
         return {}
     ends = word_ends(words)
     labels = known.labels(ends)
-    weights = weights_of(scorer, known)
-    readings = calibrate(weights, known, labels, shifts=0, seed=0).readings
+    weights = attention_of(scorer, known)
+    rules = calibrate(weights, known, labels, shifts=0, seed=0).rules
 
-    def margins(of: Weights) -> np.ndarray:
+    def margins(of: CharacterAttention) -> np.ndarray:
         """How far beyond its threshold each head is read [layers, heads, D]."""
-        return np.stack([one.margin(of.features(at)) for at, one in enumerate(readings)])
+        over = np.stack(
+            [r.chosen(of.features(n)) - r.threshold[:, None] for n, r in enumerate(rules)]
+        )
+        return np.where(np.stack([r.high for r in rules])[..., None], over, -over)
 
     ranks = rankdata(margins(weights), axis=-1)[..., labels].sum(-1)
     count, others = int(labels.sum()), int((~labels).sum())
@@ -560,7 +563,7 @@ def boundary(scorer: Scorer, halves: Split) -> Arrays:
     return {
         "head": np.array(str(best)),
         "discovery": np.array(reached[best]),
-        "values": margins(weights_of(scorer, other))[best],
+        "values": margins(attention_of(scorer, other))[best],
         "labels": other.labels(ends),
         "queries": other.query,
     }

@@ -281,11 +281,7 @@ class LayerPass:
         return weights, z
 
     def _attend(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        bias: torch.Tensor | None,
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor | None
     ) -> tuple[torch.Tensor | None, torch.Tensor]:
         """Attention weights (None unless kept) and head outputs."""
         if not self.keeps_attention:

@@ -64,7 +64,7 @@ def head_effects(variants: Sequence[Variant], outputs: Outputs) -> list[HeadEffe
         HeadEffect(variant.name, float(score), float(score - scores[0]))
         for variant, score in zip(variants[1:], scores[1:], strict=True)
     ]
-    return sorted(effects, key=lambda one: -abs(one.change))
+    return sorted(effects, key=lambda effect: -abs(effect.change))
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def restoring_heads(
     logits = swept.logits[:, np.argsort(batch.rows)]  # [V, 2, K]: as it is, and filled
     # z of all heads in all layers makes the pair as it is where the token that is read is the same in
     # both: it reads nothing else.
-    read = {one.input_ids[one.at] for one in couple}
+    read = {text.input_ids[text.at] for text in couple}
     off = distance(logits[-1, 1], logits[0, 0])
     bound = figures["bound"] if checkpoint.dtype == "float32" else BFLOAT16_BOUND
     if len(read) == 1 and scorer.encoder.reads != "mean" and not off <= bound:
@@ -164,7 +164,7 @@ def restored(
         HeadRestores(str(variant.heads[0]), float(score), float(move), float(move / gap))
         for variant, score, move in zip(variants[1:-1], scores[1:-1], moves[1:-1], strict=True)
     ]
-    heads.sort(key=lambda one: -one.share)
+    heads.sort(key=lambda head: -head.share)
     return Restoring(term, heads, float(moves[-1] / gap))
 
 
@@ -178,10 +178,7 @@ HEADS = 3
 
 
 def with_reasons(
-    examples: Sequence[dict[str, Any]],
-    scorer: Scorer,
-    segmenter: Segmenter,
-    guards: dict[str, Any],
+    examples: Sequence[dict[str, Any]], scorer: Scorer, segmenter: Segmenter, guards: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """The first examples with a `reason` each; the others as they are.
 
@@ -205,21 +202,26 @@ def _restoring(
 ) -> dict[int, tuple[CarryingHead, ...]]:
     """The heads that restore most of the first examples that some term moves, by their place."""
     moved = [
-        (place, one, term)
-        for place, one in enumerate(explained)
-        if (term := one.most_telling) is not None
+        (place, explanation, term)
+        for place, explanation in enumerate(explained)
+        if (term := explanation.most_telling) is not None
     ][:WITH_HEADS]
     if not moved:
         return {}
-    couples = [clean_and_corrupted(one.query, one.title, scorer, term) for _, one, term in moved]
+    couples = [
+        clean_and_corrupted(explanation.query, explanation.title, scorer, term)
+        for _, explanation, term in moved
+    ]
     figures = check_patches(scorer, [text for couple in couples for text in couple])
     guards["examples"] = figures
     return {
         place: tuple(
             CarryingHead(head=head.head, share=head.share)
-            for head in restoring_heads(one.query, one.title, scorer, term, figures).heads[:HEADS]
+            for head in restoring_heads(
+                explanation.query, explanation.title, scorer, term, figures
+            ).heads[:HEADS]
         )
-        for place, one, term in moved
+        for place, explanation, term in moved
     }
 
 

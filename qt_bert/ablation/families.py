@@ -62,12 +62,8 @@ def random_shares(
 ) -> list[Variant]:
     """Random shares of all heads: `random:30%#07`, family `random`; all of them: `random:100%`.
 
-    A share is rounded to whole heads, half up, and omitted at none. Shares of a draw are nested.
-    Raises ArgumentError for a share outside 0..1.
+    A share, above 0, is rounded to whole heads, half up, and omitted at none. Shares of a draw are nested.
     """
-    invalid = [share for share in shares if not 0 < share <= 1]
-    if invalid:
-        raise ArgumentError(f"shares of all heads lie above 0 and up to 1, not {invalid}")
     pool = shape.all_heads
     steps = {_percent(share): _whole_heads(share, len(pool)) for share in shares}
     return _curve("random", pool, steps, mask, draws, seed)
@@ -76,14 +72,8 @@ def random_shares(
 def random_sets(
     shape: Shape, mask: MaskOf, k: int, draws: int = DRAWS, seed: int = 0
 ) -> list[Variant]:
-    """Random sets of `k` heads: `random:k5#07`, family `random`.
-
-    Raises ArgumentError unless `k` is between 1 and the model's number of heads.
-    """
-    pool = shape.all_heads
-    if not 1 <= k <= len(pool):
-        raise ArgumentError(f"sets of {k} heads: the model has {len(pool)}")
-    return _curve("random", pool, {f"k{k}": k}, mask, draws, seed)
+    """Random sets of `k` of the model's heads: `random:k5#07`, family `random`."""
+    return _curve("random", shape.all_heads, {f"k{k}": k}, mask, draws, seed)
 
 
 def layer_matched(
@@ -132,14 +122,14 @@ def layer_matched(
     ]
 
 
-def named_set(shape: Shape, mask: MaskOf, text: str, name: str | None = None) -> list[Variant]:
+def named_set(shape: Shape, mask: MaskOf, text: str) -> list[Variant]:
     """The heads in `text`, as in 'L2H1 L3H7', together: `L2H1+L3H7`, family `set`.
 
     More than six heads are abbreviated: `L0H0+L0H1+L0H2+L0H3+L0H4+L0H5+2more.497c39`. Raises
     ArgumentError for no heads, or heads that the model lacks.
     """
     heads = parse_heads(text, shape)
-    return [Variant((name or "").strip() or _set_name(heads), (mask(heads),), "set")]
+    return [Variant(_set_name(heads), (mask(heads),), "set")]
 
 
 FAMILIES: Mapping[str, Callable[[Shape, MaskOf, int, int], list[Variant]]] = {
@@ -152,12 +142,7 @@ FAMILIES: Mapping[str, Callable[[Shape, MaskOf, int, int], list[Variant]]] = {
 
 
 def _curve(
-    family: str,
-    pool: Sequence[Head],
-    steps: Mapping[str, int],
-    mask: MaskOf,
-    draws: int,
-    seed: int,
+    family: str, pool: Sequence[Head], steps: Mapping[str, int], mask: MaskOf, draws: int, seed: int
 ) -> list[Variant]:
     """For each step (label → number of heads): the first heads of each draw's order of the pool."""
     generators = _generators(family, draws, seed)

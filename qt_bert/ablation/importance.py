@@ -27,18 +27,19 @@ LabelSets = Sequence[tuple[int, ...]]
 
 
 def importance_on(scorer: Scorer, pairs: Sequence[Pair], shown: Progress = silent) -> FloatArray:
-    """`gradient_importance` on `pairs`, in float32 whatever the scorer's dtype; `shown` counts pairs."""
+    """The importance of heads [layers, heads] on `pairs`, in float32 whatever the scorer's dtype; `shown`
+    counts pairs."""
     scorer = scorer.exact()
     sets = _label_sets(pairs, scorer.checkpoint.settings.labels)
-    return gradient_importance(scorer.encoder, _batches(scorer, pairs), sets, shown)
+    return np.stack(importance(scorer.encoder, _batches(scorer, pairs), sets, shown))
 
 
 def unit_importance_on(
     scorer: Scorer, pairs: Sequence[Pair], shown: Progress = silent
 ) -> list[FloatArray]:
-    """`unit_importance` on `pairs`; the scorer's model must be in float32. `shown` counts pairs."""
+    """The same for every feed-forward unit: for each layer [units]; the scorer's model must be in float32."""
     sets = _label_sets(pairs, scorer.checkpoint.settings.labels)
-    return unit_importance(scorer.encoder, _batches(scorer, pairs), sets, shown)
+    return importance(scorer.encoder, _batches(scorer, pairs), sets, shown, units=True)
 
 
 def _label_sets(pairs: Sequence[Pair], labels: ModelLabels) -> LabelSets | None:
@@ -53,42 +54,20 @@ def _batches(scorer: Scorer, pairs: Sequence[Pair]) -> Iterator[Batch]:
     return scorer.fresh().batches(texts, batch_tokens())
 
 
-def gradient_importance(
+def importance(
     encoder: Encoder,
     batches: Iterable[Batch],
     label_sets: LabelSets | None,
     shown: Progress = silent,
-) -> FloatArray:
-    """The mean over pairs of |∂L/∂ξ| [layers, heads], for a gate ξ = 1 per pair and head on z.
+    *,
+    units: bool = False,
+) -> list[FloatArray]:
+    """The mean over pairs of |∂L/∂ξ| of each layer [heads or `units`], for a gate ξ = 1 per pair.
 
     L = −log Σ p over the logits that the pair's label may mean; `label_sets[i]` are their indices for
-    pair i of `Batch.rows`. For a model of one logit `label_sets` is None and L the logit. `shown` counts
-    pairs.
-
-    Raises ArgumentError where the labels do not fit the logits or the pairs, for no pairs, and for a
-    model in less than float32.
+    pair i of `Batch.rows`. For a model of one logit `label_sets` is None and L the logit. Raises ArgumentError
+    where the labels do not fit the logits or the pairs, for no pairs, and for a model in less than float32.
     """
-    return np.stack(_importance(encoder, batches, label_sets, shown, units=False))
-
-
-def unit_importance(
-    encoder: Encoder,
-    batches: Iterable[Batch],
-    label_sets: LabelSets | None,
-    shown: Progress = silent,
-) -> list[FloatArray]:
-    """The same for every feed-forward unit: for each layer [units]."""
-    return _importance(encoder, batches, label_sets, shown, units=True)
-
-
-def _importance(
-    encoder: Encoder,
-    batches: Iterable[Batch],
-    label_sets: LabelSets | None,
-    shown: Progress,
-    *,
-    units: bool,
-) -> list[FloatArray]:
     if encoder.layers[0].dtype not in (torch.float32, torch.float64):
         raise ArgumentError("gradient importance needs a model opened in float32")
     totals: list[FloatArray] = [np.zeros(())] * len(encoder.layers)
@@ -112,12 +91,9 @@ def _allowed_logits(
     encoder: Encoder, batch: Batch, label_sets: LabelSets | None
 ) -> torch.Tensor | None:
     """Which logits each pair's label may mean [B, labels]; None for a model of one logit."""
-    labels = int(encoder.model.config.num_labels)
-    if (label_sets is None) != (labels == 1):
-        state = "no labels" if label_sets is None else "labels"
-        raise ArgumentError(f"gradient importance of a model of {labels} logits, and {state} given")
     if label_sets is None:
         return None
+    labels = int(encoder.model.config.num_labels)
     allowed = np.zeros((len(batch), labels), bool)
     for i, row in enumerate(batch.rows):
         indices = label_sets[row] if row < len(label_sets) else ()

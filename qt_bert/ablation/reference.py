@@ -127,9 +127,7 @@ class PlainModel:
     def _run(self) -> torch.Tensor:
         types = {"token_type_ids": self.batch.token_type_ids} if self.family.segments else {}
         return self.model(  # type: ignore[no-any-return]
-            input_ids=self.batch.input_ids,
-            attention_mask=self.batch.real.long(),
-            **types,
+            input_ids=self.batch.input_ids, attention_mask=self.batch.real.long(), **types
         ).logits
 
     def write(self, parameter: Any, index: Any, values: torch.Tensor) -> None:

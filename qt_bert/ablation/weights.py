@@ -8,12 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from qt_bert.ablation.interventions import (
-    EMBEDDINGS,
-    CleanCache,
-    LayerIntervention,
-    OfHeads,
-)
+from qt_bert.ablation.interventions import EMBEDDINGS, CleanCache, LayerIntervention, OfHeads
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head

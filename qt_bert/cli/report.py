@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from qt_bert.results.probe import ProbeResult
 
 
-Study = Annotated[Request, options.Without(("discovery",))]
+StudyRequest = Annotated[Request, options.Without(("discovery",))]
 
 
 @options.command(options.STUDY)
 def report(
-    request: Study,
+    request: StudyRequest,
     out: Annotated[Path, typer.Option(help="Run folder.")] = Path("report"),
     only: Annotated[
         str | None,
@@ -80,7 +80,7 @@ def report(
 
 @options.command(options.STUDY)
 def probe(
-    request: Study,
+    request: StudyRequest,
     name: Annotated[str | None, typer.Argument(help="Which probe; --list names them.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the probes and stop.")] = False,
     out: Annotated[

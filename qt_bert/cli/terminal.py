@@ -144,7 +144,7 @@ def _with_queries(metric: dict[str, Any]) -> str:
 
 
 def note(text: str) -> None:
-    """Print a line on standard error; standard output is for data."""
+    """Print a line on standard error, where it spoils no data, and go on."""
     typer.echo(text, err=True)
 
 

@@ -1,6 +1,6 @@
 """Figures on the page: charts that can be pointed at and clicked, and saved by the browser's menu.
 
-Clicks. The browser keeps its selection over the runs, and tells nothing where the same cell is
+Clicks. The browser keeps its selection over the runs, and sends nothing where the same cell is
 clicked again. So clicks are numbered: a cell's data carry the number of clicks so far, a selection
 is new where it was not there in the last run, and the same cell with another number is another one.
 """
@@ -24,11 +24,7 @@ _NARROW = 8
 
 
 def draw(
-    figure: Figure,
-    *,
-    key: str | None = None,
-    click: bool = False,
-    bare: bool = False,
+    figure: Figure, *, key: str | None = None, click: bool = False, bare: bool = False
 ) -> Cell | None:
     """Draw any figure in the visitor's language and theme, with its title and note.
 
@@ -89,16 +85,16 @@ def spec_of(drawn: Any) -> str:
 
 
 def show_chart(spec: str, *, width: Any = "stretch", **more: Any) -> None:
-    """Show a chart, as `spec_of` has it, in its own colours, as wide as its place or as `width` says."""
+    """Show a chart, as `spec_of` has it, in its own colours, as wide as its place or `width`."""
     st.vega_lite_chart(json.loads(spec), width=width, theme=None, **more)
 
 
 def new_click(key: str, rows: int, columns: int) -> tuple[Cell | None, int]:
-    """The cell of a click on the chart `key` that nobody has asked for yet; the clicks so far."""
+    """The cell of a click on the chart `key` that was not handled yet; the clicks so far."""
     count, handled = st.session_state.get(f"{key}-seen", (0, None))
     try:
-        (found,) = st.session_state[key]["selection"][CLICKED]
-        event = int(found["row"]), int(found["column"]), int(found["click"])
+        (cell,) = st.session_state[key]["selection"][CLICKED]
+        event = int(cell["row"]), int(cell["column"]), int(cell["click"])
     except (KeyError, TypeError, ValueError):  # nothing was clicked, or what no chart sends
         return None, count
     if event == handled:

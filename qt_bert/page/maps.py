@@ -201,7 +201,7 @@ def overview(model: SharedModel, state: State) -> Overview:
         sums = torch.einsum("bhij,pi,pj->bhp", view.values.float().cpu(), rows, columns)
         return torch.where(columns.sum(1) > 0, sums / rows.sum(1), torch.nan)
 
-    def made() -> Overview:
+    def compute() -> Overview:
         reductions = [
             Reduction("small", "attention", layers, small),
             Reduction("mean_weights", "attention", layers, mean_weights),
@@ -210,7 +210,7 @@ def overview(model: SharedModel, state: State) -> Overview:
         return Overview(arrays["small"].astype(np.float16), arrays["mean_weights"])
 
     key = ("overview", state.query, state.title, state.out, state.mode)
-    return model.cache.get(key, made)
+    return model.cache.get(key, compute)
 
 
 def last_start(model: SharedModel, state: State, part: str = WHOLE) -> int:

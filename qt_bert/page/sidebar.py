@@ -17,7 +17,7 @@ from qt_bert.errors import QtBertError
 from qt_bert.page.figures import palette, show_chart, spec_of
 from qt_bert.page.pairs import cases, shipped_rows
 from qt_bert.page.state import MOST_SEED, typed_heads
-from qt_bert.page.visit import Visit, change, study_of
+from qt_bert.page.visit import Visit, change, results_of
 from qt_bert.page.widgets import caption, escaped, localised, message_of, named
 from qt_bert.results.palette import Palette
 from qt_bert.results.probe import set_label
@@ -81,11 +81,11 @@ def sidebar(here: Visit) -> None:
     tip = "用于所有随机抽取：随机头、打乱、抽样。"
     tip = localised(tip, "For every random draw: random heads, shuffles, samples.")
     _number(here, "seed", localised("随机种子", "Seed"), MOST_SEED, help=tip)
-    study, refused = study_of(here.model, here.settings)
-    if study is None:
+    results, refused = results_of(here.model, here.settings)
+    if results is None:
         caption("没有这个模型的探针结果。", "No probe results for this model.")
     else:
-        caption(f"探针结果：{study.origin.zh}", f"Probe results: {study.origin.en}")
+        caption(f"探针结果：{results.origin.zh}", f"Probe results: {results.origin.en}")
     for reason in refused:
         caption(reason)
 
@@ -164,8 +164,8 @@ def _leave_out(here: Visit, heads: Iterable[Head]) -> None:
 
 
 def _sets(here: Visit) -> None:
-    study, key, out = here.study, "side-set", set(here.state.out)
-    sets = {} if study is None else study.sets
+    results, key, out = here.results, "side-set", set(here.state.out)
+    sets = {} if results is None else results.sets
     same = [name for name, heads in sets.items() if set(heads) == out]
     known = st.session_state.get(key)
     choice = known if known in same else (same or [_CUSTOM])[0]
@@ -178,7 +178,7 @@ def _sets(here: Visit) -> None:
 
     names = {_NONE: Text("不去掉", "none")}
     for name, heads in sets.items():
-        known_as = set_label(name, {} if study is None else study.stability)
+        known_as = set_label(name, {} if results is None else results.stability)
         names[name] = Text(f"{known_as.zh}（{len(heads)}）", f"{known_as.en} ({len(heads)})")
     names[_CUSTOM] = Text("自选", "own choice")
     label = localised("探针找到的一组", "A set found by the probes")

@@ -11,7 +11,7 @@ from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.heads import Head, Shape, format_heads, parse_heads
 from qt_bert.page.model import ModelPool
 from qt_bert.page.pairs import RefusedInput, cases, clean_texts, short
-from qt_bert.page.study import Study, most_focused, reader_of
+from qt_bert.page.results import HeadResults, most_focused, reader_of
 from qt_bert.probes.focus import layer_of
 from qt_bert.text import Text
 
@@ -64,7 +64,7 @@ class State:
         return {KEYS[field]: value for field, value in values.items()}
 
 
-def first_state(pool: ModelPool, study: Study | None) -> State:
+def first_state(pool: ModelPool, results: HeadResults | None) -> State:
     """What a first visit shows: the article's query without the matching heads (2.4.3), and the reader.
 
     Where there is no reader, the head with the largest focus.
@@ -72,7 +72,7 @@ def first_state(pool: ModelPool, study: Study | None) -> State:
     model = pool.names[0]
     pair = next(pair for pair in cases() if pair.id == FIRST_CASE)
     layer = layer_of(pool.open(model).shape)
-    sets = study.sets if study else {}
+    sets = results.sets if results else {}
     out = tuple(head for head in sets.get("matching", ()) if head.layer < layer)
     chosen = reader_of(sets) or most_focused(sets, out) or Head(layer, 0)
     return State(

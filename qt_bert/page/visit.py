@@ -13,9 +13,9 @@ from weakref import WeakKeyDictionary
 import streamlit as st
 
 from qt_bert.page.model import ModelPool, SharedModel
+from qt_bert.page.results import HeadResults, find_results
 from qt_bert.page.settings import Settings
 from qt_bert.page.state import KEYS, State, first_state, read_state
-from qt_bert.page.study import Study, find_study
 from qt_bert.page.widgets import LANGUAGE, info
 from qt_bert.text import Text
 
@@ -23,7 +23,7 @@ from qt_bert.text import Text
 
 
 _LOCK = threading.RLock()
-_STUDIES: WeakKeyDictionary[SharedModel, tuple[Study | None, tuple[Text, ...]]] = (
+_RESULTS: WeakKeyDictionary[SharedModel, tuple[HeadResults | None, tuple[Text, ...]]] = (
     WeakKeyDictionary()
 )
 
@@ -39,12 +39,14 @@ def _pool(settings: Settings) -> ModelPool:
     return ModelPool(*settings.models, base=settings.base, device=settings.device)
 
 
-def study_of(model: SharedModel, settings: Settings) -> tuple[Study | None, tuple[Text, ...]]:
-    """The stored results on one model, and why others were refused; see `find_study`."""
+def results_of(
+    model: SharedModel, settings: Settings
+) -> tuple[HeadResults | None, tuple[Text, ...]]:
+    """The stored results on one model, and why others were refused; see `find_results`."""
     with _LOCK:
-        if model not in _STUDIES:
-            _STUDIES[model] = find_study(model, settings.run)
-        return _STUDIES[model]
+        if model not in _RESULTS:
+            _RESULTS[model] = find_results(model, settings.run)
+        return _RESULTS[model]
 
 
 def open_first(settings: Settings) -> None:
@@ -53,7 +55,7 @@ def open_first(settings: Settings) -> None:
     Raises what opening a model raises.
     """
     pool = pool_of(settings)
-    _, refused = study_of(pool.open(pool.names[0]), settings)
+    _, refused = results_of(pool.open(pool.names[0]), settings)
     for reason in refused:
         print(reason.en, file=sys.stderr, flush=True)
 
@@ -91,8 +93,8 @@ def begin(settings: Settings) -> State:
     )
     if _STATE not in session or not (session.pop(_CHANGED, False) or known):
         pool = pool_of(settings)
-        study, _ = study_of(pool.open(pool.names[0]), settings)
-        first = replace(first_state(pool, study), language=settings.language)
+        results, _ = results_of(pool.open(pool.names[0]), settings)
+        first = replace(first_state(pool, results), language=settings.language)
         _keep(*read_state(params, first, pool))
     _write()
     state: State = session[_STATE]
@@ -150,9 +152,9 @@ class Visit:
         return self.pool.base_of(self.state.model)
 
     @property
-    def study(self) -> Study | None:
+    def results(self) -> HeadResults | None:
         """The stored probe results on this model, if there are any."""
-        return study_of(self.model, self.settings)[0]
+        return results_of(self.model, self.settings)[0]
 
     def change(self, **fields: Any) -> None:
         """Change fields of the state and the address, and run the script again."""

@@ -28,7 +28,7 @@ from qt_bert.files import sha256_file
 from qt_bert.heads import Head, Shape
 from qt_bert.probes.texts import COMMON, Texts, declared, texts_of, unit
 from qt_bert.progress import Progress, progress
-from qt_bert.request import INPUTS, Request
+from qt_bert.request import PROBE_FIELDS, Request
 from qt_bert.results.heads import WINDOWS, layer_name
 from qt_bert.results.probe import (
     HeadScores,
@@ -110,13 +110,18 @@ def reference(path: Path, pairs: list[Pair]) -> PairsRef:
     return PairsRef.of(path.name, sha256_file(path), pairs)
 
 
+def _undeclared(name: str) -> ProbeResult:
+    raise ArgumentError(f"this probe does not declare that it needs {name!r}")
+
+
 @dataclass(kw_only=True)
 class Context:
     """Everything a probe may use; model and pairs are opened when it first needs them.
 
     `request` holds the options that the probe's TOML names in `uses`, and those of every probe; all others
     are as by default. `open_model` opens the checkpoint; `read_pairs`, by default, reads the request's pairs.
-    `find` gives the result of another probe that this one needs. `work` is a folder of the probe's own for
+    `result_of` gives the result of another probe for this model on these pairs; it raises ArgumentError for one
+    that the probe does not declare in `needs`. `work` is a folder of the probe's own for
     sweeps that resume: all in it has the same inputs. A probe puts the figures of its checks into `guards`.
     """
 
@@ -125,7 +130,7 @@ class Context:
     work: Path
     open_model: Callable[[], Scorer]
     read_pairs: Callable[[ModelLabels], Split] | None = None
-    find: Callable[[str], ProbeResult] | None = None
+    result_of: Callable[[str], ProbeResult] = _undeclared
     guards: dict[str, Any] = field(default_factory=dict)
     _cached: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -152,11 +157,6 @@ class Context:
     def model(self) -> Scorer:
         """The checkpoint, ready to score."""
         return self.open_model()
-
-    @property
-    def dtype(self) -> str:
-        """The number type the model was opened in."""
-        return self.model.checkpoint.dtype
 
     @property
     def discovery(self) -> list[Pair]:
@@ -193,25 +193,10 @@ class Context:
         names = distinct_names(path.name for path, _ in read)
         return tuple((name, pairs) for name, (_, pairs) in zip(names, read, strict=True))
 
-    def found(self, name: str) -> ProbeResult:
-        """The result of the probe `name` for this model on these pairs.
-
-        Raises ArgumentError for a probe that this one does not declare in `needs`.
-        """
-        if self.find is None:
-            raise ArgumentError(f"the probe {self.label!r} does not declare that it needs {name!r}")
-        return self.find(name)
-
     @cached_property
     def segmenter(self) -> Segmenter:
         """The word segmenter of the request, with the user's words."""
         return segmenter(self.request.segmenter, userdict=self.request.userdict)
-
-    @cached_property
-    def model_ref(self) -> ModelRef:
-        """The model by name and hash of its weights."""
-        checkpoint = self.model.checkpoint
-        return ModelRef(name=checkpoint.name, sha256=checkpoint.sha256)
 
     def cached(self, name: str, build: Callable[[], T]) -> T:
         """What several steps of a probe use, built when it is first needed."""
@@ -229,7 +214,7 @@ class Context:
             "profile": self.choose("quick", "full"),
             "discovery": encode(reference(self.request.discovery_file, self.discovery)),
             "rejected": self._split.rejected,
-            "dtype": self.dtype,
+            "dtype": self.model.checkpoint.dtype,
             "max_length": self.model.tokenizer.max_length,
             "segmenter": self.request.segmenter,
             "seed": self.seed,
@@ -252,7 +237,7 @@ class Probe:
     `uses` names further fields of the request that it reads; it gets no others, and its result does not
     depend on them. `needs_base`: it runs only with a model before fine-tuning.
     `reads` are files that ship and that its result depends on, by their names in `data/`. `needs` are
-    probes of a lower `order` whose results it reads (`Context.found`). `shows`: the named sets
+    probes of a lower `order` whose results it reads (`Context.result_of`). `shows`: the named sets
     that a figure shows, by the figure's name; None stands for all of them.
     """
 
@@ -276,7 +261,7 @@ class Probe:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ArgumentError(f"{self.name!r} names no probe; use small letters, digits and _")
-        if unknown := {*self.uses} - INPUTS:
+        if unknown := {*self.uses} - PROBE_FIELDS:
             raise ArgumentError(f"{self.name}: uses {min(unknown)!r}, which is no input of a probe")
 
 
@@ -399,7 +384,7 @@ def run_probe(probe: Probe, context: Context) -> ProbeResult:
 
 def _stored(probe: Probe, result: Result, context: Context) -> ProbeResult:
     """A probe's result as it is stored: with claims judged and texts filled."""
-    texts = texts_of(probe.name)
+    texts, checkpoint = texts_of(probe.name), context.model.checkpoint
     sets = {name: tuple(map(str, heads)) for name, heads in result.sets.items()}
     measurements = [
         _measurement(name, value, texts, context) for name, value in result.measurements.items()
@@ -409,19 +394,19 @@ def _stored(probe: Probe, result: Result, context: Context) -> ProbeResult:
         for name, value in result.claims.items()
     ]
     facts = {
-        **{one.id: one.value for one in measurements},
-        **{one.id.partition(".")[2]: one.value for one in claims},
+        **{each.id: each.value for each in measurements},
+        **{claim.id.partition(".")[2]: claim.value for claim in claims},
         **result.facts,
     }
     path = f"nothing.{result.nothing}" if result.nothing else "summary"
-    summary, reads = texts.text(path, facts), context.model.checkpoint.reads
+    summary, reads = texts.text(path, facts), checkpoint.reads
     if reads != "first" and "[CLS]" in summary.en:
         summary = sentences([summary, texts_of(COMMON).text(f"reads.{reads}")])
     pairs = context.validation if result.pairs is None else list(result.pairs)
     return ProbeResult(
         schema=2,
         probe=probe.name,
-        model=context.model_ref,
+        model=ModelRef(name=checkpoint.name, sha256=checkpoint.sha256),
         pairs=reference(context.request.validation_file, pairs),
         settings={**result.settings},
         facts={name: _plain(value) for name, value in facts.items()},
@@ -430,10 +415,9 @@ def _stored(probe: Probe, result: Result, context: Context) -> ProbeResult:
         measurements=tuple(measurements),
         heads=_head_scores(result, sets),
         sets=sets,
-        stability={name: one for name, one in result.stability.items() if one is not None},
+        stability={name: stable for name, stable in result.stability.items() if stable is not None},
         figures=tuple(
-            _with_texts(figure, texts, facts, context.model.checkpoint.windows)
-            for figure in result.figures
+            _with_texts(figure, texts, facts, checkpoint.windows) for figure in result.figures
         ),
     )
 
@@ -557,12 +541,12 @@ def _relabelled(value: Any, words: Mapping[str, Label], *, top: bool = True) -> 
     if isinstance(value, str):
         return words.get(value, value)
     if isinstance(value, tuple):
-        return tuple(_relabelled(one, words, top=False) for one in value)
+        return tuple(_relabelled(part, words, top=False) for part in value)
     if not is_dataclass(value) or isinstance(value, (type, Text)):
         return value
-    named = {one.name for one in fields(value)} & set(_LABELS) - ({"name"} if top else set())
+    named = {each.name for each in fields(value)} & set(_LABELS) - ({"name"} if top else set())
     return replace(
-        value, **{one: _relabelled(getattr(value, one), words, top=False) for one in named}
+        value, **{name: _relabelled(getattr(value, name), words, top=False) for name in named}
     )
 
 
@@ -570,7 +554,9 @@ def _noted(figure: Figure, probe: Probe, result: ProbeResult) -> Figure:
     """A figure with a note on those of its sets that are not stable."""
     shown = probe.shows.get(figure.name, ())
     of_them = {
-        name: one for name, one in result.stability.items() if shown is None or name in shown
+        name: stability
+        for name, stability in result.stability.items()
+        if shown is None or name in shown
     }
     unstable = instability_note(of_them)
     return figure if unstable is None else replace(figure, note=_and(figure.note, unstable))

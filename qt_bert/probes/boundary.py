@@ -4,8 +4,8 @@ A *decision* lies between two neighbouring Chinese characters of a text: does a 
 article's rule, on which the claim rests: a word ends where a head gives [SEP] more attention from the
 left character than the next character. It needs a model with a separator whose tokens see what follows
 them. Only neighbouring characters with a token boundary between them are evaluated.
-A *reading* is our freer rule, by which heads are named: a feature (the weight on the next character, on
-[SEP], or their ratio), a threshold and a side, chosen for each head on discovery.
+Heads are named by *calibrated rules* of ours: a feature (the weight on the next character, on [SEP], or
+their ratio), a threshold and a side, chosen for each head on discovery.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def decisions_of(
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class CharacterAttention:
     """Attention of each decision's left character to the right one and to all separators, each
     [layers, heads, D]; to its own text, mean over decisions [layers, heads]."""
 
@@ -258,14 +258,14 @@ class Weights:
 FEATURES = ("next", "sep", "ratio")
 
 
-def weights_of(
+def attention_of(
     scorer: Scorer, decisions: Decisions, shown: Progress = silent, *, variant: Variant = NONE
-) -> Weights:
+) -> CharacterAttention:
     """The attention of `decisions`, from one pass of `variant` over their pairs, which `shown` counts."""
     shape, number = scorer.checkpoint.shape, len(decisions)
     sums = np.zeros((3, *shape.size, number), np.float32)
     if not number:
-        return Weights(sums[0], sums[1], np.zeros(shape.size))
+        return CharacterAttention(sums[0], sums[1], np.zeros(shape.size))
     order = np.argsort(decisions.pair, kind="stable")
     sizes = np.bincount(decisions.pair, minlength=len(decisions.pairs))
     of_pair = np.split(order, np.cumsum(sizes)[:-1])
@@ -295,7 +295,7 @@ def weights_of(
     layers = tuple(range(shape.layers))
     reduction = Reduction("rows", "attention", layers, compute)
     stream(scorer, decisions.pairs, [reduction], [variant], shown=shown)
-    return Weights(sums[0], sums[1], sums[2].mean(-1, dtype=np.float64))
+    return CharacterAttention(sums[0], sums[1], sums[2].mean(-1, dtype=np.float64))
 
 
 # Metrics.
@@ -375,11 +375,11 @@ def predict_by_character(
     return np.array([ends / number >= 0.5 for ends, number in rates], bool)
 
 
-# Readings: the best rule of each head on discovery, beside the same search on shifted references.
+# Calibrated rules: the best one of each head on discovery, beside the same search on shifted references.
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class ThresholdRules:
     """The rules of a layer's heads: a word ends where `feature` is above `threshold`, or where it is
     not (`high` False); arrays [heads]."""
 
@@ -387,27 +387,24 @@ class Reading:
     threshold: Float32Array
     high: BoolArray
 
-    def margin(self, features: Float32Array) -> Float32Array:
-        """Signed distance from the threshold, above 0 where a word ends [3, heads, D] → [heads, D]."""
-        chosen = features[self.feature, np.arange(len(self.feature))]
-        over = chosen - self.threshold[:, None]
-        return np.where(self.high[:, None], over, -over)
-
     def predict(self, features: Float32Array) -> BoolArray:
         """Whether a word ends, by each head [3, heads, D] → [heads, D]."""
-        chosen = features[self.feature, np.arange(len(self.feature))]
-        return np.asarray((chosen > self.threshold[:, None]) == self.high[:, None])
+        return np.asarray((self.chosen(features) > self.threshold[:, None]) == self.high[:, None])
+
+    def chosen(self, features: Float32Array) -> Float32Array:
+        """Each head's chosen feature [3, heads, D] → [heads, D]."""
+        return features[self.feature, np.arange(len(self.feature))]
 
 
 @dataclass(frozen=True, eq=False)
-class Calibrated:
-    """All heads calibrated on discovery: a `Reading` for each layer, and the named heads.
+class CalibratedHeads:
+    """All heads calibrated on discovery: the rules of each layer's heads, and the named heads.
 
     `per_query` [Q, layers, heads] has the balanced accuracy as its mean; `null` [layers, heads] is the
     balanced accuracy of the same search on shifted references.
     """
 
-    readings: tuple[Reading, ...]
+    rules: tuple[ThresholdRules, ...]
     named: Named
     per_query: FloatArray
     null: FloatArray
@@ -417,17 +414,17 @@ class Calibrated:
         """The best head on discovery: a named one if there is any."""
         return (self.named.heads() or ranked(self.named.score))[0]
 
-    def predict(self, weights: Weights) -> BoolArray:
+    def predict(self, weights: CharacterAttention) -> BoolArray:
         """Whether a word ends, by each head [layers, heads, D]."""
         return np.stack(
-            [reading.predict(weights.features(at)) for at, reading in enumerate(self.readings)]
+            [rules.predict(weights.features(layer)) for layer, rules in enumerate(self.rules)]
         )
 
 
 def calibrate(
-    weights: Weights, decisions: Decisions, labels: BoolArray, *, shifts: int, seed: int
-) -> Calibrated:
-    """Choose every head's reading by balanced accuracy against `labels` [D], and test it.
+    weights: CharacterAttention, decisions: Decisions, labels: BoolArray, *, shifts: int, seed: int
+) -> CalibratedHeads:
+    """Choose every head's rule by balanced accuracy against `labels` [D], and test it.
 
     The best balanced accuracy over all thresholds and both sides of a feature is (1 + the
     Kolmogorov–Smirnov distance between its values at word ends and elsewhere) / 2. The test compares
@@ -435,12 +432,12 @@ def calibrate(
     Every text must have two decisions or more.
     """
     shifted = list(shifted_labels(labels, decisions, shifts, seed))
-    readings, scores, nulls = [], [], []
+    rules, scores, nulls = [], [], []
     for layer in range(len(weights.next)):
         features = weights.features(layer)
         search = _Search(features)
-        readings.append(search.best(labels))
-        scores.append(balanced_by_query(readings[-1].predict(features), labels, decisions))
+        rules.append(search.best(labels))
+        scores.append(balanced_by_query(rules[-1].predict(features), labels, decisions))
         null = np.zeros_like(scores[-1])
         for moved in shifted:
             predicted = search.best(moved).predict(features)
@@ -453,7 +450,7 @@ def calibrate(
         weights.weight_on_text,
         least=LEAST_BALANCED,
     )
-    return Calibrated(tuple(readings), named, per_query, means(null_scores))
+    return CalibratedHeads(tuple(rules), named, per_query, means(null_scores))
 
 
 def shifted_labels(
@@ -474,7 +471,7 @@ def shifted_labels(
 
 
 class _Search:
-    """The best reading of one layer's heads, for any labels: sorted once."""
+    """The best rules of one layer's heads, for any labels: sorted once."""
 
     def __init__(self, features: Float32Array) -> None:
         self.shape = features.shape
@@ -482,12 +479,12 @@ class _Search:
         self.ranked = np.take_along_axis(features, self.order, -1)
         self.apart = self.ranked[..., :-1] != self.ranked[..., 1:]
 
-    def best(self, labels: BoolArray) -> Reading:
-        """The reading of each head with the largest balanced accuracy."""
+    def best(self, labels: BoolArray) -> ThresholdRules:
+        """The rule of each head with the largest balanced accuracy."""
         _, heads, number = self.shape
         if number < 2:
             empty = np.zeros(heads)
-            return Reading(empty.astype(int), empty.astype(np.float32), empty == 0)
+            return ThresholdRules(empty.astype(int), empty.astype(np.float32), empty == 0)
         below = np.cumsum(_gain(labels)[self.order], axis=-1)[..., :-1] * self.apart
         cut = np.abs(below).argmax(-1)
         reached = np.take_along_axis(below, cut[..., None], -1)[..., 0]
@@ -496,7 +493,9 @@ class _Search:
         cut = cut[feature, each]
         low, high = self.ranked[feature, each, cut], self.ranked[feature, each, cut + 1]
         middle = low + (high - low) / 2
-        return Reading(feature, np.where(middle < high, middle, low), reached[feature, each] < 0)
+        return ThresholdRules(
+            feature, np.where(middle < high, middle, low), reached[feature, each] < 0
+        )
 
 
 def balanced_by_query(predicted: BoolArray, labels: BoolArray, decisions: Decisions) -> FloatArray:
@@ -518,11 +517,11 @@ def _gain(labels: BoolArray) -> FloatArray:
     return np.where(labels, 1 / ends, -1 / others) if ends and others else np.zeros(labels.size)
 
 
-# The article's union: at least one of the heads is right.
+# The article's union of heads: at least one of them is right.
 
 
 @dataclass(frozen=True, eq=False)
-class Union:
+class HeadUnion:
     """How many decisions of each query at least one of the first k heads gets right, k from 0.
 
     One of many heads that differ is right about any reference, so `null` holds the same counts for
@@ -542,14 +541,14 @@ class Union:
         return from_leave_one_out(float(value), left, self.queries)
 
 
-def union_of(
+def head_union(
     predicted: BoolArray,
     labels: BoolArray,
     decisions: Decisions,
     order: Sequence[Head],
     *,
     seed: int,
-) -> Union:
+) -> HeadUnion:
     """The union of heads taken in `order`; `predicted` [layers, heads, D]. Short texts are left out."""
     long = np.repeat(decisions.text_sizes >= LEAST_DECISIONS, decisions.text_sizes)
     ordered = predicted[[head.layer for head in order], [head.head for head in order]]
@@ -574,14 +573,14 @@ def union_of(
     size = np.bincount(decisions.query[long], minlength=queries).astype(np.float64)
     kept = size > 0
     names = tuple(name for name, keep in zip(decisions.queries, kept, strict=True) if keep)
-    return Union(right[kept], null[kept], size[kept], names)
+    return HeadUnion(right[kept], null[kept], size[kept], names)
 
 
 # The probe.
 
 
 @dataclass(frozen=True, eq=False)
-class Halves:
+class LabelledHalves:
     """The decisions of both halves, and the reference's labels [D]; `shared` validation texts are left
     out as they stand in discovery."""
 
@@ -592,7 +591,7 @@ class Halves:
     shared: int = 0
 
 
-def halves_of_pairs(context: Context) -> Halves:
+def halves_of_pairs(context: Context) -> LabelledHalves:
     """The distinct queries and titles of both halves; a quick run takes two pairs of each query."""
     samples = [
         few_a_query(pairs, context.choose(PAIRS_A_QUERY, len(pairs)))
@@ -606,7 +605,9 @@ def halves_of_pairs(context: Context) -> Halves:
     )
 
 
-def halves_of_gold(context: Context, path: Path) -> tuple[Halves, dict[str, dict[str, int]]]:
+def halves_of_gold(
+    context: Context, path: Path
+) -> tuple[LabelledHalves, dict[str, dict[str, int]]]:
     """The segments of the gold file, halved by a hash of the line; how many lines, segments, words and
     decisions of each half are used."""
     tokenizer = context.model.tokenizer
@@ -634,24 +635,24 @@ def _halves(
     ends: Ends,
     tokenizer: PairTokenizer,
     shared: int = 0,
-) -> Halves:
+) -> LabelledHalves:
     learned = decisions_of(tokenizer, discovery, least=LEAST_DECISIONS)
     tested = decisions_of(tokenizer, validation)
-    return Halves(learned, tested, learned.labels(ends), tested.labels(ends), shared)
+    return LabelledHalves(learned, tested, learned.labels(ends), tested.labels(ends), shared)
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class HeadEvaluation:
     """One model's heads on one reference: calibrated on discovery, tested on validation.
 
     `weight_on_text` [layers, heads]: attention to the own text on discovery. `predicted` and `rule`
-    [layers, heads, D]: word ends on validation by the reading and by the article's rule. `rule_order`:
+    [layers, heads, D]: word ends on validation by the calibrated and by the article's rules. `rule_order`:
     heads by the rule's accuracy on discovery; `rule_head`: the best by balanced accuracy there.
     """
 
-    halves: Halves
+    halves: LabelledHalves
     weight_on_text: FloatArray
-    calibrated: Calibrated
+    calibrated: CalibratedHeads
     predicted: BoolArray
     rule: BoolArray
     rule_head: Head
@@ -666,8 +667,8 @@ class Study:
         return from_leave_one_out(float(metric(name, total)), left, decisions.queries)
 
     def answers(self) -> dict[str, BoolArray]:
-        """Predictions on validation: the rule, the best reading, each character's own rate of ending
-        words, and the majority class."""
+        """Predictions on validation: the article's rule, the best calibrated one (`reading`), each
+        character's own rate of ending words, and the majority class."""
         halves, labels = self.halves, self.halves.discovery_labels
         return {
             "rule": self.rule[self.rule_head],
@@ -681,15 +682,17 @@ class Study:
         }
 
 
-def study(scorer: Scorer, halves: Halves, *, shifts: int, seed: int, shown: Progress) -> Study:
+def evaluate_heads(
+    scorer: Scorer, halves: LabelledHalves, *, shifts: int, seed: int, shown: Progress
+) -> HeadEvaluation:
     """The heads of a model on `halves`, by two clean passes."""
-    weights, labels = weights_of(scorer, halves.discovery, shown), halves.discovery_labels
-    tested = weights_of(scorer, halves.validation, shown)
+    weights, labels = attention_of(scorer, halves.discovery, shown), halves.discovery_labels
+    tested = attention_of(scorer, halves.validation, shown)
     calibrated = calibrate(weights, halves.discovery, labels, shifts=shifts, seed=seed)
     rule = weights.rule()
     balanced = balanced_of(rule, labels)
     accuracy = (rule == labels).mean(-1) if labels.size else balanced
-    return Study(
+    return HeadEvaluation(
         halves=halves,
         weight_on_text=weights.weight_on_text,
         calibrated=calibrated,
@@ -725,10 +728,10 @@ def measure(context: Context) -> Result:
         return Result(nothing="no_characters", claims={"beyond_characters": "no_characters"})
     shifts = context.choose(QUICK_SHIFTS, FULL_SHIFTS)
 
-    def run(scorer: Scorer, on: Halves) -> Study:
+    def run(scorer: Scorer, on: LabelledHalves) -> HeadEvaluation:
         pairs = len(on.discovery.pairs) + len(on.validation.pairs)
         with context.progress(pairs, "pairs") as shown:
-            return study(scorer, on, shifts=shifts, seed=context.seed, shown=shown)
+            return evaluate_heads(scorer, on, shifts=shifts, seed=context.seed, shown=shown)
 
     main = run(context.model, halves)
     answers = main.answers()
@@ -741,7 +744,7 @@ def measure(context: Context) -> Result:
         "head_balanced": main.measure("balanced", answers["reading"]),
         "head_word_f1": main.measure("word_f1", answers["reading"]),
     }
-    union = union_of(
+    union = head_union(
         main.rule, halves.validation_labels, halves.validation, main.rule_order, seed=context.seed
     )
     heads = len(main.rule_order)
@@ -802,7 +805,7 @@ def measure(context: Context) -> Result:
     )
 
 
-def _columns(main: Study) -> dict[str, FloatArray]:
+def _columns(main: HeadEvaluation) -> dict[str, FloatArray]:
     """Scores of every head; p, q, the null and `discovery_…` are of discovery."""
     named, labels = main.calibrated.named, main.halves.validation_labels
     return {
@@ -816,7 +819,7 @@ def _columns(main: Study) -> dict[str, FloatArray]:
     }
 
 
-def _stability(context: Context, main: Study, named: Sequence[Head]) -> Stability | None:
+def _stability(context: Context, main: HeadEvaluation, named: Sequence[Head]) -> Stability | None:
     """Stability of the named heads by balanced accuracy, also on validation and on another seed's model."""
     halves = main.halves
     again = np.stack(
@@ -830,7 +833,7 @@ def _stability(context: Context, main: Study, named: Sequence[Head]) -> Stabilit
     second = other_seed(
         context,
         lambda scorer: calibrate(
-            weights_of(scorer, halves.discovery),
+            attention_of(scorer, halves.discovery),
             halves.discovery,
             halves.discovery_labels,
             shifts=0,
@@ -847,7 +850,7 @@ def _stability(context: Context, main: Study, named: Sequence[Head]) -> Stabilit
 
 
 def _figures(
-    context: Context, main: Study, union: Union, others: Mapping[str, Estimate]
+    context: Context, main: HeadEvaluation, union: HeadUnion, others: Mapping[str, Estimate]
 ) -> Iterator[Figure]:
     """Heads on a map, answers and models as bars, the union by k."""
     named, labels = main.calibrated.named.heads(), main.halves.validation_labels

@@ -26,7 +26,7 @@ from qt_bert.data.tokenise import SPECIAL, EncodedPair
 from qt_bert.data.treebank import Sentence, halves, read_treebank
 from qt_bert.errors import PairFileError
 from qt_bert.figures import Figure, head_map
-from qt_bert.heads import Head, Shape
+from qt_bert.heads import Head
 from qt_bert.models.batches import Batch, row_at
 from qt_bert.models.forward import Encoder
 from qt_bert.probes.base import Context, Result, estimate_bars, head_table
@@ -82,7 +82,7 @@ _BY_TAG = {"n": "noun", "v": "verb", "r": "pronoun", "m": "number"}
 _BY_UPOS = {"NOUN": "noun", "PROPN": "noun", "VERB": "verb", "PRON": "pronoun", "NUM": "number"}
 _ROLES = {"nsubj": "subject", "obj": "object"}
 _TUNED = ("noun", "object", "negation")
-_PLACE = {kind: place for place, kind in enumerate(KINDS)}
+PLACE = {kind: place for place, kind in enumerate(KINDS)}
 
 
 class Labelled(NamedTuple):
@@ -90,11 +90,6 @@ class Labelled(NamedTuple):
 
     text: str
     kinds: FloatArray
-
-
-def place_of(kind: str) -> int:
-    """The column of a kind."""
-    return _PLACE[kind]
 
 
 def by_tags(text: str, tag: Callable[[str], list[Tagged]]) -> Labelled:
@@ -115,7 +110,7 @@ def by_treebank(sentence: Sentence) -> Labelled:
         words.append((span, (_BY_UPOS.get(word.upos or "", ""), role)))
     labelled = _labelled(sentence.text, words)
     if not any(word.upos for word in sentence.words):
-        labelled.kinds[:, [_PLACE[TUNED], _PLACE[OTHER]]] = 0
+        labelled.kinds[:, [PLACE[TUNED], PLACE[OTHER]]] = 0
     return labelled
 
 
@@ -123,14 +118,14 @@ def _labelled(text: str, words: Iterable[tuple[tuple[int, int], Iterable[str]]])
     kinds = np.zeros((len(text), len(KINDS)))
     for (start, end), of_word in words:
         for kind in filter(None, of_word):
-            kinds[start:end, _PLACE[kind]] = 1
+            kinds[start:end, PLACE[kind]] = 1
         if text[start:end] in NEGATIONS:
-            kinds[start:end, _PLACE["negation"]] = 1
+            kinds[start:end, PLACE["negation"]] = 1
     marks = [is_punctuation(character) for character in text]
     kinds[marks] = 0  # taggers may call a punctuation mark a noun, or a number
-    kinds[marks, _PLACE["punctuation"]] = 1
-    kinds[:, _PLACE[TUNED]] = kinds[:, [_PLACE[kind] for kind in _TUNED]].max(axis=1)
-    kinds[:, _PLACE[OTHER]] = 1 - kinds.max(axis=1)
+    kinds[marks, PLACE["punctuation"]] = 1
+    kinds[:, PLACE[TUNED]] = kinds[:, [PLACE[kind] for kind in _TUNED]].max(axis=1)
+    kinds[:, PLACE[OTHER]] = 1 - kinds.max(axis=1)
     return Labelled(text, kinds)
 
 
@@ -142,7 +137,7 @@ def of_tokens(encoded: EncodedPair, query: Labelled, title: Labelled) -> FloatAr
     kinds = np.zeros((len(encoded), len(KINDS)))
     for token, (side, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
         if side == SPECIAL:
-            kinds[token, _PLACE["cls" if token == encoded.cls else "sep"]] = 1
+            kinds[token, PLACE["cls" if token == encoded.cls else "sep"]] = 1
         elif end > start:
             kinds[token] = (query, title)[side].kinds[start:end].mean(axis=0)
     return kinds
@@ -219,35 +214,30 @@ class KindAttention:
 
     def rate(self, kind: str) -> FloatArray:
         """The base rate of a kind by query [queries, layers]."""
-        return by_query(self.base_rate[..., _PLACE[kind]], self.queries)
+        return by_query(self.base_rate[..., PLACE[kind]], self.queries)
 
     def of(self, kind: str, measure: str = "share") -> FloatArray:
         """One of MEASURES for a kind, means by query [queries, layers, heads]."""
-        return by_query(self.after[..., _PLACE[kind], MEASURES.index(measure)], self.queries)
+        return by_query(self.after[..., PLACE[kind], MEASURES.index(measure)], self.queries)
 
     def lift(self, kind: str) -> FloatArray:
         """The share of attention over the base rate, both means over queries [layers, heads]."""
         return ratio(means(self.of(kind)), means(self.rate(kind))[:, None])
 
     def mean(
-        self,
-        kind: str,
-        layers: slice = slice(None),
-        *,
-        before: bool = False,
-        measure: str = "peak",
+        self, kind: str, layers: slice = slice(None), *, before: bool = False, measure: str = "peak"
     ) -> Estimate:
         """One of MEASURES for a kind, mean over the heads of `layers` that are there."""
         of_model = self.before if before else self.after
         assert of_model is not None, "`before` needs a base"
-        values = of_model[:, layers, :, _PLACE[kind], MEASURES.index(measure)]
+        values = of_model[:, layers, :, PLACE[kind], MEASURES.index(measure)]
         known = np.isfinite(values)
         sums = np.where(known, values, 0.0).sum(axis=(1, 2), dtype=np.float64)
         return over_queries(ratio(sums, known.sum(axis=(1, 2)).astype(np.float64)), self.queries)
 
     def has(self, kind: str) -> bool:
         """Whether any pair has a token of the kind."""
-        return bool(np.isfinite(self.base_rate[..., _PLACE[kind]]).any())
+        return bool(np.isfinite(self.base_rate[..., PLACE[kind]]).any())
 
 
 def kind_attention(
@@ -340,19 +330,6 @@ def named(attention: KindAttention, kinds: Sequence[str]) -> dict[str, Named]:
     return heads
 
 
-def _stability(
-    discovery: KindAttention,
-    validation: KindAttention,
-    kind: str,
-    heads: Named,
-    shape: Shape,
-    seed: int,
-) -> Stability | None:
-    """Stability of a kind's heads, ranked by their share: the base rate is the same for all."""
-    first, again = discovery.of(kind), validation.of(kind)
-    return stability_of_means(first, again, heads.heads(), shape.all_heads, seed)
-
-
 # The probe.
 
 
@@ -394,8 +371,10 @@ def measure(context: Context) -> Result:
         for kind, heads in named(discovery, kinds[name]).items():
             columns[f"{kind}_{name}_q"] = heads.q
             sets[f"{kind}_{name}"] = heads.heads()
-            stable[f"{kind}_{name}"] = _stability(
-                discovery, validation, kind, heads, shape, context.seed
+            # Ranked by their share: the base rate is the same for all.
+            first, again = discovery.of(kind), validation.of(kind)
+            stable[f"{kind}_{name}"] = stability_of_means(
+                first, again, heads.heads(), shape.all_heads, context.seed
             )
         measurements[f"added_peak_{name}"] = added_by_tuning(validation)
         figures.append(_bars(context, f"kinds_{name}", validation))

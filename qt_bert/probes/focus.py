@@ -239,10 +239,7 @@ def _entropy(weights: torch.Tensor) -> torch.Tensor:
 
 
 def cls_rows(
-    context: Context,
-    pairs: Sequence[Pair],
-    layers: Sequence[int],
-    variants: Sequence[Variant] = (),
+    context: Context, pairs: Sequence[Pair], layers: Sequence[int], variants: Sequence[Variant] = ()
 ) -> FloatArray:
     """`QUANTITIES` of the clean model, then of `variants` [queries, 1 + variants, layers, heads, 9].
 

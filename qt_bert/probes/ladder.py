@@ -99,7 +99,7 @@ def measure(context: Context) -> Result:
                 "layers": layers,
                 "confirmed": free_on_validation >= free,
                 "bar": LEAST_LOSS,
-            },
+            }
         },
         pairs=validation,
         nothing="nowhere" if free == layers else None,
@@ -131,10 +131,7 @@ def free_rungs(losses: Sequence[Estimate], context: Context) -> int:
 
 
 def _rho_changes(
-    run: Ablated,
-    rungs: Sequence[Variant],
-    directions: Mapping[str, Variant],
-    context: Context,
+    run: Ablated, rungs: Sequence[Variant], directions: Mapping[str, Variant], context: Context
 ) -> dict[str, Estimate | float | None]:
     """Changes of ρ under the cuts: all None for a single query, which the jackknife cannot leave out.
 

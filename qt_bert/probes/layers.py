@@ -1,7 +1,7 @@
 """Which layer encodes what? (`what_bert_and_transformer_learn`, parts 2 and 3; Tenney et al. 2019)
 
 Linear probes (`layers_reading`) read properties of characters, arcs and pairs from frozen vectors. The
-centre of gravity of the layers' gains says where a property becomes readable. The articles place surface
+centre of gravity of the layers' gains shows where a property becomes readable. The articles place surface
 properties in low layers, words and syntax in middle ones, and relations between the texts in high ones.
 """
 
@@ -108,11 +108,7 @@ def checked(context: Context) -> list[Pair]:
 
 def counts(context: Context) -> dict[str, int]:
     """The numbers of pairs to fit on and to score on, and the least number of each."""
-    return {
-        "fitted": len(_to_fit(context)),
-        "scored": len(checked(context)),
-        "least": LEAST_TEXTS,
-    }
+    return {"fitted": len(_to_fit(context)), "scored": len(checked(context)), "least": LEAST_TEXTS}
 
 
 def too_few(context: Context) -> dict[str, int] | None:
@@ -127,10 +123,7 @@ def natural(context: Context) -> tuple[Half, Half]:
     The two share no text. A label that allows several grades counts as their mean.
     """
     limit = context.choose(QUICK, FULL)
-    chosen, validation = (
-        spread_over_queries(_to_fit(context), limit.discovery, context.seed),
-        checked(context),
-    )
+    chosen = spread_over_queries(_to_fit(context), limit.discovery, context.seed)
     more = _further(context)[: limit.further]
 
     def half(pairs: Sequence[Pair], beside: Sequence[tuple[str, str]] = ()) -> Half:
@@ -138,7 +131,7 @@ def natural(context: Context) -> tuple[Half, Half]:
         grades = [float(np.mean(pair.grades)) if pair.grades else None for pair in pairs]
         return Half(texts, [*grades, *[None] * len(beside)])
 
-    return half(chosen, more), half(validation)
+    return half(chosen, more), half(checked(context))
 
 
 def recombined(context: Context) -> tuple[Half, Half]:
@@ -223,10 +216,8 @@ def _labelled(half: Half, ends: int, by_text: Iterable[Iterable[Row]]) -> list[L
     spans = np.array([spans for _, spans, _, _ in rows], np.int64).reshape(-1, ends, 2)
     text = np.array([number for number, *_ in rows], np.int64)
     unit: Unit = "token" if ends == 1 else "edge"
-    positions, kinds = (
-        Positions(unit, half.texts, text, spans, half.groups()),
-        [row[3] for row in rows],
-    )
+    positions = Positions(unit, half.texts, text, spans, half.groups())
+    kinds = [row[3] for row in rows]
     return [
         Labelled(positions, labels, kinds) for labels in zip(*(r[2] for r in rows), strict=True)
     ]

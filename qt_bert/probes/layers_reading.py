@@ -78,10 +78,7 @@ GRADE = Property("grade", "text", True)
 
 PROPERTIES: Mapping[str, Property] = {
     prop.name: prop
-    for prop in (
-        *(POSITION, LENGTH, BOUNDARY, POS, DEPENDENCY),
-        *(ORDER, ENTITY, MATCHED, GRADE),
-    )
+    for prop in (*(POSITION, LENGTH, BOUNDARY, POS, DEPENDENCY), *(ORDER, ENTITY, MATCHED, GRADE))
 }
 """All of them by name, from the surface up."""
 

@@ -125,9 +125,9 @@ def cells_of(
             (SYNONYMS, _same_spans(spans, encoded, of, to), whole),
         ]
         for kind, rows, columns in kinds:
-            for row, own in rows:
-                cells += [(channel_of(kind, direction, OWN), row, at) for at in own]
-                cells += [(channel_of(kind, direction, OTHER), row, at) for at in columns - own]
+            for row, matched in rows:
+                cells += [(channel_of(kind, direction, OWN), row, at) for at in matched]
+                cells += [(channel_of(kind, direction, OTHER), row, at) for at in columns - matched]
     table = np.array(cells, np.int16).reshape(-1, 3)  # int16: the cells of many pairs are held
     return Cells(table[:, 0], table[:, 1], table[:, 2])
 
@@ -152,8 +152,8 @@ def _same_characters(of: Mapping[int, set[str]], to: Mapping[int, set[str]]) -> 
         for character in characters:
             tokens.setdefault(character, set()).add(token)
     for token, characters in of.items():
-        if own := {at for c in characters if is_content(c) for at in tokens.get(c, ())}:
-            yield token, own
+        if matched := {at for c in characters if is_content(c) for at in tokens.get(c, ())}:
+            yield token, matched
 
 
 def _same_spans(
@@ -162,12 +162,12 @@ def _same_spans(
     """The tokens of terms in both texts, each with all tokens of the term in the other text."""
     matches: dict[int, set[int]] = {}
     for term in terms:
-        rows, own = (
+        rows, matched = (
             {token for span in term[side] for token in tokens_within(encoded, side, span)}
             for side in (of, to)
         )
-        for row in rows if own else ():
-            matches.setdefault(row, set()).update(own)
+        for row in rows if matched else ():
+            matches.setdefault(row, set()).update(matched)
     return matches.items()
 
 

@@ -160,12 +160,7 @@ class _Prepared:
 
 
 def _prepared(
-    scorer: Scorer,
-    pairs: Sequence[Pair],
-    segmenter: Segmenter,
-    queries: Iterable[str],
-    draws: int,
-    seed: int,
+    scorer: Scorer, pairs: Sequence[Pair], segmenter: Segmenter, queries: Iterable[str], seed: int
 ) -> tuple[list[_Prepared], Sample]:
     """The pairs with something to match and a replacement, and the used part of the sample."""
     encoded = scorer.tokenizer.encode([(pair.query, pair.title) for pair in pairs])
@@ -181,7 +176,7 @@ def _prepared(
         if not cells.comparable:
             without += 1
             continue
-        replaced = replacements.draw(title, query_tokens(tokens), draws, (seed, place))
+        replaced = replacements.draw(title, query_tokens(tokens), DRAWS, (seed, place))
         if replaced:
             ready.append(_Prepared(query, title, cells, replaced))
     return ready, Sample(
@@ -262,13 +257,11 @@ class Scores:
         """The attention of matched rows to their own character in the other text, likewise."""
         return self._per_row(self.sums.original[:, CHARACTERS, ..., OWN], np.nan)
 
-    def excess(self, kind: int = CHARACTERS) -> FloatArray:
+    def excess(self) -> FloatArray:
         """The log lift by query [queries, layers, heads, directions]."""
-        counts = self.sums.counts[:, kind, None, None]
-        original, replaced = (
-            _log_m(sums[:, kind], counts) for sums in (self.sums.original, self.sums.replaced)
-        )
-        return original - replaced
+        sums, counts = self.sums, self.sums.counts[:, CHARACTERS, None, None]
+        original, replaced = sums.original[:, CHARACTERS], sums.replaced[:, CHARACTERS]
+        return _log_m(original, counts) - _log_m(replaced, counts)
 
     @cached_property
     def tested(self) -> Named:
@@ -285,7 +278,8 @@ class Scores:
     def best(self, k: int, within: Iterable[Head] | None = None) -> list[Head]:
         """The k best heads by score; heads with too little weight on the other text come last."""
         allowed = None if within is None else set(within)
-        known = (head for head in self._order(self.score) if np.isfinite(self.score[head]))
+        order = sorted(ranked(self.score), key=lambda head: not self._heavy[head])
+        known = (head for head in order if np.isfinite(self.score[head]))
         return [head for head in known if allowed is None or head in allowed][:k]
 
     @property
@@ -325,10 +319,6 @@ class Scores:
         allowed = np.isfinite(ratios) & (self._usable | ~self._heavy[..., None])
         return np.asarray(np.where(allowed, ratios, -np.inf).argmax(axis=-1))
 
-    def _order(self, score: FloatArray) -> list[Head]:
-        """All heads by `score`; heads with too little weight come last."""
-        return sorted(ranked(score), key=lambda head: not self._heavy[head])
-
     def _ratios(self, weights: FloatArray, kind: int) -> FloatArray:
         """The lift under each row of query weights [R, layers, heads, directions]."""
         counts = np.tensordot(weights, self.sums.counts[:, kind], 1)[:, None, None]
@@ -357,16 +347,15 @@ def score_heads(
     segmenter: Segmenter,
     queries: Iterable[str],
     *,
-    draws: int = DRAWS,
     seed: int = 0,
     shown: Progress = silent,
 ) -> Scores:
-    """Score every head of a model on `pairs`, with up to `draws` replacements from `queries` each.
+    """Score every head of a model on `pairs`, with up to DRAWS replacements from `queries` each.
 
-    `shown` counts texts, at most `draws` + 1 a pair. Without a pair that has a term to match and a
+    `shown` counts texts, at most DRAWS + 1 a pair. Without a pair that has a term to match and a
     replacement, every score is NaN.
     """
-    ready, sample = _prepared(scorer, pairs, segmenter, queries, draws, seed)
+    ready, sample = _prepared(scorer, pairs, segmenter, queries, seed)
     numbers: dict[str, int] = {}
     index = [numbers.setdefault(pair.query, len(numbers)) for pair in ready]
     layers = scorer.encoder.layers
@@ -397,13 +386,12 @@ def discovery_scores(context: Context) -> Scores:
 
 def scores_on(context: Context, pairs: Sequence[Pair], scorer: Scorer | None = None) -> Scores:
     """Score the context's model (or `scorer`) on `pairs`, with replacements from both splits."""
-    queries = every_query(context)
     with context.progress(None, "texts") as shown:
         return score_heads(
             scorer or context.model,
             pairs,
             context.segmenter,
-            queries,
+            every_query(context),
             seed=context.seed,
             shown=shown,
         )

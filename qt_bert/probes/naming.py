@@ -12,12 +12,7 @@ import numpy as np
 from qt_bert.heads import Head, by_layer, names_of, parse_heads
 from qt_bert.probes.base import Context
 from qt_bert.probes.texts import COMMON, texts_of
-from qt_bert.results.probe import (
-    OnSource,
-    Stability,
-    is_unstable,
-    verdict_of,
-)
+from qt_bert.results.probe import OnSource, Stability, is_unstable, verdict_of
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
 from qt_bert.stats.tests import FALSE_DISCOVERY_RATE, q_values
 from qt_bert.text import Text
@@ -159,7 +154,8 @@ def stability(
     again, first_half, second_half = np.split(_best(scores[1:], k), 3)
     shared = _shared(again, mask) / k
     halves = float(_shared(first_half, second_half).mean() / k) if n_queries > 1 else None
-    drawn_from = set(_heads(np.isfinite(scores[0])) if pool is None else pool) | members
+    scored = (Head(*map(int, place)) for place in np.argwhere(np.isfinite(scores[0])))
+    drawn_from = set(scored if pool is None else pool) | members
     law = chance_of(members, drawn_from)
     chance_95 = int(np.searchsorted(np.cumsum(law), CHANCE - 1e-9)) / k
     overlap = float(shared.mean())
@@ -262,10 +258,6 @@ def _shared(first: BoolArray, second: BoolArray) -> FloatArray:
     return np.asarray((first & second).sum(axis=(1, 2)), np.float64)
 
 
-def _heads(where: BoolArray) -> list[Head]:
-    return [Head(int(layer), int(head)) for layer, head in np.argwhere(where)]
-
-
 # The matching heads for causal probes: from `--heads`, else from the result of `matching`.
 
 
@@ -314,7 +306,7 @@ def function_heads(context: Context) -> FunctionHeads | None:
     if context.request.heads is not None:
         shape = context.model.checkpoint.shape
         return FunctionHeads(tuple(parse_heads(context.request.heads, shape)), True, "option")
-    matching = context.found("matching")
+    matching = context.result_of("matching")
     forward, passed = (matching.sets.get(name, ()) for name in (FORWARD, PASSED))
     unstable = is_unstable(matching.stability, FORWARD)
     chosen = tuple(Head.parse(name) for name in forward if name in passed)
@@ -328,4 +320,4 @@ def named_beside(context: Context, heads: FunctionHeads) -> list[Head]:
     """Every head named by `matching`, to be kept out of the controls of `heads`."""
     if heads.source == "option":
         return []
-    return [Head.parse(name) for name in context.found("matching").sets.get(PASSED, ())]
+    return [Head.parse(name) for name in context.result_of("matching").sets.get(PASSED, ())]

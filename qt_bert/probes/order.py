@@ -311,23 +311,16 @@ class ShuffledPair(NamedTuple):
 
 
 def order_scores(
-    scorer: Scorer,
-    pairs: Sequence[Pair],
-    *,
-    seed: int,
-    tokens: int | None = None,
-    shown: Progress = silent,
+    scorer: Scorer, pairs: Sequence[Pair], *, seed: int, shown: Progress = silent
 ) -> OrderScores:
-    """Score the heads on every pair, and on the pair with the characters of both texts shuffled.
-
-    `tokens` bounds a batch; `shown` counts texts.
-    """
+    """Score the heads on every pair, and on the pair with the characters of both texts shuffled; `shown`
+    counts texts."""
     rng = np.random.default_rng(seed)
     drawn = [(p, move_characters(p.title, rng), move_characters(p.query, rng)) for p in pairs]
     shuffled = [ShuffledPair(pair, title, query) for pair, title, query in drawn if title]
     texts = [text for pair in shuffled for text in pair.texts]
     encoded = scorer.fresh().tokenizer.encode(texts) if texts else []
-    numbers = _numbers(scorer, shuffled, encoded, tokens or batch_tokens(), shown)
+    numbers = _numbers(scorer, shuffled, encoded, shown)
     sums, identity = np.split(numbers, [-1], axis=-1)
     sums, identity = sums.reshape(*numbers.shape[:3], len(OFFSETS) + 1, 2), identity[..., 0]
     queries = [pair.pair.query for pair in shuffled]
@@ -349,11 +342,7 @@ def order_scores(
 
 
 def _numbers(
-    scorer: Scorer,
-    shuffled: Sequence[ShuffledPair],
-    encoded: list[EncodedPair],
-    budget: int,
-    shown: Progress,
+    scorer: Scorer, shuffled: Sequence[ShuffledPair], encoded: list[EncodedPair], shown: Progress
 ) -> FloatArray:
     """`offset_sums` and the identity index of every pair [pairs, layers, heads, numbers]."""
     layers = tuple(range(scorer.checkpoint.layers))
@@ -376,18 +365,18 @@ def _numbers(
         return torch.from_numpy(numbers)
 
     reduction = Reduction("order", "attention", layers, compute)
-    batches = _together(encoded, budget, scorer.pad)
+    batches = _together(encoded, scorer.pad)
     for swept in sweep(scorer.encoder, batches, [NONE], [reduction], shown=shown):
         by_pair[swept.rows[::2] // 2] = swept.reduced["order"][0, 1::2]
     return by_pair
 
 
-def _together(encoded: list[EncodedPair], budget: int, pad: int) -> Iterator[Batch]:
+def _together(encoded: list[EncodedPair], pad: int) -> Iterator[Batch]:
     """Batches in which each original pair is followed by its shuffled form."""
     lengths = [max(map(len, encoded[at : at + 2])) for at in range(0, len(encoded), 2)]
     if not lengths:
         return
-    for numbers in length_batches(lengths, max(1, budget // 2)):
+    for numbers in length_batches(lengths, batch_tokens() // 2):
         rows = np.stack([2 * numbers, 2 * numbers + 1], axis=1).ravel()
         yield to_batch(rows, [encoded[row] for row in rows], pad=pad)
 

@@ -294,8 +294,8 @@ def identities(
         return gathered(sweep(encoder, batches, [NONE, every]), len(of))["logits"]
 
     clean, same = logits([text for text in texts[::2] for _ in range(2)])
-    own, swapped = logits(texts)
-    other = own.reshape(-1, 2, own.shape[-1])[:, ::-1].reshape(own.shape)
+    unswapped, swapped = logits(texts)
+    other = unswapped.reshape(-1, 2, unswapped.shape[-1])[:, ::-1].reshape(unswapped.shape)
     differences = {"a run patched with itself": distance(same, clean)}
     if encoder.reads != "mean":
         differences["the outputs of all heads"] = distance(swapped, other)

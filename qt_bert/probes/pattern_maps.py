@@ -351,15 +351,9 @@ def open_classifier(folder: Path) -> Classifier:
         raise ArgumentError(
             f"{folder / RECORD}: its kinds are not {KINDS}; train the classifier again"
         )
-    path = _own(folder, ANSWERS, record)
+    path = folder / ANSWERS
+    if not path.exists() or sha256_file(path) != record.files.get(ANSWERS):
+        raise ArgumentError(f"{path}: not the file named in {RECORD}; train the classifier again")
     errors = read_errors(path, FIRST, record.chosen)
     second = None if record.rules_second is None else read_errors(path, SECOND, RULES_SECOND)
     return Classifier(record, folder, errors, second)
-
-
-def _own(folder: Path, name: str, record: TrainingRecord) -> Path:
-    """The path of a file named in the record; ArgumentError where it is missing or changed."""
-    path = folder / name
-    if not path.exists() or sha256_file(path) != record.files.get(name):
-        raise ArgumentError(f"{path}: not the file named in {RECORD}; train the classifier again")
-    return path

@@ -106,12 +106,8 @@ def _halves(shape: Shape) -> list[Variant]:
     if not half:
         return []
     low = [head for head in shape.all_heads if head.layer < half]
-    high = [head for head in shape.all_heads if head.layer >= half]
-    return [
-        Variant(name, (zeroed(heads),), "halves")
-        for name, heads in (("low_half", low), ("high_half", high))
-        if heads
-    ]
+    halves = {"low_half": low, "high_half": [h for h in shape.all_heads if h.layer >= half]}
+    return [Variant(name, (zeroed(h),), "halves") for name, h in halves.items() if h]
 
 
 def _claims(
@@ -157,16 +153,9 @@ def _columns(
     }
     if run.probability.thresholds is None:
         clean = log_softmax(run.logits("none"), axis=-1)
-        columns["kl"] = shape.spread(
-            [
-                float(
-                    (np.exp(clean) * (clean - log_softmax(run.logits(str(head)), -1)))
-                    .sum(-1)
-                    .mean()
-                )
-                for head in alone
-            ]
-        )
+        ablated = (log_softmax(run.logits(str(head)), axis=-1) for head in alone)
+        kl = [float((np.exp(clean) * (clean - log_p)).sum(-1).mean()) for log_p in ablated]
+        columns["kl"] = shape.spread(kl)
     return columns
 
 

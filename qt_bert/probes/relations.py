@@ -25,14 +25,7 @@ from qt_bert.heads import Head, Shape
 from qt_bert.probes.base import Context, Result, estimate_bars, head_table, mean_of
 from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.contests import ablate
-from qt_bert.probes.naming import (
-    VALIDATION,
-    Elsewhere,
-    Rule,
-    name_heads,
-    one_sided_p,
-    stability,
-)
+from qt_bert.probes.naming import VALIDATION, Elsewhere, Rule, name_heads, one_sided_p, stability
 from qt_bert.probes.relations_links import (
     ALIGNED,
     LEAST_LINKS,

@@ -350,14 +350,14 @@ def _spans(
     linked = [both for both in map(tokens, spans) if both is not None]
     for relation, members in ((ALIGNED, sorted(usable)), (UNLINKED, list(controls))):
         for query, title in members:
-            own = tokens((query, title))
-            if own is None or (
+            spanned = tokens((query, title))
+            if spanned is None or (
                 relation == UNLINKED
-                and any(_overlap(own[0], q) and _overlap(own[1], t) for q, t in linked)
+                and any(_overlap(spanned[0], q) and _overlap(spanned[1], t) for q, t in linked)
             ):  # shares a token with the linked spans in both texts
                 continue
             lengths = query[1] - query[0], title[1] - title[0]
-            yield Link(number, unit, *own, relation, (number, *lengths))
+            yield Link(number, unit, *spanned, relation, (number, *lengths))
 
 
 def _as_long(span: Span, edges: set[int]) -> list[Span]:

@@ -16,11 +16,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from qt_bert.ablation.checks import (
-    check_equivalence,
-    eight_of,
-    in_float32,
-)
+from qt_bert.ablation.checks import check_equivalence, eight_of, in_float32
 from qt_bert.ablation.engine import Reduction, View
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.ablation.masks import HeadMask
@@ -57,7 +53,7 @@ ENTRIES: dict[Outcome, tuple[Entry, ...]] = {"focus": ("q", "k"), "grade": ("q",
 
 def measure(context: Context) -> Result:
     """Measure the matching heads' routes into the reader, and those of layer-matched sets."""
-    focus = context.found("focus")
+    focus = context.result_of("focus")
     chosen = [Head.parse(name) for name in focus.sets.get("reader", ())]
     if not chosen:
         return Result(nothing="no_reader")

@@ -60,12 +60,7 @@ class Item:
 
 
 def items_of(
-    pairs: Sequence[Pair],
-    tokenizer: PairTokenizer,
-    tag: Tagger,
-    seed: int,
-    *,
-    of_all: bool = False,
+    pairs: Sequence[Pair], tokenizer: PairTokenizer, tag: Tagger, seed: int, *, of_all: bool = False
 ) -> list[Item]:
     """Every pair's [CLS] and up to WORDS_A_PAIR of its words, each form once over all pairs.
 
@@ -91,14 +86,14 @@ def _words(number: int, pair: Pair, encoded: EncodedPair, tag: Tagger) -> Iterat
     """The words of a pair in PARTS_OF_SPEECH that are whole and share no token with a neighbour."""
     for side, text in ((QUERY, pair.query), (TITLE, pair.title)):
         for (start, end), of in tag(text):
-            own = tokens_within(encoded, side, (start, end))
+            tokens = tokens_within(encoded, side, (start, end))
             speech = PARTS_OF_SPEECH.get(of[:1])
-            if speech is None or not own:
+            if speech is None or not tokens:
                 continue
-            whole = (encoded.spans[own[0]][0], encoded.spans[own[-1]][1]) == (start, end)
+            whole = (encoded.spans[tokens[0]][0], encoded.spans[tokens[-1]][1]) == (start, end)
             if whole and not any(map(is_punctuation, text[start:end])):
                 classes = {"speech": speech, "side": SIDES[side]}
-                yield Item(number, (own[0], own[-1] + 1), text[start:end], classes)
+                yield Item(number, (tokens[0], tokens[-1] + 1), text[start:end], classes)
 
 
 def labelled(name: str, items: Sequence[Item]) -> tuple[IntArray, IntArray, list[str]] | None:
@@ -124,8 +119,8 @@ def above_chance(
     permuted = np.stack([rng.permutation(labels) for _ in range(draws)])
     chunks = np.array_split(permuted, -(-draws // DRAWS_AT_ONCE))
     chance = np.concatenate([silhouettes(distances, chunk) for chunk in chunks]).mean(axis=0)
-    own = silhouettes(distances, labels[None])[0]
-    return over_queries(own, queries), over_queries(own - chance, queries)
+    scores = silhouettes(distances, labels[None])[0]
+    return over_queries(scores, queries), over_queries(scores - chance, queries)
 
 
 def silhouettes(distances: FloatArray, labels: IntArray) -> FloatArray:
@@ -171,12 +166,12 @@ def measure(context: Context) -> Result:
             facts |= {f"{name}_r": best[name], f"{name}_x": shares[0], f"{name}_y": shares[1]}
     lines: dict[Label, list[Point]] = {}
     for name, scores in validation.items():
-        lines[name] = [_point(number, own, context) for number, (own, _) in enumerate(scores)]
+        lines[name] = [_point(number, score, context) for number, (score, _) in enumerate(scores)]
     permuted = [f"{name}_permuted" for name in validation]
     for name, scores in zip(permuted, validation.values(), strict=True):
         lines[name] = [
-            Point(x=number, y=own.value - beyond.value)
-            for number, (own, beyond) in enumerate(scores)
+            Point(x=number, y=score.value - beyond.value)
+            for number, (score, beyond) in enumerate(scores)
         ]
     return Result(
         measurements={

@@ -136,8 +136,8 @@ class SoftCounts:
         """The idf of each token's terms, and 1 at the title's tokens, both [B, L]."""
         weights, titles = (torch.zeros(batch.input_ids.shape) for _ in range(2))
         for place, (row, encoded) in enumerate(zip(batch.rows, batch.encoded, strict=True)):
-            own = token_weights(encoded, self._queries[row])
-            weights[place, : len(encoded)] = torch.from_numpy(own)
+            idf = token_weights(encoded, self._queries[row])
+            weights[place, : len(encoded)] = torch.from_numpy(idf)
             titles[place, : len(encoded)] = torch.tensor(encoded.side) == TITLE
         return weights, titles
 
@@ -242,12 +242,12 @@ def measure(context: Context) -> Result:
     """Fit on discovery; measure the correlation on validation and the held-out files."""
     shape = context.model.checkpoint.shape
     matching = function_heads(context)
-    directions = directions_of(context.found("matching"), shape)
+    directions = directions_of(context.result_of("matching"), shape)
     discovery, *others = _scored_pairs(context, directions)
     validation = others[0]
 
     heads = () if matching is None else matching.heads
-    named = [Head.parse(name) for name in context.found("matching").sets.get("named", ())]
+    named = [Head.parse(name) for name in context.result_of("matching").sets.get("named", ())]
     sets: list[Sequence[Head]] = []
     if heads:
         drawn, _ = random_sets(

@@ -135,10 +135,7 @@ def permuted(task: Task, draws: int, seed: int) -> list[Column]:
 
 
 def matched_subspaces(
-    spread: FloatArray,
-    like: AffineMap,
-    draws: int,
-    rng: np.random.Generator,
+    spread: FloatArray, like: AffineMap, draws: int, rng: np.random.Generator
 ) -> list[AffineMap]:
     """Projections that remove random subspaces of the rank of `like` and of as much variance.
 
@@ -201,18 +198,14 @@ def on_dependents(task: Task) -> Task:
 
 
 def erasers(
-    read: VectorReader,
-    probed: Sequence[Task],
-    depths: Sequence[int],
-    draws: int,
-    context: Context,
+    read: VectorReader, probed: Sequence[Task], depths: Sequence[int], draws: int, context: Context
 ) -> Erased:
     """Erasers of every task at every depth n of rn, fitted on the texts of its probe."""
 
     def columns(task: Task) -> list[Column]:
-        own = Column(task, None, task.fit.labels, task.check.labels)
+        column = Column(task, None, task.fit.labels, task.check.labels)
         count = 0 if task.about is GRADE else draws
-        return [own, *permuted(task, count, context.seed)]
+        return [column, *permuted(task, count, context.seed)]
 
     erased: dict[tuple[str, int], dict[str, list[Variant]]] = {}
     for groups in passes(probed, columns):
@@ -230,11 +223,11 @@ def erasers(
                 labels = [column.name for column in group.columns if column.task is task]
                 for layer, depth in enumerate(depths):
                     rng = np.random.default_rng([context.seed, depth, *name.encode()])
-                    own, *others = (leace(whole, layer, group.blocks[label]) for label in labels)
-                    random = matched_subspaces(covariance(whole, layer), own, len(others), rng)
+                    eraser, *others = (leace(whole, layer, group.blocks[label]) for label in labels)
+                    random = matched_subspaces(covariance(whole, layer), eraser, len(others), rng)
                     at = f"{name}@r{depth}"
                     erased[name, depth] = {
-                        "erased": [Variant(f"erased:{at}", (Erasure(depth, own),), "erased")],
+                        "erased": [Variant(f"erased:{at}", (Erasure(depth, eraser),), "erased")],
                         **{
                             family: [
                                 Variant(
@@ -346,9 +339,11 @@ def measure(context: Context) -> Result:
 
     def beyond(name: str, depth: int) -> Estimate:
         """The shift beyond the stronger control; without a control the shift."""
-        own = shift[name, depth, "erased"]
+        moved = shift[name, depth, "erased"]
         controls = [shift[name, depth, each] for each in CONTROLS if (name, depth, each) in shift]
-        return min([own - control for control in controls] or [own], key=lambda each: each.value)
+        return min(
+            [moved - control for control in controls] or [moved], key=lambda each: each.value
+        )
 
     def everywhere(name: str) -> list[str]:
         """The controls that could be drawn at every depth."""

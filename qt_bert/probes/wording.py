@@ -13,7 +13,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.probes.texts import COMMON, Texts, has_texts, texts_of, unit
 from qt_bert.results.heads import HeadTable
 from qt_bert.results.probe import Measurement, ProbeResult, SourcedClaim
-from qt_bert.stats.verdict import MOST_QUERIES, Verdict
+from qt_bert.stats.verdict import MOST_QUERIES
 from qt_bert.text import Label, Text, shortest
 
 NOTHING = Text("", "")
@@ -79,11 +79,6 @@ def question_of(probe: str) -> Text | None:
     return _filled(_texts(probe), "question", {})
 
 
-def verdict_text(verdict: Verdict) -> Text:
-    """A verdict in words."""
-    return texts_of(COMMON).text(f"verdicts.{verdict}")
-
-
 def _claim(claim: SourcedClaim, probe: str, facts: Mapping[str, Any]) -> ClaimInWords:
     name = claim.id.removeprefix(f"{probe}.")
     common, own = texts_of(COMMON), _texts(probe)
@@ -94,7 +89,7 @@ def _claim(claim: SourcedClaim, probe: str, facts: Mapping[str, Any]) -> ClaimIn
         claim=claim,
         text=text,
         short=_filled(own, f"claims.{name}.short", facts) or text,
-        verdict=verdict_text(claim.verdict),
+        verdict=common.text(f"verdicts.{claim.verdict}"),
         follows=follows or common.text(f"follows.{claim.verdict}"),
         reason=_reason(claim, own, facts),
         unit=unit(claim.unit),

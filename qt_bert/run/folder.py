@@ -69,9 +69,9 @@ def run_inputs(request: Request) -> RunInputs:
     from qt_bert.models.devices import device_name, open_device
 
     arguments = {
-        one.name: described(getattr(request, one.name), one.name)
-        for one in fields(request)
-        if one.name not in ("model", "pairs")
+        option.name: described(getattr(request, option.name), option.name)
+        for option in fields(request)
+        if option.name not in ("model", "pairs")
     }
     device = open_device(request.device)
     if device.type == "cuda":
@@ -87,7 +87,7 @@ def run_inputs(request: Request) -> RunInputs:
 def described(value: Any, name: str = "") -> Any:
     """A request's field `name` as a plain JSON value: files and folders by name and SHA-256."""
     if isinstance(value, list):
-        return [described(one) for one in value]
+        return [described(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if not isinstance(value, Path):
@@ -247,7 +247,7 @@ class RunFolder:
 
 
 @dataclass(kw_only=True)
-class StudyContext:
+class StageContext:
     """What a stage gets: the run folder, and the request with the fields that the stage declares.
 
     `shared` holds what several stages use, by name: a scorer that is open already goes in as "scorer". A
@@ -281,7 +281,7 @@ class Stage:
 
     name: str
     order: int
-    run: Callable[[StudyContext], None]
+    run: Callable[[StageContext], None]
     outputs: tuple[str, ...]
     arguments: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
@@ -317,14 +317,14 @@ def stage_key(stage: Stage, record: RunRecord, needed: Mapping[str, str]) -> str
 # What the stages of one run share, opened when the first of them needs it.
 
 
-def scorer_of(context: StudyContext) -> Scorer:
+def scorer_of(context: StageContext) -> Scorer:
     """The run's checkpoint, ready to score, with every head in its place."""
     from qt_bert.scoring.bulk import Scorer
 
     return context.once("scorer", lambda: Scorer.open(context.request))
 
 
-def split_of(context: StudyContext) -> Split:
+def split_of(context: StageContext) -> Split:
     """The run's graded pairs to choose on and to test on. Raises PairFileError as `read_split` does."""
     labels = scorer_of(context).checkpoint.settings.labels
     return context.once("split", lambda: read_split(context.request, labels))
@@ -376,7 +376,7 @@ class Forecast:
     share: float = 1.0
 
 
-def forecast(stages: Sequence[Stage], context: StudyContext) -> Forecast:
+def forecast(stages: Sequence[Stage], context: StageContext) -> Forecast:
     """Which stages will run and about how long they take, from a few timed pairs.
 
     A stage's time is that on what ships, scaled by this model's rate and its number of pairs. `--full`
@@ -430,9 +430,9 @@ def runs_of(stage: Stage, share: float = 1.0) -> int:
 # Running the stages of a study whose results are not there yet.
 
 
-def run_study(
+def run_stages(
     stages: Iterable[Stage],
-    context: StudyContext,
+    context: StageContext,
     progress: Progress = silent,
     share: float = 1.0,
     beside: Iterable[Stage] = (),
@@ -464,11 +464,11 @@ def run_study(
 
 
 def _kept(
-    ordered: Sequence[Stage], beside: Iterable[Stage], context: StudyContext
+    ordered: Sequence[Stage], beside: Iterable[Stage], context: StageContext
 ) -> dict[str, str]:
     """The keys of results that are not requested now. Raises RunFolderError where one no longer holds."""
     folder, requested = context.folder, {stage.name for stage in ordered}
-    done = {name: one for name, one in folder.record.stages.items() if one.status == "done"}
+    done = {name: r for name, r in folder.record.stages.items() if r.status == "done"}
     there = [stage for stage in beside if stage.name in done and stage.name not in requested]
     others = [
         replace(stage, needs=done[stage.name].needs)
@@ -496,14 +496,10 @@ def _keys(stages: Iterable[Stage], folder: RunFolder) -> dict[str, str]:
     return keys
 
 
-def _run_stage(stage: Stage, key: str, context: StudyContext) -> None:
+def _run_stage(stage: Stage, key: str, context: StageContext) -> None:
     declared = replace(context, request=context.request.only(stage.arguments), guards={})
     running = StageRecord(
-        status="running",
-        key=key,
-        files=stage.outputs,
-        folders=stage.folders,
-        needs=stage.needs,
+        status="running", key=key, files=stage.outputs, folders=stage.folders, needs=stage.needs
     )
     context.folder.begin(stage.name, running)
     start = time.perf_counter()

@@ -13,7 +13,7 @@ from qt_bert.files import sha256_file, write_json
 from qt_bert.planning.task import FULL, IN_REPORT, QUICK, Effort
 from qt_bert.probes.base import Context, Probe, probe_named, probes, read_held_out, run_probe
 from qt_bert.progress import progress
-from qt_bert.request import CHOOSING, GRADING, Request
+from qt_bert.request import EVALUATION_FIELDS, SELECTION_FIELDS, Request
 from qt_bert.results.kept import KeptFile
 from qt_bert.results.plan import MEANS, Plan
 from qt_bert.results.probe import ProbeResult
@@ -21,10 +21,10 @@ from qt_bert.run.folder import (
     RunFolder,
     RunInputs,
     Stage,
-    StudyContext,
+    StageContext,
     forecast,
     run_inputs,
-    run_study,
+    run_stages,
     scorer_of,
     select,
     split_of,
@@ -48,7 +48,7 @@ def probe_stage(probe: Probe) -> Stage:
         order=100 + probe.order,
         run=partial(_run_probe, probe),
         outputs=(f"probes/{probe.name}.json",),
-        arguments=(*CHOOSING, *probe.inputs),
+        arguments=(*SELECTION_FIELDS, *probe.inputs),
         needs=tuple(f"probe:{name}" for name in probe.needs),
         folders=(f"sweeps/{probe.name}",),
         reads=probe.reads,
@@ -57,8 +57,8 @@ def probe_stage(probe: Probe) -> Stage:
     )
 
 
-def _run_probe(probe: Probe, context: StudyContext) -> None:
-    def find(name: str) -> ProbeResult:
+def _run_probe(probe: Probe, context: StageContext) -> None:
+    def result_of(name: str) -> ProbeResult:
         if name not in probe.needs:
             raise ArgumentError(f"the probe {probe.name!r} does not declare that it needs {name!r}")
         return ProbeResult.read(context.folder.file(f"probes/{name}.json"))
@@ -70,7 +70,7 @@ def _run_probe(probe: Probe, context: StudyContext) -> None:
         open_model=lambda: scorer_of(context),
         read_pairs=lambda labels: split_of(context),
         guards=context.guards,
-        find=find,
+        result_of=result_of,
     )
     run_probe(probe, probe_context).write(context.folder.file(f"probes/{probe.name}.json"))
 
@@ -130,18 +130,15 @@ def plan_stage(
         order=order,
         run=partial(_run_plan, options, outputs, quick),
         outputs=outputs,
-        arguments=(*CHOOSING, *arguments),
+        arguments=(*SELECTION_FIELDS, *arguments),
         needs=needs,
         folders=(_WORK,),
         quick_seconds=18,
-        applies=_has_all_heads,
+        # A plan for a model from which heads were pruned is made from its teacher.
+        applies=lambda request: (
+            (kept := KeptFile.read(_model_folder(request))) is None or kept.whole_heads
+        ),
     )
-
-
-def _has_all_heads(request: Request) -> bool:
-    """Whether no head was pruned from the model; a plan for a pruned model is made from its teacher."""
-    kept = KeptFile.read(_model_folder(request))
-    return kept is None or kept.whole_heads
 
 
 def _model_folder(request: Request) -> Path:
@@ -150,12 +147,15 @@ def _model_folder(request: Request) -> Path:
 
 
 def _run_plan(
-    options: PlanOptions, outputs: Sequence[str], quick: Effort, context: StudyContext
+    options: PlanOptions, outputs: Sequence[str], quick: Effort, context: StageContext
 ) -> None:
     from qt_bert.ablation.folder import write_means
     from qt_bert.planning.make_plan import make_plan
     from qt_bert.planning.runs import check_removals
 
+    # The functions of heads come from the probes of the same run, if there are any.
+    if any(context.folder.file("probes").glob("*.json")):
+        options = replace(options, run=context.folder.path)
     task = _task(options, quick, context)
     context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64], task.mask))
     plan = make_plan(task)
@@ -164,7 +164,7 @@ def _run_plan(
     plan.write(context.folder.file(outputs[0]))
 
 
-def _task(options: PlanOptions, quick: Effort, context: StudyContext) -> PlanTask:
+def _task(options: PlanOptions, quick: Effort, context: StageContext) -> PlanTask:
     from qt_bert.planning.budgets import parse_budget
     from qt_bert.planning.task import PlanTask, Sample, functions_of
 
@@ -178,7 +178,8 @@ def _task(options: PlanOptions, quick: Effort, context: StudyContext) -> PlanTas
     ]
     for sample in held_out:
         _check_apart(discovery, sample)
-    choosing = _fewer(options.limit, effort.choosing)
+    limits = [limit for limit in (options.limit, effort.choosing) if limit is not None]
+    choosing = min(limits, default=None)
     return PlanTask(
         scorer=scorer,
         budget=parse_budget(options.budget),
@@ -195,19 +196,14 @@ def _task(options: PlanOptions, quick: Effort, context: StudyContext) -> PlanTas
     )
 
 
-def _of_probes(options: PlanOptions, choosing: int | None, context: StudyContext) -> Path | None:
+def _of_probes(options: PlanOptions, choosing: int | None, context: StageContext) -> Path | None:
     """The folder in which this run's `redundancy` left every head out on the same pairs, in the same way."""
     if options.run != context.folder.path or choosing is not None or options.replacement != "zero":
         return None
     return context.folder.work("sweeps/redundancy")
 
 
-def _fewer(*limits: int | None) -> int | None:
-    """The smallest limit; None where there is none."""
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
-def _both(context: StudyContext) -> tuple[Sample, Sample]:
+def _both(context: StageContext) -> tuple[Sample, Sample]:
     """Discovery and validation, as the probes have them."""
     from qt_bert.planning.task import Sample
 
@@ -235,7 +231,7 @@ def _check_apart(discovery: Sample, tested: Sample) -> None:
 # The first stage: the model's quality, on all pairs in every profile.
 
 
-def write_evaluation(context: StudyContext) -> None:
+def write_evaluation(context: StageContext) -> None:
     """Write `evaluation.json`: the figures, the reasons of the examples, card and learning curve.
 
     Rows that are no pairs, if there are any, are listed in `rejects.tsv`.
@@ -278,30 +274,19 @@ def stages() -> list[Stage]:
         order=10,
         run=write_evaluation,
         outputs=("evaluation.json",),
-        arguments=GRADING,
+        arguments=EVALUATION_FIELDS,
         quick_seconds=4,
     )
     each = [probe_stage(probe) for probe in probes()]
-    plan = replace(_plan_of_run(PlanOptions(budget=BUDGET)), run=_run_plan_of_run)
-    return sorted([evaluation, *each, plan], key=lambda stage: stage.order)
-
-
-def _plan_of_run(options: PlanOptions) -> Stage:
-    # A stage can only need stages that every run has, so no probe that needs a base.
-    return plan_stage(
-        options,
+    plan = plan_stage(
+        PlanOptions(budget=BUDGET),
         folder="plan",
         order=5_000,
+        # A stage can only need stages that every run has, so no probe that needs a base.
         needs=tuple(f"probe:{probe.name}" for probe in probes() if not probe.needs_base),
         quick=IN_REPORT,
     )
-
-
-def _run_plan_of_run(context: StudyContext) -> None:
-    # Where no probe has run, the functions of heads come from the model's folder.
-    probed = any(context.folder.file("probes").glob("*.json"))
-    options = PlanOptions(budget=BUDGET, run=context.folder.path if probed else None)
-    _plan_of_run(options).run(context)
+    return sorted([evaluation, *each, plan], key=lambda stage: stage.order)
 
 
 # Running them: a report, one probe, or a plan.
@@ -326,7 +311,7 @@ def run_report(
     `out`, or a result there that is not requested would become stale; else as the stages do.
     """
     names = None if only is None else ["evaluation", *only]
-    _, ran = _run_stages(
+    _, ran = _run_requested(
         request,
         out,
         names,
@@ -358,11 +343,11 @@ def run_one_probe(
         raise ArgumentError(
             f"the probe {name!r} compares with the model before fine-tuning; give its folder with --base"
         )
-    folder, _ = _run_stages(request, out, [name], scorer, resume=resume, overwrite=overwrite)
+    folder, _ = _run_requested(request, out, [name], scorer, resume=resume, overwrite=overwrite)
     return ProbeResult.read(folder.file(f"probes/{name}.json")), folder.record.inputs
 
 
-def _run_stages(
+def _run_requested(
     request: Request,
     out: Path,
     names: Sequence[str] | None,
@@ -382,16 +367,16 @@ def _run_stages(
         notify(ahead.text)
         with progress(ahead.runs or None, "report", "runs") as shown:
             beside = () if names is None else stages()
-            return folder, run_study(chosen, context, shown, ahead.share, beside)
+            return folder, run_stages(chosen, context, shown, ahead.share, beside)
     except (QtBertError, KeyboardInterrupt):
         failed()
         raise
 
 
-def _context(folder: RunFolder, request: Request, scorer: Scorer | None) -> StudyContext:
+def _context(folder: RunFolder, request: Request, scorer: Scorer | None) -> StageContext:
     """The context of a run; the counts of an open `scorer` start from 0."""
     shared = {} if scorer is None else {"scorer": scorer.fresh()}
-    return StudyContext(folder=folder, request=request, shared=shared)
+    return StageContext(folder=folder, request=request, shared=shared)
 
 
 PAGE = "plan.html"
@@ -434,5 +419,5 @@ def run_plan(
     folder = RunFolder.open(out, inputs, resume=resume, overwrite=overwrite)
     # A page of another plan must not outlive this one's being stopped.
     folder.file(PAGE).unlink(missing_ok=True)
-    run_study([stage], _context(folder, request, scorer))
+    run_stages([stage], _context(folder, request, scorer))
     return Plan.read(folder.file("plan.json"))

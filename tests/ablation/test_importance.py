@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.ablation.importance import gradient_importance, unit_importance
+from qt_bert.ablation.importance import importance
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch, to_batch
 from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
@@ -97,7 +97,7 @@ def test_equals_hooks_on_the_hugging_face_model(checkpoint_of, family, labels):
     with torch.inference_mode():
         for batch in batches(checkpoint):
             encoder.logits_of(batch)
-    result = gradient_importance(encoder, batches(checkpoint), labels)
+    result = importance(encoder, batches(checkpoint), labels)
     expected = by_autograd(checkpoint, labels)
     assert expected.max() > 1e-2
     np.testing.assert_allclose(result, expected, rtol=3e-5, atol=3e-5)  # sums of another order
@@ -105,7 +105,7 @@ def test_equals_hooks_on_the_hugging_face_model(checkpoint_of, family, labels):
 
 def test_one_logit_is_its_own_loss(checkpoint_of):
     checkpoint = open_checkpoint(checkpoint_of("xlm-roberta", labels=1))
-    result = gradient_importance(checkpoint.encoder(), batches(checkpoint), None)
+    result = importance(checkpoint.encoder(), batches(checkpoint), None)
     np.testing.assert_allclose(result, by_autograd(checkpoint, None), atol=1e-5)
 
 
@@ -123,7 +123,7 @@ def slopes(
 def test_units_equal_finite_differences(checkpoint_of):
     checkpoint = open_checkpoint(checkpoint_of())
     checkpoint.model.double()
-    result = unit_importance(checkpoint.encoder(), batches(checkpoint), COARSE)
+    result = importance(checkpoint.encoder(), batches(checkpoint), COARSE, units=True)
     assert [one.shape for one in result] == [(32,), (32,)]
 
     for layer, unit in ((0, 0), (0, 31), (1, 7)):
@@ -147,16 +147,16 @@ def test_units_equal_finite_differences(checkpoint_of):
 def test_a_layer_without_heads_has_units_too(checkpoint_of):
     bare = (KeptLayer(layer=0, heads=()), KeptLayer(layer=1, heads=(1,)))
     small = smaller_checkpoint(open_checkpoint(checkpoint_of()), bare)
-    result = unit_importance(small.encoder(), batches(small), COARSE)
+    result = importance(small.encoder(), batches(small), COARSE, units=True)
     assert all((one > 0).any() for one in result)
 
 
 def test_leaves_no_gradient_and_works_in_inference_mode(checkpoint_of):
     checkpoint = open_checkpoint(checkpoint_of())
     encoder = checkpoint.encoder()
-    expected = gradient_importance(encoder, batches(checkpoint), EXACT)
+    expected = importance(encoder, batches(checkpoint), EXACT)
     with torch.inference_mode():
-        result = gradient_importance(encoder, batches(checkpoint), EXACT)
+        result = importance(encoder, batches(checkpoint), EXACT)
     np.testing.assert_array_equal(result, expected)
     assert all(parameter.grad is None for parameter in checkpoint.model.parameters())
 
@@ -164,7 +164,6 @@ def test_leaves_no_gradient_and_works_in_inference_mode(checkpoint_of):
 @pytest.mark.parametrize(
     ("labels", "word"),
     [
-        (None, "a model of 5 logits, and no labels"),
         (EXACT[:-1], "the label of pair 7"),
         ([*EXACT[:-1], ()], "the label of pair 7"),
         ([*EXACT[:-1], (5,)], r"names the logits \(5,\)"),
@@ -173,14 +172,14 @@ def test_leaves_no_gradient_and_works_in_inference_mode(checkpoint_of):
 def test_labels_that_do_not_fit_are_refused(checkpoint_of, labels, word):
     checkpoint = open_checkpoint(checkpoint_of())
     with pytest.raises(ArgumentError, match=word):
-        gradient_importance(checkpoint.encoder(), batches(checkpoint, 8), labels)
+        importance(checkpoint.encoder(), batches(checkpoint, 8), labels)
 
 
 def test_no_pair_and_half_precision_are_refused(checkpoint_of):
     checkpoint = open_checkpoint(checkpoint_of())
     short = open_checkpoint(checkpoint_of(), dtype="bfloat16")
-    for importance in (gradient_importance, unit_importance):
+    for units in (False, True):
         with pytest.raises(ArgumentError, match="at least one pair"):
-            importance(checkpoint.encoder(), [], EXACT)
+            importance(checkpoint.encoder(), [], EXACT, units=units)
         with pytest.raises(ArgumentError, match="opened in float32"):
-            importance(short.encoder(), batches(short), EXACT)
+            importance(short.encoder(), batches(short), EXACT, units=units)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from qt_bert.ablation.families import layers, named_set, random_sets, single
+from qt_bert.ablation.families import layers, random_sets, single
 from qt_bert.ablation.folder import read_variants, write_variants
 from qt_bert.ablation.interventions import NONE, Intervention, MeanZ, Variant
 from qt_bert.ablation.masks import HeadMask, SegmentBlock
@@ -56,7 +56,7 @@ def test_what_is_written_comes_back(path):
         *single(SHAPE, zero),
         *random_sets(SHAPE, lambda heads: part_of("uniform", tuple(heads)), 5, 3, seed=9),
         *layers(SHAPE, lambda heads: SegmentBlock(tuple(heads))),
-        *named_set(SHAPE, lambda heads: part_of("mean", tuple(heads)), "L1H1", '词, "边"'),
+        Variant('词, "边"', (part_of("mean", (Head(1, 1),)),), "set"),
     ][1:]
     write_variants(path, [NONE, *variants][::-1])
     assert read_variants(path, SHAPE, part_of) == variants[::-1]

@@ -19,7 +19,7 @@ from qt_bert.heads import Head
 from qt_bert.models.folder import HEADS, weights_sha256
 from qt_bert.page.model import ModelPool
 from qt_bert.page.pairs import shipped_rows
-from qt_bert.page.study import Study
+from qt_bert.page.results import HeadResults
 from qt_bert.results.head_sets import SETS
 from qt_bert.results.heads import head_tables, heads_file
 from qt_bert.results.probe import ModelRef
@@ -27,7 +27,7 @@ from qt_bert.text import Text
 from tests.apps.conftest import STATE, Visit, plain, shown
 from tests.results.made_heads import matching, redundancy
 
-STUDIED = Study(
+STUDIED = HeadResults(
     tables=tuple(head_tables([redundancy(), matching()])), origin=Text("某处", "somewhere")
 )
 
@@ -76,7 +76,7 @@ def test_a_model_of_one_logit_moves_by_its_score(pool: ModelPool) -> None:
 
 
 @pytest.fixture
-def study(tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def results(tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The model `tiny` with results beside it."""
     folder = shutil.copytree(tiny_models / "tiny", tmp_path / "models" / "tiny")
     model = ModelRef(name="tiny", sha256=weights_sha256(folder))
@@ -86,7 +86,7 @@ def study(tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     yield folder
 
 
-def test_a_head_has_its_card(study: Path, app: Visit) -> None:
+def test_a_head_has_its_card(results: Path, app: Visit) -> None:
     at = app("atlas", layer="0", head="1", q="京东小哥", t="京东小哥最近在干嘛")
     assert not at.exception and not at.error
     assert len(at.selectbox(key="atlas.colour").options) == 3
@@ -94,7 +94,7 @@ def test_a_head_has_its_card(study: Path, app: Visit) -> None:
         assert text in plain(at)
 
 
-def test_a_head_is_left_out_by_its_card_and_put_back(study: Path, app: Visit) -> None:
+def test_a_head_is_left_out_by_its_card_and_put_back(results: Path, app: Visit) -> None:
     at = app("atlas", layer="0", head="1", out="none")
     at.button(key="atlas.out").click().run()
     assert at.query_params["out"] in ("L0H1", ["L0H1"])
@@ -102,7 +102,7 @@ def test_a_head_is_left_out_by_its_card_and_put_back(study: Path, app: Visit) ->
     assert at.query_params["out"] in ("none", ["none"])
 
 
-def test_every_colour_draws(study: Path, app: Visit) -> None:
+def test_every_colour_draws(results: Path, app: Visit) -> None:
     at = app("atlas", lang="en", layer="0", head="1")
     assert "They look at their own character" in shown(at)
     box = at.selectbox(key="atlas.colour")
@@ -112,8 +112,8 @@ def test_every_colour_draws(study: Path, app: Visit) -> None:
         assert not at.exception and not at.error
 
 
-def test_results_of_other_weights_are_refused(study: Path, app: Visit) -> None:
-    heads_file([redundancy()], {}).write(study / HEADS)
+def test_results_of_other_weights_are_refused(results: Path, app: Visit) -> None:
+    heads_file([redundancy()], {}).write(results / HEADS)
     assert "of other weights" in plain(app("atlas", lang="en"))
 
 

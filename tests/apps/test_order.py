@@ -23,7 +23,7 @@ from qt_bert.ablation.request import leave_heads_out
 from qt_bert.data.pairs import Pair
 from qt_bert.heads import Head, format_heads
 from qt_bert.page.model import SharedModel
-from qt_bert.page.study import Study
+from qt_bert.page.results import HeadResults
 from qt_bert.probes.order import CASE_QUERY, CASE_SHUFFLED, CASE_TITLE
 from qt_bert.results.heads import head_tables
 from qt_bert.scoring.bulk import Scorer
@@ -117,9 +117,9 @@ def test_a_typed_order() -> None:
 
 
 def test_sets_of_the_same_heads_come_once() -> None:
-    study = Study(tables=tuple(head_tables([matching()])), origin=Text("", ""))
-    heads = tuple(sorted(study.sets["matching"]))
-    (found,) = head_sets(study, heads[::-1])
+    results = HeadResults(tables=tuple(head_tables([matching()])), origin=Text("", ""))
+    heads = tuple(sorted(results.sets["matching"]))
+    (found,) = head_sets(results, heads[::-1])
     assert found.heads == heads and found.name.zh == "匹配头 = 左栏所选"
     assert head_sets(None, ()) == []
 

@@ -13,8 +13,8 @@ from apps.screens.words import (
     calibration_of,
     granularities,
     notes,
+    pair_texts,
     text_figure,
-    texts_asked,
     words,
 )
 from qt_bert.data.pairs import Pair
@@ -65,7 +65,7 @@ def planted(
 
 @pytest.fixture
 def found(planted: SharedModel) -> Words:
-    return words(planted, texts_asked(QUERY, TITLE), [KNOWS, Head(0, 0), Head(1, 0)])
+    return words(planted, pair_texts(QUERY, TITLE), [KNOWS, Head(0, 0), Head(1, 0)])
 
 
 def test_the_head_that_knows_is_the_best_and_cuts_as_the_segmenter(
@@ -109,7 +109,7 @@ def said(found: Words, without: bool = False) -> str:
 
 
 def test_heads_left_out_move_only_heads_above_them(planted: SharedModel) -> None:
-    below = words(planted, texts_asked(QUERY, TITLE), [KNOWS], out=[Head(0, 0)])
+    below = words(planted, pair_texts(QUERY, TITLE), [KNOWS], out=[Head(0, 0)])
     before, after = below.weights
     assert (after.next[0] == before.next[0]).all() and (after.next[1] != before.next[1]).any()
 
@@ -117,7 +117,7 @@ def test_heads_left_out_move_only_heads_above_them(planted: SharedModel) -> None
 def test_a_decision_that_turned_is_outlined(checkpoint_of: Build) -> None:
     model = opened(checkpoint_of(layers=3))
     out = [Head(0, 0), Head(0, 1), Head(1, 0), Head(1, 1)]
-    found = words(model, texts_asked(QUERY, TITLE), [Head(2, 0), Head(2, 1)], out=out)
+    found = words(model, pair_texts(QUERY, TITLE), [Head(2, 0), Head(2, 1)], out=out)
     for rule in ("calibrated", "article"):
         before, after = (one[rule][2] for one in found.predictions)
         figures = [text_figure(found, number, rule) for number in (0, 1)]
@@ -127,14 +127,14 @@ def test_a_decision_that_turned_is_outlined(checkpoint_of: Build) -> None:
 
 @pytest.mark.parametrize("texts", [("a", "b"), ("iphone 15", "京 a 东"), ("<b>", "=1+1")])
 def test_texts_without_decisions(planted: SharedModel, texts: tuple[str, str]) -> None:
-    found = words(planted, texts_asked(*texts), [KNOWS])
+    found = words(planted, pair_texts(*texts), [KNOWS])
     assert len(found.decisions) == 0
     assert "nothing to decide" in said(found)
     assert text_figure(found, 1, "calibrated").lines
 
 
 def test_what_is_cut_off_is_not_shown(planted: SharedModel) -> None:
-    found = words(planted, texts_asked(QUERY, HAN), [KNOWS])
+    found = words(planted, pair_texts(QUERY, HAN), [KNOWS])
     assert HAN.startswith(found.shown[1]) and len(found.shown[1]) == planted.longest - 3 - len(
         QUERY
     )
@@ -143,16 +143,16 @@ def test_what_is_cut_off_is_not_shown(planted: SharedModel) -> None:
 
 def test_a_text_of_the_calibration_is_said(planted: SharedModel, rows: list[Pair]) -> None:
     pair = rows[0]
-    found = words(planted, texts_asked(pair.query, pair.title), [KNOWS])
+    found = words(planted, pair_texts(pair.query, pair.title), [KNOWS])
     assert "no test of the calibrated" in said(found)
 
 
 def test_readings_and_weights_are_kept(
     planted: SharedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = texts_asked(QUERY, TITLE)
+    asked = pair_texts(QUERY, TITLE)
     words(planted, asked, [KNOWS])
-    monkeypatch.setattr("apps.screens.words.weights_of", None)
+    monkeypatch.setattr("apps.screens.words.attention_of", None)
     assert words(planted, asked, [Head(0, 1)]).heads == (Head(0, 1),)
 
 

@@ -126,16 +126,16 @@ def test_the_first_visit_shows_the_article(
     pool: ModelPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ModelPool, "names", property(lambda pool: ("tuned", "score")))
-    study = SimpleNamespace(
+    results = SimpleNamespace(
         sets={
             "reader": (Head(1, 1),),
             "focused": (Head(0, 1), Head(1, 0), Head(1, 1)),
             "matching": (Head(2, 0), Head(0, 1), Head(1, 0)),
         }
     )
-    assert first_state(pool, study) == replace(DEFAULT, out=(Head(0, 1),))
-    del study.sets["reader"]  # then the head with the largest focus above those left out
-    assert first_state(pool, study).chosen == Head(1, 0)
+    assert first_state(pool, results) == replace(DEFAULT, out=(Head(0, 1),))
+    del results.sets["reader"]  # then the head with the largest focus above those left out
+    assert first_state(pool, results).chosen == Head(1, 0)
     bare = first_state(pool, None)
     assert (bare.layer, bare.head, bare.out) == (1, 0, ())
     elsewhere = SimpleNamespace(sets={"reader": (Head(0, 1),)})

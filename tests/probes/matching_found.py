@@ -12,7 +12,7 @@ from qt_bert.text import Text
 def matching_found(
     shape: Shape, best: tuple[str, ...] = (), named: tuple[str, ...] = (), *, scored: bool = True
 ) -> Callable[[str], ProbeResult]:
-    """`find` of a context: all heads have a score of 1, read from title to query; the `best` ones,
+    """`result_of` of a context: all heads have a score of 1, read from title to query; the `best` ones,
     of which some are `named`, have 3, read from query to title."""
 
     def scores(head: str) -> dict[str, float | None]:

@@ -17,18 +17,18 @@ from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.boundary import (
     UNION_SHIFTS,
+    CharacterAttention,
     Decisions,
     PairText,
-    Weights,
+    attention_of,
     calibrate,
     counts_by_query,
     decisions_of,
     gold_texts,
+    head_union,
     metric,
     predict_by_character,
     shifted_labels,
-    union_of,
-    weights_of,
 )
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
@@ -84,25 +84,25 @@ def planted(tmp_path_factory, checkpoint_of) -> Path:
 def test_the_planted_head_is_named_and_no_other(run, planted, made_pairs, tmp_path):
     """With a base and another seed, which are the same model."""
     second = tuned_again(planted, tmp_path / "second")
-    found = run(planted, made_pairs, base=planted, second=second)
-    assert found.sets["boundary"] == (PLANTED,)
-    assert [one.head for one in found.heads if one.selected] == [PLANTED]
-    assert found.facts["rule_head"] == found.facts["head"] == PLANTED
-    measures = values(found)
+    result = run(planted, made_pairs, base=planted, second=second)
+    assert result.sets["boundary"] == (PLANTED,)
+    assert [one.head for one in result.heads if one.selected] == [PLANTED]
+    assert result.facts["rule_head"] == result.facts["head"] == PLANTED
+    measures = values(result)
     for name in ("rule_accuracy", "head_accuracy", "head_balanced", "head_word_f1", "union"):
         assert measures[name] == pytest.approx(1.0)
     assert (measures["characters_accuracy"] or 0) > 0.9
     assert 0.4 < (measures["majority_accuracy"] or 0) < 0.7
     assert 0.5 < (measures["random_balanced"] or 0) < 0.8
     assert measures["pretrained_balanced"] == measures["head_balanced"]
-    stable = found.stability["boundary"]
+    stable = result.stability["boundary"]
     assert (stable.overlap, stable.halves) == (1.0, 1.0)
     assert [(one.source.en, one.overlap) for one in stable.sources] == [
         ("validation", 1.0),
         ("another seed (second)", 1.0),
     ]
     # The head predicts as the characters do, and does not differ from them.
-    one = claim(found)
+    one = claim(result)
     assert (one.verdict, one.reason, one.value) == ("not testable", "zero_width", 0.0)
 
 
@@ -119,10 +119,10 @@ def test_a_head_that_knows_less_than_the_characters_is_not_beyond_them(
 def test_on_characters_that_were_never_seen_the_head_is_beyond_them(run, planted, tmp_path):
     known = write_pairs(tmp_path / "dev.tsv", queries=40, titles=1, characters=HAN[:24])
     other = write_pairs(tmp_path / "test.tsv", queries=40, titles=1, characters=HAN[24:])
-    found = run(planted, other, discovery=known)
-    one = claim(found)
+    result = run(planted, other, discovery=known)
+    one = claim(result)
     assert one.verdict == "reproduced" and one.ci_low is not None and one.ci_low > 20
-    measures = values(found)
+    measures = values(result)
     gap = 100 * ((measures["rule_accuracy"] or 0) - (measures["characters_accuracy"] or 0))
     assert one.value == pytest.approx(gap)
 
@@ -151,10 +151,10 @@ def test_a_segmenter_whose_words_overlap_is_not_the_reference(run, planted, made
 
 
 def test_too_few_characters_of_their_own_test_nothing(run, planted, made_pairs):
-    found = run(planted, made_pairs, max_length=9)
-    assert found.facts["coverage"] < 0.5
-    assert (claim(found).verdict, claim(found).reason) == ("not testable", "coverage")
-    assert values(found)["rule_accuracy"] is not None
+    result = run(planted, made_pairs, max_length=9)
+    assert result.facts["coverage"] < 0.5
+    assert (claim(result).verdict, claim(result).reason) == ("not testable", "coverage")
+    assert values(result)["rule_accuracy"] is not None
 
 
 @pytest.mark.slow
@@ -173,10 +173,10 @@ def test_decisions_are_neighbours_that_are_tokens_of_their_own(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     pair = ("京东小哥ab在干", "京东 小哥")
     texts = [PairText(pair[0], pair, 0, "q"), PairText(pair[1], pair, 1, "q")]
-    found = decisions_of(scorer.tokenizer, texts)
-    assert found.characters() == list("京东小在京小")
-    assert found.place.tolist() == [0, 1, 2, 6, 0, 3]
-    assert (found.coverage, found.queries) == (1.0, ("q",))
+    result = decisions_of(scorer.tokenizer, texts)
+    assert result.characters() == list("京东小在京小")
+    assert result.place.tolist() == [0, 1, 2, 6, 0, 3]
+    assert (result.coverage, result.queries) == (1.0, ("q",))
     longer = decisions_of(scorer.tokenizer, texts, least=4)
     assert (len(longer), len(longer.texts), longer.coverage) == (4, 1, 1.0)
 
@@ -186,14 +186,14 @@ def test_decisions_stand_where_tokens_part_whole_characters():
     tokenizer = byte_level(("北京", 6), ("站", 3), ("到", 3), ("驿", 2))
     pair = "北京站到驿站", "站"
     texts = [PairText(pair[0], pair, 0, "q")]
-    found = decisions_of(PairTokenizer(tokenizer, 64), texts)
+    result = decisions_of(PairTokenizer(tokenizer, 64), texts)
     # [CLS] 北京 站 到 驿 驿 站 [SEP] 站 [SEP]
-    assert (found.place.tolist(), found.token.tolist()) == ([1, 2], [1, 2])
-    assert found.characters() == ["京", "站"] and found.coverage == pytest.approx(2 / 5)
-    assert found.labels(lambda text: {3, 6}).tolist() == [False, True]
+    assert (result.place.tolist(), result.token.tolist()) == ([1, 2], [1, 2])
+    assert result.characters() == ["京", "站"] and result.coverage == pytest.approx(2 / 5)
+    assert result.labels(lambda text: {3, 6}).tolist() == [False, True]
     glued = PairTokenizer(metaspace("▁北", "京站"), 64)
-    found = decisions_of(glued, [PairText("北京站", ("北京站", "站"), 0, "q")])
-    assert (found.place.tolist(), found.token.tolist(), found.coverage) == ([0], [1], 0.5)
+    result = decisions_of(glued, [PairText("北京站", ("北京站", "站"), 0, "q")])
+    assert (result.place.tolist(), result.token.tolist(), result.coverage) == ([0], [1], 0.5)
 
 
 @pytest.mark.parametrize(("family", "reason"), [("qwen3", "one_sided"), ("bert", "no_separator")])
@@ -203,16 +203,16 @@ def test_a_model_without_the_rule_has_a_reason(
     folder = checkpoint_of(family)
     if family == "bert":
         folder = with_template(folder, "[CLS] $A $B", tmp_path / "model")
-    found = run(folder, made_pairs, cut=None)
-    assert (claim(found).verdict, claim(found).reason) == ("not testable", reason)
-    assert not found.measurements and "nothing to compare" in found.summary.en
+    result = run(folder, made_pairs, cut=None)
+    assert (claim(result).verdict, claim(result).reason) == ("not testable", reason)
+    assert not result.measurements and "nothing to compare" in result.summary.en
 
 
 def test_a_cut_text_is_covered_in_part(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()), max_length=10)
     pair = ("京东小哥", "京东小哥京东小哥")
-    found = decisions_of(scorer.tokenizer, [PairText(pair[1], pair, 1, "q")])
-    assert len(found) == 2 and found.coverage == pytest.approx(2 / 7)
+    result = decisions_of(scorer.tokenizer, [PairText(pair[1], pair, 1, "q")])
+    assert len(result) == 2 and result.coverage == pytest.approx(2 / 7)
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
@@ -223,7 +223,7 @@ def test_weights_are_those_of_the_hugging_face_model(checkpoint_of, family):
     pairs = [("京东小哥", "京东小哥最近在干嘛"), ("狗追猫", "猫追狗")]
     texts = [PairText(pair[side], pair, side, pair[0]) for pair in pairs for side in (0, 1)]
     decisions = decisions_of(scorer.tokenizer, texts)
-    weights = weights_of(scorer, decisions)
+    weights = attention_of(scorer, decisions)
     weight_on_text = np.zeros_like(weights.weight_on_text)
     for d, (row, side, token) in enumerate(
         zip(decisions.pair, decisions.side, decisions.token, strict=True)
@@ -309,15 +309,15 @@ def test_measures_against_counting_by_hand(gap):
     assert metric("word_f1", total) == pytest.approx(2 * right / both)
 
 
-def random_weights(number: int, heads: int = 3) -> Weights:
+def random_weights(number: int, heads: int = 3) -> CharacterAttention:
     following, separators = RNG.random((2, 1, heads, number)).astype(np.float32) / 2
-    return Weights(following.round(2), separators.round(2), np.ones((1, heads)))
+    return CharacterAttention(following.round(2), separators.round(2), np.ones((1, heads)))
 
 
 def test_the_best_reading_is_that_of_a_search_over_everything():
     decisions, weights = made([6] * 10), random_weights(60)
     labels = RNG.random(60) < 0.4
-    found = calibrate(weights, decisions, labels, shifts=3, seed=0)
+    result = calibrate(weights, decisions, labels, shifts=3, seed=0)
     features = weights.features(0)
     for head in range(3):
         best = max(
@@ -326,12 +326,10 @@ def test_the_best_reading_is_that_of_a_search_over_everything():
             for cut in one
             for side in (True, False)
         )
-        assert found.named.score[0, head] == pytest.approx(best / 2)
-    predicted = found.predict(weights)[0]
-    margin = found.readings[0].margin(features)
-    assert ((margin > 0) == predicted)[margin != 0].all() and (margin.max(-1) > 0).all()
+        assert result.named.score[0, head] == pytest.approx(best / 2)
+    predicted = result.predict(weights)[0]
     got = [(predicted[h][labels].mean() + (~predicted[h][~labels]).mean()) / 2 for h in range(3)]
-    assert got == pytest.approx(found.named.score[0])
+    assert got == pytest.approx(result.named.score[0])
 
 
 def test_a_shift_moves_every_text_and_keeps_its_labels():
@@ -347,8 +345,8 @@ def test_a_shift_moves_every_text_and_keeps_its_labels():
 
 def test_labels_of_one_kind_name_nothing():
     decisions, weights = made([5, 5]), random_weights(10)
-    found = calibrate(weights, decisions, np.ones(10, bool), shifts=5, seed=0)
-    assert np.isnan(found.named.score).all() and found.named.heads() == []
+    result = calibrate(weights, decisions, np.ones(10, bool), shifts=5, seed=0)
+    assert np.isnan(result.named.score).all() and result.named.heads() == []
 
 
 def test_the_union_and_luck_by_hand():
@@ -356,18 +354,18 @@ def test_the_union_and_luck_by_hand():
     predicted = RNG.random((2, 2, 10)) < 0.5
     labels = RNG.random(10) < 0.5
     order = [Head(1, 0), Head(0, 1), Head(0, 0), Head(1, 1)]
-    found = union_of(predicted, labels, decisions, order, seed=2)
+    result = head_union(predicted, labels, decisions, order, seed=2)
     long = np.arange(10) < 8  # the last text is too short to be shifted
     moved = list(shifted_labels(labels, decisions, UNION_SHIFTS, 2))
     for k in range(1, 5):
         first = np.stack([predicted[head] for head in order[:k]])
         right = (first == labels).any(0)
-        share = found.share(k)
+        share = result.share(k)
         assert share.value == pytest.approx(right[long].mean())
         assert share.leave_one_out == pytest.approx([right[4:8].mean(), right[:4].mean()])
         luck = np.mean([(first == one).any(0)[long].mean() for one in moved])
-        assert found.share(k, null=True).value == pytest.approx(luck)
-    assert found.share(0).value == 0 and found.size.tolist() == [4, 4]
+        assert result.share(k, null=True).value == pytest.approx(luck)
+    assert result.share(0).value == 0 and result.size.tolist() == [4, 4]
 
 
 def test_characters_alone():

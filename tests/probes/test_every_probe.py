@@ -104,7 +104,7 @@ def result_of(model_of, tmp_path_factory) -> Callable[[str, str, str], ProbeResu
                 read_pairs=split,
                 work=folder / f"{probe}-{name}-{texts}",
                 open_model=lambda: Scorer(open_checkpoint(model)),
-                find=lambda other: find(other, name, texts),
+                result_of=lambda other: find(other, name, texts),
             )
             known[probe, name, texts] = run_probe(probe_named(probe), context)
         return known[probe, name, texts]

@@ -19,6 +19,7 @@ from qt_bert.probes.base import Context, probe_named, run_probe
 from qt_bert.probes.features import (
     KINDS,
     MEASURES,
+    PLACE,
     KindAttention,
     Labelled,
     LabelledPair,
@@ -28,7 +29,6 @@ from qt_bert.probes.features import (
     kind_attention,
     named,
     of_tokens,
-    place_of,
     rival_of,
     trends,
 )
@@ -142,7 +142,7 @@ def test_too_small_a_treebank_is_refused(planted, context, tmp_path):
 
 
 def columns(labelled: Labelled, kind: str) -> list[float]:
-    return labelled.kinds[:, place_of(kind)].tolist()
+    return labelled.kinds[:, PLACE[kind]].tolist()
 
 
 def test_kinds_of_characters_by_jiebas_tags():
@@ -198,15 +198,15 @@ def test_the_base_rate_is_that_of_uniform_attention(checkpoint_of, family):
         want = np.mean(rows, axis=0)
         for kind in ("noun", "cls", "sep"):
             rate = found.rate(kind)[0, layer]
-            assert rate == pytest.approx(want[place_of(kind)]) or (
-                np.isnan(rate) and not want[place_of(kind)]
+            assert rate == pytest.approx(want[PLACE[kind]]) or (
+                np.isnan(rate) and not want[PLACE[kind]]
             )
     assert found.has("sep") == found.has("cls") == (family == "modernbert")
 
 
 def test_a_token_of_several_words_is_of_each_by_its_characters():
     query = Labelled("abcd", np.zeros((4, len(KINDS))))
-    query.kinds[:1, place_of("noun")] = 1
+    query.kinds[:1, PLACE["noun"]] = 1
     # [CLS] abcd [SEP] 狗 [SEP]
     encoded = EncodedPair(
         [0, 1, 2, 3, 2],
@@ -217,14 +217,14 @@ def test_a_token_of_several_words_is_of_each_by_its_characters():
         False,
     )
     found = of_tokens(encoded, query, by_tags("狗", tag_dogs))
-    assert found[:, place_of("noun")].tolist() == [0, 0.25, 0, 1, 0]
-    assert found[:, place_of("cls")].tolist() == [1, 0, 0, 0, 0]
-    assert found[:, place_of("sep")].tolist() == [0, 0, 1, 0, 1]
+    assert found[:, PLACE["noun"]].tolist() == [0, 0.25, 0, 1, 0]
+    assert found[:, PLACE["cls"]].tolist() == [1, 0, 0, 0, 0]
+    assert found[:, PLACE["sep"]].tolist() == [0, 0, 1, 0, 1]
     # In a causal model the last is read; what a template puts first is neither text.
     changed = replace(encoded, side=[SPECIAL, QUERY, SPECIAL, TITLE, SPECIAL], at=4)
     found = of_tokens(changed, query, by_tags("狗", tag_dogs))
-    assert found[:, place_of("cls")].tolist() == [0, 0, 0, 0, 1]
-    assert found[:, place_of("sep")].tolist() == [1, 0, 1, 0, 0]
+    assert found[:, PLACE["cls"]].tolist() == [0, 0, 0, 0, 1]
+    assert found[:, PLACE["sep"]].tolist() == [1, 0, 1, 0, 0]
 
 
 def test_planted_attention_has_its_lift_by_hand(planted):
@@ -276,7 +276,7 @@ def looking(after: np.ndarray, before: np.ndarray | None = None) -> KindAttentio
     def spread(shares: np.ndarray) -> np.ndarray:
         found = np.full((*shares.shape[:3], len(KINDS), len(MEASURES)), np.nan)
         for place, kind in enumerate(("cls", "sep", "punctuation", "tuned")):
-            found[..., place_of(kind), :] = shares[..., place, None]
+            found[..., PLACE[kind], :] = shares[..., place, None]
         return found
 
     rates = np.full((len(after), len(KINDS)), 0.25)
@@ -308,11 +308,11 @@ def test_a_rare_kind_is_no_rival_of():
     shares = np.zeros((20, 1, 1, 4))
     shares[..., 0] = 0.2
     attention = looking(shares)
-    attention.after[:1, ..., place_of("pronoun"), :] = 0.9
-    attention.base_rate[1:, place_of("pronoun")] = np.nan
+    attention.after[:1, ..., PLACE["pronoun"], :] = 0.9
+    attention.base_rate[1:, PLACE["pronoun"]] = np.nan
     assert rival_of(attention, attention) == "cls"
-    attention.base_rate[:, place_of("pronoun")] = 0.1
+    attention.base_rate[:, PLACE["pronoun"]] = 0.1
     assert rival_of(attention, attention) == "pronoun"
     other = looking(shares)
-    other.base_rate[:, place_of("pronoun")] = np.nan  # and validation has none
+    other.base_rate[:, PLACE["pronoun"]] = np.nan  # and validation has none
     assert rival_of(attention, other) == "cls"

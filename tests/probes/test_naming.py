@@ -197,7 +197,7 @@ def test_means_of_weighted_queries():
 
 def context(find: Callable[[str], ProbeResult], heads: str | None = None) -> Any:
     model = SimpleNamespace(checkpoint=SimpleNamespace(shape=SHAPE))
-    return SimpleNamespace(model=model, request=SimpleNamespace(heads=heads), found=find)
+    return SimpleNamespace(model=model, request=SimpleNamespace(heads=heads), result_of=find)
 
 
 def test_without_a_named_head_the_best_are_taken_and_marked():

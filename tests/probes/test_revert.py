@@ -55,7 +55,7 @@ def context(tmp_path) -> Callable[..., Context]:
     def build(base, model, pairs=PAIRS, **facts):
         fit = [replace(one, grades=(1 + at % 5,)) for at, one in enumerate(pairs)]
         find = matching_found(open_checkpoint(model).shape, ("L0H1",), ("L0H1",))
-        halves, more = (fit[:10], fit[10:]), {"base": base, "find": find} | facts
+        halves, more = (fit[:10], fit[10:]), {"base": base, "result_of": find} | facts
         return context_of("revert", model, tmp_path, halves, **more)
 
     return build

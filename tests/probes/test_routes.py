@@ -56,7 +56,7 @@ def context(tmp_path) -> Callable[..., Context]:
 
     def build(model, pairs=(), found=None, **more):
         return context_of(
-            "routes", model, tmp_path, (pairs, pairs), find=(found or {}).__getitem__, **more
+            "routes", model, tmp_path, (pairs, pairs), result_of=(found or {}).__getitem__, **more
         )
 
     return build

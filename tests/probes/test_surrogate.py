@@ -157,8 +157,8 @@ def context(tmp_path) -> Callable[..., Context]:
     def build(model, **facts):
         fit = [replace(one, grades=(1 + at % 5,)) for at, one in enumerate(PAIRS)]
         halves = fit[: len(fit) // 2], fit[len(fit) // 2 :]
-        if "find" not in facts:
-            facts["find"] = matching_found(open_checkpoint(model).shape, BEST, BEST)
+        if "result_of" not in facts:
+            facts["result_of"] = matching_found(open_checkpoint(model).shape, BEST, BEST)
         return context_of("surrogate", model, tmp_path, halves, **facts)
 
     return build
@@ -208,10 +208,10 @@ def test_controls_are_outside_every_named_head_and_absent_heads_stay_absent(
 ):
     kept = tuple(KeptLayer(layer=number, heads=(0, 2, 3)) for number in range(2))
     small = smaller_checkpoint(open_checkpoint(checkpoint_of(heads=4)), kept)
-    made = context(save_smaller(tmp_path / "small", small), find=None)
+    made = context(save_smaller(tmp_path / "small", small), result_of=None)
     shape = made.model.checkpoint.shape
     for named, sets in ((("L1H2",), 5), (("L1H2", "L0H0"), 4)):
-        made.find = matching_found(shape, ("L1H2",), named)
+        made.result_of = matching_found(shape, ("L1H2",), named)
         result = run(made)
         there = [f"L{layer}H{head}" for layer in (0, 1) for head in (0, 2, 3)]
         assert [one.head for one in result.heads] == there

@@ -137,7 +137,7 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
                 ),
                 work=folder / "work" / name,
                 open_model=lambda: Scorer(open_checkpoint(model)),
-                find=found,
+                result_of=found,
             )
             if name not in own:
                 context.segmenter = Segmenter("jieba", spans_of)

@@ -12,7 +12,7 @@ import pytest
 from qt_bert.files import write_json
 from qt_bert.request import Request
 from qt_bert.results.probe import HeadScores, ModelRef, PairsRef, ProbeResult, SourcedClaim
-from qt_bert.run.folder import RunFolder, RunInputs, Stage, StudyContext, run_study
+from qt_bert.run.folder import RunFolder, RunInputs, Stage, StageContext, run_stages
 from qt_bert.text import Text
 from tests.figures.examples import CURVE, HEAT_MAP
 from tests.results.made_claims import FACTS, claim, measurement, source, undecided, untestable
@@ -167,8 +167,8 @@ def evaluation() -> dict[str, Any]:
 def write_run(path: Path, files: dict[str, Any], **inputs: Any) -> Path:
     """A complete run folder of these files, each made by the stage whose name stands before a `|`."""
 
-    def write(name: str, value: Any) -> Callable[[StudyContext], None]:
-        def run(context: StudyContext) -> None:
+    def write(name: str, value: Any) -> Callable[[StageContext], None]:
+        def run(context: StageContext) -> None:
             context.guards["difference"] = 1e-6
             write_json(context.folder.file(name), value)
 
@@ -186,7 +186,7 @@ def write_run(path: Path, files: dict[str, Any], **inputs: Any) -> Path:
         pairs=PairsRef(name="test.tsv", sha256="a7" * 32),
         **inputs,
     )
-    run_study(stages, StudyContext(folder=RunFolder.open(path, given), request=Request()))
+    run_stages(stages, StageContext(folder=RunFolder.open(path, given), request=Request()))
     return path
 
 

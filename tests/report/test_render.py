@@ -14,7 +14,7 @@ from qt_bert.files import write_json
 from qt_bert.report.render import render
 from qt_bert.request import Request
 from qt_bert.results.probe import ModelRef, PairsRef
-from qt_bert.run.folder import RunFolder, RunInputs, Stage, StudyContext, run_study
+from qt_bert.run.folder import RunFolder, RunInputs, Stage, StageContext, run_stages
 
 
 class Page(HTMLParser):
@@ -96,12 +96,12 @@ def test_long_texts_do_not_swell_the_page(evaluation, build_run):
 def interrupted(path: Path, evaluation: dict[str, Any] | None) -> Path:
     """A run whose stage after the evaluation never came to its end."""
 
-    def write(context: StudyContext) -> None:
+    def write(context: StageContext) -> None:
         if evaluation is None:
             raise KeyboardInterrupt
         write_json(context.folder.file("evaluation.json"), evaluation)
 
-    def stop(context: StudyContext) -> None:
+    def stop(context: StageContext) -> None:
         raise KeyboardInterrupt
 
     stages = [
@@ -115,7 +115,7 @@ def interrupted(path: Path, evaluation: dict[str, Any] | None) -> Path:
     )
     folder = RunFolder.open(path, inputs)
     with pytest.raises(KeyboardInterrupt):
-        run_study(stages, StudyContext(folder=folder, request=Request()))
+        run_stages(stages, StageContext(folder=folder, request=Request()))
     return path
 
 

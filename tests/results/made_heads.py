@@ -8,7 +8,7 @@ from typing import Any
 from qt_bert.files import write_json
 from qt_bert.request import Request
 from qt_bert.results.probe import HeadScores, Measurement, ModelRef, PairsRef, ProbeResult, Source
-from qt_bert.run.folder import RunFolder, RunInputs, Stage, StudyContext, run_study
+from qt_bert.run.folder import RunFolder, RunInputs, Stage, StageContext, run_stages
 from qt_bert.text import Text
 from tests.results.made_claims import claim
 
@@ -114,12 +114,12 @@ def run_of(path: Path, inputs: RunInputs, *results: ProbeResult) -> Path:
     def stage(result: ProbeResult) -> Stage:
         file = f"probes/{result.probe}.json"
 
-        def run(context: StudyContext) -> None:
+        def run(context: StageContext) -> None:
             write_json(context.folder.file(file), result.to_json())
 
         return Stage(name=result.probe, order=1, run=run, outputs=(file,), quick_seconds=1)
 
     folder = RunFolder.open(path, inputs, resume=True)
-    context = StudyContext(folder=folder, request=Request())
-    run_study([stage(result) for result in results], context)
+    context = StageContext(folder=folder, request=Request())
+    run_stages([stage(result) for result in results], context)
     return path

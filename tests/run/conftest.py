@@ -10,7 +10,7 @@ import pytest
 
 from qt_bert.request import Request
 from qt_bert.results.probe import ModelRef, PairsRef
-from qt_bert.run.folder import RunFolder, RunInputs, Stage, StudyContext, run_study
+from qt_bert.run.folder import RunFolder, RunInputs, Stage, StageContext, run_stages
 
 ARGUMENTS = {"full": False, "seed": 5}
 
@@ -23,16 +23,16 @@ def make_inputs(*, model: str = "m1", pairs: str = "p1", **arguments: Any) -> Ru
     )
 
 
-def write_full(context: StudyContext) -> None:
+def write_full(context: StageContext) -> None:
     context.folder.file("grades.json").write_text(str(context.request.full))
 
 
-def write_seed(context: StudyContext) -> None:
+def write_seed(context: StageContext) -> None:
     context.guards["difference"] = 2e-6
     context.folder.file("seed.json").write_text(str(context.request.seed))
 
 
-def write_plan(context: StudyContext) -> None:
+def write_plan(context: StageContext) -> None:
     read = context.folder.file("seed.json").read_text()
     context.folder.file("plan.json").write_text(f"plan of {read}")
 
@@ -90,7 +90,7 @@ def study(tmp_path, stages) -> Callable[..., tuple[str, ...]]:
         inputs = make_inputs(**changes)
         folder = RunFolder.open(tmp_path / "run", inputs, resume=True)
         request = Request(full=inputs.arguments["full"], seed=inputs.arguments["seed"])
-        context = StudyContext(folder=folder, request=request)
-        return run_study(chosen or (stages.plan, stages.grades, stages.heads), context)
+        context = StageContext(folder=folder, request=request)
+        return run_stages(chosen or (stages.plan, stages.grades, stages.heads), context)
 
     return run

@@ -15,8 +15,8 @@ from qt_bert.run.folder import (
     RunFolder,
     RunRecord,
     Stage,
-    StudyContext,
-    run_study,
+    StageContext,
+    run_stages,
     runs_of,
     select,
     stage_key,
@@ -159,7 +159,7 @@ def test_progress_counts_the_runs_of_stages_that_ran(study, stages, inputs, tmp_
     folder = RunFolder.open(tmp_path / "run", inputs(), resume=True)
     counter = Counter()
     chosen = (stages.grades, stages.heads, stages.plan)
-    run_study(chosen, StudyContext(folder=folder, request=Request()), counter)
+    run_stages(chosen, StageContext(folder=folder, request=Request()), counter)
     assert counter.notes == [(one.name, runs_of(one)) for one in (stages.heads, stages.plan)]
 
 

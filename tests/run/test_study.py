@@ -15,10 +15,10 @@ from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.planning.task import Effort
 from qt_bert.probes.base import Context, Probe, probe_named
 from qt_bert.report.stored import Stored
-from qt_bert.request import INPUTS, Request, resolve
+from qt_bert.request import PROBE_FIELDS, Request, resolve
 from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ProbeResult
-from qt_bert.run.folder import RunFolder, StudyContext, run_inputs, run_study
+from qt_bert.run.folder import RunFolder, StageContext, run_inputs, run_stages
 from qt_bert.run.study import PlanOptions, plan_stage, probe_stage
 from qt_bert.shipped import BASELINES, TEST, shipped
 from qt_bert.text import Text
@@ -38,7 +38,7 @@ def run(fake_probe, checkpoint_of, pair_file, tmp_path) -> Run:
         )
         folder = RunFolder.open(tmp_path / "run", run_inputs(request), resume=True)
         stages = chosen or (probe_stage(probe_named("fake")),)
-        return run_study(stages, StudyContext(folder=folder, request=request), beside=beside)
+        return run_stages(stages, StageContext(folder=folder, request=request), beside=beside)
 
     return go
 
@@ -94,7 +94,7 @@ def test_a_second_model_counts_only_where_it_is_read(run, checkpoint_of):
     assert (run(probe_stage(using)), run(probe_stage(using), second=second)) == (FAKE, FAKE)
 
 
-@pytest.mark.parametrize("name", sorted(INPUTS))
+@pytest.mark.parametrize("name", sorted(PROBE_FIELDS))
 def test_a_probe_sees_no_input_that_it_does_not_declare(run, checkpoint_of, pair_file, name):
     values: dict[str, Any] = {
         "heads": "L0H0",
@@ -128,7 +128,7 @@ def test_sweeps_of_a_killed_stage_are_gone_on_with(run, tmp_path):
 
 
 def _reads(context: Context) -> ProbeResult:
-    found = context.found("fake")
+    found = context.result_of("fake")
     return replace(found, probe="reader", sets={"read": found.sets["chosen"]}, summary=Text("", ""))
 
 
@@ -150,7 +150,7 @@ def test_a_probe_follows_the_one_it_needs(run, tmp_path):
     assert read.sets == {"read": ("L0H1",)}
     with pytest.raises(ArgumentError, match="comes no earlier"):
         run(replace(both[0], order=1), both[1])
-    other = replace(READER, run=lambda context: context.found("order"))
+    other = replace(READER, run=lambda context: context.result_of("order"))
     with pytest.raises(ArgumentError, match="'reader' does not declare that it needs 'order'"):
         run(probe_stage(other), both[1], seed=1)
 

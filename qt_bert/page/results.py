@@ -21,7 +21,7 @@ PROFILES = {"quick": Text("快速", "quick"), "full": Text("完整", "full")}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Study:
+class HeadResults:
     """The head tables of one model; `origin` names their file, profile and number of pairs."""
 
     tables: tuple[HeadTable, ...]
@@ -58,7 +58,9 @@ def most_focused(sets: Mapping[str, Sequence[Head]], out: Sequence[Head]) -> Hea
     return next((head for head in sets.get("focused", ()) if head.layer > top), None)
 
 
-def find_study(model: SharedModel, run: Path | None) -> tuple[Study | None, tuple[Text, ...]]:
+def find_results(
+    model: SharedModel, run: Path | None
+) -> tuple[HeadResults | None, tuple[Text, ...]]:
     """The first results of these weights, of `run` or beside the weights; and why others were refused."""
     refused: list[Text] = []
     beside = model.scorer.checkpoint.folder / HEADS
@@ -74,7 +76,7 @@ def find_study(model: SharedModel, run: Path | None) -> tuple[Study | None, tupl
     return None, tuple(refused)
 
 
-def _read(path: Path, model: SharedModel, *, of_run: bool) -> Study:
+def _read(path: Path, model: SharedModel, *, of_run: bool) -> HeadResults:
     """Raises RunFolderError for results of other weights, or of heads that the model does not have."""
     if of_run:
         results = read_probes(RunFolder.read(path))
@@ -94,7 +96,7 @@ def _read(path: Path, model: SharedModel, *, of_run: bool) -> Study:
             if head not in known:
                 raise RunFolderError(f"{path} names {head}, which {model.name} does not have")
     name = path.name if of_run else f"{path.parent.name}/{path.name}"
-    return Study(tables=tables, origin=_origin(tables, name))
+    return HeadResults(tables=tables, origin=_origin(tables, name))
 
 
 def _origin(tables: Sequence[HeadTable], name: str) -> Text:

@@ -13,7 +13,7 @@ import pytest
 from qt_bert.heads import Head
 from qt_bert.models.folder import HEADS
 from qt_bert.page.model import ModelPool, SharedModel
-from qt_bert.page.study import find_study
+from qt_bert.page.results import find_results
 from qt_bert.results.heads import heads_file
 from qt_bert.results.probe import ModelRef, ProbeResult
 from qt_bert.run.folder import RunInputs
@@ -44,55 +44,55 @@ def run_folder(path: Path, *results: ProbeResult) -> Path:
 
 
 def test_no_results(model: SharedModel) -> None:
-    assert find_study(model, None) == (None, ())
+    assert find_results(model, None) == (None, ())
 
 
 def test_the_file_beside_the_weights_is_read(model: SharedModel) -> None:
     store(model, *of(model, redundancy(), matching()))
-    study = find_study(model, None)[0]
-    assert study is not None
-    assert study.sets == {
+    results = find_results(model, None)[0]
+    assert results is not None
+    assert results.sets == {
         "matching": (Head(0, 1),),
         "named": (Head(0, 1), Head(1, 0)),
         "harmful": (Head(1, 0),),
     }
-    tables = {table.probe: table for table in study.tables}
+    tables = {table.probe: table for table in results.tables}
     assert tables["matching"].rows()["L0H1"] == {"score": 9.0, "q": 0.001}
-    assert study.origin.zh == "mine/heads.json：快速研究，test.tsv 的至多 80 对"
+    assert results.origin.zh == "mine/heads.json：快速研究，test.tsv 的至多 80 对"
 
 
 def test_a_run_precedes_the_file(model: SharedModel, tmp_path: Path) -> None:
     store(model, *of(model, redundancy(), matching()))
     run = run_folder(tmp_path / "run", *of(model, matching()))
-    study = find_study(model, run)[0]
-    assert study is not None and [table.probe for table in study.tables] == ["matching"]
-    assert study.origin.en == "run: quick study, up to 80 pairs of test.tsv"
+    results = find_results(model, run)[0]
+    assert results is not None and [table.probe for table in results.tables] == ["matching"]
+    assert results.origin.en == "run: quick study, up to 80 pairs of test.tsv"
 
 
 def test_a_run_of_other_weights_is_refused(model: SharedModel, tmp_path: Path) -> None:
     store(model, *of(model, redundancy()))
-    study, refused = find_study(model, run_folder(tmp_path / "run", matching()))
-    assert study is not None and study.tables[0].probe == "redundancy"
+    results, refused = find_results(model, run_folder(tmp_path / "run", matching()))
+    assert results is not None and results.tables[0].probe == "redundancy"
     assert len(refused) == 1 and "of other weights than mine" in refused[0].en
 
 
 def test_heads_that_the_model_lacks_are_refused(model: SharedModel) -> None:
     store(model, *of(model, replace(matching(), sets={"matching": ("L7H0",)})))
-    study, refused = find_study(model, None)
-    assert study is None and "L7H0, which mine does not have" in refused[0].en
+    results, refused = find_results(model, None)
+    assert results is None and "L7H0, which mine does not have" in refused[0].en
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"kind": "heads"}', "[" * 100_000])
 def test_a_damaged_file_is_refused(model: SharedModel, text: str) -> None:
     store(model, *of(model, redundancy())).write_text(text, encoding="utf-8")
-    study, refused = find_study(model, None)
-    assert study is None and "heads.json" in refused[0].en
+    results, refused = find_results(model, None)
+    assert results is None and "heads.json" in refused[0].en
 
 
 def test_a_damaged_run_is_refused(model: SharedModel, tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run", *of(model, matching()))
     (run / "probes" / "matching.json").write_text(json.dumps({"schema": 1}), encoding="utf-8")
-    study, refused = find_study(model, run)
-    assert study is None and "missing" in refused[0].en
-    (_, word) = find_study(model, tmp_path / "nowhere")
+    results, refused = find_results(model, run)
+    assert results is None and "missing" in refused[0].en
+    (_, word) = find_results(model, tmp_path / "nowhere")
     assert "is no folder" in word[0].en
