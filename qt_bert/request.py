@@ -250,14 +250,6 @@ def discovery_of(pairs: Path) -> Path | None:
     return shipped(DEV) if is_shipped(pairs, TEST) else None
 
 
-<<<<<<< HEAD
-def base_of(model: Path) -> Path | None:
-    """The pretrained model, for the graded one that ships, where this installation has it; no base else."""
-    return shipped(PRETRAINED) if is_shipped(model, GRADED) and ships(PRETRAINED) else None
-
-
-=======
->>>>>>> 32d8ca6 (Names a stranger would guess for boundary, runs and stored results; fewer wrappers, parameters and checks that nothing reaches)
 def is_shipped(path: Path, name: str) -> bool:
     """Whether `path` is what ships as `name`."""
     try:
@@ -282,7 +274,7 @@ def resolve(request: Request) -> Request:
     check_segmenter(request.segmenter, userdict=request.userdict)
     model = resolve_folder(shipped(GRADED) if request.model is None else request.model)
     base = None if request.base is None else resolve_folder(request.base)
-    if base is None and is_shipped(model, GRADED):  # the base of another model is not known
+    if base is None and is_shipped(model, GRADED) and ships(PRETRAINED):  # of another it is not known
         base = shipped(PRETRAINED)
     on_test = is_shipped(pairs, TEST)
     table = request.baseline_table

@@ -1,7 +1,5 @@
 """Tiny classifiers of sixteen types of transformers, with what each config must say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.conftest import TOKENIZERS, byte_level, make_checkpoint, sentencepiece, wordpiece

@@ -85,9 +85,9 @@ def test_batches_keep_each_pair_beside_its_row(encoded_of):
 
 def test_what_each_direction_takes():
     groups = torch.tensor([[CLS, QUERY, TITLE, PADDING]])
-    found = {one: removed_attention(one, groups)[0].int().tolist() for one in DIRECTIONS}
-    assert found["C<T"] == [[0, 0, 1, 0], [0] * 4, [0] * 4, [0] * 4]
-    assert found["T<Q"] == [[0] * 4, [0] * 4, [1, 1, 0, 0], [0] * 4]
-    assert found["Q<T"] == [[0] * 4, [1, 0, 1, 0], [0] * 4, [0] * 4]
-    assert found["all"] == [[0, 0, 1, 0], [1, 0, 1, 0], [1, 1, 0, 0], [0] * 4]
-    assert found["<C"] == [[0] * 4, [1, 0, 0, 0], [1, 0, 0, 0], [0] * 4]
+    cut = {each: removed_attention(each, groups)[0].int().tolist() for each in DIRECTIONS}
+    assert cut["C<T"] == [[0, 0, 1, 0], [0] * 4, [0] * 4, [0] * 4]
+    assert cut["T<Q"] == [[0] * 4, [0] * 4, [1, 1, 0, 0], [0] * 4]
+    assert cut["Q<T"] == [[0] * 4, [1, 0, 1, 0], [0] * 4, [0] * 4]
+    assert cut["all"] == [[0, 0, 1, 0], [1, 0, 1, 0], [1, 1, 0, 0], [0] * 4]
+    assert cut["<C"] == [[0] * 4, [1, 0, 0, 0], [1, 0, 0, 0], [0] * 4]

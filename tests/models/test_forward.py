@@ -22,8 +22,8 @@ def test_logits_equal_the_hugging_face_model(checkpoint_of, family, layers, text
     mask = batch["attention_mask"] if len(texts) > 1 else None
     with torch.inference_mode():
         expected = checkpoint.model(**batch).logits
-        got = Encoder(checkpoint.model, checkpoint.family).logits(batch["input_ids"], types, mask)
-    torch.testing.assert_close(got, expected, atol=1e-5, rtol=0)
+        ours = Encoder(checkpoint.model, checkpoint.family).logits(batch["input_ids"], types, mask)
+    torch.testing.assert_close(ours, expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
@@ -35,11 +35,9 @@ def test_what_a_row_sees_is_what_the_hugging_face_model_gives_weight(checkpoint_
         batch.pop("token_type_ids", None)
     with torch.inference_mode():  # in double precision no weight is rounded to 0
         maps = checkpoint.model.double()(**batch, output_attentions=True).attentions
-    for layer, one in enumerate(maps):
-        assert torch.equal(encoder.visible(layer, one.shape[-1]), one[0].amax(0) > 0)
-    narrow = family == "modernbert"
-    assert encoder.visible(0, 40).all() == (not checkpoint.family.causal)
-    assert encoder.visible(1, 40)[20].sum() == (
-        9 if narrow else 21 if checkpoint.family.causal else 40
-    )
+    for layer, attention in enumerate(maps):
+        assert torch.equal(encoder.visible(layer, attention.shape[-1]), attention[0].amax(0) > 0)
+    narrow, causal = family == "modernbert", checkpoint.family.causal
+    assert encoder.visible(0, 40).all() == (not causal)
+    assert encoder.visible(1, 40)[20].sum() == (9 if narrow else 21 if causal else 40)
     assert checkpoint.windows == ((None, 4) if narrow else ())

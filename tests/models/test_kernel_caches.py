@@ -1,7 +1,5 @@
 """What oneDNN keeps of products in ever new shapes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,24 +1,25 @@
 """Folders as others save them: GTE's own, Qwen3-Reranker's, CrossEncoder's, code that is not run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from qt_bert.data.templates import TEMPLATES
-from qt_bert.errors import CheckpointError
+from qt_bert.errors import CheckpointError, QtBertError
 from qt_bert.models.card import Reading
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.origins import adapted
 from qt_bert.scoring.bulk import Scorer
-from tests.conftest import byte_level, make_checkpoint
+from tests.conftest import byte_level
+from tests.models.reference import folder_logits
 
 TEXTS = [("北京到上海高铁票价", "上海到北京高铁票价"), ("狗", "猫追狗" * 5), ("苹果", "苹果手机")]
+TEXTS_OF_A_TEMPLATE = ("prefix", "before", "between", "suffix")
 ROPE = {"rope_type": "linear", "factor": 8 ** (2 / 8), "rope_theta": 160_000.0}
 
 
@@ -28,25 +29,15 @@ def edit(path: Path, **changes) -> None:
     path.write_text(json.dumps(stored), encoding="utf-8")
 
 
-def expected(folder: Path) -> torch.Tensor:
-    """transformers' own logits of TEXTS."""
-    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    batch = AutoTokenizer.from_pretrained(folder)(
-        *map(list, zip(*TEXTS, strict=True)), padding=True, return_tensors="pt"
-    )
-    with torch.inference_mode():
-        return model(**batch).logits
-
-
 @pytest.fixture
-def gte(tmp_path) -> tuple[Path, torch.Tensor]:
+def gte(fresh_checkpoint) -> tuple[Path, np.ndarray]:
     """A GTE folder as its authors ship it, and the logits that it must give."""
-    folder = make_checkpoint(tmp_path / "gte", "gte", rope_parameters=ROPE)
-    logits = expected(folder)
+    folder = fresh_checkpoint("gte", rope_parameters=ROPE)
+    logits = folder_logits(folder, TEXTS, padded=True)
     weights = load_file(folder / "model.safetensors")  # packed as theirs, by transformers
     assert "gte.encoder.layer.1.attention.qkv_proj.weight" in weights
-    made = {name.replace("gte.", "new.", 1): tensor for name, tensor in weights.items()}
-    save_file(made, folder / "model.safetensors", metadata={"format": "pt"})
+    renamed = {name.replace("gte.", "new.", 1): tensor for name, tensor in weights.items()}
+    save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
     stored = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     del stored["rope_parameters"]
     stored |= {
@@ -70,9 +61,7 @@ def test_a_gte_as_its_authors_ship_it(gte, capsys):
     checkpoint = open_checkpoint(folder)
     assert checkpoint.family.model_type == "gte" and checkpoint.family.fast
     assert "its own code (auto_map) is not run" in capsys.readouterr().err
-    torch.testing.assert_close(
-        torch.from_numpy(Scorer(checkpoint).logits(TEXTS)), logits, atol=2e-5, rtol=0
-    )
+    np.testing.assert_allclose(Scorer(checkpoint).logits(TEXTS), logits, atol=2e-5)
     # NTK scaling by hand: base 20,000 × 8, all frequencies over 8^(2/d), d = 8.
     frequencies = checkpoint.model.gte.rotary_emb.inv_freq
     by_hand = [160_000 ** (-2 * i / 8) / 8 ** (2 / 8) for i in range(4)]
@@ -99,29 +88,22 @@ def test_a_config_of_another_type_stays_as_it_is():
 
 
 @pytest.mark.parametrize("model_type", ["bert", "qwen3"])
-def test_code_beside_a_type_that_transformers_has_is_not_run(tmp_path, model_type, capsys):
-    folder = make_checkpoint(tmp_path / "model", model_type)
-    want = expected(folder)
+def test_code_beside_a_type_that_transformers_has_is_not_run(fresh_checkpoint, model_type, capsys):
+    folder = fresh_checkpoint(model_type)
+    expected = folder_logits(folder, TEXTS, padded=True)
     edit(folder / "config.json", auto_map={"AutoModel": "modeling_own.Own"})
     (folder / "modeling_own.py").write_text("raise SystemExit('run')", encoding="utf-8")
-    got = torch.from_numpy(Scorer(open_checkpoint(folder)).logits(TEXTS))
-    torch.testing.assert_close(got, want, atol=2e-5, rtol=0)
+    np.testing.assert_allclose(Scorer(open_checkpoint(folder)).logits(TEXTS), expected, atol=2e-5)
     assert "is not run" in capsys.readouterr().err
 
 
-def test_a_folder_of_a_cross_encoder(tmp_path):
-    folder = make_checkpoint(tmp_path / "model", labels=1)
-    want = expected(folder)
-    edit(
-        folder / "config.json",
-        sentence_transformers={
-            "activation_fn": "torch.nn.modules.activation.Sigmoid",
-            "version": "5.1.0",
-        },
-    )
+def test_a_folder_of_a_cross_encoder(fresh_checkpoint):
+    folder = fresh_checkpoint(labels=1)
+    expected = folder_logits(folder, TEXTS, padded=True)
+    sigmoid = {"activation_fn": "torch.nn.modules.activation.Sigmoid", "version": "5.1.0"}
+    edit(folder / "config.json", sentence_transformers=sigmoid)
     (folder / "modules.json").write_text("[]", encoding="utf-8")
-    got = torch.from_numpy(Scorer(open_checkpoint(folder)).logits(TEXTS))
-    torch.testing.assert_close(got, want, atol=2e-5, rtol=0)
+    np.testing.assert_allclose(Scorer(open_checkpoint(folder)).logits(TEXTS), expected, atol=2e-5)
 
 
 # A causal language model that answers yes or no.
@@ -129,8 +111,6 @@ def test_a_folder_of_a_cross_encoder(tmp_path):
 
 def language_model(folder: Path, **own) -> Path:
     """A tiny Qwen3ForCausalLM with its tokenizer."""
-    from transformers import AutoConfig
-
     byte_level(folder)
     config = AutoConfig.for_model(
         "qwen3",
@@ -150,19 +130,16 @@ def language_model(folder: Path, **own) -> Path:
     return folder
 
 
-def asked(folder: Path) -> list[float]:
+def answers(folder: Path) -> list[float]:
     """log p(yes) − log p(no) as the model's card computes it: padded on the left, prefix and suffix apart."""
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
     template = TEMPLATES["qwen3-reranker"]
-    prefix, suffix = (
-        tokenizer(one, add_special_tokens=False)["input_ids"]
-        for one in (template.prefix, template.suffix)
-    )
     bodies = [template.before + query + template.between + title for query, title in TEXTS]
-    rows = [
-        prefix + tokenizer(one, add_special_tokens=False)["input_ids"] + suffix for one in bodies
-    ]
+    prefix, suffix, *rows = tokenizer(
+        [template.prefix, template.suffix, *bodies], add_special_tokens=False
+    )["input_ids"]
+    rows = [prefix + row + suffix for row in rows]
     batch = tokenizer.pad({"input_ids": rows}, padding=True, return_tensors="pt")
     assert batch["attention_mask"][0, 0] == 0 or batch["attention_mask"][1, 0] == 0
     yes, no = (tokenizer.convert_tokens_to_ids(word) for word in ("yes", "no"))
@@ -181,57 +158,47 @@ def test_a_reranker_that_answers_yes_or_no(tmp_path, tied, how):
         (folder / "qt_bert.json").write_text(json.dumps(card), encoding="utf-8")
     if how == "file":
         texts = vars(TEMPLATES[template])
-        (tmp_path / "asked.json").write_text(json.dumps(texts), encoding="utf-8")
-        template = str(tmp_path / "asked.json")
+        (tmp_path / "template.json").write_text(json.dumps(texts), encoding="utf-8")
+        template = str(tmp_path / "template.json")
     checkpoint = open_checkpoint(folder, reading=Reading(None if how == "card" else template))
     assert checkpoint.settings.labels.logits == 1 and checkpoint.family.fast
     got = Scorer(checkpoint).logits(TEXTS)[:, 0]
-    assert got.tolist() == pytest.approx(asked(folder), abs=2e-5)
+    assert got.tolist() == pytest.approx(answers(folder), abs=2e-5)
 
 
 def test_the_texts_of_a_template_keep_their_places(tmp_path):
     folder = language_model(tmp_path / "model")
     checkpoint = open_checkpoint(folder, reading=Reading("qwen3-reranker"))
-    (one,) = checkpoint.pair_tokenizer().encode([("高铁票价", "上海 手机")])
-    for side, text in enumerate(("高铁票价", "上海 手机")):
-        seen = [span for span, of in zip(one.spans, one.side, strict=True) if of == side]
+    texts = ("高铁票价", "上海 手机")
+    (row,) = checkpoint.pair_tokenizer().encode([texts])
+    for side, text in enumerate(texts):
+        spans = [span for span, of in zip(row.spans, row.side, strict=True) if of == side]
         # Tokens of one character's bytes have its span each.
-        held = {at for start, end in seen for at in range(start, end)}
-        assert held == {at for at, character in enumerate(text) if character != " "}
-    assert one.cls == len(one) - 1 and one.side[-1] == -1
-    (cut,) = checkpoint.pair_tokenizer(len(one) - 2).encode([("高铁票价", "上海 手机")])
-    assert cut.title_truncated and not cut.query_truncated and len(cut) == len(one) - 2
-    assert cut.input_ids[-5:] == one.input_ids[-5:]
+        places = {place for start, end in spans for place in range(start, end)}
+        assert places == {place for place, character in enumerate(text) if character != " "}
+    assert row.cls == len(row) - 1 and row.side[-1] == -1
+    (cut,) = checkpoint.pair_tokenizer(len(row) - 2).encode([texts])
+    assert cut.title_truncated and not cut.query_truncated and len(cut) == len(row) - 2
+    assert cut.input_ids[-5:] == row.input_ids[-5:]
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("option", "stored", "message"),
     [
-        (None, "give its prompt: --template qwen3-reranker"),
-        ("other", "neither a file nor one of qwen3-reranker"),
+        (None, None, "give its prompt: --template qwen3-reranker"),
+        ("other", None, "neither a file nor one of qwen3-reranker"),
+        (None, dict.fromkeys(TEXTS_OF_A_TEMPLATE, "") | {"yes": "票价时刻"}, "tokens"),
+        (None, {"prefix": "a"}, "lacks before, between, suffix"),
+        (None, {"prefix": 1}, "must be one of"),
+        (None, "other", "must be one of"),
     ],
 )
-def test_a_language_model_that_nobody_says_how_to_ask(tmp_path, given, said):
+def test_a_missing_or_wrong_template_is_named(tmp_path, option, stored, message):
     folder = language_model(tmp_path / "model")
-    with pytest.raises((CheckpointError, Exception), match=said):
-        open_checkpoint(folder, reading=Reading(given))
-
-
-@pytest.mark.parametrize(
-    ("template", "said"),
-    [
-        ({"prefix": "", "before": "", "between": "", "suffix": "", "yes": "票价时刻"}, "tokens"),
-        ({"prefix": "a"}, "lacks before, between, suffix"),
-        ({"prefix": 1}, "must be one of"),
-        ("other", "must be one of"),
-    ],
-)
-def test_templates_that_are_none(tmp_path, template, said):
-    folder = language_model(tmp_path / "model")
-    card = {"schema": 1, "template": template}
-    (folder / "qt_bert.json").write_text(json.dumps(card), encoding="utf-8")
-    with pytest.raises(CheckpointError, match=said):
-        open_checkpoint(folder)
+    if stored is not None:
+        (folder / "qt_bert.json").write_text(json.dumps({"schema": 1, "template": stored}), "utf-8")
+    with pytest.raises(QtBertError, match=message):
+        open_checkpoint(folder, reading=Reading(option))
 
 
 def test_the_head_of_an_untied_model_must_be_there(tmp_path):
@@ -243,13 +210,7 @@ def test_the_head_of_an_untied_model_must_be_there(tmp_path):
         open_checkpoint(folder, reading=Reading("qwen3-reranker"))
 
 
-def test_a_classifier_that_names_no_padding_reads_the_last_token(tmp_path):
-    folder = make_checkpoint(tmp_path / "model", "qwen3", pad_token_id=None)
-    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    got = Scorer(open_checkpoint(folder)).logits(TEXTS)
-    for (query, title), logits in zip(TEXTS, got, strict=True):
-        ids = tokenizer(query, title, return_tensors="pt")["input_ids"]
-        with torch.inference_mode():
-            want = model(input_ids=ids).logits[0]
-        assert logits.tolist() == pytest.approx(want.tolist(), abs=2e-5)
+def test_a_classifier_that_names_no_padding_reads_the_last_token(fresh_checkpoint):
+    folder = fresh_checkpoint("qwen3", pad_token_id=None)
+    logits = Scorer(open_checkpoint(folder)).logits(TEXTS)
+    np.testing.assert_allclose(logits, folder_logits(folder, TEXTS), atol=2e-5)

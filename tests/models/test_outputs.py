@@ -1,7 +1,5 @@
 """Outputs in the order that their names mean."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -13,7 +11,6 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.outputs import order_of
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import read_outputs
-from tests.conftest import make_checkpoint
 
 TEXTS = [("北京到上海高铁票价", "上海到北京高铁票价"), ("狗", "猫追狗"), ("苹果", "苹果手机")]
 
@@ -74,17 +71,15 @@ def named(folder, names, **more):
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "qwen3", "distilbert", "albert"])
-def test_outputs_are_put_in_rising_order(tmp_path, family, capsys):
-    own = {"distilbert": {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 32}}.get(family, {})
-    folder = make_checkpoint(tmp_path / "named", family, labels=3, **own)
+def test_outputs_are_put_in_rising_order(fresh_checkpoint, tmp_path, family, capsys):
+    folder = fresh_checkpoint(family, labels=3)
     before = Scorer(open_checkpoint(folder)).logits(TEXTS)
     checkpoint = open_checkpoint(named(folder, ["3", "1", "2"]))
     assert checkpoint.settings.labels.order == (1, 2, 0)
     np.testing.assert_allclose(Scorer(checkpoint).logits(TEXTS), before[:, [1, 2, 0]], atol=1e-5)
     assert "id2label calls the outputs 3, 1, 2" in capsys.readouterr().err
-    saved = save_checkpoint(
-        tmp_path / "saved", checkpoint.model, checkpoint.tokenizer, settings=checkpoint.settings
-    )
+    saved, settings = tmp_path / "saved", checkpoint.settings
+    save_checkpoint(saved, checkpoint.model, checkpoint.tokenizer, settings=settings)
     again = Scorer(open_checkpoint(saved))
     assert again.settings.labels.order is None and not capsys.readouterr().err.count("id2label")
     np.testing.assert_allclose(again.logits(TEXTS), before[:, [1, 2, 0]], atol=2e-2)
@@ -94,9 +89,9 @@ def test_two_outputs_are_levels_by_name(fresh_checkpoint):
     folder = fresh_checkpoint(labels=2)
     before = Scorer(open_checkpoint(folder)).logits(TEXTS).astype(float)
     scorer = Scorer(open_checkpoint(named(folder, ["相关", "不相关"])))
-    found = read_outputs(scorer.logits(TEXTS), scorer.settings.labels)
+    outputs = read_outputs(scorer.logits(TEXTS), scorer.settings.labels)
     relevant = 1 / (1 + np.exp(before[:, 1] - before[:, 0]))
-    np.testing.assert_allclose(found.ranking_score, relevant, atol=1e-6)
+    np.testing.assert_allclose(outputs.ranking_score, relevant, atol=1e-6)
 
 
 @pytest.mark.parametrize("how", ["option", "card"])
@@ -106,17 +101,17 @@ def test_grades_given_settle_the_order(fresh_checkpoint, how, capsys):
     if how == "card":
         card = {"schema": 1, "grades": [[5], [4], [3], [2], [1]]}
         (folder / "qt_bert.json").write_text(json.dumps(card))
-    given = "0=5,1=4,2=3,3=2,4=1" if how == "option" else None
-    checkpoint = open_checkpoint(folder, model_grades=given)
+    option = "0=5,1=4,2=3,3=2,4=1" if how == "option" else None
+    checkpoint = open_checkpoint(folder, model_grades=option)
     assert checkpoint.settings.labels.exact
     np.testing.assert_allclose(Scorer(checkpoint).logits(TEXTS), before[:, ::-1], atol=1e-5)
     assert "in another order than the grades given" in capsys.readouterr().err
-    exact = Scorer(open_checkpoint(folder, model_grades=given, dtype="bfloat16")).exact()
+    exact = Scorer(open_checkpoint(folder, model_grades=option, dtype="bfloat16")).exact()
     np.testing.assert_allclose(exact.logits(TEXTS), before[:, ::-1], atol=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "message"),
     [
         (["甲", "乙", "丙"], "0 < 1 < 2"),
         (["a", "b", "c", "d", "e"], "1 < 2 < 3 < 4 < 5"),
@@ -126,14 +121,14 @@ def test_grades_given_settle_the_order(fresh_checkpoint, how, capsys):
         (["好"], ""),
     ],
 )
-def test_an_unknown_order_is_named(fresh_checkpoint, names, said, capsys):
+def test_an_unknown_order_is_named(fresh_checkpoint, names, message, capsys):
     labels = open_checkpoint(named(fresh_checkpoint(labels=len(names)), names)).settings.labels
     err = capsys.readouterr().err
-    assert labels.order is None and (said in err if said else "id2label" not in err)
+    assert labels.order is None and (message in err if message else "id2label" not in err)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"problem_type": "multi_label_classification"}, "problem_type multi_label"),
         ({"problem_type": "regression"}, "problem_type regression"),
@@ -144,11 +139,9 @@ def test_an_unknown_order_is_named(fresh_checkpoint, names, said, capsys):
     ],
 )
 @pytest.mark.parametrize("family", ["bert", "distilbert"])
-def test_outputs_that_are_no_levels_of_one_scale(tmp_path, family, changes, said):
-    own = {"dim": 16, "n_layers": 1, "n_heads": 2} if family == "distilbert" else {}
-    folder = make_checkpoint(tmp_path / "named", family, labels=3, **own)
-    named(folder, ["好", "中", "差"], **changes)
-    with pytest.raises(CheckpointError, match=said):
+def test_outputs_that_are_no_levels_of_one_scale(fresh_checkpoint, family, changes, message):
+    folder = named(fresh_checkpoint(family, labels=3), ["好", "中", "差"], **changes)
+    with pytest.raises(CheckpointError, match=message):
         open_checkpoint(folder)
 
 

@@ -1,13 +1,10 @@
 """The proof on opening: what it compares, and that planted faults do not pass it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoTokenizer
 
 from qt_bert.data import tokenise
 from qt_bert.errors import CheckpointError
@@ -18,44 +15,22 @@ from qt_bert.models.proof import Proof
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import FAMILIES
 from tests.models.other_types import TYPES, other_checkpoint
+from tests.models.reference import folder_logits
 
 TEXTS = [("北京到上海高铁票价", "上海高铁票价时刻表查询"), ("狗", "猫"), ("苹果", "苹果手机 15")]
 
 
-def transformers_logits(folder, texts=TEXTS, *, padded: bool) -> np.ndarray:
-    """As a user would write it: the tokenizer's call and the model's forward on raw text."""
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
-    if model.config.pad_token_id is None:
-        model.config.pad_token_id = tokenizer.pad_token_id
-    found = []
-    with torch.inference_mode():
-        for some in [texts] if padded else [[pair] for pair in texts]:
-            given = tokenizer(
-                *map(list, zip(*some, strict=True)), padding=padded, return_tensors="pt"
-            )
-            if model.config.model_type == "distilbert":  # whose tests' tokenizer is a BERT's
-                del given["token_type_ids"]
-            found.append(model(**given).logits)
-    return torch.cat(found).numpy()
-
-
-@pytest.mark.parametrize("padded", [False, True], ids=["alone", "padded"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_raw_text_gives_the_logits_of_transformers(checkpoint_of, family, padded):
-    folder = checkpoint_of(family, labels=1)
-    wanted = transformers_logits(folder, padded=padded)
-    found = Scorer(open_checkpoint(folder)).logits(TEXTS)
-    np.testing.assert_array_less(np.abs(found - wanted), 2e-5 * np.maximum(1, np.abs(wanted)))
-
-
-@pytest.mark.parametrize("model_type", sorted(set(TYPES) - set(FAMILIES)))
-def test_raw_text_gives_the_logits_of_transformers_on_plain_types(tmp_path, model_type):
-    folder = other_checkpoint(tmp_path / "model", model_type)
-    found = Scorer(open_checkpoint(folder)).logits(TEXTS)
+@pytest.mark.parametrize("model_type", sorted({*TYPES, *FAMILIES}))
+def test_raw_text_gives_the_logits_of_transformers(checkpoint_of, tmp_path, model_type):
+    if model_type in FAMILIES:
+        folder = checkpoint_of(model_type, labels=1)
+    else:
+        folder = other_checkpoint(tmp_path / "model", model_type)
+    logits = Scorer(open_checkpoint(folder)).logits(TEXTS)
     for padded in (False, True):
-        wanted = transformers_logits(folder, padded=padded)
-        np.testing.assert_array_less(np.abs(found - wanted), 2e-5 * np.maximum(1, np.abs(wanted)))
+        expected = folder_logits(folder, TEXTS, padded=padded)
+        bound = 2e-5 * np.maximum(1, np.abs(expected))
+        np.testing.assert_array_less(np.abs(logits - expected), bound)
 
 
 # Faults that are planted, each by one change of what stands between a text and its logits.
@@ -69,7 +44,7 @@ def _tokens(change):
         patch.setattr(
             tokenise.PairTokenizer,
             "_encodings",
-            lambda self, *more: [change(one) for one in encodings(self, *more)],
+            lambda self, *more: [change(tokens) for tokens in encodings(self, *more)],
         )
 
     return plant
@@ -98,8 +73,8 @@ def _padding_in_front(patch):
 
     def turned(encoded, pad):
         ids, types, real = padded(encoded, pad)
-        for row, one in enumerate(encoded):
-            ids[row], types[row] = np.roll(ids[row], -len(one)), np.roll(types[row], -len(one))
+        for row, pair in enumerate(encoded):
+            ids[row], types[row] = np.roll(ids[row], -len(pair)), np.roll(types[row], -len(pair))
         return tokenise.Padded(ids, types, real)
 
     patch.setattr(batches, "padded", turned)
@@ -127,10 +102,10 @@ def _outputs_in_another_order(patch):
 
 
 def _a_layer_is_forgotten(patch):
-    made = Encoder.__init__
+    init = Encoder.__init__
 
-    def shorter(self, *given, **more):
-        made(self, *given, **more)
+    def shorter(self, *arguments, **options):
+        init(self, *arguments, **options)
         self.layers = self.layers[:-1]
 
     patch.setattr(Encoder, "__init__", shorter)
@@ -185,8 +160,7 @@ def test_a_planted_fault_of_the_forward_is_found(checkpoint_of, monkeypatch, fau
 
 @pytest.mark.parametrize("model_type", ["convbert", "fnet", "yoso"])
 def test_a_model_whose_padding_leaks_gets_batches_of_one_length(tmp_path, model_type, capsys):
-    own = {"convbert": {"embedding_size": 16}}.get(model_type, {})
-    TYPES.setdefault(model_type, own)
+    TYPES.setdefault(model_type, {"embedding_size": 16} if model_type == "convbert" else {})
     folder = other_checkpoint(tmp_path / "model", model_type)
     opened = open_checkpoint(folder)
     assert opened.padding_leaks and "padding reaches" in capsys.readouterr().err
@@ -195,15 +169,14 @@ def test_a_model_whose_padding_leaks_gets_batches_of_one_length(tmp_path, model_
     together, alone = scorer.logits(TEXTS), [scorer.logits([pair])[0] for pair in TEXTS]
     np.testing.assert_allclose(together, np.stack(alone), atol=1e-5)
     if model_type != "yoso":  # whose hashes are drawn
-        np.testing.assert_allclose(together, transformers_logits(folder, padded=False), atol=1e-5)
+        np.testing.assert_allclose(together, folder_logits(folder, TEXTS), atol=1e-5)
 
 
 def test_padding_on_the_left_changes_nothing(fresh_checkpoint):
     folder = fresh_checkpoint("bert")
-    tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
-    tokenizer.save_pretrained(folder)
-    found = Scorer(open_checkpoint(folder)).logits(TEXTS)
-    np.testing.assert_allclose(found, transformers_logits(folder, padded=False), atol=2e-5)
+    AutoTokenizer.from_pretrained(folder, padding_side="left").save_pretrained(folder)
+    logits = Scorer(open_checkpoint(folder)).logits(TEXTS)
+    np.testing.assert_allclose(logits, folder_logits(folder, TEXTS), atol=2e-5)
 
 
 def test_a_type_that_needs_more_than_two_texts_is_named_in_a_line(tmp_path):

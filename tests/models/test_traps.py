@@ -1,7 +1,5 @@
 """What breaks in a forward of other families, each with the case that shows it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -14,22 +12,13 @@ from qt_bert.models.batches import batches_of
 from qt_bert.models.forward import hidden_places
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
+from tests.models.reference import logits_alone
 
 LONG = [("票价" * 20, "上海北京高铁" * 15), ("狗", "猫" * 110), ("苹果", "手机")]
 
 
 def theirs(checkpoint, texts=LONG) -> np.ndarray:
-    """transformers' logits, pair by pair, without padding."""
-    found = []
-    for one in checkpoint.pair_tokenizer(128).encode(texts):
-        types = {"token_type_ids": torch.tensor([one.token_type_ids])}
-        with torch.inference_mode():
-            found.append(
-                checkpoint.model(
-                    torch.tensor([one.input_ids]), **(types if checkpoint.family.segments else {})
-                ).logits[0]
-            )
-    return np.stack(found)
+    return logits_alone(checkpoint, texts, max_length=128)
 
 
 def ours(checkpoint, texts=LONG) -> np.ndarray:
@@ -52,10 +41,8 @@ def test_two_bases_of_rotation_are_told_apart(fresh_checkpoint):
     checkpoint = open_checkpoint(fresh_checkpoint("modernbert", layers=2, positions=256))
     full, local = (layer.rotary for layer in checkpoint.encoder().layers)
     assert full is not local and (full.kind, local.kind) == ("full_attention", "sliding_attention")
-    angles = [one._computed(4, torch.zeros(1, 8))[0][1].tolist() for one in (full, local)]
-    by_hand = [
-        [float(np.cos(base ** (-2 * i / 8))) for i in range(4)] for base in (160_000, 10_000)
-    ]
+    angles = [rotary._computed(4, torch.zeros(1, 8))[0][1].tolist() for rotary in (full, local)]
+    by_hand = [[np.cos(base ** (-2 * i / 8)) for i in range(4)] for base in (160_000, 10_000)]
     np.testing.assert_allclose(angles, by_hand, rtol=1e-6)
 
 
@@ -84,20 +71,17 @@ def test_padding_and_what_lies_left_of_it_do_not_matter(checkpoint_of, family):
     checkpoint = open_checkpoint(checkpoint_of(family, layers=3))
     texts = [("狗", "猫"), ("北京到上海高铁", "上海高铁票价")]
     encoded = checkpoint.pair_tokenizer().encode(texts)
-    longest = max(map(len, encoded))
-    ids = torch.full((2, longest), checkpoint.pad)
+    ids = torch.full((2, max(map(len, encoded))), checkpoint.pad)
     mask = torch.zeros_like(ids)
-    for row, one in enumerate(encoded):
-        ids[row, longest - len(one) :], mask[row, longest - len(one) :] = (
-            torch.tensor(one.input_ids),
-            1,
-        )
+    for row, tokens in enumerate(encoded):
+        ids[row, -len(tokens) :] = torch.tensor(tokens.input_ids)
+        mask[row, -len(tokens) :] = 1
     with torch.inference_mode():
-        want = checkpoint.model(input_ids=ids, attention_mask=mask).logits.numpy()
+        expected = checkpoint.model(input_ids=ids, attention_mask=mask).logits.numpy()
     (batch,) = batches_of(encoded, 10_000, pad=checkpoint.pad)
     assert batch.mask is not None
-    got = checkpoint.encoder().logits_of(batch).detach().numpy()[np.argsort(batch.rows)]
-    np.testing.assert_allclose(got, want, atol=2e-5)
+    logits = checkpoint.encoder().logits_of(batch).detach().numpy()[np.argsort(batch.rows)]
+    np.testing.assert_allclose(logits, expected, atol=2e-5)
 
 
 def test_a_mean_of_all_tokens_sees_every_row(fresh_checkpoint):
@@ -109,13 +93,11 @@ def test_a_mean_of_all_tokens_sees_every_row(fresh_checkpoint):
     (swept,) = sweep(checkpoint.encoder(), batches, [NONE, without])
     output = checkpoint.model.model.layers[1].attn.Wo
 
-    def zero(module, given):
-        z = given[0].clone()
+    def zero(module, inputs):
+        z = inputs[0].clone()
         z[..., :8] = 0
         return (z,)
 
-    handle = output.register_forward_pre_hook(zero)
-    want = theirs(checkpoint, LONG[2:])
-    handle.remove()
-    np.testing.assert_allclose(swept.logits[1], want, atol=2e-5)
+    output.register_forward_pre_hook(zero)
+    np.testing.assert_allclose(swept.logits[1], theirs(checkpoint, LONG[2:]), atol=2e-5)
     assert np.abs(swept.logits[0] - swept.logits[1]).max() > 1e-3
