@@ -10,21 +10,20 @@ import pytest
 import typer
 
 from qt_bert.cli.terminal import resumable
-from qt_bert.request import base_of, discovery_of
+from qt_bert.request import discovery_of, is_shipped
 from qt_bert.shipped import DEV, GRADED, PRETRAINED, TEST, shipped
 
 
 def test_what_ships_has_its_base_and_its_dev_split_however_it_is_spelt(monkeypatch):
     graded = shipped(GRADED)
     monkeypatch.chdir(graded.parent)
-    assert base_of(Path("graded")) == base_of(graded) == shipped(PRETRAINED)
+    assert is_shipped(Path("graded"), GRADED) and is_shipped(graded, GRADED)
     monkeypatch.chdir(shipped(TEST).parent)
     assert discovery_of(Path("test.tsv")) == shipped(DEV)
 
 
 def test_of_another_model_or_file_nothing_is_assumed(tmp_path):
-    assert base_of(tmp_path) is None
-    assert base_of(shipped(PRETRAINED)) is None
+    assert not is_shipped(tmp_path, GRADED) and not is_shipped(shipped(PRETRAINED), GRADED)
     assert discovery_of(tmp_path / "test.tsv") is None and discovery_of(shipped(DEV)) is None
 
 
