@@ -274,7 +274,9 @@ def resolve(request: Request) -> Request:
     check_segmenter(request.segmenter, userdict=request.userdict)
     model = resolve_folder(shipped(GRADED) if request.model is None else request.model)
     base = None if request.base is None else resolve_folder(request.base)
-    if base is None and is_shipped(model, GRADED) and ships(PRETRAINED):  # of another it is not known
+    if (
+        base is None and is_shipped(model, GRADED) and ships(PRETRAINED)
+    ):  # of another it is not known
         base = shipped(PRETRAINED)
     on_test = is_shipped(pairs, TEST)
     table = request.baseline_table

@@ -1,8 +1,6 @@
 """Plans made by hand."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,20 +10,18 @@ from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import Budget, Plan, layer_map
 
 
+def plan_by_hand(checkpoint: Checkpoint, kept: Sequence[KeptLayer]) -> Plan:
+    """A plan of a checkpoint that keeps these layers."""
+    teacher = reference_of(checkpoint.model, checkpoint.family, checkpoint.name, checkpoint.sha256)
+    return Plan(
+        teacher=teacher,
+        budget=Budget(kind_of="layers", value=len(kept), share=False, asked="by hand"),
+        replacement="zero",
+        kept=tuple(kept),
+        layer_map=layer_map(tuple(kept), teacher.layers),
+    )
+
+
 @pytest.fixture
-def plan_of() -> Callable[[Checkpoint, Sequence[KeptLayer]], Plan]:
-    """`plan_of(checkpoint, kept)`: a plan of a checkpoint that keeps these layers."""
-
-    def build(checkpoint, kept):
-        teacher = reference_of(
-            checkpoint.model, checkpoint.family, checkpoint.name, checkpoint.sha256
-        )
-        return Plan(
-            teacher=teacher,
-            budget=Budget(kind_of="layers", value=len(kept), share=False, asked="by hand"),
-            replacement="zero",
-            kept=tuple(kept),
-            layer_map=layer_map(tuple(kept), teacher.layers),
-        )
-
-    return build
+def plan_of():
+    return plan_by_hand

@@ -1,7 +1,5 @@
 """Graded pairs of random characters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -8,13 +8,11 @@ from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.pruned import parameter_count, reference_of
+from qt_bert.planning import budgets
 from qt_bert.planning.budgets import (
     Costs,
     Form,
-    count_kept,
-    form_of,
     forms_within,
-    parameter_costs,
     parse_budget,
 )
 from qt_bert.results.kept import TeacherRef
@@ -38,12 +36,12 @@ from tests.conftest import LEARNED
     ],
 )
 def test_a_point_makes_a_share(text, kind, value, share):
-    asked = text.strip()
-    assert parse_budget(text) == Budget(kind_of=kind, value=value, share=share, asked=asked)
+    budget = Budget(kind_of=kind, value=value, share=share, asked=text.strip())
+    assert parse_budget(text) == budget
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("head=0.6", "heads=, layers=, latency= or params="),
         ("heads", "heads="),
@@ -59,62 +57,54 @@ def test_a_point_makes_a_share(text, kind, value, share):
         ("", "heads="),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_what_can(text, said):
+def test_an_invalid_budget_is_refused_with_what_is_valid(text, message):
     with pytest.raises(ArgumentError, match="--budget") as error:
         parse_budget(text)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "total", "kept"),
-    [("heads=0.6", 144, 86), ("heads=86", 144, 86), ("layers=0.5", 12, 6), ("layers=1", 2, 1)],
-)
-def test_counts(text, total, kept):
-    assert count_kept(parse_budget(text), total) == kept
-
-
-@pytest.mark.parametrize(
-    ("text", "total", "said"),
+    ("text", "total", "sharing", "kept"),
     [
-        ("heads=144", 144, "keeps all of the model's 144 heads; give heads=1 to heads=143"),
-        ("heads=200", 144, "keeps 200 of the model's 144 heads"),
-        ("heads=0.001", 144, "keeps none of the model's 144 heads"),
-        ("layers=0.9", 2, "or a share from 0.26 to 0.74"),
-        ("layers=0.5", 1, "a single layer"),
+        ("heads=0.6", 144, 1, 86),
+        ("heads=86", 144, 1, 86),
+        ("layers=0.5", 12, 1, 6),
+        ("layers=1", 2, 1, 1),
+        ("heads=0.6", 16, 2, 10),
+        ("heads=12", 16, 2, 12),
+        ("heads=0.9", 16, 2, 14),
+        ("heads=2", 16, 2, 2),
     ],
 )
-def test_a_number_out_of_range_gets_the_range(text, total, said):
-    with pytest.raises(ArgumentError) as error:
-        count_kept(parse_budget(text), total)
-    assert said in str(error.value)
+def test_counts(text, total, sharing, kept):
+    assert budgets.count_kept(parse_budget(text), total, sharing) == kept
 
 
-def test_heads_that_share_a_key_are_counted_together():
-    for text, kept in (("heads=0.6", 10), ("heads=12", 12), ("heads=0.9", 14), ("heads=2", 2)):
-        assert count_kept(parse_budget(text), 16, 2) == kept
-    for text, said in (
-        (
-            "heads=5",
-            "each 2 heads of the model share one key and value and go together; give heads=4",
-        ),
-        (
-            "heads=1",
-            "keeps 1 of the model's 16 heads; give heads=2 to heads=14, or a share from 0.07",
-        ),
-        ("heads=0.05", "keeps none of the model's 16 heads"),
-    ):
-        with pytest.raises(ArgumentError, match=said):
-            count_kept(parse_budget(text), 16, 2)
-    with pytest.raises(ArgumentError, match="a single group of heads, which cannot go"):
-        count_kept(parse_budget("heads=0.5"), 4, 4)
+@pytest.mark.parametrize(
+    ("text", "total", "sharing", "message"),
+    [
+        ("heads=144", 144, 1, "keeps all of the model's 144 heads; give heads=1 to heads=143"),
+        ("heads=200", 144, 1, "keeps 200 of the model's 144 heads"),
+        ("heads=0.001", 144, 1, "keeps none of the model's 144 heads"),
+        ("layers=0.9", 2, 1, "or a share from 0.26 to 0.74"),
+        ("layers=0.5", 1, 1, "a single layer"),
+        ("heads=5", 16, 2, "each 2 heads .* share one key and value .*; give heads=4"),
+        ("heads=1", 16, 2, "keeps 1 of .* 16 heads; give heads=2 to heads=14, .* from 0.07"),
+        ("heads=0.05", 16, 2, "keeps none of the model's 16 heads"),
+        ("heads=0.5", 4, 4, "a single group of heads, which cannot go"),
+    ],
+)
+def test_a_number_out_of_range_gets_the_range(text, total, sharing, message):
+    with pytest.raises(ArgumentError, match=message):
+        budgets.count_kept(parse_budget(text), total, sharing)
 
 
 @pytest.mark.parametrize("total", [2, 4, 12, 24, 144, 384])
 def test_the_shares_that_are_named_work(total):
     with pytest.raises(ArgumentError) as error:
-        count_kept(parse_budget(f"heads={total}"), total)
+        budgets.count_kept(parse_budget(f"heads={total}"), total)
     for share in str(error.value).split("a share from ")[1].split(" to "):
-        assert 1 <= count_kept(parse_budget(f"heads={share}"), total) < total
+        assert 1 <= budgets.count_kept(parse_budget(f"heads={share}"), total) < total
 
 
 # Shapes within a budget: the largest ones, whole layers first.
@@ -129,14 +119,10 @@ def forms(text):
     return forms_within(parse_budget(text), COSTS, FORM)
 
 
-def test_as_few_whole_layers_go_as_meet_it():
-    assert forms("params=3000")[0] == Form(2, 8, 64)
+def test_as_few_whole_layers_go_as_meet_it_or_units_of_one_layer_more():
     assert forms("params=3999")[0] == Form(2, 8, 64)
-
-
-def test_one_layer_more_gives_up_units_for_its_place():
     # Three layers with u units cost 1,000 + 3 × (360 + 10 u): 3,000 at u = 30; steps of two.
-    assert forms("params=3000")[1] == Form(3, 12, 30)
+    assert forms("params=3000") == (Form(2, 8, 64), Form(3, 12, 30))
     assert COSTS.of(Form(3, 12, 30)) <= 3000 < COSTS.of(Form(3, 12, 32))
 
 
@@ -150,13 +136,9 @@ def test_then_heads_go_where_units_are_not_enough():
     assert forms_within(parse_budget("params=1000"), costs, FORM)[-1] == Form(3, 9, 16)
     shared = replace(FORM, sharing=2)
     assert forms_within(parse_budget("params=1000"), costs, shared)[-1] == Form(3, 8, 16, 2)
-    heads = [
-        one.heads
-        for one in Form(3, 8, 16, 2).example(
-            TeacherRef(name="t", sha256="0", layers=8, heads=4, units=64)
-        )
-    ]
-    assert heads == [(0, 1, 2, 3), (0, 1), (0, 1)]
+    teacher = TeacherRef(name="t", sha256="0", layers=8, heads=4, units=64)
+    layers = Form(3, 8, 16, 2).example(teacher)
+    assert [layer.heads for layer in layers] == [(0, 1, 2, 3), (0, 1), (0, 1)]
 
 
 def test_no_form_goes_over():
@@ -191,43 +173,29 @@ def test_what_the_model_meets_as_it_is_is_refused():
 
 
 def test_a_single_layer_can_only_get_narrower():
-    whole = Form(layers=1, heads=4, units=64)
-    found = forms_within(parse_budget("params=1800"), COSTS, whole)
-    assert found == (Form(1, 4, 44),)
+    narrow = forms_within(parse_budget("params=1800"), COSTS, Form(1, 4, 64))
+    assert narrow == (Form(1, 4, 44),)
 
 
 # What shapes cost, against models that were really made so.
 
 
-def reference(checkpoint):
-    """The model's shape, and its own form."""
-    one = reference_of(checkpoint.model, checkpoint.family, "t", "0")
-    return one, Form(one.layers, one.layers * one.heads, one.units)
+FORMS = [Form(3, 6, 32), Form(2, 4, 32), Form(2, 3, 7), Form(1, 0, 1)]
+CASES = [(family, 2, form) for family in (*LEARNED, "gte", "deberta-v2") for form in FORMS]
+CASES += [("qwen3", 4, Form(3, heads, 32, sharing=2)) for heads in (8, 6, 2, 0)]
 
 
-@pytest.mark.parametrize("family", (*LEARNED, "gte", "deberta-v2"))
-@pytest.mark.parametrize("form", [Form(3, 6, 32), Form(2, 4, 32), Form(2, 3, 7), Form(1, 0, 1)])
-def test_parameters_are_those_of_the_pruned_model(checkpoint_of, family, form):
-    own = {"num_key_value_heads": 2} if "qwen" in family else {}
-    checkpoint = open_checkpoint(checkpoint_of(family, layers=3, **own))
-    teacher, whole = reference(checkpoint)
-    assert whole == Form(3, 6, 32)
+@pytest.mark.parametrize(("family", "heads", "form"), CASES)
+def test_parameters_are_those_of_the_pruned_model(checkpoint_of, family, heads, form):
+    """Also of heads that share keys."""
+    shape = {"num_key_value_heads": 2} if family == "qwen3" else {}
+    checkpoint = open_checkpoint(checkpoint_of(family, layers=3, heads=heads, **shape))
+    teacher = reference_of(checkpoint.model, checkpoint.family, "t", "0")
+    assert (teacher.layers, teacher.heads, teacher.units) == (3, heads, 32)
     kept = form.example(teacher)
-    assert form_of(kept, teacher) == form
-    units = {one.layer: range(one.units) for one in kept if one.units is not None}
+    assert budgets.form_of(kept, teacher) == replace(form, sharing=1)
+    units = {layer.layer: range(layer.units) for layer in kept if layer.units is not None}
     small = smaller_checkpoint(checkpoint, kept, units=units)
-    costs = parameter_costs(checkpoint.model, checkpoint.family)
-    norm = 16 if family == "modernbert" else 0  # a norm that its lowest layer does not have
-    assert costs.of(form) == pytest.approx(parameter_count(small.model), rel=0, abs=norm)
-    assert costs.of(whole) == checkpoint.parameters
-
-
-@pytest.mark.parametrize("heads", [8, 6, 2, 0])
-def test_parameters_of_heads_that_share_keys(checkpoint_of, heads):
-    shape = {"layers": 3, "heads": 4, "num_key_value_heads": 2}
-    checkpoint = open_checkpoint(checkpoint_of("qwen3", **shape))
-    teacher, whole = reference(checkpoint)
-    form = replace(whole, heads=heads, sharing=2)
-    small = smaller_checkpoint(checkpoint, form.example(teacher))
-    found = parameter_costs(checkpoint.model, checkpoint.family).of(form)
-    assert found == parameter_count(small.model)
+    costs = budgets.parameter_costs(checkpoint.model, checkpoint.family)
+    assert costs.of(form) == parameter_count(small.model)
+    assert costs.of(Form(3, 3 * heads, 32, form.sharing)) == checkpoint.parameters

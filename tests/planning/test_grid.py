@@ -19,11 +19,9 @@ TEACHER = TeacherRef(name="t", sha256="0", layers=3, heads=2, units=8)
 
 
 def change(value, samples):
-    drawn = np.array(samples, float)
-    measured = MetricChange(
-        base=0.8, value=0.8 + value, change=value, ci_low=min(samples), ci_high=max(samples)
-    )
-    return {"spearman": SampledChange(measured, drawn)}
+    low, high = min(samples), max(samples)
+    measured = MetricChange(base=0.8, value=0.8 + value, change=value, ci_low=low, ci_high=high)
+    return {"spearman": SampledChange(measured, np.array(samples, float))}
 
 
 def test_functions_at_risk_are_those_whose_heads_go():

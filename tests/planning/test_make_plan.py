@@ -1,6 +1,7 @@
 """A whole plan, on random models of two or three small layers."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -8,13 +9,14 @@ import pytest
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import Curve, HeatMap
 from qt_bert.models.opening import open_checkpoint
+from qt_bert.planning import speeds
 from qt_bert.planning.budgets import parse_budget
 from qt_bert.planning.choice import choose, requested_forms
 from qt_bert.planning.make_plan import make_plan
 from qt_bert.planning.prune import prune, removed_from
 from qt_bert.planning.runs import changes
 from qt_bert.planning.task import QUICK, Functions, PlanTask
-from qt_bert.results.plan import Plan
+from qt_bert.results.plan import Plan, Ratio, Speed
 from qt_bert.scoring.bulk import Scorer
 from tests.planning.made_pairs import sample
 
@@ -23,8 +25,8 @@ from tests.planning.made_pairs import sample
 def task(checkpoint_of, tmp_path):
     """`task("heads=0.5", layers=3)`: a small plan to make."""
 
-    def build(budget, *, functions=None, checkpoint=None, **shape):
-        opened = open_checkpoint(checkpoint or checkpoint_of(**shape))
+    def build(budget, *, functions=None, **shape):
+        opened = open_checkpoint(checkpoint_of(**shape))
         one_logit = opened.settings.labels.logits == 1
         return PlanTask(
             scorer=Scorer(opened),
@@ -47,10 +49,8 @@ def test_heads_go_and_everything_is_known_of_it(task, tmp_path):
     made = make_plan(asked)
     assert sum(len(one.heads) for one in made.kept) == 3 and len(made.kept) == 3
     evidence = made.evidence
-    assert [(row.of, row.kept) for row in evidence.grid] == [
-        ("heads", 5), ("heads", 4), ("heads", 3), ("heads", 2),
-        ("layers", 2), ("layers", 1),
-    ]  # fmt: skip
+    rows = [f"{row.of}={row.kept}" for row in evidence.grid]
+    assert rows == ["heads=5", "heads=4", "heads=3", "heads=2", "layers=2", "layers=1"]
     assert all(row.inside() is not None and row.speed is not None for row in evidence.grid)
     assert {"spearman", "qwk", "accuracy"} == set(evidence.expected)
     assert len(evidence.effects) == 6 and evidence.cost <= 4
@@ -80,19 +80,14 @@ def test_heads_that_share_a_key_go_or_stay_together(task, tmp_path, budget):
 
 def _is_tested_as_masked(asked, made):
     """The figures of the pruned model are those of the masked one."""
-    [found] = changes(
-        asked.scorer,
-        asked.validation.pairs,
-        [removed_from(made.kept, made.teacher)],
-        mask=asked.mask,
-        metrics=asked.metrics,
-        resamples=40,
-    )
+    removals = [removed_from(made.kept, made.teacher)]
+    options = {"mask": asked.mask, "metrics": asked.metrics, "resamples": 40}
+    [masked] = changes(asked.scorer, asked.validation.pairs, removals, **options)
     tested = made.evidence.tests[0].measured
     for metric in ("spearman", "qwk", "accuracy"):
-        assert tested[metric].change == pytest.approx(found[metric].change.change, abs=1e-6)
+        assert tested[metric].change == pytest.approx(masked[metric].change.change, abs=1e-6)
         if metric != "spearman":  # whose interval is that of the claim
-            assert tested[metric].ci_low == pytest.approx(found[metric].change.ci_low, abs=1e-6)
+            assert tested[metric].ci_low == pytest.approx(masked[metric].change.ci_low, abs=1e-6)
 
 
 def test_the_plan_is_predicted_for_all_of_validation_and_the_grid_for_its_sample(task):
@@ -109,23 +104,21 @@ def test_the_plan_is_predicted_for_all_of_validation_and_the_grid_for_its_sample
 def test_of_one_logit_the_shape_that_changes_the_score_least_is_taken(task):
     asked = task("params=0.9", labels=1, layers=3)
     forms = requested_forms(asked, None)
-    found = [choose(asked, (form,), asked.discovery.pairs) for form in forms]
+    choices = [choose(asked, (form,), asked.discovery.pairs) for form in forms]
     texts = asked.discovery.texts
     whole = asked.scorer.logits(texts)
-    changed = [
-        np.square(asked.pruned(one.kept, one.units).logits(texts) - whole).mean() for one in found
-    ]
-    assert len(found) == 2
-    assert choose(asked, forms, asked.discovery.pairs) == found[int(np.argmin(changed))]
+    pruned = [asked.pruned(choice.kept, choice.units).logits(texts) for choice in choices]
+    assert len(choices) == 2
+    best = int(np.argmin([np.square(logits - whole).mean() for logits in pruned]))
+    assert choose(asked, forms, asked.discovery.pairs) == choices[best]
 
 
 def test_parameters_are_met_and_named_units_stay(task):
     asked = task("params=0.8", layers=3)
     made = make_plan(asked)
     assert made.evidence.size.share <= 0.8
-    pruned = asked.pruned(
-        made.kept, {int(layer): units for layer, units in made.units.items()} or None
-    )
+    units = {int(layer): units for layer, units in made.units.items()} or None
+    pruned = asked.pruned(made.kept, units)
     assert pruned.checkpoint.parameters == made.evidence.size.parameters
     if made.units:
         assert {len(units) for units in made.units.values()} == {made.kept[0].units}
@@ -133,16 +126,12 @@ def test_parameters_are_met_and_named_units_stay(task):
 
 
 def test_latency_is_met_by_shapes_that_were_measured(task, monkeypatch):
-    from qt_bert.planning import speeds
-    from qt_bert.results.plan import Ratio, Speed
-
     def fake(teacher, smaller, texts, *, alone, seed=0):
-        layers = len(smaller.encoder.layers)
-        units = sum(layer.down_norm.weight.numel() > 0 for layer in smaller.encoder.layers)
-        assert units == layers
-        value = 0.1 + 0.3 * layers
-        one = Ratio(value=value, low=value, high=value)
-        return Speed(latency=one, throughput=one, teacher_ms=1.0, pairs=1)
+        layers = smaller.encoder.layers
+        assert all(layer.down_norm.weight.numel() for layer in layers)
+        value = 0.1 + 0.3 * len(layers)
+        ratio = Ratio(value=value, low=value, high=value)
+        return Speed(latency=ratio, throughput=ratio, teacher_ms=1.0, pairs=1)
 
     monkeypatch.setattr(speeds, "measure_speed", fake)
     made = make_plan(task("latency=0.71", layers=3))
@@ -150,25 +139,19 @@ def test_latency_is_met_by_shapes_that_were_measured(task, monkeypatch):
 
 
 def test_a_killed_plan_goes_on_and_ends_the_same(task, monkeypatch):
-    from qt_bert.planning import make_plan as module
-
     asked = task("heads=0.5")
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(module, "plan_tests", killed)
+    killed = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr("qt_bert.planning.make_plan.plan_tests", killed)
     with pytest.raises(KeyboardInterrupt):
         make_plan(asked)
     monkeypatch.undo()
     there = {path: path.stat().st_mtime_ns for path in asked.work.rglob("logits.npy")}
-    speeds = (asked.work / "speeds.json").read_text()
+    stored = (asked.work / "speeds.json").read_text()
     first = make_plan(task("heads=0.5"))
     assert len(there) > 5
     assert all(path.stat().st_mtime_ns == then for path, then in there.items())
-    assert (asked.work / "speeds.json").read_text() == speeds
-    again = make_plan(task("heads=0.5"))
-    assert first == again
+    assert (asked.work / "speeds.json").read_text() == stored
+    assert first == make_plan(task("heads=0.5"))
 
 
 def test_means_stand_in_for_heads(task):
@@ -177,13 +160,7 @@ def test_means_stand_in_for_heads(task):
     made = make_plan(asked)
     assert made.replacement == "mean"
     assert made.evidence.settings["means_sha256"] == asked.means.sha256
-    removal = removed_from(made.kept, made.teacher)
-    [found] = changes(
-        asked.scorer, asked.validation.pairs, [removal],
-        mask=asked.mask, metrics=asked.metrics, resamples=0,
-    )  # fmt: skip
-    tested = made.evidence.tests[0].measured["spearman"]
-    assert tested.change == pytest.approx(found["spearman"].change.change, abs=1e-6)
+    _is_tested_as_masked(asked, made)
 
 
 def test_a_model_of_one_layer_has_no_layers_to_choose(task):
@@ -200,10 +177,8 @@ def test_one_head_alone_and_pruned_models_are_refused(task):
 
 def test_bfloat16_takes_gradients_in_float32(task, checkpoint_of):
     asked = task("params=0.9", layers=2)
-    short = replace(
-        asked, scorer=Scorer(open_checkpoint(checkpoint_of(layers=2), dtype="bfloat16"))
-    )
-    exact = short.scorer.exact().checkpoint
+    scorer = Scorer(open_checkpoint(checkpoint_of(layers=2), dtype="bfloat16"))
+    short, exact = replace(asked, scorer=scorer), scorer.exact().checkpoint
     assert exact.dtype == "float32" and asked.scorer.exact() is asked.scorer
     made = make_plan(short)
     assert made.evidence.dtype == "bfloat16" and made.evidence.size.share <= 0.9

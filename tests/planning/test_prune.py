@@ -1,7 +1,5 @@
 """Pruned against masked, over random plans; and folders that open again."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -76,11 +74,6 @@ def test_logits_that_are_no_numbers_are_refused(teacher, plan_of):
         masked_difference(teacher, small, plan_of(teacher, all_but((0, 0))), TEXTS, None)
 
 
-def test_nothing_is_proved_on_no_pairs(teacher, plan_of, tmp_path):
-    with pytest.raises(ArgumentError, match="no pair"):
-        prune(teacher, plan_of(teacher, all_but((0, 0))), [], tmp_path / "small")
-
-
 def test_the_teacher_is_never_overwritten(fresh_checkpoint, plan_of):
     folder = fresh_checkpoint("bert", **SHAPE)
     teacher = open_checkpoint(folder)
@@ -92,21 +85,21 @@ def test_the_teacher_is_never_overwritten(fresh_checkpoint, plan_of):
 
 @pytest.mark.parametrize("kept", [KEPT[0], KEPT[6]], ids=["heads", "layers"])
 def test_the_folder_opens_and_scores_in_both_shapes(teacher, plan_of, tmp_path, kept):
-    made = prune(teacher, plan_of(teacher, kept), PAIRS, tmp_path / "small")
-    assert made.parameters[1] < made.parameters[0] == teacher.parameters
+    saved = prune(teacher, plan_of(teacher, kept), PAIRS, tmp_path / "small")
+    assert saved.parameters[1] < saved.parameters[0] == teacher.parameters
     expected = Scorer(smaller_checkpoint(teacher, kept)).logits(TEXTS)
     for compact in (True, False):
-        found = Scorer(open_checkpoint(made.folder, compact=compact)).logits(TEXTS)
-        np.testing.assert_allclose(found, expected, atol=1e-4)
+        logits = Scorer(open_checkpoint(saved.folder, compact=compact)).logits(TEXTS)
+        np.testing.assert_allclose(logits, expected, atol=1e-4)
 
 
-def test_units_of_greatest_importance_stay(teacher, plan_of, tmp_path):
+def test_a_share_of_the_units_stays(teacher, plan_of, tmp_path):
     plan = narrowed(plan_of(teacher, all_but((0, 0))), "0.25")
     prune(teacher, plan, PAIRS, tmp_path / "small")
     opened = open_checkpoint(tmp_path / "small", compact=True)
-    assert [one.units for one in opened.kept.layers] == [16] * 4
-    widths = {one.intermediate.dense.out_features for one in opened.model.bert.encoder.layer}
-    assert widths == {16}
+    assert [layer.units for layer in opened.kept.layers] == [16] * 4
+    layers = opened.model.bert.encoder.layer
+    assert {layer.intermediate.dense.out_features for layer in layers} == {16}
 
 
 def test_the_units_that_a_plan_names_stay(teacher, plan_of, tmp_path):
@@ -131,9 +124,9 @@ def test_mean_contexts_stay_in_the_bias_in_float32(teacher, plan_of, tmp_path):
     plan = replace(plan_of(teacher, all_but((0, 0), (3, 2))), replacement="mean")
     with pytest.raises(ArgumentError, match="mean head outputs"):
         prune(teacher, plan, PAIRS, tmp_path / "small")
-    made = prune(teacher, plan, PAIRS, tmp_path / "small", means=means)
-    assert made.difference <= 1e-4
-    assert stored_dtype(made.folder) is torch.float32
+    saved = prune(teacher, plan, PAIRS, tmp_path / "small", means=means)
+    assert saved.difference <= 1e-4
+    assert stored_dtype(saved.folder) is torch.float32
 
 
 def test_a_plan_for_another_model_is_refused(teacher, plan_of, checkpoint_of):
@@ -143,12 +136,15 @@ def test_a_plan_for_another_model_is_refused(teacher, plan_of, checkpoint_of):
         open_teacher(plan, checkpoint_of("bert"))
 
 
-def test_a_folder_with_anything_in_it_is_not_overwritten(teacher, plan_of, tmp_path):
+def test_no_pairs_and_a_folder_with_anything_in_it_are_refused(teacher, plan_of, tmp_path):
+    plan = plan_of(teacher, all_but((0, 0)))
+    with pytest.raises(ArgumentError, match="no pair"):
+        prune(teacher, plan, [], tmp_path / "small")
     (tmp_path / "note").touch()
     with pytest.raises(RunFolderError, match="not empty"):
-        prune(teacher, plan_of(teacher, all_but()), PAIRS, tmp_path)
+        prune(teacher, plan, PAIRS, tmp_path)
     with pytest.raises(RunFolderError, match="is a file"):
-        prune(teacher, plan_of(teacher, all_but()), PAIRS, tmp_path / "note", overwrite=True)
+        prune(teacher, plan, PAIRS, tmp_path / "note", overwrite=True)
 
 
 @pytest.mark.parametrize("units", ["0", "65", "1.5", "half", "-3", "0.0"])
@@ -159,5 +155,4 @@ def test_widths_that_cannot_be_are_refused(teacher, plan_of, units):
 
 def test_narrowing_never_widens(teacher, plan_of):
     layers = (KeptLayer(layer=0, heads=(0,), units=5), KeptLayer(layer=1, heads=(1,)))
-    found = narrowed(plan_of(teacher, layers), "32").kept
-    assert [one.units for one in found] == [5, 32]
+    assert [layer.units for layer in narrowed(plan_of(teacher, layers), "32").kept] == [5, 32]

@@ -1,7 +1,5 @@
 """Tasks of small models with pairs of several queries, and the loss by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -58,27 +56,18 @@ def scorer_of(checkpoint_of) -> Callable[..., Scorer]:
 
 @pytest.fixture
 def task_of(scorer_of, tmp_path) -> Callable[..., PlanTask]:
-    """`task_of(pairs, seed=1, heads=4)`: a plan to choose on these pairs."""
+    """`task_of(pairs, heads=4)`: a plan to choose on these pairs."""
 
-    def build(
-        pairs: list[Pair] | None = None,
-        *,
-        scorer: Scorer | None = None,
-        resamples: int = 50,
-        seed: int = 0,
-        rounds: int = 3,
-        **options: int,
-    ) -> PlanTask:
-        sample = Sample.of("dev.tsv", "0", graded() if pairs is None else pairs)
+    def build(pairs=None, *, resamples=50, **shape):
+        sample = Sample.of("dev.tsv", "0", pairs or graded())
         return PlanTask(
-            scorer=scorer or scorer_of(**options),
+            scorer=scorer_of(**shape),
             budget=parse_budget("heads=0.5"),
             discovery=sample,
             validation=sample,
             work=tmp_path / "work",
-            effort=replace(QUICK, rounds=rounds),
+            effort=replace(QUICK, rounds=3),
             resamples=resamples,
-            seed=seed,
         )
 
     return build
@@ -86,8 +75,8 @@ def task_of(scorer_of, tmp_path) -> Callable[..., PlanTask]:
 
 def loss_by_hand(logits: np.ndarray, pairs: list[Pair]) -> float:
     """The mean of 1 − Σ p over each pair's label, by softmax and sums."""
-    found = []
-    for row, one in zip(logits.astype(np.float64), pairs, strict=True):
+    losses = []
+    for row, labelled in zip(logits.astype(np.float64), pairs, strict=True):
         p = np.exp(row) / np.exp(row).sum()
-        found.append(1 - sum(p[grade - 1] for grade in one.grades or ()))
-    return float(np.mean(found))
+        losses.append(1 - sum(p[grade - 1] for grade in labelled.grades or ()))
+    return float(np.mean(losses))

@@ -1,6 +1,6 @@
 """Heads and layers that go, by rounds written out; budgets."""
 
-from __future__ import annotations
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def loss_without(scorer, pairs, heads, skipped=()) -> float:
     parts = [zero(heads)] if heads else []
     forward = masked_forward(scorer.encoder, *parts, *([BlocksOut(skipped)] if skipped else []))
     logits = np.empty((len(pairs), 5))
-    texts = [(one.query, one.title) for one in pairs]
+    texts = [(pair.query, pair.title) for pair in pairs]
     for batch in scorer.fresh().batches(texts, batch_tokens()):
         logits[batch.rows] = forward(batch).numpy()
     return loss_by_hand(logits, pairs)
@@ -71,12 +71,11 @@ def test_heads_that_share_a_key_go_together(task_of):
     gone: list[Head] = []
     for size in (2, 1):
         left = [group for group in groups if group[0] not in gone]
-        loss = {
-            group: sum(loss_without(task.scorer, pairs, [*gone, head]) for head in group)
-            for group in left
-        }
-        for group in sorted(left, key=loss.__getitem__)[:size]:
-            gone += group
+
+        def loss(group, gone=gone):
+            return sum(loss_without(task.scorer, pairs, [*gone, head]) for head in group)
+
+        gone = [*gone, *(head for group in sorted(left, key=loss)[:size] for head in group)]
     path = choose_heads(task, pairs, 6, rounds=2)
     assert list(path.order) == gone
     singles = sorted(path.effects, key=path.effects.__getitem__)[:2]
@@ -128,11 +127,10 @@ def test_rounds_are_kept_and_resumed(task_of, tmp_path, monkeypatch):
 
 
 def test_one_logit_and_coarse_labels(task_of):
-    one = choose_heads(task_of(labels=1), graded(), 2)
-    assert min(one.effects.values()) > 0  # any change of the score counts against a head
+    path = choose_heads(task_of(labels=1), graded(), 2)
+    assert min(path.effects.values()) > 0  # any change of the score counts against a head
     coarse = [
-        type(one)(one.query, one.title, (1, 2) if n % 2 else (3, 4, 5), one.id, one.line, None, {})
-        for n, one in enumerate(graded())
+        replace(pair, grades=(1, 2) if n % 2 else (3, 4, 5)) for n, pair in enumerate(graded())
     ]
     task = task_of(coarse)
     assert list(choose_heads(task, coarse, 3).order) == by_hand(task, coarse, [1, 1, 1])
@@ -144,8 +142,8 @@ def test_layers_go_one_at_a_time_by_hand(task_of, tmp_path):
     gone: list[int] = []
     for layer in path:
         left = [n for n in range(4) if n not in gone]
-        found = {n: loss_without(task.scorer, pairs, [], (*gone, n)) for n in left}
-        assert layer == min(found, key=found.__getitem__)
+        loss = {n: loss_without(task.scorer, pairs, [], (*gone, n)) for n in left}
+        assert layer == min(loss, key=loss.__getitem__)
         gone.append(layer)
     names = sorted(path.name for path in (tmp_path / "path").iterdir())
     assert names == ["layers-0", "layers-1", "layers-2"]

@@ -1,7 +1,5 @@
 """Runs of the masked loop for a plan: losses, changes, and folders that resume."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -36,18 +34,18 @@ def test_the_loss_of_a_label_by_hand():
 
 def test_one_logit_counts_the_squared_change_of_the_score():
     pairs = [pair(2, "a", "b", (5,)), pair(3, "a", "c", (1,))]
-    given = np.array([[[1.0], [2.0]], [[1.5], [0.0]]])
-    found = losses_of(given, ["none", "v"], pairs, ONE)
+    outputs = np.array([[[1.0], [2.0]], [[1.5], [0.0]]])
+    found = losses_of(outputs, ["none", "v"], pairs, ONE)
     np.testing.assert_allclose(found.values, [[0, 0], [0.25, 4]])
 
 
 def test_some_of_the_pairs_in_their_own_order():
     pairs = graded(6)
-    given = np.random.default_rng(0).normal(size=(3, 6, 5))
-    found = losses_of(given, ["none", "a", "b"], pairs, FIVE)
+    outputs = np.random.default_rng(0).normal(size=(3, 6, 5))
+    found = losses_of(outputs, ["none", "a", "b"], pairs, FIVE)
     some = found.on([pairs[4], pairs[1]])
     np.testing.assert_array_equal(some.values, found.values[:, [4, 1]])
-    np.testing.assert_array_equal(some.logits, given[:, [4, 1]])
+    np.testing.assert_array_equal(some.logits, outputs[:, [4, 1]])
     assert some.mean("b") == pytest.approx(found.values[2, [1, 4]].mean())
     with pytest.raises(ArgumentError, match="the pair of line 99 is not among those measured"):
         found.on([pair(99, "a", "b", (1,))])
@@ -74,14 +72,14 @@ REMOVALS = [
 ]
 
 
-def measured(scorer, pairs, removals, *, metrics=METRICS, **more):
-    return changes(scorer, pairs, removals, mask=zero, metrics=metrics, **more)
+def measured(scorer, pairs, removals, *, metrics=METRICS, **options):
+    return changes(scorer, pairs, removals, mask=zero, metrics=metrics, **options)
 
 
 def logits_without(scorer, pairs, removal: Removal) -> np.ndarray:
     parts = parts_of(removal.heads, removal.blocks, zero)
     forward, out = masked_forward(scorer.encoder, *parts), np.empty((len(pairs), 5))
-    for batch in scorer.fresh().batches([(one.query, one.title) for one in pairs], 1024):
+    for batch in scorer.fresh().batches([(row.query, row.title) for row in pairs], 1024):
         out[batch.rows] = forward(batch).numpy()
     return out
 

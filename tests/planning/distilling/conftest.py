@@ -1,7 +1,5 @@
 """Small jobs: a teacher of three layers, sixteen pairs, a few steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,8 +35,8 @@ def texts_file(pair_file, tmp_path) -> Path:
 def job_of(checkpoint_of, plan_of, pair_file, texts_file) -> Callable[..., DistillJob]:
     """`job_of(kept, loss=…, labels=1)`: labelled and unlabelled pairs, judged on the labelled."""
 
-    def build(kept=KEPT, *, loss=None, labels=5, family="bert", **own):
-        folder = checkpoint_of(family, layers=3, heads=4, hidden=32, labels=labels, **own)
+    def build(kept=KEPT, *, loss=None, labels=5, family="bert", **shape):
+        folder = checkpoint_of(family, layers=3, heads=4, hidden=32, labels=labels, **shape)
         plan = plan_of(open_checkpoint(folder), kept)
         return DistillJob(
             student=Student(folder, plan),

@@ -39,19 +39,11 @@ class Case:
         self.teacher = open_checkpoint(folder)
         self.small = smaller_checkpoint(self.teacher, kept, units=units)
         self.map = layer_map(kept, 3)
-        self.examples = [
-            LabelledExample(
-                np.array(one.input_ids),
-                np.array(one.token_type_ids),
-                np.array(label, np.float32),
-                (-1, 0),
-                1.0,
-                at=one.at,
-            )
-            for one, label in zip(
-                self.teacher.pair_tokenizer(48).encode(TEXTS), LABELS, strict=True
-            )
-        ]
+        self.examples = []
+        rows = self.teacher.pair_tokenizer(48).encode(TEXTS)
+        for row, label in zip(rows, np.array(LABELS, np.float32), strict=True):
+            ids, types = np.array(row.input_ids), np.array(row.token_type_ids)
+            self.examples.append(LabelledExample(ids, types, label, (-1, 0), 1.0, at=row.at))
         self.layout = BatchLayout.of(self.teacher.family, self.teacher.pad, 48, 192)
         self.model = DistillationModule(
             self.small.model,
@@ -63,8 +55,8 @@ class Case:
         ).train()
         (self.plan,) = plan_epoch(self.examples, self.layout, 0, 0)
 
-    def batch(self, **share):
-        return to_tensors(self.plan, self.examples, self.layout, **share)
+    def batch(self):
+        return to_tensors(self.plan, self.examples, self.layout)
 
     def plain(self, model, example):
         """transformers' own forward of one pair: its logits, and what each layer gives."""
@@ -85,21 +77,20 @@ class Case:
 
     def expected(self):
         """The weighted parts, computed pair by pair."""
-        found = []
+        parts = []
         for example in self.examples:
-            own, shown = (self.plain(c.model, example) for c in (self.small, self.teacher))
-            log_p = F.log_softmax(own[0], -1)
+            ours, target = (self.plain(c.model, example) for c in (self.small, self.teacher))
+            log_p = F.log_softmax(ours[0], -1)
             allowed = torch.from_numpy(example.allowed) > 0
             grades = -log_p[allowed].logsumexp(0) if allowed.any() else torch.tensor(0.0)
-            soft, target = (F.log_softmax(one[0] / 2, -1) for one in (own, shown))
-            distance = 4 * F.kl_div(soft, target, reduction="sum", log_target=True)
+            soft = [F.log_softmax(logits / 2, -1) for logits, _ in (ours, target)]
+            distance = 4 * F.kl_div(*soft, reduction="sum", log_target=True)
             hidden = []
             for match in self.map:
-                states = own[1][match.student], shown[1][match.imitates]
-                normal = [F.layer_norm(one, one.shape[-1:]) for one in states]
-                hidden.append(F.mse_loss(*normal))
-            found.append(torch.stack((grades, distance, torch.stack(hidden).mean())))
-        return torch.stack(found).mean(0) * torch.tensor([1.0, 0.5, 2.0])
+                states = ours[1][match.student], target[1][match.imitates]
+                hidden.append(F.mse_loss(*(F.layer_norm(s, s.shape[-1:]) for s in states)))
+            parts.append(torch.stack((grades, distance, torch.stack(hidden).mean())))
+        return torch.stack(parts).mean(0) * torch.tensor([1.0, 0.5, 2.0])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -109,14 +100,13 @@ def test_the_parts_and_their_gradients_are_those_of_plain_transformers(checkpoin
     else:
         case = Case(checkpoint_of(family, **SHAPE))
     case.small.model.eval()
-    got = case.model.loss(case.batch())
-    expected = case.expected()
-    torch.testing.assert_close(got, expected, atol=2e-5, rtol=1e-4)
+    parts, expected = case.model.loss(case.batch()), case.expected()
+    torch.testing.assert_close(parts, expected, atol=2e-5, rtol=1e-4)
     names, weights = zip(*case.model.named_parameters(), strict=True)
-    ours = torch.autograd.grad(got.sum(), weights, allow_unused=True)
+    ours = torch.autograd.grad(parts.sum(), weights, allow_unused=True)
     plain = torch.autograd.grad(expected.sum(), weights, allow_unused=True)
-    for name, a, b in zip(names, ours, plain, strict=True):
-        a, b = (torch.zeros(1) if one is None or not one.numel() else one for one in (a, b))
+    for name, *both in zip(names, ours, plain, strict=True):
+        a, b = (torch.zeros(1) if g is None or not g.numel() else g for g in both)
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-3, msg=name)
 
 
@@ -131,5 +121,5 @@ def test_the_teacher_is_neither_trained_nor_stored(checkpoint_of):
 def test_without_the_teacher_only_the_grades_count(checkpoint_of):
     folder = checkpoint_of("bert", **SHAPE)
     case, alone = Case(folder), Case(folder, weights=LossWeights())
-    got = alone.model.loss(alone.batch())
-    torch.testing.assert_close(got, case.model.loss(case.batch())[:1])
+    grades = case.model.loss(case.batch())[:1]
+    torch.testing.assert_close(alone.model.loss(alone.batch()), grades)

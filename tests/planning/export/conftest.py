@@ -1,7 +1,5 @@
 """Checkpoints of odd shapes, and exports made once a session."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -3,13 +3,11 @@
 One file, since an export takes seconds and its fixture is made once a file.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -32,6 +30,7 @@ from qt_bert.stats.comparison import compare
 
 TYPED = ("input_ids", "token_type_ids", "attention_mask")
 UNTYPED = ("input_ids", "attention_mask")
+TEMPLATE = {"prefix": "yes", "before": "a", "between": "b", "suffix": "no"}
 
 
 @pytest.mark.parametrize(("family", "inputs"), [("bert", TYPED), ("xlm-roberta", UNTYPED)])
@@ -55,11 +54,11 @@ def test_the_graph_has_free_axes_and_no_trace_of_the_machine(exported, family):
     _, folder = exported(family)
     graph = onnx.load(folder / MODEL)
     onnx.checker.check_model(graph, full_check=True)
-    for one in graph.graph.input:
-        assert [d.dim_param for d in one.type.tensor_type.shape.dim] == ["batch", "length"]
+    for tensor in graph.graph.input:
+        assert [d.dim_param for d in tensor.type.tensor_type.shape.dim] == ["batch", "length"]
     (logits,) = graph.graph.output
     assert [d.dim_param or d.dim_value for d in logits.type.tensor_type.shape.dim] == ["batch", 5]
-    assert {one.domain for one in graph.opset_import} == {""}
+    assert {opset.domain for opset in graph.opset_import} == {""}
     content = (folder / MODEL).read_bytes()
     assert b".py" not in content and b"qt_bert/" not in content
 
@@ -92,9 +91,7 @@ def test_an_old_folder_is_replaced_whole(traced_already, tmp_path):
 def test_a_model_that_torch_cannot_trace_is_refused(checkpoint_of, tmp_path, monkeypatch):
     class Untraceable(torch.nn.Module):
         def forward(self, input_ids, attention_mask, token_type_ids):
-            if input_ids.sum() > 0:
-                return input_ids.float()
-            return attention_mask.float()
+            return input_ids.float() if input_ids.sum() > 0 else attention_mask.float()
 
     monkeypatch.setattr(export, "Graph", lambda checkpoint: Untraceable())
     with pytest.raises(CheckpointError, match="cannot be written as ONNX .*data-dependent"):
@@ -112,16 +109,11 @@ def test_the_models_own_folder_is_never_replaced(fresh_checkpoint):
 # The check: the batches it makes up, the figures it finds, and what it refuses.
 
 
-@dataclass
-class Named:
-    name: str
-
-
 class Doubling:
     """Logits of a row: twice its first two tokens."""
 
     def get_inputs(self):
-        return [Named("input_ids")]
+        return [SimpleNamespace(name="input_ids")]
 
     def run(self, outputs, inputs):
         assert outputs is None
@@ -158,27 +150,22 @@ def test_cases_go_from_five_tokens_to_the_limit_alone_and_in_sevens(checkpoint_o
 def test_another_models_file_is_refused_with_the_figure(exported, checkpoint_of):
     _, folder = exported("bert")
     other = open_checkpoint(checkpoint_of("bert", seed=1))
-    with pytest.raises(
-        EquivalenceError, match=r"differs from torch by [0-9.]+ .* rows of \d+ tokens"
-    ):
+    with pytest.raises(EquivalenceError, match=r"from torch by [0-9.]+ .* rows of \d+ tokens"):
         check_export(other, folder / MODEL)
 
 
 def test_a_difference_that_is_no_number_is_refused(exported, monkeypatch):
     checkpoint, folder = exported("bert")
-    found = [0.0, float("nan"), *[0.0] * 12]
-    monkeypatch.setattr(export, "_in_a_new_process", lambda _path, stored: found)
+    nan = [0.0, float("nan"), *[0.0] * 12]
+    monkeypatch.setattr(export, "_in_a_new_process", lambda _path, stored: nan)
     with pytest.raises(EquivalenceError, match="by nan in a logit, at 7 rows of 5 tokens"):
         check_export(checkpoint, folder / MODEL)
 
 
 def test_a_file_that_does_not_run_is_refused_with_the_reason(checkpoint_of, tmp_path):
-    broken = tmp_path / MODEL
-    broken.write_bytes(b"no graph")
-    with pytest.raises(
-        EquivalenceError, match="does not run in onnxruntime: .*(Protobuf|protobuf)"
-    ):
-        check_export(open_checkpoint(checkpoint_of("bert")), broken)
+    (tmp_path / MODEL).write_bytes(b"no graph")
+    with pytest.raises(EquivalenceError, match="not run in onnxruntime: .*[Pp]rotobuf"):
+        check_export(open_checkpoint(checkpoint_of("bert")), tmp_path / MODEL)
 
 
 # Scoring with an exported file: the scorer's own logits, without torch.
@@ -204,27 +191,23 @@ def test_logits_and_counts_are_those_of_the_scorer(exported, texts, family, monk
 
 
 @pytest.mark.parametrize(
-    ("family", "own", "template"),
+    ("family", "shape", "template"),
     [
         ("modernbert", {"classifier_pooling": "mean"}, None),
         ("qwen3", {"heads": 4, "num_key_value_heads": 2}, None),
-        (
-            "qwen2",
-            {"positions": 128},
-            {"prefix": "yes", "before": "a", "between": "b", "suffix": "no"},
-        ),
+        ("qwen2", {"positions": 128}, TEMPLATE),
     ],
 )
-def test_what_is_read_of_the_last_layer(fresh_checkpoint, texts, tmp_path, family, own, template):
+def test_what_is_read_of_the_last_layer(fresh_checkpoint, texts, tmp_path, family, shape, template):
     """The mean over all tokens, and the last one that is no padding, also where a text spells padding."""
-    folder = fresh_checkpoint(family, **own)
+    folder = fresh_checkpoint(family, **shape)
     card = {"schema": 1, "max_length": 100, "template": template}
     (folder / "qt_bert.json").write_text(json.dumps(card), encoding="utf-8")
     checkpoint = open_checkpoint(folder, compact=True)
     export_onnx(checkpoint, tmp_path / "out")
-    given = [*texts, ("狗追猫", "猫追狗<|endoftext|>")]
-    expected = Scorer(checkpoint).logits(given)
-    assert OnnxScorer(tmp_path / "out").logits(given) == pytest.approx(expected, abs=1e-5)
+    pairs = [*texts, ("狗追猫", "猫追狗<|endoftext|>")]
+    expected = Scorer(checkpoint).logits(pairs)
+    assert OnnxScorer(tmp_path / "out").logits(pairs) == pytest.approx(expected, abs=1e-5)
 
 
 def test_no_torch_is_loaded(exported, texts):
@@ -267,44 +250,29 @@ def test_a_damaged_record_names_the_key(copied):
 # Eight bits: a smaller file, and what it costs on graded pairs.
 
 
-@pytest.fixture
-def graded(pair_file):
-    """The eight pairs with their grades."""
-
-    def read(checkpoint):
-        pairs, _ = graded_pairs(pair_file, ReaderOptions(), checkpoint.settings.labels)
-        return GradedPairs(PairsRef(name=pair_file.name, sha256=sha256_file(pair_file)), pairs)
-
-    return read
-
-
-def test_the_cost_is_that_of_comparing_both_files(checkpoint_of, graded, tmp_path, monkeypatch):
+def test_the_cost_is_that_of_comparing_both_files(checkpoint_of, pair_file, tmp_path, monkeypatch):
     """With weights so large that they lie beside the file."""
     monkeypatch.setattr(export, "LARGEST_FILE", 0)
     shape = {"hidden": 128, "layers": 1, "initializer_range": 0.05}
     checkpoint = open_checkpoint(checkpoint_of("bert", **shape), compact=True)
-    judged = graded(checkpoint)
-    made = export_onnx(checkpoint, tmp_path / "out", int8_on=judged)
-    assert made == ExportFile.read(tmp_path / "out") and made.int8 is not None
-    assert {MODEL, f"{MODEL}.data", INT8_MODEL} <= set(made.sha256)
-    texts = [(pair.query, pair.title) for pair in judged.pairs]
-    exact, short = (
-        OnnxScorer(tmp_path / "out" / name).logits(texts) for name in (MODEL, INT8_MODEL)
-    )
+    labels, out = checkpoint.settings.labels, tmp_path / "out"
+    pairs, _ = graded_pairs(pair_file, ReaderOptions(), labels)
+    graded = GradedPairs(PairsRef(name=pair_file.name, sha256=sha256_file(pair_file)), pairs)
+    record = export_onnx(checkpoint, out, int8_on=graded)
+    assert record == ExportFile.read(out) and record.int8 is not None
+    assert {MODEL, f"{MODEL}.data", INT8_MODEL} <= set(record.sha256)
+    texts = [(pair.query, pair.title) for pair in pairs]
+    exact, short = (OnnxScorer(out / name).logits(texts) for name in (MODEL, INT8_MODEL))
     assert exact == pytest.approx(Scorer(checkpoint).logits(texts), abs=1e-4)
-    labels = checkpoint.settings.labels
-    found = compare(*(judge_logits(one, judged.pairs, labels) for one in (exact, short))).metrics
+    metrics = compare(*(judge_logits(logits, pairs, labels) for logits in (exact, short))).metrics
     for name in ("spearman", "qwk", "accuracy"):
-        stored = made.int8.metrics[name]
-        assert (stored.difference, stored.ci_low, stored.ci_high) == (
-            found[name].difference,
-            found[name].ci_low,
-            found[name].ci_high,
-        )
-    assert made.int8.pairs.n_pairs == 8 and made.int8.pairs.n_queries == 5
-    assert 0 < made.int8.largest == pytest.approx(np.abs(exact - short).max())
-    assert made.int8.largest < 0.05 * np.abs(exact).max()
-    size = {name: (tmp_path / "out" / name).stat().st_size for name in made.sha256}
+        for figure in ("difference", "ci_low", "ci_high"):
+            stored = getattr(record.int8.metrics[name], figure)
+            assert stored == getattr(metrics[name], figure)
+    assert record.int8.pairs.n_pairs == 8 and record.int8.pairs.n_queries == 5
+    assert 0 < record.int8.largest == pytest.approx(np.abs(exact - short).max())
+    assert record.int8.largest < 0.05 * np.abs(exact).max()
+    size = {name: (out / name).stat().st_size for name in record.sha256}
     assert size[INT8_MODEL] < (size[MODEL] + size[f"{MODEL}.data"]) / 2
 
 

@@ -1,11 +1,9 @@
 """Folders of `export_transformers`: what transformers makes of them by itself."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoConfig
 
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
 from qt_bert.models.checkpoint import smaller_checkpoint
@@ -16,11 +14,10 @@ from qt_bert.planning.prune import save_smaller
 from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import FAMILIES
+from tests.models.reference import folder_logits
 
-GROUPED = ("qwen2", "qwen3")
-OWN = {name: {"num_key_value_heads": 2} for name in GROUPED} | {
-    "deberta-v2": {"share_att_key": False}
-}
+OWN = {name: {"num_key_value_heads": 2} for name in ("qwen2", "qwen3")}
+OWN["deberta-v2"] = {"share_att_key": False}
 KEPT = (
     KeptLayer(layer=0, heads=(2, 3), units=5),
     KeptLayer(layer=1, heads=()),
@@ -41,27 +38,20 @@ def pruned(checkpoint_of, tmp_path):
     return build
 
 
-def by_transformers(folder, texts, pad):
-    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    tokenizer.padding_side = "right"
-    found = tokenizer(*zip(*texts, strict=True), padding=True, return_tensors="pt")
-    assert model.config.pad_token_id == pad
-    with torch.no_grad():
-        return model, model.eval()(**found).logits.numpy()
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_transformers_gives_the_pruned_models_logits(pruned, texts, tmp_path, family):
     small = pruned(family, KEPT)
     folder = tmp_path / "plain"
-    made = export_transformers(small, folder)
+    record = export_transformers(small, folder)
     short = [pair for pair in texts if all(pair) and len(pair[1]) < 40]
-    model, found = by_transformers(folder, short, small.pad)
-    np.testing.assert_allclose(found, Scorer(small).logits(short), atol=2e-5)
-    assert model.config.num_attention_heads == 4 and model.config.intermediate_size == 32
-    assert made["difference"] <= 1e-5 * max(1, np.abs(found).max())
-    assert made["weights"][0] < made["weights"][1] == (folder / "model.safetensors").stat().st_size
+    logits = folder_logits(folder, short, padded=True)
+    np.testing.assert_allclose(logits, Scorer(small).logits(short), atol=2e-5)
+    config = AutoConfig.from_pretrained(folder)
+    assert (config.num_attention_heads, config.intermediate_size) == (4, 32)
+    assert config.pad_token_id == small.pad
+    assert record["difference"] <= 1e-5 * max(1, np.abs(logits).max())
+    before, after = record["weights"]
+    assert before < after == (folder / "model.safetensors").stat().st_size
     assert open_checkpoint(folder).kept is None
 
 
@@ -69,8 +59,8 @@ def test_means_stay_in_the_bias_where_the_family_has_one(pruned, texts, tmp_path
     fold = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(0))
     small = pruned("bert", KEPT, fold)
     export_transformers(small, tmp_path / "plain")
-    _, found = by_transformers(tmp_path / "plain", texts[:2], small.pad)
-    np.testing.assert_allclose(found, Scorer(small).logits(texts[:2]), atol=2e-5)
+    logits = folder_logits(tmp_path / "plain", texts[:2], padded=True)
+    np.testing.assert_allclose(logits, Scorer(small).logits(texts[:2]), atol=2e-5)
 
 
 @pytest.mark.parametrize(("family", "fold"), [("qwen3", True), ("modernbert", False)])
