@@ -1,7 +1,5 @@
 """Training off the CPU, on a fake device that refuses a tensor left behind; and batches in parts."""
 
-from __future__ import annotations
-
 import copy
 import sys
 from collections.abc import Callable
@@ -48,23 +46,17 @@ SPECIAL = SpecialTokens(cls=2, sep=3, pad=0, mask=4, vocabulary=50)
 
 def examples(labels: int = 5, auxiliary: int = 0) -> list[LabelledExample]:
     """Twelve pairs of 8 to 30 tokens; the first `auxiliary` of an auxiliary source, one unlabelled."""
-    rng, made = np.random.default_rng(0), []
+    rng, drawn = np.random.default_rng(0), []
     for place in range(12):
         length = int(rng.integers(8, 31))
         groups = np.array([0] + [1] * 4 + [2] * (length - 5), np.int8)
         allowed = np.zeros(labels, np.float32)
         if auxiliary <= place < 11:
             allowed[place % labels] = allowed[0] = 1
-        made.append(
-            LabelledExample(
-                rng.integers(5, 50, length),
-                (groups == 2).astype(np.int64),
-                allowed,
-                (0, place % 2) if place < auxiliary else (-1, 0),
-                1.0 + place % 3,
-            )
-        )
-    return made
+        ids, types = rng.integers(5, 50, length), (groups == 2).astype(np.int64)
+        source = (0, place % 2) if place < auxiliary else (-1, 0)
+        drawn.append(LabelledExample(ids, types, allowed, source, 1.0 + place % 3))
+    return drawn
 
 
 def graded(labels: int = 5, auxiliary: int = 0) -> dict[str, torch.Tensor]:
@@ -78,15 +70,12 @@ def graded(labels: int = 5, auxiliary: int = 0) -> dict[str, torch.Tensor]:
 def masked() -> dict[str, torch.Tensor]:
     """Eight rows of 32 slots for pretraining."""
     rng = np.random.default_rng(1)
-    rows = [
-        [
-            PairExample(
-                np.concatenate([[2], rng.integers(5, 50, 8), [3]]), np.zeros(10, int), bool(n)
-            )
-            for n in range(1 + row % 3)
-        ]
-        for row in range(8)
-    ]
+
+    def pair(belongs):
+        ids = np.concatenate([[2], rng.integers(5, 50, 8), [3]])
+        return PairExample(ids, np.zeros(10, int), bool(belongs))
+
+    rows = [[pair(n) for n in range(1 + row % 3)] for row in range(8)]
     return _masked(rows, 32, SPECIAL, BatchShape(slots=256, short=16, long=32), rng).tensors
 
 
@@ -171,14 +160,13 @@ def mode(monkeypatch) -> FakeTensorMode:
     def applied(self, function, recurse=True):
         done: dict[int, torch.nn.Parameter] = {}  # tied weights stay tied
         for module in self.modules():
-            for name, one in module._parameters.items():
-                if one is not None and id(one) not in done:
-                    done[id(one)] = torch.nn.Parameter(
-                        function(one).detach(), requires_grad=one.requires_grad
-                    )
-                module._parameters[name] = None if one is None else done[id(one)]
-            for name, one in module._buffers.items():
-                module._buffers[name] = None if one is None else function(one)
+            for name, weight in module._parameters.items():
+                if weight is not None and id(weight) not in done:
+                    new, grad = function(weight).detach(), weight.requires_grad
+                    done[id(weight)] = torch.nn.Parameter(new, requires_grad=grad)
+                module._parameters[name] = None if weight is None else done[id(weight)]
+            for name, buffer in module._buffers.items():
+                module._buffers[name] = None if buffer is None else function(buffer)
         return self
 
     monkeypatch.setattr(torch.nn.Module, "_apply", applied)
@@ -234,9 +222,8 @@ def test_a_state_of_one_device_goes_on_on_another(checkpoint_of, mode):
         Gradients(loss, there, 320, compile=False, aim=aim).of(batch)
         there.step(1.0)
         again = there.tensors()
-    assert {n: (t.shape, t.dtype) for n, t in again.items()} == {
-        n: (t.shape, t.dtype) for n, t in stored.items()
-    }
+    first, second = ({n: (t.shape, t.dtype) for n, t in s.items()} for s in (stored, again))
+    assert first == second
 
 
 # Parts of a batch where memory is short.
@@ -275,13 +262,12 @@ def gradients_of(case: Case, at: set[int] = frozenset(), backward: bool = False)
 
 def assert_equal(found, expected) -> None:
     torch.testing.assert_close(found[0], expected[0], atol=1e-6, rtol=1e-6)
-    there = [one is not None for one in expected[1]]
-    assert [one is not None for one in found[1]] == there
-    ours, theirs = (
-        torch.cat([one.flatten() for one in all if one is not None])
-        for all in (found[1], expected[1])
+    pairs = list(zip(found[1], expected[1], strict=True))
+    assert all((a is None) == (b is None) for a, b in pairs)
+    ours, theirs = zip(
+        *((a.flatten(), b.flatten()) for a, b in pairs if b is not None), strict=True
     )
-    assert (ours - theirs).norm() <= 1e-6 * theirs.norm()
+    assert (torch.cat(ours) - torch.cat(theirs)).norm() <= 1e-6 * torch.cat(theirs).norm()
 
 
 @pytest.mark.parametrize("backward", [False, True])
@@ -316,17 +302,16 @@ def test_a_row_that_is_too_much_alone_is_said(checkpoint_of):
 def test_a_part_holds_its_rows_and_what_is_asked_in_them():
     batch = masked()
     parts = [part_of(batch, slice(start, start + 3)) for start in (0, 3, 6)]
-    for place, along in (("masked_slot", "masked_label"), ("cls_slot", "belongs")):
-        weight = f"{place.removesuffix('_slot')}_weight"
-        there = [(part["input_ids"].flatten()[part[place]], part[along]) for part in parts]
-        real = [part[weight] > 0 for part in parts]
-        keep = batch[weight] > 0
-        flat = batch["input_ids"].flatten()[batch[place]]
-        assert torch.equal(
-            torch.cat([a[m] for (a, _), m in zip(there, real, strict=True)]), flat[keep]
-        )
-        said = torch.cat([b[m] for (_, b), m in zip(there, real, strict=True)])
-        assert torch.equal(said, batch[along][keep])
+    for kind, label in (("masked", "masked_label"), ("cls", "belongs")):
+
+        def tokens_and_labels(part, kind=kind, label=label):
+            real = part[f"{kind}_weight"] > 0
+            return part["input_ids"].flatten()[part[f"{kind}_slot"]][real], part[label][real]
+
+        tokens, labels = zip(*map(tokens_and_labels, parts), strict=True)
+        expected = tokens_and_labels(batch)
+        assert torch.equal(torch.cat(tokens), expected[0])
+        assert torch.equal(torch.cat(labels), expected[1])
 
 
 # What is asked for.
@@ -334,10 +319,9 @@ def test_a_part_holds_its_rows_and_what_is_asked_in_them():
 
 def test_number_types_that_train():
     assert weights_dtype("tf32") == weights_dtype("float32") == torch.float32
-    with pytest.raises(ArgumentError, match="train in bfloat16"):
-        weights_dtype("float16")
-    with pytest.raises(ArgumentError, match="choose from"):
-        weights_dtype("int8")
+    for dtype, message in (("float16", "train in bfloat16"), ("int8", "choose from")):
+        with pytest.raises(ArgumentError, match=message):
+            weights_dtype(dtype)
     with pytest.raises(ArgumentError, match="needs a GPU"):
         training_device("cpu", "tf32")
     assert training_device("cpu", "bfloat16").type == "cpu"

@@ -1,7 +1,5 @@
 """A run from a base of every family to a folder that opens as it was judged."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -39,12 +37,12 @@ def judged(folder, job) -> float:
     return reading(logits, dev, opened.settings.labels, "nll")[0]
 
 
-@pytest.mark.parametrize(("family", "own"), CASES)
-def test_the_folder_opens_as_it_was_judged(checkpoint_of, job, tmp_path, family, own):
-    asked = job(checkpoint_of(family, **own))
-    facts = run_tuning(asked, tmp_path / "m", SETTINGS)
-    assert judged(tmp_path / "m", asked) == pytest.approx(facts["best"], abs=0.01)
-    assert abs(judged(asked.base, asked) - facts["best"]) > 0.02
+@pytest.mark.parametrize(("family", "options"), CASES)
+def test_the_folder_opens_as_it_was_judged(checkpoint_of, job, tmp_path, family, options):
+    tuned = job(checkpoint_of(family, **options))
+    facts = run_tuning(tuned, tmp_path / "m", SETTINGS)
+    assert judged(tmp_path / "m", tuned) == pytest.approx(facts["best"], abs=0.01)
+    assert abs(judged(tuned.base, tuned) - facts["best"]) > 0.02
     logged = (tmp_path / "m" / "training_log.jsonl").read_text("utf-8").splitlines()
     assert np.isfinite([json.loads(line)["train_loss"] for line in logged]).all()
 
@@ -53,10 +51,10 @@ def test_a_causal_base_is_asked_as_its_folder_says(fresh_checkpoint, job, tmp_pa
     base = fresh_checkpoint("qwen3", positions=128)
     template = {"prefix": "yes ", "before": "no:", "between": " yes:", "suffix": " no"}
     (base / "qt_bert.json").write_text(json.dumps({"schema": 1, "template": template}))
-    asked = job(base)
-    facts = run_tuning(replace(asked, max_length=100), tmp_path / "m", SETTINGS)
+    tuned = job(base)
+    facts = run_tuning(replace(tuned, max_length=100), tmp_path / "m", SETTINGS)
     assert open_checkpoint(tmp_path / "m").settings.template == Template(**template)
-    assert judged(tmp_path / "m", asked) == pytest.approx(facts["best"], abs=0.01)
+    assert judged(tmp_path / "m", tuned) == pytest.approx(facts["best"], abs=0.01)
 
 
 def test_a_template_needs_room(fresh_checkpoint, job, tmp_path):

@@ -20,15 +20,9 @@ def test_float32_masters_are_plain_adamw():
     plain.load_state_dict(model.state_dict())
     batches = torch.randn(4, 8, 4, generator=torch.Generator().manual_seed(1))
     steps(model, MasterWeights(model, torch.float32, lr=0.01, clip=1e9), batches)
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": [plain.weight], "weight_decay": 0.01},
-            {"params": [plain.bias], "weight_decay": 0.0},
-        ],
-        lr=0.01,
-        betas=(0.9, 0.98),
-        eps=1e-6,
-    )
+    weight = {"params": [plain.weight], "weight_decay": 0.01}
+    bias = {"params": [plain.bias], "weight_decay": 0.0}
+    optimizer = torch.optim.AdamW([weight, bias], lr=0.01, betas=(0.9, 0.98), eps=1e-6)
     for step, batch in enumerate(batches):
         for group in optimizer.param_groups:
             group["lr"] = 0.01 * (1.0 - step / 10)

@@ -8,7 +8,6 @@ from safetensors.torch import load_file, save_file
 from qt_bert.errors import CheckpointError
 from qt_bert.models.loading import open_for_tuning
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.planning.distill import without_dropout
 from qt_bert.training.batches import (
     BatchLayout,
@@ -24,45 +23,46 @@ from tests.conftest import FAMILIES
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "小哥最近在干嘛"), ("狗", "猫" * 30), ("苹果", "手机")]
 
 
-def examples_of(folder, auxiliary=()):
+def examples_of(folder, auxiliary=False):
     tokenizer = open_checkpoint(folder).pair_tokenizer(48)
-    out = []
+    examples = []
     for i, tokens in enumerate(tokenizer.encode(TEXTS)):
         allowed = np.zeros(5, np.float32)
-        if i not in auxiliary:
+        if not auxiliary:
             allowed[i] = 1
-        place = (0, i % 2) if i in auxiliary else (-1, 0)
+        place = (0, i % 2) if auxiliary else (-1, 0)
         ids, types = np.array(tokens.input_ids), np.array(tokens.token_type_ids)
-        out.append(LabelledExample(ids, types, allowed, place, 1.0, at=tokens.at))
-    return out
+        examples.append(LabelledExample(ids, types, allowed, place, 1.0, at=tokens.at))
+    return examples
 
 
-def layout_of(folder, slots=96):
-    tokenizer = open_tokenizer(folder)
-    roberta = "roberta" in open_checkpoint(folder).family.model_type
-    first = tokenizer.pad_token_id + 1 if roberta else 0
-    return BatchLayout((48,), slots, tokenizer.pad_token_id, first)
+def batch_of(folder, examples):
+    """One batch of all of them, and their order in it."""
+    checkpoint = open_checkpoint(folder)
+    pad = checkpoint.tokenizer.pad_token_id
+    first = pad + 1 if "roberta" in checkpoint.family.model_type else 0
+    layout = BatchLayout((48,), 480, pad, first)
+    (plan,) = plan_epoch(examples, layout, 0, 0)
+    return to_tensors(plan, examples, layout), [i for row in plan.rows for i in row]
 
 
 @pytest.mark.parametrize(
-    ("family", "own"),
+    ("family", "options"),
     [*((family, {}) for family in FAMILIES), ("modernbert", {"classifier_pooling": "mean"})],
 )
-def test_packed_logits_equal_those_of_one_pair_alone(checkpoint_of, family, own):
-    folder = checkpoint_of(family, **own)
+def test_packed_logits_equal_those_of_one_pair_alone(checkpoint_of, family, options):
+    folder = checkpoint_of(family, **options)
     model = TuningModel(*open_for_tuning(folder, 5), {}).eval()
     examples = examples_of(folder)
-    (plan,) = plan_epoch(examples, layout_of(folder, slots=480), 0, 0)
-    batch = to_tensors(plan, examples, layout_of(folder, slots=480))
+    batch, order = batch_of(folder, examples)
     with torch.inference_mode():
         hidden = packed_hidden(model.model, model.family, batch)
         first = read_states(model.model, model.family, hidden, batch)
-        got = model.family.head(model.model, first)[: len(TEXTS)]
-        order = [i for row in plan.rows for i in row]
+        packed = model.family.head(model.model, first)[: len(TEXTS)]
         expected = torch.cat([alone(model, examples[i]).logits for i in order])
         labels = torch.tensor([examples[i].allowed.argmax() for i in order])
         loss = model.loss(batch)
-    torch.testing.assert_close(got, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(packed, expected, atol=1e-5, rtol=0)
     plain = torch.nn.functional.cross_entropy(expected, labels)
     torch.testing.assert_close(loss, plain, atol=1e-5, rtol=0)
 
@@ -114,10 +114,8 @@ def test_a_base_without_a_classifier_gets_one(checkpoint_of, tmp_path, family):
 
 def test_auxiliary_pairs_leave_the_grades_alone(checkpoint_of):
     folder = checkpoint_of()
-    examples = examples_of(folder, auxiliary=(0, 1, 2, 3))
     model = TuningModel(*open_for_tuning(folder, 5), {"current": ["0", "1"]})
-    (plan,) = plan_epoch(examples, layout_of(folder, slots=480), 0, 0)
-    loss = model.loss(to_tensors(plan, examples, layout_of(folder, slots=480)))
+    loss = model.loss(batch_of(folder, examples_of(folder, auxiliary=True))[0])
     loss.backward()
     assert float(loss.detach()) > 0
     assert model.model.classifier.weight.grad.abs().sum() == 0
@@ -126,13 +124,11 @@ def test_auxiliary_pairs_leave_the_grades_alone(checkpoint_of):
 
 def test_the_share_of_an_example_is_spread_over_its_tokens(checkpoint_of):
     folder = checkpoint_of()
-    examples, layout = examples_of(folder), layout_of(folder, slots=480)
-    (plan,) = plan_epoch(examples, layout, 0, 0)
-    batch = to_tensors(plan, examples, layout)
+    examples = examples_of(folder)
+    batch, order = batch_of(folder, examples)
     assert batch["slot_share"].sum() == pytest.approx(1)
     assert torch.equal(batch["slot_share"] > 0, batch["segment"] > 0)
     first = batch["slot_share"].flatten()[batch["first_slot"][: len(examples)]]
-    order = [i for row in plan.rows for i in row]
     assert first.tolist() == pytest.approx([1 / 4 / len(examples[i]) for i in order])
 
 

@@ -63,10 +63,8 @@ def test_losses_equal_the_hugging_face_model_on_unpacked_examples(corpus):
         end = start
         while end < (start // width + 1) * width and flat["segment"][end] == flat["segment"][start]:
             end += 1
-        out = model(
-            input_ids=flat["input_ids"][start:end][None],
-            token_type_ids=flat["token_type_ids"][start:end][None],
-        )
+        ids, types = (flat[name][None, start:end] for name in ("input_ids", "token_type_ids"))
+        out = model(input_ids=ids, token_type_ids=types)
         for offset in range(end - start):
             mlm[start + offset] = out.prediction_logits[0, offset]
         label = 1 - batch["belongs"][number : number + 1]

@@ -1,7 +1,5 @@
 """Training sources: what a recipe says is what is read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -18,12 +16,14 @@ ROWS = [
 ]
 
 
+def write(path: Path, *rows: str) -> Path:
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
 @pytest.fixture
 def file(tmp_path) -> Path:
-    path = tmp_path / "a.tsv"
-    rows = "".join("\t".join(row) + "\n" for row in ROWS)
-    path.write_text("query\ttitle\tlabel\n" + rows, encoding="utf-8")
-    return path
+    return write(tmp_path / "a.tsv", "query\ttitle\tlabel", *map("\t".join, ROWS))
 
 
 def test_labels_choose_rows_and_grades_read_them(file):
@@ -32,8 +32,7 @@ def test_labels_choose_rows_and_grades_read_them(file):
 
 
 def test_excluded_queries_are_left_out(file, tmp_path):
-    other = tmp_path / "held_out.tsv"
-    other.write_text("query\ttitle\n甲乙丙丁\t什么\n", encoding="utf-8")
+    other = write(tmp_path / "held_out.tsv", "query\ttitle", "甲乙丙丁\t什么")
     read = PairSource(file, columns="grade=label", exclude=(other,)).read()
     assert [p.query for p in read] == ["戊己庚辛", "壬癸子丑"]
 
@@ -46,8 +45,7 @@ def test_a_file_without_labels_stands_for_one_set(file):
 def test_of_an_unlabelled_source_the_texts_alone_are_read(file, tmp_path):
     read = PairSource(file, columns="grade=label", unlabelled=True).read(labelled=True)
     assert len(read) == 4 and {p.grades for p in read} == {None}
-    bare = tmp_path / "bare.tsv"
-    bare.write_text("query\ttitle\n甲\t乙\n", encoding="utf-8")
+    bare = write(tmp_path / "bare.tsv", "query\ttitle", "甲\t乙")
     (source,) = TrainingFiles().sources(Recipe(), [bare])
     assert [p.query for p in source.read(labelled=True)] == ["甲"]
     with pytest.raises(ArgumentError, match="--unlabelled .*no such file"):
@@ -55,8 +53,7 @@ def test_of_an_unlabelled_source_the_texts_alone_are_read(file, tmp_path):
 
 
 def test_a_tenth_and_the_rest_are_the_whole(tmp_path):
-    path = tmp_path / "many.tsv"
-    path.write_text("query\ttitle\n" + "".join(f"q{i}\tt\n" for i in range(900)), encoding="utf-8")
+    path = write(tmp_path / "many.tsv", "query\ttitle", *(f"q{i}\tt" for i in range(900)))
     alone = {p.query for p in PairSource(path, tenth="alone").read()}
     rest = {p.query for p in PairSource(path, tenth="left out").read()}
     assert len(alone | rest) == 900 and not alone & rest
@@ -64,7 +61,7 @@ def test_a_tenth_and_the_rest_are_the_whole(tmp_path):
 
 
 def test_a_recipe_is_read_relative_to_the_data(file, tmp_path):
-    (tmp_path / "t1.txt").write_text("一行\n", encoding="utf-8")
+    write(tmp_path / "t1.txt", "一行")
     recipe = tmp_path / "r.toml"
     recipe.write_text(
         'text = ["t*.txt"]\n[[pairs]]\nfile = "a.tsv"\ncolumns = "grade=label"\n'
@@ -78,7 +75,7 @@ def test_a_recipe_is_read_relative_to_the_data(file, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[setting]\nepochs = 1\n", "unknown 'setting'"),
         ("settings = 3\n", "settings must be a table"),
@@ -96,10 +93,10 @@ def test_a_recipe_is_read_relative_to_the_data(file, tmp_path):
         ("\xff", "not a readable recipe"),
     ],
 )
-def test_a_recipe_that_cannot_be_meant_is_named(file, tmp_path, text, said):
+def test_a_recipe_that_cannot_be_meant_is_named(file, tmp_path, text, message):
     recipe = tmp_path / "r.toml"
     recipe.write_bytes(text.encode("latin-1"))
-    with pytest.raises(ArgumentError, match=said):
+    with pytest.raises(ArgumentError, match=message):
         load_recipe(recipe, tmp_path)
 
 
@@ -107,15 +104,14 @@ def test_one_specification_for_all_files_or_one_for_each(file):
     both = [file, file]
     shared = TrainingFiles(pairs=both, grades=["0=1"]).sources(Recipe())
     assert [s.grades for s in shared] == ["0=1", "0=1"]
-    own = TrainingFiles(pairs=both, grades=["0=1", "0=2"], columns=["grade=label", ""])
-    found = [(s.grades, s.columns) for s in own.sources(Recipe())]
-    assert found == [("0=1", "grade=label"), ("0=2", "")]
+    each = TrainingFiles(pairs=both, grades=["0=1", "0=2"], columns=["grade=label", ""])
+    specs = [(s.grades, s.columns) for s in each.sources(Recipe())]
+    assert specs == [("0=1", "grade=label"), ("0=2", "")]
 
 
 def test_bad_labels_are_rejects_and_too_many_stop(tmp_path):
-    path = tmp_path / "p.tsv"
-    rows = "".join(f"查询{i}\t标题\t{3 if i else '坏'}\n" for i in range(30))
-    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
+    rows = [f"查询{i}\t标题\t{3 if i else '坏'}" for i in range(30)]
+    path = write(tmp_path / "p.tsv", "query\ttitle\tgrade", *rows)
     read = PairSource(path).read(labelled=True, rejects_path=tmp_path / "rejects.tsv")
     assert len(read) == 29 and "bad grade" in (tmp_path / "rejects.tsv").read_text(encoding="utf-8")
     with pytest.raises(PairFileError, match="bad grade"):
@@ -123,18 +119,16 @@ def test_bad_labels_are_rejects_and_too_many_stop(tmp_path):
 
 
 def test_an_auxiliary_source_leaves_rows_without_a_label_out(tmp_path):
-    path = tmp_path / "p.tsv"
-    path.write_text("query\ttitle\tgrade\n甲\t乙\tx\n丙\t丁\t\n", encoding="utf-8")
+    path = write(tmp_path / "p.tsv", "query\ttitle\tgrade", "甲\t乙\tx", "丙\t丁\t")
     read = PairSource(path, auxiliary="other").read(labelled=True)
     assert [p.label for p in read] == ["x"]
 
 
 def test_the_key_follows_the_exclude_file(file, tmp_path):
-    other = tmp_path / "held_out.tsv"
-    other.write_text("query\ttitle\n甲\t乙\n", encoding="utf-8")
+    other = write(tmp_path / "held_out.tsv", "query\ttitle", "甲\t乙")
     source = PairSource(file, exclude=(other,))
     before = source.options_key
-    other.write_text("query\ttitle\n丙\t乙\n", encoding="utf-8")
+    write(other, "query\ttitle", "丙\t乙")
     assert source.options_key != before
 
 

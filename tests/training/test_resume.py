@@ -1,39 +1,34 @@
 """Training and scoring killed at random moments end in the same bytes as undisturbed runs."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from benchmarks.common.command import QT_BERT
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.models.pruned import reference_of
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.plan import Budget, Plan, layer_map
+from tests.planning.conftest import plan_by_hand
 
 KNOWN = "北京到上海高铁票价怎么去除衣服油渍"
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def start(*arguments: str | Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [*QT_BERT, *map(str, arguments)],
-        env=ENVIRONMENT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
+    command = [*QT_BERT, *map(str, arguments)]
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env=ENVIRONMENT, **streams)
 
 
 def finish(process: subprocess.Popen[bytes]) -> None:
-    _, said = process.communicate(timeout=300)
-    assert process.returncode == 0, said.decode()
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err.decode()
 
 
 def kill_at(arguments: list[str | Path], state: Path, delay: float) -> bool:
@@ -105,21 +100,6 @@ def check(
         assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
 
 
-def write_plan(teacher: Path, path: Path) -> Path:
-    """A plan that keeps some heads of two of three layers."""
-    opened = open_checkpoint(teacher)
-    kept = (KeptLayer(layer=0, heads=(0, 2)), KeptLayer(layer=1, heads=()))
-    plan = Plan(
-        teacher=reference_of(opened.model, opened.family, opened.name, opened.sha256),
-        budget=Budget(kind_of="layers", value=2, share=False, asked="layers=2"),
-        replacement="zero",
-        kept=kept,
-        layer_map=layer_map(kept, 3),
-    )
-    plan.write(path)
-    return path
-
-
 MORE = pytest.param(10, 2, marks=pytest.mark.nightly)
 
 
@@ -127,23 +107,21 @@ MORE = pytest.param(10, 2, marks=pytest.mark.nightly)
 @pytest.mark.parametrize(("kills", "seed"), [(3, 1), MORE])
 def test_train_survives_kills(checkpoint_of, training_file, tmp_path, kills, seed):
     base = checkpoint_of("bert", layers=2, hidden=32)
-    files = ("training_log.jsonl", "qt_bert.json")
-
-    def arguments(out):
-        return train_arguments(base, training_file, out, epochs=4 * kills)
-
-    check(arguments, tmp_path, kills, seed, *files)
+    arguments = partial(train_arguments, base, training_file, epochs=4 * kills)
+    check(arguments, tmp_path, kills, seed, "training_log.jsonl", "qt_bert.json")
 
 
 @pytest.mark.nightly
 def test_distill_survives_kills(checkpoint_of, training_file, tmp_path):
     teacher = checkpoint_of("bert", layers=3, heads=4, hidden=32)
-    plan = write_plan(teacher, tmp_path / "plan.json")
+    kept = (KeptLayer(layer=0, heads=(0, 2)), KeptLayer(layer=1, heads=()))
+    plan = tmp_path / "plan.json"
+    plan_by_hand(open_checkpoint(teacher), kept).write(plan)
 
     def arguments(out):
-        asked = train_arguments(teacher, training_file, out)[1:]
-        asked[asked.index("--base")] = "--model"
-        return ["distill", "--plan", plan, "--unlabelled", training_file, *asked, "--steps", "40"]
+        options = train_arguments(teacher, training_file, out)[1:]
+        options[options.index("--base")] = "--model"
+        return ["distill", "--plan", plan, "--unlabelled", training_file, *options, "--steps", "40"]
 
     check(arguments, tmp_path, 2, 4, "training_log.jsonl", "kept.json")
 

@@ -27,12 +27,8 @@ QUICK = {"slots": 48, "dtype": "float32", "compile": False, "patience": 0}
 
 @pytest.fixture
 def job(checkpoint_of, pair_file):
-    return TrainJob(
-        base=checkpoint_of(),
-        sources=(PairSource(pair_file),),
-        dev=PairSource(pair_file),
-        max_length=48,
-    )
+    source = PairSource(pair_file)
+    return TrainJob(base=checkpoint_of(), sources=(source,), dev=source, max_length=48)
 
 
 def steps_judged(folder):

@@ -1,7 +1,5 @@
 """Teachers from outside: what a file or another model says of pairs, and what is learned of it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -20,6 +18,7 @@ from qt_bert.training.recipes import LossOptions, PairSource, TeacherSource
 from qt_bert.training.teachers import MISSING, TeacherTargets
 from tests.conftest import PAIRS
 
+TEXTS = [(query, title) for query, title, _ in PAIRS]
 GRADES = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
 ONE = ModelLabels(1, None)
 SETTINGS = TuneSettings(
@@ -28,10 +27,10 @@ SETTINGS = TuneSettings(
 
 
 @pytest.fixture
-def said(tmp_path):
-    """`said(rows)`: a file with a column for each further value of a row."""
+def scores_file(tmp_path):
+    """`scores_file(rows)`: a file with a column for each further value of a row."""
 
-    def write(rows, names=("score",), name="said.tsv"):
+    def write(rows, names=("score",), name="scores.tsv"):
         lines = ["\t".join(("query", "title", *names))]
         lines += ["\t".join(map(str, row)) for row in rows]
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -52,31 +51,27 @@ def taught(pair_file, tmp_path):
     return ask
 
 
-def texts():
-    return [(query, title) for query, title, _ in PAIRS]
-
-
-def test_a_score_on_the_scale_of_the_labels_is_taken_as_it_is(said, taught):
+def test_a_score_on_the_scale_of_the_labels_is_taken_as_it_is(scores_file, taught):
     rows = [(q, t, g - 0.5 if g == 5 else g) for q, t, g in reversed(PAIRS)]
-    rows += [("别的", "标题", 99), (*texts()[0], 4)]  # of a pair that stands twice the last counts
-    values, made = taught(TeacherSource(said(rows), ("score",)))
+    rows += [("别的", "标题", 99), (*TEXTS[0], 4)]  # of a pair that stands twice the last counts
+    values, made = taught(TeacherSource(scores_file(rows), ("score",)))
     assert values[:, 0].tolist() == [4, 1, 3, 2, 4.5, 4, 2, 2] and values.dtype == np.float32
     assert made.facts["covered"] == 8
 
 
-def test_probabilities_come_in_columns(said, taught):
+def test_probabilities_come_in_columns(scores_file, taught):
     shares = np.random.default_rng(0).dirichlet(np.ones(5), 8)
     shares[0] = [1, 0, 0, 0, 0]
     names = tuple(f"p_{grade}" for grade in range(1, 6))
-    file = said([(*pair, *row) for pair, row in zip(texts(), shares, strict=True)], names)
+    file = scores_file([(*pair, *row) for pair, row in zip(TEXTS, shares, strict=True)], names)
     values, made = taught(TeacherSource(file, names))
     np.testing.assert_allclose(np.exp(values), shares, atol=2e-6)
     assert made.facts["covered"] == 8
 
 
-def test_other_scores_get_the_mean_and_the_spread_of_the_labels(said, taught, capsys):
+def test_other_scores_get_the_mean_and_the_spread_of_the_labels(scores_file, taught, capsys):
     scores = np.array([3.1, -9, 0.5, -2, 8, 1, -1, -3])
-    file = said([(*pair, score) for pair, score in zip(texts(), scores, strict=True)])
+    file = scores_file([(*pair, score) for pair, score in zip(TEXTS, scores, strict=True)])
     source = TeacherSource(file, ("score",))
     values, made = taught(source, times=3)
     grades = np.array([grade for *_, grade in PAIRS])
@@ -90,44 +85,40 @@ def test_other_scores_get_the_mean_and_the_spread_of_the_labels(said, taught, ca
         taught(source)
 
 
-def test_pairs_that_a_file_does_not_know_are_listed(said, taught, tmp_path, capsys):
-    rows = [(*pair, 3 + number % 3 / 2) for number, pair in enumerate(texts())]
-    rows[2] = (*texts()[2], "N/A")
-    source = TeacherSource(said(rows[:-1]), ("score",))
+def test_pairs_that_a_file_does_not_know_are_listed(scores_file, taught, tmp_path, capsys):
+    rows = [(*pair, 3 + number % 3 / 2) for number, pair in enumerate(TEXTS)]
+    rows[2] = (*TEXTS[2], "N/A")
+    source = TeacherSource(scores_file(rows[:-1]), ("score",))
     with pytest.raises(ArgumentError, match="no score for 2 of 8"):
         taught(source)
     missing = [(pair.query, pair.title) for pair in read_pairs(tmp_path / MISSING)]
-    assert missing == [texts()[2], texts()[7]]
+    assert missing == [TEXTS[2], TEXTS[7]]
     values, made = taught(replace(source, coverage=0.75))
     assert np.isnan(values[:, 0]).nonzero()[0].tolist() == [2, 7] and made.facts["covered"] == 6
-    nobody = said([("别的", "标题", 3)], name="nobody.tsv")
+    nobody = scores_file([("别的", "标题", 3)], name="nobody.tsv")
     with pytest.raises(ArgumentError, match="no score for 8 of 8"):
         taught(TeacherSource(nobody, ("score",), coverage=0.0))
 
 
 @pytest.mark.parametrize(
-    ("names", "cells", "asked", "says"),
+    ("columns", "cells", "chosen", "message"),
     [
-        (("a", "b"), (1, 2), ("a", "b"), "2 numbers a pair"),
-        (tuple("abcde"), (1, 2, 3, 4, 5), tuple("abcde"), "no probabilities"),
-        (tuple("abcde"), (1.5, -0.5, 0, 0, 0), tuple("abcde"), "no probabilities"),
+        ("a b", (1, 2), "a b", "2 numbers a pair"),
+        ("a b c d e", (1, 2, 3, 4, 5), "a b c d e", "no probabilities"),
+        ("a b c d e", (1.5, -0.5, 0, 0, 0), "a b c d e", "no probabilities"),
+        ("score", (1,), "grade_of_llm", "no column 'grade_of_llm'.* are score"),
     ],
 )
-def test_columns_that_teach_nothing_are_named(said, taught, names, cells, asked, says):
-    file = said([(*pair, *cells) for pair in texts()], names)
-    with pytest.raises(ArgumentError, match=says):
-        taught(TeacherSource(file, asked))
-
-
-def test_a_column_that_is_not_there_is_named(said, taught):
-    with pytest.raises(ArgumentError, match="no column 'grade_of_llm'.* are score"):
-        taught(TeacherSource(said([(*texts()[0], 1)]), ("grade_of_llm",)))
+def test_columns_that_teach_nothing_are_named(scores_file, taught, columns, cells, chosen, message):
+    file = scores_file([(*pair, *cells) for pair in TEXTS], tuple(columns.split()))
+    with pytest.raises(ArgumentError, match=message):
+        taught(TeacherSource(file, tuple(chosen.split())))
 
 
 def test_a_model_of_another_family_teaches_its_logits(checkpoint_of, taught, tmp_path):
     folder = checkpoint_of("xlm-roberta", seed=3)
     values, made = taught(TeacherSource(folder))
-    np.testing.assert_array_equal(values, Scorer(open_checkpoint(folder)).logits(texts()))
+    np.testing.assert_array_equal(values, Scorer(open_checkpoint(folder)).logits(TEXTS))
     assert made.facts["sha256"] == open_checkpoint(folder).sha256
     (stored,) = tmp_path.glob("teacher-*.npy")
     np.save(stored, np.load(stored) + 1)  # a run that goes on asks nobody again
@@ -136,12 +127,12 @@ def test_a_model_of_another_family_teaches_its_logits(checkpoint_of, taught, tmp
 
 def test_a_model_with_other_outputs_teaches_its_score(checkpoint_of, taught):
     one = checkpoint_of("roberta", labels=1)
-    logits = Scorer(open_checkpoint(one)).logits(texts())
+    logits = Scorer(open_checkpoint(one)).logits(TEXTS)
     np.testing.assert_array_equal(taught(TeacherSource(one), ONE)[0], logits)
     values, made = taught(TeacherSource(one), times=3)
     assert np.corrcoef(values[:8, 0], logits[:, 0])[0, 1] > 0.9 and "scale" in made.facts
     five, _ = taught(TeacherSource(checkpoint_of()), ModelLabels(2, ((1,), (5,))))
-    logits = torch.from_numpy(Scorer(open_checkpoint(checkpoint_of())).logits(texts()))
+    logits = torch.from_numpy(Scorer(open_checkpoint(checkpoint_of())).logits(TEXTS))
     expected = logits.softmax(-1) @ torch.arange(1.0, 6)
     np.testing.assert_allclose(five[:, 0], expected, rtol=1e-5)
 
@@ -155,10 +146,8 @@ def train(checkpoint_of, pair_file, tmp_path):
     source = PairSource(pair_file)
 
     def call(loss=None, teacher=None, sources=(source,), name="m", settings=SETTINGS, **how):
-        job = TrainJob(
-            base=checkpoint_of(), sources=sources, dev=source, max_length=48, stop_on="spearman"
-        )
-        job = replace(job, loss=loss, teacher=teacher)
+        job = TrainJob(base=checkpoint_of(), sources=sources, dev=source, max_length=48)
+        job = replace(job, stop_on="spearman", loss=loss, teacher=teacher)
         facts = run_tuning(job, tmp_path / name, settings, **how)
         log = (tmp_path / name / "training_log.jsonl").read_text("utf-8").splitlines()
         return facts, [json.loads(line) for line in log]
@@ -173,23 +162,21 @@ def test_every_loss_learns_the_order(train, name):
     assert (f"train_{name}" in log[-1]) == (name != "nll")
 
 
-def test_what_a_teacher_says_is_learned(train, said, pair_file, tmp_path):
+def test_what_a_teacher_says_is_learned(train, scores_file, pair_file, tmp_path):
     """Against the labels: it says 6 − grade."""
-    file = said([(q, t, 6 - g) for q, t, g in PAIRS])
+    file = scores_file([(q, t, 6 - g) for q, t, g in PAIRS])
     texts_only = (PairSource(pair_file, unlabelled=True),)
+    source, longer = TeacherSource(file, ("score",)), replace(SETTINGS, max_steps=100, patience=0)
     for name in ("mse", "margin_mse"):
         weights = LossWeights(**{"nll": 0.0, name: 1.0})
-        source = TeacherSource(file, ("score",))
-        facts, log = train(
-            weights, source, texts_only, name, settings=replace(SETTINGS, max_steps=100, patience=0)
-        )
+        facts, log = train(weights, source, texts_only, name, settings=longer)
         assert log[-1][f"train_{name}"] < 0.3 * log[0][f"train_{name}"]
         assert log[-1]["dev_spearman"] < -0.6 and facts["taught_by"]["covered"] == 8
 
 
-def test_a_run_with_another_teacher_does_not_go_on(train, said):
-    first = said([(q, t, g) for q, t, g in PAIRS], name="a.tsv")
-    other = said([(q, t, 6 - g) for q, t, g in PAIRS], name="b.tsv")
+def test_a_run_with_another_teacher_does_not_go_on(train, scores_file):
+    first = scores_file([(q, t, g) for q, t, g in PAIRS], name="a.tsv")
+    other = scores_file([(q, t, 6 - g) for q, t, g in PAIRS], name="b.tsv")
     facts, _ = train(None, TeacherSource(first, ("score",)))
     assert facts["loss"] == {"nll": 1.0, "mse": 1.0}
     with pytest.raises(ArgumentError, match="the teacher gives a score; learn mse"):
@@ -201,16 +188,16 @@ def test_a_run_with_another_teacher_does_not_go_on(train, said):
 
 
 @pytest.mark.parametrize(
-    ("loss", "teacher", "says"),
+    ("loss", "teacher", "message"),
     [
         ({"hidden": 1.0}, False, "qt-bert distill"),
         ({"soft": 1.0}, False, "give --teacher"),
         ({"margin": 1.0}, True, "no part of --loss"),
     ],
 )
-def test_losses_that_cannot_be_meant_are_refused(train, checkpoint_of, loss, teacher, says):
+def test_losses_that_cannot_be_meant_are_refused(train, checkpoint_of, loss, teacher, message):
     source = TeacherSource(checkpoint_of("roberta")) if teacher else None
-    with pytest.raises(ArgumentError, match=says):
+    with pytest.raises(ArgumentError, match=message):
         train(LossWeights(**loss), source)
 
 
@@ -221,21 +208,20 @@ def test_titles_without_a_second_one_cannot_be_compared(train, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"teacher_scores": "scores.tsv"}, "write FILE:COLUMN"),
         ({"teacher_scores": "nowhere.tsv:a"}, "no such file 'nowhere.tsv'"),
         ({"teacher_scores": "pairs.tsv:a", "teacher": "x"}, "give one of them"),
     ],
 )
-def test_options_that_cannot_be_meant(options, says):
-    with pytest.raises(ArgumentError, match=says):
+def test_options_that_cannot_be_meant(options, message):
+    with pytest.raises(ArgumentError, match=message):
         LossOptions(**options).source()
 
 
 def test_options_name_file_and_columns(pair_file):
-    found = LossOptions(teacher_scores=f"{pair_file}:p_1,p_2", min_coverage=0.5).source()
-    assert found == TeacherSource(pair_file, ("p_1", "p_2"), 0.5)
-    assert (
-        LossOptions(teacher="m").source() == TeacherSource("m") and LossOptions().source() is None
-    )
+    options = LossOptions(teacher_scores=f"{pair_file}:p_1,p_2", min_coverage=0.5)
+    assert options.source() == TeacherSource(pair_file, ("p_1", "p_2"), 0.5)
+    assert LossOptions(teacher="m").source() == TeacherSource("m")
+    assert LossOptions().source() is None
