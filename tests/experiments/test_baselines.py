@@ -1,7 +1,5 @@
 """The table of baselines on tiny models: made whole, gone on with, read back; the rivals' parts."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace
@@ -11,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 from transformers import AutoModel
+from typer.testing import CliRunner
 
 from experiments.baselines.rivals import BiLstm, Rival, RivalScorer, Side, aligned, pooled
 from experiments.baselines.run import STARTS, Study, run
 from experiments.baselines.words import spaced, stacked, word_tokenizer
+from qt_bert.cli.register import app
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
 from qt_bert.files import read_json
@@ -132,9 +132,8 @@ def test_the_table_is_whole(made, study):
                 assert reached[row.rate] == facts["best"]
         else:
             assert row.rate == record.row(row.rate_of).rate and row.tried == ()
-    assert {(one.first_layers, one.first_steps, one.steps) for one in record.pretraining} == {
-        (1, 3, 4)
-    }
+    for model in record.pretraining:
+        assert (model.first_layers, model.first_steps, model.steps) == (1, 3, 4)
     characters, words, without = record.pretraining
     assert characters.characters == without.characters > 0
     assert words.words == 60 and words.tokens < characters.tokens
@@ -167,13 +166,9 @@ def test_a_query_that_is_judged_is_not_trained_on(study, tmp_path):
 
 
 def test_a_text_s_logits_do_not_depend_on_its_batch(made):
+    pairs = [("北京到上海", "高铁票价"), ("红烧排骨", "家常做法怎么去除衣服上的油渍"), ("一", "斤")]
     for name in (LSTM, "bert+lstm"):
         scorer = RivalScorer.open(made / "models" / name, 48)
-        pairs = [
-            ("北京到上海", "高铁票价"),
-            ("红烧排骨", "家常做法怎么去除衣服上的油渍"),
-            ("一", "斤"),
-        ]
         together = scorer.logits(pairs)
         alone = np.concatenate([scorer.logits([pair]) for pair in pairs])
         np.testing.assert_allclose(together, alone, atol=1e-5)
@@ -219,9 +214,8 @@ def test_words_are_tokens_and_rarer_ones_their_characters(checkpoint_of):
     like = open_tokenizer(checkpoint_of("bert"))
     made = word_tokenizer(like, ["北京到上海高铁", "北京到上海票价"], 3)
     (one,) = PairTokenizer(made, 32).encode([(spaced("北京高铁"), spaced("上海 到"))])
-    assert made.convert_ids_to_tokens(one.input_ids) == [
-        *("[CLS]", "北京", "高", "铁", "[SEP]", "上海", "到", "[SEP]")
-    ]
+    tokens = ["[CLS]", "北京", "高", "铁", "[SEP]", "上海", "到", "[SEP]"]
+    assert made.convert_ids_to_tokens(one.input_ids) == tokens
     assert one.side == [-1, 0, 0, 0, -1, 1, 1, -1]
 
 
@@ -236,15 +230,10 @@ def test_stacked_layers_are_copies(made, tmp_path):
 
 
 def test_the_probe_reads_it(made, study, tmp_path):
-    from typer.testing import CliRunner
-
-    from qt_bert.cli.register import app
-
     model, out = made / "models" / CHARACTERS, tmp_path / "out"
-    asked = ["probe", "baselines", "--model", str(model), "--pairs", str(study.request.pairs)]
-    asked += ["--baseline-table", str(made), "--out", str(out)]
-    done = CliRunner().invoke(app, asked)
+    command = ["probe", "baselines", "--model", str(model), "--pairs", str(study.request.pairs)]
+    done = CliRunner().invoke(app, [*command, "--baseline-table", str(made), "--out", str(out)])
     assert done.exit_code == 0, done.output
     stored = json.loads((out / "probes" / "baselines.json").read_text(encoding="utf-8"))
-    names = {one["id"] for one in stored["measurements"]}
+    names = {measurement["id"] for measurement in stored["measurements"]}
     assert {"over_lstm", "words_of_bert", "words_of_lstm"} <= names

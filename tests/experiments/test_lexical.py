@@ -1,7 +1,5 @@
 """The lexical baseline: its features, the ordinal regression on them, the command."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any
@@ -13,15 +11,8 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from experiments.baselines.lexical import (
-    Labelled,
-    LabelSetLoss,
-    LexicalFeatures,
-    OrdinalRegression,
-    longest_common_subsequence,
-    longest_common_substring,
-    main,
-)
+from experiments.baselines import lexical
+from experiments.baselines.lexical import Labelled, LexicalFeatures, OrdinalRegression
 from qt_bert.data.segmenters import segmenter
 from qt_bert.files import read_json
 from qt_bert.stats.arrays import FloatArray
@@ -72,13 +63,10 @@ def test_longest_common_lengths_are_those_of_the_textbook_tables(a, b):
     for i, x in enumerate(a):
         for j, y in enumerate(b):
             run[i + 1, j + 1] = run[i, j] + 1 if x == y else 0
-            subsequence[i + 1, j + 1] = (
-                subsequence[i, j] + 1
-                if x == y
-                else max(subsequence[i, j + 1], subsequence[i + 1, j])
-            )
-    assert longest_common_subsequence(a, b) == subsequence[-1, -1]
-    assert longest_common_substring(a, b) == run.max()
+            longest = max(subsequence[i, j + 1], subsequence[i + 1, j])
+            subsequence[i + 1, j + 1] = subsequence[i, j] + 1 if x == y else longest
+    assert lexical.longest_common_subsequence(a, b) == subsequence[-1, -1]
+    assert lexical.longest_common_substring(a, b) == run.max()
 
 
 def simulated(n: int, seed: int = 0, *, coarse: float = 0.0) -> Labelled:
@@ -87,10 +75,8 @@ def simulated(n: int, seed: int = 0, *, coarse: float = 0.0) -> Labelled:
     features = generator.normal(size=(n, 2))
     latent = features @ COEFFICIENTS + generator.logistic(size=n)
     grades = (np.searchsorted(CUTS, latent) + 1).tolist()
-    said_coarsely = generator.random(n) < coarse
-    sets = [
-        COARSE[g] if blurred else (g,) for g, blurred in zip(grades, said_coarsely, strict=True)
-    ]
+    blurred = generator.random(n) < coarse
+    sets = [COARSE[g] if blur else (g,) for g, blur in zip(grades, blurred, strict=True)]
     return Labelled(features, sets)
 
 
@@ -102,7 +88,7 @@ def raw(model: OrdinalRegression) -> tuple[FloatArray, FloatArray]:
 
 def test_the_loss_is_minus_log_of_the_sets_probability():
     allowed = np.array([[True, True, False, False, False], [False, False, False, False, True]])
-    loss = LabelSetLoss(np.array([[1.0], [0.0]]), allowed, np.array([0.25, 0.75]), 0.2)
+    loss = lexical.LabelSetLoss(np.array([[1.0], [0.0]]), allowed, np.array([0.25, 0.75]), 0.2)
     at = np.array([2.0, -1.0, np.log(2.0), np.log(0.5), np.log(1.5)])  # cuts -1, 1, 1.5, 3
     by_hand = -0.25 * np.log(expit(1.0 - 2.0)) - 0.75 * np.log(1 - expit(3.0)) + 0.1 * 2.0**2
     assert loss(at)[0] == pytest.approx(by_hand)
@@ -144,7 +130,7 @@ def test_the_command_fits_judges_and_compares(tmp_path, capsys):
     scored = _write(tmp_path / "scored.tsv", header, certain)
     out = tmp_path / "out.json"
     files = ["--train", graded, "--dev", graded, "--test", graded]
-    main([*files, "--scored", str(scored), "--json", str(out)])
+    lexical.main([*files, "--scored", str(scored), "--json", str(out)])
     found = read_json(out)
     assert found["metrics"]["qwk"]["value"] > 0.9
     assert found["train"] == [{"file": "graded.tsv", "pairs": 30, "weight": 1.0}]
@@ -152,5 +138,5 @@ def test_the_command_fits_judges_and_compares(tmp_path, capsys):
     assert found["comparison"]["accuracy"]["value_b"] == 1
     scored.write_text(scored.read_text("utf-8").replace("番茄", "西瓜", 1), encoding="utf-8")
     with pytest.raises(SystemExit, match="2"):
-        main([*files, "--scored", str(scored)])
+        lexical.main([*files, "--scored", str(scored)])
     assert "line 2: not the test file's line 2" in capsys.readouterr().err

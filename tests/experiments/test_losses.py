@@ -17,12 +17,8 @@ def test_every_loss_is_judged_and_held_against_the_first(
     main([str(one) for one in asked])
     lines = capsys.readouterr().out.splitlines()
     stored = json.loads((out / "losses.json").read_text("utf-8"))
-    assert [(run["loss"], run["seed"]) for run in stored["runs"]] == [
-        ("nll", 0),
-        ("nll,margin=0.5", 0),
-        ("nll", 1),
-        ("nll,margin=0.5", 1),
-    ]
+    runs = [(loss, seed) for seed in (0, 1) for loss in ("nll", "nll,margin=0.5")]
+    assert [(run["loss"], run["seed"]) for run in stored["runs"]] == runs
     assert {run["steps"] for run in stored["runs"]} == {2}
     assert {one["rival"] for one in stored["differences"]} == {"nll,margin=0.5"}
     rho = [run["metrics"]["spearman"] for run in stored["runs"]]

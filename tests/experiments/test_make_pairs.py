@@ -1,7 +1,5 @@
 """Making pairs: every rule, numbers, seeds, what is barred, what contradicts, the file."""
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
 
@@ -13,14 +11,8 @@ from qt_bert.data.segmenters import segmenter
 from qt_bert.errors import ArgumentError
 from qt_bert.training.recipes import PairSource
 
-TEXTS = [
-    "适合新手的花",
-    "夏季裙子怎么洗",
-    "旧毛衣拆线再织",
-    "成都到昆明怎么坐车",
-    "2019年花展在哪里",
-    "阳台上种的番茄为什么不开花",
-]
+TEXTS = ["适合新手的花", "夏季裙子怎么洗", "旧毛衣拆线再织", "成都到昆明怎么坐车"]
+TEXTS += ["2019年花展在哪里", "阳台上种的番茄为什么不开花"]
 GOOD = [("阳台种菜", "阳台上种菜的五个窍门")]
 
 
@@ -106,11 +98,9 @@ def test_the_command_writes_a_file_that_training_reads(tmp_path, capsys):
     (tmp_path / "held.tsv").write_text("query\ttitle\n适合新手的花\tx\n", encoding="utf-8")
     (tmp_path / "lines.txt").write_text("湿地公园停车收费\n绿萝怎么养\n", encoding="utf-8")
     recipe = tmp_path / "recipe.toml"
-    recipe.write_text(
-        'text = ["lines.txt"]\n[settings]\nforbidden = ["held.tsv"]\nper_rule = 20\n'
-        '[[pairs]]\nfile = "good.tsv"\n',
-        encoding="utf-8",
-    )
+    settings = '[settings]\nforbidden = ["held.tsv"]\nper_rule = 20\n'
+    text = f'text = ["lines.txt"]\n{settings}[[pairs]]\nfile = "good.tsv"\n'
+    recipe.write_text(text, encoding="utf-8")
     out = tmp_path / "made.tsv"
     command = ["--recipe", str(recipe), "--data", str(tmp_path), "--seed", "1", "--out"]
     main([*command, str(out)])
@@ -126,12 +116,12 @@ def test_the_command_writes_a_file_that_training_reads(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("changes", "message"),
     [
         ({"rules": ["sme"], "per_rule": 1}, "no rule 'sme'; there are same, synonym"),
         ({"per_rule": {"same": -1}}, "-1 pairs of 'same'"),
     ],
 )
-def test_what_cannot_be_made_is_refused(asked, said):
-    with pytest.raises(ArgumentError, match=said):
-        made(**asked)
+def test_what_cannot_be_made_is_refused(changes, message):
+    with pytest.raises(ArgumentError, match=message):
+        made(**changes)

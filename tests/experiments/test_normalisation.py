@@ -49,10 +49,8 @@ def test_the_folder_is_whole(checkpoint_of, tmp_path, capsys):
     verify_folder(tmp_path / "out")
     assert "characters are read as others" in capsys.readouterr().out
     stored = json.loads((tmp_path / "out/tokenizer.json").read_text("utf-8"))
-    assert [one["type"] for one in stored["normalizer"]["normalizers"]] == [
-        "Precompiled",
-        "BertNormalizer",
-    ]
+    types = [part["type"] for part in stored["normalizer"]["normalizers"]]
+    assert types == ["Precompiled", "BertNormalizer"]
 
 
 def test_what_is_refused(checkpoint_of, tmp_path):

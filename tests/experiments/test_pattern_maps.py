@@ -8,23 +8,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
+from experiments.pattern_maps import fitting
 from experiments.pattern_maps.drawing import draw_sheets, wanted
-from experiments.pattern_maps.fitting import (
-    compare_passes,
-    counted,
-    f1,
-    fit_rules,
-    folds,
-    groups,
-    judge,
-    kappa,
-    macro_f1,
-    places,
-    read_labels,
-    rules_held_out,
-    table_of,
-    train_classifier,
-)
 from experiments.pattern_maps.run import SEED, card_figures
 from experiments.pattern_maps.stored import maps_of, read_maps, save_maps
 from qt_bert.errors import ArgumentError
@@ -38,44 +23,47 @@ COUNTS = {"large": 14, "small": 5}
 
 
 def test_drawing_is_by_seed_and_balanced():
-    asked = wanted(SHAPES, COUNTS, 40, seed=1)
-    assert asked == wanted(SHAPES, COUNTS, 40, seed=1) != wanted(SHAPES, COUNTS, 40, seed=2)
-    assert Counter(one.model for one in asked) == COUNTS
-    assert len({one.row for one in asked}) == len(asked)
-    layers = Counter(one.head.layer for one in asked if one.model == "large")
+    draws = wanted(SHAPES, COUNTS, 40, seed=1)
+    assert draws == wanted(SHAPES, COUNTS, 40, seed=1) != wanted(SHAPES, COUNTS, 40, seed=2)
+    assert Counter(one.model for one in draws) == COUNTS
+    assert len({one.row for one in draws}) == len(draws)
+    layers = Counter(one.head.layer for one in draws if one.model == "large")
     assert sorted(layers.values()) == [4, 5, 5]
-    heads = Counter(one.head for one in asked if one.model == "large")
+    heads = Counter(one.head for one in draws if one.model == "large")
     assert set(heads.values()) == {1, 2} and len(heads) == 12
-    assert Head(1, 0) not in {one.head for one in asked if one.model == "small"}
+    assert Head(1, 0) not in {one.head for one in draws if one.model == "small"}
     # An order that says nothing: models lie mixed.
-    assert len({one.model for one in asked[:10]}) == 2
+    assert len({one.model for one in draws[:10]}) == 2
     with pytest.raises(ArgumentError, match="19 maps need as many pairs"):
         wanted(SHAPES, COUNTS, 18, seed=1)
 
 
 def test_kappa_and_f1_by_hand():
     first, second = np.array([0, 0, 0, 1, 1, 4]), np.array([0, 0, 1, 1, 1, 4])
-    table = table_of(first, second)
+    table = fitting.table_of(first, second)
     # Agreed 5/6; by chance (3·2 + 2·3 + 1·1)/36 = 13/36.
-    assert kappa(table) == pytest.approx((5 / 6 - 13 / 36) / (1 - 13 / 36))
-    np.testing.assert_allclose(f1(table), [0.8, 0.8, np.nan, np.nan, 1])
-    assert macro_f1(table, ["vertical", "diagonal", "heterogeneous"]) == pytest.approx(2.6 / 3)
-    assert macro_f1(table, ["vertical", "both"]) == pytest.approx(0.4)
-    assert kappa(table) == pytest.approx(cohen_kappa_score(first, second))
+    assert fitting.kappa(table) == pytest.approx((5 / 6 - 13 / 36) / (1 - 13 / 36))
+    np.testing.assert_allclose(fitting.f1(table), [0.8, 0.8, np.nan, np.nan, 1])
+    assert fitting.macro_f1(table, ["vertical", "diagonal", "heterogeneous"]) == pytest.approx(
+        2.6 / 3
+    )
+    assert fitting.macro_f1(table, ["vertical", "both"]) == pytest.approx(0.4)
+    assert fitting.kappa(table) == pytest.approx(cohen_kappa_score(first, second))
 
 
 def test_no_head_stands_on_both_sides_of_a_fold():
     maps = read_maps(shipped(PATTERNS))
-    labels = places(read_labels(shipped(PATTERNS) / "labels.csv", [one.id for one in maps]))
-    group = groups(maps)
+    labels = fitting.places(
+        fitting.read_labels(shipped(PATTERNS) / "labels.csv", [one.id for one in maps])
+    )
+    group = fitting.groups(maps)
     seen = []
-    for fitted, judged in folds(labels, group, seed=0):
-        heads = [{(maps[row].layer, maps[row].head) for row in side} for side in (fitted, judged)]
+    for fitted, judged in fitting.folds(labels, group, seed=0):
+        sides = fitted, judged
+        heads = [{(maps[row].layer, maps[row].head) for row in side} for side in sides]
         assert not heads[0] & heads[1]
-        origins = [
-            {maps[row].teacher for row in side if maps[row].model == "student"}
-            for side in (fitted, judged)
-        ]
+        students = ([maps[row] for row in side if maps[row].model == "student"] for side in sides)
+        origins = [{drawn.teacher for drawn in side} for side in students]
         assert not origins[0] & heads[1] and not origins[1] & heads[0]
         seen += judged.tolist()
     assert sorted(seen) == list(range(len(maps)))
@@ -83,25 +71,25 @@ def test_no_head_stands_on_both_sides_of_a_fold():
 
 def test_judging_counts_kinds_with_maps_enough():
     labels = np.array([0] * 12 + [4] * 20 + [2])
-    said = labels.copy()
-    said[:3] = 4
+    answers = labels.copy()
+    answers[:3] = 4
     group = np.arange(len(labels)) // 3
     every = np.ones(len(labels), bool)
-    found = judge(said, labels, group, every, seed=0)
-    assert counted(labels) == ("vertical", "heterogeneous")
+    found = fitting.judge(answers, labels, group, every, seed=0)
+    assert fitting.counted(labels) == ("vertical", "heterogeneous")
     assert found.macro_f1.value == pytest.approx((18 / 21 + 40 / 43) / 2)
     assert found.macro_f1.low < found.macro_f1.value < found.macro_f1.high
     assert found.confusion[0] == (9, 0, 0, 0, 3) and found.f1[1] is None
     assert found.macro_f1_trained == found.macro_f1
-    passes = compare_passes(labels, said, group, every, seed=0)
+    passes = fitting.compare_passes(labels, answers, group, every, seed=0)
     assert passes.agreed == pytest.approx(30 / 33)
     # Without ten of the maps that were told rightly.
     trained = every.copy()
     trained[15:25] = False
-    harder = judge(said, labels, group, trained, seed=0)
+    harder = fitting.judge(answers, labels, group, trained, seed=0)
     assert harder.macro_f1 == found.macro_f1
     assert harder.macro_f1_trained.value == pytest.approx((18 / 21 + 20 / 23) / 2)
-    passes = compare_passes(labels, said, group, trained, seed=0)
+    passes = fitting.compare_passes(labels, answers, group, trained, seed=0)
     assert passes.kappa_trained.value < passes.kappa.value
 
 
@@ -112,7 +100,7 @@ def test_the_rules_that_ship_and_their_answers_come_from_the_labels():
     ids = [one.id for one in maps]
     record = open_classifier(folder).record
     seen = features(maps_of(maps)).double().numpy()
-    group = groups(maps)
+    group = fitting.groups(maps)
     with (folder / "answers.csv").open(encoding="utf-8", newline="") as file:
         stored = list(csv.DictReader(file))
     assert [row["group"] for row in stored] == group.astype(str).tolist()
@@ -120,10 +108,10 @@ def test_the_rules_that_ship_and_their_answers_come_from_the_labels():
         ("labels.csv", "rules", record.rules),
         ("second.csv", "rules_second", record.rules_second),
     ):
-        labels = places(read_labels(folder / name, ids))
-        assert fit_rules(seen, labels) == rules
-        said = rules_held_out(seen, labels, group, SEED)
-        assert [KINDS[place] for place in said] == [row[column] for row in stored]
+        labels = fitting.places(fitting.read_labels(folder / name, ids))
+        assert fitting.fit_rules(seen, labels) == rules
+        answers = fitting.rules_held_out(seen, labels, group, SEED)
+        assert [KINDS[place] for place in answers] == [row[column] for row in stored]
 
 
 def test_training_leaves_a_folder_that_the_probe_opens(tmp_path, monkeypatch):
@@ -143,7 +131,7 @@ def test_training_leaves_a_folder_that_the_probe_opens(tmp_path, monkeypatch):
     called = {one.id: one.id.partition("-")[0].replace("whole", "block") for one in (*maps, *easy)}
     rows = "".join(f"{id},{kind},\n" for id, kind in called.items())
     (tmp_path / "labels.csv").write_text(f"id,label,note\n{rows}", encoding="utf-8")
-    record = train_classifier(tmp_path, seed=0)
+    record = fitting.train_classifier(tmp_path, seed=0)
     assert record.chosen == "rules" and record.judged_second is record.rules_second is None
     opened = open_classifier(tmp_path)
     assert opened.record == record and opened.errors_second is None
@@ -154,11 +142,11 @@ def test_training_leaves_a_folder_that_the_probe_opens(tmp_path, monkeypatch):
     # With a second pass, to which every vertical map is heterogeneous.
     stricter = rows.replace(",vertical,", ",heterogeneous,")
     (tmp_path / "second.csv").write_text(f"id,label,note\n{stricter}", encoding="utf-8")
-    record = train_classifier(tmp_path, seed=0)
+    record = fitting.train_classifier(tmp_path, seed=0)
     opened = open_classifier(tmp_path)
     assert opened.errors_second is not None and opened.errors_second.confusion[0].sum() == 0
-    said = opened.answers(maps_of(maps[:12]))
-    assert [KINDS[int(one[0])] for one in said] == ["vertical", "heterogeneous"]
+    answers = opened.answers(maps_of(maps[:12]))
+    assert [KINDS[int(answer[0])] for answer in answers] == ["vertical", "heterogeneous"]
     assert record.passes is not None and record.passes.confusion[0] == (0, 0, 0, 0, 12)
 
 

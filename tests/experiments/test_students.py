@@ -7,17 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.students.run import (
-    arms_of,
-    even_plan,
-    middle_plan,
-    over_seeds,
-    paired_differences,
-    run_arms,
-)
+from experiments.students import run as study
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.models.pruned import reference_of
 from qt_bert.planning.distill import IMITATION, DistillJob, Student
 from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.plan import Budget, Plan, layer_map
@@ -26,6 +18,7 @@ from qt_bert.stats.metrics import METRICS
 from qt_bert.training.finetune import TuneSettings
 from qt_bert.training.losses import LossWeights
 from qt_bert.training.recipes import PairSource
+from tests.planning.conftest import plan_by_hand
 
 ALL = tuple(range(12))
 SEEDS = {"plan": 2, "even": 2, "grades": 1, "middle": 1}
@@ -35,14 +28,13 @@ SETTINGS = TuneSettings(
 )
 
 
-def plan(*kept, teacher=None):
-    teacher = teacher or TeacherRef(name="t", sha256="0", layers=12, heads=12, units=768)
+def plan(*kept):
     return Plan(
-        teacher=teacher,
+        teacher=TeacherRef(name="t", sha256="0", layers=12, heads=12, units=768),
         budget=Budget(kind_of="layers", value=len(kept), share=False, asked="by hand"),
-        replacement="mean" if teacher.layers == 12 else "zero",
+        replacement="mean",
         kept=kept,
-        layer_map=layer_map(kept, teacher.layers),
+        layer_map=layer_map(kept, 12),
     )
 
 
@@ -53,20 +45,17 @@ FOUR = plan(*(KeptLayer(layer=n, heads=ALL) for n in (0, 1, 4, 5)))
 def job_of(checkpoint_of, pair_file):
     def build(labels=5, **changes):
         folder = checkpoint_of("bert", layers=3, heads=4, hidden=32, labels=labels)
-        opened = open_checkpoint(folder)
-        teacher = reference_of(opened.model, opened.family, opened.name, opened.sha256)
         kept = (KeptLayer(layer=0, heads=(0, 2)), KeptLayer(layer=2, heads=(0, 1, 2, 3)))
+        student = Student(folder, plan_by_hand(open_checkpoint(folder), kept))
         source = PairSource(pair_file)
-        job = DistillJob(
-            student=Student(folder, plan(*kept, teacher=teacher)), sources=(source,), dev=source
-        )
-        return replace(job, max_length=48, **changes)
+        job = DistillJob(student=student, sources=(source,), dev=source, max_length=48)
+        return replace(job, **changes)
 
     return build
 
 
 def test_even_spacing_keeps_as_many_layers_heads_and_units():
-    even = even_plan(FOUR)
+    even = study.even_plan(FOUR)
     assert [one.layer for one in even.kept] == [0, 3, 6, 9]
     assert {one.heads for one in even.kept} == {ALL} and {one.units for one in even.kept} == {None}
     assert [match.imitates for match in even.layer_map] == [2, 5, 8, 11]
@@ -76,29 +65,29 @@ def test_even_spacing_keeps_as_many_layers_heads_and_units():
         KeptLayer(layer=4, heads=(), units=100),
         KeptLayer(layer=5, heads=(7,), units=300),
     )
-    even = even_plan(replace(uneven, units={"4": tuple(range(100)), "5": tuple(range(300))}))
+    even = study.even_plan(replace(uneven, units={"4": tuple(range(100)), "5": tuple(range(300))}))
     assert [one.heads for one in even.kept] == [(0, 6), (0, 6), (0,)]
     assert [one.units for one in even.kept] == [390, 389, 389] and even.units == {}
 
 
 def test_the_middle_is_imitated_by_the_layers_that_stand_for_it():
     # 0 stands for 0, 1 for 1-3, 4 for 4, 5 for 5-11; the middle third is 4-7
-    middle = middle_plan(FOUR)
+    middle = study.middle_plan(FOUR)
     assert [(m.student, m.imitates) for m in middle.layer_map] == [(2, 4), (3, 7)]
     assert middle.kept == FOUR.kept
-    even = middle_plan(even_plan(FOUR))
+    even = study.middle_plan(study.even_plan(FOUR))
     assert [(m.student, m.imitates) for m in even.layer_map] == [(1, 5), (2, 7)]
 
 
 def test_arms_differ_in_one_thing_each(job_of):
     job = job_of(loss=replace(IMITATION, hidden=2.0))
-    arms = arms_of(job)
+    arms = study.arms_of(job)
     assert list(arms) == ["plan", "even", "grades", "middle"] and arms["plan"] == job
     assert arms["grades"] == replace(job, loss=LossWeights())
     assert arms["even"].loss == arms["middle"].loss == job.loss
     assert arms["middle"].student.plan.kept == job.student.plan.kept
     with pytest.raises(ArgumentError, match="`hidden` a weight"):
-        arms_of(job_of(loss=LossWeights(soft=1.0)))
+        study.arms_of(job_of(loss=LossWeights(soft=1.0)))
 
 
 def student(noise, seed):
@@ -106,15 +95,14 @@ def student(noise, seed):
     labels = [(1 + n % 5,) for n in range(80)]
     drawn = np.random.default_rng(seed).normal(size=(80, 5)) * noise
     odds = np.exp(np.eye(5)[[label[0] - 1 for label in labels]] * 3 + drawn)
-    return judge_grades(
-        odds / odds.sum(1, keepdims=True), labels, [f"q{n // 4}" for n in range(80)]
-    )
+    queries = [f"q{n // 4}" for n in range(80)]
+    return judge_grades(odds / odds.sum(1, keepdims=True), labels, queries)
 
 
 def test_the_difference_is_the_mean_over_the_seeds_both_have():
     ours = {seed: student(1.0, seed) for seed in range(5)}
     theirs = {seed: student(3.0, 50 + seed) for seed in range(3)}
-    found = paired_differences(ours, theirs, name="even", on="dev", resamples=200)
+    found = study.paired_differences(ours, theirs, name="even", on="dev", resamples=200)
     assert [one.metric for one in found] == ["spearman", "qwk"]
     for one in found:
         metric = METRICS[one.metric]
@@ -123,58 +111,57 @@ def test_the_difference_is_the_mean_over_the_seeds_both_have():
         assert one.plan_value - one.rival_value == pytest.approx(one.difference)
         assert one.seeds == 3 and one.ci_low < one.difference < one.ci_high
         assert one.outcome == "better"
-    same = paired_differences(ours, ours, name="even", on="dev", resamples=100)
-    assert {(one.difference, one.ci_low, one.ci_high, one.outcome) for one in same} == {
-        (0, 0, 0, "undecided")
-    }
+    for same in study.paired_differences(ours, ours, name="even", on="dev", resamples=100):
+        assert (same.difference, same.ci_low, same.ci_high, same.outcome) == (0, 0, 0, "undecided")
 
 
 @pytest.mark.parametrize("values", [(0.0, 2.0), (0.0, 1.0, 5.0)])
 def test_means_over_drawn_seeds_vary_as_a_mean_of_so_many_does(values):
     """The sample variance over n: 2/2 and 7/3; a plain resample has 1/2 and 2/3 of that."""
-    found = over_seeds(np.repeat(np.array(values)[:, None], 20_000, axis=1), 0)
+    found = study.over_seeds(np.repeat(np.array(values)[:, None], 20_000, axis=1), 0)
     assert found.mean() == pytest.approx(np.mean(values), abs=0.05)
     assert found.var() == pytest.approx(np.var(values, ddof=1) / len(values), rel=0.05)
-    assert over_seeds(np.array([[1.0, 2.0, 3.0]]), 0).tolist() == [1, 2, 3]
+    assert study.over_seeds(np.array([[1.0, 2.0, 3.0]]), 0).tolist() == [1, 2, 3]
 
 
 def test_arms_are_trained_compared_and_taken_up(job_of, tmp_path, pair_file):
     job, out = job_of(), tmp_path / "arms"
-    found = run_arms(job, out, SETTINGS, seeds=SEEDS)
+    found = study.run_arms(job, out, SETTINGS, seeds=SEEDS)
     there = {path.name for path in (out / "runs").iterdir()}
     assert {name for name in there if not name.endswith(".training")} == RUNS
     assert list((out / "runs").glob("*.training/state.safetensors")) == []
     assert {path.name for path in (out / "logits").iterdir()} == {f"{r}.dev.npy" for r in RUNS}
     assert np.load(out / "logits" / "even-1.dev.npy").shape == (8, 5)
     assert found["steps"] == 2
-    assert {(one.rival, one.seeds) for one in found["differences"]} == {
-        ("even", 2), ("grades", 1), ("middle", 1),
-    }  # fmt: skip
+    seeds = {(row.rival, row.seeds) for row in found["differences"]}
+    assert seeds == {("even", 2), ("grades", 1), ("middle", 1)}
     assert len({one["parameters"] for one in found["arms"]}) == 1
     kept = (out / "runs" / "plan-0" / "model.safetensors").stat().st_mtime_ns
     shutil.rmtree(out / "runs" / "even-1")
     validation = PairSource(shutil.copy(pair_file, tmp_path / "validation.tsv"))
-    again = run_arms(job, out, SETTINGS, seeds=SEEDS, validation=validation, resume=True)
+    again = study.run_arms(job, out, SETTINGS, seeds=SEEDS, validation=validation, resume=True)
     assert (out / "runs" / "plan-0" / "model.safetensors").stat().st_mtime_ns == kept
     assert [one for one in again["differences"] if one.on == "dev"] == found["differences"]
     stored = json.loads((out / "arms.json").read_text(encoding="utf-8"))
     assert stored["pairs"]["validation"]["name"] == "validation.tsv"
     assert len(stored["differences"]) == 12 and len(stored["runs"]) == 6
     with pytest.raises(RunFolderError, match="not empty"):
-        run_arms(job, out, SETTINGS, seeds=SEEDS)
+        study.run_arms(job, out, SETTINGS, seeds=SEEDS)
 
 
 def test_what_cannot_be_is_told_before_anything_is_trained(job_of, tmp_path):
     with pytest.raises(ArgumentError, match="names no"):
-        run_arms(job_of(dev=None), tmp_path / "arms", SETTINGS)
+        study.run_arms(job_of(dev=None), tmp_path / "arms", SETTINGS)
     gone = PairSource(tmp_path / "gone.tsv")
     with pytest.raises(PairFileError, match="gone.tsv"):
-        run_arms(job_of(), tmp_path / "arms", SETTINGS, seeds=SEEDS, validation=gone)
+        study.run_arms(job_of(), tmp_path / "arms", SETTINGS, seeds=SEEDS, validation=gone)
     assert not (tmp_path / "arms").exists()
 
 
 def test_a_teacher_of_one_output_has_no_arm_on_grades_alone(job_of, tmp_path):
     impatient = replace(SETTINGS, max_steps=4, evaluations=4, patience=1)
-    found = run_arms(job_of(labels=1), tmp_path / "arms", impatient, seeds=dict.fromkeys(SEEDS, 1))
+    found = study.run_arms(
+        job_of(labels=1), tmp_path / "arms", impatient, seeds=dict.fromkeys(SEEDS, 1)
+    )
     assert [one["name"] for one in found["arms"]] == ["plan", "even", "middle"]
     assert found["steps"] == 4  # all steps, for all arms
