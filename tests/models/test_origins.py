@@ -69,16 +69,16 @@ def test_a_gte_as_its_authors_ship_it(gte, capsys):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"logn_attention_scale": True}, "logn_attention_scale True"),
         ({"rope_scaling": {"type": "yarn", "factor": 2}}, "only `ntk` is known"),
         ({"position_embedding_type": "absolute"}, "position_embedding_type 'absolute'"),
     ],
 )
-def test_a_gte_of_another_build_is_refused(gte, changes, said):
+def test_a_gte_of_another_build_is_refused(gte, changes, message):
     edit(gte[0] / "config.json", **changes)
-    with pytest.raises(CheckpointError, match=said):
+    with pytest.raises(CheckpointError, match=message):
         open_checkpoint(gte[0])
 
 
@@ -109,7 +109,7 @@ def test_a_folder_of_a_cross_encoder(fresh_checkpoint):
 # A causal language model that answers yes or no.
 
 
-def language_model(folder: Path, **own) -> Path:
+def language_model(folder: Path, **options) -> Path:
     """A tiny Qwen3ForCausalLM with its tokenizer."""
     byte_level(folder)
     config = AutoConfig.for_model(
@@ -123,7 +123,7 @@ def language_model(folder: Path, **own) -> Path:
         intermediate_size=32,
         max_position_embeddings=1024,
         initializer_range=0.4,
-        **own,
+        **options,
     )
     torch.manual_seed(0)
     AutoModelForCausalLM.from_config(config).save_pretrained(folder)
@@ -162,8 +162,8 @@ def test_a_reranker_that_answers_yes_or_no(tmp_path, tied, how):
         template = str(tmp_path / "template.json")
     checkpoint = open_checkpoint(folder, reading=Reading(None if how == "card" else template))
     assert checkpoint.settings.labels.logits == 1 and checkpoint.family.fast
-    got = Scorer(checkpoint).logits(TEXTS)[:, 0]
-    assert got.tolist() == pytest.approx(answers(folder), abs=2e-5)
+    logits = Scorer(checkpoint).logits(TEXTS)[:, 0]
+    assert logits.tolist() == pytest.approx(answers(folder), abs=2e-5)
 
 
 def test_the_texts_of_a_template_keep_their_places(tmp_path):

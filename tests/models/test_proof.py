@@ -81,15 +81,15 @@ def _padding_in_front(patch):
 
 
 def _padding_is_seen(patch):
-    made = batches.to_batch
-    patch.setattr(batches, "to_batch", lambda *a, **k: replace(made(*a, **k), mask=None))
+    to_batch = batches.to_batch
+    patch.setattr(batches, "to_batch", lambda *a, **k: replace(to_batch(*a, **k), mask=None))
 
 
 def _rows_out_of_order(patch):
-    made = batches.to_batch
+    to_batch = batches.to_batch
 
-    def shifted(*given, **more):
-        batch = made(*given, **more)
+    def shifted(*rows, **options):
+        batch = to_batch(*rows, **options)
         return replace(batch, rows=np.roll(batch.rows, 1))
 
     patch.setattr(batches, "to_batch", shifted)
@@ -122,9 +122,9 @@ def _maps_are_no_attention(patch):
 
 
 REFUSED = {
-    "types left out": _tokens(lambda one: one._replace(types=[0] * len(one.ids))),
-    "types the other way": _tokens(lambda one: one._replace(types=[1 - t for t in one.types])),
-    "no last separator": _tokens(lambda one: type(one)(*(part[:-1] for part in one))),
+    "types left out": _tokens(lambda pair: pair._replace(types=[0] * len(pair.ids))),
+    "types the other way": _tokens(lambda pair: pair._replace(types=[1 - t for t in pair.types])),
+    "no last separator": _tokens(lambda pair: type(pair)(*(part[:-1] for part in pair))),
     "swapped vocabulary": _spec('"京":', '"京京":'),
     "letters keep their case": _spec('"lowercase":true', '"lowercase":false'),
 }

@@ -27,8 +27,12 @@ def ours(checkpoint, texts=LONG) -> np.ndarray:
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_local_layers_of_true_width_matter_beyond_65_tokens(fresh_checkpoint, pooling):
-    own = {"local_attention": 128, "global_attn_every_n_layers": 3, "classifier_pooling": pooling}
-    checkpoint = open_checkpoint(fresh_checkpoint("modernbert", layers=4, positions=256, **own))
+    options = {
+        "local_attention": 128,
+        "global_attn_every_n_layers": 3,
+        "classifier_pooling": pooling,
+    }
+    checkpoint = open_checkpoint(fresh_checkpoint("modernbert", layers=4, positions=256, **options))
     layers = checkpoint.encoder().layers
     assert [layer.window for layer in layers] == [None, 64, 64, None]
     np.testing.assert_allclose(ours(checkpoint), theirs(checkpoint), atol=2e-5)
