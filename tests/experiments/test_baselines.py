@@ -101,7 +101,7 @@ def study(checkpoint_of, tmp_path_factory) -> Study:
         request=Request(pairs=folder / "test.tsv"),
         shape=NewShape(2, 2, 16, 48),
         first_layers=1,
-        starts=tuple(replace(one, first_steps=3, steps=4) for one in STARTS),
+        starts=tuple(replace(start, first_steps=3, steps=4) for start in STARTS),
         rates=(1e-3, 3e-3),
         trial_steps=2,
         words=60,
@@ -115,11 +115,11 @@ def made(study) -> Path:
 
 
 def test_the_table_is_whole(made, study):
-    found = read_baselines(made)
-    record = found.record
+    table = read_baselines(made)
+    record = table.record
     assert [row.name for row in record.rows] == list(MODELS)
-    assert found.probabilities.shape == (len(MODELS), record.pairs.n_pairs, 5)
-    assert np.allclose(found.probabilities.sum(-1), 1, atol=1e-5)
+    assert table.probabilities.shape == (len(MODELS), record.pairs.n_pairs, 5)
+    assert np.allclose(table.probabilities.sum(-1), 1, atol=1e-5)
     tuned = [row for row in record.rows if row.name != LEXICAL]
     assert {row.steps for row in tuned} == {3} and min(row.pairs_seen for row in tuned) > 0
     for row in tuned:
@@ -140,7 +140,7 @@ def test_the_table_is_whole(made, study):
     assert without.pair_accuracy is None and not without.pair_objective
     read = {one.model: one for one in record.boundary}
     assert set(read) == {CHARACTERS, WORDS, NO_PAIRS, RANDOM} and read[WORDS].head is None
-    one, other = found.boundary[CHARACTERS], found.boundary[RANDOM]
+    one, other = table.boundary[CHARACTERS], table.boundary[RANDOM]
     assert (one.labels == other.labels).all() and len(one.values) == len(one.queries)
     first = study.request.pairs.read_text(encoding="utf-8").splitlines()[1].split("\t")
     stored = (made / "baselines.json").read_text(encoding="utf-8")
@@ -153,9 +153,9 @@ def test_what_is_lost_is_made_again_alike(made, study, tmp_path):
     shutil.rmtree(out / "models" / "two-tower")
     (out / "measured" / "graded-two-tower.npz").unlink()
     again = run(replace(study, out=out), notify=lambda line: None)
-    one = read_baselines(made)
-    assert np.array_equal(one.probabilities, again.probabilities)
-    assert [r.sha256 for r in one.record.rows] == [r.sha256 for r in again.record.rows]
+    table = read_baselines(made)
+    assert np.array_equal(table.probabilities, again.probabilities)
+    assert [r.sha256 for r in table.record.rows] == [r.sha256 for r in again.record.rows]
 
 
 def test_a_query_that_is_judged_is_not_trained_on(study, tmp_path):
@@ -179,10 +179,10 @@ def test_towers_start_as_the_encoder_of_the_base(checkpoint_of):
     rival = Rival.new("two-tower", base).eval()
     encoder = AutoModel.from_pretrained(base, attn_implementation="eager").eval()
     text = Side.of([np.array([2, 7, 8, 3]), np.array([2, 9, 3])], 0)
-    found = rival._first(text)
+    states = rival._first(text)
     for row, length in ((0, 4), (1, 3)):
         plain = encoder(text.ids[row : row + 1, :length]).last_hidden_state[0, 0]
-        torch.testing.assert_close(found[row], plain, atol=1e-5, rtol=0)
+        torch.testing.assert_close(states[row], plain, atol=1e-5, rtol=0)
 
 
 def test_both_directions_are_those_of_torch_on_rows_alone():
@@ -192,10 +192,10 @@ def test_both_directions_are_those_of_torch_on_rows_alone():
     for name, value in ours.left_to_right.state_dict().items():
         theirs.state_dict()[name].copy_(value)
         theirs.state_dict()[f"{name}_reverse"].copy_(ours.right_to_left.state_dict()[name])
-    found = ours(rows, lengths)
+    states = ours(rows, lengths)
     for row, length in enumerate(lengths.tolist()):
-        torch.testing.assert_close(found[row, :length], theirs(rows[row : row + 1, :length])[0][0])
-        assert (found[row, length:] == 0).all()
+        torch.testing.assert_close(states[row, :length], theirs(rows[row : row + 1, :length])[0][0])
+        assert (states[row, length:] == 0).all()
 
 
 def test_alignment_and_pooling_by_hand():
@@ -206,17 +206,17 @@ def test_alignment_and_pooling_by_hand():
     assert to_b[0, 0, 0].item() == pytest.approx(2 * weight + 4 * (1 - weight))
     assert to_b[0, 1, 0].item() == pytest.approx(3)
     assert to_a[0, 0, 0].item() == pytest.approx(np.exp(2) / (np.exp(2) + 1))
-    found = pooled(torch.tensor([[[-1.0], [-3.0], [0.0]]]), real)
-    assert found.tolist() == [[-2.0, -1.0]]
+    pools = pooled(torch.tensor([[[-1.0], [-3.0], [0.0]]]), real)
+    assert pools.tolist() == [[-2.0, -1.0]]
 
 
 def test_words_are_tokens_and_rarer_ones_their_characters(checkpoint_of):
     like = open_tokenizer(checkpoint_of("bert"))
     made = word_tokenizer(like, ["北京到上海高铁", "北京到上海票价"], 3)
-    (one,) = PairTokenizer(made, 32).encode([(spaced("北京高铁"), spaced("上海 到"))])
+    (row,) = PairTokenizer(made, 32).encode([(spaced("北京高铁"), spaced("上海 到"))])
     tokens = ["[CLS]", "北京", "高", "铁", "[SEP]", "上海", "到", "[SEP]"]
-    assert made.convert_ids_to_tokens(one.input_ids) == tokens
-    assert one.side == [-1, 0, 0, 0, -1, 1, 1, -1]
+    assert made.convert_ids_to_tokens(row.input_ids) == tokens
+    assert row.side == [-1, 0, 0, 0, -1, 1, 1, -1]
 
 
 def test_stacked_layers_are_copies(made, tmp_path):

@@ -53,7 +53,7 @@ def packed_bits(values):
     """Blocks of 32 numbers, d = 0.5, of whole and half numbers from -4 to 3.5."""
     bits = (np.asarray(values).reshape(-1, 32) * 2 + 8).astype(np.uint8)
     joined = bits[:, :16] | bits[:, 16:] << 4
-    return b"".join(struct.pack("<e", 0.5) + one.tobytes() for one in joined)
+    return b"".join(struct.pack("<e", 0.5) + block.tobytes() for block in joined)
 
 
 def tensors():
@@ -105,10 +105,10 @@ def wheel(stored, tmp_path, monkeypatch):
 
 def test_four_bits_are_a_number_each():
     # bytes 0x0F, 0x18, then zeros: numbers 0 and 16 are 15 and 0, numbers 1 and 17 are 8 and 1
-    found = dequantised(struct.pack("<e", -0.25) + bytes([0x0F, 0x18]) + bytes(14))
-    assert found.dtype == np.float32 and found.shape == (32,)
-    assert [found[0], found[16], found[1], found[17]] == [-1.75, 2.0, 0.0, 1.75]
-    assert set(found[2:16]) == set(found[18:]) == {2.0}
+    numbers = dequantised(struct.pack("<e", -0.25) + bytes([0x0F, 0x18]) + bytes(14))
+    assert numbers.dtype == np.float32 and numbers.shape == (32,)
+    assert [numbers[0], numbers[16], numbers[1], numbers[17]] == [-1.75, 2.0, 0.0, 1.75]
+    assert set(numbers[2:16]) == set(numbers[18:]) == {2.0}
 
 
 def test_a_token_takes_the_row_of_its_piece_or_a_mean(stored):
@@ -132,7 +132,7 @@ def test_a_token_takes_the_row_of_its_piece_or_a_mean(stored):
 
 
 def test_the_model_holds_every_stored_number(stored):
-    found = model_of(read_packed(stored), TOKENS).state_dict()
+    state = model_of(read_packed(stored), TOKENS).state_dict()
     values = {name: torch.tensor(numbers).float() for name, (_, numbers) in tensors().items()}
     layer = "bert.encoder.layer.0."
     for ours, name in (
@@ -143,11 +143,11 @@ def test_the_model_holds_every_stored_number(stored):
         ("output.dense.weight", "fo.w"),
         ("output.LayerNorm.weight", "oln.w"),
     ):
-        assert torch.equal(found[layer + ours].flatten(), values[f"l0.{name}"])
-    positions = found["bert.embeddings.position_embeddings.weight"]
+        assert torch.equal(state[layer + ours].flatten(), values[f"l0.{name}"])
+    positions = state["bert.embeddings.position_embeddings.weight"]
     assert torch.equal(positions.flatten(), values["emb.pos"][: 128 * HIDDEN])
-    assert torch.equal(found["bert.pooler.dense.weight"], torch.eye(HIDDEN) / 2)
-    assert torch.equal(found["cls.predictions.transform.dense.weight"], torch.eye(HIDDEN))
+    assert torch.equal(state["bert.pooler.dense.weight"], torch.eye(HIDDEN) / 2)
+    assert torch.equal(state["cls.predictions.transform.dense.weight"], torch.eye(HIDDEN))
 
 
 def test_what_is_no_such_file_is_refused(stored):

@@ -55,7 +55,7 @@ def one_by_one(base, pairs):
     model, tokenizer = AutoModel.from_pretrained(base).eval(), AutoTokenizer.from_pretrained(base)
     with torch.inference_mode():
         read = [tokenizer(pair.query, pair.title, return_tensors="pt") for pair in pairs]
-        return np.concatenate([model(**one).pooler_output.double().numpy() for one in read])
+        return np.concatenate([model(**tokens).pooler_output.double().numpy() for tokens in read])
 
 
 def test_every_start_is_chosen_on_dev_and_judged_on_test(options, capsys):
@@ -96,12 +96,12 @@ def test_every_start_is_chosen_on_dev_and_judged_on_test(options, capsys):
 def test_the_interval_is_of_the_mean_over_seeds(options):
     """Of accuracy, by hand: queries drawn anew, both seeds' models counted on the same draw."""
     run(options)
-    found = json.loads((options["--out"] / "initialisations.json").read_text("utf-8"))["starts"][-1]
+    start = json.loads((options["--out"] / "initialisations.json").read_text("utf-8"))["starts"][-1]
     pairs = PairSource(options["--test"]).read(labelled=True)
     queries = sorted({pair.query for pair in pairs})
     right = np.zeros((2, len(queries)))
     for seed in range(2):
-        opened = open_checkpoint(options["--out"] / f"tuned-{found['rate']:g}-{seed}")
+        opened = open_checkpoint(options["--out"] / f"tuned-{start['rate']:g}-{seed}")
         logits = Scorer(opened).logits([(pair.query, pair.title) for pair in pairs])
         predicted = logits.argmax(axis=1) + 1
         for pair, grade in zip(pairs, predicted, strict=True):
@@ -110,7 +110,7 @@ def test_the_interval_is_of_the_mean_over_seeds(options):
     drawn = np.random.default_rng(1).integers(len(queries), size=(20_000, len(queries)))
     shares = right.mean(axis=0)[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
     low, high = np.quantile(shares, [0.025, 0.975])
-    accuracy = found["accuracy"]
+    accuracy = start["accuracy"]
     assert accuracy["value"] == pytest.approx(right.mean(axis=0).sum() / len(pairs), abs=1e-12)
     assert (accuracy["ci_low"], accuracy["ci_high"]) == pytest.approx((low, high), abs=0.03)
 

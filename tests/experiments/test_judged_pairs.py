@@ -53,9 +53,9 @@ def test_a_sixteenth_of_the_queries_is_for_dev():
 
 
 def test_the_stored_grades_are_grades():
-    found = stored_grades()
-    assert len(found) > 10_000 and all(len(key) == 12 for key in found)
-    assert set(found.values()) == {"1", "2", "3", "4", "5", "1-2", "2-3", "3-4", "4-5"}
+    grades = stored_grades()
+    assert len(grades) > 10_000 and all(len(key) == 12 for key in grades)
+    assert set(grades.values()) == {"1", "2", "3", "4", "5", "1-2", "2-3", "3-4", "4-5"}
 
 
 def test_what_is_refused(data):

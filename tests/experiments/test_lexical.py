@@ -43,17 +43,17 @@ def described(features: LexicalFeatures, query: str, title: str) -> dict[str, fl
 
 
 def test_a_changed_order_shows_in_bigrams_and_runs_alone(features):
-    found = described(features, "狗追猫", "猫追狗")
-    assert found["character_of_query"] == found["character_of_title_idf"] == 1
-    assert found["bigram_of_query"] == found["bigram_of_title"] == 0
-    assert found["substring_of_query"] == found["subsequence_of_title"] == pytest.approx(1 / 3)
+    values = described(features, "狗追猫", "猫追狗")
+    assert values["character_of_query"] == values["character_of_title_idf"] == 1
+    assert values["bigram_of_query"] == values["bigram_of_title"] == 0
+    assert values["substring_of_query"] == values["subsequence_of_title"] == pytest.approx(1 / 3)
 
 
 def test_coverage_weighs_by_idf_of_the_training_texts(features):
-    found = described(features, "狗爱车", "狗")
+    values = described(features, "狗爱车", "狗")
     dog, love, unseen = (math.log(6 / (1 + n)) + 1 for n in (3, 1, 0))
-    assert found["character_of_query"] == pytest.approx(1 / 3)
-    assert found["character_of_query_idf"] == pytest.approx(dog / (dog + love + unseen))
+    assert values["character_of_query"] == pytest.approx(1 / 3)
+    assert values["character_of_query_idf"] == pytest.approx(dog / (dog + love + unseen))
 
 
 @given(st.text("猫狗追a1", max_size=12), st.text("猫狗追a1", max_size=80))
@@ -97,7 +97,7 @@ def test_the_loss_is_minus_log_of_the_sets_probability():
 def test_two_grades_are_scikit_learns_logistic_regression():
     data = simulated(300)
     positive = np.array([grades[0] > 3 for grades in data.grade_sets])
-    sets = [(2,) if one else (1,) for one in positive]
+    sets = [(2,) if high else (1,) for high in positive]
     model = OrdinalRegression.fit(Labelled(data.features, sets), l2=0.05, n_grades=2)
     standard = (data.features - model.mean) / model.scale
     reference = LogisticRegression(C=1 / (300 * 0.05), tol=1e-8).fit(standard, positive)
@@ -131,11 +131,11 @@ def test_the_command_fits_judges_and_compares(tmp_path, capsys):
     out = tmp_path / "out.json"
     files = ["--train", graded, "--dev", graded, "--test", graded]
     lexical.main([*files, "--scored", str(scored), "--json", str(out)])
-    found = read_json(out)
-    assert found["metrics"]["qwk"]["value"] > 0.9
-    assert found["train"] == [{"file": "graded.tsv", "pairs": 30, "weight": 1.0}]
-    assert found["comparison"]["accuracy"]["value_a"] == found["metrics"]["accuracy"]["value"]
-    assert found["comparison"]["accuracy"]["value_b"] == 1
+    result = read_json(out)
+    assert result["metrics"]["qwk"]["value"] > 0.9
+    assert result["train"] == [{"file": "graded.tsv", "pairs": 30, "weight": 1.0}]
+    assert result["comparison"]["accuracy"]["value_a"] == result["metrics"]["accuracy"]["value"]
+    assert result["comparison"]["accuracy"]["value_b"] == 1
     scored.write_text(scored.read_text("utf-8").replace("番茄", "西瓜", 1), encoding="utf-8")
     with pytest.raises(SystemExit, match="2"):
         lexical.main([*files, "--scored", str(scored)])

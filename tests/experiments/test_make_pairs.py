@@ -26,7 +26,7 @@ def applied(rule: str, query: str, title: str | None = None, seeds: int = 30) ->
     cutter = segmenter("rjieba")
     base, related = Base(query, title or query, (5,)), RelatedTexts(TEXTS, cutter)
     drawn = (RULES[rule].apply(Draw(base, Random(s), cutter, related)) for s in range(seeds))
-    return [one for one in drawn if one is not None]
+    return [pair for pair in drawn if pair is not None]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def applied(rule: str, query: str, title: str | None = None, seeds: int = 30) ->
     ],
 )
 def test_a_rule_makes_what_it_says(rule, query, pair):
-    assert pair in {(one.query, one.title) for one in applied(rule, query)}
+    assert pair in {(result.query, result.title) for result in applied(rule, query)}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_the_gate_refuses_what_contradicts():
 
 
 def test_the_command_writes_a_file_that_training_reads(tmp_path, capsys):
-    text = "".join(f"{one}\t{one}介绍\t5\n" for one in TEXTS)
+    text = "".join(f"{line}\t{line}介绍\t5\n" for line in TEXTS)
     (tmp_path / "good.tsv").write_text("query\ttitle\tgrade\n" + text, encoding="utf-8")
     (tmp_path / "held.tsv").write_text("query\ttitle\n适合新手的花\tx\n", encoding="utf-8")
     (tmp_path / "lines.txt").write_text("湿地公园停车收费\n绿萝怎么养\n", encoding="utf-8")

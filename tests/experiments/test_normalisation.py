@@ -37,10 +37,10 @@ def test_a_saved_copy_maps_too(both, tmp_path):
 
 
 def test_what_stays():
-    found = replacements({"后", "体", "干", "，", "a"})
-    assert found["後"] == "后" and found["體"] == "体" and found["ａ"] == "a"
-    assert found["！"] == "!"  # a sign that the vocabulary lacks
-    assert not {"乾", "后", "，", "這"} & found.keys()
+    mapping = replacements({"后", "体", "干", "，", "a"})
+    assert mapping["後"] == "后" and mapping["體"] == "体" and mapping["ａ"] == "a"
+    assert mapping["！"] == "!"  # a sign that the vocabulary lacks
+    assert not {"乾", "后", "，", "這"} & mapping.keys()
 
 
 def test_the_folder_is_whole(checkpoint_of, tmp_path, capsys):

@@ -25,15 +25,15 @@ COUNTS = {"large": 14, "small": 5}
 def test_drawing_is_by_seed_and_balanced():
     draws = wanted(SHAPES, COUNTS, 40, seed=1)
     assert draws == wanted(SHAPES, COUNTS, 40, seed=1) != wanted(SHAPES, COUNTS, 40, seed=2)
-    assert Counter(one.model for one in draws) == COUNTS
-    assert len({one.row for one in draws}) == len(draws)
-    layers = Counter(one.head.layer for one in draws if one.model == "large")
+    assert Counter(draw.model for draw in draws) == COUNTS
+    assert len({draw.row for draw in draws}) == len(draws)
+    layers = Counter(draw.head.layer for draw in draws if draw.model == "large")
     assert sorted(layers.values()) == [4, 5, 5]
-    heads = Counter(one.head for one in draws if one.model == "large")
+    heads = Counter(draw.head for draw in draws if draw.model == "large")
     assert set(heads.values()) == {1, 2} and len(heads) == 12
-    assert Head(1, 0) not in {one.head for one in draws if one.model == "small"}
+    assert Head(1, 0) not in {draw.head for draw in draws if draw.model == "small"}
     # An order that says nothing: models lie mixed.
-    assert len({one.model for one in draws[:10]}) == 2
+    assert len({draw.model for draw in draws[:10]}) == 2
     with pytest.raises(ArgumentError, match="19 maps need as many pairs"):
         wanted(SHAPES, COUNTS, 18, seed=1)
 
@@ -44,18 +44,16 @@ def test_kappa_and_f1_by_hand():
     # Agreed 5/6; by chance (3·2 + 2·3 + 1·1)/36 = 13/36.
     assert fitting.kappa(table) == pytest.approx((5 / 6 - 13 / 36) / (1 - 13 / 36))
     np.testing.assert_allclose(fitting.f1(table), [0.8, 0.8, np.nan, np.nan, 1])
-    assert fitting.macro_f1(table, ["vertical", "diagonal", "heterogeneous"]) == pytest.approx(
-        2.6 / 3
-    )
+    three = ["vertical", "diagonal", "heterogeneous"]
+    assert fitting.macro_f1(table, three) == pytest.approx(2.6 / 3)
     assert fitting.macro_f1(table, ["vertical", "both"]) == pytest.approx(0.4)
     assert fitting.kappa(table) == pytest.approx(cohen_kappa_score(first, second))
 
 
 def test_no_head_stands_on_both_sides_of_a_fold():
     maps = read_maps(shipped(PATTERNS))
-    labels = fitting.places(
-        fitting.read_labels(shipped(PATTERNS) / "labels.csv", [one.id for one in maps])
-    )
+    ids = [drawn.id for drawn in maps]
+    labels = fitting.places(fitting.read_labels(shipped(PATTERNS) / "labels.csv", ids))
     group = fitting.groups(maps)
     seen = []
     for fitted, judged in fitting.folds(labels, group, seed=0):
@@ -75,19 +73,19 @@ def test_judging_counts_kinds_with_maps_enough():
     answers[:3] = 4
     group = np.arange(len(labels)) // 3
     every = np.ones(len(labels), bool)
-    found = fitting.judge(answers, labels, group, every, seed=0)
+    result = fitting.judge(answers, labels, group, every, seed=0)
     assert fitting.counted(labels) == ("vertical", "heterogeneous")
-    assert found.macro_f1.value == pytest.approx((18 / 21 + 40 / 43) / 2)
-    assert found.macro_f1.low < found.macro_f1.value < found.macro_f1.high
-    assert found.confusion[0] == (9, 0, 0, 0, 3) and found.f1[1] is None
-    assert found.macro_f1_trained == found.macro_f1
+    assert result.macro_f1.value == pytest.approx((18 / 21 + 40 / 43) / 2)
+    assert result.macro_f1.low < result.macro_f1.value < result.macro_f1.high
+    assert result.confusion[0] == (9, 0, 0, 0, 3) and result.f1[1] is None
+    assert result.macro_f1_trained == result.macro_f1
     passes = fitting.compare_passes(labels, answers, group, every, seed=0)
     assert passes.agreed == pytest.approx(30 / 33)
     # Without ten of the maps that were told rightly.
     trained = every.copy()
     trained[15:25] = False
     harder = fitting.judge(answers, labels, group, trained, seed=0)
-    assert harder.macro_f1 == found.macro_f1
+    assert harder.macro_f1 == result.macro_f1
     assert harder.macro_f1_trained.value == pytest.approx((18 / 21 + 20 / 23) / 2)
     passes = fitting.compare_passes(labels, answers, group, trained, seed=0)
     assert passes.kappa_trained.value < passes.kappa.value
@@ -97,7 +95,7 @@ def test_the_rules_that_ship_and_their_answers_come_from_the_labels():
     """Fitted anew on all maps, and over folds on other heads alone, they say what is stored."""
     folder = shipped(PATTERNS)
     maps = read_maps(folder)
-    ids = [one.id for one in maps]
+    ids = [drawn.id for drawn in maps]
     record = open_classifier(folder).record
     seen = features(maps_of(maps)).double().numpy()
     group = fitting.groups(maps)
@@ -127,9 +125,9 @@ def test_training_leaves_a_folder_that_the_probe_opens(tmp_path, monkeypatch):
     ]
     maps[0] = replace(maps[0], teacher=Head(5, 1))
     save_maps(tmp_path, [*maps, *easy], {})
-    assert [one.teacher for one in read_maps(tmp_path)[:2]] == [Head(5, 1), None]
-    called = {one.id: one.id.partition("-")[0].replace("whole", "block") for one in (*maps, *easy)}
-    rows = "".join(f"{id},{kind},\n" for id, kind in called.items())
+    assert [drawn.teacher for drawn in read_maps(tmp_path)[:2]] == [Head(5, 1), None]
+    kinds = {id: id.partition("-")[0] for id in (drawn.id for drawn in (*maps, *easy))}
+    rows = "".join(f"{id},{kind},\n" for id, kind in kinds.items()).replace(",whole", ",block")
     (tmp_path / "labels.csv").write_text(f"id,label,note\n{rows}", encoding="utf-8")
     record = fitting.train_classifier(tmp_path, seed=0)
     assert record.chosen == "rules" and record.judged_second is record.rules_second is None
@@ -152,8 +150,8 @@ def test_training_leaves_a_folder_that_the_probe_opens(tmp_path, monkeypatch):
 
 def test_sheets_show_maps_and_nothing_of_where_they_come_from(tmp_path):
     image = pytest.importorskip("PIL.Image")
-    one = planted("vertical")
-    maps = [replace(one, id=f"M{place:02d}", model=f"model-{place}") for place in range(25)]
+    vertical = planted("vertical")
+    maps = [replace(vertical, id=f"M{place:02d}", model=f"model-{place}") for place in range(25)]
     written = draw_sheets(maps, tmp_path)
     assert [path.name for path in written] == ["sheet-01.png", "sheet-02.png"]
     first = np.asarray(image.open(written[0]))

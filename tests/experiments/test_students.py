@@ -56,8 +56,8 @@ def job_of(checkpoint_of, pair_file):
 
 def test_even_spacing_keeps_as_many_layers_heads_and_units():
     even = study.even_plan(FOUR)
-    assert [one.layer for one in even.kept] == [0, 3, 6, 9]
-    assert {one.heads for one in even.kept} == {ALL} and {one.units for one in even.kept} == {None}
+    assert [layer.layer for layer in even.kept] == [0, 3, 6, 9]
+    assert {(layer.heads, layer.units) for layer in even.kept} == {(ALL, None)}
     assert [match.imitates for match in even.layer_map] == [2, 5, 8, 11]
     assert even.replacement == "zero"
     uneven = plan(
@@ -66,8 +66,8 @@ def test_even_spacing_keeps_as_many_layers_heads_and_units():
         KeptLayer(layer=5, heads=(7,), units=300),
     )
     even = study.even_plan(replace(uneven, units={"4": tuple(range(100)), "5": tuple(range(300))}))
-    assert [one.heads for one in even.kept] == [(0, 6), (0, 6), (0,)]
-    assert [one.units for one in even.kept] == [390, 389, 389] and even.units == {}
+    assert [layer.heads for layer in even.kept] == [(0, 6), (0, 6), (0,)]
+    assert [layer.units for layer in even.kept] == [390, 389, 389] and even.units == {}
 
 
 def test_the_middle_is_imitated_by_the_layers_that_stand_for_it():
@@ -102,15 +102,15 @@ def student(noise, seed):
 def test_the_difference_is_the_mean_over_the_seeds_both_have():
     ours = {seed: student(1.0, seed) for seed in range(5)}
     theirs = {seed: student(3.0, 50 + seed) for seed in range(3)}
-    found = study.paired_differences(ours, theirs, name="even", on="dev", resamples=200)
-    assert [one.metric for one in found] == ["spearman", "qwk"]
-    for one in found:
-        metric = METRICS[one.metric]
+    differences = study.paired_differences(ours, theirs, name="even", on="dev", resamples=200)
+    assert [row.metric for row in differences] == ["spearman", "qwk"]
+    for row in differences:
+        metric = METRICS[row.metric]
         by_hand = [metric.value(ours[seed]) - metric.value(theirs[seed]) for seed in range(3)]
-        assert one.difference == pytest.approx(np.mean(by_hand))
-        assert one.plan_value - one.rival_value == pytest.approx(one.difference)
-        assert one.seeds == 3 and one.ci_low < one.difference < one.ci_high
-        assert one.outcome == "better"
+        assert row.difference == pytest.approx(np.mean(by_hand))
+        assert row.plan_value - row.rival_value == pytest.approx(row.difference)
+        assert row.seeds == 3 and row.ci_low < row.difference < row.ci_high
+        assert row.outcome == "better"
     for same in study.paired_differences(ours, ours, name="even", on="dev", resamples=100):
         assert (same.difference, same.ci_low, same.ci_high, same.outcome) == (0, 0, 0, "undecided")
 
@@ -118,30 +118,30 @@ def test_the_difference_is_the_mean_over_the_seeds_both_have():
 @pytest.mark.parametrize("values", [(0.0, 2.0), (0.0, 1.0, 5.0)])
 def test_means_over_drawn_seeds_vary_as_a_mean_of_so_many_does(values):
     """The sample variance over n: 2/2 and 7/3; a plain resample has 1/2 and 2/3 of that."""
-    found = study.over_seeds(np.repeat(np.array(values)[:, None], 20_000, axis=1), 0)
-    assert found.mean() == pytest.approx(np.mean(values), abs=0.05)
-    assert found.var() == pytest.approx(np.var(values, ddof=1) / len(values), rel=0.05)
+    means = study.over_seeds(np.repeat(np.array(values)[:, None], 20_000, axis=1), 0)
+    assert means.mean() == pytest.approx(np.mean(values), abs=0.05)
+    assert means.var() == pytest.approx(np.var(values, ddof=1) / len(values), rel=0.05)
     assert study.over_seeds(np.array([[1.0, 2.0, 3.0]]), 0).tolist() == [1, 2, 3]
 
 
 def test_arms_are_trained_compared_and_taken_up(job_of, tmp_path, pair_file):
     job, out = job_of(), tmp_path / "arms"
-    found = study.run_arms(job, out, SETTINGS, seeds=SEEDS)
+    record = study.run_arms(job, out, SETTINGS, seeds=SEEDS)
     there = {path.name for path in (out / "runs").iterdir()}
     assert {name for name in there if not name.endswith(".training")} == RUNS
     assert list((out / "runs").glob("*.training/state.safetensors")) == []
     assert {path.name for path in (out / "logits").iterdir()} == {f"{r}.dev.npy" for r in RUNS}
     assert np.load(out / "logits" / "even-1.dev.npy").shape == (8, 5)
-    assert found["steps"] == 2
-    seeds = {(row.rival, row.seeds) for row in found["differences"]}
+    assert record["steps"] == 2
+    seeds = {(row.rival, row.seeds) for row in record["differences"]}
     assert seeds == {("even", 2), ("grades", 1), ("middle", 1)}
-    assert len({one["parameters"] for one in found["arms"]}) == 1
+    assert len({one["parameters"] for one in record["arms"]}) == 1
     kept = (out / "runs" / "plan-0" / "model.safetensors").stat().st_mtime_ns
     shutil.rmtree(out / "runs" / "even-1")
     validation = PairSource(shutil.copy(pair_file, tmp_path / "validation.tsv"))
     again = study.run_arms(job, out, SETTINGS, seeds=SEEDS, validation=validation, resume=True)
     assert (out / "runs" / "plan-0" / "model.safetensors").stat().st_mtime_ns == kept
-    assert [one for one in again["differences"] if one.on == "dev"] == found["differences"]
+    assert [one for one in again["differences"] if one.on == "dev"] == record["differences"]
     stored = json.loads((out / "arms.json").read_text(encoding="utf-8"))
     assert stored["pairs"]["validation"]["name"] == "validation.tsv"
     assert len(stored["differences"]) == 12 and len(stored["runs"]) == 6
@@ -160,8 +160,8 @@ def test_what_cannot_be_is_told_before_anything_is_trained(job_of, tmp_path):
 
 def test_a_teacher_of_one_output_has_no_arm_on_grades_alone(job_of, tmp_path):
     impatient = replace(SETTINGS, max_steps=4, evaluations=4, patience=1)
-    found = study.run_arms(
+    record = study.run_arms(
         job_of(labels=1), tmp_path / "arms", impatient, seeds=dict.fromkeys(SEEDS, 1)
     )
-    assert [one["name"] for one in found["arms"]] == ["plan", "even", "middle"]
-    assert found["steps"] == 4  # all steps, for all arms
+    assert [arm["name"] for arm in record["arms"]] == ["plan", "even", "middle"]
+    assert record["steps"] == 4  # all steps, for all arms

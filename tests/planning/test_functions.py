@@ -15,9 +15,9 @@ SHA = matching().model.sha256
 
 def test_heads_json_counts_where_it_is_of_these_weights(tmp_path):
     heads_file([matching(), redundancy()], {}).write(tmp_path / "heads.json")
-    found = functions_of(tmp_path, SHA)
-    assert found.source == "heads.json"
-    assert found.sets["matching"] == matching().sets["matching"]
+    functions = functions_of(tmp_path, SHA)
+    assert functions.source == "heads.json"
+    assert functions.sets["matching"] == matching().sets["matching"]
     assert functions_of(tmp_path, "other").source == "none"
 
 
@@ -33,8 +33,8 @@ def test_a_run_comes_before_the_file(tmp_path):
     heads_file([redundancy()], {}).write(tmp_path / "heads.json")
     run = tmp_path / "run"
     matching().write(run / "probes" / "matching.json")
-    found = functions_of(tmp_path, SHA, run)
-    assert found.source == "run" and found.sets["matching"] == matching().sets["matching"]
+    functions = functions_of(tmp_path, SHA, run)
+    assert functions.source == "run" and functions.sets["matching"] == matching().sets["matching"]
 
 
 def test_a_run_of_another_model_or_without_probes_is_refused(tmp_path):

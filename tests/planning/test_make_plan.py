@@ -47,7 +47,7 @@ def test_heads_go_and_everything_is_known_of_it(task, tmp_path):
     sets = {"matching": ("L0H0", "L0H1", "L1H0", "L1H1", "L2H0", "L2H1")}
     asked = task("heads=0.5", layers=3, functions=Functions("run", sets))
     made = make_plan(asked)
-    assert sum(len(one.heads) for one in made.kept) == 3 and len(made.kept) == 3
+    assert sum(len(layer.heads) for layer in made.kept) == 3 and len(made.kept) == 3
     evidence = made.evidence
     rows = [f"{row.of}={row.kept}" for row in evidence.grid]
     assert rows == ["heads=5", "heads=4", "heads=3", "heads=2", "layers=2", "layers=1"]
@@ -57,7 +57,7 @@ def test_heads_go_and_everything_is_known_of_it(task, tmp_path):
     assert [test.coarse for test in evidence.tests] == [False, True]
     risk = evidence.at_risk[0]
     assert len(risk.lost) == 3 and risk.measured is not None
-    assert [type(one) for one in evidence.figures] == [Curve, Curve, HeatMap]
+    assert [type(figure) for figure in evidence.figures] == [Curve, Curve, HeatMap]
     made.write(tmp_path / "plan.json")
     assert Plan.read(tmp_path / "plan.json") == made
     assert set(evidence.effects) == {f"L{layer}H{head}" for layer in range(3) for head in range(2)}
@@ -68,9 +68,9 @@ def test_heads_go_and_everything_is_known_of_it(task, tmp_path):
 def test_heads_that_share_a_key_go_or_stay_together(task, tmp_path, budget):
     asked = task(budget, family="qwen3", layers=2, heads=4, num_key_value_heads=2)
     made = make_plan(asked)
-    for one in made.kept:
-        assert {head // 2 for head in one.heads} == {head // 2 for head in one.heads[::2]}
-        assert len(one.heads) % 2 == 0
+    for layer in made.kept:
+        assert {head // 2 for head in layer.heads} == {head // 2 for head in layer.heads[::2]}
+        assert len(layer.heads) % 2 == 0
     counts = [row.kept for row in made.evidence.grid if row.of == "heads"]
     assert counts == [6, 4, 2]
     saved = prune(asked.scorer.checkpoint, made, asked.discovery.pairs, tmp_path / "small")

@@ -136,12 +136,12 @@ def test_a_slow_spell_during_one_round_does_not_count(clock):
             if len(self.log) == 10:
                 self.clock[0] += 100
 
-    found = speeds.measure_speed(Spell(clock, 0.004), Timed(clock, 0.001), TEXTS, alone=6)
-    assert found.latency.value == pytest.approx(0.25)
+    speed = speeds.measure_speed(Spell(clock, 0.004), Timed(clock, 0.001), TEXTS, alone=6)
+    assert speed.latency.value == pytest.approx(0.25)
 
 
 def test_few_runs_have_a_median_and_no_interval():
-    found = speeds.ratio(np.array([0.4, 0.5, 0.5, 0.6]), 0)
-    assert (found.value, found.low, found.high) == (0.5, None, None)
+    few = speeds.ratio(np.array([0.4, 0.5, 0.5, 0.6]), 0)
+    assert (few.value, few.low, few.high) == (0.5, None, None)
     known = speeds.ratio(np.array([0.3, 0.4, 0.5, 0.6, 0.7]), 0)
     assert (known.value, known.low, known.high) == (0.5, 0.3, 0.7)

@@ -133,9 +133,9 @@ def test_a_merged_token_needs_all_on_the_way_to_it():
     # "abcd" is ((ab)c)d by these ranks; bc and cd are merges, too, but none on that way.
     tokens = ["?", *"abcd", "ab", "bc", "cd", "abc", "abcd"]
     merges = [("a", "b"), ("b", "c"), ("c", "d"), ("ab", "c"), ("abc", "d")]
-    found = vocabulary_of(models.BPE(ids(tokens), merges, unk_token="?"))
-    assert within(found, tokens.index("abc")) == {*"abc", "abc", "ab"}
-    spec = found.only(ids(sorted({0, *found.within(tokens.index("abc"))})))
+    known = vocabulary_of(models.BPE(ids(tokens), merges, unk_token="?"))
+    assert within(known, tokens.index("abc")) == {*"abc", "abc", "ab"}
+    spec = known.only(ids(sorted({0, *known.within(tokens.index("abc"))})))
     assert spec["model"]["merges"] == [("a", "b"), ("ab", "c")]
     assert spec["model"]["vocab"] == {"?": 0, "a": 1, "b": 2, "c": 3, "ab": 4, "abc": 5}
     again = Tokenizer.from_str(json.dumps(spec))
@@ -144,14 +144,14 @@ def test_a_merged_token_needs_all_on_the_way_to_it():
 
 def test_pieces_of_words_and_of_sentences_fall_into_characters():
     words = ["?", "play", "##ing", "p", "##l", "##a", "##y", "##i", "##n", "##g", "i"]
-    found = vocabulary_of(models.WordPiece(ids(words), unk_token="?"))
-    assert within(found, 1) == {"play", "p", "##l", "##a", "##y"}
-    assert within(found, 2) == {"##ing", "##i", "##n", "##g"}
+    known = vocabulary_of(models.WordPiece(ids(words), unk_token="?"))
+    assert within(known, 1) == {"play", "p", "##l", "##a", "##y"}
+    assert within(known, 2) == {"##ing", "##i", "##n", "##g"}
     pieces = [("?", 0.0), ("▁北京", -3.0), ("▁", -4.0), ("北", -5.0), ("京", -6.0), ("狗", -9.0)]
-    found = vocabulary_of(models.Unigram(pieces, unk_id=0))
-    assert within(found, 1) == {"▁北京", "▁", "北", "京"}
-    assert set(found.needed()) == {0}
-    spec = found.only({0: 0, 1: 1, 5: 2})
+    known = vocabulary_of(models.Unigram(pieces, unk_id=0))
+    assert within(known, 1) == {"▁北京", "▁", "北", "京"}
+    assert set(known.needed()) == {0}
+    spec = known.only({0: 0, 1: 1, 5: 2})
     assert spec["model"]["vocab"] == [["?", 0.0], ["▁北京", -3.0], ["狗", -9.0]]
 
 
@@ -164,19 +164,19 @@ def test_bytes_are_needed_and_other_kinds_are_refused():
 
 def test_the_tokens_of_most_texts_stay_with_their_parts(checkpoint_of):
     checkpoint = open_checkpoint(checkpoint_of())
-    found = Vocabulary(checkpoint.tokenizer, "")
+    known = Vocabulary(checkpoint.tokenizer, "")
     pairs = [("狗狗", "猫"), ("狗", "ab"), ("ab", "猫")]
-    counts = rows_with(checkpoint.pair_tokenizer(), found, pairs)
-    by_name = {found.tokens[token]: rows for token, rows in counts.items()}
+    counts = rows_with(checkpoint.pair_tokenizer(), known, pairs)
+    by_name = {known.tokens[token]: rows for token, rows in counts.items()}
     assert by_name == {"[CLS]": 3, "[SEP]": 3, "狗": 2, "猫": 2, "a": 2, "##b": 2}
     needed = {0, 1}
-    dog = found.ids["狗"]
-    counts = Counter({dog: 3, found.ids["a"]: 1, found.ids["猫"]: 2, 2: 5})
-    assert chosen(counts, needed, found, keep=4) == sorted({0, 1, 2, dog})
-    assert chosen(counts, needed, found, min_count=3) == sorted({0, 1, 2, dog})
-    assert len(chosen(counts, needed, found)) == 6
+    dog = known.ids["狗"]
+    counts = Counter({dog: 3, known.ids["a"]: 1, known.ids["猫"]: 2, 2: 5})
+    assert chosen(counts, needed, known, keep=4) == sorted({0, 1, 2, dog})
+    assert chosen(counts, needed, known, min_count=3) == sorted({0, 1, 2, dog})
+    assert len(chosen(counts, needed, known)) == 6
     with pytest.raises(errors.ArgumentError, match="--keep 1: 2 tokens must stay"):
-        chosen(counts, needed, found, keep=1)
+        chosen(counts, needed, known, keep=1)
 
 
 def unigram():
@@ -299,7 +299,7 @@ def titles(path: Path, rejects: Path | None = None, **options: object) -> list[s
 def test_one_text_a_line_as_query_and_as_title(tmp_path, suffix, packed):
     path = tmp_path / f"texts{suffix}"
     path.write_bytes(packed("狗追猫\r\n\n 猫 \n狗\t猫\n".encode("gb18030")))
-    expected = [(one, one) for one in ("狗追猫", " 猫 ", "狗\t猫")]
+    expected = [(text, text) for text in ("狗追猫", " 猫 ", "狗\t猫")]
     assert read_texts(path, ReaderOptions()) == (expected, 0)
 
 
@@ -322,8 +322,8 @@ def test_a_text_file_of_pairs_is_known_by_its_tabs_or_its_options(pair_file, tmp
 def test_lines_without_a_text_are_counted_and_listed(tmp_path):
     path, rejects = tmp_path / "texts.txt", tmp_path / "rejects.tsv"
     path.write_bytes("狗\n  \n猫\0\n".encode() + b"\xff\xff\n" + "苹果\n".encode())
-    found, rejected = read_texts(path, ReaderOptions(), rejects)
-    assert ([title for _, title in found], rejected) == (["狗", "苹果"], 3)
+    pairs, rejected = read_texts(path, ReaderOptions(), rejects)
+    assert ([title for _, title in pairs], rejected) == (["狗", "苹果"], 3)
     rows = [line.split("\t")[:2] for line in rejects.read_text(encoding="utf-8").splitlines()[1:]]
     assert rows == [["2", "empty title"], ["3", "NUL character"], ["4", "undecodable bytes"]]
 

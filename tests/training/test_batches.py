@@ -74,8 +74,8 @@ def test_nothing_is_allowed_without_a_label_or_for_a_single_output(checkpoint_of
 def test_the_hash_of_texts_does_not_know_what_is_cut(checkpoint_of, file):
     def hashes(source, length):
         tokenizer = open_checkpoint(checkpoint_of()).pair_tokenizer(length)
-        found = training_set([source], tokenizer, GRADES)
-        return found.texts_sha256, found.sha256
+        data = training_set([source], tokenizer, GRADES)
+        return data.texts_sha256, data.sha256
 
     (texts, seen), (same, cut) = hashes(PairSource(file), 48), hashes(PairSource(file), 6)
     assert texts == same and seen != cut
@@ -98,16 +98,17 @@ def test_titles_of_a_query_stand_in_one_batch_in_rows_of_their_own(slots):
     for epoch in (0, 1):
         plans = plan_epoch(made, layout, 3, epoch)
         assert sorted(i for p in plans for row in p.rows for i in row) == list(range(360))
-        found = {}
+        places = {}
         for number, plan in enumerate(plans):
             assert len(plan.rows) <= max(1, slots // plan.slots)
             for row in plan.rows:
                 assert sum(len(made[i]) for i in row) <= plan.slots
                 for i in row:
-                    found.setdefault(made[i].query, []).append((number, i))
-        parted.append({number: {i for n, i in found[40] if n == number} for number, _ in found[40]})
+                    places.setdefault(made[i].query, []).append((number, i))
+        last = places[40]
+        parted.append({number: {i for n, i in last if n == number} for number, _ in last})
         if slots == 640:
-            assert all(len({n for n, _ in found[q]}) == 1 for q in range(40))
+            assert all(len({n for n, _ in places[q]}) == 1 for q in range(40))
     assert len(parted[0]) > 1
     assert sorted(map(sorted, parted[0].values())) != sorted(map(sorted, parted[1].values()))
     by_chance = plan_epoch(made, replace(layout, by_query=False), 3, 0)

@@ -79,8 +79,8 @@ def masked() -> dict[str, torch.Tensor]:
     return _masked(rows, 32, SPECIAL, BatchShape(slots=256, short=16, long=32), rng).tensors
 
 
-def summed(found: torch.Tensor) -> torch.Tensor:
-    return found[0] + found[1]
+def summed(parts: torch.Tensor) -> torch.Tensor:
+    return parts[0] + parts[1]
 
 
 Case = tuple[torch.nn.Module, Callable, dict[str, torch.Tensor], Callable]
@@ -116,12 +116,12 @@ def compared(folder) -> Case:
     weights = LossWeights(**{name: 0.5 for name in OUTPUTS}, temperature=2.0)
     made = [
         replace(
-            one,
+            example,
             query=place // 3,
-            bounds=(place % 3, place % 3) if one.allowed.any() else UNLABELLED,
+            bounds=(place % 3, place % 3) if example.allowed.any() else UNLABELLED,
             taught=np.full(5, np.nan if place == 2 else place % 4, np.float32) * np.arange(5),
         )
-        for place, one in enumerate(examples())
+        for place, example in enumerate(examples())
     ]
     layout = BatchLayout((32,), 320, 0, 0, by_query=True)
     (plan,) = plan_epoch(made, layout, 0, 0)
@@ -179,9 +179,9 @@ def faked(case: Callable[..., Case], folder, mode: FakeTensorMode) -> Case:
     """A case whose weights are on the fake device, and its batch on the fake host."""
     model, loss, batch, aim = case(folder)
     with mode:
-        for one in (model, *getattr(model, "_teacher", ())):
-            one._apply(mode.from_tensor)
-            on_device(one, GPU, "float32")
+        for module in (model, *getattr(model, "_teacher", ())):
+            module._apply(mode.from_tensor)
+            on_device(module, GPU, "float32")
         return model, loss, tree_map(mode.from_tensor, batch), aim
 
 
@@ -199,7 +199,7 @@ def test_a_step_leaves_nothing_on_the_host(checkpoint_of, mode, name, dtype):
             assert masters.step(factor).device == GPU
         stored = masters.tensors()
         assert {tensor.device.type for tensor in stored.values()} == {"cpu"}
-        assert any(one.startswith("step/") for one in stored)
+        assert any(key.startswith("step/") for key in stored)
         kept = masters.float32_state(model)
         assert {(t.device.type, t.dtype) for t in kept.values()} == {("cpu", torch.float32)}
         masters.load(stored)
@@ -242,9 +242,9 @@ class Short:
             return self.loss(batch)
         if not self.backward:
             self._fail()
-        found = self.loss(batch)
-        found.register_hook(self._fail)
-        return found
+        loss = self.loss(batch)
+        loss.register_hook(self._fail)
+        return loss
 
     def _fail(self, *_) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
@@ -256,13 +256,13 @@ def gradients_of(case: Case, at: set[int] = frozenset(), backward: bool = False)
     short = Short(loss, at, backward)
     masters = MasterWeights(model.train(), torch.float32, lr=1e-3)
     made = Gradients(short, masters, batch["segment"].numel(), compile=False, aim=aim)
-    found = made.of(batch)
-    return found, [p.grad for p in masters.params], short.rows, made
+    total = made.of(batch)
+    return total, [p.grad for p in masters.params], short.rows, made
 
 
-def assert_equal(found, expected) -> None:
-    torch.testing.assert_close(found[0], expected[0], atol=1e-6, rtol=1e-6)
-    pairs = list(zip(found[1], expected[1], strict=True))
+def assert_equal(result, expected) -> None:
+    torch.testing.assert_close(result[0], expected[0], atol=1e-6, rtol=1e-6)
+    pairs = list(zip(result[1], expected[1], strict=True))
     assert all((a is None) == (b is None) for a, b in pairs)
     ours, theirs = zip(
         *((a.flatten(), b.flatten()) for a, b in pairs if b is not None), strict=True
@@ -280,11 +280,11 @@ def test_parts_add_up_whenever_memory_ran_out(checkpoint_of, capsys, name, backw
         return
     whole = gradients_of(case)
     # At once, then at the second half, then at the third of what is left in quarters.
-    found = gradients_of(case, {1, 3, 6}, backward)
-    assert_equal(found, whole)
+    parts = gradients_of(case, {1, 3, 6}, backward)
+    assert_equal(parts, whole)
     rows = len(case[2]["segment"])
-    assert whole[2] == [rows] and found[2][:2] == [rows, rows // 2]
-    assert sum(found[2][6:]) == rows and found[3].memory.halved
+    assert whole[2] == [rows] and parts[2][:2] == [rows, rows // 2]
+    assert sum(parts[2][6:]) == rows and parts[3].memory.halved
 
 
 def test_later_batches_are_computed_in_parts_at_once(checkpoint_of):

@@ -31,17 +31,17 @@ def test_an_exact_label_is_cross_entropy_with_its_gradient():
     logits = torch.randn(6, 5, requires_grad=True, generator=torch.Generator().manual_seed(0))
     labels = torch.tensor([0, 1, 2, 3, 4, 0])
     label_set_loss(logits, F.one_hot(labels, 5)).sum().backward()
-    got, logits.grad = logits.grad.clone(), None
+    ours, logits.grad = logits.grad.clone(), None
     F.cross_entropy(logits, labels, reduction="sum").backward()
-    torch.testing.assert_close(got, logits.grad)
+    torch.testing.assert_close(ours, logits.grad)
 
 
 def test_steps_of_an_ordinal_label_by_hand():
     """P(> first) = .9, P(> second) = .7, P(> third) = .4; a step inside a set is left out."""
     labels = [(0, 1, 0, 0), (0, 1, 1, 0), (0, 0, 0, 1), (1, 0, 0, 1), (0, 0, 0, 0)]
     products = [0.9 * 0.3 * 0.6, 0.9 * 0.6, 0.9 * 0.7 * 0.4, 1, 1]
-    got = ordinal_loss(LOG_P.repeat(5, 1), torch.tensor(labels, dtype=torch.float32))
-    torch.testing.assert_close(got, -torch.log(torch.tensor(products)))
+    losses = ordinal_loss(LOG_P.repeat(5, 1), torch.tensor(labels, dtype=torch.float32))
+    torch.testing.assert_close(losses, -torch.log(torch.tensor(products)))
 
 
 def test_two_outputs_have_one_step_which_is_their_cross_entropy():
@@ -77,31 +77,31 @@ def gradient(loss, scores):
 def test_margins_are_those_of_a_loop_over_pairs(scores):
     total = 0
     for titles in queries():
-        found = []
+        losses = []
         for a in titles:
             for b in titles:
                 gap = float(BOUNDS[a, 0] - BOUNDS[b, 1])
                 if gap > 0:
                     pair = scores[a][None], scores[b][None], torch.ones(1)
-                    found.append(F.margin_ranking_loss(*pair, margin=gap))
-        if found:
-            total = total + torch.stack(found).mean() * SHARE[titles].sum()
-    got = margin_loss(scores, BOUNDS, SAME, SHARE)
-    torch.testing.assert_close(got, total)
-    torch.testing.assert_close(gradient(got, scores), gradient(total, scores))
+                    losses.append(F.margin_ranking_loss(*pair, margin=gap))
+        if losses:
+            total = total + torch.stack(losses).mean() * SHARE[titles].sum()
+    loss = margin_loss(scores, BOUNDS, SAME, SHARE)
+    torch.testing.assert_close(loss, total)
+    torch.testing.assert_close(gradient(loss, scores), gradient(total, scores))
     assert margin_loss(4 * LOW.nan_to_num(), BOUNDS, SAME, SHARE) == 0
 
 
 def test_listwise_is_the_cross_entropy_of_each_query_and_its_gains(scores):
     total = 0
     for titles in queries():
-        known = [one for one in titles if not LOW[one].isnan()]
+        known = [title for title in titles if not LOW[title].isnan()]
         gains = 2 ** BOUNDS[known].mean(-1) - 1
         target = gains / gains.sum()
         total = total + F.cross_entropy(scores[known], target) * SHARE[titles].sum()
-    got = listwise_loss(scores, BOUNDS, SAME, SHARE)
-    torch.testing.assert_close(got, total)
-    torch.testing.assert_close(gradient(got, scores), gradient(total, scores))
+    loss = listwise_loss(scores, BOUNDS, SAME, SHARE)
+    torch.testing.assert_close(loss, total)
+    torch.testing.assert_close(gradient(loss, scores), gradient(total, scores))
     nothing = listwise_loss(scores, torch.zeros(11, 2), SAME, SHARE)  # no title has a gain
     assert nothing == 0 and gradient(nothing, scores).tolist() == [0] * 11
 
@@ -114,9 +114,9 @@ def test_differences_are_those_of_the_teacher(scores):
         if pairs:
             ours, theirs = (torch.stack([x[a] - x[b] for a, b in pairs]) for x in (scores, taught))
             total = total + F.mse_loss(ours, theirs) * SHARE[titles].sum()
-    got = margin_mse_loss(scores, taught, SAME, SHARE)
-    torch.testing.assert_close(got, total)
-    torch.testing.assert_close(gradient(got, scores), gradient(total, scores))
+    loss = margin_mse_loss(scores, taught, SAME, SHARE)
+    torch.testing.assert_close(loss, total)
+    torch.testing.assert_close(gradient(loss, scores), gradient(total, scores))
     assert margin_mse_loss(taught + 7, taught, SAME, SHARE) < 1e-10
 
 
@@ -144,13 +144,13 @@ def test_a_teachers_losses_by_hand():
 def test_a_distribution_teaches_its_expected_value_too():
     logits, taught = (torch.randn(4, 3, generator=torch.Generator().manual_seed(n)) for n in (3, 4))
     losses = Losses(LossWeights(nll=0, soft=1, mse=1, temperature=2.0), (1.0, 2.0, 3.0))
-    found = losses.of(logits, batch(), taught)
+    parts = losses.of(logits, batch(), taught)
     values, share = torch.tensor([1.0, 2, 3]), batch()["share"]
     gap = (logits.softmax(-1) - taught.softmax(-1)) @ values
-    assert found["mse"].item() == pytest.approx(float((gap.square() * share).sum()), rel=1e-5)
+    assert parts["mse"].item() == pytest.approx(float((gap.square() * share).sum()), rel=1e-5)
     soft = (soft_loss(logits, taught, 2.0) * share).sum()
-    assert found["soft"].item() == pytest.approx(float(soft))
-    assert tuple(found) == losses.weights.parts
+    assert parts["soft"].item() == pytest.approx(float(soft))
+    assert tuple(parts) == losses.weights.parts
 
 
 def test_one_output_is_ranked_by_its_logit():

@@ -36,26 +36,26 @@ def test_batches_go_on_where_a_run_stopped(corpus):
 
 def test_masked_slots_hold_the_text_they_hid(corpus):
     batch = next(batches(corpus, SPECIAL, SHAPE, 0))
-    found = {name: tensor.numpy().ravel() for name, tensor in batch.tensors.items()}
-    n = int(found["masked_weight"].sum())
-    slots, labels = found["masked_slot"][:n], found["masked_label"][:n]
-    assert (labels >= 5).all() and (found["segment"][slots] > 0).all()
-    hidden = found["input_ids"][slots]
+    flat = {name: tensor.numpy().ravel() for name, tensor in batch.tensors.items()}
+    n = int(flat["masked_weight"].sum())
+    slots, labels = flat["masked_slot"][:n], flat["masked_label"][:n]
+    assert (labels >= 5).all() and (flat["segment"][slots] > 0).all()
+    hidden = flat["input_ids"][slots]
     assert 0.6 < np.mean(hidden == SPECIAL.mask) < 0.95 and np.mean(hidden == labels) < 0.3
     assert 0.05 < n / batch.tokens < 0.17
 
 
 def test_negatives_are_about_their_share(corpus):
     made = [batch.tensors for batch in take(batches(corpus, SPECIAL, SHAPE, 2), 12)]
-    found = torch.cat([one["belongs"][: int(one["cls_weight"].sum())] for one in made])
-    assert found.double().mean() == pytest.approx(0.7, abs=0.06)
+    labels = torch.cat([tensors["belongs"][: int(tensors["cls_weight"].sum())] for tensors in made])
+    assert labels.double().mean() == pytest.approx(0.7, abs=0.06)
 
 
 def test_losses_equal_the_hugging_face_model_on_unpacked_examples(corpus):
     torch.manual_seed(0)
     model = new_model(vocabulary=50, layers=2, heads=2, hidden=16, positions=32, seed=0).eval()
     batch = next(batches(corpus, SPECIAL, SHAPE, 3)).tensors
-    got = losses(model, batch)
+    packed = losses(model, batch)
     flat = {n: batch[n].ravel() for n in ("input_ids", "token_type_ids", "segment")}
     width = batch["segment"].shape[1]
     mlm, pair = {}, []
@@ -72,5 +72,5 @@ def test_losses_equal_the_hugging_face_model_on_unpacked_examples(corpus):
     n = int(batch["masked_weight"].sum())
     logits = torch.stack([mlm[int(s)] for s in batch["masked_slot"][:n]])
     expected = torch.nn.functional.cross_entropy(logits, batch["masked_label"][:n])
-    torch.testing.assert_close(got[0], expected, atol=1e-5, rtol=0)
-    torch.testing.assert_close(got[1], torch.stack(pair).mean(), atol=1e-5, rtol=0)
+    torch.testing.assert_close(packed[0], expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(packed[1], torch.stack(pair).mean(), atol=1e-5, rtol=0)

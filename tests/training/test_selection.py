@@ -17,9 +17,9 @@ def test_every_weight_is_the_mean(checkpoint_of, tmp_path):
     folders = [checkpoint_of("bert", seed=seed) for seed in (0, 1, 2)]
     out = average_models(folders, tmp_path / "mean")
     states = [open_checkpoint(f).model.state_dict() for f in folders]
-    for name, got in open_checkpoint(out).model.state_dict().items():
+    for name, weight in open_checkpoint(out).model.state_dict().items():
         expected = sum(state[name] for state in states) / 3
-        torch.testing.assert_close(got, expected, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(weight, expected, atol=1e-3, rtol=1e-3)
 
 
 QUICK = {"slots": 48, "dtype": "float32", "compile": False, "patience": 0}

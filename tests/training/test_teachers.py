@@ -126,10 +126,10 @@ def test_a_model_of_another_family_teaches_its_logits(checkpoint_of, taught, tmp
 
 
 def test_a_model_with_other_outputs_teaches_its_score(checkpoint_of, taught):
-    one = checkpoint_of("roberta", labels=1)
-    logits = Scorer(open_checkpoint(one)).logits(TEXTS)
-    np.testing.assert_array_equal(taught(TeacherSource(one), ONE)[0], logits)
-    values, made = taught(TeacherSource(one), times=3)
+    folder = checkpoint_of("roberta", labels=1)
+    logits = Scorer(open_checkpoint(folder)).logits(TEXTS)
+    np.testing.assert_array_equal(taught(TeacherSource(folder), ONE)[0], logits)
+    values, made = taught(TeacherSource(folder), times=3)
     assert np.corrcoef(values[:8, 0], logits[:, 0])[0, 1] > 0.9 and "scale" in made.facts
     five, _ = taught(TeacherSource(checkpoint_of()), ModelLabels(2, ((1,), (5,))))
     logits = torch.from_numpy(Scorer(open_checkpoint(checkpoint_of())).logits(TEXTS))

@@ -21,17 +21,18 @@ def reading(value: float, sd: float = 0.0, noise=None) -> ResampledValue:
 
 def test_intervals_by_hand():
     """Half 0 of 30 queries, half 1 of 10; the plans do not differ, so two errors add up."""
-    one, other = reading(-0.06, 0.02), reading(-0.02, 0.04)
-    square = ((reading(-0.02), one), (other, reading(-0.06)))
+    first, second = reading(-0.06, 0.02), reading(-0.02, 0.04)
+    square = ((reading(-0.02), first), (second, reading(-0.06)))
     # plan 0 was read on half 1, plan 1 on half 0
     value = 0.75 * -0.02 + 0.25 * -0.06
-    [found] = predict([square], (30, 10), [20])
-    error = np.var(0.75 * other.samples + 0.25 * one.samples, ddof=1)
-    assert found.value == pytest.approx(value)
+    [prediction] = predict([square], (30, 10), [20])
+    error = np.var(0.75 * second.samples + 0.25 * first.samples, ddof=1)
+    assert prediction.value == pytest.approx(value)
     reach = 1.959964 * np.sqrt(error * (1 + 40 / 20))
-    assert found.pi_high - found.value == pytest.approx(reach)
-    assert found.value - found.pi_low == pytest.approx(reach)
-    assert found.ci_high - found.ci_low == pytest.approx(2 * 1.96 * np.sqrt(error), rel=0.1)
+    assert prediction.pi_high - prediction.value == pytest.approx(reach)
+    assert prediction.value - prediction.pi_low == pytest.approx(reach)
+    width = prediction.ci_high - prediction.ci_low
+    assert width == pytest.approx(2 * 1.96 * np.sqrt(error), rel=0.1)
 
 
 def test_plans_that_differ_widen_the_prediction():
@@ -43,7 +44,7 @@ def test_plans_that_differ_widen_the_prediction():
     assert between_plans([alike], share) == 0
     assert between_plans([apart], share) == pytest.approx(0.1**2 / 2, rel=0.01)
     assert between_plans([apart, alike], share) == pytest.approx(0.1**2 / 4, rel=0.01)
-    (narrow,), (wide,) = (predict([one], (50, 50), [100]) for one in (alike, apart))
+    (narrow,), (wide,) = (predict([plans], (50, 50), [100]) for plans in (alike, apart))
     assert narrow.pi_high - narrow.pi_low < 0.02
     reach = 1.959964 * np.sqrt(1.5 * 0.005)
     assert (wide.pi_high - wide.pi_low) / 2 == pytest.approx(reach, rel=0.01)
@@ -52,13 +53,13 @@ def test_plans_that_differ_widen_the_prediction():
 
 def test_a_half_of_one_query_has_no_interval():
     square = ((reading(-0.1), reading(-0.2, 0.1)), (reading(-0.3, 0.1), reading(-0.1)))
-    [found] = predict([square], (5, 1), [10])
-    assert found.value == pytest.approx(5 / 6 * -0.3 + 1 / 6 * -0.2)
-    assert (found.ci_low, found.pi_low, found.pi_high) == (None, None, None)
+    [prediction] = predict([square], (5, 1), [10])
+    assert prediction.value == pytest.approx(5 / 6 * -0.3 + 1 / 6 * -0.2)
+    assert (prediction.ci_low, prediction.pi_low, prediction.pi_high) == (None, None, None)
     for samples in (np.empty(0), np.array([-0.2])):
-        one = ResampledValue(-0.1, samples)
-        [found] = predict([((one, one), (one, one))], (5, 5), [10])
-        assert (found.value, found.ci_low, found.pi_low) == (-0.1, None, None)
+        single = ResampledValue(-0.1, samples)
+        [prediction] = predict([((single, single), (single, single))], (5, 5), [10])
+        assert (prediction.value, prediction.ci_low, prediction.pi_low) == (-0.1, None, None)
 
 
 def test_coverage_of_a_new_sample():

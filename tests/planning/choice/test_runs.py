@@ -26,31 +26,31 @@ ONE = ModelLabels(1, None)
 def test_the_loss_of_a_label_by_hand():
     pairs = [pair(2, "a", "b", (5,)), pair(3, "a", "c", (1, 2))]
     p = np.array([[0.1, 0.1, 0.2, 0.2, 0.4], [0.2, 0.3, 0.1, 0.1, 0.3]])
-    found = losses_of(np.log([p, p[::-1]]), ["none", "v"], pairs, FIVE)
-    np.testing.assert_allclose(found.values, [[0.6, 0.5], [0.7, 0.8]])
-    assert found.mean("none") == pytest.approx(0.55)
-    assert found.mean("v") == pytest.approx(0.75)
+    losses = losses_of(np.log([p, p[::-1]]), ["none", "v"], pairs, FIVE)
+    np.testing.assert_allclose(losses.values, [[0.6, 0.5], [0.7, 0.8]])
+    assert losses.mean("none") == pytest.approx(0.55)
+    assert losses.mean("v") == pytest.approx(0.75)
 
 
 def test_one_logit_counts_the_squared_change_of_the_score():
     pairs = [pair(2, "a", "b", (5,)), pair(3, "a", "c", (1,))]
     outputs = np.array([[[1.0], [2.0]], [[1.5], [0.0]]])
-    found = losses_of(outputs, ["none", "v"], pairs, ONE)
-    np.testing.assert_allclose(found.values, [[0, 0], [0.25, 4]])
+    losses = losses_of(outputs, ["none", "v"], pairs, ONE)
+    np.testing.assert_allclose(losses.values, [[0, 0], [0.25, 4]])
 
 
 def test_some_of_the_pairs_in_their_own_order():
     pairs = graded(6)
     outputs = np.random.default_rng(0).normal(size=(3, 6, 5))
-    found = losses_of(outputs, ["none", "a", "b"], pairs, FIVE)
-    some = found.on([pairs[4], pairs[1]])
-    np.testing.assert_array_equal(some.values, found.values[:, [4, 1]])
+    losses = losses_of(outputs, ["none", "a", "b"], pairs, FIVE)
+    some = losses.on([pairs[4], pairs[1]])
+    np.testing.assert_array_equal(some.values, losses.values[:, [4, 1]])
     np.testing.assert_array_equal(some.logits, outputs[:, [4, 1]])
-    assert some.mean("b") == pytest.approx(found.values[2, [1, 4]].mean())
+    assert some.mean("b") == pytest.approx(losses.values[2, [1, 4]].mean())
     with pytest.raises(ArgumentError, match="the pair of line 99 is not among those measured"):
-        found.on([pair(99, "a", "b", (1,))])
+        losses.on([pair(99, "a", "b", (1,))])
     with pytest.raises(ArgumentError, match="no variant L0H0"):
-        found.mean("L0H0")
+        losses.mean("L0H0")
 
 
 def test_pairs_without_labels_are_refused():
@@ -88,28 +88,30 @@ def test_changes_by_another_way(scorer_of):
     """The same figures from single passes, `compare` and scipy."""
     scorer, pairs = scorer_of(), graded()
     labels = scorer.checkpoint.settings.labels
-    found = measured(scorer, pairs, REMOVALS, resamples=200, seed=3)
+    measurements = measured(scorer, pairs, REMOVALS, resamples=200, seed=3)
     base = judge_logits(logits_without(scorer, pairs, Removal()), pairs, labels)
-    for removal, got in zip(REMOVALS, found, strict=True):
-        assert tuple(got) == METRICS
+    for removal, measurement in zip(REMOVALS, measurements, strict=True):
+        assert tuple(measurement) == METRICS
         judged = judge_logits(logits_without(scorer, pairs, removal), pairs, labels)
-        want = compare(base, judged, resamples=200, seed=3, draws=0).metrics
+        compared = compare(base, judged, resamples=200, seed=3, draws=0).metrics
         for metric, registered in (("spearman", "spearman"), ("qwk", "qwk"), ("log_loss", "nll")):
-            change, reference = got[metric].change, want[registered]
+            change, reference = measurement[metric].change, compared[registered]
             assert change.change == pytest.approx(reference.difference, abs=1e-4)
             assert change.ci_low == pytest.approx(reference.ci_low, abs=1e-3)
             assert change.ci_high == pytest.approx(reference.ci_high, abs=1e-3)
             assert change.value - change.base == change.change
-            assert got[metric].samples.shape == (200,)
+            assert measurement[metric].samples.shape == (200,)
         rho = spearmanr(judged.ranking_score, judged.ranking_truth).statistic
-        assert got["spearman"].change.value == pytest.approx(rho, abs=1e-4)
+        assert measurement["spearman"].change.value == pytest.approx(rho, abs=1e-4)
 
 
 def test_what_one_logit_does_not_define_is_left_out(scorer_of):
     metrics = ("spearman", "qwk", "pairwise_accuracy")
-    (found,) = measured(scorer_of(labels=1), graded(), REMOVALS[:1], metrics=metrics, resamples=50)
-    assert list(found) == ["spearman", "pairwise_accuracy"]
-    assert found["spearman"].change.base == pytest.approx(1) and found["spearman"].change.change < 0
+    scorer, options = scorer_of(labels=1), {"metrics": metrics, "resamples": 50}
+    (changed,) = measured(scorer, graded(), REMOVALS[:1], **options)
+    assert list(changed) == ["spearman", "pairwise_accuracy"]
+    change = changed["spearman"].change
+    assert change.base == pytest.approx(1) and change.change < 0
 
 
 def test_faults_are_named(scorer_of):
@@ -126,9 +128,9 @@ def test_faults_are_named(scorer_of):
 
 def test_checks_of_a_plan(scorer_of):
     scorer = scorer_of()
-    found = check_removals(scorer, graded(), zero)
-    assert found["pairs"] == 8 and max(found["variants"].values()) <= found["bound"]
-    assert any(name.startswith("B") for name in found["variants"])
+    checks = check_removals(scorer, graded(), zero)
+    assert checks["pairs"] == 8 and max(checks["variants"].values()) <= checks["bound"]
+    assert any(name.startswith("B") for name in checks["variants"])
     assert check_removals(scorer_of(layers=1), graded(), zero)["layers_off"].keys() == {"L0"}
 
 
@@ -169,9 +171,9 @@ def test_a_killed_sweep_goes_on_behind_its_last_batch(scorer_of, tmp_path, monke
 
     monkeypatch.setattr(run_sweep, "sweep", counted)
     shown = Counted()
-    found = logits(scorer, pairs, variants, work=tmp_path, name="x", shown=shown)
+    resumed = logits(scorer, pairs, variants, work=tmp_path, name="x", shown=shown)
     assert 0 < sum(sizes) < 60 and shown.done == 4 * 60
-    np.testing.assert_array_equal(found, logits(scorer, pairs, variants, work=None, name="x"))
+    np.testing.assert_array_equal(resumed, logits(scorer, pairs, variants, work=None, name="x"))
 
 
 def test_a_damaged_folder_is_made_anew(scorer_of, tmp_path):

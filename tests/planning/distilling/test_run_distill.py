@@ -69,8 +69,8 @@ def test_a_student_of_another_family_is_judged_as_it_opens(
         opened = open_checkpoint(tmp_path / "s", compact=compact)
         assert opened.family.model_type == family and opened.family.fast
         logits = Scorer(opened).logits(texts)
-        found = reading(logits, dev, opened.settings.labels, facts["figure"])
-        assert found[0] == pytest.approx(facts["best"], abs=0.02)
+        figure = reading(logits, dev, opened.settings.labels, facts["figure"])
+        assert figure[0] == pytest.approx(facts["best"], abs=0.02)
 
 
 def test_a_finished_run_asked_again_says_so_and_other_settings_are_refused(

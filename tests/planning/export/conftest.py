@@ -63,7 +63,7 @@ def smaller_of(checkpoint_of) -> Callable[..., Checkpoint]:
         teacher = open_checkpoint(checkpoint_of(family, layers=3, heads=4))
         torch.manual_seed(0)
         fold = torch.randn(3, 4, 4)
-        units = {one.layer: range(one.units) for one in kept if one.units is not None}
+        units = {layer.layer: range(layer.units) for layer in kept if layer.units is not None}
         return smaller_checkpoint(teacher, kept, units=units, fold=fold)
 
     return build

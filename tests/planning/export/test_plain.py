@@ -31,7 +31,8 @@ def pruned(checkpoint_of, tmp_path):
 
     def build(family, kept, fold=None):
         teacher = open_checkpoint(checkpoint_of(family, layers=3, heads=4, **OWN.get(family, {})))
-        units = {one.layer: range(3, 3 + one.units) for one in kept if one.units is not None}
+        narrow = {layer.layer: layer.units for layer in kept if layer.units is not None}
+        units = {layer: range(3, 3 + units) for layer, units in narrow.items()}
         small = smaller_checkpoint(teacher, kept, units=units, fold=fold)
         return open_checkpoint(save_smaller(tmp_path / "small", small), compact=True)
 
