@@ -42,7 +42,7 @@ from qt_bert.results.probe import (
     instability_note,
 )
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.estimate import Estimate, Interval
+from qt_bert.stats.estimate import Estimate, Interval, mean_of
 from qt_bert.stats.verdict import judge_contest, judge_difference, not_testable, with_q
 from qt_bert.text import Label, Text, sentences
 
@@ -281,11 +281,6 @@ class Contest:
     def beyond(self) -> Estimate:
         """The target minus the mean of the sets."""
         return self.target - mean_of(self.sets)
-
-
-def mean_of(estimates: Sequence[Estimate]) -> Estimate:
-    """The mean of estimates over the same queries."""
-    return (1 / len(estimates)) * sum(estimates[1:], start=estimates[0])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,7 +10,7 @@ their ratio), a threshold and a side, chosen for each head on discovery.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -47,7 +47,7 @@ from qt_bert.progress import Progress, silent
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
-from qt_bert.stats.estimate import Estimate, from_leave_one_out
+from qt_bert.stats.estimate import Estimate, from_leave_one_out, group_queries
 
 LEAST_BALANCED = 0.60
 """The balanced accuracy that a named head must reach."""
@@ -160,9 +160,9 @@ class Decisions:
         return len(self.place)
 
     @cached_property
-    def queries(self) -> tuple[str, ...]:
+    def queries(self) -> tuple[Hashable, ...]:
         """The query of each number in `query`."""
-        return tuple(dict.fromkeys(text.query for text in self.texts))
+        return group_queries([text.query for text in self.texts])[0]
 
     @cached_property
     def query_starts(self) -> IntArray:
@@ -206,14 +206,13 @@ def decisions_of(
     pairs = list(dict.fromkeys(text.pair for text in texts))
     rows = {pair: row for row, pair in enumerate(pairs)}
     encoded = tokenizer.encode(pairs)
-    first: dict[str, int] = {}
-    for text in texts:
-        first.setdefault(text.query, len(first))
-    numbers: dict[str, int] = {}
+    first = group_queries([text.query for text in texts])[1]
+    numbers: dict[int, int] = {}
     kept: list[PairText] = []
     decisions: list[tuple[int, int, int, int, int, int]] = []
     covered = 0
-    for text in sorted(texts, key=lambda text: first[text.query]):
+    for place_of_text in np.argsort(first, kind="stable"):
+        text = texts[place_of_text]
         row = rows[text.pair]
         cuts = [
             (token, place - 1)
@@ -226,7 +225,7 @@ def decisions_of(
         covered += len(cuts)
         if len(cuts) < least:
             continue
-        number = numbers.setdefault(text.query, len(numbers))
+        number = numbers.setdefault(int(first[place_of_text]), len(numbers))
         decisions += [(row, text.side, *cut, len(kept), number) for cut in cuts]
         kept.append(text)
     neighbours = sum(is_han(a) and is_han(b) for text in texts for a, b in pairwise(text.text))
@@ -531,7 +530,7 @@ class HeadUnion:
     right: FloatArray
     null: FloatArray
     size: FloatArray
-    queries: tuple[str, ...]
+    queries: tuple[Hashable, ...]
 
     def share(self, k: int, *, null: bool = False) -> Estimate:
         """The union's share of decisions; `null`: that of the shifted references."""

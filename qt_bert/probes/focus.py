@@ -50,7 +50,7 @@ from qt_bert.probes.streams import characters_of, coverage, for_model, shared_te
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray, IntArray
-from qt_bert.stats.estimate import Estimate, over_queries
+from qt_bert.stats.estimate import Estimate, group_queries, over_queries
 from qt_bert.stats.verdict import judge_contest
 
 QUICK_PAIRS = 200
@@ -457,7 +457,7 @@ def _few(pairs: list[Pair], limit: int, context: Context) -> list[Pair]:
 
 def _mean(per_query: FloatArray, pairs: Sequence[Pair]) -> Estimate:
     """The mean of values [queries], in the order of the queries of `pairs`."""
-    return over_queries(per_query, list(dict.fromkeys(pair.query for pair in pairs)))
+    return over_queries(per_query, group_queries([pair.query for pair in pairs])[0])
 
 
 def _without(rows: FloatArray, pairs: Sequence[Pair]) -> dict[str, Estimate | None]:

@@ -21,7 +21,7 @@ from qt_bert.probes.contests import Ablated, ablate, grades_nothing
 from qt_bert.probes.streams import for_model
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate
-from qt_bert.stats.verdict import LEAST_QUERIES
+from qt_bert.stats.verdict import CLAIM_QUERIES
 from qt_bert.text import Label
 
 QUICK_PAIRS = {"discovery": 64, "validation": 128}
@@ -110,7 +110,7 @@ def _claim(context: Context, halves: dict[str, Estimate]) -> Estimate | str:
     """Loss with the low half cut less that with the high half cut, or the reason why it is not judged."""
     if not halves:
         return "one_layer"
-    if halves["low_half"].n_queries < LEAST_QUERIES:
+    if halves["low_half"].n_queries < CLAIM_QUERIES:
         return "few_queries"
     if grades_nothing(context):
         return "grades_nothing"

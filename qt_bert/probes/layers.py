@@ -53,6 +53,7 @@ from qt_bert.probes.streams import characters_of, shared_terms, tokens_within
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio
 from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries
+from qt_bert.stats.judgements import index_queries
 
 SURFACE = (POSITION, LENGTH)
 SYNTAX = (BOUNDARY, POS, DEPENDENCY)
@@ -96,8 +97,7 @@ class Half(NamedTuple):
 
     def groups(self) -> IntArray:
         """The number of each text's query, from 0 in order of first occurrence."""
-        numbers: dict[str, int] = {}
-        return np.array([numbers.setdefault(query, len(numbers)) for query, _ in self.texts])
+        return index_queries([query for query, _ in self.texts])[0]
 
 
 def checked(context: Context) -> list[Pair]:

@@ -19,7 +19,7 @@ from qt_bert.ablation.masks import SegmentBlock
 from qt_bert.data.pairs import Pair
 from qt_bert.figures import Figure, bars, head_map
 from qt_bert.heads import Head, Shape
-from qt_bert.probes.base import Contest, Context, Result, estimate_bars, head_table, mean_of
+from qt_bert.probes.base import Contest, Context, Result, estimate_bars, head_table
 from qt_bert.probes.base_model import other_seed
 from qt_bert.probes.contests import CONTEST_PAIRS, Ablated, ablate, contest, grades_nothing, zeroed
 from qt_bert.probes.matching_cells import CHARACTERS, DIRECTIONS, KINDS
@@ -41,7 +41,7 @@ from qt_bert.probes.streams import few_a_query
 from qt_bert.results.probe import Stability
 from qt_bert.stats import verdict
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.estimate import Estimate, over_queries
+from qt_bert.stats.estimate import Estimate, mean_of, over_queries
 from qt_bert.stats.judgements import name_set
 from qt_bert.text import Label, Text
 
@@ -268,7 +268,7 @@ def _claims(
     context: Context, chosen: Chosen, rest: list[Head], pairs: list[Pair]
 ) -> Mapping[str, Contest | str]:
     """The three contests; none is run where the claims cannot be judged."""
-    if len({pair.query for pair in pairs}) < verdict.LEAST_QUERIES:
+    if len({pair.query for pair in pairs}) < verdict.CLAIM_QUERIES:
         return dict.fromkeys(CLAIMS, "few_queries")
     if grades_nothing(context):
         return dict.fromkeys(CLAIMS, "grades_nothing")

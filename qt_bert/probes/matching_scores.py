@@ -57,6 +57,7 @@ from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
 from qt_bert.stats.estimate import Estimate, from_leave_one_out
+from qt_bert.stats.judgements import index_queries
 from qt_bert.text import Text
 
 K = 5
@@ -182,7 +183,7 @@ def _prepared(
     return ready, Sample(
         pairs=len(pairs),
         used=len(ready),
-        queries=len({pair.query for pair in ready}),
+        queries=index_queries([pair.query for pair in ready])[1],
         nothing_shared=without,
         no_replacement=len(pairs) - without - len(ready),
         coverage=coverage([text for pair in pairs for text in (pair.query, pair.title)], seen),
@@ -356,10 +357,9 @@ def score_heads(
     replacement, every score is NaN.
     """
     ready, sample = _prepared(scorer, pairs, segmenter, queries, seed)
-    numbers: dict[str, int] = {}
-    index = [numbers.setdefault(pair.query, len(numbers)) for pair in ready]
+    index, n_queries = index_queries([pair.query for pair in ready])
     layers = scorer.encoder.layers
-    shape = (len(numbers), len(KINDS), len(layers), layers[0].heads, 2, 2)
+    shape = (n_queries, len(KINDS), len(layers), layers[0].heads, 2, 2)
     original, replaced = np.zeros(shape), np.zeros(shape)
     counts, rows = np.zeros((*shape[:2], 2, 2)), np.zeros((*shape[:2], 2))
     for start in range(0, len(ready), PAIRS_AT_ONCE):

@@ -14,6 +14,7 @@ from qt_bert.probes.base import Context
 from qt_bert.probes.texts import COMMON, texts_of
 from qt_bert.results.probe import OnSource, Stability, is_unstable, verdict_of
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
+from qt_bert.stats.judgements import index_queries
 from qt_bert.stats.tests import FALSE_DISCOVERY_RATE, q_values
 from qt_bert.text import Text
 
@@ -89,10 +90,9 @@ def ranked(score: FloatArray) -> list[Head]:
 
 def by_query(values: FloatArray, queries: Sequence[str]) -> FloatArray:
     """Means over the pairs of each query [pairs, …] → [queries, …], without NaN."""
-    numbers: dict[str, int] = {}
-    index = np.array([numbers.setdefault(query, len(numbers)) for query in queries], dtype=np.int64)
+    index, n_queries = index_queries(queries)
     known = np.isfinite(values)
-    sums = np.zeros((len(numbers), *values.shape[1:]))
+    sums = np.zeros((n_queries, *values.shape[1:]))
     counts = np.zeros_like(sums)
     np.add.at(sums, index, np.where(known, values, 0.0))
     np.add.at(counts, index, known)

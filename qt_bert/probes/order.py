@@ -65,7 +65,7 @@ from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats import verdict
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
-from qt_bert.stats.estimate import Estimate, over_queries
+from qt_bert.stats.estimate import Estimate, over_queries, query_key
 from qt_bert.stats.judgements import index_queries
 from qt_bert.text import Text
 
@@ -436,13 +436,16 @@ class GoodAndPoor:
         movable = [p for p in pairs if p.grades in good_labels and len(set(p.title)) > 1]
         good = few_a_query(movable, most)
         poor = few_a_query([pair for pair in pairs if pair.grades in poor_labels], most)
-        both = {pair.query for pair in good} & {pair.query for pair in poor}
+        both = {query_key(pair.query) for pair in good} & {query_key(pair.query) for pair in poor}
         rng = np.random.default_rng(seed)
         rows: list[tuple[Pair, str, str]] = []
         for pair in good:
-            if pair.query in both and (title := shuffle_characters(pair.title, rng)) is not None:
+            if (
+                query_key(pair.query) in both
+                and (title := shuffle_characters(pair.title, rng)) is not None
+            ):
                 rows += [(pair, pair.title, GOOD), (pair, title, SHUFFLED)]
-        rows += [(pair, pair.title, POOR) for pair in poor if pair.query in both]
+        rows += [(pair, pair.title, POOR) for pair in poor if query_key(pair.query) in both]
         return cls(
             [replace(pair, title=title, grades=None, label=None) for pair, title, _ in rows],
             [part for _, _, part in rows],
@@ -600,7 +603,7 @@ def _needed(
     """The contest on the fall of S/R, or the reason why it cannot be judged."""
     if not heads:
         return "no_heads"
-    if len({*texts.queries}) < verdict.LEAST_QUERIES:
+    if len({*texts.queries}) < verdict.CLAIM_QUERIES:
         return "few_queries"
     if not separates:
         return "precondition:reach"

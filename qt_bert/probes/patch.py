@@ -43,7 +43,7 @@ from qt_bert.probes.streams import (
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, over_queries
-from qt_bert.stats.verdict import LEAST_QUERIES
+from qt_bert.stats.verdict import CLAIM_QUERIES
 
 LEAST_CHARACTERS = 2
 """The least length of a term, or that of its query if shorter."""
@@ -351,7 +351,7 @@ def measure(context: Context) -> Result:
         pairs=[each.pair for each in pairs],
     )
     if not lies_above_0(context, gap):
-        reason = "few_queries" if gap.n_queries < LEAST_QUERIES else "precondition:gap"
+        reason = "few_queries" if gap.n_queries < CLAIM_QUERIES else "precondition:gap"
         return replace(result, claims={"restores": reason}, nothing="no_gap")
 
     restored = shares_of(np.stack(denoised) - corrupted, gap, queries)

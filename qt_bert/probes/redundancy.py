@@ -17,11 +17,11 @@ from qt_bert.ablation.importance import importance_on
 from qt_bert.ablation.interventions import Variant
 from qt_bert.figures import Curve, Point, curve, head_map
 from qt_bert.heads import Head, Shape
-from qt_bert.probes.base import Context, Result, estimate_bars, estimate_points, head_table, mean_of
+from qt_bert.probes.base import Context, Result, estimate_bars, estimate_points, head_table
 from qt_bert.probes.contests import CONTEST_PAIRS, Ablated, ablate, grades_nothing, zeroed
 from qt_bert.probes.streams import few_a_query
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.estimate import Estimate, spearman
+from qt_bert.stats.estimate import Estimate, mean_of, spearman
 from qt_bert.stats.tests import q_values, sign_flip_p
 
 SINGLES = "singles"

@@ -22,7 +22,7 @@ from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.treebank import ROOT
 from qt_bert.figures import Figure, head_map
 from qt_bert.heads import Head, Shape
-from qt_bert.probes.base import Context, Result, estimate_bars, head_table, mean_of
+from qt_bert.probes.base import Context, Result, estimate_bars, head_table
 from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.contests import ablate
 from qt_bert.probes.naming import VALIDATION, Elsewhere, Rule, name_heads, one_sided_p, stability
@@ -42,7 +42,7 @@ from qt_bert.probes.relations_links import (
 from qt_bert.probes.streams import few_a_query
 from qt_bert.results.probe import Stability
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio, sum_by
-from qt_bert.stats.estimate import Estimate, pooled
+from qt_bert.stats.estimate import Estimate, mean_of, pooled
 
 QUICK_SENTENCES, FULL_SENTENCES = 140, 1500
 QUICK_PAIRS = 80

@@ -25,14 +25,14 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.figures import Edge, Graph, Node
 from qt_bert.heads import Head
-from qt_bert.probes.base import Context, Result, mean_of, score_unit
+from qt_bert.probes.base import Context, Result, score_unit
 from qt_bert.probes.contests import layer_matched_sets
 from qt_bert.probes.focus import FOCUS, KindMasks, partly_matched, read_row
 from qt_bert.probes.naming import function_heads, named_beside
 from qt_bert.probes.streams import for_model, stream
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.estimate import Estimate, over_queries
+from qt_bert.stats.estimate import Estimate, mean_of, over_queries
 
 QUICK_LOOKED_AT = 200
 QUICK_PAIRS = 48
@@ -224,7 +224,9 @@ def _measurements(context: Context, routes: Routes) -> dict[str, Estimate | floa
     focus, grade = (routes.whole(outcome) for outcome in OUTCOMES)
     direct, control = routes.direct("focus", "qk"), None
     if routes.sets:
-        control = mean_of([routes.direct("focus", "qk", name) for name in routes.sets])
+        control = mean_of(
+            [routes.direct("focus", "qk", name) for name in routes.sets], draws=len(routes.sets)
+        )
     return {
         "focus_change": focus,
         "direct_share": None if control is None else share(context, direct - control, focus),

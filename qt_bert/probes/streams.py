@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.probes.base import Context
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.stats.estimate import query_key
 
 
 def for_model(pairs: Sequence[Pair], limit: int, context: Context) -> list[Pair]:
@@ -42,11 +43,12 @@ def few_a_query(pairs: Sequence[Pair], most: int = PAIRS_A_QUERY) -> list[Pair]:
     def rank(place: int) -> bytes:
         return hashlib.sha256(f"0\0{pairs[place].title}".encode()).digest()
 
-    taken: Counter[str] = Counter()
+    taken: Counter[Hashable] = Counter()
     kept = []
     for place in sorted(range(len(pairs)), key=rank):
-        if taken[pairs[place].query] < most:
-            taken[pairs[place].query] += 1
+        query = query_key(pairs[place].query)
+        if taken[query] < most:
+            taken[query] += 1
             kept.append(place)
     return [pairs[place] for place in sorted(kept)]
 

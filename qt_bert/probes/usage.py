@@ -20,7 +20,7 @@ from scipy.stats import rankdata
 from qt_bert.ablation.interventions import Variant
 from qt_bert.ablation.weights import AffineMap, Erasure
 from qt_bert.figures import Figure, head_map
-from qt_bert.probes.base import Context, Result, mean_of
+from qt_bert.probes.base import Context, Result
 from qt_bert.probes.contests import Ablated, ablate
 from qt_bert.probes.layers import counts, tasks, too_few
 from qt_bert.probes.layers_reading import (
@@ -46,7 +46,7 @@ from qt_bert.probes.streams import for_model
 from qt_bert.progress import Progress
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio
-from qt_bert.stats.estimate import Estimate, from_leave_one_out, jackknife, over_queries
+from qt_bert.stats.estimate import Estimate, from_leave_one_out, jackknife, mean_of, over_queries
 from qt_bert.stats.judgements import known, set_means
 from qt_bert.text import Text
 

@@ -109,9 +109,14 @@ def _reason(claim: SourcedClaim, own: Texts | None, facts: Mapping[str, Any]) ->
     needs = claim.needs_queries
     if needs is None:
         return reason
-    sample = "sample" if needs <= MOST_QUERIES else "sample_many"
-    more = common.text(sample, {"needs": needs})
+    more = common.text("sample", {"needs": queries_needed(needs)})
     return Text(f"{reason.zh}；{more.zh}", f"{reason.en}; {more.en}")
+
+
+def queries_needed(needs: tuple[int, int]) -> Text:
+    """A claim's `needs_queries` in words."""
+    kind = "many" if needs[0] > MOST_QUERIES else "from" if needs[1] > MOST_QUERIES else "between"
+    return texts_of(COMMON).text(f"needs.{kind}", {"fewest": needs[0], "most": needs[1]})
 
 
 def _measurement(measured: Measurement, probe: str, facts: Mapping[str, Any]) -> MeasurementInWords:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from qt_bert.probes.wording import queries_needed
 from qt_bert.report import plan
 from qt_bert.report.blocks import (
     Column,
@@ -159,10 +160,12 @@ def _next(stored: Stored) -> Iterator[Text]:
     undecided = [
         (worded.claim.needs_queries, worded.short)
         for worded, anchor in stored.claims
-        if anchor != "plan" and (worded.claim.needs_queries or MOST_QUERIES + 1) <= MOST_QUERIES
+        if anchor != "plan"
+        and worded.claim.needs_queries
+        and worded.claim.needs_queries[1] <= MOST_QUERIES
     ]
     if undecided:
-        needs, claim = min(undecided, key=lambda row: row[0] or 0)
-        yield wording("next_queries", needs=f"{needs:,}", claim=claim)
+        needs, claim = min(undecided, key=lambda row: row[0][1])
+        yield wording("next_queries", needs=queries_needed(needs), claim=claim)
     if stored.plan is not None:
         yield wording("next_plan")

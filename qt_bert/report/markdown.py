@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from qt_bert.files import atomic_write
-from qt_bert.probes.wording import MeasurementInWords, measurements_in_words
+from qt_bert.probes.wording import MeasurementInWords, measurements_in_words, queries_needed
 from qt_bert.report.blocks import Interval, wording
 from qt_bert.report.evaluation import as_interval, in_groups
 from qt_bert.report.plan import in_one_sentence
@@ -79,7 +79,7 @@ def _claim(row: ClaimOf, localised: Localise) -> tuple[str, ...]:
         _shown(measured(row.worded)),
         _label(source_value(claim.source), localised),
         row.worded.margin,
-        "" if needs is None else f"{needs:,}",
+        "" if needs is None else localised(queries_needed(needs)),
     )
 
 

@@ -24,8 +24,8 @@ from qt_bert.scoring.behaviour import ScoredCases, fixed_band, measured_band, ra
 from qt_bert.scoring.evaluate import SHOWN_IN_SLICES
 from qt_bert.scoring.judge import PairScorer, graded_pairs, ranking_scores
 from qt_bert.shipped import BEHAVIOURS, shipped
+from qt_bert.stats.estimate import LEAST_QUERIES
 from qt_bert.stats.metrics import METRICS
-from qt_bert.stats.verdict import LEAST_QUERIES
 
 
 @dataclass(frozen=True)

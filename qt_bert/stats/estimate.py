@@ -10,15 +10,18 @@ alike: as a sample whose mean is the value.
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import stdtrit
 
 from qt_bert.errors import ArgumentError
-from qt_bert.stats.arrays import FloatArray, IntArray, ratio
+from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
 
 Interval: TypeAlias = tuple[float, float]
 Kind: TypeAlias = Literal["mean", "statistic", "correlation"]
@@ -30,6 +33,23 @@ LEAST_ERROR = 0.2
 ROUNDING = 1e-12
 CELLS_AT_ONCE = 1_000_000
 MOST_UNDEFINED = 0.05
+LEAST_QUERIES = 20
+"""Queries of a class, a slice or a gate's file."""
+
+
+@lru_cache(maxsize=2**16)
+def query_key(query: Hashable) -> Hashable:
+    """The query that a spelling stands for: NFKC, without case and spaces."""
+    if not isinstance(query, str):
+        return query
+    return "".join(unicodedata.normalize("NFKC", query).casefold().split())
+
+
+def group_queries(queries: Sequence[Hashable]) -> tuple[tuple[Hashable, ...], IntArray]:
+    """The distinct queries by `query_key`, in order of first appearance, and the number of each item's."""
+    places: dict[Hashable, int] = {}
+    index = [places.setdefault(query_key(query), len(places)) for query in queries]
+    return tuple(places), np.array(index, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +59,9 @@ class Estimate:
     `values` [queries] are means (kind `mean`) or jackknife pseudo-values, aligned to `queries`. The
     value is NaN where it is undefined. Sums, differences and multiples of estimates over the same
     queries keep the pairing; a quotient is judged through its leave-one-out values. A `correlation`
-    is judged as Fisher's z, since its error depends on its size; a difference of two is not.
+    is judged as Fisher's z, since its error depends on its size; a difference of two is not. `reach`
+    is the half-width of the 95 % interval that a draw of heads adds, joined to that of the queries in
+    quadrature.
 
     >>> queries = ["cat", "cat", "dog"]
     >>> before, after = over_queries([0.0, 1.0, 1.0], queries), over_queries([1, 1, 1], queries)
@@ -51,6 +73,7 @@ class Estimate:
     values: FloatArray
     queries: tuple[Hashable, ...]
     kind: Kind = "mean"
+    reach: float = 0.0
 
     __array_ufunc__ = None  # a number of numpy to the left leaves the arithmetic to this class
 
@@ -80,7 +103,7 @@ class Estimate:
             return np.asarray((n * self.value - self.values) / np.float64(n - 1))
 
     def interval(self, resamples: int = RESAMPLES, seed: int = 0) -> Interval | None:
-        """The two-sided 95 % studentised bootstrap interval over queries.
+        """The two-sided 95 % studentised bootstrap interval over queries, widened by `reach`.
 
         None where the value is undefined or there are fewer than two queries; of zero width where
         all queries agree. See `studentised_interval`.
@@ -90,7 +113,7 @@ class Estimate:
             return None
         ends = np.concatenate(studentised_interval(values[:, None], resamples, seed))
         low, high = np.tanh(ends) if self.kind == "correlation" else ends
-        return float(low), float(high)
+        return _widened(self.value, float(low), float(high), self.reach)
 
     def judged(self, margin: float = 0.0) -> tuple[FloatArray, float]:
         """`centred` and a margin on the scale that tests use: Fisher's z for a correlation.
@@ -109,20 +132,22 @@ class Estimate:
             return self._moved(self.value + other, self.values + other)
         _check_paired(self, other)
         kind: Kind = "mean" if other.kind == "mean" else "statistic"
-        return self._moved(self.value + other.value, self.values + other.values, kind)
+        moved = self._moved(self.value + other.value, self.values + other.values, kind)
+        return replace(moved, reach=math.hypot(self.reach, other.reach))
 
     __radd__ = __add__
 
     def __mul__(self, factor: float) -> Estimate:
         if isinstance(factor, Estimate):
             return NotImplemented
-        return self._moved(self.value * factor, self.values * factor)
+        moved = self._moved(self.value * factor, self.values * factor)
+        return replace(moved, reach=self.reach * abs(factor))
 
     __rmul__ = __mul__
 
     def _moved(self, value: float, values: FloatArray, kind: Kind = "mean") -> Estimate:
         kind = kind if self.kind == "mean" else "statistic"
-        return Estimate(value, values, self.queries, kind)
+        return Estimate(value, values, self.queries, kind, self.reach)
 
     def __neg__(self) -> Estimate:
         return self * -1.0
@@ -140,11 +165,12 @@ class Estimate:
                 raise ArgumentError("an estimate cannot be divided by the number 0")
             return self * (1 / other)
         _check_paired(self, other)
-        return from_leave_one_out(
+        quotient = from_leave_one_out(
             float(ratio(np.array(self.value), np.array(other.value))),
             ratio(self.leave_one_out, other.leave_one_out),
             self.queries,
         )
+        return replace(quotient, reach=self.reach / abs(other.value)) if self.reach else quotient
 
 
 def over_queries(values: npt.ArrayLike, queries: Sequence[Hashable]) -> Estimate:
@@ -154,7 +180,7 @@ def over_queries(values: npt.ArrayLike, queries: Sequence[Hashable]) -> Estimate
     ArgumentError for lengths that differ or an infinite value.
     """
     items = _checked(values, queries, "values")
-    keys, index = _grouped(queries)
+    keys, index = group_queries(queries)
     valid = ~np.isnan(items)
     counts = np.bincount(index[valid], minlength=len(keys))
     sums = np.bincount(index[valid], weights=items[valid], minlength=len(keys))
@@ -162,6 +188,67 @@ def over_queries(values: npt.ArrayLike, queries: Sequence[Hashable]) -> Estimate
     means = sums[kept] / counts[kept]
     value = float(means.mean()) if means.size else float("nan")
     return Estimate(value, means, _those(keys, kept))
+
+
+def classes_judged(
+    classes: Sequence[Hashable], queries: Sequence[Hashable]
+) -> tuple[list[Hashable], list[Hashable]]:
+    """The classes of items with at least LEAST_QUERIES queries, and the others, in order of appearance."""
+    of_class: dict[Hashable, set[Hashable]] = {}
+    for name, query in zip(classes, queries, strict=True):
+        of_class.setdefault(name, set()).add(query_key(query))
+    kept = [name for name, members in of_class.items() if len(members) >= LEAST_QUERIES]
+    return kept, [name for name in of_class if name not in kept]
+
+
+def over_classes(
+    values: npt.ArrayLike, classes: Sequence[Hashable], queries: Sequence[Hashable]
+) -> Estimate:
+    """The mean over queries within each class, then over the classes of `classes_judged`.
+
+    A mean within a query and class comes first. Judged on jackknife pseudo-values over queries, as a
+    query may have items of several classes. Raises ArgumentError as `over_queries`.
+    """
+    items = _checked(values, queries, "values")
+    kept, _ = classes_judged(classes, queries)
+    place = {name: number for number, name in enumerate(kept)}
+    column = np.array([place.get(name, -1) for name in classes], dtype=np.int64)
+    keys, index = group_queries(queries)
+    valid, size = ~np.isnan(items) & (column >= 0), (len(keys), len(kept))
+    cell = index[valid] * len(kept) + column[valid]
+    counts = np.bincount(cell, minlength=math.prod(size)).reshape(size)
+    sums = np.bincount(cell, weights=items[valid], minlength=math.prod(size)).reshape(size)
+    rows: BoolArray = np.asarray((counts > 0).any(axis=1))
+    there = (counts > 0)[rows].astype(np.float64)
+    means = np.where(there > 0, sums[rows] / np.maximum(counts[rows], 1), 0.0)
+    total, n = means.sum(axis=0), there.sum(axis=0)
+    if not kept:
+        return Estimate(math.nan, np.empty(0), (), "statistic")
+    return from_leave_one_out(
+        float(ratio(total, n).mean()),
+        ratio(total - means, n - there).mean(axis=1),
+        _those(keys, rows),
+    )
+
+
+def mean_of(estimates: Sequence[Estimate], *, draws: int = 0) -> Estimate:
+    """The mean of estimates over the same queries.
+
+    Where they are those of `draws` random draws, in turn, equally many each, `reach` counts the draw:
+    the t-interval of the draws' means.
+    """
+    mean = (1 / len(estimates)) * sum(estimates[1:], start=estimates[0])
+    reach = draws_reach([estimate.value for estimate in estimates], draws)
+    return replace(mean, reach=math.hypot(mean.reach, reach))
+
+
+def draws_reach(values: npt.ArrayLike, draws: int) -> float:
+    """Half-width of the t-interval of a mean over `draws` draws of equally many `values`; 0 under two."""
+    if draws < 2:
+        return 0.0
+    means = np.asarray(values, dtype=np.float64).reshape(draws, -1).mean(axis=1)
+    error = float(np.std(means, ddof=1)) / math.sqrt(draws)
+    return float(stdtrit(draws - 1, (1 + CONFIDENCE) / 2)) * error
 
 
 def pooled(sums: npt.ArrayLike, counts: npt.ArrayLike, queries: Sequence[Hashable]) -> Estimate:
@@ -174,7 +261,7 @@ def pooled(sums: npt.ArrayLike, counts: npt.ArrayLike, queries: Sequence[Hashabl
     above, below = _checked(sums, queries, "sums"), _checked(counts, queries, "counts")
     if (below < 0).any():
         raise ArgumentError(f"a count is {below[below < 0][0]}; it must be 0 or more")
-    keys, index = _grouped(queries)
+    keys, index = group_queries(queries)
     valid = ~(np.isnan(above) | np.isnan(below))
     by_query = np.bincount(index[valid], weights=above[valid], minlength=len(keys))
     counted = np.bincount(index[valid], weights=below[valid], minlength=len(keys))
@@ -198,7 +285,7 @@ def jackknife(
     `queries` names the query of each item. `correlation`: the statistic is a correlation coefficient,
     such as Spearman's ρ. Raises ArgumentError for one outside −1..1.
     """
-    keys, index = _grouped(queries)
+    keys, index = group_queries(queries)
     if not keys:
         return Estimate(float("nan"), np.empty(0), (), "statistic")
     value = float(statistic(np.arange(len(index))))
@@ -228,17 +315,21 @@ def change_of_rho(
     clean: FloatArray,
     grades: FloatArray,
     queries: Sequence[Hashable],
+    *,
+    draws: int = 0,
 ) -> Estimate:
     """ρ under some variants, mean over them, less the clean model's; all [pairs].
 
-    A change that should be small is judged on the jackknife pseudo-values of the difference.
+    A change that should be small is judged on the jackknife pseudo-values of the difference. `draws`
+    as for `mean_of`.
     """
 
     def change(rows: IntArray) -> float:
         left = [spearman(scores[rows], grades[rows]) for scores in ablated]
         return float(np.mean(left)) - spearman(clean[rows], grades[rows])
 
-    return jackknife(change, queries)
+    reach = draws_reach([spearman(scores, grades) for scores in ablated], draws) if draws else 0.0
+    return replace(jackknife(change, queries), reach=reach)
 
 
 def from_leave_one_out(
@@ -409,7 +500,7 @@ def _restricted(estimate: Estimate, queries: list[Hashable]) -> Estimate:
     place = {query: at for at, query in enumerate(estimate.queries)}
     values = estimate.values[[place[query] for query in queries]]
     value = float(values.mean()) if queries else float("nan")
-    return Estimate(value, values, tuple(queries))
+    return Estimate(value, values, tuple(queries), reach=estimate.reach)
 
 
 def _checked(values: npt.ArrayLike, queries: Sequence[Hashable], name: str) -> FloatArray:
@@ -423,11 +514,10 @@ def _checked(values: npt.ArrayLike, queries: Sequence[Hashable], name: str) -> F
     return array
 
 
-def _grouped(queries: Sequence[Hashable]) -> tuple[tuple[Hashable, ...], IntArray]:
-    """Queries in order of first appearance, and each item's place among them [items]."""
-    places: dict[Hashable, int] = {}
-    index = [places.setdefault(query, len(places)) for query in queries]
-    return tuple(places), np.array(index, dtype=np.int64)
+def _widened(value: float, low: float, high: float, reach: float) -> Interval:
+    if not reach:
+        return low, high
+    return value - math.hypot(value - low, reach), value + math.hypot(high - value, reach)
 
 
 def _those(keys: tuple[Hashable, ...], kept: npt.NDArray[np.bool_]) -> tuple[Hashable, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, fractional_ranks, ratio, sum_by
 from qt_bert.stats.estimate import (
+    LEAST_QUERIES,
     RESAMPLES,
     bootstrap_weights,
     from_leave_one_out,
@@ -31,7 +32,6 @@ from qt_bert.stats.metrics import (
     sums_by_query,
 )
 from qt_bert.stats.tests import q_values, sign_flip_p
-from qt_bert.stats.verdict import LEAST_QUERIES
 
 
 def confusion(judgements: Judgements) -> IntArray:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, expectation, ratio
+from qt_bert.stats.estimate import group_queries
 
 GradeSet: TypeAlias = tuple[int, ...]
 
@@ -213,10 +214,9 @@ def known(value: T | None) -> T:
 
 
 def index_queries(queries: Sequence[str]) -> tuple[IntArray, int]:
-    """Number the queries in order of first appearance: index [n] and how many there are."""
-    number: dict[str, int] = {}
-    index = [number.setdefault(query, len(number)) for query in queries]
-    return np.array(index, dtype=np.int64), len(number)
+    """Number the queries by `group_queries`: index [n] and how many there are."""
+    keys, index = group_queries(queries)
+    return index, len(keys)
 
 
 def judge_grades(

@@ -3,7 +3,8 @@
 A difference is judged by its interval and a sign-flip p over queries, both against the margin; a
 contest of a target set of heads against random sets by its rank among them and the interval of
 target − mean set. `margin` is a value on the estimate's own scale (−0.02 for "loses no more than
-.02"), never a distance, and it is the same for both outcomes.
+.02"), never a distance, and it is the same for both outcomes. A share `part / whole` is judged in
+linear form, part − margin × whole against 0, and shown as the share.
 """
 
 from __future__ import annotations
@@ -14,17 +15,26 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
-from scipy.special import betaincinv, stdtrit
+from scipy.special import betaincinv, ndtri
 
 from qt_bert.errors import ArgumentError
-from qt_bert.stats.estimate import CONFIDENCE, RESAMPLES, Estimate, Interval, query_draws
+from qt_bert.stats.estimate import (
+    CONFIDENCE,
+    RESAMPLES,
+    Estimate,
+    Interval,
+    mean_of,
+    query_draws,
+    studentised_interval,
+)
 from qt_bert.stats.tests import q_values, rank_p, sign_flip_p
 
 Verdict: TypeAlias = Literal["reproduced", "not reproduced", "inconclusive", "not testable"]
 Side: TypeAlias = Literal["above", "below"]
 
 ALPHA = 0.05
-LEAST_QUERIES = 20
+CLAIM_QUERIES = 40
+"""The least number of queries of a claim."""
 LEAST_SETS = 19
 END_AT = 10
 """A contest may end once this many sets do as much as the target."""
@@ -33,6 +43,8 @@ LEAST_REACHED = 0.01
 from quantiles are narrow on twenty queries and a contest can fail in two ways."""
 POWER_FACTOR = 2.04
 """((z.975 + z.80) / z.975)²: queries for 80 % power, against those for an interval at the margin."""
+EIGHTY = float(ndtri(0.9) / ndtri(0.975))
+"""The half-width of an 80 % interval as a share of that of the 95 % one."""
 MOST_QUERIES = 10_000
 SLACK = 1e-12
 
@@ -44,8 +56,8 @@ class Claim:
     `reason` is the rule behind the verdict in one word: `decided`; for *inconclusive* the condition
     that failed, `interval` (it holds the margin), `p`, or `rank` (of a contest); for *not testable*
     `undefined`, `few_queries`, `zero_width`, `few_sets`, or the caller's own, such as
-    `precondition:gap` or `few_seeds`. `needs_queries`: how many would decide an inconclusive claim,
-    MOST_QUERIES + 1 for "more than 10,000", None where more queries would not help.
+    `precondition:gap`. `needs_queries`: the fewest and the most that would decide an inconclusive
+    claim, MOST_QUERIES + 1 for "more than 10,000", None where more queries would not help.
     """
 
     id: str
@@ -59,7 +71,7 @@ class Claim:
     side: Side
     margin: float
     n_queries: int
-    needs_queries: int | None
+    needs_queries: tuple[int, int] | None
     unit: str
 
 
@@ -70,26 +82,30 @@ def judge_difference(
     side: Side,
     margin: float,
     unit: str,
+    whole: Estimate | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Claim:
-    """Judge that a value lies `above` or `below` the margin.
+    """Judge that a value, or its share of a `whole` above 0, lies `above` or `below` the margin.
 
     *Reproduced*: the 95 % interval lies strictly beyond the margin on that side and the two-sided
     sign-flip p against the margin is under .05. *Not reproduced*: the same on the other side.
     """
     _check(side, margin)
-    interval, p = estimate.interval(resamples, seed), None
+    judged, edge = linear(estimate, whole, margin)
+    interval, p = judged.interval(resamples, seed), None
     verdict: Verdict = "not testable"
-    reason = _untestable(estimate, interval)
+    reason = _untestable(judged, resamples, seed)
     if interval is not None and not reason:
-        p = float(sign_flip_p(*estimate.judged(margin), seed=seed))
-        where = place(interval, side, margin)
+        p = _flip_p(judged, edge, resamples, seed)
+        where = place(interval, side, edge)
         verdict, reason = "inconclusive", "interval" if where == "across" else "p"
         if where != "across" and p < ALPHA:
             verdict = "reproduced" if where == "beyond" else "not reproduced"
             reason = "decided"
-    return _claim(estimate, interval, p, verdict, reason, id, side, margin, unit)
+    needs = _needs(judged, interval, edge) if verdict == "inconclusive" else None
+    shown = _shown(estimate, whole, interval, margin, resamples, seed)
+    return _claim(shown, p, verdict, reason, needs, judged.n_queries, id, side, margin, unit)
 
 
 def judge_contest(
@@ -100,6 +116,7 @@ def judge_contest(
     side: Side,
     margin: float,
     unit: str,
+    whole: Estimate | None = None,
     enumerated: bool = False,
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -107,7 +124,8 @@ def judge_contest(
     """Judge that a target set beats random sets, and their mean by the margin.
 
     `sets` are estimates over the target's queries, in the order drawn, or all there are
-    (`enumerated`); the claim's value is target − mean set. *Reproduced*: the target's rank p is at
+    (`enumerated`); the claim's value is target − mean set, or its share of a `whole` above 0.
+    *Reproduced*: the target's rank p is at
     most .05 and the interval lies beyond the margin. *Not reproduced*: the interval lies on the
     margin's other side (and the sign-flip p against the margin is under .05, as for a difference),
     or the interval of the share of sets that do as much lies above .05.
@@ -126,31 +144,34 @@ def judge_contest(
     _check(side, margin)
     if not sets:
         return not_testable(id, "few_sets", side=side, margin=margin, unit=unit, estimate=target)
-    difference = target - (1 / len(sets)) * sum(sets[1:], start=sets[0])
+    difference = target - mean_of(sets, draws=0 if enumerated else len(sets))
+    judged, edge = linear(difference, whole, margin)
     hits = np.flatnonzero([_does_as_much(drawn.value, target.value, side) for drawn in sets])
     ended = not enumerated and len(hits) >= END_AT
     counted = int(hits[END_AT - 1]) + 1 if ended else len(sets)
-    p = END_AT / counted if ended else rank_p(len(hits), len(sets))
-    interval = difference.interval(resamples, seed)
+    p: float | None = END_AT / counted if ended else rank_p(len(hits), len(sets))
+    interval = judged.interval(resamples, seed)
     verdict: Verdict = "not testable"
-    reason = _untestable(difference, interval)
+    reason = _untestable(judged, resamples, seed)
     if not reason and len(sets) < LEAST_SETS and not ended:
         reason = "few_sets"
     if interval is None or reason:
-        return _claim(difference, interval, None, verdict, reason, id, side, margin, unit)
-    if not enumerated:
-        interval = _widened(difference.value, interval, [drawn.value for drawn in sets])
-    where = place(interval, side, margin)
-    if where == "beyond" and p <= ALPHA:
-        verdict, reason = "reproduced", "decided"
-    elif (
-        where == "short" and float(sign_flip_p(*difference.judged(margin), seed=seed)) < ALPHA
-    ) or _is_common(target, sets[:counted], side, resamples, seed):
-        verdict, reason = "not reproduced", "decided"
+        p = None
     else:
-        verdict = "inconclusive"
-        reason = {"beyond": "rank", "across": "interval", "short": "p"}[where]
-    return _claim(difference, interval, p, verdict, reason, id, side, margin, unit)
+        where = place(interval, side, edge)
+        if where == "beyond" and p is not None and p <= ALPHA:
+            verdict, reason = "reproduced", "decided"
+        elif (where == "short" and _flip_p(judged, edge, resamples, seed) < ALPHA) or _is_common(
+            target, sets[:counted], side, resamples, seed
+        ):
+            verdict, reason = "not reproduced", "decided"
+        else:
+            verdict = "inconclusive"
+            reason = {"beyond": "rank", "across": "interval", "short": "p"}[where]
+    open_ = verdict == "inconclusive" and reason != "rank"
+    needs = _needs(judged, interval, edge) if open_ else None
+    shown = _shown(difference, whole, interval, margin, resamples, seed)
+    return _claim(shown, p, verdict, reason, needs, judged.n_queries, id, side, margin, unit)
 
 
 def not_testable(
@@ -162,13 +183,15 @@ def not_testable(
     unit: str,
     estimate: Estimate | None = None,
 ) -> Claim:
-    """A claim that cannot be judged, for the caller's `reason`, such as `precondition:gap` or
-    `few_seeds`. Value and interval are those of `estimate`, if any."""
+    """A claim that cannot be judged, for the caller's `reason`, such as `precondition:gap`.
+
+    Value and interval are those of `estimate`, if any.
+    """
     _check(side, margin)
     estimate = estimate if estimate is not None else Estimate(float("nan"), np.empty(0), ())
-    return _claim(
-        estimate, estimate.interval(), None, "not testable", reason, id, side, margin, unit
-    )
+    shown = estimate.value, estimate.interval()
+    n = estimate.n_queries
+    return _claim(shown, None, "not testable", reason, None, n, id, side, margin, unit)
 
 
 AnyClaim = TypeVar("AnyClaim", bound=Claim)
@@ -224,10 +247,16 @@ def _check(side: str, margin: float) -> None:
         raise ArgumentError(f"margin is {margin}; it must be a number")
 
 
-def _untestable(estimate: Estimate, interval: Interval | None) -> str:
+def linear(estimate: Estimate, whole: Estimate | None, margin: float) -> tuple[Estimate, float]:
+    """What is judged, and the value that it is judged against."""
+    return (estimate, margin) if whole is None else (estimate - margin * whole, 0.0)
+
+
+def _untestable(estimate: Estimate, resamples: int, seed: int) -> str:
     """Why an estimate cannot be judged, empty where it can."""
-    if not estimate.n_queries or estimate.n_queries < LEAST_QUERIES:
+    if estimate.n_queries < CLAIM_QUERIES:
         return "few_queries"
+    interval = replace(estimate, reach=0.0).interval(resamples, seed)
     if interval is None:
         return "undefined"
     return "zero_width" if interval[0] == interval[1] else ""
@@ -251,35 +280,79 @@ def _is_common(
     return share_interval(reached, len(sets))[0] > ALPHA
 
 
-def _widened(value: float, interval: Interval, sets: Sequence[float]) -> Interval:
-    """The interval with the standard error of the mean of randomly drawn sets."""
-    if len(sets) < 2:
-        return interval
-    error = float(np.std(sets, ddof=1)) / math.sqrt(len(sets))
-    reach = float(stdtrit(len(sets) - 1, (1 + CONFIDENCE) / 2)) * error
-    return value - math.hypot(value - interval[0], reach), value + math.hypot(
-        interval[1] - value, reach
+def _flip_p(estimate: Estimate, margin: float, resamples: int, seed: int) -> float:
+    """The sign-flip p; where heads were drawn, of a distance as much smaller as the interval is wider."""
+    values, edge = estimate.judged(margin)
+    if estimate.reach:
+        plain = replace(estimate, reach=0.0).interval(resamples, seed)
+        facing = 0.0 if plain is None else (plain[1] - plain[0]) / 2
+        kept = facing / math.hypot(facing, estimate.reach)
+        values = values + (kept - 1) * (estimate.value - margin)
+    return float(sign_flip_p(values, edge, seed=seed))
+
+
+def _needs(estimate: Estimate, interval: Interval | None, edge: float) -> tuple[int, int] | None:
+    """`queries_needed` at both ends of the 80 % interval of the distance; None where there are more."""
+    if interval is None:
+        return None
+    down, up = estimate.value - interval[0], interval[1] - estimate.value
+    facing, away = (down, up) if estimate.value > edge else (up, down)
+    n, distance = estimate.n_queries, abs(estimate.value - edge)
+    fewest, most = (
+        queries_needed(n, facing, max(0.0, far))
+        for far in (distance + EIGHTY * away, distance - EIGHTY * facing)
+    )
+    return (fewest, most) if most > n else None
+
+
+def _shown(
+    part: Estimate,
+    whole: Estimate | None,
+    interval: Interval | None,
+    margin: float,
+    resamples: int,
+    seed: int,
+) -> tuple[float, Interval | None]:
+    """The value and its interval; of a share all r for which the interval of part − r × whole holds 0.
+
+    E. Fieller, "Some problems in interval estimation" (1954), here with the studentised bootstrap. A
+    node at the margin lets the interval agree with the verdict.
+    """
+    if whole is None:
+        return part.value, interval
+    share = part / whole
+    ends = share.interval(resamples, seed)
+    if ends is None:
+        return share.value, None
+    reach = ends[1] - ends[0]
+    r = np.unique([*np.linspace(ends[0] - reach, ends[1] + reach, 121), margin])
+    middle = part.value - r * whole.value
+    low, high = studentised_interval(
+        part.centred[:, None] - whole.centred[:, None] * r, resamples, seed
+    )
+    low = middle - np.hypot(middle - low, part.reach)
+    high = middle + np.hypot(high - middle, part.reach)
+    # Both fall in r: they cross 0 at the ends of the share's interval.
+    return share.value, (
+        float(np.interp(0.0, -np.maximum.accumulate(low[::-1])[::-1], r)),
+        float(np.interp(0.0, -np.minimum.accumulate(high), r)),
     )
 
 
 def _claim(
-    estimate: Estimate,
-    interval: Interval | None,
+    shown: tuple[float, Interval | None],
     p: float | None,
     verdict: Verdict,
     reason: str,
+    needs: tuple[int, int] | None,
+    n: int,
     id: str,
     side: Side,
     margin: float,
     unit: str,
 ) -> Claim:
-    """The claim; an inconclusive one with the queries that would decide it, where more would."""
-    value, n = estimate.value, estimate.n_queries
+    value, interval = shown
     low, high = interval if interval is not None else (None, None)
-    needs = None
-    if verdict == "inconclusive" and reason != "rank" and low is not None and high is not None:
-        facing = value - low if value > margin else high - value
-        needs = queries_needed(n, facing, abs(value - margin))
     return Claim(
         id=id,
         verdict=verdict,
@@ -292,6 +365,6 @@ def _claim(
         side=side,
         margin=margin,
         n_queries=n,
-        needs_queries=needs if needs is not None and needs > n else None,
+        needs_queries=needs,
         unit=unit,
     )

@@ -150,7 +150,7 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
 def under_every_verdict(claim: SourcedClaim) -> Iterator[SourcedClaim]:
     for verdict, reasons in REASONS.items():
         for reason in reasons:
-            for needs in (None, 1_300, MOST_QUERIES + 1):
+            for needs in (None, (400, 1_300), (400, MOST_QUERIES + 1), 2 * (MOST_QUERIES + 1,)):
                 yield replace(claim, verdict=verdict, reason=reason, needs_queries=needs, p=0.2)
 
 

@@ -72,7 +72,8 @@ def test_the_claims_say_what_a_reader_may_conclude(run_of, result_of):
     assert rows[1]["claim_en"] == "boundary.beside"  # an id without a text
     assert rows[0]["conclusion_en"].startswith("This head holds information")
     assert (
-        "1,300 queries" in rows[2]["conclusion_en"] and "1,300 个查询" in rows[2]["conclusion_zh"]
+        "400 to 1,300 queries" in rows[2]["conclusion_en"]
+        and "400 至 1,300 个查询" in rows[2]["conclusion_zh"]
     )
     assert [row["there"] for row in rows] == ["70 %", "70 %", "2.3", "70 %"]
     assert (rows[0]["value"], rows[0]["value_ci_low"], rows[0]["value_unit_zh"]) == (

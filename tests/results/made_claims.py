@@ -46,7 +46,7 @@ def claim(id: str = "boundary.beyond_characters", **changes: Any) -> SourcedClai
 
 
 def undecided(id: str = "boundary.beyond_characters", **changes: Any) -> SourcedClaim:
-    """An inconclusive one that 1,300 queries would decide."""
+    """An inconclusive one that 400 to 1,300 queries would decide."""
     facts: dict[str, Any] = {
         "verdict": "inconclusive",
         "reason": "interval",
@@ -54,7 +54,7 @@ def undecided(id: str = "boundary.beyond_characters", **changes: Any) -> Sourced
         "ci_low": 1.0,
         "ci_high": 5.0,
         "p": 0.3,
-        "needs_queries": 1_300,
+        "needs_queries": (400, 1_300),
     }
     return claim(id, **(facts | changes))
 

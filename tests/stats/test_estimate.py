@@ -9,14 +9,18 @@ from scipy.stats import spearmanr
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.estimate import (
     Estimate,
+    classes_judged,
     from_leave_one_out,
     jackknife,
+    mean_of,
+    over_classes,
     over_queries,
     paired,
     pooled,
     query_draws,
     studentised_interval,
 )
+from qt_bert.stats.judgements import index_queries
 
 
 def titles(n_queries: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -204,3 +208,46 @@ def test_draws_are_the_seeds_alone():
 def test_bad_input_is_told(make, message):
     with pytest.raises(ArgumentError, match=message):
         make()
+
+
+def test_spellings_of_a_query_are_one_query():
+    spelled = ["Ａ b", "ab", "AB ", "ａＢ", "c"]
+    assert over_queries([1.0, 1, 1, 1, 0], spelled).value == 0.5
+    assert index_queries(spelled)[0].tolist() == [0, 0, 0, 0, 1]
+    assert jackknife(lambda rows: float(len(rows)), spelled).leave_one_out.tolist() == [1, 4]
+
+
+def test_a_mean_over_classes_by_hand():
+    """20 queries of class a lose 1 to 20, 20 of class b lose 100, 19 of class c are left out."""
+    queries = [f"q{n}" for n in range(59)]
+    classes = ["a"] * 20 + ["b"] * 20 + ["c"] * 19
+    values = [*range(1, 21), *[100] * 20, *[-9_999] * 19]
+    assert classes_judged(classes, queries) == (["a", "b"], ["c"])
+    estimate = over_classes(values, classes, queries)
+    assert (estimate.value, estimate.n_queries) == ((10.5 + 100) / 2, 40)
+    without = [((210 - x) / 19 + 100) / 2 for x in range(1, 21)] + [estimate.value] * 20
+    assert estimate.leave_one_out == pytest.approx(without)
+
+
+def test_a_mean_over_classes_moves_with_no_mix_and_counts_a_query_once():
+    rng = np.random.default_rng(0)
+    effect = {"a": 5.0, "b": -1.0}
+    queries = [f"q{n % 40}" for n in range(120)]
+    classes = ["a" if n < 80 else "b" for n in range(120)]
+    values = np.array([effect[name] for name in classes]) + rng.normal(0, 1e-9, 120)
+    assert over_classes(values, classes, queries).value == pytest.approx(2.0)
+    assert over_classes(values[:100], classes[:100], queries[:100]).value == pytest.approx(2.0)
+    assert not over_classes([1.0], ["a"], ["q"]).n_queries
+
+
+def test_the_mean_over_drawn_sets_reaches_as_far_as_the_draws_do():
+    """Eight orders of five sets: their means are 0, 1, … 7 whatever the sets' own spread."""
+    sets = [
+        over_queries([order + step + x for x in (-1.0, 0.0, 1.0)], ["a", "b", "c"])
+        for order in range(8)
+        for step in (-20, -10, 0, 10, 20)
+    ]
+    mean = mean_of(sets, draws=8)
+    assert (mean.value, mean_of(sets).reach) == (3.5, 0.0)
+    assert mean.reach == pytest.approx(2.364624 * np.std(range(8), ddof=1) / np.sqrt(8))
+    assert (2 * mean - mean).reach == pytest.approx(np.hypot(2, 1) * mean.reach)

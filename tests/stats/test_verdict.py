@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -46,7 +48,7 @@ def test_a_difference_is_judged_on_both_sides_of_one_margin(mean, side, margin, 
 
 
 def test_an_interval_beyond_the_margin_is_not_enough_without_p():
-    five = over_queries([1.0] * 5 + [0.0] * 19, range(24))
+    five = over_queries([1.0] * 5 + [0.0] * 39, range(44))
     claim = judge_difference(five, id="x", side="above", margin=0, **HOW)
     assert claim.ci_low > 0
     assert claim.p > 0.05
@@ -54,8 +56,8 @@ def test_an_interval_beyond_the_margin_is_not_enough_without_p():
 
 
 def test_a_correlation_is_judged_as_fishers_z():
-    left = 0.5 + 0.02 * np.random.default_rng(0).normal(size=30)
-    rho = from_leave_one_out(0.5, left, range(30), correlation=True)
+    left = 0.5 + 0.02 * np.random.default_rng(0).normal(size=40)
+    rho = from_leave_one_out(0.5, left, range(40), correlation=True)
     claim = judge_difference(rho, id="x", side="above", margin=-0.9, unit="rho")
     values, edge = rho.judged(-0.9)
     assert claim.p == sign_flip_p(values, edge)
@@ -65,10 +67,10 @@ def test_a_correlation_is_judged_as_fishers_z():
 @pytest.mark.parametrize(
     ("estimate", "reason"),
     [
-        (spread(3, n=19), "few_queries"),
+        (spread(3, n=39), "few_queries"),
         (over_queries([], []), "few_queries"),
         (over_queries([1.0] * 50, range(50)), "zero_width"),
-        (from_leave_one_out(1.0, [np.nan] + [1.0] * 29, range(30)), "undefined"),
+        (from_leave_one_out(1.0, [np.nan] + [1.0] * 39, range(40)), "undefined"),
     ],
 )
 def test_what_cannot_be_judged_has_no_p_and_says_why(estimate, reason):
@@ -147,8 +149,8 @@ def test_few_sets_are_no_contest():
 
 
 def test_a_common_share_that_noise_could_make_stays_open():
-    q = range(20)
-    noise = np.random.default_rng(0).normal(0, 5, (20, 100))
+    q = range(40)
+    noise = np.random.default_rng(0).normal(0, 5, (40, 100))
     sets = [over_queries(column - column.mean() + 0.02 * i, q) for i, column in enumerate(noise.T)]
     claim = judge_contest(sets[70], sets[:70] + sets[71:], id="c", side="above", margin=-50, **HOW)
     assert claim.p > 0.1
@@ -162,6 +164,43 @@ def test_the_mean_of_drawn_sets_has_an_error_that_enumerated_ones_lack():
     assert listed.ci_high - listed.value < 0.01
     assert drawn.ci_high - drawn.value == pytest.approx(reach, rel=1e-3)
     assert drawn.value - drawn.ci_low == pytest.approx(reach, rel=1e-3)
+
+
+def test_an_interval_counts_the_draw_of_heads_and_so_does_p():
+    plain = judge_difference(spread(3), id="x", side="above", margin=2, **HOW)
+    drawn = replace(spread(3), reach=2.0)
+    claim = judge_difference(drawn, id="x", side="above", margin=2, **HOW)
+    assert claim.ci_low == pytest.approx(3 - np.hypot(3 - plain.ci_low, 2.0))
+    assert claim.ci_high == pytest.approx(3 + np.hypot(plain.ci_high - 3, 2.0))
+    assert (plain.verdict, claim.verdict) == ("reproduced", "inconclusive")
+    assert plain.p < 0.001 < 0.05 < claim.p
+
+
+@pytest.mark.parametrize(
+    ("mean", "verdict"), [(0.6, "reproduced"), (0.4, "not reproduced"), (0.51, "inconclusive")]
+)
+def test_a_share_is_judged_in_linear_form_and_shown_as_a_share(mean, verdict):
+    whole = spread(10, sd=3, seed=1)
+    part = mean * whole + spread(0, sd=0.5)
+    claim = judge_difference(part, id="x", side="above", margin=0.5, unit="share", whole=whole)
+    assert (claim.verdict, claim.value) == (verdict, pytest.approx(mean))
+    straight = judge_difference(part - 0.5 * whole, id="x", side="above", margin=0, **HOW)
+    assert (claim.verdict, claim.p) == (straight.verdict, straight.p)
+    assert claim.ci_low < mean < claim.ci_high and claim.ci_high - claim.ci_low < 0.05
+    # Fieller's interval holds a share for which part − share × whole may be 0.
+    for end in (claim.ci_low, claim.ci_high):
+        low, high = (part - end * whole).interval()
+        assert min(abs(low), abs(high)) < 1e-3
+    contested = judge_contest(
+        part + 0.0 * whole,
+        [0.01 * spread(0, seed=i) for i in range(39)],
+        id="x",
+        side="above",
+        margin=0.5,
+        unit="share",
+        whole=whole,
+    )
+    assert contested.verdict == verdict and contested.value == pytest.approx(mean, abs=0.01)
 
 
 def test_sets_over_other_queries_are_refused():
@@ -186,17 +225,23 @@ def test_queries_needed_by_hand():
 
 def test_an_open_claim_says_how_many_queries_would_decide_it():
     above = judge_difference(spread(2.1), id="x", side="above", margin=2, **HOW)
-    assert above.needs_queries == queries_needed(40, above.value - above.ci_low, above.value - 2)
-    short = judge_difference(spread(1.9), id="x", side="above", margin=2, **HOW)
-    assert short.needs_queries == queries_needed(40, short.ci_high - short.value, 2 - short.value)
-    assert above.needs_queries > 40 < short.needs_queries
+    facing, away = above.value - above.ci_low, above.ci_high - above.value
+    distance, of_95 = above.value - 2, 1.281552 / 1.959964
+    assert above.needs_queries == (
+        queries_needed(40, facing, distance + of_95 * away),
+        queries_needed(40, facing, max(0, distance - of_95 * facing)),
+    )
+    short = judge_difference(spread(1.6), id="x", side="above", margin=2, **HOW)
+    wide = judge_difference(spread(1.8), id="x", side="above", margin=2, **HOW)
+    assert short.verdict == "not reproduced" and short.needs_queries is None
+    assert wide.needs_queries[0] < 100 and wide.needs_queries[1] > 300
     assert judge_difference(spread(9), id="x", side="above", margin=2, **HOW).needs_queries is None
 
 
 def test_q_stands_over_the_claims_that_have_a_p():
     claims = [
         judge_difference(spread(2.5), id="a", side="above", margin=2, **HOW),
-        judge_difference(spread(3, n=10), id="b", side="above", margin=2, **HOW),
+        judge_difference(spread(3, n=39), id="b", side="above", margin=2, **HOW),
         judge_difference(spread(2.2), id="c", side="above", margin=2, **HOW),
     ]
     a, b, c = with_q(claims)
