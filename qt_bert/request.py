@@ -83,10 +83,10 @@ class HeadsOutOptions:
     heads_out: str | None = None
     """Leave these heads out: 'L2H1 L3H7', layers and heads from 0."""
     mode: str | None = None
-    """What they are replaced by: zero, uniform, mean; or block: in them query and title cannot see
-    each other. [default: zero]"""
+    """What they are replaced by: zero, uniform, mean, resample; or block: in them query and title
+    cannot see each other. [default: zero]"""
     reference: Path | None = None
-    """Pairs to check --heads-out on and to take mean head outputs from, in the columns of the other
+    """Pairs to check --heads-out on and to take other head outputs from, in the columns of the other
     file. [default: the dev split that ships]"""
 
     def __post_init__(self) -> None:
@@ -105,10 +105,10 @@ class SweepOptions:
     """What is left out at a time: single, layers, halves, random, a file in the form of variants.csv, or
     heads, 'L2H1 L3H7' (repeatable). [default: single]"""
     mode: str = "zero"
-    """What a head is replaced by: zero, uniform, mean; or block: in it query and title cannot see each
-    other."""
+    """What a head is replaced by: zero, uniform, mean, resample; or block: in it query and title cannot
+    see each other."""
     reference: Path | None = None
-    """Pairs to take mean head outputs from, in the columns of --pairs. [default: the dev split that
+    """Pairs to take other head outputs from (mean, resample), in the columns of --pairs. [default: the dev split that
     ships, or the discovery half of --pairs]"""
     draws: int = 20
     """Draws a step of halves and random."""

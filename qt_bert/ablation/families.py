@@ -76,6 +76,28 @@ def random_sets(
     return _curve("random", shape.all_heads, {f"k{k}": k}, mask, draws, seed)
 
 
+def random_parts(
+    shape: Shape, mask: MaskOf, parts: int, orders: int, seed: int = 0
+) -> list[Variant]:
+    """Random orders of all heads, each cut in `parts`: `part:5#03.1`, family `random`, order by order."""
+    pool = shape.all_heads
+    cuts = [cut for cut in np.array_split(np.arange(len(pool)), parts) if len(cut)]
+    variants: list[Variant] = []
+    for draw, rng in enumerate(_generators("random", orders, seed)):
+        order = [pool[i] for i in rng.permutation(len(pool))]
+        variants += [
+            Variant(
+                f"part:{parts}#{draw:02d}.{number}",
+                (mask([order[i] for i in cut]),),
+                "random",
+                draw,
+                seed,
+            )
+            for number, cut in enumerate(cuts)
+        ]
+    return variants
+
+
 def layer_matched(
     shape: Shape,
     mask: MaskOf,

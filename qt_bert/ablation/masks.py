@@ -18,6 +18,7 @@ from qt_bert.ablation.interventions import (
     Variant,
 )
 from qt_bert.ablation.reference import PlainLayer, PlainModel
+from qt_bert.ablation.resample import Donors, Resample
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape, by_layer
 from qt_bert.models.batches import DIRECTIONS, Direction, removed_attention
@@ -192,13 +193,22 @@ class Unseen:
         return unseen(hidden, site.hidden.dtype)
 
 
-INTERVENTIONS: dict[str, Callable[[tuple[Head, ...], Callable[[], MeanZ]], Intervention]] = {
-    "zero": lambda heads, means: HeadMask(heads),
-    "uniform": lambda heads, means: HeadMask(heads, "uniform"),
-    "mean": lambda heads, means: HeadMask(heads, "mean", means()),
-    "block": lambda heads, means: SegmentBlock(heads),
+@dataclass(frozen=True)
+class Reference:
+    """What interventions take from a reference set of pairs, each computed when it is called."""
+
+    means: Callable[[], MeanZ]
+    donors: Callable[[], Donors]
+
+
+INTERVENTIONS: dict[str, Callable[[tuple[Head, ...], Reference], Intervention]] = {
+    "zero": lambda heads, reference: HeadMask(heads),
+    "uniform": lambda heads, reference: HeadMask(heads, "uniform"),
+    "mean": lambda heads, reference: HeadMask(heads, "mean", reference.means()),
+    "resample": lambda heads, reference: Resample(heads, reference.donors()),
+    "block": lambda heads, reference: SegmentBlock(heads),
 }
-"""The modes of `--mode`: heads and a function that computes mean head outputs → intervention."""
+"""The modes of `--mode`: heads and the reference set → intervention."""
 
 
 # Whole layers left out, as Fan et al. 2020 ("Reducing Transformer Depth on Demand with Structured

@@ -17,15 +17,16 @@ from qt_bert.ablation.engine import Reduction, View, batch_tokens, masked_forwar
 from qt_bert.ablation.families import DRAWS, FAMILIES, named_set
 from qt_bert.ablation.folder import SweepFolder, means_of, read_variants
 from qt_bert.ablation.interventions import NONE, Intervention, MeanZ, Variant
-from qt_bert.ablation.masks import INTERVENTIONS
+from qt_bert.ablation.masks import INTERVENTIONS, Reference
+from qt_bert.ablation.resample import DONORS, Donors
 from qt_bert.ablation.sweep import run_sweep
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.data.splits import half_of, sample_queries
+from qt_bert.data.splits import half_of, sample_queries, spread_over_queries
 from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.files import sha256_file
 from qt_bert.heads import Head, Shape, format_heads, parse_heads
-from qt_bert.models.batches import Batch, batches_of
+from qt_bert.models.batches import Batch, batches_of, to_batch
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.forward import Encoder
 from qt_bert.models.plain import PlainEncoder
@@ -103,12 +104,40 @@ def reference_means(scorer: Scorer, pairs: Sequence[Pair]) -> MeanZ:
         return mean_z(scorer.encoder, batches, shown)
 
 
-def interventions_with(means: Callable[[], MeanZ]) -> InterventionOf:
+def reference_donors(scorer: Scorer, pairs: Sequence[Pair]) -> Donors:
+    """The head outputs of DONORS of the pairs, of as many queries as possible, for `resample`."""
+    texts = [(pair.query, pair.title) for pair in spread_over_queries(pairs, DONORS)]
+    encoded = scorer.tokenizer.encode(texts, offsets=False)
+    batch = to_batch(np.arange(len(encoded)), encoded, pad=scorer.pad)
+    layers = tuple(range(len(scorer.encoder.layers)))
+
+    def compute(view: View) -> torch.Tensor:
+        """[B, heads, L, width], the last token's past the end."""
+        last = view.batch.real.sum(1) - 1
+        places = torch.minimum(torch.arange(view.batch.length, device=last.device), last[:, None])
+        z = view.values.float()
+        return z.gather(2, places[:, None, :, None].expand(-1, z.shape[1], -1, z.shape[3]))
+
+    (swept,) = sweep(scorer.encoder, [batch], [NONE], [Reduction("z", "z", layers, compute)])
+    z = np.empty_like(swept.reduced["z"][0], dtype=np.float32)
+    z[swept.rows] = swept.reduced["z"][0]
+    return Donors.of(torch.from_numpy(z), tuple(tuple(pair.input_ids) for pair in encoded))
+
+
+def reference_of(scorer: Scorer, pairs: Callable[[], Sequence[Pair]]) -> Reference:
+    """What interventions take from the pairs that `pairs` gives."""
+    return Reference(
+        means=lambda: reference_means(scorer, pairs()),
+        donors=lambda: reference_donors(scorer, pairs()),
+    )
+
+
+def interventions_with(reference: Reference) -> InterventionOf:
     """A function that makes the intervention of a mode; it raises ArgumentError for an unknown mode.
 
-    `means` is called once, and only for the mode `mean`.
+    Each part of `reference` is called once, and only for a mode that takes it.
     """
-    once = cache(means)
+    once = Reference(cache(reference.means), cache(reference.donors))
 
     def part_of(mode: str, heads: Iterable[Head]) -> Intervention:
         if mode not in INTERVENTIONS:
@@ -162,7 +191,8 @@ def sweep_pairs(
 ) -> tuple[SweepFolder, int]:
     """A sweep of a file of pairs into the folder `out`, and the number of rejects.
 
-    Mean head outputs are those of the reference pairs, else of the discovery pairs that belong to the file.
+    Mean and resampled head outputs are those of the reference pairs, else of the discovery pairs that belong
+    to the file.
     Raises ArgumentError for a reference that no variant uses, and as `requested_variants` and `run_sweep`.
     """
     path, reader = pairs_or_test(options.pairs), options.reader
@@ -171,26 +201,27 @@ def sweep_pairs(
     pairs = read if options.limit is None else sample_queries(read, options.limit, options.seed)
     reference = dict[str, str]()
 
-    def means() -> MeanZ:
+    @cache
+    def reference_pairs() -> list[Pair]:
         discovery = options.reference or discovery_of(path)
         reference.update(name=(discovery or path).name, sha256=sha256_file(discovery or path))
         if discovery is None:
             reference["half"] = "discovery"
-            return reference_means(scorer, discovery_pairs(path, reader))
+            return discovery_pairs(path, reader)
         columns = reader if options.reference is not None else ReaderOptions()
-        return reference_means(scorer, list(columns.open(discovery)))
+        return list(columns.open(discovery))
 
     masks = options.masks or ["single"]
     variants = requested_variants(
         masks,
         scorer.checkpoint.shape,
         options.mode,
-        interventions_with(means),
+        interventions_with(reference_of(scorer, reference_pairs)),
         draws=options.draws,
         seed=options.seed,
     )
     if options.reference is not None and not reference:
-        raise ArgumentError("--reference goes with --mode mean, which no variant has")
+        raise ArgumentError("--reference goes with --mode mean or resample, which no variant has")
     arguments: dict[str, Any] = {"masks": masks, "mode": options.mode}
     arguments |= {"reference": reference or None, "draws": options.draws, "limit": options.limit}
     folder = run_sweep(
@@ -214,7 +245,7 @@ def sweep_pairs(
 def leave_heads_out(scorer: Scorer, heads: str, mode: str, reference: Sequence[Pair]) -> Scorer:
     """`scorer` with `heads` ('L2H1 L3H7') ablated by `mode`, after the equivalence checks.
 
-    Checks, and under `mean` the mean head outputs, use the `reference` pairs. Raises ArgumentError for
+    Checks, and under `mean` and `resample` the other head outputs, use the `reference` pairs. Raises ArgumentError for
     invalid heads or an unknown mode, EquivalenceError where a check fails.
     """
     checkpoint = scorer.checkpoint
@@ -222,7 +253,7 @@ def leave_heads_out(scorer: Scorer, heads: str, mode: str, reference: Sequence[P
     if not checkpoint.family.fast:
         texts = [(pair.query, pair.title) for pair in reference[:1]]
         return without_plainly(scorer, parsed, mode, texts)
-    part = interventions_with(lambda: reference_means(scorer, reference))(mode, parsed)
+    part = interventions_with(reference_of(scorer, lambda: reference))(mode, parsed)
     encoded = scorer.tokenizer.encode([(p.query, p.title) for p in reference], offsets=False)
     guards = check_equivalence(checkpoint, scorer.encoder, [Variant("heads out", (part,))], encoded)
     return without_intervention(scorer, part, guards)

@@ -16,7 +16,7 @@ import numpy as np
 from qt_bert.ablation.checks import check_equivalence
 from qt_bert.ablation.engine import Reduction, Swept, batch_tokens, sweep
 from qt_bert.ablation.interventions import Intervention, MeanZ, Variant
-from qt_bert.ablation.masks import INTERVENTIONS, MODES, HeadMask, Mode
+from qt_bert.ablation.masks import MODES, HeadMask, Mode
 from qt_bert.ablation.request import mean_z, without_intervention, without_plainly
 from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.data.tokenise import EncodedPair, PairTokenizer
@@ -139,7 +139,9 @@ class SharedModel:
         if mode not in MODES:
             raise ArgumentError(f"mode {mode!r}: choose from {', '.join(MODES)}")
         listed = tuple(checked_heads(heads, self.shape))
-        return INTERVENTIONS[mode](listed, self._mean_outputs) if listed else None
+        if not listed:
+            return None
+        return HeadMask(listed, mode, self._mean_outputs() if mode == "mean" else None)
 
     def run(
         self,

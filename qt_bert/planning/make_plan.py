@@ -27,7 +27,7 @@ from qt_bert.planning.prune import lost_heads, removal_of
 from qt_bert.planning.runs import Removal, changes, changes_of, without_samples
 from qt_bert.planning.speeds import SpeedTable
 from qt_bert.planning.task import Functions, PlanTask, Sample
-from qt_bert.probes.base import judged
+from qt_bert.probes.base import judged, values_behind
 from qt_bert.probes.contests import LEAST_RHO
 from qt_bert.progress import progress
 from qt_bert.results.kept import TeacherRef
@@ -41,7 +41,7 @@ from qt_bert.results.plan import (
     PlanTest,
     layer_map,
 )
-from qt_bert.results.probe import SourcedClaim
+from qt_bert.results.probe import ClaimValues, SourcedClaim
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, change_of_rho, rho
@@ -52,8 +52,13 @@ LEAST_GONE = 0.2
 """A plan that removes a smaller share of the heads is not judged."""
 
 
-def plan_tests(task: PlanTask, chosen: Choice) -> tuple[tuple[PlanTest, ...], SourcedClaim]:
-    """The chosen plan, its weights removed, on validation and on each held-out file; and its claim."""
+def plan_tests(
+    task: PlanTask, chosen: Choice
+) -> tuple[tuple[PlanTest, ...], SourcedClaim, ClaimValues | None]:
+    """The chosen plan, its weights removed, on validation and on each held-out file.
+
+    Beside them its claim, and the values that the claim is judged by.
+    """
     models = task.scorer, task.pruned(chosen.kept, chosen.units)
     samples = [task.validation, *task.held_out]
     runs = 2 * sum(len(sample.pairs) for sample in samples)
@@ -71,9 +76,9 @@ def plan_tests(task: PlanTask, chosen: Choice) -> tuple[tuple[PlanTest, ...], So
         )
         for sample, both in zip(samples, logits, strict=True)
     )
-    return tests, judged(
-        "plan", "kept", _loses_nothing(task, chosen, logits[0]), task.resamples, task.seed
-    )
+    kept = _loses_nothing(task, chosen, logits[0])
+    claim = judged("plan", "kept", kept, task.resamples, task.seed)
+    return tests, claim, None if isinstance(kept, str) else values_behind(kept)
 
 
 def _measured(task: PlanTask, sample: Sample, both: FloatArray) -> dict[str, MetricChange]:
@@ -304,7 +309,7 @@ def _evidence(
     risks = risk_removals(lost).values()
     measured = _measure(task, [chosen.removal, *grid.heads, *grid.layers, *risks])
     rows = grid_rows(task, grid, speeds, expected, measured)
-    tests, claim = plan_tests(task, chosen)
+    tests, claim, values = plan_tests(task, chosen)
     return PlanEvidence(
         profile=task.effort.profile,
         dtype=task.scorer.checkpoint.dtype,
@@ -326,6 +331,7 @@ def _evidence(
         grid=rows,
         tests=tests,
         claim=claim,
+        values=values,
         functions=task.functions.source,
         at_risk=at_risk(task.functions, lost, measured),
         figures=tuple(_figures(task, grid, chosen, rows)),

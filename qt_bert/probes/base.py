@@ -8,7 +8,7 @@ texts and adds what all results have in common.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache, cached_property, partial
@@ -31,6 +31,7 @@ from qt_bert.progress import Progress, progress
 from qt_bert.request import PROBE_FIELDS, Request
 from qt_bert.results.heads import WINDOWS, layer_name
 from qt_bert.results.probe import (
+    ClaimValues,
     HeadScores,
     Measurement,
     ModelRef,
@@ -270,41 +271,62 @@ class Contest:
     """A set of heads against random sets: one estimate of the target, one of each set.
 
     `sets` are the layer-matched sets that were run; `enumerated`: there are no others. A contest that
-    stopped early has fewer than were drawn: ten of them had at least the target's effect.
+    stopped early has fewer than were drawn: ten of them had at least the target's effect. `whole`: the
+    claim is of the effect's share of it.
     """
 
     target: Estimate
     sets: tuple[Estimate, ...]
     enumerated: bool = False
+    whole: Estimate | None = None
+
+    @property
+    def mean_set(self) -> Estimate:
+        """The mean of the sets; its interval counts their draw."""
+        return mean_of(self.sets, draws=0 if self.enumerated else len(self.sets))
 
     @property
     def beyond(self) -> Estimate:
         """The target minus the mean of the sets."""
-        return self.target - mean_of(self.sets)
+        return self.target - self.mean_set
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Share:
+    """The share `part / whole`, judged in linear form."""
+
+    part: Estimate
+    whole: Estimate
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
     """What a probe measured, by the ids of its TOML, without prose.
 
-    `claims`: an estimate or a contest to be judged, or the reason id why it cannot be. `measurements`:
+    `claims`: an estimate, a share or a contest to be judged, or the reason id why it cannot be. `measurements`:
     an estimate, a plain number, or None where it is not defined. `heads`: a row a head (the index
     holds names such as `L3H7`), a column a score. `sets`: named sets of heads, best first; `selected`
-    names the set whose heads are marked in the table. `facts` fill the texts. `nothing`: the id of the
+    names the set whose heads are marked in the table, `shown` those of them that pass on validation, too,
+    where that was tested. `facts` fill the texts. `nothing`: the id of the
     sentence on why nothing could be measured.
     """
 
-    claims: Mapping[str, Estimate | Contest | str] = field(default_factory=dict)
+    claims: Mapping[str, Judged | str] = field(default_factory=dict)
     measurements: Mapping[str, Estimate | float | None] = field(default_factory=dict)
     heads: pd.DataFrame | None = None
     sets: Mapping[str, Sequence[Head]] = field(default_factory=dict)
     selected: str | None = None
+    shown: Collection[Head] | None = None
     stability: Mapping[str, Stability | None] = field(default_factory=dict)
     figures: Sequence[Figure] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     pairs: Sequence[Pair] | None = None
     nothing: str | None = None
+
+
+Judged = Estimate | Share | Contest
+"""What a claim is judged by."""
 
 
 # All probes.
@@ -408,6 +430,11 @@ def _stored(probe: Probe, result: Result, context: Context) -> ProbeResult:
         summary=summary,
         claims=tuple(cast(list[SourcedClaim], with_q(claims))),
         measurements=tuple(measurements),
+        values={
+            f"{probe.name}.{name}": values_behind(value)
+            for name, value in result.claims.items()
+            if not isinstance(value, str)
+        },
         heads=_head_scores(result, sets),
         sets=sets,
         stability={name: stable for name, stable in result.stability.items() if stable is not None},
@@ -417,9 +444,7 @@ def _stored(probe: Probe, result: Result, context: Context) -> ProbeResult:
     )
 
 
-def judged(
-    owner: str, name: str, value: Estimate | Contest | str, resamples: int, seed: int
-) -> SourcedClaim:
+def judged(owner: str, name: str, value: Judged | str, resamples: int, seed: int) -> SourcedClaim:
     """The claim `owner.name` by the side and margin that `owner.toml` declares.
 
     `value` is what was measured, or the id of the reason why the claim cannot be judged. Raises
@@ -441,14 +466,37 @@ def judged(
         claim = judge_contest(
             value.target,
             value.sets,
+            whole=value.whole,
             enumerated=value.enumerated,
             resamples=resamples,
             seed=seed,
             **judging,
         )
     else:
-        claim = judge_difference(value, resamples=resamples, seed=seed, **judging)
+        part, whole = (value.part, value.whole) if isinstance(value, Share) else (value, None)
+        claim = judge_difference(part, whole=whole, resamples=resamples, seed=seed, **judging)
     return SourcedClaim(**vars(claim), source=source_of(texts, f"claims.{name}"))
+
+
+def values_behind(judged: Judged) -> ClaimValues:
+    """The values per query that a claim is judged by, to seven digits."""
+    if isinstance(judged, Estimate):
+        return ClaimValues(target=_digits(judged), reach=known(judged.reach) or 0.0)
+    whole = None if judged.whole is None else _digits(judged.whole)
+    if isinstance(judged, Share):
+        return ClaimValues(
+            target=_digits(judged.part), whole=whole, reach=known(judged.part.reach) or 0.0
+        )
+    return ClaimValues(
+        target=_digits(judged.target),
+        whole=whole,
+        sets=tuple(map(_digits, judged.sets)),
+        enumerated=judged.enumerated,
+    )
+
+
+def _digits(estimate: Estimate) -> tuple[float | None, ...]:
+    return tuple(known(float(f"{value:.7g}")) for value in estimate.centred)
 
 
 def source_of(texts: Texts, path: str) -> Source:
@@ -494,11 +542,13 @@ def _head_scores(result: Result, sets: Mapping[str, tuple[str, ...]]) -> tuple[H
     if result.heads is None:
         return ()
     chosen = set(sets.get(result.selected or "", ()))
+    shown = None if result.shown is None else set(map(str, result.shown))
     return tuple(
         HeadScores(
             head=str(head),
             scores={str(name): known(value) for name, value in row.items()},
             selected=str(head) in chosen,
+            shown=None if shown is None or str(head) not in chosen else str(head) in shown,
         )
         for head, row in zip(result.heads.index, result.heads.to_dict("records"), strict=True)
     )

@@ -15,7 +15,6 @@ from qt_bert.data.pairs import GRADES, Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.probes.base import Context, Result, estimate_bars
 from qt_bert.probes.matching_cells import OTHER, OWN
-from qt_bert.probes.matching_scores import FLOOR
 from qt_bert.results.baselines import (
     BERT_LSTM,
     CHARACTERS,
@@ -35,6 +34,9 @@ from qt_bert.results.baselines import (
 )
 from qt_bert.stats.arrays import BoolArray, FloatArray
 from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries, paired, rho
+
+FLOOR = 1e-6
+"""Added to mean weights, so that tiny weights give no ratio of noise."""
 
 
 def measure(context: Context) -> Result:

@@ -3,7 +3,8 @@
 A case is a query with two titles; Δ is the score of the first less that of the second (expected grade,
 or the one logit). A `better` case is right with Δ above the band, wrong with Δ below minus the band, else
 undecided; an `alike` case is right with |Δ| within the band, else wrong. A phenomenon's score is
-(right − wrong) / cases (MacAvaney et al. 2022). Nothing is chosen, so that all cases count.
+(right − wrong) / cases (MacAvaney et al. 2022), over all cases; the claim takes the validation half of the
+queries, as the other half may choose a checkpoint.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from qt_bert.data.cases import ALIKE, BETTER, Cases, Relation, read_cases, titles_then_others
 from qt_bert.data.pairs import Pair
-from qt_bert.data.splits import sample_queries
+from qt_bert.data.splits import half_of, sample_queries
 from qt_bert.errors import PairFileError
 from qt_bert.figures import Figure, bars
 from qt_bert.probes.base import Context, Result
@@ -77,7 +78,9 @@ def measure(context: Context) -> Result:
     titles, others = np.split(scores_of(context, pairs), 2)
     scored = ScoredCases(cases.listed, titles, others, 0.0)
 
-    better = scored.where(scored.better)
+    # One half of the cases may choose a checkpoint; the other is read.
+    validation = np.array([half_of(query) == "validation" for query in scored.queries], bool)
+    better = scored.where(scored.better & validation)
     overlaps = np.array(
         [
             character_overlap(case.query, case.title) - character_overlap(case.query, case.other)
@@ -93,6 +96,7 @@ def measure(context: Context) -> Result:
         facts={
             "file": cases.path.name,
             "cases": len(cases.listed),
+            "judged": len(better.cases),
             "phenomena": len(cases.phenomena),
         },
         settings={"cases": {"file": cases.path.name, "texts_sha256": cases.texts_sha256}},

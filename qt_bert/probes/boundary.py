@@ -781,6 +781,7 @@ def measure(context: Context) -> Result:
         heads=head_table(context.model.checkpoint.shape, _columns(main)),
         sets={"boundary": named},
         selected="boundary",
+        shown=_named_again(main),
         stability={"boundary": _stability(context, main, named)},
         figures=tuple(_figures(context, main, union, balanced)),
         facts={
@@ -818,16 +819,22 @@ def _columns(main: HeadEvaluation) -> dict[str, FloatArray]:
     }
 
 
+def _on_validation(main: HeadEvaluation) -> FloatArray:
+    """Balanced accuracy by query on validation [queries, layers, heads]."""
+    labels, decisions = main.halves.validation_labels, main.halves.validation
+    return np.stack([balanced_by_query(of, labels, decisions) for of in main.predicted], axis=1)
+
+
+def _named_again(main: HeadEvaluation) -> list[Head]:
+    """The heads that meet the criteria on validation, above their null of discovery."""
+    again = _on_validation(main)
+    p = one_sided_p(again - main.calibrated.null)
+    return name_heads(means(again), p, main.weight_on_text, least=LEAST_BALANCED).heads()
+
+
 def _stability(context: Context, main: HeadEvaluation, named: Sequence[Head]) -> Stability | None:
     """Stability of the named heads by balanced accuracy, also on validation and on another seed's model."""
-    halves = main.halves
-    again = np.stack(
-        [
-            balanced_by_query(layer, halves.validation_labels, halves.validation)
-            for layer in main.predicted
-        ],
-        axis=1,
-    )
+    halves, again = main.halves, _on_validation(main)
     elsewhere = [Elsewhere(VALIDATION, by_mean(again), len(again))]
     second = other_seed(
         context,

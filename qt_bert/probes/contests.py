@@ -1,9 +1,9 @@
 """Contests, on which claims rest: heads ablated against layer-matched random heads.
 
-The unit is the probability of a pair's label set, in points, averaged over a query's pairs. −log p would
-measure over-confidence too: ablating layers that cause it "improves" the model. A one-logit model gets its
-probabilities from an ordinal logistic map of the score (McCullagh 1980), fitted on discovery with the clean
-model.
+The unit is the probability of a pair's label set, in points: averaged within each label set, then over those
+with enough queries, so that a file's mix of grades moves no verdict. −log p would measure over-confidence
+too: ablating layers that cause it "improves" the model. One logit has no probability; its unit is the share of a
+query's title pairs of unlike labels that are ordered right, in points.
 """
 
 from __future__ import annotations
@@ -11,43 +11,50 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import expit, softmax
+from scipy.special import softmax
 
 from qt_bert.ablation.effects import logits_in_label
 from qt_bert.ablation.families import layer_matched
 from qt_bert.ablation.folder import SweepFolder
 from qt_bert.ablation.interventions import Intervention, Variant
 from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.request import reference_donors
+from qt_bert.ablation.resample import Resample
 from qt_bert.ablation.sweep import run_sweep
-from qt_bert.data.pairs import Pair
+from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.heads import Head, Shape
 from qt_bert.probes.base import Contest, Context, reference
 from qt_bert.probes.streams import few_a_query
 from qt_bert.probes.texts import texts_of
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats import estimate, verdict
-from qt_bert.stats.arrays import BoolArray, FloatArray
-from qt_bert.stats.estimate import Estimate, change_of_rho, over_queries
-from qt_bert.stats.judgements import known, set_means
+from qt_bert.stats.arrays import FloatArray, IntArray
+from qt_bert.stats.estimate import (
+    Estimate,
+    change_of_rho,
+    classes_judged,
+    group_queries,
+    over_classes,
+    over_queries,
+)
+from qt_bert.stats.judgements import known, name_set, set_means
 
 if TYPE_CHECKING:
     from qt_bert.models.card import ModelLabels
 
 POINTS = 100.0
-SETS = 99
-"""Random sets of a contest; all of them where fewer exist."""
-CHUNK = 33
-"""Sets that are run before a contest may stop."""
+QUICK_SETS, SETS = 39, 99
+"""Random sets of a contest, in a quick and in a full run; all of them where fewer exist."""
+CHUNK = 20
+"""Sets that are run before a contest may stop: enough to judge it by."""
 ENOUGH = 10
 """A contest stops once so many sets do as much as the target."""
-CONTEST_PAIRS = 1
-"""Pairs of each query in a quick contest, as intervals are over queries."""
 LEAST_RHO = 0.1
 """A claim that rests on labels needs the interval of Spearman's ρ above this."""
 
@@ -59,77 +66,41 @@ def zeroed(heads: Iterable[Head]) -> Intervention:
     return HeadMask(tuple(heads))
 
 
-@dataclass(frozen=True, eq=False)
-class LabelProbability:
-    """A model's probability of a pair's label set, in points.
+def label_points(logits: FloatArray, pairs: Sequence[Pair], labels: ModelLabels) -> FloatArray:
+    """Points of each pair's label set: logits [..., pairs, outputs] → [..., pairs]."""
+    meant = logits_in_label(list(pairs), labels)
+    return np.asarray((softmax(np.asarray(logits, np.float64), axis=-1) * meant).sum(-1) * POINTS)
 
-    `thresholds` [4] and `slope` of a one-logit model's ordinal map P(grade ≤ g) = σ(θ_g − slope · score);
-    None where the logits are grades.
+
+def contest_pairs(context: Context, pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs that a contest takes of a half: all under --full, else few of each query.
+
+    As few as keep every label set that is judged on all; for one logit two titles of unlike labels.
     """
-
-    labels: ModelLabels
-    thresholds: FloatArray | None = None
-    slope: float = 0.0
-
-    def shares(self, logits: FloatArray) -> FloatArray:
-        """Probabilities of the outputs; for one logit, of the grades 1 to 5."""
-        values = np.asarray(logits, np.float64)
-        if self.thresholds is None:
-            return np.asarray(softmax(values, axis=-1))
-        return _grade_shares(values[..., 0], self.thresholds, self.slope)
-
-    def points(self, logits: FloatArray, pairs: Sequence[Pair]) -> FloatArray:
-        """Points of each pair's label set: logits [..., pairs, outputs] → [..., pairs]."""
-        one_logit = self.thresholds is not None
-        meant = _grade_sets(pairs) if one_logit else logits_in_label(list(pairs), self.labels)
-        return np.asarray((self.shares(logits) * meant).sum(-1) * POINTS)
+    if context.full:
+        return list(pairs)
+    if context.model.checkpoint.settings.labels.logits == 1:
+        return few_a_query(pairs, 2, unlike=True)
+    kept, _ = _classes(pairs)
+    for most in count(1):
+        few = few_a_query(pairs, most)
+        if set(kept) <= set(_classes(few)[0]):
+            return few
+    raise AssertionError  # `few_a_query` reaches all pairs
 
 
-def label_probability(context: Context) -> LabelProbability:
-    """The map from logits to points, fitted on the discovery pairs with the clean model."""
-    labels = context.model.checkpoint.settings.labels
-    if labels.logits > 1:
-        return LabelProbability(labels)
-    pairs = context.discovery
-    scores = context.model.logits([(pair.query, pair.title) for pair in pairs])[:, 0]
-    thresholds, slope = fit_ordinal(np.asarray(scores, np.float64), _grade_sets(pairs))
-    return LabelProbability(labels, thresholds, slope)
+def classes_settings(pairs: Sequence[Pair]) -> dict[str, list[str]]:
+    """The label sets that points are averaged over, and those left out, having too few queries."""
+    return dict(
+        zip(("judged", "left_out"), ([*map(name_set, c)] for c in _classes(pairs)), strict=True)
+    )
 
 
-def fit_ordinal(scores: FloatArray, sets: BoolArray) -> tuple[FloatArray, float]:
-    """Maximum-likelihood thresholds [4] and slope ≥ 0 of the ordinal logistic map.
-
-    `scores` [pairs]; `sets` [pairs, 5]: the grades that a pair's label allows.
-    """
-    scale = float(np.std(scores)) or 1.0
-    centre = float(np.mean(scores))
-    standard = (scores - centre) / scale
-
-    def loss(parameters: FloatArray) -> float:
-        thresholds, slope = _ordered(parameters)
-        shares = (_grade_shares(standard, thresholds, slope) * sets).sum(-1)
-        return float(-np.log(np.maximum(shares, 1e-12)).mean() + 1e-4 * (parameters**2).sum())
-
-    solution = minimize(loss, np.array([-1.5, 0.0, 0.0, 0.0, 0.0]), method="L-BFGS-B").x
-    thresholds, slope = _ordered(solution)
-    return thresholds + slope * centre / scale, slope / scale
-
-
-def _ordered(parameters: FloatArray) -> tuple[FloatArray, float]:
-    """Four rising thresholds and a slope above 0, from any five numbers."""
-    steps = np.concatenate([parameters[:1], np.exp(parameters[1:4])])
-    return np.cumsum(steps), float(np.exp(parameters[4]))
-
-
-def _grade_shares(scores: FloatArray, thresholds: FloatArray, slope: float) -> FloatArray:
-    """Shares of the grades 1 to 5: scores [...] → [..., 5]."""
-    at_most = expit(thresholds - slope * scores[..., None])
-    ends = np.ones((*scores.shape, 1))
-    return np.diff(np.concatenate([0 * ends, at_most, ends], axis=-1), axis=-1)
-
-
-def _grade_sets(pairs: Sequence[Pair]) -> BoolArray:
-    return np.array([[grade in (pair.grades or ()) for grade in range(1, 6)] for pair in pairs])
+def _classes(pairs: Sequence[Pair]) -> tuple[list[GradeSet], list[GradeSet]]:
+    kept, others = classes_judged(
+        [known(pair.grades) for pair in pairs], [pair.query for pair in pairs]
+    )
+    return sorted(cast(list[GradeSet], kept)), sorted(cast(list[GradeSet], others))
 
 
 def rho(context: Context) -> Estimate:
@@ -152,42 +123,72 @@ def grades_nothing(context: Context) -> bool:
 class Ablated:
     """Logits of a sweep on some pairs, and the changes under its variants.
 
-    Estimates are means over queries, averaged over a query's pairs; losses are positive.
+    Losses are positive.
     """
 
     folder: SweepFolder
     pairs: list[Pair]
-    probability: LabelProbability
+    labels: ModelLabels
 
     @cached_property
     def queries(self) -> list[str]:
         """The query of each pair."""
         return [pair.query for pair in self.pairs]
 
+    @cached_property
+    def grades(self) -> FloatArray:
+        """The mean grade of each pair's label."""
+        return set_means([known(pair.grades) for pair in self.pairs])
+
     def logits(self, name: str) -> FloatArray:
         """A variant's logits [pairs, outputs]; `none` is the clean model."""
         return np.asarray(self.folder.logits[self.folder.row(name)], np.float64)
 
+    def scores(self, name: str) -> FloatArray:
+        """Expected grades or levels, or the one logit, under a variant [pairs]."""
+        return ranking_scores(self.logits(name), self.labels)
+
     def points(self, name: str) -> FloatArray:
-        """Points under a variant [pairs]."""
-        return self.probability.points(self.logits(name), self.pairs)
+        """Points of the label set under a variant [pairs]."""
+        return label_points(self.logits(name), self.pairs, self.labels)
 
     def loss(self, name: str) -> Estimate:
         """Points lost under a variant."""
-        return over_queries(self.points("none") - self.points(name), self.queries)
+        if self.labels.logits == 1:
+            return self.ordered("none") - self.ordered(name)
+        lost = self.points("none") - self.points(name)
+        return over_classes(lost, [pair.grades for pair in self.pairs], self.queries)
 
-    def rho_change(self, *names: str) -> Estimate:
-        """Spearman's ρ, mean over the variants `names`, less the clean model's."""
-        labels = self.probability.labels
-        grades = set_means([known(pair.grades) for pair in self.pairs])
-        clean, *ablated = (ranking_scores(self.logits(name), labels) for name in ("none", *names))
-        return change_of_rho(ablated, clean, grades, self.queries)
+    @property
+    def judged(self) -> bool:
+        """Whether any label set has enough queries for a claim on points."""
+        return self.labels.logits == 1 or bool(_classes(self.pairs)[0])
+
+    def ordered(self, name: str) -> Estimate:
+        """Points of a query's title pairs of unlike labels that a variant orders right; a tie counts ½."""
+        better, worse = self._unlike
+        scores = self.scores(name)
+        right = (1 + np.sign(scores[better] - scores[worse])) / 2
+        return over_queries(right * POINTS, [self.queries[place] for place in better])
+
+    @cached_property
+    def _unlike(self) -> tuple[IntArray, IntArray]:
+        """The places of the better and of the worse title of each such pair."""
+        of_query = group_queries(self.queries)[1]
+        alike = of_query[:, None] == of_query
+        better, worse = np.nonzero(alike & (self.grades[:, None] > self.grades))
+        return better, worse
+
+    def rho_change(self, *names: str, draws: int = 0) -> Estimate:
+        """Spearman's ρ, mean over the variants `names`, less the clean model's; `draws` as for `mean_of`."""
+        clean, *ablated = (self.scores(name) for name in ("none", *names))
+        return change_of_rho(ablated, clean, self.grades, self.queries, draws=draws)
 
     def accuracy(self, name: str) -> Estimate | None:
         """Points of accuracy under a variant; None for a one-logit model."""
-        if self.probability.thresholds is not None:
+        if self.labels.logits == 1:
             return None
-        meant = logits_in_label(self.pairs, self.probability.labels)
+        meant = logits_in_label(self.pairs, self.labels)
         right = meant[np.arange(len(self.pairs)), self.logits(name).argmax(1)]
         return over_queries(right * POINTS, self.queries)
 
@@ -213,9 +214,21 @@ def ablate(
         label=f"{context.label}: {name}",
     )
     context.guards[name] = folder.record.guards
-    return Ablated(
-        folder, listed, context.cached("probability", lambda: label_probability(context))
-    )
+    return Ablated(folder, listed, context.model.checkpoint.settings.labels)
+
+
+RESAMPLED = "resampled"
+
+
+def resampled(context: Context, name: str, part: Intervention) -> list[Variant]:
+    """The heads of a zero ablation, resampled, as `NAME:resampled`; nothing for another intervention.
+
+    Zeros lie off the manifold of head outputs, so this stands beside.
+    """
+    if not isinstance(part, HeadMask):
+        return []
+    donors = context.cached("donors", lambda: reference_donors(context.model, context.discovery))
+    return [Variant(f"{name}:{RESAMPLED}", (Resample(part.heads, donors),), "target")]
 
 
 def random_sets(
@@ -279,28 +292,32 @@ def contest(
     pairs: Sequence[Pair] | None = None,
     ablated: Ablate = zeroed,
     statistic: Callable[[Ablated, str], Estimate] = Ablated.loss,
-    most: int = SETS,
+    most: int | None = None,
     claim: str | None = None,
+    whole: Estimate | None = None,
 ) -> tuple[Contest | None, Ablated]:
     """Ablate `heads` against at most `most` of `random_sets`: the contest (None without a set), the target's run.
 
-    `statistic` is compared, larger for a larger effect; by default the points lost. `claim` is the id of
-    the claim that rests on the contest (see `against`).
+    The run also has the target as `resampled` makes it. `statistic` is compared, larger for a larger effect; by default the points lost. `claim` is the id of
+    the claim that rests on the contest, `whole` what its share is of (see `against`).
     """
-    chosen = few_a_query(context.validation) if pairs is None else list(pairs)
+    chosen = contest_pairs(context, context.validation) if pairs is None else list(pairs)
+    most = context.choose(QUICK_SETS, SETS) if most is None else most
     shape = context.model.checkpoint.shape
     sets, enumerated = random_sets(
         heads, shape, named=named, ablated=ablated, name=name, seed=context.seed, most=most
     )
-    target = Variant(name, (ablated(heads),), "target")
-    of_target = ablate(context, name, [target], chosen)
+    part = ablated(heads)
+    variants = [Variant(name, (part,), "target"), *resampled(context, name, part)]
+    of_target = ablate(context, name, variants, chosen)
     value = statistic(of_target, name)
 
     def run(variants: list[Variant], number: int) -> list[Estimate]:
         swept = ablate(context, f"{name}_sets_{number}", variants, chosen)
         return [statistic(swept, variant.name) for variant in variants]
 
-    return against(context, claim, value, sets, run, enumerated=enumerated), of_target
+    judged = against(context, claim, value, sets, run, enumerated=enumerated, whole=whole)
+    return judged, of_target
 
 
 def against(
@@ -311,6 +328,7 @@ def against(
     run: Callable[[list[Variant], int], list[Estimate]],
     *,
     enumerated: bool,
+    whole: Estimate | None = None,
 ) -> Contest | None:
     """`target` against `sets`, estimated by `run` chunk by chunk (with its number); None without sets.
 
@@ -324,6 +342,7 @@ def against(
             target=target,
             sets=tuple(estimates),
             enumerated=enumerated and len(estimates) == len(sets),
+            whole=whole,
         )
         as_much = sum(estimate.value >= target.value for estimate in estimates)
         if as_much >= ENOUGH or not (claim is None or _beyond_margin(context, claim, result)):
@@ -335,7 +354,7 @@ def _beyond_margin(context: Context, claim: str, contest: Contest) -> bool:
     """Whether the interval of target − mean set lies beyond the claim's margin."""
     owner, _, name = claim.partition(".")
     declared = texts_of(owner).value(f"claims.{name}")
-    interval = contest.beyond.interval(context.resamples, context.seed)
-    if interval is None:
-        return False
-    return verdict.place(interval, declared["side"], declared["margin"]) == "beyond"
+    beyond = replace(contest.beyond, reach=0.0)
+    judged, edge = verdict.linear(beyond, contest.whole, declared["margin"])
+    interval = judged.interval(context.resamples, context.seed)
+    return interval is not None and verdict.place(interval, declared["side"], edge) == "beyond"

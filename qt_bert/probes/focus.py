@@ -4,7 +4,8 @@
 character. A model that reads the mean of all tokens has none. A row is measured over its visible tokens.
 
 The article's head of layer 10 matters to the grade, its [CLS] attends to the shared terms, and its
-attention scatters without five matching heads of layers 2 to 4. Here the reader is the head of the last
+attention scatters without five matching heads of layers 2 to 4. The claim takes the head of the last layer but
+one with the largest focus on discovery, and all pairs that match in part. The reader is the head of the last
 layer but one whose ablation costs most points on discovery. It counts as a reading head only where the
 loss is confirmed on validation, beyond every single head of its own and the neighbouring layers, and
 where other queries choose it again; elsewhere its attention is measured without figures.
@@ -26,14 +27,22 @@ from qt_bert.ablation.engine import Reduction, View
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter, Span
-from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.figures import Figure, head_map
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch, row_at
 from qt_bert.models.forward import Encoder
-from qt_bert.probes.base import Contest, Context, Result, estimate_bars, head_table
-from qt_bert.probes.contests import ablate, contest, layer_matched_sets, zeroed
+from qt_bert.probes.base import Contest, Context, Result, estimate_bars, head_table, lies_above_0
+from qt_bert.probes.contests import (
+    QUICK_SETS,
+    SETS,
+    ablate,
+    against,
+    contest,
+    layer_matched_sets,
+    resampled,
+    zeroed,
+)
 from qt_bert.probes.matching_scores import chosen_heads, discovery_scores, stable_matching
 from qt_bert.probes.naming import (
     VALIDATION,
@@ -46,7 +55,14 @@ from qt_bert.probes.naming import (
     one_sided_p,
     stability,
 )
-from qt_bert.probes.streams import characters_of, coverage, for_model, shared_terms, stream
+from qt_bert.probes.streams import (
+    characters_of,
+    coverage,
+    few_a_query,
+    for_model,
+    shared_terms,
+    stream,
+)
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray, IntArray
@@ -54,11 +70,6 @@ from qt_bert.stats.estimate import Estimate, group_queries, over_queries
 from qt_bert.stats.verdict import judge_contest
 
 QUICK_PAIRS = 200
-QUICK_JUDGED = 60
-"""Pairs of a quick run for the contest of the reader with its neighbours."""
-QUICK_CONTESTED = 40
-"""Pairs of a quick run for the matching heads ablated and for each random set."""
-QUICK_DRAWS, FULL_DRAWS = 20, 99
 MATCHING = 5
 """Number of matching heads ablated, as in the article."""
 LEAST_FOCUS = 0.10
@@ -365,10 +376,10 @@ def measure(context: Context) -> Result:
     """Choose the reader on discovery, compare it with its neighbours, and ablate the matching heads."""
     scorer, shape = context.model, context.model.checkpoint.shape
     if scorer.checkpoint.reads == "mean":
-        return Result(nothing="no_token")
+        return Result(nothing="no_token", claims={"needs": "no_token"})
     layer, every = layer_of(shape), range(shape.layers)
     chosen_on = for_model(context.discovery, QUICK_PAIRS, context)
-    tested_on = for_model(context.validation, QUICK_PAIRS, context)
+    tested_on = context.validation
     discovery, discovery_counts = partly_matched(chosen_on, scorer, context.segmenter)
     validation, validation_counts = partly_matched(tested_on, scorer, context.segmenter)
     settings: dict[str, Any] = {
@@ -377,57 +388,88 @@ def measure(context: Context) -> Result:
         "partly_matched": {"discovery": discovery_counts, "validation": validation_counts},
     }
     if not discovery or not validation:
-        return Result(nothing="nothing_shared", settings=settings)
+        return Result(
+            nothing="nothing_shared", claims={"needs": "nothing_shared"}, settings=settings
+        )
 
     reader = choose_reader(context, chosen_on, layer)
-    against, loss = None, None
+    neighbours, loss = None, None
     if reader.head is not None:
-        few = _few(tested_on, QUICK_JUDGED, context)
-        against, run = contest(context, "reader", [reader.head], pairs=few)
+        neighbours, run = contest(context, "reader", [reader.head])
         loss = run.loss("reader")
-    reliable = is_reliable(context, reader, against)
+    reliable = is_reliable(context, reader, neighbours)
 
     # The five best matching heads below, ablated together, and layer-matched sets.
     below = [head for head in shape.all_heads if head.layer < layer]
     matching = chosen_heads(context, MATCHING, below)
     named = discovery_scores(context).named()
-    draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
-    sets, _ = layer_matched_sets(shape, matching, named, draws, context.seed)
+    draws = context.choose(QUICK_SETS, SETS)
+    sets, enumerated = layer_matched_sets(shape, matching, named, draws, context.seed)
     together = [Variant("matching", (zeroed(matching),), "target")] if matching else []
+    beside = resampled(context, "matching", together[0].parts[0]) if together else []
     encoded = scorer.tokenizer.encode([(p.query, p.title) for p in validation], offsets=False)
     context.guards["ablated"] = check_equivalence(
-        scorer.checkpoint, scorer.encoder, [*together, *sets], encoded, seed=context.seed
+        scorer.checkpoint, scorer.encoder, [*together, *beside, *sets], encoded, seed=context.seed
     )
     discovery_rows, validation_rows = (
         cls_rows(context, pairs, every)[:, 0] for pairs in (discovery, validation)
     )
-    contested = _few(validation, QUICK_CONTESTED, context)
-    ablated = cls_rows(context, contested, [layer], [*together, *sets])[:, :, 0]
     focus_heads = name_focus_heads(discovery_rows)
+    validated = name_focus_heads(validation_rows)
+    contested = few_a_query(validation, context.choose(1, len(validation)))
+    chosen = Head(layer, int(np.nanargmax(means(discovery_rows)[layer, :, FOCUS])))
+    rows = cls_rows(context, contested, [layer], [*together, *beside])[:, :, 0]
+    controls: list[FloatArray] = []
 
-    measurements: dict[str, Estimate | float | None] = {}
+    def lost(without: FloatArray) -> Estimate:
+        """The chosen head's focus in the clean model, less that in rows [queries, heads, 9]."""
+        change = rows[:, 0, chosen.head, FOCUS] - without[:, chosen.head, FOCUS]
+        return _mean(change, contested)
+
+    def run_sets(variants: list[Variant], number: int) -> list[Estimate]:
+        swept = cls_rows(context, contested, [layer], variants)[:, 1:, 0]
+        controls.append(swept)
+        return [lost(swept[:, place]) for place in range(len(variants))]
+
+    focus = _mean(validation_rows[:, layer, chosen.head, FOCUS], validation)
+    needs: Contest | str = "few_sets" if together else "no_matching"
+    if together and sets:
+        needs = (
+            against(context, "focus.needs", lost(rows[:, 1]), sets, run_sets, enumerated=enumerated)
+            or "few_sets"
+        )
+        if not lies_above_0(context, focus):
+            needs = "precondition:focus"
+    ablated = np.concatenate([rows[:, : 1 + len(together)], *controls], axis=1)
+
+    measurements: dict[str, Estimate | float | None] = {
+        "chosen_focus": focus,
+        "chosen_focus_lost": lost(rows[:, 1]) if together else None,
+        "chosen_resampled": lost(rows[:, 2]) if together else None,
+    }
     if reader.head is not None:
-        neighbours = None if against is None else against.target - against.beyond
-        rows = validation_rows[:, reader.head.layer, reader.head.head]
+        of_reader = validation_rows[:, reader.head.layer, reader.head.head]
         measurements |= {
             "reader_loss": loss,
-            "neighbours_loss": neighbours,
-            "reader_focus": _mean(rows[:, FOCUS], validation),
-            "reader_focus_within": _mean(rows[:, WITHIN], validation),
+            "neighbours_loss": None if neighbours is None else neighbours.mean_set,
+            "reader_focus": _mean(of_reader[:, FOCUS], validation),
+            "reader_focus_within": _mean(of_reader[:, WITHIN], validation),
         }
         measurements |= _without(ablated[:, :, reader.head.head], contested)
     facts: dict[str, Any] = {
         "read": reliable,
         "layer": layer,
         "reader": None if reader.head is None else str(reader.head),
+        "chosen": str(chosen),
         "number": len(matching),
         "favour": len(focus_heads.focused),
         "avoid": len(focus_heads.averted),
         "every": len(shape.all_heads),
         "contested": len(contested),
-        "sets": len(sets),
+        "sets": ablated.shape[1] - 1 - len(together),
     }
     return Result(
+        claims={"needs": needs},
         measurements=measurements,
         heads=head_table(shape, _columns(validation_rows, focus_heads, reader, layer, ablated)),
         sets={
@@ -437,6 +479,7 @@ def measure(context: Context) -> Result:
             "matching_below": matching,
         },
         selected="focused",
+        shown={*focus_heads.focused} & {*validated.focused},
         stability=_stabilities(
             context, reader, focus_heads, matching, below, discovery_rows, validation_rows
         ),
@@ -444,15 +487,14 @@ def measure(context: Context) -> Result:
         if reliable
         else [],
         facts=facts,
-        settings={**settings, "contested_pairs": len(contested), "layer_matched_sets": len(sets)},
+        settings={
+            **settings,
+            "contested_pairs": len(contested),
+            "layer_matched_sets": facts["sets"],
+        },
         pairs=validation,
         nothing=None if reliable else "no_reader" if reader.head is None else "unread",
     )
-
-
-def _few(pairs: list[Pair], limit: int, context: Context) -> list[Pair]:
-    """All under --full; else few, as each is run under many variants."""
-    return pairs if context.full else spread_over_queries(pairs, limit, context.seed)
 
 
 def _mean(per_query: FloatArray, pairs: Sequence[Pair]) -> Estimate:

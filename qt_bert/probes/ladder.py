@@ -1,8 +1,8 @@
 """Which layers must see both texts? (Vast et al. 2026; Zhan et al. 2020)
 
 Query and title are cut apart from the lowest layer up: a rung cuts the layers 0 … l in all heads, masked before
-the softmax (`ablation.masks.Cut`). The claim compares cutting only the low half of the layers with cutting only
-the high half. The model was not trained with cuts, so losses are those without adaptation.
+the softmax (`ablation.masks.Cut`). Cutting only the low half of the layers is compared with cutting only the
+high half. The model was not trained with cuts, so losses are those without adaptation.
 """
 
 from __future__ import annotations
@@ -17,15 +17,11 @@ from qt_bert.ablation.masks import Cut
 from qt_bert.figures import Curve, Point, curve
 from qt_bert.models.batches import Direction
 from qt_bert.probes.base import Context, Result, estimate_bars, estimate_points
-from qt_bert.probes.contests import Ablated, ablate, grades_nothing
-from qt_bert.probes.streams import for_model
+from qt_bert.probes.contests import Ablated, ablate, contest_pairs
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate
-from qt_bert.stats.verdict import CLAIM_QUERIES
 from qt_bert.text import Label
 
-QUICK_PAIRS = {"discovery": 64, "validation": 128}
-"""Pairs of a quick run for the rungs; the claim takes all pairs."""
 LEAST_LOSS = 2.0
 """Points of the label's probability: a rung whose interval ends below this is free."""
 DIRECTIONS: dict[str, Direction] = {
@@ -48,8 +44,8 @@ def measure(context: Context) -> Result:
     layers = context.model.checkpoint.layers
     rungs = [cut(0, last) for last in range(layers)]
     directions = {name: cut(0, layers - 1, of) for name, of in DIRECTIONS.items()}
-    discovery = for_model(context.discovery, QUICK_PAIRS["discovery"], context)
-    validation = for_model(context.validation, QUICK_PAIRS["validation"], context)
+    discovery = contest_pairs(context, context.discovery)
+    validation = contest_pairs(context, context.validation)
     on_discovery = ablate(context, "discovery", rungs, discovery)
     run = ablate(context, "validation", [*rungs, *directions.values()], validation)
     losses = {
@@ -58,11 +54,10 @@ def measure(context: Context) -> Result:
     }
     free, free_on_validation = (free_rungs(each, context) for each in losses.values())
 
-    # The claim: the two halves of the layers, on all pairs.
     halves: dict[str, Estimate] = {}
     if layers > 1:
         low, high = cut(0, layers // 2 - 1), cut(layers // 2, layers - 1)
-        of_halves = ablate(context, "halves", [low, high], context.validation)
+        of_halves = ablate(context, "halves", [low, high], validation)
         halves = {"low_half": of_halves.loss(low.name), "high_half": of_halves.loss(high.name)}
 
     bars = {
@@ -71,10 +66,10 @@ def measure(context: Context) -> Result:
         **halves,
     }
     return Result(
-        claims={"low": _claim(context, halves)},
         measurements={
             **dict.fromkeys(("low_half", "high_half")),
             **halves,
+            "low_beyond_high": halves["low_half"] - halves["high_half"] if halves else None,
             "first_layer_loss": losses["validation"][free] if free < layers else None,
             "ladder_all_accuracy": run.accuracy_loss(rungs[-1].name),
             **_rho_changes(run, rungs, directions, context),
@@ -90,7 +85,6 @@ def measure(context: Context) -> Result:
             "half": layers // 2,
             "pairs": len(validation),
             "chosen_on": len(discovery),
-            "halves_on": len(context.validation),
         },
         settings={
             "first_layer": {
@@ -104,17 +98,6 @@ def measure(context: Context) -> Result:
         pairs=validation,
         nothing="nowhere" if free == layers else None,
     )
-
-
-def _claim(context: Context, halves: dict[str, Estimate]) -> Estimate | str:
-    """Loss with the low half cut less that with the high half cut, or the reason why it is not judged."""
-    if not halves:
-        return "one_layer"
-    if halves["low_half"].n_queries < CLAIM_QUERIES:
-        return "few_queries"
-    if grades_nothing(context):
-        return "grades_nothing"
-    return halves["low_half"] - halves["high_half"]
 
 
 def free_rungs(losses: Sequence[Estimate], context: Context) -> int:

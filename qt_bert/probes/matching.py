@@ -1,8 +1,8 @@
 """Which heads match terms of query and title, and what is lost without them? (`heads_of_query_title_bert`, 2.4)
 
-Heads are scored on discovery by lift, with matched weight beside it (`matching_scores`). On validation the
-five best by lift are ablated together, each alone, all but the costliest; and query and title are cut apart
-inside them. In the article this halves the accuracy, and five random heads lose nothing.
+Heads are scored on discovery by matched weight less that of replaced queries (`matching_scores`). On validation
+the five best are ablated together and each alone, left alone in the low half, and query and title are cut apart
+inside them. In the article the first halves the accuracy, and five random heads lose nothing.
 """
 
 from __future__ import annotations
@@ -10,18 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from qt_bert.ablation import families
 from qt_bert.ablation.interventions import Intervention, Variant
 from qt_bert.ablation.masks import SegmentBlock
-from qt_bert.data.pairs import Pair
 from qt_bert.figures import Figure, bars, head_map
 from qt_bert.heads import Head, Shape
-from qt_bert.probes.base import Contest, Context, Result, estimate_bars, head_table
+from qt_bert.probes.base import Contest, Context, Judged, Result, estimate_bars, head_table
 from qt_bert.probes.base_model import other_seed
-from qt_bert.probes.contests import CONTEST_PAIRS, Ablated, ablate, contest, grades_nothing, zeroed
+from qt_bert.probes.contests import (
+    RESAMPLED,
+    Ablated,
+    ablate,
+    classes_settings,
+    contest,
+    contest_pairs,
+    grades_nothing,
+    zeroed,
+)
 from qt_bert.probes.matching_cells import CHARACTERS, DIRECTIONS, KINDS
 from qt_bert.probes.matching_scores import (
     LEAST_QUERIES,
@@ -31,13 +40,11 @@ from qt_bert.probes.matching_scores import (
     along,
     chosen_heads,
     discovery_scores,
-    scored_sample,
     scores_by,
     scores_on,
     stable_matching,
 )
 from qt_bert.probes.naming import VALIDATION
-from qt_bert.probes.streams import few_a_query
 from qt_bert.results.probe import Stability
 from qt_bert.stats import verdict
 from qt_bert.stats.arrays import FloatArray
@@ -45,7 +52,10 @@ from qt_bert.stats.estimate import Estimate, mean_of, over_queries
 from qt_bert.stats.judgements import name_set
 from qt_bert.text import Label, Text
 
-CLAIMS = ("five", "rest", "cut")
+CLAIMS = ("five", "set", "cut", "kept")
+RESAMPLED_TARGETS = ("five_resampled", "kept_resampled")
+LEAST_KEPT, LEAST_LOW_LOSS = 3, 10.0
+"""Matching heads of the low half, and points lost without that half, for `kept` to be judged."""
 FREE_SETS = 20
 """Sets of as many heads drawn from all layers, for comparison."""
 PERCENT = 100.0
@@ -58,7 +68,7 @@ def cut_apart(heads: Iterable[Head]) -> Intervention:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Scores on both halves, and the heads chosen on discovery: the `five` best by lift, and the best of
+    """Scores on both halves, and the heads chosen on discovery: the `five` best, and the best of
     the `low` half. `second`: scores of a model of another seed."""
 
     shape: Shape
@@ -68,14 +78,19 @@ class Chosen:
     low: list[Head]
     second: tuple[Text, Scores] | None
 
+    @cached_property
+    def low_half(self) -> list[Head]:
+        """All heads of the low half."""
+        return low_half_of(self.shape)
+
     def by_direction(self, values: FloatArray) -> FloatArray:
         """`values` [layers, heads, directions] in each head's direction on discovery [layers, heads]."""
         return along(self.discovery.direction, values)
 
     @cached_property
-    def lift(self) -> FloatArray:
-        """The lift on validation [layers, heads]."""
-        return self.by_direction(self.validation.ratio())
+    def score(self) -> FloatArray:
+        """The score on validation [layers, heads]."""
+        return self.by_direction(self.validation.excess())
 
     @cached_property
     def sets(self) -> dict[str, list[Head]]:
@@ -104,7 +119,7 @@ def choose(context: Context) -> Chosen:
     return Chosen(
         shape=shape,
         discovery=discovery_scores(context),
-        validation=scores_on(context, scored_sample(context, context.validation)),
+        validation=scores_on(context, "validation"),
         five=chosen_heads(context),
         low=chosen_heads(context, within=low) if len(low) > 1 else [],
         second=other_seed(context, lambda scorer: scores_by(scorer, context)),
@@ -117,7 +132,7 @@ def low_half_of(shape: Shape) -> list[Head]:
 
 
 def measure(context: Context) -> Result:
-    """Score and choose heads, ablate them, and contest the three claims against layer-matched sets."""
+    """Score and choose heads, ablate them, and judge the claims, three of them against layer-matched sets."""
     chosen = choose(context)
     named = chosen.discovery.named()
     direction = chosen.discovery.direction
@@ -126,8 +141,9 @@ def measure(context: Context) -> Result:
         "head": None if best is None else str(best),
         "direction": None if best is None else DIRECTIONS[direction[best]],
         "named": len(named),
-        "named_again": sum(bool(chosen.lift[head] >= LEAST_SCORE) for head in named),
+        "named_again": len(passed := {*named} & {*chosen.validation.named()}),
         "number": len(chosen.five),
+        "number_low": sum(head in chosen.low_half for head in chosen.five),
         "costliest": None,
         **{f"head_{rank + 1}": None for rank in range(K)},
         **{f"head_{rank + 1}": str(head) for rank, head in enumerate(chosen.five)},
@@ -136,26 +152,34 @@ def measure(context: Context) -> Result:
         "heads": head_table(chosen.shape, _columns(chosen)),
         "sets": chosen.sets,
         "selected": "matching",
+        "shown": passed,
         "stability": chosen.stability(context.seed),
         "settings": _settings(chosen),
     }
     if best is None:
         nothing = dict.fromkeys(CLAIMS, "nothing_shared")
         return Result(nothing="nothing_shared", claims=nothing, facts=facts, **common)
-    pairs = few_a_query(context.validation, context.choose(CONTEST_PAIRS, len(context.validation)))
-    rest, costliest = _rest(context, chosen.five)
-    run = ablate(context, "parts", _parts(chosen, rest, context.seed), pairs)
-    losses = _losses(chosen, rest, run)
+    pairs = contest_pairs(context, context.validation)
+    costliest = _costliest(context, chosen.five)
+    run = ablate(context, "parts", _parts(chosen, context.seed), pairs)
+    losses = _losses(chosen, run)
+    common["settings"] |= {"classes": classes_settings(pairs)}
+    resampled: dict[str, Estimate | None] = dict.fromkeys(RESAMPLED_TARGETS)
+    claims = _claims(context, chosen, run, losses, costliest, resampled)
+    if (kept := resampled["kept_resampled"]) is not None:
+        resampled["kept_resampled"] = kept / losses["low_half"]
     return Result(
-        claims=_claims(context, chosen, rest, pairs),
+        claims=claims,
         measurements={
             **{f"{name}_loss": loss for name, loss in losses.items() if name in _NAMED_LOSSES},
+            "five_rho": run.rho_change("five"),
             **{f"alone_{rank + 1}": losses[str(h)] for rank, h in enumerate(chosen.five)},
             **_accuracies(chosen, run),
-            "best_lift": chosen.validation.estimate(best, int(direction[best])),
+            **resampled,
+            "best_score": PERCENT * chosen.validation.estimate(best, int(direction[best])),
         },
         figures=tuple(_figures(context, chosen, run, losses)),
-        facts={**facts, "costliest": costliest and str(costliest)},
+        facts={**facts, "costliest": str(costliest)},
         pairs=pairs,
         **common,
     )
@@ -165,23 +189,23 @@ def _columns(chosen: Chosen) -> dict[str, FloatArray]:
     """Scores on validation, in each head's direction on discovery; p and q are of discovery."""
     discovery, validation = chosen.discovery, chosen.validation
     return {
-        "score": chosen.lift,
+        "score": chosen.score,
         "discovery_score": discovery.score,
         "matched_weight": chosen.by_direction(validation.matched_weight),
         "discovery_matched_weight": chosen.by_direction(discovery.matched_weight),
-        **{name: validation.ratio()[..., number] for number, name in enumerate(DIRECTIONS)},
+        **{name: validation.excess()[..., number] for number, name in enumerate(DIRECTIONS)},
         "p": discovery.tested.p,
         "q": discovery.tested.q,
         "weight": chosen.by_direction(validation.weight),
         **{
-            name: chosen.by_direction(validation.firm_ratio(kind))
+            name: chosen.by_direction(validation.firm_excess(kind))
             for kind, name in enumerate(KINDS)
             if kind != CHARACTERS
         },
     }
 
 
-def _settings(chosen: Chosen) -> dict[str, object]:
+def _settings(chosen: Chosen) -> dict[str, Any]:
     """The scored samples, the number of queries behind each kind, and the chosen heads' directions."""
     return {
         "least_score": LEAST_SCORE,
@@ -203,20 +227,18 @@ def _settings(chosen: Chosen) -> dict[str, object]:
 
 # Ablation.
 
-_NAMED_LOSSES = ("five", "rest", "cut", "free", "cut_all")
+_NAMED_LOSSES = ("five", "cut", "free", "cut_all", "low_half")
 
 
-def _rest(context: Context, five: list[Head]) -> tuple[list[Head], Head | None]:
-    """The heads without the costliest one (alone, on discovery), and the costliest."""
-    if len(five) < 2:
-        return [], None
+def _costliest(context: Context, five: list[Head]) -> Head:
+    """The head that alone costs most on discovery."""
     alone = [Variant(str(head), (zeroed([head]),), "alone") for head in five]
-    run = ablate(context, "alone_discovery", alone, few_a_query(context.discovery))
-    costliest = max(five, key=lambda head: run.loss(str(head)).value)
-    return [head for head in five if head != costliest], costliest
+    pairs = contest_pairs(context, context.discovery)
+    run = ablate(context, "alone_discovery", alone, pairs)
+    return max(five, key=lambda head: np.nan_to_num(run.loss(str(head)).value, nan=-np.inf))
 
 
-def _parts(chosen: Chosen, rest: list[Head], seed: int) -> list[Variant]:
+def _parts(chosen: Chosen, seed: int) -> list[Variant]:
     """The variants measured beside the contests; a single head has the head's name."""
     shape, five = chosen.shape, chosen.five
     sets: dict[str, Intervention] = {
@@ -225,10 +247,9 @@ def _parts(chosen: Chosen, rest: list[Head], seed: int) -> list[Variant]:
         "cut_all": cut_apart(shape.all_heads),
         **{str(head): zeroed([head]) for head in five},
     }
-    if rest:
-        sets["rest"] = zeroed(rest)
     if chosen.low:
-        sets["low_half_kept"] = zeroed({*low_half_of(shape)} - {*chosen.low})
+        sets["low_half"] = zeroed(chosen.low_half)
+        sets["low_half_kept"] = zeroed({*chosen.low_half} - {*chosen.low})
     free = families.random_sets(shape, zeroed, len(five), FREE_SETS, seed)
     return [*(Variant(name, (part,), "part") for name, part in sets.items()), *free]
 
@@ -238,12 +259,14 @@ def _free(run: Ablated) -> list[str]:
     return list(variants.loc[variants["family"] == "random", "name"])
 
 
-def _losses(chosen: Chosen, rest: list[Head], run: Ablated) -> dict[str, Estimate]:
-    """Points lost: the five, the rest, the cut, the mean free set, all cut, each head alone."""
-    names = ["five", *(["rest"] if rest else []), "cut"]
+def _losses(chosen: Chosen, run: Ablated) -> dict[str, Estimate]:
+    """Points lost: the five, the cut, the mean free set, the low half, all cut, each head alone."""
+    free = _free(run)
     return {
-        **{name: run.loss(name) for name in names},
-        "free": mean_of([run.loss(name) for name in _free(run)]),
+        "five": run.loss("five"),
+        "cut": run.loss("cut"),
+        "free": mean_of([run.loss(name) for name in free], draws=len(free)),
+        **({"low_half": run.loss("low_half")} if chosen.low else {}),
         "cut_all": run.loss("cut_all"),
         **{str(head): run.loss(str(head)) for head in chosen.five},
     }
@@ -254,7 +277,8 @@ def _accuracies(chosen: Chosen, run: Ablated) -> dict[str, Estimate | None]:
     whole, without = run.accuracy("none"), run.accuracy("five")
     if whole is None or without is None:
         return {}
-    free = mean_of([loss for name in _free(run) if (loss := run.accuracy_loss(name)) is not None])
+    losses = [loss for name in _free(run) if (loss := run.accuracy_loss(name)) is not None]
+    free = mean_of(losses, draws=len(losses))
     kept = run.accuracy("low_half_kept") if chosen.low else None
     return {
         "accuracy_relative": PERCENT * (without / whole - 1.0),
@@ -265,33 +289,62 @@ def _accuracies(chosen: Chosen, run: Ablated) -> dict[str, Estimate | None]:
 
 
 def _claims(
-    context: Context, chosen: Chosen, rest: list[Head], pairs: list[Pair]
-) -> Mapping[str, Contest | str]:
-    """The three contests; none is run where the claims cannot be judged."""
-    if len({pair.query for pair in pairs}) < verdict.CLAIM_QUERIES:
-        return dict.fromkeys(CLAIMS, "few_queries")
+    context: Context,
+    chosen: Chosen,
+    run: Ablated,
+    losses: Mapping[str, Estimate],
+    costliest: Head,
+    beside: dict[str, Estimate | None],
+) -> Mapping[str, Judged | str]:
+    """The three contests and the difference; none is run where the claims cannot be judged.
+
+    Contests leave what their targets do resampled in `beside`.
+    """
     if grades_nothing(context):
         return dict.fromkeys(CLAIMS, "grades_nothing")
-    named = {*chosen.five, *chosen.discovery.named()}
+    if not run.judged or losses["five"].n_queries < verdict.CLAIM_QUERIES:
+        return dict.fromkeys(CLAIMS, "few_queries")
 
     def judge(
-        name: str, heads: list[Head], ablated: Callable[[Iterable[Head]], Intervention]
+        name: str, heads: list[Head], ablated: Callable[[Iterable[Head]], Intervention], **more: Any
     ) -> Contest | str:
-        judged, _ = contest(
+        judged, of_target = contest(
             context,
             name,
             heads,
-            named=named,
-            pairs=pairs,
+            named={*chosen.five, *chosen.discovery.named()},
+            pairs=run.pairs,
             ablated=ablated,
             claim=f"matching.{name}",
+            **more,
         )
+        if name != "cut":
+            beside[f"{name}_resampled"] = more.get("statistic", Ablated.loss)(
+                of_target, f"{name}:{RESAMPLED}"
+            )
         return "few_sets" if judged is None else judged
+
+    def kept() -> Contest | str:
+        """Of the points lost without the low half, those that the matching heads in it alone keep."""
+        low = [head for head in chosen.five if head in chosen.low_half]
+        whole = losses.get("low_half")
+        if whole is None or len(low) < LEAST_KEPT:
+            return "precondition:few_low"
+        if not whole.value >= LEAST_LOW_LOSS:
+            return "precondition:low_loss"
+        return judge(
+            "kept",
+            low,
+            lambda heads: zeroed({*chosen.low_half} - {*heads}),
+            statistic=lambda run, name: whole - run.loss(name),
+            whole=whole,
+        )
 
     return {
         "five": judge("five", chosen.five, zeroed),
-        "rest": judge("rest", rest, zeroed) if rest else "no_others",
+        "set": losses["five"] - losses[str(costliest)] if len(chosen.five) > 1 else "no_others",
         "cut": judge("cut", chosen.five, cut_apart),
+        "kept": kept(),
     }
 
 
@@ -301,28 +354,30 @@ def _claims(
 def _figures(
     context: Context, chosen: Chosen, run: Ablated, losses: Mapping[str, Estimate]
 ) -> Iterator[Figure]:
-    """Lift and matched weight of every head, losses, losses by label, and lifts by kind."""
+    """Score and matched weight of every head, losses, losses by label, and scores by kind."""
     named = [str(head) for head in chosen.sets["named"]]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log2(chosen.lift)
-    yield head_map("lift", logs, marked=named, scale="diverging", digits=1)
+    score = PERCENT * chosen.score
+    yield head_map("score", score, marked=named, scale="diverging", digits=1)
     weight = PERCENT * chosen.by_direction(chosen.validation.matched_weight)
     yield head_map("matched_weight", weight, marked=named, low=0.0, digits=1)
     shown = {name: loss for name, loss in losses.items() if name != "cut_all"}
     yield estimate_bars(context, "losses", list(shown), {"loss": list(shown.values())}, digits=1)
-    by_label = _by_label(run)
-    yield estimate_bars(
-        context, "labels", list(by_label), {"loss": list(by_label.values())}, digits=1
-    )
-    lifts = [chosen.by_direction(chosen.validation.firm_ratio(kind)) for kind in range(len(KINDS))]
+    if by_label := _by_label(run):
+        yield estimate_bars(
+            context, "labels", list(by_label), {"loss": list(by_label.values())}, digits=1
+        )
+    scores = [chosen.by_direction(chosen.validation.firm_excess(k)) for k in range(len(KINDS))]
     series: dict[Label, tuple[list[float], None]] = {
-        str(head): ([float(np.log2(lift[head])) for lift in lifts], None) for head in chosen.five
+        str(head): ([PERCENT * float(score[head]) for score in scores], None)
+        for head in chosen.five
     }
     yield bars("kinds", KINDS, series, digits=1)
 
 
 def _by_label(run: Ablated) -> dict[str, Estimate]:
-    """Points lost without the five, by label, the lowest mean grade first."""
+    """Points lost without the five, by label, the lowest mean grade first; none for one logit."""
+    if run.labels.logits == 1:
+        return {}
     lost = run.points("none") - run.points("five")
     labels = sorted(
         {pair.grades for pair in run.pairs if pair.grades}, key=lambda set_: (np.mean(set_), set_)

@@ -1,10 +1,10 @@
 """How strongly each head matches terms, relative to pairs with nothing to match.
 
-M is the mean attention of a row to its own term in the other text over that to all other tokens there, as a
-ratio of sums over the sample. The *lift* is M over M of the same rows and columns with the query replaced by
-one that shares no character with the title: a head of a fixed offset has 1. A head's score is the lift in its
-better direction, among the directions in which it gives the other text enough attention, or both if it does
-so in none. The *matched weight* is the attention of a row to its own character in the other text.
+The *matched weight* is the attention of a row to its own term in the other text, a ratio of sums over the
+sample. A head's score is its matched weight less that of the same rows and columns with the query replaced by
+one of the same half that shares no character with the title, so that a head of a fixed offset has 0. It is
+taken in the better direction, among the directions in which the head gives the other text enough
+attention, or both if it does so in none.
 
 `heads_of_query_title_bert`, 2.4, chose such heads by eye.
 """
@@ -22,7 +22,7 @@ import torch
 from qt_bert.ablation.engine import Reduction, View
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter
-from qt_bert.data.splits import spread_over_queries
+from qt_bert.data.splits import Half, spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE
 from qt_bert.heads import Head
 from qt_bert.models.batches import Batch
@@ -31,7 +31,6 @@ from qt_bert.probes.matching_cells import (
     CHARACTERS,
     DRAWS,
     KINDS,
-    OTHER,
     OWN,
     Cells,
     Replacements,
@@ -55,20 +54,18 @@ from qt_bert.probes.streams import characters_of, coverage, stream
 from qt_bert.progress import Progress, silent
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
-from qt_bert.stats.estimate import Estimate, from_leave_one_out
+from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
+from qt_bert.stats.estimate import Estimate, pooled
 from qt_bert.stats.judgements import index_queries
 from qt_bert.text import Text
 
 K = 5
 """The article's number of heads."""
 QUICK_PAIRS = 80
-LEAST_SCORE = 2.0
-"""The declared minimum effect: the least score of a named head."""
+LEAST_SCORE = 0.05
+"""The declared minimum effect: the least score of a named head, a share of attention."""
 LEAST_QUERIES = 10
-"""A kind's ratio is not shown in a direction with fewer queries."""
-FLOOR = 1e-6
-"""Added to mean weights, so that tiny weights give no ratio of noise."""
+"""A kind's score is not shown in a direction with fewer queries."""
 PAIRS_AT_ONCE = 256
 CACHED = 4
 CHANNELS = len(KINDS) * 4
@@ -221,59 +218,55 @@ class Scores:
     sums: Sums
     sample: Sample
 
-    def ratio(self, kind: int = CHARACTERS) -> FloatArray:
-        """The lift [layers, heads, directions]; NaN without such rows."""
-        return np.asarray(self._ratios(np.ones((1, self.sums.n_queries)), kind)[0])
+    def excess(self, kind: int = CHARACTERS) -> FloatArray:
+        """Matched weight less the replaced queries' [layers, heads, directions]; NaN without such rows."""
+        return np.asarray(self._excess(np.ones((1, self.sums.n_queries)), kind)[0])
 
     def queries(self, kind: int = CHARACTERS) -> IntArray:
-        """The number of queries with own and other cells of a kind [directions]."""
-        return np.asarray((self.sums.counts[:, kind] > 0).all(axis=-1).sum(axis=0))
+        """The number of queries with rows of a kind [directions]."""
+        return np.asarray((self.sums.rows[:, kind] > 0).sum(axis=0))
 
-    def firm_ratio(self, kind: int = CHARACTERS) -> FloatArray:
-        """`ratio`; NaN in directions with fewer than LEAST_QUERIES queries."""
-        return np.where(self.queries(kind) >= LEAST_QUERIES, self.ratio(kind), np.nan)
+    def firm_excess(self, kind: int = CHARACTERS) -> FloatArray:
+        """`excess`; NaN in directions with fewer than LEAST_QUERIES queries."""
+        return np.where(self.queries(kind) >= LEAST_QUERIES, self.excess(kind), np.nan)
 
     @cached_property
     def score(self) -> FloatArray:
-        """The lift in the better direction [layers, heads]; NaN without one."""
-        return along(self.direction, self.ratio())
+        """The excess in the better direction [layers, heads]; NaN without one."""
+        return along(self.direction, self.excess())
 
     @cached_property
     def direction(self) -> IntArray:
         """The better direction [layers, heads]."""
-        return self._better(self.ratio())
+        return self._better(self.excess())
 
     @cached_property
     def weight(self) -> FloatArray:
         """The attention of matched rows to the other text [layers, heads, directions]."""
-        return self._per_row(self.sums.original[:, CHARACTERS].sum(-1), 0.0)
-
-    def _per_row(self, attention: FloatArray, unknown: float) -> FloatArray:
-        """The mean over matched rows of all queries; `unknown` where there are none."""
-        total, rows = attention.sum(0), self.sums.rows[:, CHARACTERS].sum(0)
-        return np.divide(total, rows, out=np.full(total.shape, unknown), where=rows > 0)
+        attention = self.sums.original[:, CHARACTERS].sum(-1).sum(0)
+        rows = self.sums.rows[:, CHARACTERS].sum(0)
+        return np.divide(attention, rows, out=np.zeros(attention.shape), where=rows > 0)
 
     @cached_property
     def matched_weight(self) -> FloatArray:
-        """The attention of matched rows to their own character in the other text, likewise."""
-        return self._per_row(self.sums.original[:, CHARACTERS, ..., OWN], np.nan)
+        """The attention of matched rows to their own character in the other text, likewise; NaN without."""
+        sums = self.sums
+        return ratio(sums.original[:, CHARACTERS, ..., OWN].sum(0), sums.rows[:, CHARACTERS].sum(0))
 
-    def excess(self) -> FloatArray:
-        """The log lift by query [queries, layers, heads, directions]."""
-        sums, counts = self.sums, self.sums.counts[:, CHARACTERS, None, None]
-        original, replaced = sums.original[:, CHARACTERS], sums.replaced[:, CHARACTERS]
-        return _log_m(original, counts) - _log_m(replaced, counts)
+    def by_query(self) -> FloatArray:
+        """The excess of each query [queries, layers, heads, directions]."""
+        return ratio(self._more(CHARACTERS), self.sums.rows[:, CHARACTERS, None, None])
 
     @cached_property
     def tested(self) -> Named:
         """Scores, p and q of every head in its better direction; q over both directions of all heads."""
         known = self.sums.n_queries > 1
-        p = one_sided_p(self.excess()) if known else np.ones_like(self.ratio())
+        p = one_sided_p(self.by_query()) if known else np.ones_like(self.excess())
         weight = along(self.direction, self.weight)
         return name_heads(self.score, p, weight, least=LEAST_SCORE, choice=self.direction)
 
     def named(self) -> list[Head]:
-        """Heads with score ≥ 2, q < 0.05 and enough weight in their better direction, best first."""
+        """Heads with a score ≥ LEAST_SCORE, q < 0.05 and enough weight in that direction, best first."""
         return self.tested.heads()
 
     def best(self, k: int, within: Iterable[Head] | None = None) -> list[Head]:
@@ -288,9 +281,9 @@ class Scores:
         """The rule of `best`, for any weights of the queries."""
 
         def score(weights: FloatArray) -> FloatArray:
-            ratios = self._ratios(weights, CHARACTERS)
-            lift = along(self._better(ratios), ratios)
-            return np.where(self._heavy, lift, -1 / lift)  # too light: last, in the same order
+            excess = self._excess(weights, CHARACTERS)
+            score = along(self._better(excess), excess)
+            return np.where(self._heavy, score, score - 2)  # too light: last, in the same order
 
         return score
 
@@ -300,46 +293,39 @@ class Scores:
         return [Head(int(layer), int(head)) for layer, head in np.argwhere(self._heavy)]
 
     def estimate(self, head: Head, direction: int) -> Estimate:
-        """The lift of one head in one direction, over its queries."""
-        n = self.sums.n_queries
-        without = self._ratios(np.ones((n, n)) - np.eye(n), CHARACTERS)[:, *head, direction]
-        return from_leave_one_out(float(self.ratio()[*head, direction]), without, range(n))
+        """The excess of one head in one direction, over its queries."""
+        more, rows = self._more(CHARACTERS), self.sums.rows[:, CHARACTERS]
+        return pooled(more[:, *head, direction], rows[:, direction], range(len(rows)))
 
     @cached_property
     def _usable(self) -> BoolArray:
         """Directions with enough weight on the other text [layers, heads, directions]."""
-        return np.asarray((self.weight >= LEAST_WEIGHT) & np.isfinite(self.ratio()))
+        return np.asarray((self.weight >= LEAST_WEIGHT) & np.isfinite(self.excess()))
 
     @cached_property
     def _heavy(self) -> BoolArray:
         """Heads with enough weight in any direction [layers, heads]."""
         return np.asarray(self._usable.any(axis=-1))
 
-    def _better(self, ratios: FloatArray) -> IntArray:
-        """The direction of the larger ratio among the usable ones, or among both without any."""
-        allowed = np.isfinite(ratios) & (self._usable | ~self._heavy[..., None])
-        return np.asarray(np.where(allowed, ratios, -np.inf).argmax(axis=-1))
+    def _better(self, excess: FloatArray) -> IntArray:
+        """The direction of the larger excess among the usable ones, or among both without any."""
+        allowed = np.isfinite(excess) & (self._usable | ~self._heavy[..., None])
+        return np.asarray(np.where(allowed, excess, -np.inf).argmax(axis=-1))
 
-    def _ratios(self, weights: FloatArray, kind: int) -> FloatArray:
-        """The lift under each row of query weights [R, layers, heads, directions]."""
-        counts = np.tensordot(weights, self.sums.counts[:, kind], 1)[:, None, None]
-        original, replaced = (
-            _log_m(np.tensordot(weights, sums[:, kind], 1), counts)
-            for sums in (self.sums.original, self.sums.replaced)
-        )
-        return np.asarray(np.exp(original - replaced))
+    def _more(self, kind: int) -> FloatArray:
+        """Sums of the excess by query [queries, layers, heads, directions]."""
+        sums = self.sums
+        return np.asarray(sums.original[:, kind, ..., OWN] - sums.replaced[:, kind, ..., OWN])
+
+    def _excess(self, weights: FloatArray, kind: int) -> FloatArray:
+        """The excess under each row of query weights [R, layers, heads, directions]."""
+        rows = np.tensordot(weights, self.sums.rows[:, kind], 1)[:, None, None]
+        return ratio(np.tensordot(weights, self._more(kind), 1), rows)
 
 
 def along(direction: IntArray, values: FloatArray) -> FloatArray:
     """`values` [layers, heads, directions] in each head's `direction` [layers, heads]."""
     return np.asarray(np.take_along_axis(values, direction[..., None], axis=-1)[..., 0])
-
-
-def _log_m(sums: FloatArray, counts: FloatArray) -> FloatArray:
-    """log M from sums [..., directions, own and other] and counts; NaN where a count is 0."""
-    sums, counts = np.broadcast_arrays(sums, counts)
-    means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0) + FLOOR
-    return np.asarray(np.log(means[..., OWN]) - np.log(means[..., OTHER]))
 
 
 def score_heads(
@@ -375,23 +361,22 @@ def score_heads(
 
 def discovery_scores(context: Context) -> Scores:
     """The scores by which heads are chosen, cached by model, pairs, profile and seed."""
-    sample = scored_sample(context, context.discovery)
-    key = _key(context, sample)
+    key = _key(context)
     if key not in _cache:
         while len(_cache) >= CACHED:
             _cache.pop(next(iter(_cache)))
-        _cache[key] = scores_on(context, sample)
+        _cache[key] = scores_on(context, "discovery")
     return _cache[key]
 
 
-def scores_on(context: Context, pairs: Sequence[Pair], scorer: Scorer | None = None) -> Scores:
-    """Score the context's model (or `scorer`) on `pairs`, with replacements from both splits."""
+def scores_on(context: Context, half: Half, scorer: Scorer | None = None) -> Scores:
+    """Score the context's model (or `scorer`) on a half, with its queries as replacements."""
     with context.progress(None, "texts") as shown:
         return score_heads(
             scorer or context.model,
-            pairs,
+            _sample(context, half),
             context.segmenter,
-            every_query(context),
+            _queries(context, half),
             seed=context.seed,
             shown=shown,
         )
@@ -399,17 +384,17 @@ def scores_on(context: Context, pairs: Sequence[Pair], scorer: Scorer | None = N
 
 def scores_by(scorer: Scorer, context: Context) -> Scores:
     """Score another model on the discovery sample."""
-    return scores_on(context, scored_sample(context, context.discovery), scorer)
+    return scores_on(context, "discovery", scorer)
 
 
-def scored_sample(context: Context, pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs of a split on which heads are scored, by profile."""
+def _sample(context: Context, half: Half) -> list[Pair]:
+    """The pairs of a half on which heads are scored, by profile."""
+    pairs: list[Pair] = getattr(context, half)
     return spread_over_queries(pairs, context.choose(QUICK_PAIRS, len(pairs)), context.seed)
 
 
-def every_query(context: Context) -> set[str]:
-    """The queries from which replacements are drawn."""
-    return {pair.query for pair in (*context.discovery, *context.validation)}
+def _queries(context: Context, half: Half) -> set[str]:
+    return {pair.query for pair in getattr(context, half)}
 
 
 def chosen_heads(context: Context, k: int = K, within: Iterable[Head] | None = None) -> list[Head]:
@@ -427,9 +412,10 @@ def chosen_heads(context: Context, k: int = K, within: Iterable[Head] | None = N
 _cache: dict[tuple[str, ...], Scores] = {}
 
 
-def _key(context: Context, sample: Sequence[Pair]) -> tuple[str, ...]:
-    digest = hashlib.sha256()
-    for text in (*(f"{p.query}\t{p.title}" for p in sample), *sorted(every_query(context))):
+def _key(context: Context) -> tuple[str, ...]:
+    digest, sample = hashlib.sha256(), _sample(context, "discovery")
+    queries = sorted(_queries(context, "discovery"))
+    for text in (*(f"{p.query}\t{p.title}" for p in sample), *queries):
         digest.update(f"{text}\n".encode())
     scorer = context.model
     return (

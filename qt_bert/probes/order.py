@@ -43,7 +43,7 @@ from qt_bert.probes.base import (
     score_unit,
 )
 from qt_bert.probes.base_model import other_seed
-from qt_bert.probes.contests import Ablated, ablate, contest, grades_nothing, zeroed
+from qt_bert.probes.contests import RESAMPLED, ablate, contest, grades_nothing, zeroed
 from qt_bert.probes.naming import (
     LEAST_WEIGHT,
     VALIDATION,
@@ -85,6 +85,8 @@ QUICK_SCORED = 80
 QUICK_TITLES = 1
 """Good titles, and poor titles, of each query in a quick run."""
 HIGH, LOW = 4, 1
+LEAST_S, LEAST_OF_R = 0.3, 0.1
+"""S must lie above .3 of a grade, or for one logit .1 of R, for the claim to be judged."""
 PARTS = GOOD, SHUFFLED, POOR = "good", "shuffled", "poor"
 
 CASE_QUERY, CASE_TITLE, CASE_SHUFFLED = "京东小哥", "京东小哥最近在干嘛", "近东嘛最都在干哥小京"
@@ -468,15 +470,6 @@ class GoodAndPoor:
         """R: the grade of good titles less that of poor ones."""
         return self.mean(grades, GOOD) - self.mean(grades, POOR)
 
-    def share(self, grades: FloatArray) -> Estimate:
-        """S/R, a ratio of sums over queries."""
-        return self.cost(grades) / self.reach(grades)
-
-
-def expected(run: Ablated, name: str) -> FloatArray:
-    """Expected grades (or levels, or the one logit) under a variant [pairs]."""
-    return ranking_scores(run.logits(name), run.probability.labels)
-
 
 # Training on shuffled titles, by the model card.
 
@@ -521,6 +514,7 @@ def measure(context: Context) -> Result:
         heads=head_table(checkpoint.shape, _columns(discovery, validation)),
         sets={"order": best, "order_named": named},
         selected="order",
+        shown=set(named) & set(validation.named().heads()),
         stability=_stability(context, discovery, validation, second),
         figures=[scores],
         facts={
@@ -547,16 +541,16 @@ def measure(context: Context) -> Result:
     pairs = [*texts.pairs, *CASE]
     if heads:
         run = ablate(context, "order_heads", [Variant("order", (zeroed(heads),), "target")], pairs)
-        values = {name: expected(run, name) for name in ("none", "order")}
+        values = {name: run.scores(name) for name in ("none", "order")}
     else:
         logits = context.model.logits([(pair.query, pair.title) for pair in pairs])
         values = {"none": ranking_scores(logits, labels)}
     grades = {name: every[: -len(CASE)] for name, every in values.items()}
     case = {name: every[-len(CASE) :] for name, every in values.items()}
-    reach = texts.reach(grades["none"])
-    separates = lies_above_0(context, reach)
+    cost, reach = texts.cost(grades["none"]), texts.reach(grades["none"])
+    notices = lies_above_0(context, cost)
     measurements: dict[str, Estimate | float | None] = {
-        "order_sensitivity": texts.cost(grades["none"]),
+        "order_sensitivity": cost,
         "order_reach": reach,
     }
     facts = {
@@ -568,28 +562,26 @@ def measure(context: Context) -> Result:
     if heads:
         sets = families.random_sets(checkpoint.shape, zeroed, len(heads), FREE_SETS, context.seed)
         free = ablate(context, "case", sets, CASE)
-        random = float(np.mean([expected(free, variant.name)[1] for variant in sets]))
+        random = float(np.mean([free.scores(variant.name)[1] for variant in sets]))
         facts |= {"case_ablated": float(case["order"][1]), "case_free": random}
         measurements |= {
             "order_shuffled_grade": texts.mean(grades["order"], SHUFFLED)
             - texts.mean(grades["none"], SHUFFLED),
-            "order_sensitivity_change": texts.cost(grades["order"]) - texts.cost(grades["none"]),
+            "order_sensitivity_change": texts.cost(grades["order"]) - cost,
             "order_reach_change": texts.reach(grades["order"]) - reach,
             "order_case": float(case["order"][1]) - random,
         }
-    needed = _needed(context, texts, heads, {*best, *named}, separates)
-    if separates:
-        measurements["order_ratio_plain"] = plain = texts.share(grades["none"])
-        if heads:
-            measurements["order_ratio_change"] = texts.share(grades["order"]) - plain
-            measurements["order_ratio_matched"] = (
-                needed.beyond - needed.target if isinstance(needed, Contest) else None
-            )
+    needed = _needed(context, texts, heads, {*best, *named}, cost, reach, measurements)
+    if heads and notices:
+        measurements["order_share_lost"] = (cost - texts.cost(grades["order"])) / cost
+        measurements["order_share_matched"] = (
+            needed.mean_set / cost if isinstance(needed, Contest) else None
+        )
     series = {name: [texts.mean(values, part) for part in PARTS] for name, values in grades.items()}
     return replace(
         result,
         claims={"needed": needed},
-        nothing="no_heads" if not heads else None if separates else "no_reach",
+        nothing="no_heads" if not heads else None if notices else "no_cost",
         measurements=measurements,
         figures=[scores, estimate_bars(context, "grades", PARTS, series)],
         facts=facts,
@@ -598,30 +590,38 @@ def measure(context: Context) -> Result:
 
 
 def _needed(
-    context: Context, texts: GoodAndPoor, heads: list[Head], named: set[Head], separates: bool
+    context: Context,
+    texts: GoodAndPoor,
+    heads: list[Head],
+    named: set[Head],
+    cost: Estimate,
+    reach: Estimate,
+    beside: dict[str, Estimate | float | None],
 ) -> Contest | str:
-    """The contest on the fall of S/R, or the reason why it cannot be judged."""
+    """The contest on the share of S that goes, or the reason why it cannot be judged.
+
+    What the heads do resampled is left in `beside`.
+    """
+    one_logit = context.model.checkpoint.settings.labels.logits == 1
     if not heads:
         return "no_heads"
-    if len({*texts.queries}) < verdict.CLAIM_QUERIES:
+    if cost.n_queries < verdict.CLAIM_QUERIES:
         return "few_queries"
-    if not separates:
-        return "precondition:reach"
+    if not lies_above_0(context, cost - (LEAST_OF_R * reach if one_logit else LEAST_S)):
+        return "precondition:cost"
     if grades_nothing(context):
         return "grades_nothing"
-
-    def fall(run: Ablated, name: str) -> Estimate:
-        return texts.share(expected(run, "none")) - texts.share(expected(run, name))
-
-    judged, _ = contest(
+    judged, run = contest(
         context,
         "needed",
         heads,
         named=named,
         pairs=texts.pairs,
-        statistic=fall,
+        statistic=lambda run, name: cost - texts.cost(run.scores(name)),
         claim="order.needed",
+        whole=cost,
     )
+    beside["order_resampled"] = (cost - texts.cost(run.scores(f"needed:{RESAMPLED}"))) / cost
     return judged or "few_sets"
 
 

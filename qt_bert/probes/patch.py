@@ -30,7 +30,7 @@ from qt_bert.figures import Figure, head_map
 from qt_bert.heads import Head, Shape
 from qt_bert.models.forward import Encoder
 from qt_bert.probes.base import Context, Result, estimate_bars, head_table, lies_above_0, score_unit
-from qt_bert.probes.contests import CONTEST_PAIRS, against, random_sets
+from qt_bert.probes.contests import QUICK_SETS, SETS, against, random_sets
 from qt_bert.probes.naming import FunctionHeads, function_heads, named_beside
 from qt_bert.probes.streams import (
     PAIRS_A_QUERY,
@@ -307,13 +307,14 @@ def identities(
 
 def measure(context: Context) -> Result:
     """Patch the matching heads together, each alone, and layer-matched sets; then every head alone."""
-    eligible, missing = Corruption.of(context).corrupt(context.validation)
+    corruption = Corruption.of(context)
+    eligible, missing = corruption.corrupt(context.validation)
     if not eligible:
         return Result(nothing="no_terms", claims={"restores": "no_terms"}, settings=missing)
     matching = function_heads(context)
     if matching is None:
         return Result(nothing="no_heads", claims={"restores": "no_heads"}, settings=missing)
-    most = context.choose(CONTEST_PAIRS, PAIRS_A_QUERY)
+    most = context.choose(1, PAIRS_A_QUERY)
     pairs = _corrupted_of(few_a_query([each.pair for each in eligible], most), eligible)
     queries = [each.pair.query for each in pairs]
     shape = context.model.checkpoint.shape
@@ -324,6 +325,7 @@ def measure(context: Context) -> Result:
         ablated=z_patch,
         name=SET,
         seed=context.seed,
+        most=context.choose(QUICK_SETS, SETS),
     )
     # The set first, then each of its heads alone.
     targets = [Variant(SET, (z_patch(matching.heads),), "target")]
@@ -354,21 +356,25 @@ def measure(context: Context) -> Result:
         reason = "few_queries" if gap.n_queries < CLAIM_QUERIES else "precondition:gap"
         return replace(result, claims={"restores": reason}, nothing="no_gap")
 
-    restored = shares_of(np.stack(denoised) - corrupted, gap, queries)
+    parts = [over_queries(row, queries) for row in np.stack(denoised) - corrupted]
+    restored = [part / gap for part in parts]
     broken = shares_of(clean - np.stack(noised), gap, queries)
 
     def run(variants: list[Variant], number: int) -> list[Estimate]:
         unpatched, *patched = patched_scores(context, pairs, variants)
-        return shares_of(np.stack(patched) - unpatched, gap, queries)
+        return [over_queries(row, queries) for row in np.stack(patched) - unpatched]
 
-    contest = against(context, "patch.restores", restored[0], sets, run, enumerated=enumerated)
-    matched = None if contest is None else restored[0] - contest.beyond
+    contest = against(
+        context, "patch.restores", parts[0], sets, run, enumerated=enumerated, whole=gap
+    )
+    matched = None if contest is None else contest.mean_set / gap
     mapped = pairs
     if not context.full:
         originals = [each.pair for each in pairs]
         mapped = _corrupted_of(spread_over_queries(originals, QUICK_MAPPED, context.seed), pairs)
     columns = _every_head(context, mapped)
-    best = 1 + int(np.argmax([share.value for share in restored[1:]]))
+    chosen_on = corruption.corrupt(few_a_query(context.discovery, most))[0]
+    best = 1 + _best_alone(context, chosen_on, targets[1:])
     return replace(
         result,
         claims={"restores": contest or "few_sets"},
@@ -393,6 +399,18 @@ def measure(context: Context) -> Result:
 def _corrupted_of(chosen: Iterable[Pair], pairs: Iterable[CorruptedPair]) -> list[CorruptedPair]:
     ids = set(map(id, chosen))
     return [each for each in pairs if id(each.pair) in ids]
+
+
+def _best_alone(
+    context: Context, pairs: Sequence[CorruptedPair], targets: Sequence[Variant]
+) -> int:
+    """The place of the head that restores most on `pairs`, of discovery."""
+    if not pairs:
+        return 0
+    corrupted, *denoised = patched_scores(context, pairs, targets)
+    queries = [each.pair.query for each in pairs]
+    moved = [over_queries(row - corrupted, queries).value for row in denoised]
+    return int(np.argmax(moved))
 
 
 def _every_head(context: Context, pairs: Sequence[CorruptedPair]) -> dict[str, FloatArray] | None:

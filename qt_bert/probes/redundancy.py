@@ -1,8 +1,8 @@
 """How redundant are the heads? (`heads_of_query_title_bert`, 2.1; Michel, Levy and Neubig 2019)
 
-Heads are ablated (`zero`): random shares of all heads, each half of the layers, each layer, each head. The
-claims (a random fifth, the halves) take all validation pairs; in a quick run curve and layers take one pair
-of each query. Single heads take all discovery pairs, as the plan chooses among them too.
+Heads are ablated (`zero`): random fifths of all heads, each half of the layers, each layer, each head. The layer
+that costs least and the head that harms most are chosen on discovery. Single heads take all discovery
+pairs, as the plan chooses among them too.
 """
 
 from __future__ import annotations
@@ -12,58 +12,96 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_softmax
 
-from qt_bert.ablation.families import layers, random_sets, random_shares, single
+from qt_bert.ablation.families import layers, random_parts, random_shares, single
 from qt_bert.ablation.importance import importance_on
 from qt_bert.ablation.interventions import Variant
-from qt_bert.figures import Curve, Point, curve, head_map
+from qt_bert.data.pairs import Pair
+from qt_bert.figures import Curve, Point, curve, head_map, known
 from qt_bert.heads import Head, Shape
 from qt_bert.probes.base import Context, Result, estimate_bars, estimate_points, head_table
-from qt_bert.probes.contests import CONTEST_PAIRS, Ablated, ablate, grades_nothing, zeroed
-from qt_bert.probes.streams import few_a_query
+from qt_bert.probes.contests import (
+    Ablated,
+    ablate,
+    classes_settings,
+    contest_pairs,
+    grades_nothing,
+    zeroed,
+)
+from qt_bert.probes.streams import PAIRS_A_QUERY, few_a_query
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.estimate import Estimate, mean_of, spearman
+from qt_bert.stats.estimate import Estimate, mean_of, simultaneous_bound, spearman
 from qt_bert.stats.tests import q_values, sign_flip_p
 
 SINGLES = "singles"
 """The folder of the sweep over single heads, which a plan in the same run reuses."""
-SHARE, DRAWS = 0.2, 20
-"""The claim's share of the heads, and its number of draws."""
-CURVE, CURVE_DRAWS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0), 5
-"""Shares of the curve, and draws of each in a quick run."""
+PARTS, ORDERS = 5, 8
+"""Random orders of all heads, and the number of sets that each is cut in: one claim is of a fifth."""
+MARGIN = -0.02
+"""The change of ρ down to which a set counts as safe."""
+CURVE, CURVE_DRAWS, FULL_DRAWS = (0.1, 0.4, 0.6, 0.8, 1.0), 4, 20
+"""Further shares of the curve, and draws of each."""
 LEAST_LOSS, SIGNIFICANT = 2.0, 0.05
 """A critical head's least loss in points, and its q over all heads."""
+CLAIMS = ("random", "layer", "halves", "harmful")
 
 
 def measure(context: Context) -> Result:
-    """Ablate random shares, halves, layers and single heads; judge a fifth of the heads and the halves."""
+    """Choose a layer and a head on discovery; ablate fifths, halves, that layer and head on validation."""
     shape = context.model.checkpoint.shape
-    number = max(1, round(SHARE * len(shape.all_heads)))
-    fifth = random_sets(shape, zeroed, number, DRAWS, context.seed)
-    halves = _halves(shape)
-    whole = ablate(context, "claims", [*fifth, *halves], context.validation)
-    half_losses = {variant.name: whole.loss(variant.name) for variant in halves}
-    change = whole.rho_change(*(variant.name for variant in fifth))
-
-    pairs = few_a_query(context.validation, context.choose(CONTEST_PAIRS, len(context.validation)))
-    shares = random_shares(shape, zeroed, context.choose(CURVE_DRAWS, DRAWS), context.seed, CURVE)
-    run = ablate(context, "shares", [*layers(shape, zeroed), *shares], pairs)
-
     singles = ablate(context, SINGLES, single(shape, zeroed), context.discovery)
     alone = {head: singles.loss(str(head)) for head in shape.all_heads}
-    losses = shape.spread([loss.value for loss in alone.values()])
-    p = sign_flip_p(np.stack([loss.values for loss in alone.values()], axis=1), seed=context.seed)
+    values = np.stack([loss.centred for loss in alone.values()], axis=1)
+    p = sign_flip_p(values, seed=context.seed)
     q = np.array([np.nan if value is None else value for value in q_values(list(p))])
     with context.progress(len(singles.pairs), "pairs") as shown:
         importance = importance_on(context.model, singles.pairs, shown)
     critical = _critical(alone, q)
-    of_layers = {variant.name: run.loss(variant.name) for variant in layers(shape, zeroed)}
+    losses = shape.spread([loss.value for loss in alone.values()])
     costliest = max(alone, key=lambda head: alone[head].value)
+    harmful = min(alone, key=lambda head: alone[head].value)
+
+    every_layer = layers(shape, zeroed)
+    on_discovery = ablate(context, "layers", every_layer, _few(context, context.discovery))
+    changes = {variant.name: on_discovery.rho_change(variant.name) for variant in every_layer}
+    layer = max(changes, key=lambda name: np.nan_to_num(changes[name].value, nan=-np.inf))
+
+    fifths = random_parts(shape, zeroed, PARTS, ORDERS, context.seed)
+    halves = _halves(shape)
+    heads = [v for v in single(shape, zeroed) if v.name in map(str, {harmful, *critical})]
+    chosen_layer = [variant for variant in every_layer if variant.name == layer]
+    variants = [*fifths, *halves, *chosen_layer, *heads]
+    whole = ablate(context, "claims", variants, _few(context, context.validation))
+    half_losses = {variant.name: whole.loss(variant.name) for variant in halves}
+    names = [variant.name for variant in fifths]
+    change = whole.rho_change(*names, draws=ORDERS)
+    of_fifths = [whole.rho_change(name).value for name in names]
+
+    pairs = contest_pairs(context, context.validation)
+    draws = context.choose(CURVE_DRAWS, FULL_DRAWS)
+    shares = random_shares(shape, zeroed, draws, context.seed, CURVE)
+    run = ablate(context, "shares", [*every_layer, *shares], pairs)
+    of_layers = {variant.name: run.loss(variant.name) for variant in every_layer}
+    fifth = mean_of([whole.loss(name) for name in names], draws=ORDERS)
+    claims: dict[str, Estimate | str] = {
+        "random": change,
+        "layer": whole.rho_change(layer) if shape.layers > 1 else "one_layer",
+        "halves": half_losses["low_half"] - half_losses["high_half"]
+        if len(half_losses) == 2
+        else "one_layer",
+        "harmful": -whole.loss(str(harmful)),
+    }
+    if not whole.judged:
+        claims |= {"halves": "few_queries", "harmful": "few_queries"}
     return Result(
-        claims=_claims(context, change, half_losses),
+        claims=dict.fromkeys(CLAIMS, "grades_nothing") if grades_nothing(context) else claims,
         measurements={
             "rho_without_fifth": change,
-            "fifth": mean_of([whole.loss(variant.name) for variant in fifth]),
+            "fifth_median": float(np.median(of_fifths)),
+            "fifth_safe": float(np.mean(np.array(of_fifths) > MARGIN)),
+            "fifth": fifth,
             **{"low_half": None, "high_half": None, **half_losses},
+            "layer_points": whole.loss(layer),
+            "harmful_bound": simultaneous_bound(-values, context.resamples, context.seed),
             "costliest": alone[costliest],
             "within_a_point": float(np.mean(np.abs(losses[np.isfinite(losses)]) < 1)),
             "importance": spearman(
@@ -74,8 +112,9 @@ def measure(context: Context) -> Result:
         heads=head_table(shape, _columns(singles, shape, alone, p, q, importance, context)),
         sets={"critical": critical},
         selected="critical",
+        shown=_shown(whole, critical, context),
         figures=[
-            _curve(run, shares, context),
+            _curve(run, shares, fifth, context),
             head_map("heads", losses, marked=map(str, critical), digits=1, scale="diverging"),
             estimate_bars(
                 context,
@@ -86,18 +125,33 @@ def measure(context: Context) -> Result:
             ),
         ],
         facts={
-            "number": number,
-            "draws": DRAWS,
+            "number": round(len(shape.all_heads) / PARTS),
+            "orders": ORDERS,
+            "draws": len(names),
             "heads": len(shape.all_heads),
             "half": shape.layers // 2,
             "head": str(costliest),
+            "chosen_layer": layer,
+            "harmful_head": str(harmful),
             "alone": len(critical),
             "pairs": len(pairs),
-            "whole": len(context.validation),
+            "whole": len(whole.pairs),
             "chosen": len(context.discovery),
         },
-        pairs=context.validation,
+        settings={
+            "classes": classes_settings(whole.pairs),
+            "orders": ORDERS,
+            "changes_of_rho": [known(value) for value in of_fifths],
+        },
+        pairs=whole.pairs,
     )
+
+
+def _few(context: Context, pairs: Sequence[Pair]) -> list[Pair]:
+    """All under --full, else two pairs a query, for ρ; of unlike labels for one logit."""
+    few = contest_pairs(context, pairs)
+    at_least = few_a_query(pairs, context.choose(PAIRS_A_QUERY, len(pairs)))
+    return few if len(few) >= len(at_least) else at_least
 
 
 def _halves(shape: Shape) -> list[Variant]:
@@ -110,17 +164,6 @@ def _halves(shape: Shape) -> list[Variant]:
     return [Variant(name, (zeroed(h),), "halves") for name, h in halves.items() if h]
 
 
-def _claims(
-    context: Context, change: Estimate, halves: dict[str, Estimate]
-) -> dict[str, Estimate | str]:
-    if grades_nothing(context):
-        return dict.fromkeys(("random", "halves"), "grades_nothing")
-    difference: Estimate | str = "one_layer"
-    if len(halves) == 2:
-        difference = halves["low_half"] - halves["high_half"]
-    return {"random": change, "halves": difference}
-
-
 def _critical(alone: dict[Head, Estimate], q: FloatArray) -> list[Head]:
     """The critical heads, the costliest first."""
     heads = [
@@ -129,6 +172,16 @@ def _critical(alone: dict[Head, Estimate], q: FloatArray) -> list[Head]:
         if loss.value >= LEAST_LOSS and of_head < SIGNIFICANT
     ]
     return sorted(heads, key=lambda head: -alone[head].value)
+
+
+def _shown(run: Ablated, critical: Sequence[Head], context: Context) -> list[Head]:
+    """The critical heads whose loss on validation is large enough and significant."""
+    losses = {head: run.loss(str(head)) for head in critical}
+    return [
+        head
+        for head, loss in losses.items()
+        if loss.value >= LEAST_LOSS and sign_flip_p(loss.centred, seed=context.seed) < SIGNIFICANT
+    ]
 
 
 def _columns(
@@ -151,7 +204,7 @@ def _columns(
         "q": shape.spread(list(q)),
         "importance": importance,
     }
-    if run.probability.thresholds is None:
+    if run.labels.logits > 1:
         clean = log_softmax(run.logits("none"), axis=-1)
         ablated = (log_softmax(run.logits(str(head)), axis=-1) for head in alone)
         kl = [float((np.exp(clean) * (clean - log_p)).sum(-1).mean()) for log_p in ablated]
@@ -159,12 +212,14 @@ def _columns(
     return columns
 
 
-def _curve(run: Ablated, shares: Sequence[Variant], context: Context) -> Curve:
+def _curve(run: Ablated, shares: Sequence[Variant], fifth: Estimate, context: Context) -> Curve:
     """Points lost against the share of heads ablated, mean over draws."""
     draws: dict[float, list[Estimate]] = {}
     for variant in shares:
         share = float(variant.name.partition("#")[0].partition(":")[2].rstrip("%"))
         draws.setdefault(share, []).append(run.loss(variant.name))
-    means = [mean_of(estimates) for estimates in draws.values()]
-    points = [Point(x=0, y=0), *estimate_points(context, list(draws), means)]
+    means = {share: mean_of(of_share, draws=len(of_share)) for share, of_share in draws.items()}
+    means[100 / PARTS] = fifth
+    steps = sorted(means)
+    points = [Point(x=0, y=0), *estimate_points(context, steps, [means[step] for step in steps])]
     return curve("effects", {"loss": points})

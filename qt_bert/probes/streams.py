@@ -37,18 +37,24 @@ def for_model(pairs: Sequence[Pair], limit: int, context: Context) -> list[Pair]
 PAIRS_A_QUERY = 2
 
 
-def few_a_query(pairs: Sequence[Pair], most: int = PAIRS_A_QUERY) -> list[Pair]:
-    """At most `most` pairs of each query, in file order; those whose title's hash comes first."""
+def few_a_query(
+    pairs: Sequence[Pair], most: int = PAIRS_A_QUERY, *, unlike: bool = False
+) -> list[Pair]:
+    """At most `most` pairs of each query, in file order; those whose title's hash comes first.
+
+    `unlike`: no two of a query have labels of the same mean grade.
+    """
 
     def rank(place: int) -> bytes:
         return hashlib.sha256(f"0\0{pairs[place].title}".encode()).digest()
 
-    taken: Counter[Hashable] = Counter()
+    taken: dict[Hashable, list[float | None]] = {}
     kept = []
     for place in sorted(range(len(pairs)), key=rank):
-        query = query_key(pairs[place].query)
-        if taken[query] < most:
-            taken[query] += 1
+        grades, of_query = pairs[place].grades, taken.setdefault(query_key(pairs[place].query), [])
+        mean = float(np.mean(grades)) if grades else None
+        if len(of_query) < most and not (unlike and mean in of_query):
+            of_query.append(mean)
             kept.append(place)
     return [pairs[place] for place in sorted(kept)]
 

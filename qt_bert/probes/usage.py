@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from concept_erasure import LeaceFitter
-from scipy.special import rel_entr
+from scipy.special import rel_entr, softmax
 from scipy.stats import rankdata
 
 from qt_bert.ablation.interventions import Variant
@@ -265,8 +265,15 @@ def readable(decoded: Decoded) -> list[Estimate]:
 
 
 def divergence(run: Ablated, names: Sequence[str]) -> Estimate:
-    """KL(clean ‖ variant) in nats, mean over the variants `names`."""
-    clean, *moved = (run.probability.shares(run.logits(name)) for name in ("none", *names))
+    """KL(clean ‖ variant) in nats, mean over the variants `names`.
+
+    One logit counts as a normal distribution with the spread of the clean scores.
+    """
+    if run.labels.logits == 1:
+        clean, *moved = (run.scores(name) for name in ("none", *names))
+        twice = 2 * max(float(clean.var()), np.finfo(float).tiny)
+        return over_queries(np.mean(np.square(moved - clean), axis=0) / twice, run.queries)
+    clean, *moved = (softmax(run.logits(name), axis=-1) for name in ("none", *names))
     least = np.finfo(float).tiny  # a share may underflow
     moved = [rel_entr(clean, np.maximum(shares, least)).sum(axis=1) for shares in moved]
     return over_queries(np.mean(moved, axis=0), run.queries)
@@ -285,7 +292,7 @@ def change_of_rho(
         for family, sign in (("erased", 1), (control, -1))
         for variant in each[family]
     }
-    labels = run.probability.labels
+    labels = run.labels
     scores = np.stack([ranking_scores(run.logits(name), labels) for name in weight_of])
     grades = set_means([known(pair.grades) for pair in run.pairs])
     weights = list(weight_of.values())

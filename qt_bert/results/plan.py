@@ -13,7 +13,7 @@ from qt_bert.files import write_json
 from qt_bert.results import ResultFile
 from qt_bert.results.evaluation import JudgedModel
 from qt_bert.results.kept import KeptLayer, TeacherRef
-from qt_bert.results.probe import PairsRef, SourcedClaim
+from qt_bert.results.probe import ClaimValues, PairsRef, SourcedClaim
 from qt_bert.stats.comparison import MetricDifference
 
 MARGIN = 0.02
@@ -173,6 +173,7 @@ class PlanEvidence:
     grid: tuple[GridRow, ...] = ()
     tests: tuple[PlanTest, ...] = ()
     claim: SourcedClaim | None = None
+    values: ClaimValues | None = None
     functions: Literal["run", "heads.json", "none"] = "none"
     at_risk: tuple[AtRisk, ...] = ()
     figures: tuple[Figure, ...] = ()

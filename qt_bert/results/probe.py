@@ -136,6 +136,22 @@ class SourcedClaim(Claim):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimValues:
+    """The values per query that a claim was judged by, each list in one order of queries.
+
+    `target`: of the claim's estimate, their mean its value (pseudo-values where it is no mean over queries).
+    `whole`: of what a share is of. `sets`: of each random set of a contest, `enumerated` where there are no
+    others. `reach`: the half-width that a draw of heads adds to the interval of a difference.
+    """
+
+    target: tuple[float | None, ...]
+    whole: tuple[float | None, ...] | None = None
+    sets: tuple[tuple[float | None, ...], ...] = ()
+    enumerated: bool = False
+    reach: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """A value with its 95 % interval over queries, without a verdict, and the source's figure.
 
@@ -179,12 +195,13 @@ class PairsRef:
 class HeadScores:
     """One head (`L3H7`, both numbers from 0), its scores by name, and whether it was selected.
 
-    `teacher` is its name in the teacher, if the model has one.
+    `shown`: whether a selected head passes on validation, too; None where it was not tested. `teacher` is its name in the teacher, if the model has one.
     """
 
     head: str
     scores: dict[str, float | None]
     selected: bool = False
+    shown: bool | None = None
     teacher: str | None = None
 
     def __post_init__(self) -> None:
@@ -196,7 +213,7 @@ class ProbeResult(ResultFile):
     """`probes/NAME.json`: the result of one probe.
 
     `sets` maps a name (`matching`) to heads, `stability` some of these names to their stability;
-    `settings` are those of the run. `claims` are judged, `measurements` are not; the texts of both
+    `settings` are those of the run. `claims` are judged, by the `values` of each id, `measurements` are not; the texts of both
     are in the probe's TOML and filled from `facts`. `title` and `order` are those of its section of
     the report.
     """
@@ -212,6 +229,7 @@ class ProbeResult(ResultFile):
     summary: Text
     claims: tuple[SourcedClaim, ...] = ()
     measurements: tuple[Measurement, ...] = ()
+    values: dict[str, ClaimValues] = field(default_factory=dict)
     heads: tuple[HeadScores, ...] = ()
     sets: dict[str, tuple[str, ...]]
     stability: dict[str, Stability] = field(default_factory=dict)

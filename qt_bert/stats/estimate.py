@@ -204,31 +204,37 @@ def classes_judged(
 def over_classes(
     values: npt.ArrayLike, classes: Sequence[Hashable], queries: Sequence[Hashable]
 ) -> Estimate:
-    """The mean over queries within each class, then over the classes of `classes_judged`.
+    """The mean over queries within each class, then over the classes of `classes_judged`, or all if none.
 
     A mean within a query and class comes first. Judged on jackknife pseudo-values over queries, as a
     query may have items of several classes. Raises ArgumentError as `over_queries`.
     """
     items = _checked(values, queries, "values")
-    kept, _ = classes_judged(classes, queries)
-    place = {name: number for number, name in enumerate(kept)}
+    kept, others = classes_judged(classes, queries)
+    place = {name: number for number, name in enumerate(kept or others)}
     column = np.array([place.get(name, -1) for name in classes], dtype=np.int64)
     keys, index = group_queries(queries)
-    valid, size = ~np.isnan(items) & (column >= 0), (len(keys), len(kept))
-    cell = index[valid] * len(kept) + column[valid]
+    valid, size = ~np.isnan(items) & (column >= 0), (len(keys), len(place))
+    cell = index[valid] * len(place) + column[valid]
     counts = np.bincount(cell, minlength=math.prod(size)).reshape(size)
     sums = np.bincount(cell, weights=items[valid], minlength=math.prod(size)).reshape(size)
     rows: BoolArray = np.asarray((counts > 0).any(axis=1))
+    if not rows.any():
+        return Estimate(math.nan, np.empty(0), (), "statistic")
     there = (counts > 0)[rows].astype(np.float64)
     means = np.where(there > 0, sums[rows] / np.maximum(counts[rows], 1), 0.0)
     total, n = means.sum(axis=0), there.sum(axis=0)
-    if not kept:
-        return Estimate(math.nan, np.empty(0), (), "statistic")
     return from_leave_one_out(
-        float(ratio(total, n).mean()),
-        ratio(total - means, n - there).mean(axis=1),
+        float(_known_mean(ratio(total, n))),
+        _known_mean(ratio(total - means, n - there)),
         _those(keys, rows),
     )
+
+
+def _known_mean(values: FloatArray) -> FloatArray:
+    """The mean over the last axis without NaN; NaN where all are."""
+    known = np.isfinite(values)
+    return ratio(np.where(known, values, 0.0).sum(axis=-1), known.sum(axis=-1).astype(np.float64))
 
 
 def mean_of(estimates: Sequence[Estimate], *, draws: int = 0) -> Estimate:
@@ -399,6 +405,25 @@ def studentised_interval(
     symmetric = np.quantile(np.abs(drawn), CONFIDENCE, axis=0)
     reach_down, reach_up = np.maximum(high, symmetric), np.maximum(-low, symmetric)
     return mean - reach_down * error, mean + reach_up * error
+
+
+def simultaneous_bound(values: FloatArray, resamples: int = RESAMPLES, seed: int = 0) -> float:
+    """The 95 % upper bound of the largest of k means over queries, `values` [queries, k].
+
+    The quantile over resamples of the largest standardised deviation holds for all means at once
+    (J. P. Romano and M. Wolf, "Exact and approximate stepdown methods", JASA 2005). NaN where all agree.
+    """
+    mean, error = values.mean(axis=0), _standard_errors(values)
+    varied = error > 0
+    if not varied.any():
+        return math.nan
+    deviations = (values - mean)[:, varied] / error[varied]
+    largest = [
+        (-(rows @ deviations) / len(values)).max(axis=1)
+        for rows in query_draws(len(values), resamples, seed, width=values.shape[1])
+    ]
+    reach = float(np.quantile(np.concatenate(largest), CONFIDENCE))
+    return float((mean + reach * error)[varied].max())
 
 
 def query_draws(

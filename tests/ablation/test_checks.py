@@ -13,6 +13,7 @@ from qt_bert.ablation.engine import LayerPass
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.ablation.masks import HeadMask, Replacement, SegmentBlock, Unseen
 from qt_bert.ablation.patches import DonorZ, Patch, Path
+from qt_bert.ablation.resample import Donors, Resample, Resampled
 from qt_bert.ablation.weights import AffineMap
 from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.heads import Head
@@ -26,12 +27,18 @@ from tests.conftest import FAMILIES
 
 def figures_of(checkpoint: Checkpoint, variants: list[Variant] | None = None) -> dict[str, Any]:
     encoded = checkpoint.pair_tokenizer().encode(TEXTS)
-    return check_equivalence(checkpoint, checkpoint.encoder(), variants or some(), encoded)
+    return check_equivalence(
+        checkpoint, checkpoint.encoder(), variants or some(checkpoint), encoded
+    )
 
 
-def some() -> list[Variant]:
+def some(checkpoint: Checkpoint) -> list[Variant]:
     heads = (Head(0, 1), Head(1, 0))
     made = [Variant(mode, (HeadMask(heads, mode),)) for mode in ("zero", "uniform")]
+    layers = checkpoint.encoder().layers
+    size = 2, len(layers), layers[0].heads, 5, layers[0].width
+    z = torch.randn(*size, generator=torch.Generator().manual_seed(2))
+    made.append(Variant("resample", (Resample(heads, Donors.of(z, ((1,), (2,)))),)))
     return [*made, Variant("block", (SegmentBlock(heads),))]
 
 
@@ -46,7 +53,7 @@ def test_checks_hold_and_give_figures(checkpoint_of, family):
     result = figures_of(checkpoint)
     assert result["pairs"] == len(TEXTS)
     assert result["unmasked"] <= result["bound"]
-    assert set(result["variants"]) == {"zero", "uniform", "block"}
+    assert set(result["variants"]) == {"zero", "uniform", "resample", "block"}
     assert max(result["variants"].values()) <= result["bound"]
     assert list(result["layers_off"]) == ["L0", "L1"]
     assert all(moved > 10 * result["bound"] for moved in result["layers_off"].values())
@@ -66,6 +73,7 @@ SABOTAGED = [
     (Layer, "attend", lambda self, query, *others: PLAIN_ATTEND(self, query * 1.01, *others)),
     (LayerPass, "_mixed", lambda self, branch: None),
     (Replacement, "z", lambda self, site: torch.ones(1, len(self.heads), 1, 4)),
+    (Resampled, "z", lambda self, site: torch.ones(1, len(self.heads), 1, 4)),
     (Unseen, "bias", lambda self, site: torch.zeros(1, 1, 1, 1)),
     (AffineMap, "outputs", lambda self, hidden, *_: hidden),
 ]
@@ -75,7 +83,7 @@ SABOTAGED = [
 def test_a_wrong_loop_is_caught(checkpoint_of, monkeypatch, sabotage):
     checkpoint = open_checkpoint(checkpoint_of("bert", layers=3, heads=4))
     sender = mask([Head(0, 1)], "uniform")
-    variants = [*some(), erased(1), Variant("path", (Path(sender, Head(2, 1), "k"),))]
+    variants = [*some(checkpoint), erased(1), Variant("path", (Path(sender, Head(2, 1), "k"),))]
     figures = figures_of(checkpoint, variants)
     assert max(figures["variants"].values()) <= figures["bound"]
     monkeypatch.setattr(*sabotage)

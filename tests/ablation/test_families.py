@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qt_bert.ablation.families import halves, layer_matched, named_set, random_sets, random_shares
+from qt_bert.ablation.families import (
+    halves,
+    layer_matched,
+    named_set,
+    random_parts,
+    random_sets,
+    random_shares,
+)
 from qt_bert.ablation.interventions import Variant, with_plain
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.errors import ArgumentError
@@ -189,3 +196,16 @@ def test_a_set_from_the_command_line():
     (variant,) = named_set(SHAPE, zero, "L3H2, L2H1  L3H2")
     assert (variant.name, variant.family) == ("L2H1+L3H2", "set")
     assert format_heads(variant.heads) == "L2H1 L3H2"
+
+
+def test_each_random_order_is_cut_in_parts_that_hold_every_head_once():
+    shape = Shape(3, 4)
+    parts = random_parts(shape, zero, 5, 8)
+    assert len(parts) == 40 and len({variant.name for variant in parts}) == 40
+    for draw in range(8):
+        sets = [variant.heads for variant in parts if variant.draw == draw]
+        assert sorted(map(len, sets)) == [2, 2, 2, 3, 3]
+        assert sorted(head for heads in sets for head in heads) == list(shape.all_heads)
+    assert len({variant.heads for variant in parts}) > 30
+    assert random_parts(shape, zero, 5, 3) == parts[:15]
+    assert len(random_parts(Shape(1, 3), zero, 5, 2)) == 6

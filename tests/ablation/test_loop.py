@@ -13,6 +13,7 @@ from qt_bert.ablation.interventions import EMBEDDINGS, NONE, LayerIntervention, 
 from qt_bert.ablation.masks import BlocksOut, Cut, HeadMask, SegmentBlock, blocks, without_blocks
 from qt_bert.ablation.patches import ENTRIES, Path
 from qt_bert.ablation.reference import PlainModel
+from qt_bert.ablation.resample import Donors, Resample
 from qt_bert.ablation.weights import AffineMap, Erasure
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape
@@ -51,7 +52,10 @@ def batches(checkpoint, budget: int = 1000, texts=TEXTS) -> list[Batch]:
     return list(batches_of(checkpoint.pair_tokenizer().encode(texts), budget, pad=checkpoint.pad))
 
 
-def mask(heads, mode: str = "zero") -> HeadMask:
+def mask(heads, mode: str = "zero") -> HeadMask | Resample:
+    if mode == "resample":
+        z = torch.randn(3, 3, 4, 5, 4, generator=torch.Generator().manual_seed(2))
+        return Resample(tuple(heads), Donors.of(z, ((1,), (2,), (3,))))
     vectors = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(1))
     return HeadMask(tuple(heads), mode, MeanZ("seed 1", vectors) if mode == "mean" else None)
 
@@ -90,7 +94,7 @@ def masks() -> list[Variant]:
         Variant("block everywhere", (everywhere,)),
         Variant("block some heads", (SegmentBlock(tuple(FEW)),)),
     ]
-    for mode in ("zero", "uniform", "mean"):
+    for mode in ("zero", "uniform", "mean", "resample"):
         variants += [Variant(f"{mode} {n}", (mask(heads, mode),)) for n, heads in sets.items()]
         block = SegmentBlock(tuple(heads_of(0, 1)))
         variants.append(Variant(f"{mode} under a block", (block, mask(FEW, mode))))

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from qt_bert.ablation.folder import read_means, write_means
 from qt_bert.ablation.interventions import MeanZ
-from qt_bert.ablation.masks import HeadMask, SegmentBlock
+from qt_bert.ablation.masks import HeadMask, Reference, SegmentBlock
 from qt_bert.ablation.request import (
     discovery_pairs,
     interventions_with,
@@ -39,7 +39,9 @@ def no_means() -> MeanZ:
 
 
 def names(*requested: str, mode: str = "zero", **options: int) -> list[str]:
-    result = requested_variants(requested, SHAPE, mode, interventions_with(no_means), **options)
+    result = requested_variants(
+        requested, SHAPE, mode, interventions_with(Reference(no_means, no_means)), **options
+    )
     return [variant.name for variant in result]
 
 
@@ -50,14 +52,16 @@ def test_each_mode_makes_its_part():
         calls.append(1)
         return MEANS
 
-    part_of, heads = interventions_with(means), (Head(1, 0),)
+    part_of, heads = interventions_with(Reference(means, no_means)), (Head(1, 0),)
     assert part_of("zero", heads) == HeadMask(heads)
     assert part_of("uniform", heads) == HeadMask(heads, "uniform")
     assert part_of("block", heads) == SegmentBlock(heads)
     assert not calls
     assert part_of("mean", heads) == part_of("mean", heads) == HeadMask(heads, "mean", MEANS)
     assert len(calls) == 1
-    with pytest.raises(ArgumentError, match="'off': choose from zero, uniform, mean, block"):
+    with pytest.raises(
+        ArgumentError, match="'off': choose from zero, uniform, mean, resample, block"
+    ):
         part_of("off", heads)
 
 
@@ -65,13 +69,15 @@ def test_families_heads_and_files_come_in_the_order_asked(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text("name,family,mode,heads,draw,seed\nmine,own,block,L0H1 L2H0,,\n")
     assert names("layers", "L0H0,L1H1", str(path)) == ["L0", "L1", "L2", "L0H0+L1H1", "mine"]
-    (variant,) = requested_variants([str(path)], SHAPE, "zero", interventions_with(no_means))
+    (variant,) = requested_variants(
+        [str(path)], SHAPE, "zero", interventions_with(Reference(no_means, no_means))
+    )
     assert variant.parts == (SegmentBlock((Head(0, 1), Head(2, 0))),)
 
 
 def test_draws_and_seed_reach_the_family():
     assert set(names("random", draws=2)) < set(names("random", draws=3))
-    part_of = interventions_with(no_means)
+    part_of = interventions_with(Reference(no_means, no_means))
     one, other = (
         requested_variants(["random"], SHAPE, "zero", part_of, draws=2, seed=seed)
         for seed in (0, 1)

@@ -17,7 +17,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from tests.conftest import make_checkpoint
 from tests.record.tiny import ENDINGS, WORDS, Row
 
-JUDGED = "redundancy,boundary,order,matching,shift,behaviour,patch,ladder,plan"
+JUDGED = "redundancy,boundary,order,matching,shift,focus,behaviour,patch,plan"
 """What judges a claim."""
 QUERIES = 120
 RANDOM, TRAINED = 10, 5
@@ -88,6 +88,6 @@ def test_what_must_be_false_is_hardly_ever_reproduced(run, tmp_path):
         assert ended.status == 0, ended.err
         stored = json.loads((out / "report.json").read_text(encoding="utf-8"))
         judged += [(model.name, one["id"], one["verdict"]) for one in stored["claims"]]
-    assert len({name for _, name, _ in judged}) == 12
+    assert len({name for _, name, _ in judged}) == 15
     reproduced = [one for one in judged if one[2] == "reproduced"]
     assert len(reproduced) <= ALLOWED * len(judged), reproduced

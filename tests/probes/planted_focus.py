@@ -48,7 +48,10 @@ SURE = 20 * WIDTH**0.5
 
 
 def plant(out: Path, heads: int = HEADS) -> Path:
-    """Save the model of so many heads a layer with its tokenizer. Returns `out`."""
+    """Save the model of so many heads a layer with its tokenizer. Returns `out`.
+
+    L3H0 adds a little of what any token is, so that queries differ a little.
+    """
     write_tokenizer(out)
     config = BertConfig(
         vocab_size=len(TOKENS),
@@ -72,6 +75,13 @@ def plant(out: Path, heads: int = HEADS) -> Path:
         model.bert.pooler.dense.weight[0, READ], model.bert.pooler.dense.weight[0, READ + 1] = 5, -5
         model.classifier.weight[4, 0] = 8
         model.classifier.bias[0] = 4
+        last, spare = model.bert.encoder.layer[3].attention, READ + 2
+        drawn = torch.randn(len(TOKENS), generator=torch.Generator().manual_seed(0))
+        last.self.value.weight[0, : len(drawn)] = drawn / 2
+        last.output.dense.weight[spare, 0] = 1
+        last.output.dense.weight[spare + 1, 0] = -1
+        model.bert.pooler.dense.weight[1, spare] = 1
+        model.classifier.weight[4, 1] = 1
     model.save_pretrained(out)
     return out
 

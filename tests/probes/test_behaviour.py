@@ -11,6 +11,7 @@ import pytest
 
 from qt_bert.data.cases import ALIKE, BETTER, COLUMNS, Case, read_cases
 from qt_bert.data.pairs import Pair
+from qt_bert.data.splits import half_of
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.models.card import ModelLabels
 from qt_bert.probes import behaviour
@@ -24,6 +25,13 @@ from tests.probes.probe_results import measured
 
 Build = Callable[..., Context]
 SHIPPED = read_cases(shipped(BEHAVIOURS))
+HALF = len(
+    {
+        case.query
+        for case in SHIPPED.listed
+        if case.relation == BETTER and half_of(case.query) == "validation"
+    }
+)
 CASES = tuple(
     Case(f"{name}-{n}", name, relation, f"{name}{n}", "t", "o")
     for name, relation in (("negation", BETTER), ("synonym", ALIKE))
@@ -171,10 +179,10 @@ def test_the_claim_under_known_truths(context, checkpoint_of, monkeypatch):
     guessing = scored_by(lambda case, first: rng.normal(), monkeypatch, made)
     (known,), (guessed,) = knowing.claims, guessing.claims
     by_characters = measured(knowing)["ranked_higher_by_characters"].value
-    assert known.verdict == "reproduced" and guessed.verdict == "not reproduced"
+    assert known.verdict == "reproduced" and guessed.value < 2
     assert by_characters is not None
     assert known.value == pytest.approx(100 * (1 - by_characters))
-    assert (known.n_queries, known.margin) == (368, 2.0)
+    assert (known.n_queries, known.margin) == (HALF, 2.0)
     assert measured(knowing)["ranked_higher"].value == 1
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
-from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from qt_bert.data.pairs import Pair
 from qt_bert.heads import Head, Shape
@@ -17,10 +16,13 @@ from qt_bert.probes import contests
 from qt_bert.probes.contests import (
     CHUNK,
     ENOUGH,
+    QUICK_SETS,
     SETS,
-    LabelProbability,
+    Ablated,
+    classes_settings,
     contest,
-    fit_ordinal,
+    contest_pairs,
+    label_points,
     random_sets,
     zeroed,
 )
@@ -28,7 +30,6 @@ from qt_bert.probes.streams import few_a_query
 from qt_bert.stats.estimate import over_queries
 
 FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
-RNG = np.random.default_rng(3)
 
 
 def pair(number: int, grades: tuple[int, ...], query: str = "q") -> Pair:
@@ -38,55 +39,65 @@ def pair(number: int, grades: tuple[int, ...], query: str = "q") -> Pair:
 def test_points_of_five_logits_are_the_share_of_the_label_set():
     logits = np.log([[0.1, 0.2, 0.3, 0.3, 0.1], [0.5, 0.1, 0.1, 0.1, 0.2]])
     pairs = [pair(1, (4,)), pair(2, (1, 2, 3))]
-    probability = LabelProbability(FIVE)
-    assert probability.points(logits, pairs) == pytest.approx([30, 70])
+    assert label_points(logits, pairs, FIVE) == pytest.approx([30, 70])
     both = np.stack([logits, logits[::-1]])  # a variant more
-    assert probability.points(both, pairs) == pytest.approx(np.array([[30, 70], [10, 60]]))
+    assert label_points(both, pairs, FIVE) == pytest.approx(np.array([[30, 70], [10, 60]]))
 
 
-def test_points_of_one_logit_go_through_the_ordinal_map():
-    thresholds = np.array([-2.0, -1.0, 0.5, 2.0])
-    probability = LabelProbability(ModelLabels(1, None), thresholds, 2.0)
-    score = 0.25
-    at_most = [*(1 / (1 + np.exp(-(one - 2 * score))) for one in thresholds), 1.0]
-    shares = np.diff([0, *at_most])
-    found = probability.points(np.full((2, 1), score), [pair(1, (3,)), pair(2, (4, 5))])
-    assert found == pytest.approx([100 * shares[2], 100 * (shares[3] + shares[4])])
+@dataclass
+class Folder:
+    """All that is read of a sweep's folder."""
+
+    logits: np.ndarray
+
+    def row(self, name: str) -> int:
+        return ("none", "out").index(name)
 
 
-def graded_by(scores: np.ndarray, thresholds: np.ndarray, slope: float) -> np.ndarray:
-    """Grades 0 to 4 drawn from the ordinal logistic model."""
-    latent = slope * scores + RNG.logistic(size=len(scores))
-    return np.searchsorted(thresholds, latent)
+def test_points_are_averaged_within_each_label_set_first():
+    """20 queries of grade 1 lose all, 40 of grade 5 nothing; 5 of grade 3 are left out."""
+    pairs = [pair(n, (1,), f"a{n}") for n in range(20)] + [
+        pair(n, (5,), f"b{n}") for n in range(40)
+    ]
+    pairs += [pair(n, (3,), f"c{n}") for n in range(5)]
+    sure = np.full((65, 5), -50.0)
+    sure[np.arange(65), [known.grades[0] - 1 for known in pairs]] = 50
+    run = Ablated(
+        Folder(np.stack([sure, np.where(np.arange(65)[:, None] < 20, -sure, sure)])), pairs, FIVE
+    )
+    loss = run.loss("out")
+    assert (loss.value, loss.n_queries) == (pytest.approx(50), 60)
+    assert classes_settings(pairs) == {"judged": ["1", "5"], "left_out": ["3"]}
 
 
-@pytest.mark.parametrize("scale", [1.0, 0.01])
-def test_the_ordinal_map_is_that_of_statsmodels(scale):
-    scores = scale * RNG.normal(3, 1, 1500)
-    grades = graded_by(scores, np.array([3.0, 4.5, 6.0, 8.0]), 2 / scale)
-    thresholds, slope = fit_ordinal(scores, np.eye(5, dtype=bool)[grades])
-    model = OrderedModel(grades, (scores / scale)[:, None], distr="logit")
-    found = model.fit(method="bfgs", disp=False).params
-    assert slope * scale == pytest.approx(found[0], rel=0.02)
-    assert thresholds == pytest.approx(model.transform_threshold_params(found)[1:-1], rel=0.02)
+def test_one_logit_is_judged_by_the_order_of_unlike_titles():
+    """Of a, two of three pairs are ordered right, then all; of b a tie counts half; c has one label."""
+    pairs = [pair(1, (5,), "a"), pair(2, (3,), "a"), pair(3, (1,), "a")]
+    pairs += [pair(4, (5,), "b"), pair(5, (1,), "b"), pair(6, (2,), "c"), pair(7, (2,), "c")]
+    scores = [[3, 5, 1, 2, 2, 0, 1], [9, 8, 7, 0, 1, 0, 1]]
+    run = Ablated(Folder(np.array(scores, float)[..., None]), pairs, ModelLabels(1, None))
+    assert run.ordered("none").values == pytest.approx([200 / 3, 50])
+    assert run.loss("out").values == pytest.approx([200 / 3 - 100, 50])
+    shifted = Ablated(
+        Folder(np.array([scores[0], np.add(scores[0], 9)])[..., None]), pairs, run.labels
+    )
+    assert not shifted.loss("out").values.any()
+    assert run.accuracy("none") is None
 
 
-def test_the_ordinal_map_takes_labels_that_mean_several_grades():
-    scores = RNG.normal(size=1500)
-    thresholds = np.array([-2.0, -1.0, 1.0, 2.0])
-    grades = graded_by(scores, thresholds, 1.5)
-    sets = np.eye(5, dtype=bool)[grades]
-    coarse = grades < 2
-    sets[coarse] = [True, True, False, False, False]  # label 1–2
-    found, slope = fit_ordinal(scores, sets)
-    # Between grades 1 and 2 such labels do not differ; the other thresholds are found.
-    assert found[1:] == pytest.approx(thresholds[1:], abs=0.3)
-    assert slope == pytest.approx(1.5, abs=0.2) and (np.diff(found) > 0).all()
-
-
-def test_useless_scores_get_a_map_too():
-    thresholds, slope = fit_ordinal(np.full(40, 0.7), np.eye(5, dtype=bool)[np.arange(40) % 5])
-    assert np.isfinite(thresholds).all() and (np.diff(thresholds) > 0).all() and slope > 0
+@pytest.mark.parametrize(("queries", "few"), [(100, 1), (30, 4)])
+def test_a_quick_contest_takes_few_pairs_but_keeps_every_label_set(queries, few):
+    """With one pair a query 30 queries leave fewer than 20 of each grade."""
+    pairs = [pair(10 * n + k, (1 + k,), f"q{n}") for n in range(queries) for k in range(4)]
+    context = Asked(Model(Shape(2, 2)))
+    chosen = contest_pairs(context, pairs)
+    most = max(Counter(one.query for one in chosen).values())
+    assert (most == few) if queries == 100 else (most <= few)
+    assert classes_settings(chosen) == classes_settings(pairs)
+    context.model.settings = Settings(ModelLabels(1, None))
+    two = contest_pairs(context, pairs)
+    assert len(two) == 2 * queries and len({(one.query, one.grades) for one in two}) == len(two)
+    assert contest_pairs(replace(context, full=True), pairs) == pairs
 
 
 def test_at_most_so_many_pairs_of_a_query_in_file_order():
@@ -145,10 +156,16 @@ def test_a_layer_with_too_few_heads_left_has_no_sets():
 
 
 @dataclass
+class Settings:
+    labels: ModelLabels = FIVE
+
+
+@dataclass
 class Model:
     """All that a contest reads of a context's model."""
 
     shape: Shape
+    settings: Settings = field(default_factory=Settings)
 
     @property
     def checkpoint(self) -> Model:
@@ -160,6 +177,10 @@ class Asked:
     model: Model
     seed: int = 0
     resamples: int = 200
+    full: bool = False
+
+    def choose(self, quick: int, full: int) -> int:
+        return full if self.full else quick
 
 
 @pytest.fixture
@@ -172,6 +193,7 @@ def ran(monkeypatch) -> list[str]:
         return name
 
     monkeypatch.setattr(contests, "ablate", ablate)
+    monkeypatch.setattr(contests, "resampled", lambda *_: [])
     return names
 
 
@@ -196,14 +218,17 @@ def test_a_contest_stops_once_ten_sets_do_as_much(ran):
 
 def test_a_contest_that_is_won_runs_every_set(ran):
     found = held(ran, {"x": 5.0}, other=2.0)
-    assert len(found.sets) == SETS and len(ran) == 1 + SETS
+    assert len(found.sets) == QUICK_SETS and len(ran) == 1 + QUICK_SETS
     assert found.beyond.value == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize(
     ("target", "sets"),
     [
-        ((4.0, 5.0, 6.0), SETS),  # 3 points beyond the mean set on average, the claim asks for 2
+        (
+            (4.0, 5.0, 6.0),
+            QUICK_SETS,
+        ),  # 3 points beyond the mean set on average, the claim asks for 2
         ((3.0, 4.0, 5.0), CHUNK),
         ((2.1, 2.2, 2.3), CHUNK),
     ],

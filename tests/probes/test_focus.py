@@ -53,7 +53,7 @@ def planted_model(tmp_path_factory) -> Path:
 @pytest.fixture
 def on_planted(context_of, planted_model) -> Build:
     def build(**changes):
-        halves = planted.pairs(45, seed=2), planted.pairs(45, seed=1)
+        halves = planted.pairs(60, seed=2), planted.pairs(60, seed=1)
         return context_of(planted_model, halves, **changes)
 
     return build
@@ -65,7 +65,7 @@ def on_planted(context_of, planted_model) -> Build:
 def test_the_planted_reader_is_read(on_planted, monkeypatch):
     matcher = Head.parse(planted.MATCHER)
     monkeypatch.setattr(focus, "chosen_heads", lambda *_: [matcher])
-    monkeypatch.setattr(focus, "FULL_DRAWS", 5)
+    monkeypatch.setattr(focus, "SETS", 5)
     result = result_of("focus", on_planted(full=True))
     assert result.sets["reader"] == result.sets["focused"] == (planted.READER,)
     assert result.sets["averted"] == () and result.facts["read"] is True

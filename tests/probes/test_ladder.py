@@ -17,7 +17,7 @@ from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import PAIRS
-from tests.probes.probe_results import claim, measured, result_of
+from tests.probes.probe_results import measured, result_of
 from tests.wired import WORDS, wired_checkpoint
 
 TEXTS = [(query, title) for query, title, _ in PAIRS]
@@ -96,7 +96,7 @@ def test_lower_layers_that_never_mix_the_texts_are_free(matches_in_the_middle, c
     assert found["ladder_all_accuracy"].value == pytest.approx(wrong)
     assert found["low_half"].value == pytest.approx(0, abs=1e-3)
     assert found["first_layer_loss"].value > 2 and found["high_half"].value > 2
-    assert claim(result).verdict == "not reproduced"
+    assert not result.claims and found["low_beyond_high"].value < -2
 
 
 def test_texts_that_meet_in_the_low_half(matches_low, context_of):
@@ -104,9 +104,8 @@ def test_texts_that_meet_in_the_low_half(matches_low, context_of):
     result = run(context_of(matches_low, pairs))
     assert result.settings["first_layer"]["discovery"] == 0
     found = measured(result)
-    assert claim(result).verdict == "reproduced" and claim(result).margin == 2
-    assert claim(result).value == pytest.approx(found["low_half"].value - found["high_half"].value)
-    assert claim(result).n_queries == len(pairs)
+    beyond = found["low_half"].value - found["high_half"].value
+    assert found["low_beyond_high"].value == pytest.approx(beyond) and beyond > 2
 
 
 def test_values_by_hand(checkpoint_of, context_of):
@@ -127,14 +126,6 @@ def test_values_by_hand(checkpoint_of, context_of):
     assert found["ladder_all_spearman"].value == pytest.approx(-changes["all"])
     assert found["ladder_cls"].value == pytest.approx(changes["C<T"])
     assert found["ladder_direction"].value == pytest.approx(changes["T<Q"] - changes["Q<T"])
-
-
-def test_a_quick_run_samples_rungs_and_claims_on_all_pairs(checkpoint_of, context_of):
-    made = context_of(checkpoint_of(), graded(140))
-    result = run(made)
-    assert result.facts["chosen_on"] == 64 and result.pairs.n_pairs == 128
-    rows = np.load(made.work / "halves" / "logits.npy").shape
-    assert rows == (3, 140, 5) and measured(result)["low_half"].n_queries == 140
 
 
 @pytest.mark.parametrize(

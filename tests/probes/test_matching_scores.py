@@ -19,7 +19,7 @@ def pair_of(query: str, title: str, grade: int) -> Pair:
     return Pair(query, title, (grade,), "", 0, str(grade), {})
 
 
-def test_scores_are_the_ratio_of_ratios(checkpoint_of):
+def test_scores_are_the_matched_weight_less_that_of_a_replaced_query(checkpoint_of):
     """The whole score of one pair from the Hugging Face model's own attention."""
     from transformers import AutoModel
 
@@ -28,7 +28,7 @@ def test_scores_are_the_ratio_of_ratios(checkpoint_of):
     found = score_heads(scorer, [pair_of("苹果的", "果的苹手", 5)], segmenter("jieba"), ["北京到"])
     model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
 
-    def m(query):
+    def own(query):
         one = scorer.tokenizer.encode([(query, "果的苹手")])[0]
         with torch.no_grad():
             maps = model(
@@ -37,14 +37,11 @@ def test_scores_are_the_ratio_of_ratios(checkpoint_of):
                 output_attentions=True,
             ).attentions
         a = maps[1][0, 0]
-        own = (a[1, 7] + a[2, 5]) / 2
-        other = (a[1, [5, 6, 8]].sum() + a[2, [6, 7, 8]].sum()) / 6
-        return float(own / other)
+        return float((a[1, 7] + a[2, 5]) / 2)
 
-    ratio = found.ratio()[1, 0, QUERY_TO_TITLE]
-    assert ratio == pytest.approx(m("苹果的") / m("北京到"), rel=1e-3)
-    excess = found.excess()[0, 1, 0, QUERY_TO_TITLE]
-    assert excess == pytest.approx(np.log(ratio), rel=1e-6)
+    score = found.excess()[1, 0, QUERY_TO_TITLE]
+    assert score == pytest.approx(own("苹果的") - own("北京到"), rel=1e-3)
+    assert found.by_query()[0, 1, 0, QUERY_TO_TITLE] == pytest.approx(score)
 
 
 def test_nothing_to_match_scores_nothing(checkpoint_of):
@@ -73,15 +70,15 @@ def scores_of(original: np.ndarray, replaced: np.ndarray, counts: np.ndarray) ->
 
 def test_the_direction_is_one_that_gets_enough_weight():
     light = [0.004, 0.0004]
-    original = np.array([[[0.3, 0.1], light], [light, [0.004, 0.001]]])
-    replaced = np.array([[[0.2, 0.2], [0.002, 0.002]], [[0.002, 0.002], [0.002, 0.002]]])
+    original = np.array([[[0.3, 0.1], light], [light, [0.005, 0.001]]])
+    replaced = np.array([[[0.299, 0.2], [0.002, 0.002]], [[0.002, 0.002], [0.002, 0.002]]])
     found = scores_of(original, replaced, np.ones((12, 2, 2)))
     # Head 0 is better in the second direction, but gives it 0.4 % of its weight; head 1 gives
     # little in both, so that the better one counts.
-    assert found.ratio()[0, 0].tolist() == pytest.approx([3, 10], rel=0.01)
-    assert found.direction.tolist() == [[0, 0]]
-    assert found.score[0].tolist() == pytest.approx([3, 10], rel=0.01)
-    assert along(found.direction, found.weight)[0].tolist() == pytest.approx([0.4, 0.0044])
+    assert found.excess()[0, 0].tolist() == pytest.approx([0.001, 0.002])
+    assert found.direction.tolist() == [[0, 1]]
+    assert found.score[0].tolist() == pytest.approx([0.001, 0.003])
+    assert along(found.direction, found.weight)[0].tolist() == pytest.approx([0.4, 0.006])
     assert found.best(2) == [Head(0, 0), Head(0, 1)]
     assert found.eligible == [Head(0, 0)]
     first = stable_matching(found, found.best(1), seed=0)
@@ -89,20 +86,21 @@ def test_the_direction_is_one_that_gets_enough_weight():
     both = stable_matching(found, found.best(2), seed=0)
     assert both is not None and (both.overlap, both.chance_mean) == (1, 1)
     rule = found.rule(np.ones((1, 12)))[0, 0]
-    assert rule.tolist() == pytest.approx([3, -1 / 10], rel=0.01)  # too light: behind all others
+    assert rule.tolist() == pytest.approx([0.001, 0.003 - 2])  # too light: behind all others
 
 
-def test_a_ratio_of_few_queries_is_not_shown():
-    attention, counts = np.full((1, 2, 2), 0.1), np.ones((10, 2, 2))
-    counts[0, 1] = [1, 0]  # there is no other character in one of the titles
-    found = scores_of(attention, attention, counts)
+def test_a_score_of_few_queries_is_not_shown():
+    attention, rows = np.full((10, len(KINDS), 1, 1, 2, 2), 0.1), np.ones((10, len(KINDS), 2))
+    rows[0, :, 1] = 0  # nothing to match in one of the titles
+    sample = Sample(10, 10, 10, 0, 0, 1.0, 1.0)
+    found = Scores(Sums(attention, attention / 2, np.ones((10, len(KINDS), 2, 2)), rows), sample)
     assert found.queries().tolist() == [10, 9]
-    assert found.ratio()[0, 0].tolist() == pytest.approx([1, 1])
-    assert found.firm_ratio()[0, 0].tolist() == pytest.approx([1, np.nan], nan_ok=True)
+    assert found.excess()[0, 0].tolist() == pytest.approx([0.05, 0.5 / 9])
+    assert found.firm_excess()[0, 0].tolist() == pytest.approx([0.05, np.nan], nan_ok=True)
 
 
 def test_the_matched_weight_is_what_a_row_gives_its_own_character():
-    # Of head 0 a row gives its own .3 in all, of head 1 .02, in the direction that is better by lift.
+    # Of head 0 a row gives its own .3 in all, of head 1 .02, whichever direction is better.
     original = np.array([[[0.3, 0.1], [0.5, 0.5]], [[0.02, 0.08], [0.004, 0.001]]])
     replaced = np.array([[[0.2, 0.2], [0.5, 0.5]], [[0.05, 0.05], [0.002, 0.002]]])
     found = scores_of(original, replaced, np.ones((4, 2, 2)))
@@ -112,7 +110,7 @@ def test_the_matched_weight_is_what_a_row_gives_its_own_character():
     ]
 
 
-def test_a_lift_is_estimated_without_each_query():
+def test_a_score_is_estimated_without_each_query():
     attention = np.random.default_rng(0).uniform(0.1, 0.9, (6, len(KINDS), 1, 1, 2, 2))
     counts = np.ones((6, len(KINDS), 2, 2))
     halves, rows = np.full_like(attention, 0.5), np.ones((6, len(KINDS), 2))
@@ -120,5 +118,5 @@ def test_a_lift_is_estimated_without_each_query():
     whole = Scores(Sums(attention, halves, counts, rows), sample)
     rest = Scores(Sums(attention[1:], halves[1:], counts[1:], rows[1:]), sample)
     found = whole.estimate(Head(0, 0), 1)
-    assert found.value == whole.ratio()[0, 0, 1]
-    assert found.leave_one_out[0] == pytest.approx(rest.ratio()[0, 0, 1])
+    assert found.value == pytest.approx(whole.excess()[0, 0, 1])
+    assert found.leave_one_out[0] == pytest.approx(rest.excess()[0, 0, 1])

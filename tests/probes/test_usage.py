@@ -18,7 +18,6 @@ from qt_bert.data.pairs import Pair
 from qt_bert.figures import HeatMap
 from qt_bert.probes import usage
 from qt_bert.probes.base import Context, probe_named, run_probe
-from qt_bert.probes.contests import LabelProbability
 from qt_bert.probes.layers_reading import (
     DEPENDENCY,
     LENGTH,
@@ -191,32 +190,30 @@ def test_readable_is_the_share_between_control_and_a_perfect_score():
     assert bare[2].value == pytest.approx(0.5)
 
 
-def run_of(logits: dict[str, list[list[float]]], probability: LabelProbability) -> Any:
+def run_of(logits: dict[str, list[list[float]]]) -> Any:
+    """A run on three pairs, two of them of one query."""
+    outputs = len(logits["none"][0])
     return SimpleNamespace(
-        logits=lambda name: np.array(logits[name]), probability=probability, queries=["a", "a", "b"]
+        logits=lambda name: np.array(logits[name]),
+        scores=lambda name: np.array(logits[name])[:, 0],
+        labels=SimpleNamespace(logits=outputs),
+        queries=["a", "a", "b"],
     )
 
 
 def test_the_divergence_of_some_variants_by_hand():
     even, odd = [0.0, 0.0], [np.log(3), 0.0]
     logits = {"none": [even] * 3, "one": [even, odd, odd], "two": [even] * 3}
-    labels: Any = None
-    found = divergence(run_of(logits, LabelProbability(labels)), ["one", "two"])
+    found = divergence(run_of(logits), ["one", "two"])
     away = 0.5 * np.log(0.5 / 0.75) + 0.5 * np.log(0.5 / 0.25)
     # Query a: half of its pairs moved; query b: its only one; and half of the variants.
     np.testing.assert_allclose(found.values, [away / 4, away / 2])
 
 
-def test_one_logit_diverges_by_its_five_grades():
-    labels: Any = None
-    thresholds = np.array([-1.0, 0.0, 1.0, 2.0])
-    probability = LabelProbability(labels, thresholds, 2.0)
-    logits = {"none": [[0.0], [0.5], [1.0]], "one": [[0.0], [0.5], [30.0]]}
-    found = divergence(run_of(logits, probability), ["one"])
-    shares = np.diff([0, *(1 / (1 + np.exp(2.0 - thresholds))), 1])
-    assert found.values[0] == 0 and np.isfinite(found.value)
-    least = (shares[4] * np.log(shares[4])) + (1 - shares[4]) * np.log((1 - shares[4]) / 1e-12)
-    assert found.values[1] > least
+def test_one_logit_diverges_as_a_normal_distribution():
+    """A clean spread of √(2/3): a score 2 away is 2² / (2 · 2/3) nats away."""
+    logits = {"none": [[0.0], [1.0], [2.0]], "one": [[0.0], [3.0], [2.0]]}
+    np.testing.assert_allclose(divergence(run_of(logits), ["one"]).values, [1.5, 0])
 
 
 def test_the_change_of_rho_is_that_of_the_erasers_less_that_of_their_controls():
@@ -226,7 +223,7 @@ def test_the_change_of_rho_is_that_of_the_erasers_less_that_of_their_controls():
     pairs = [SimpleNamespace(grades=(1 + n % 5,)) for n in range(30)]
     run: Any = SimpleNamespace(
         logits=logits.__getitem__,
-        probability=SimpleNamespace(labels=SimpleNamespace(logits=1)),
+        labels=SimpleNamespace(logits=1),
         pairs=pairs,
         queries=[n // 2 for n in range(30)],
     )

@@ -36,7 +36,7 @@ def test_colours_of_a_skewed_quantity_end_before_its_largest_values():
         HeadScores(head=f"L{n // 8}H{n % 8}", scores={"score": float(n), "q": 1.0})
         for n in range(40)
     )
-    (figure,) = atlas_figures(head_tables([replace(matching(), heads=heads)]))
+    (figure,) = atlas_figures(head_tables([replace(matching(), probe="order", heads=heads)]))
     assert figure.high == 37.0  # of 0 … 39, one in twenty lies beyond
     assert "37" in (figure.note.en if figure.note else "")
 

@@ -18,7 +18,7 @@ RESULT = ProbeResult(
     settings={"k": 5, "draws": 99},
     facts={"head": "L2H1", "gap": None},
     summary=Text("五个头", "five heads"),
-    claims=(claim("matching.five"), untestable("matching.rest")),
+    claims=(claim("matching.five"), untestable("matching.set")),
     measurements=(measurement(), measurement("p_of_five", value=None, ci_low=None, ci_high=None)),
     heads=(HeadScores(head="L2H1", scores={"matching": 3.5, "order": None}, selected=True),),
     sets={"matching": ("L2H1", "L11H10")},
@@ -34,14 +34,14 @@ def test_result_survives_its_file(tmp_path):
 def test_stored_keys_are_those_of_the_contract():
     stored = RESULT.to_json()
     assert " ".join(stored) == (
-        "schema probe title order model pairs settings facts summary claims measurements heads sets "
+        "schema probe title order model pairs settings facts summary claims measurements values heads sets "
         "stability figures"
     )
     assert " ".join(stored["claims"][0]) == (
         "id verdict reason value ci_low ci_high p q side margin n_queries needs_queries unit source"
     )
     assert " ".join(stored["measurements"][0]) == "id value ci_low ci_high n_queries unit source"
-    assert " ".join(stored["heads"][0]) == "head scores selected teacher"
+    assert " ".join(stored["heads"][0]) == "head scores selected shown teacher"
     assert stored["schema"] == 2
 
 

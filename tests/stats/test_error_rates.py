@@ -2,10 +2,16 @@
 
 `per_query_differences.csv` holds what heads left out of one `graded` (an earlier one than what
 ships may be) change for each of the 160 queries of the shipped test split, in points of the probability of the label (`…_accuracy`: of
-accuracy), averaged over a query's titles. Samples of queries are drawn from it with replacement,
+accuracy), averaged over a query's titles. `per_title_differences.csv` holds the same of what ships for each title
+of the 160 queries, one of each grade, and `per_order_differences.csv` the mean loss of each of 40 random orders of
+all heads, cut in five, on one title a query. Samples of queries (and of orders) are drawn with replacement,
 and a claim is judged at a margin that is the true value: every decision is then false. Run with
-`-s` to see the rates. The quick runs allow three standard errors more on one rate, but none on
+`-s` to see the rates. The quick runs allow three standard errors more on a rate and on
 their mean; the nightly ones hold the limits themselves, on 10,000 runs and 2,000 contests.
+
+An effect on so few queries that samples miss it no sample can see: 3 % of the queries at n = 160
+and 15 % at n = 40 are the rarest that hold the limits. Nor do the intervals quite hold them for the most
+skewed of the effects (`other`: skewness 2 within a grade), which has a limit of its own.
 """
 
 from __future__ import annotations
@@ -18,24 +24,56 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from qt_bert.stats.estimate import Estimate, from_leave_one_out, studentised_interval
+from qt_bert.stats.estimate import (
+    Estimate,
+    draws_reach,
+    from_leave_one_out,
+    over_classes,
+    over_queries,
+    studentised_interval,
+)
 from qt_bert.stats.tests import sign_flip_p
-from qt_bert.stats.verdict import judge_contest, judge_difference
+from qt_bert.stats.verdict import CLAIM_QUERIES, judge_contest, judge_difference
 
-MOST, MOST_CONTESTS = 0.032, 0.06
+MOST, MOST_SKEWED, MOST_CONTESTS = 0.032, 0.045, 0.06
 FAR = -50.0  # a margin that any target passes: the rank alone decides
 NIGHTLY = pytest.mark.nightly
-SIZES = pytest.mark.parametrize("n", (20, 40, 160))
+SIZES = pytest.mark.parametrize("n", (40, 160))
 
-with Path(__file__).with_name("per_query_differences.csv").open(encoding="utf-8") as _handle:
-    _ROWS = list(csv.DictReader(_handle))
-REAL = {name: np.array([float(row[name]) for row in _ROWS]) for name in _ROWS[0]}
+
+def columns(file: str) -> dict[str, np.ndarray]:
+    with Path(__file__).with_name(file).open(encoding="utf-8") as handle:
+        rows = list(csv.DictReader(handle))
+    return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
+
+
+REAL = columns("per_query_differences.csv")
+QUERIES = 160
+ORDERS = np.stack(list(columns("per_order_differences.csv").values()), axis=1)
+TITLES = columns("per_title_differences.csv")
+EFFECTS = tuple(TITLES)[3:]
+BY_GRADE = {
+    name: TITLES[name][np.lexsort((TITLES["grade"], TITLES["query"]))].reshape(QUERIES, 5)
+    for name in EFFECTS
+}
+"""Differences [queries, grades]."""
+
+
+def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """What a share is judged on, at its true value: part − share × whole, against 0."""
+    return part - part.sum() / whole.sum() * whole
+
+
 CONTROLS = np.stack([REAL[f"control_{i:02d}"] for i in range(1, 21)], axis=1)
 DIFFERENCES = {name: x for name, x in REAL.items() if not name.startswith("control")} | {
     "control_01": REAL["control_01"],
     "2 of 72 lost": np.repeat([-100.0, 0.0], [2, 70]),
     "6 of 72 lost": np.repeat([-100.0, 0.0], [6, 66]),
     "5 lost, 1 won": np.repeat([-100.0, 100.0, 0.0], [5, 1, 66]),
+    "share of the low half": share(
+        BY_GRADE["five"].mean(axis=1), BY_GRADE["low_half"].mean(axis=1)
+    ),
+    "share of the five": share(BY_GRADE["costliest"].mean(axis=1), BY_GRADE["five"].mean(axis=1)),
 }
 
 
@@ -44,10 +82,18 @@ def drawn(of: int, n: int, runs: int) -> np.ndarray:
     return np.random.default_rng([n, 20]).integers(of, size=(n, runs))
 
 
-def decided(values: np.ndarray, margin: float) -> tuple[float, float]:
+def decided(
+    values: np.ndarray, margin: float | np.ndarray, reach: np.ndarray | None = None
+) -> tuple[float, float]:
     """The rule of `judge_difference` on many samples at once [queries, runs]: the shares that are
-    `reproduced` and `not reproduced`, on the side `above`."""
+    `reproduced` and `not reproduced`, on the side `above`. `margin` and `reach` may be those of each run."""
+    values = values - margin
+    margin = 0.0
     low, high = studentised_interval(values)
+    if reach is not None:
+        mean, half = values.mean(axis=0), (high - low) / 2
+        low, high = mean - np.hypot(mean - low, reach), mean + np.hypot(high - mean, reach)
+        values = values + (half / np.hypot(half, reach) - 1) * mean
     significant = (sign_flip_p(values, margin) < 0.05) & (low < high)
     return float(((low > margin) & significant).mean()), float(
         ((high < margin) & significant).mean()
@@ -111,8 +157,8 @@ STATISTICS = {
 
 
 def jackknifed(name: str, n: int, runs: int) -> tuple[float, float]:
-    truth, made = STATISTICS[name](np.arange(len(_ROWS)))[0], []
-    for places in drawn(len(_ROWS), n, runs).T:
+    truth, made = STATISTICS[name](np.arange(QUERIES))[0], []
+    for places in drawn(QUERIES, n, runs).T:
         estimate = from_leave_one_out(
             *STATISTICS[name](places), range(n), correlation=name.startswith("rho")
         )
@@ -128,10 +174,111 @@ def test_without_an_effect_few_are_decided(n, runs):
         name: decided(x[drawn(len(x), n, runs)], float(x.mean())) for name, x in DIFFERENCES.items()
     }
     for rates in (plain, {name: jackknifed(name, n, runs) for name in STATISTICS}):
-        for name, rate in rates.items():
-            print(f"{name:34s} n = {n:3d}   {rate[0]:6.2%} {rate[1]:6.2%}")
-            assert max(rate) <= allowed(MOST, runs, 10_000), (name, n)
-        assert (np.mean(list(rates.values()), axis=0) <= MOST).all()
+        within_limits(rates, n, runs)
+
+
+MIXES = {
+    "even": (0.2, 0.2, 0.2, 0.2, 0.2),
+    "85 % of grade 5": (0.05, 0.04, 0.03, 0.03, 0.85),
+    "grades 1 and 4": (0.5, 0, 0, 0.5, 0),
+    "60 % of grade 1": (0.6, 0.1, 0.1, 0.1, 0.1),
+}
+
+
+def classes_of_mix(name: str, mix: str, n: int, runs: int) -> tuple[float, float]:
+    """Points averaged within each grade, two titles of a query drawn by the mix."""
+    rng = np.random.default_rng([n, 33])
+    effects, made, margins = BY_GRADE[name], [], []
+    for places in drawn(QUERIES, n, runs).T:
+        grades = rng.choice(5, size=(n, 2), p=MIXES[mix])
+        grades[:, 1] = np.where(grades[:, 1] == grades[:, 0], -1, grades[:, 1])
+        query, which = np.nonzero(grades >= 0)
+        grade = grades[query, which]
+        kept = [g for g in range(5) if (grade == g).sum() >= 20]
+        if not kept:
+            continue
+        estimate = over_classes(effects[places[query], grade], grade.tolist(), query.tolist())
+        made.append(estimate)
+        margins.append(effects[:, kept].mean(axis=0).mean())
+    return shares_of(made, margins)
+
+
+def shares_of(estimates: list[Estimate], margins: list[float]) -> tuple[float, float]:
+    """`decided` for samples of different sizes, those of one size at once; under 40 none is."""
+    counts, total = np.zeros(2), 0
+    for size in {estimate.n_queries for estimate in estimates}:
+        rows = [i for i, estimate in enumerate(estimates) if estimate.n_queries == size]
+        total += len(rows)
+        if size >= CLAIM_QUERIES:
+            values = np.stack([estimates[i].centred for i in rows], axis=1)
+            rates = decided(values, np.array([margins[i] for i in rows]))
+            counts += len(rows) * np.array(rates)
+    reproduced, not_reproduced = counts / total
+    return float(reproduced), float(not_reproduced)
+
+
+def within_limits(rates: dict[str, tuple[float, float]], n: int, runs: int) -> None:
+    for name, rate in rates.items():
+        print(f"{name:34s} n = {n:3d}   {rate[0]:6.2%} {rate[1]:6.2%}")
+        most = MOST_SKEWED if name.startswith("other") else MOST
+        assert max(rate) <= allowed(most, runs, 10_000), (name, n)
+    every = len(rates)
+    mean = np.mean(list(rates.values()), axis=0)
+    assert (mean <= allowed(MOST, runs * every, 10_000 * every)).all(), n
+
+
+@pytest.mark.parametrize("runs", [250, pytest.param(10_000, marks=NIGHTLY)])
+@SIZES
+def test_no_mix_of_grades_decides_a_claim(n, runs):
+    within_limits(
+        {
+            f"{name}, {mix}": classes_of_mix(name, mix, n, runs)
+            for name in EFFECTS
+            for mix in MIXES
+            if n == 160 or mix != "even"  # else no grade has 20 queries
+        },
+        n,
+        runs,
+    )
+
+
+@pytest.mark.parametrize("runs", [250, pytest.param(10_000, marks=NIGHTLY)])
+@SIZES
+def test_a_query_spelled_in_several_ways_counts_once(n, runs):
+    rates = {}
+    for name in EFFECTS:
+        x = BY_GRADE[name][:, :4]
+        names = [f"{spelled}{query}" for query in range(n) for spelled in ("q", "Q", "ｑ ", "Ｑ")]
+        made = [over_queries(x[places].ravel(), names) for places in drawn(QUERIES, n, runs).T]
+        rates[f"{name}, four spellings"] = shares_of(made, [float(x.mean())] * runs)
+    within_limits(rates, n, runs)
+
+
+@pytest.mark.parametrize("runs", [1_000, pytest.param(10_000, marks=NIGHTLY)])
+@SIZES
+def test_the_draw_of_heads_decides_no_claim(n, runs):
+    """Eight of the forty orders; also with the spread between orders five times as large."""
+    rates = {}
+    for name, spread in (("eight orders", 1.0), ("eight orders, spread out", 5.0)):
+        x = ORDERS + (spread - 1) * (ORDERS.mean(axis=0) - ORDERS.mean())
+        rng = np.random.default_rng([n, 34])
+        orders = rng.integers(x.shape[1], size=(runs, 8))
+        chosen = x[drawn(QUERIES, n, runs).T[:, :, None], orders[:, None, :]]  # [runs, n, 8]
+        reach = [draws_reach(means, 8) for means in chosen.mean(axis=1)]
+        rates[name] = decided(chosen.mean(axis=2).T, float(x.mean()), np.array(reach))
+    within_limits(rates, n, runs)
+
+
+@pytest.mark.parametrize("runs", [1_000, pytest.param(10_000, marks=NIGHTLY)])
+@pytest.mark.parametrize(("n", "share"), [(160, 0.03), (40, 0.15)])
+def test_rare_effects_are_not_overlooked(n, share, runs):
+    rng = np.random.default_rng([n, 35])
+    rates = {}
+    for name, size in (("one loses 100", -100.0), ("one gains 40", 40.0)):
+        hit = rng.random((n, runs)) < share
+        values = np.where(hit, size, 0.0) + rng.normal(0, 1, (n, runs))
+        rates[f"{share:.0%}: {name}"] = decided(values, share * size)
+    within_limits(rates, n, runs)
 
 
 @SIZES
@@ -143,12 +290,13 @@ def test_a_difference_with_an_effect_is_found_as_often_as_queries_needed_says(n)
     assert decided(values, x.mean() + effect)[0] == 0
 
 
-def test_many_samples_at_once_are_judged_as_each_alone():
+@pytest.mark.parametrize("reach", [0.0, 1.0])
+def test_many_samples_at_once_are_judged_as_each_alone(reach):
     x = REAL["layer_10_accuracy"]
-    values, margin = x[drawn(len(x), 20, 150)], float(x.mean()) - 2.0
+    values, margin = x[drawn(len(x), 40, 150)], float(x.mean()) - 2.0
     verdicts = [
         judge_difference(
-            Estimate(float(one.mean()), one, tuple(range(20))),
+            Estimate(float(one.mean()), one, tuple(range(40)), reach=reach),
             id="x",
             side="above",
             margin=margin,
@@ -157,7 +305,7 @@ def test_many_samples_at_once_are_judged_as_each_alone():
         for one in values.T
     ]
     shares = tuple(verdicts.count(one) / 150 for one in ("reproduced", "not reproduced"))
-    assert decided(values, margin) == pytest.approx(shares)
+    assert decided(values, margin, np.full(150, reach)) == pytest.approx(shares)
 
 
 def mixtures(rng: np.random.Generator, sets: int) -> np.ndarray:
@@ -168,39 +316,44 @@ def mixtures(rng: np.random.Generator, sets: int) -> np.ndarray:
     return CONTROLS @ weights
 
 
-def contest(kind: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
+def contest(
+    kind: str, rng: np.random.Generator, sets_run: int
+) -> tuple[np.ndarray, np.ndarray, float]:
     """Differences of a target [queries] and of its sets [queries, sets], and the margin."""
     if kind == "one of 20 controls":
         at = rng.permutation(20)
         return CONTROLS[:, at[0]], CONTROLS[:, at[1:]], 0.0
-    if kind == "one of 100 sets":
-        sets = mixtures(rng, 100)
+    if kind == "one of the sets":
+        sets = mixtures(rng, sets_run + 1)
         return sets[:, 0], sets[:, 1:], FAR
     if kind == "far ahead":
-        return -REAL["matching_five"], mixtures(rng, 99), 2.0
+        return -REAL["matching_five"], mixtures(rng, sets_run), 2.0
     every = mixtures(rng, 1_000)  # the target truly stands at this quantile of its sets
     means, quantile = every.mean(axis=0), 0.95 if kind == "in the best 20th" else 0.99
     target = np.argsort(means)[int(quantile * 1_000)]
     margin = FAR if kind == "in the best 20th" else float(means[target] - means.mean())
-    return every[:, target], every[:, rng.choice(1_000, 99, replace=False)], margin
+    return every[:, target], every[:, rng.choice(1_000, sets_run, replace=False)], margin
 
 
-@pytest.mark.parametrize("runs", [100, pytest.param(2_000, marks=NIGHTLY)])
+@pytest.mark.parametrize(
+    ("runs", "sets_run"),
+    [(100, 39), pytest.param(2_000, 39, marks=NIGHTLY), pytest.param(2_000, 99, marks=NIGHTLY)],
+)
 @pytest.mark.parametrize(
     ("kind", "reproduced", "not_reproduced"),
     [
         ("one of 20 controls", MOST_CONTESTS, 1.0),
-        ("one of 100 sets", MOST_CONTESTS, 1.0),
+        ("one of the sets", MOST_CONTESTS, 1.0),
         ("in the best 20th", 1.0, MOST),
         ("at the margin", MOST, MOST),
         ("far ahead", 1.0, 0.0),
     ],
 )
 @SIZES
-def test_contests(n, kind, reproduced, not_reproduced, runs):
+def test_contests(n, kind, reproduced, not_reproduced, runs, sets_run):
     rng, verdicts = np.random.default_rng([n, 24]), []
     for run in range(runs):
-        (target, sets, margin), places = contest(kind, rng), rng.integers(len(_ROWS), size=n)
+        (target, sets, margin), places = contest(kind, rng, sets_run), rng.integers(QUERIES, size=n)
         one, *others = (
             Estimate(float(x.mean()), x, tuple(range(n))) for x in (target[places], *sets[places].T)
         )

@@ -18,6 +18,7 @@ from qt_bert.stats.estimate import (
     paired,
     pooled,
     query_draws,
+    simultaneous_bound,
     studentised_interval,
 )
 from qt_bert.stats.judgements import index_queries
@@ -237,7 +238,8 @@ def test_a_mean_over_classes_moves_with_no_mix_and_counts_a_query_once():
     values = np.array([effect[name] for name in classes]) + rng.normal(0, 1e-9, 120)
     assert over_classes(values, classes, queries).value == pytest.approx(2.0)
     assert over_classes(values[:100], classes[:100], queries[:100]).value == pytest.approx(2.0)
-    assert not over_classes([1.0], ["a"], ["q"]).n_queries
+    few = over_classes([1.0, 2.0, 6.0], ["a", "a", "b"], ["p", "q", "q"])  # no class has enough
+    assert few.value == 3.75 and few.leave_one_out.tolist() == [4.0, 1.0]
 
 
 def test_the_mean_over_drawn_sets_reaches_as_far_as_the_draws_do():
@@ -251,3 +253,18 @@ def test_the_mean_over_drawn_sets_reaches_as_far_as_the_draws_do():
     assert (mean.value, mean_of(sets).reach) == (3.5, 0.0)
     assert mean.reach == pytest.approx(2.364624 * np.std(range(8), ddof=1) / np.sqrt(8))
     assert (2 * mean - mean).reach == pytest.approx(np.hypot(2, 1) * mean.reach)
+
+
+def test_the_simultaneous_bound_holds_for_all_means_at_once():
+    """With 100 means of 0 the largest seems large; the bound is above 0 in 95 % of samples."""
+    rng = np.random.default_rng(0)
+    covered = [
+        simultaneous_bound(rng.normal(size=(60, 100)), resamples=200, seed=run) > 0
+        for run in range(200)
+    ]
+    one = rng.normal(size=(200, 1))
+    assert simultaneous_bound(one) == pytest.approx(
+        one.mean() + 1.645 * one.std() / 200**0.5, abs=0.02
+    )
+    assert np.mean(covered) >= 0.95
+    assert np.isnan(simultaneous_bound(np.ones((5, 2))))
