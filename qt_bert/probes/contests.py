@@ -42,6 +42,7 @@ from qt_bert.stats.estimate import (
     group_queries,
     over_classes,
     over_queries,
+    spearman,
 )
 from qt_bert.stats.judgements import known, name_set, set_means
 
@@ -81,12 +82,9 @@ def contest_pairs(context: Context, pairs: Sequence[Pair]) -> list[Pair]:
         return list(pairs)
     if context.model.checkpoint.settings.labels.logits == 1:
         return few_a_query(pairs, 2, unlike=True)
-    kept, _ = _classes(pairs)
-    for most in count(1):
-        few = few_a_query(pairs, most)
-        if set(kept) <= set(_classes(few)[0]):
-            return few
-    raise AssertionError  # `few_a_query` reaches all pairs
+    kept = {*_classes(pairs)[0]}
+    samples = (few_a_query(pairs, most) for most in count(1))
+    return next(few for few in samples if kept <= {*_classes(few)[0]})
 
 
 def classes_settings(pairs: Sequence[Pair]) -> dict[str, list[str]]:
@@ -178,6 +176,10 @@ class Ablated:
         alike = of_query[:, None] == of_query
         better, worse = np.nonzero(alike & (self.grades[:, None] > self.grades))
         return better, worse
+
+    def rho(self, name: str) -> float:
+        """Spearman's ρ under a variant."""
+        return spearman(self.scores(name), self.grades)
 
     def rho_change(self, *names: str, draws: int = 0) -> Estimate:
         """Spearman's ρ, mean over the variants `names`, less the clean model's; `draws` as for `mean_of`."""

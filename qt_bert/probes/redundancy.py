@@ -62,8 +62,8 @@ def measure(context: Context) -> Result:
 
     every_layer = layers(shape, zeroed)
     on_discovery = ablate(context, "layers", every_layer, _few(context, context.discovery))
-    changes = {variant.name: on_discovery.rho_change(variant.name) for variant in every_layer}
-    layer = max(changes, key=lambda name: np.nan_to_num(changes[name].value, nan=-np.inf))
+    rhos = {variant.name: on_discovery.rho(variant.name) for variant in every_layer}
+    layer = max(rhos, key=lambda name: np.nan_to_num(rhos[name], nan=-np.inf))
 
     fifths = random_parts(shape, zeroed, PARTS, ORDERS, context.seed)
     halves = _halves(shape)
@@ -74,7 +74,7 @@ def measure(context: Context) -> Result:
     half_losses = {variant.name: whole.loss(variant.name) for variant in halves}
     names = [variant.name for variant in fifths]
     change = whole.rho_change(*names, draws=ORDERS)
-    of_fifths = [whole.rho_change(name).value for name in names]
+    of_fifths = [whole.rho(name) - whole.rho("none") for name in names]
 
     pairs = contest_pairs(context, context.validation)
     draws = context.choose(CURVE_DRAWS, FULL_DRAWS)
