@@ -662,12 +662,13 @@ def estimate_bars(
 def estimate_points(
     context: Context, xs: Sequence[float], estimates: Sequence[Estimate]
 ) -> list[Point]:
-    """Points of a curve, with the intervals of their estimates."""
+    """Points of a curve, with the intervals of their estimates; none where an estimate is undefined."""
     none = (None, None)
     ends = [estimate.interval(context.resamples, context.seed) or none for estimate in estimates]
     return [
         Point(x=x, y=estimate.value, low=low, high=high)
         for x, estimate, (low, high) in zip(xs, estimates, ends, strict=True)
+        if np.isfinite(estimate.value)
     ]
 
 

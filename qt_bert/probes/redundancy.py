@@ -52,11 +52,12 @@ def measure(context: Context) -> Result:
     alone = {head: singles.loss(str(head)) for head in shape.all_heads}
     values = np.stack([loss.centred for loss in alone.values()], axis=1)
     p = sign_flip_p(values, seed=context.seed)
-    q = np.array([np.nan if value is None else value for value in q_values(list(p))])
+    q = np.array(q_values([known(value) for value in p]), np.float64)
     with context.progress(len(singles.pairs), "pairs") as shown:
         importance = importance_on(context.model, singles.pairs, shown)
     critical = _critical(alone, q)
     losses = shape.spread([loss.value for loss in alone.values()])
+    finite = losses[np.isfinite(losses)]
     costliest = max(alone, key=lambda head: alone[head].value)
     harmful = min(alone, key=lambda head: alone[head].value)
 
@@ -103,8 +104,10 @@ def measure(context: Context) -> Result:
             "layer_points": whole.loss(layer),
             "harmful_bound": simultaneous_bound(-values, context.resamples, context.seed),
             "costliest": alone[costliest],
-            "within_a_point": float(np.mean(np.abs(losses[np.isfinite(losses)]) < 1)),
-            "importance": spearman(
+            "within_a_point": float(np.mean(np.abs(finite) < 1)) if finite.size else None,
+            "importance": None
+            if not finite.size
+            else spearman(
                 np.array([losses[head] for head in shape.all_heads]),
                 np.array([importance[head] for head in shape.all_heads]),
             ),

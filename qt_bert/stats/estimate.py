@@ -413,10 +413,11 @@ def simultaneous_bound(values: FloatArray, resamples: int = RESAMPLES, seed: int
     The quantile over resamples of the largest standardised deviation holds for all means at once
     (J. P. Romano and M. Wolf, "Exact and approximate stepdown methods", JASA 2005). NaN where all agree.
     """
-    mean, error = values.mean(axis=0), _standard_errors(values)
+    error = _standard_errors(values)
     varied = error > 0
     if not varied.any():
         return math.nan
+    mean = values.mean(axis=0)
     deviations = (values - mean)[:, varied] / error[varied]
     largest = [
         (-(rows @ deviations) / len(values)).max(axis=1)

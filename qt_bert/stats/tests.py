@@ -91,4 +91,4 @@ def _columns(values: npt.ArrayLike) -> tuple[FloatArray, tuple[int, ...]]:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim not in (1, 2):
         raise ArgumentError(f"values have shape {array.shape}, not (queries,) or (queries, k)")
-    return array.reshape(len(array), -1) if array.ndim == 2 else array[:, None], array.shape[1:]
+    return array if array.ndim == 2 else array[:, None], array.shape[1:]

@@ -72,9 +72,9 @@ def verdict_of(claim, stored, resamples, seed):
         values, target, sets, edge = -values, -target, -sets, -edge
     if len(values) < LEAST_QUERIES or not np.isfinite(values).all():
         return "not testable"
-    low, high = bootstrap_t(values, resamples, seed)
-    if low == high:
+    if values.std() <= 1e-6 * np.abs(values).max():
         return "not testable"
+    low, high = bootstrap_t(values, resamples, seed)
     middle, half = values.mean(), (high - low) / 2
     low = middle - math.hypot(middle - low, reach)
     high = middle + math.hypot(high - middle, reach)
