@@ -90,7 +90,7 @@ def test_a_head_has_its_card(results: Path, app: Visit) -> None:
     at = app("atlas", layer="0", head="1", q="京东小哥", t="京东小哥最近在干嘛")
     assert not at.exception and not at.error
     assert len(at.selectbox(key="atlas.colour").options) == 3
-    for text in ("L0H1", "tiny/heads", "看对面文本里与自己相同的字", "9.0 倍"):
+    for text in ("L0H1", "tiny/heads", "看对面文本里与自己相同的字", "900.0 个百分点"):
         assert text in plain(at)
 
 
