@@ -12,7 +12,7 @@ def test_resuming_a_finished_output_says_so(run, checkpoint_of, pair_file, tmp_p
     assert run(*arguments).status == 0
     ended = run(*arguments, "--resume")
     assert ended.status == 0
-    assert "is there already" in ended.err and "pairs scored" not in ended.err
+    assert "complete already" in ended.err and "pairs scored" not in ended.err
 
 
 @pytest.mark.parametrize(
