@@ -162,10 +162,7 @@ def make_checkpoint(
         max_position_embeddings=positions
         + (tokenizer.pad_token_id + 1 if "roberta" in family else 0),
         num_labels=labels,
-        **{
-            "initializer_range": 0.4,
-            "pad_token_id": tokenizer.pad_token_id,
-        }
+        **{"initializer_range": 0.4, "pad_token_id": tokenizer.pad_token_id}
         | ({} if family in UNTYPED else {"type_vocab_size": 1 if family == "xlm-roberta" else 2})
         | named
         | OWN.get(family, {})

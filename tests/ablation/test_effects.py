@@ -181,13 +181,7 @@ def test_coarse_labels_are_judged_at_the_levels_of_the_file():
 
 def test_overlapping_labels_leave_accuracy_and_the_loss():
     effects = Effects(logits_of(BASE, MASK), pairs_of([(4, 5), (1, 2, 3), (3, 4)]), FIVE)
-    assert effects.metrics == (
-        "accuracy",
-        "expected_grade",
-        "changed_grades",
-        "kl",
-        "log_loss",
-    )
+    assert effects.metrics == ("accuracy", "expected_grade", "changed_grades", "kl", "log_loss")
     assert effects.tested == ("accuracy",)
     assert effects.base("log_loss") == pytest.approx(-np.log([0.7, 0.8, 0.7]).mean(), abs=1e-6)
 

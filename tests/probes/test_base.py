@@ -224,12 +224,7 @@ def test_a_stored_result_is_read_again(run, tmp_path):
         heads=pd.DataFrame({"score": [1.0, np.nan]}, index=["L0H0", "L1H0"]),
         sets={"named": [Head(1, 0)]},
         selected="named",
-        facts={
-            "head": "L1H0",
-            "kind": Text("种", "kind"),
-            "missing": None,
-            "count": np.int64(3),
-        },
+        facts={"head": "L1H0", "kind": Text("种", "kind"), "missing": None, "count": np.int64(3)},
         settings={"draws": 9},
         figures=[head_map("map", [[1.0, 2.0]], marked=["L0H1"])],
     )

@@ -97,10 +97,7 @@ def test_few_texts_give_what_combinations_they_have():
 
 def test_nothing_to_fit_on_holds_a_text_of_validation(checkpoint_of, tmp_path):
     validation = pairs_of(20, 2)
-    leaking = [
-        Pair("新的查询", validation[0].title, (3,), "leak", 1, "3", {}),
-        *pairs_of(30, 1),
-    ]
+    leaking = [Pair("新的查询", validation[0].title, (3,), "leak", 1, "3", {}), *pairs_of(30, 1)]
     texts = tmp_path / "texts.tsv"
     further = [(f"查询{n}", f"上海高铁{n}") for n in range(9)] + [("别的查询", validation[1].title)]
     rows = "".join(f"{query}\t{title}\t3\n" for query, title in further)

@@ -287,14 +287,7 @@ def test_the_tree_of_a_sentence_beside_its_chain(checkpoint_of):
     pointers = {"obj": Pointer(heads[0], True, 0.5, 1), "nmod": Pointer(heads[1], False, 0.1, -2)}
     found = attachments(read, SpanAttention(heads, up, down, np.ones(2)), pointers)
     counted = {name: one.tolist() for name, one in found.items()}
-    assert counted == {
-        WORDS: [4],
-        HEADS: [4],
-        RIGHT: [1],
-        ARCS: [4],
-        BEST: [4],
-        OFFSET: [2],
-    }
+    assert counted == {WORDS: [4], HEADS: [4], RIGHT: [1], ARCS: [4], BEST: [4], OFFSET: [2]}
 
 
 def test_the_usual_offset_is_that_of_most_arcs(checkpoint_of):

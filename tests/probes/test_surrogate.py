@@ -189,10 +189,7 @@ def test_a_grade_made_of_the_heads_is_fitted(checkpoint_of, context, monkeypatch
 
 def test_files_held_out_stand_beside_validation(checkpoint_of, context, pair_file, tmp_path):
     made = context(
-        checkpoint_of(heads=4),
-        held_out=[pair_file, pair_file],
-        heads="L0H0 L1H3",
-        full=True,
+        checkpoint_of(heads=4), held_out=[pair_file, pair_file], heads="L0H0 L1H3", full=True
     )
     result = run(made)
     drawn = next(one for one in result.figures if one.name == "surrogate_r")

@@ -181,10 +181,7 @@ def test_some_stages_alone_bring_what_they_need():
         return {one.name: one.needs for one in select(there, Request(), only)}
 
     assert list(chosen("patch")) == ["probe:matching", "probe:patch"]
-    assert chosen("order", "plan") == {
-        "probe:order": (),
-        "plan": ("probe:order",),
-    }
+    assert chosen("order", "plan") == {"probe:order": (), "plan": ("probe:order",)}
     with pytest.raises(ArgumentError, match="matching, order, patch, plan"):
         chosen("patches")
     assert len(select(there, Request())) == 5
