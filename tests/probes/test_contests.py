@@ -14,17 +14,6 @@ from qt_bert.data.pairs import Pair
 from qt_bert.heads import Head, Shape
 from qt_bert.models.card import ModelLabels
 from qt_bert.probes import contests
-from qt_bert.probes.contests import (
-    CHUNK,
-    ENOUGH,
-    SETS,
-    LabelProbability,
-    contest,
-    fit_ordinal,
-    random_sets,
-    zeroed,
-)
-from qt_bert.probes.streams import few_a_query
 from qt_bert.stats.estimate import over_queries
 
 FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
@@ -38,7 +27,7 @@ def pair(number: int, grades: tuple[int, ...], query: str = "q") -> Pair:
 def test_points_of_five_logits_are_the_share_of_the_label_set():
     logits = np.log([[0.1, 0.2, 0.3, 0.3, 0.1], [0.5, 0.1, 0.1, 0.1, 0.2]])
     pairs = [pair(1, (4,)), pair(2, (1, 2, 3))]
-    probability = LabelProbability(FIVE)
+    probability = contests.LabelProbability(FIVE)
     assert probability.points(logits, pairs) == pytest.approx([30, 70])
     both = np.stack([logits, logits[::-1]])  # a variant more
     assert probability.points(both, pairs) == pytest.approx(np.array([[30, 70], [10, 60]]))
@@ -46,7 +35,7 @@ def test_points_of_five_logits_are_the_share_of_the_label_set():
 
 def test_points_of_one_logit_go_through_the_ordinal_map():
     thresholds = np.array([-2.0, -1.0, 0.5, 2.0])
-    probability = LabelProbability(ModelLabels(1, None), thresholds, 2.0)
+    probability = contests.LabelProbability(ModelLabels(1, None), thresholds, 2.0)
     score = 0.25
     at_most = [*(1 / (1 + np.exp(-(one - 2 * score))) for one in thresholds), 1.0]
     shares = np.diff([0, *at_most])
@@ -64,7 +53,7 @@ def graded_by(scores: np.ndarray, thresholds: np.ndarray, slope: float) -> np.nd
 def test_the_ordinal_map_is_that_of_statsmodels(scale):
     scores = scale * RNG.normal(3, 1, 1500)
     grades = graded_by(scores, np.array([3.0, 4.5, 6.0, 8.0]), 2 / scale)
-    thresholds, slope = fit_ordinal(scores, np.eye(5, dtype=bool)[grades])
+    thresholds, slope = contests.fit_ordinal(scores, np.eye(5, dtype=bool)[grades])
     model = OrderedModel(grades, (scores / scale)[:, None], distr="logit")
     found = model.fit(method="bfgs", disp=False).params
     assert slope * scale == pytest.approx(found[0], rel=0.02)
@@ -78,29 +67,33 @@ def test_the_ordinal_map_takes_labels_that_mean_several_grades():
     sets = np.eye(5, dtype=bool)[grades]
     coarse = grades < 2
     sets[coarse] = [True, True, False, False, False]  # label 1–2
-    found, slope = fit_ordinal(scores, sets)
+    found, slope = contests.fit_ordinal(scores, sets)
     # Between grades 1 and 2 such labels do not differ; the other thresholds are found.
     assert found[1:] == pytest.approx(thresholds[1:], abs=0.3)
     assert slope == pytest.approx(1.5, abs=0.2) and (np.diff(found) > 0).all()
 
 
 def test_useless_scores_get_a_map_too():
-    thresholds, slope = fit_ordinal(np.full(40, 0.7), np.eye(5, dtype=bool)[np.arange(40) % 5])
+    thresholds, slope = contests.fit_ordinal(
+        np.full(40, 0.7), np.eye(5, dtype=bool)[np.arange(40) % 5]
+    )
     assert np.isfinite(thresholds).all() and (np.diff(thresholds) > 0).all() and slope > 0
 
 
 def test_at_most_so_many_pairs_of_a_query_in_file_order():
     pairs = [pair(number, (1,), query=f"q{number % 3}") for number in range(12)]
-    few = few_a_query(pairs)
+    few = contests.few_a_query(pairs)
     assert Counter(one.query for one in few) == {"q0": 2, "q1": 2, "q2": 2}
     assert [one.line for one in few] == sorted(one.line for one in few)
-    backwards = few_a_query(pairs[::-1])
+    backwards = contests.few_a_query(pairs[::-1])
     assert {one.title for one in backwards} == {one.title for one in few}  # whatever the order
-    assert few_a_query(pairs, most=9) == pairs
+    assert contests.few_a_query(pairs, most=9) == pairs
 
 
 def sets_of(heads: list[Head], shape: Shape, named: tuple[Head, ...] = ()) -> Any:
-    return random_sets(heads, shape, named=named, ablated=zeroed, name="x", seed=0)
+    return contests.random_sets(
+        heads, shape, named=named, ablated=contests.zeroed, name="x", seed=0
+    )
 
 
 def heads_in(variant: Any) -> tuple[Head, ...]:
@@ -111,13 +104,13 @@ def heads_in(variant: Any) -> tuple[Head, ...]:
 def test_random_sets_are_layer_matched_and_outside_every_named_head():
     heads, named = [Head(0, 0), Head(1, 3), Head(1, 4)], (Head(0, 1), Head(1, 5))
     drawn, enumerated = sets_of(heads, Shape(3, 12), named)
-    assert len(drawn) == SETS and not enumerated
+    assert len(drawn) == contests.SETS and not enumerated
     for variant in drawn:
         taken = heads_in(variant)
         assert Counter(one.layer for one in taken) == {0: 1, 1: 2}
         assert not set(taken) & {*heads, *named}
-    assert len({frozenset(heads_in(one)) for one in drawn}) == SETS
-    assert len({one.name for one in drawn}) == SETS
+    assert len({frozenset(heads_in(one)) for one in drawn}) == contests.SETS
+    assert len({one.name for one in drawn}) == contests.SETS
 
 
 def test_where_fewer_sets_exist_all_of_them_are_taken():
@@ -177,7 +170,7 @@ def ran(monkeypatch) -> list[str]:
 
 def held(ran: list[str], loss: dict[str, float], other: float) -> contests.Contest:
     """A contest in which variants lose so much; all not named lose `other`."""
-    found, _ = contest(
+    found, _ = contests.contest(
         Asked(Model(Shape(4, 12))),
         "x",
         [Head(1, 1), Head(2, 2)],
@@ -190,28 +183,31 @@ def held(ran: list[str], loss: dict[str, float], other: float) -> contests.Conte
 
 def test_a_contest_stops_once_ten_sets_do_as_much(ran):
     found = held(ran, {"x": 1.0}, other=2.0)
-    assert len(found.sets) == CHUNK >= ENOUGH and not found.enumerated
-    assert len(ran) == 1 + CHUNK
+    assert len(found.sets) == contests.CHUNK >= contests.ENOUGH and not found.enumerated
+    assert len(ran) == 1 + contests.CHUNK
 
 
 def test_a_contest_that_is_won_runs_every_set(ran):
     found = held(ran, {"x": 5.0}, other=2.0)
-    assert len(found.sets) == SETS and len(ran) == 1 + SETS
+    assert len(found.sets) == contests.SETS and len(ran) == 1 + contests.SETS
     assert found.beyond.value == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize(
     ("target", "sets"),
     [
-        ((4.0, 5.0, 6.0), SETS),  # 3 points beyond the mean set on average, the claim asks for 2
-        ((3.0, 4.0, 5.0), CHUNK),
-        ((2.1, 2.2, 2.3), CHUNK),
+        (
+            (4.0, 5.0, 6.0),
+            contests.SETS,
+        ),  # 3 points beyond the mean set on average, the claim asks for 2
+        ((3.0, 4.0, 5.0), contests.CHUNK),
+        ((2.1, 2.2, 2.3), contests.CHUNK),
     ],
 )
 def test_a_contest_goes_on_only_where_its_rank_decides_the_claim(ran, target, sets):
     queries = [f"q{number}" for number in range(30)]
     lost = {"x": [*target * 10]}
-    found, _ = contest(
+    found, _ = contests.contest(
         Asked(Model(Shape(4, 12))),
         "x",
         [Head(1, 1), Head(2, 2)],
@@ -224,7 +220,7 @@ def test_a_contest_goes_on_only_where_its_rank_decides_the_claim(ran, target, se
 
 def test_without_a_set_to_compare_with_there_is_no_contest(ran):
     shape = Shape(2, 2)
-    found, target = contest(
+    found, target = contests.contest(
         Asked(Model(shape)),
         "x",
         [Head(0, 0)],

@@ -15,19 +15,8 @@ from qt_bert.data.splits import half_of
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.figures import Bars, HeatMap
 from qt_bert.models.opening import open_checkpoint
+from qt_bert.probes import layers
 from qt_bert.probes.base import Context, probe_named, run_probe
-from qt_bert.probes.layers import (
-    Half,
-    gains,
-    grade_task,
-    higher,
-    natural,
-    recombine,
-    recombined,
-    recombined_tasks,
-    token_tasks,
-    treebank_task,
-)
 from qt_bert.probes.layers_reading import GRADE, LENGTH, ORDER, Task
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import CHARACTERS
@@ -78,7 +67,7 @@ def layers_of(folder: Path, tmp_path: Path, **changes: Any) -> Context:
 
 def test_recombined_pairs_are_new_and_every_other_title_is_shuffled():
     pairs = [(one.query, one.title) for one in pairs_of(20, 1)]
-    found = recombine(pairs, 60, seed=0)
+    found = layers.recombine(pairs, 60, seed=0)
     titles = {title for _, title in pairs}
     assert len(set(found.texts)) == 60 and not set(found.texts) & set(pairs)
     for (query, title), shuffled in zip(found.texts, found.labels, strict=True):
@@ -89,10 +78,10 @@ def test_recombined_pairs_are_new_and_every_other_title_is_shuffled():
 
 
 def test_few_texts_give_what_combinations_they_have():
-    found = recombine([("甲", "乙丙"), ("丁", "戊己"), ("庚", "辛")], 50, seed=0)
+    found = layers.recombine([("甲", "乙丙"), ("丁", "戊己"), ("庚", "辛")], 50, seed=0)
     # The title of one character has no other order: 3 queries × 2 titles, less the 2 that are pairs.
     assert 1 <= len(found.texts) <= 4
-    assert recombine([("甲", "乙")], 5, seed=0).texts == ()
+    assert layers.recombine([("甲", "乙")], 5, seed=0).texts == ()
 
 
 def test_nothing_to_fit_on_holds_a_text_of_validation(checkpoint_of, tmp_path):
@@ -106,8 +95,8 @@ def test_nothing_to_fit_on_holds_a_text_of_validation(checkpoint_of, tmp_path):
         checkpoint_of("bert"), tmp_path, discovery=leaking, validation=validation, texts=texts
     )
     known = {text for pair in validation for text in (pair.query, pair.title)}
-    fit, check = natural(context)
-    mine, theirs = recombined(context)
+    fit, check = layers.natural(context)
+    mine, theirs = layers.recombined(context)
     for one in (fit, mine):
         assert not known & {text for pair in one.texts for text in pair}
     assert {text for pair in check.texts for text in pair} <= known
@@ -121,7 +110,7 @@ def test_coarse_labels_are_read_as_their_mean_grade(checkpoint_of, tmp_path):
         Pair(one.query, one.title, (1, 2) if one.grades == (1,) else (3, 4), one.id, 1, "", {})
         for one in pairs_of(30, 1)
     ]
-    fit, _ = natural(layers_of(checkpoint_of("bert"), tmp_path, discovery=coarse))
+    fit, _ = layers.natural(layers_of(checkpoint_of("bert"), tmp_path, discovery=coarse))
     assert set(fit.labels) == {1.5, 3.5}
 
 
@@ -140,8 +129,8 @@ def named(task: Task, half: str = "check") -> list[str]:
 
 @pytest.fixture(scope="module")
 def tokens(tokenizer) -> dict[str, Task]:
-    half = Half(PAIRS, [2.0, 5.0, 1.0])
-    return by_name(token_tasks(half, half, tokenizer, segmenter("jieba"), jieba_tagger()))
+    half = layers.Half(PAIRS, [2.0, 5.0, 1.0])
+    return by_name(layers.token_tasks(half, half, tokenizer, segmenter("jieba"), jieba_tagger()))
 
 
 def test_characters_are_read_at_their_tokens(tokens):
@@ -172,8 +161,8 @@ def test_parts_of_speech_and_names_are_those_of_jieba(tokens):
 
 
 def test_only_graded_pairs_are_examples_of_the_grade(tokenizer):
-    half = Half(PAIRS * 3, [2.0, None, 1.0] * 3)
-    task = grade_task(half, half, tokenizer)
+    half = layers.Half(PAIRS * 3, [2.0, None, 1.0] * 3)
+    task = layers.grade_task(half, half, tokenizer)
     assert task is not None
     assert task.fit.labels.tolist() == [2.0, 1.0] * 3
     assert task.fit.positions.text.tolist() == [0, 2, 3, 5, 6, 8]
@@ -182,8 +171,8 @@ def test_only_graded_pairs_are_examples_of_the_grade(tokenizer):
 
 def test_length_counts_tokens_and_order_labels_shuffled_titles(tokenizer):
     pairs = [(f"{query}{n}", f"{title}{n}") for n in range(4) for query, title in PAIRS]
-    fit, check = recombine(pairs, 12, 0), recombine(pairs, 12, 1)
-    found = by_name(recombined_tasks(fit, check, tokenizer))
+    fit, check = layers.recombine(pairs, 12, 0), layers.recombine(pairs, 12, 1)
+    found = by_name(layers.recombined_tasks(fit, check, tokenizer))
     sizes = [len(one) for one in tokenizer.encode(fit.texts)]
     assert found["length"].fit.labels.tolist() == sizes
     assert named(found["order"], "fit") == ["kept", "shuffled"] * 6
@@ -220,7 +209,7 @@ def treebank(tmp_path) -> Path:
 
 
 def test_arcs_of_a_treebank_are_read_where_their_words_stand(treebank, tokenizer):
-    arcs = treebank_task([treebank], tokenizer, 100, 0)
+    arcs = layers.treebank_task([treebank], tokenizer, 100, 0)
     assert arcs is not None
     # The root has no arc; the dependent word comes first.
     assert len(arcs.check) == 6 * 3
@@ -228,7 +217,7 @@ def test_arcs_of_a_treebank_are_read_where_their_words_stand(treebank, tokenizer
     assert arcs.check.positions.spans[0].tolist() == [[1, 3], [3, 4]]
     assert arcs.check.positions.spans[1].tolist() == [[4, 6], [6, 8]]
     assert not set(arcs.fit.positions.texts) & set(arcs.check.positions.texts)
-    few = treebank_task([treebank], tokenizer, 3, 0)
+    few = layers.treebank_task([treebank], tokenizer, 3, 0)
     assert few is not None
     assert len(few.fit.positions.texts) == len(few.check.positions.texts) == 3
 
@@ -244,13 +233,13 @@ def test_words_that_share_a_token_are_in_no_arc(treebank, tokenizer, monkeypatch
         return found
 
     monkeypatch.setattr(tokenizer, "encode", over_an_edge)
-    assert treebank_task([treebank], tokenizer, 100, 0) is None
+    assert layers.treebank_task([treebank], tokenizer, 100, 0) is None
 
 
 def test_arcs_of_words_that_were_cut_off_are_no_examples(treebank, checkpoint_of):
     short = open_checkpoint(checkpoint_of("bert")).pair_tokenizer(9)
     # Six tokens are left for the sentence: 排骨 loses its second character, nsubj alone remains.
-    assert treebank_task([treebank], short, 100, 0) is None
+    assert layers.treebank_task([treebank], short, 100, 0) is None
 
 
 # Gains and centres.
@@ -258,28 +247,30 @@ def test_arcs_of_words_that_were_cut_off_are_no_examples(treebank, checkpoint_of
 
 def test_gains_add_up_to_the_best_score_above_the_floor():
     scores = np.array([[0.4, 0.6, 0.5, 0.9, 0.8], [0.4, 0.3, 0.2, 0.1, 0.0]])  # floor, r0 to r3
-    assert gains(scores, scores) == pytest.approx(np.array([[0.2, 0.0, 0.3, 0.0], [0.0] * 4]))
+    assert layers.gains(scores, scores) == pytest.approx(
+        np.array([[0.2, 0.0, 0.3, 0.0], [0.0] * 4])
+    )
 
 
 def test_gains_are_measured_on_other_scores_than_those_that_choose():
     choosing = np.array([0.4, 0.6, 0.5, 0.7, 0.9])
     predictions = np.array([0.4, 0.7, 0.9, 0.6, 0.8])
     # r0, r2 and r3 are the best so far: .4 → .7 → .6 → .8; r1, the best in testing, is not chosen.
-    assert gains(choosing, predictions) == pytest.approx([0.3, 0.0, -0.1, 0.2])
+    assert layers.gains(choosing, predictions) == pytest.approx([0.3, 0.0, -0.1, 0.2])
 
 
 def test_groups_of_properties_are_compared_over_the_queries_of_all():
     low = over_queries([0.0, 1.0, 2.0, 1.0], list("abcd"))
     high, other = over_queries([3.0, 4.0, 5.0, 4.0], list("abcd")), over_queries([2.0, 4.0], "ef")
-    found = higher({"length": low, "order": None, "grade": high}, [LENGTH, ORDER], [GRADE])
+    found = layers.higher({"length": low, "order": None, "grade": high}, [LENGTH, ORDER], [GRADE])
     assert found is not None and found.value == pytest.approx(3.0)
     assert found.values == pytest.approx([3.0] * 4)  # the same queries stay paired
-    apart = higher({"length": low, "grade": other}, [LENGTH], [GRADE])
+    apart = layers.higher({"length": low, "grade": other}, [LENGTH], [GRADE])
     assert apart is not None and apart.value == pytest.approx(2.0) and apart.n_queries == 6
     # The squared errors of the two means add up: no query counts for both.
     error = np.var(apart.values, ddof=1) / 6
     assert error == pytest.approx(np.var(low.values, ddof=1) / 4 + np.var([2, 4], ddof=1) / 2)
-    assert higher({"length": low}, [LENGTH], [GRADE]) is None
+    assert layers.higher({"length": low}, [LENGTH], [GRADE]) is None
 
 
 # The probe.
