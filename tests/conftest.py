@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -218,13 +218,24 @@ PAIRS = [
 ]
 
 
-@pytest.fixture
-def pair_file(tmp_path) -> Path:
-    """Eight graded pairs as TSV."""
-    path = tmp_path / "pairs.tsv"
-    rows = "".join(f"{q}\t{t}\t{g}\n" for q, t, g in PAIRS)
+def write_pairs(path: Path, pairs: Iterable[tuple[str, str, Any]]) -> Path:
+    """Write (query, title, grade) as TSV."""
+    rows = "".join(f"{query}\t{title}\t{grade}\n" for query, title, grade in pairs)
     path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def pair_file(tmp_path) -> Path:
+    """Eight graded pairs."""
+    return write_pairs(tmp_path / "pairs.tsv", PAIRS)
+
+
+@pytest.fixture
+def more_pairs(tmp_path) -> Path:
+    """Three copies of the eight pairs, with different queries."""
+    rows = [(f"{q}{copy}", t, g) for copy in range(3) for q, t, g in PAIRS]
+    return write_pairs(tmp_path / "more.tsv", rows)
 
 
 @pytest.fixture
