@@ -137,13 +137,8 @@ def test_a_one_logit_model_is_judged_by_order():
     pairs = pairs_of([(5,), (1,), (3,), (2,)], ["猫", "猫", "狗", "狗"])
     logits = np.array([[[4.0], [1.0], [2.0], [0.0]], [[0.0], [1.0], [2.0], [4.0]]])
     effects = Effects(logits, pairs, ONE, resamples=20, draws=50)
-    assert effects.metrics == (
-        "pairwise_accuracy",
-        "ndcg_at_3",
-        "ndcg_at_10",
-        "spearman",
-        "expected_grade",
-    )
+    metrics = ("pairwise_accuracy", "ndcg_at_3", "ndcg_at_10", "spearman", "expected_grade")
+    assert effects.metrics == metrics
     assert effects.tested == ("pairwise_accuracy",)
     assert effects.base("spearman") == pytest.approx(1)
     # Ranks 4 2 3 1 of the unmasked score against 1 2 3 4: 1 − 6 · (9 + 9) / 60.

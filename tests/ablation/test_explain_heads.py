@@ -90,12 +90,8 @@ def test_shares_by_hand():
         ("L0H0", 0.5, 0.25),
     ]
     assert isinstance(found, explain.Restoring) and found.all_heads == 1.0
-    assert [variant.name for variant in variants] == [
-        "none",
-        "patch:L0H0",
-        "patch:L0H1",
-        "patch:all",
-    ]
+    names = ["none", "patch:L0H0", "patch:L0H1", "patch:all"]
+    assert [variant.name for variant in variants] == names
 
 
 def test_checks_that_ran_before_are_not_run_again(checkpoint_of, monkeypatch):
