@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from qt_bert.data.pairs import Pair
+
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # A background job of a shell starts deaf to Ctrl-C, and so do the commands that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -216,6 +218,11 @@ PAIRS = [
     ("苹果多少钱一斤", "苹果手机多少钱", 2),
     ("狗追猫", "猫追狗", 2),
 ]
+
+
+def pair_of(query: str, title: str, grade: int = 3, line: int = 1) -> Pair:
+    """A graded pair."""
+    return Pair(query, title, (grade,), str(line), line, str(grade), {})
 
 
 def write_pairs(path: Path, pairs: Iterable[tuple[str, str, Any]]) -> Path:

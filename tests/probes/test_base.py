@@ -127,40 +127,19 @@ def run(checkpoint_of, pair_file, tmp_path) -> Callable[..., ProbeResult]:
 def test_a_difference_is_judged_by_the_declared_side_and_margin(run):
     for mean, verdict in ((5.0, "reproduced"), (2.1, "inconclusive"), (0.5, "not reproduced")):
         (one,) = run(claims={"gap": estimate(mean)}).claims
-        judged = judge_difference(
-            estimate(mean),
-            id="made.gap",
-            side="above",
-            margin=2.0,
-            unit="points",
-            resamples=200,
-            seed=5,
-        )
+        declared = {"id": "made.gap", "side": "above", "margin": 2.0, "unit": "points"}
+        judged = judge_difference(estimate(mean), **declared, resamples=200, seed=5)
         assert one.verdict == judged.verdict == verdict
-        assert (one.value, one.ci_low, one.ci_high, one.p, one.needs_queries) == (
-            judged.value,
-            judged.ci_low,
-            judged.ci_high,
-            judged.p,
-            judged.needs_queries,
-        )
+        for field in ("value", "ci_low", "ci_high", "p", "needs_queries"):
+            assert getattr(one, field) == getattr(judged, field)
         assert (one.id, one.side, one.margin, one.unit) == ("made.gap", "above", 2.0, "points")
 
 
 def test_a_contest_is_judged_by_rank_and_margin(run):
     target, sets = estimate(6.0), tuple(estimate(0.0, seed=1 + number) for number in range(19))
     (one,) = run(claims={"set": Contest(target=target, sets=sets, enumerated=True)}).claims
-    judged = judge_contest(
-        target,
-        sets,
-        id="made.set",
-        side="above",
-        margin=1.0,
-        unit="points",
-        enumerated=True,
-        resamples=200,
-        seed=5,
-    )
+    declared = {"id": "made.set", "side": "above", "margin": 1.0, "unit": "points"}
+    judged = judge_contest(target, sets, **declared, enumerated=True, resamples=200, seed=5)
     assert (one.verdict, one.p, one.value) == ("reproduced", 0.05, judged.value)
     assert Contest(target=target, sets=sets).beyond.value == pytest.approx(judged.value)
 
@@ -233,11 +212,8 @@ def test_a_stored_result_is_read_again(run, tmp_path):
     assert stored["schema"] == 2 and stored["facts"]["count"] == 3
     again = ProbeResult.read(tmp_path / "made.json")
     assert again.to_json() == stored == json.loads(json.dumps(found.to_json()))
-    assert (again.claims, again.measurements, again.heads) == (
-        found.claims,
-        found.measurements,
-        found.heads,
-    )
+    for field in ("claims", "measurements", "heads"):
+        assert getattr(again, field) == getattr(found, field)
     assert claims_in_words(again) == claims_in_words(found)
     assert claims_in_words(again)[0].text.zh == "种 头 L1H0 更好"
     assert [(one.head, one.scores, one.selected) for one in again.heads] == [

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from qt_bert.probes.registry import probe_named
 from scipy.stats import spearmanr
 
 from qt_bert.data.pairs import Pair

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -137,22 +138,10 @@ def test_a_layer_with_too_few_heads_left_has_no_sets():
     assert sets_of([], Shape(2, 4)) == ([], True)
 
 
-@dataclass
-class Model:
-    """All that a contest reads of a context's model."""
-
-    shape: Shape
-
-    @property
-    def checkpoint(self) -> Model:
-        return self
-
-
-@dataclass
-class Asked:
-    model: Model
-    seed: int = 0
-    resamples: int = 200
+def context_of(shape: Shape) -> Any:
+    """What a contest reads of a context."""
+    model = SimpleNamespace(checkpoint=SimpleNamespace(shape=shape))
+    return SimpleNamespace(model=model, seed=0, resamples=200)
 
 
 @pytest.fixture
@@ -168,27 +157,31 @@ def ran(monkeypatch) -> list[str]:
     return names
 
 
-def held(ran: list[str], loss: dict[str, float], other: float) -> contests.Contest:
-    """A contest in which variants lose so much; all not named lose `other`."""
-    found, _ = contests.contest(
-        Asked(Model(Shape(4, 12))),
+def contest_of(losses: Sequence[float], claim: str | None = None) -> contests.Contest:
+    """A contest of two heads, without which each query loses so much; without random heads, 2."""
+    queries = [f"q{number}" for number in range(len(losses))]
+    result, _ = contests.contest(
+        context_of(Shape(4, 12)),
         "x",
         [Head(1, 1), Head(2, 2)],
-        pairs=[pair(number, (1,), f"q{number}") for number in range(3)],
-        statistic=lambda _, name: over_queries([loss.get(name, other)] * 3, ["a", "b", "c"]),
+        pairs=[pair(number, (1,), query) for number, query in enumerate(queries)],
+        statistic=lambda _, name: over_queries(
+            losses if name == "x" else [2.0] * len(queries), queries
+        ),
+        claim=claim,
     )
-    assert found is not None
-    return found
+    assert result is not None
+    return result
 
 
 def test_a_contest_stops_once_ten_sets_do_as_much(ran):
-    found = held(ran, {"x": 1.0}, other=2.0)
+    found = contest_of([1.0] * 3)
     assert len(found.sets) == contests.CHUNK >= contests.ENOUGH and not found.enumerated
     assert len(ran) == 1 + contests.CHUNK
 
 
 def test_a_contest_that_is_won_runs_every_set(ran):
-    found = held(ran, {"x": 5.0}, other=2.0)
+    found = contest_of([5.0] * 3)
     assert len(found.sets) == contests.SETS and len(ran) == 1 + contests.SETS
     assert found.beyond.value == pytest.approx(3.0)
 
@@ -205,23 +198,13 @@ def test_a_contest_that_is_won_runs_every_set(ran):
     ],
 )
 def test_a_contest_goes_on_only_where_its_rank_decides_the_claim(ran, target, sets):
-    queries = [f"q{number}" for number in range(30)]
-    lost = {"x": [*target * 10]}
-    found, _ = contests.contest(
-        Asked(Model(Shape(4, 12))),
-        "x",
-        [Head(1, 1), Head(2, 2)],
-        pairs=[pair(number, (1,), query) for number, query in enumerate(queries)],
-        statistic=lambda _, name: over_queries(lost.get(name, [2.0] * 30), queries),
-        claim="matching.five",
-    )
-    assert found is not None and len(found.sets) == sets
+    assert len(contest_of(target * 10, "matching.five").sets) == sets
 
 
 def test_without_a_set_to_compare_with_there_is_no_contest(ran):
     shape = Shape(2, 2)
     found, target = contests.contest(
-        Asked(Model(shape)),
+        context_of(shape),
         "x",
         [Head(0, 0)],
         named=shape.all_heads,

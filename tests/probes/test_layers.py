@@ -21,6 +21,7 @@ from qt_bert.probes.layers_reading import GRADE, LENGTH, ORDER, Task
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import CHARACTERS
 from tests.probes.made_context import context_of
+from tests.probes.planted_relations import conllu
 
 PAIRS = (
     ("苹果手机多少钱", "苹果多少钱一斤"),
@@ -31,12 +32,8 @@ WORDS = (
     *("北京", "上海", "高铁", "票价", "查询", "衣服"),
     *("油渍", "红烧", "排骨", "小哥", "最近", "做法"),
 )
-SENTENCE = [
-    ("小哥", "NOUN", 2, "nsubj"),
-    ("干", "VERB", 0, "root"),
-    ("红烧", "ADJ", 4, "amod"),
-    ("排骨", "NOUN", 2, "obj"),
-]
+REST = [("干", "VERB", 0, "root"), ("红烧", "ADJ", 4, "amod"), ("排骨", "NOUN", 2, "obj")]
+"""The words of a sentence behind its subject."""
 
 
 def by_name(found: Sequence[Task | None]) -> dict[str, Task]:
@@ -182,20 +179,9 @@ def test_length_counts_tokens_and_order_labels_shuffled_titles(tokenizer):
     assert title[1] - title[0] == len(fit.texts[0][1])
 
 
-def conllu(sentences: Sequence[Sequence[tuple[str, str, int, str]]]) -> str:
-    blocks = []
-    for words in sentences:
-        rows = [
-            f"{n}\t{form}\t_\t{upos}\t_\t_\t{head}\t{relation}\t_\t_"
-            for n, (form, upos, head, relation) in enumerate(words, 1)
-        ]
-        blocks.append("\n".join(rows) + "\n")
-    return "\n".join(blocks) + "\n"
-
-
 @pytest.fixture
 def treebank(tmp_path) -> Path:
-    """The sentence with another first word each, six in either half."""
+    """Sentences with different subjects, six in either half."""
     halves: dict[str, list[str]] = {"discovery": [], "validation": []}
     for left in "北京到上海高铁票价时刻表查询怎么去除":
         for right in "衣服上的油渍沾了洗掉":
@@ -203,8 +189,8 @@ def treebank(tmp_path) -> Path:
             if len(halves[half_of(text)]) < 6:
                 halves[half_of(text)].append(left + right)
     path = tmp_path / "bank.conllu"
-    every = [(first, *SENTENCE[0][1:]) for half in halves.values() for first in half]
-    path.write_text(conllu([[first, *SENTENCE[1:]] for first in every]), encoding="utf-8")
+    every = [(first, "NOUN", 2, "nsubj") for half in halves.values() for first in half]
+    path.write_text(conllu([[first, *REST] for first in every]), encoding="utf-8")
     return path
 
 
@@ -291,13 +277,9 @@ def test_the_base_and_the_model_are_measured(checkpoint_of, tmp_path):
     assert "dependency" not in result.settings["examples"]
 
 
-def test_few_pairs_are_enough_and_of_too_few_nothing_is_read(checkpoint_of, tmp_path):
-    folder, probe = checkpoint_of("bert"), probe_named("layers")
+def test_few_pairs_are_enough(checkpoint_of, tmp_path):
     few = {"discovery": pairs_of(5, 1), "validation": pairs_of(5, 2)}
-    alone = run_probe(probe, layers_of(folder, tmp_path, **few))
+    alone = run_probe(probe_named("layers"), layers_of(checkpoint_of("bert"), tmp_path, **few))
     measured = {one.id for one in alone.measurements}
     assert "position_falls_model" in measured and len(alone.figures) == 2
     assert all(one.endswith("_model") for one in measured)  # there is no base
-    none = {"discovery": pairs_of(2, 1), "validation": pairs_of(5, 2)}
-    nothing = run_probe(probe, layers_of(folder, tmp_path, **none))
-    assert nothing.measurements == () and nothing.facts["fitted"] == 4

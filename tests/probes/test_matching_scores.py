@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
 from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.matching_cells import KINDS, QUERY_TO_TITLE
 from qt_bert.probes.matching_scores import Sample, Scores, Sums, along, score_heads, stable_matching
 from qt_bert.scoring.bulk import Scorer
-
-
-def pair_of(query: str, title: str, grade: int) -> Pair:
-    return Pair(query, title, (grade,), "", 0, str(grade), {})
+from tests.conftest import pair_of
 
 
 def test_scores_are_the_ratio_of_ratios(checkpoint_of):

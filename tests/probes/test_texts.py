@@ -1,8 +1,4 @@
-"""The texts of every probe that declares itself in TOML, under every verdict, in both languages.
-
-A probe runs on a tiny model with all that it may read, so that each id of its code needs its text
-and each text its id.
-"""
+"""The texts of every probe, under every verdict, in both languages; every id has a text and conversely."""
 
 from __future__ import annotations
 
@@ -55,13 +51,8 @@ REASONS = {
     "not reproduced": ("decided",),
     "inconclusive": ("interval", "p", "rank"),
     "not testable": (
-        "few_queries",
-        "zero_width",
-        "undefined",
-        "few_sets",
-        "few_seeds",
-        "grades_nothing",
-        "precondition:gap",
+        *("few_queries", "zero_width", "undefined", "few_sets", "few_seeds"),
+        *("grades_nothing", "precondition:gap"),
     ),
 }
 SAMPLE = {"margin": 2.0, "p": 0.2, "queries": 5}
@@ -73,12 +64,7 @@ KEYS_OF_FIGURES = {"title", "x_label", "y_label", "unit", "x_unit", "y_unit", "n
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
-    """The result of a probe on a model that fills all its texts, with every input.
-
-    That is one in which a head knows word ends, one with five heads to choose among twenty, and two in
-    which a chain of two heads carries the match; of many heads where a single one has to stand out,
-    and one in which a head goes by places.
-    """
+    """The result of a probe on a model that fills all its texts, with every input."""
     folder = tmp_path_factory.mktemp("texts")
     planted = {
         "boundary": plant_word_ends(folder / "planted", checkpoint_of(), ENDS),

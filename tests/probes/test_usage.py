@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from concept_erasure import LeaceEraser
-from qt_bert.probes.registry import probe_named
 from scipy.stats import spearmanr
 
 from qt_bert.data.pairs import Pair
