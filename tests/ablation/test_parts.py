@@ -109,9 +109,7 @@ def test_an_affine_map_by_hand():
 def couples_of(checkpoint, budget: int = 1000, texts=COUPLES):
     encoded = checkpoint.pair_tokenizer().encode(texts, offsets=False)
     alike = [len(a) == len(b) for a, b in zip(encoded[::2], encoded[1::2], strict=True)]
-    encoded = [
-        one for at, one in enumerate(encoded) if alike[at // 2]
-    ]  # bytes may differ in number
+    encoded = [one for at, one in enumerate(encoded) if alike[at // 2]]  # bytes may differ
     return encoded, list(donor_batches(encoded, budget, pad=checkpoint.pad))
 
 
