@@ -69,13 +69,16 @@ def _shortcuts_text(result: dict[str, Any]) -> str:
         alone = f"{source} alone" if source in result["gains"] else source
         rows.append((alone, *map(shown, metrics.values())))
     for source, gains in result["gains"].items():
-        above = [name for name, gain in gains.items() if gain["above"]]
-        verdict = "predict the grade better than" if above else "show no gain over"
-        name = above[0] if above else "accuracy"
-        guess = figure(result["metrics"]["most frequent grade"][name]["value"])
-        value = shown(result["metrics"][source][name])
+        verdict = "show no gain over"
+        if gains["accuracy"]["above"]:
+            verdict = "predict the grade better than"
+        elif gains["log_loss"]["above"]:
+            loss = f"log loss lower by {figure(gains['log_loss']['value'])}"
+            verdict = f"predict the odds of the grades ({loss}), but are right no more often than"
+        value = shown(result["metrics"][source]["accuracy"])
+        guess = figure(result["metrics"]["most frequent grade"]["accuracy"]["value"])
         lines.append(
-            f"{source} alone {verdict} the most frequent grade: {name} {value} against {guess}"
+            f"{source} alone {verdict} the most frequent grade: accuracy {value} against {guess}"
         )
     for ngram in result["ngrams"]:
         lines.append(

@@ -22,7 +22,7 @@ from qt_bert.data.splits import sample_queries
 from qt_bert.progress import Progress, progress
 from qt_bert.scoring.judge import number_of
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
-from qt_bert.stats.estimate import from_leave_one_out, pooled
+from qt_bert.stats.estimate import pooled
 from qt_bert.stats.evaluation import evaluate
 from qt_bert.stats.judgements import (
     FIVE_GRADES,
@@ -34,7 +34,7 @@ from qt_bert.stats.judgements import (
     name_set,
     read_labels,
 )
-from qt_bert.stats.metrics import METRICS, as_matrices, confusion_by_query, weighted_kappa
+from qt_bert.stats.metrics import METRICS
 from qt_bert.stats.tests import FALSE_DISCOVERY_RATE, q_values, sign_flip_p
 from qt_bert.stats.verdict import LEAST_QUERIES
 
@@ -52,8 +52,8 @@ MOST_FREQUENT = "most frequent grade"
 def find_shortcuts(path: Path, options: ReaderOptions, *, seed: int = 0) -> dict[str, Any]:
     """How well titles, queries, and shared characters and lengths alone predict the labels of `path`.
 
-    `metrics`: of these sources and of two guesses, with 95 % intervals. `gains`: a source's over the
-    most frequent grade, `above` 0 where q < .05 over all gains. `ngrams`: those of titles that go with
+    `metrics`: of these sources and of two guesses, with 95 % intervals. `gains`: a source's over a
+    guess, `above` 0 where q < .05 over all gains. `ngrams`: those of titles that go with
     one grade, where the titles' gain is above 0. A file that cannot be judged has a `reason` instead.
     Of larger files about MOST_PAIRS pairs are judged, in whole queries. Raises what the reader raises.
     """
@@ -76,7 +76,10 @@ def find_shortcuts(path: Path, options: ReaderOptions, *, seed: int = 0) -> dict
     tables[MOST_FREQUENT] = np.tile(np.eye(len(names))[member.sum(axis=0).argmax()], (len(sets), 1))
     tables["labels permuted"] = _shares(member)[order]
     judged = {name: judge(table) for name, table in tables.items()}
-    gains = {name: _gain(judged[name], judged[MOST_FREQUENT], seed) for name in SOURCES}
+    gains = {
+        name: _gains((judged[name], tables[name]), judged[MOST_FREQUENT], member, seed)
+        for name in SOURCES
+    }
     tests = [test for gain in gains.values() for test in gain.values()]
     for test, q in zip(tests, q_values([test["p"] for test in tests]), strict=True):
         test["q"] = q
@@ -94,24 +97,26 @@ def find_shortcuts(path: Path, options: ReaderOptions, *, seed: int = 0) -> dict
     }
 
 
-def _gain(
-    judgements: Judgements, most_frequent: Judgements, seed: int
+def _gains(
+    source: tuple[Judgements, FloatArray], most_frequent: Judgements, member: BoolArray, seed: int
 ) -> dict[str, dict[str, Any]]:
-    """How far accuracy and, at ordered levels, QWK lie above those of the most frequent grade.
+    """How far a source's accuracy lies above that of the most frequent grade, and its log loss below that
+    of the grades' shares; p by pseudo-values over queries.
 
-    Judged on pseudo-values over queries, QWK against its 0.
+    In a file of one frequent grade, the log loss alone shows what probabilities below ½ tell.
     """
-    index, correct = judgements.query_index.tolist(), known(judgements.correct).astype(float)
-    better = correct - known(most_frequent.correct)
-    gains = {"accuracy": pooled(better, np.ones(len(better)), index)}
-    if judgements.truth is not None:
-        by_query = confusion_by_query(judgements)
-        total = by_query.sum(axis=0)
-        value, *left = weighted_kappa(as_matrices(np.vstack([total, total - by_query])))
-        gains["qwk"] = from_leave_one_out(float(value), left, range(len(left)))
+    judgements, table = source
+    shares = _shares(member).mean(axis=0)
+    likelihood = ((0.99 * table + 0.01 * shares) * member).sum(
+        axis=1
+    )  # 0 for a grade not fitted to
+    better = known(judgements.correct).astype(float) - known(most_frequent.correct)
+    index = judgements.query_index.tolist()
+    gains = {"accuracy": better, "log_loss": np.log(likelihood / (shares * member).sum(axis=1))}
+    estimates = {name: pooled(gain, np.ones(len(gain)), index) for name, gain in gains.items()}
     return {
-        name: {"value": gain.value, "p": float(sign_flip_p(gain.centred, seed=seed))}
-        for name, gain in gains.items()
+        name: {"value": estimate.value, "p": float(sign_flip_p(estimate.centred, seed=seed))}
+        for name, estimate in estimates.items()
     }
 
 
@@ -137,12 +142,9 @@ def _untestable(sets: Sequence[GradeSet], queries: Sequence[str], unreadable: bo
         )
     if len(occurring) < 2:
         labels = f"all labels are {name_set(sets[0])}" if sets else "no pair has a label"
-        return f"{labels}; two different labels are needed"
-    if occurring.most_common(2)[1][1] < LEAST_QUERIES:
-        return (
-            f"{len({*queries}):,} queries; two labels are needed that each occur in {LEAST_QUERIES} "
-            "queries or more"
-        )
+        return f"{labels}; two different ones are needed"
+    if min(n for _, n in occurring.most_common(2)) < LEAST_QUERIES:
+        return f"{len({*queries}):,} queries; two labels in {LEAST_QUERIES} queries each are needed"
     return None
 
 

@@ -5,12 +5,14 @@ import random
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score
+from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score, log_loss
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
+from qt_bert.cli.evaluate import _shortcuts_text
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.scoring.shortcuts import _overlap, find_shortcuts, folds
 
@@ -71,9 +73,10 @@ def test_figures_are_those_of_plain_sklearn(tmp_path):
     features = TfidfVectorizer(analyzer="char", ngram_range=(1, 3)).fit_transform(titles)
     split = PredefinedSplit(folds(queries, 3))
     assert split.get_n_splits() == 5
-    predicted = cross_val_predict(
-        LogisticRegression(solver="newton-cg"), features, grades, cv=split
+    probabilities = cross_val_predict(
+        LogisticRegression(solver="newton-cg"), features, grades, cv=split, method="predict_proba"
     )
+    predicted = probabilities.argmax(axis=1) + 1
     found = {name: m["value"] for name, m in result["metrics"]["titles"].items()}
     assert found == pytest.approx(
         {
@@ -83,9 +86,27 @@ def test_figures_are_those_of_plain_sklearn(tmp_path):
         }
     )
     # 大全 ends the 60 titles of grade 3 of 300 titles, and no letter of it stands elsewhere.
-    assert {"grade": "3", "ngram": "大全", "n_titles": 60, "of_grade": 60, "base": 0.2} in result[
-        "ngrams"
+    blended = 0.99 * probabilities + 0.01 / 5
+    gain = result["gains"]["titles"]["log_loss"]["value"]
+    assert gain == pytest.approx(np.log(5) - log_loss(grades, blended))
+    text = _shortcuts_text(result)
+    assert "60 of 60 titles with '大全' have grade 3 (20 % of all titles)" in text
+    value = f"accuracy {found['accuracy']:.3f} ["
+    assert f"titles alone predict the grade better than the most frequent grade: {value}" in text
+    assert "queries alone show no gain over the most frequent grade: accuracy 0.200" in text
+
+
+def test_what_titles_tell_of_rare_grades_shows_in_the_log_loss(tmp_path):
+    # 价 ends three titles of ten, a third of them of the rare grade: it is never the likelier one.
+    rows = [
+        (query, title + "价了"[place % 10 > 2], 1 if place % 10 == 0 else 5)
+        for place, (query, title, _) in enumerate(rows_of("clean", 300))
     ]
+    result = find_shortcuts(write(tmp_path, rows), ReaderOptions())
+    gains = result["gains"]["titles"]
+    assert gains["log_loss"]["above"] and not gains["accuracy"]["above"]
+    assert above(result) == ["titles"]
+    assert "titles alone predict the odds of the grades" in _shortcuts_text(result)
 
 
 def test_folds_hold_whole_queries():
@@ -149,6 +170,7 @@ def test_what_cannot_be_judged_says_what_is_needed(tmp_path, kind):
     rows, reason = REFUSED[kind]
     result = find_shortcuts(write(tmp_path, rows), ReaderOptions())
     assert reason in result["reason"] and "metrics" not in result
+    assert _shortcuts_text(result).startswith("shortcuts: not testable here: ")
 
 
 def test_the_command_is_deterministic_and_imports_no_torch(tmp_path):
