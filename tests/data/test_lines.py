@@ -18,11 +18,7 @@ def lines(path: Path) -> list[tuple[int, str] | Reject]:
 
 def test_only_line_feeds_end_lines(write):
     text = "a\u2028b\x0bc\x85d\x1ce\r\nf\rg\r\r\n\n最后"
-    assert lines(write("f", text)) == [
-        (1, "a\u2028b\x0bc\x85d\x1ce"),
-        (2, "f\rg\r"),
-        (4, "最后"),
-    ]
+    assert lines(write("f", text)) == [(1, "a\u2028b\x0bc\x85d\x1ce"), (2, "f\rg\r"), (4, "最后")]
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bytes])

@@ -29,11 +29,7 @@ def test_halves_keep_order_and_queries_together():
 
 @pytest.mark.parametrize(
     ("pairs", "half"),
-    [
-        ([], "discovery"),
-        ([pair("a")], "discovery"),
-        ([pair("d"), pair("a", None)], "validation"),
-    ],
+    [([], "discovery"), ([pair("a")], "discovery"), ([pair("d"), pair("a", None)], "validation")],
 )
 def test_a_half_without_a_graded_pair_is_refused(pairs, half):
     with pytest.raises(PairFileError, match=f"the {half} half"):

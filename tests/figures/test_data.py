@@ -35,8 +35,7 @@ def test_round_trip(figure):
         (lambda: replace(BARS, series=(BarSeries(name="a", values=(1.0,)),)), "2 labels"),
         (
             lambda: replace(
-                BARS,
-                series=(BarSeries(name="a", values=(1.0, 2.0), intervals=((0.0, 1.0),)),),
+                BARS, series=(BarSeries(name="a", values=(1.0, 2.0), intervals=((0.0, 1.0),)),)
             ),
             "2 labels",
         ),

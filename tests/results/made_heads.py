@@ -84,12 +84,7 @@ def matching(**changes: Any) -> ProbeResult:
 
 def behaviour(**changes: Any) -> ProbeResult:
     """Scores of two phenomena; what else it measures; and a figure."""
-    told = {
-        "value": 0.5,
-        "ci_low": 0.25,
-        "ci_high": 0.75,
-        "unit": "",
-    }
+    told = {"value": 0.5, "ci_low": 0.25, "ci_high": 0.75, "unit": ""}
     facts: dict[str, Any] = {
         "probe": "behaviour",
         "order": 150,

@@ -32,12 +32,7 @@ def test_it_keeps_four_digits_of_the_scores_that_something_reads():
 def test_claims_stay_with_fewer_digits_and_the_facts_of_their_texts():
     table = heads_file([redundancy()], VERSIONS).probes[0]
     (kept,) = table.claims
-    assert (kept.id, kept.value, kept.p, kept.ci_low) == (
-        "redundancy.one",
-        12.35,
-        0.0001235,
-        7.5,
-    )
+    assert (kept.id, kept.value, kept.p, kept.ci_low) == ("redundancy.one", 12.35, 0.0001235, 7.5)
     assert (kept.verdict, kept.margin) == ("reproduced", 2.0)
     assert table.facts == {"change": -0.1235, "head": "L1H0"} and table.measurements == ()
     assert heads_file([matching()], VERSIONS).probes[0].facts == {}

@@ -6,14 +6,7 @@ import pytest
 
 from qt_bert.errors import RunFolderError
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.plan import (
-    GridRow,
-    MetricChange,
-    Plan,
-    PlanTest,
-    Size,
-    layer_map,
-)
+from qt_bert.results.plan import GridRow, MetricChange, Plan, PlanTest, Size, layer_map
 from tests.results.made_plan import PAIRS, expected, measured, plan
 
 

@@ -11,12 +11,7 @@ from qt_bert.files import write_json
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.evaluate import (
-    compare_models,
-    evaluation_json,
-    query_table,
-    write_errors,
-)
+from qt_bert.scoring.evaluate import compare_models, evaluation_json, query_table, write_errors
 from qt_bert.scoring.judge import graded_pairs, judge_file, judge_logits, read_outputs
 from qt_bert.stats.calibration import Calibration
 

@@ -16,13 +16,7 @@ from scipy import stats
 from sklearn import metrics as reference
 
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.judgements import (
-    Judgements,
-    judge_grades,
-    judge_numbers,
-    judge_scores,
-    known,
-)
+from qt_bert.stats.judgements import Judgements, judge_grades, judge_numbers, judge_scores, known
 from qt_bert.stats.metrics import METRICS, dcg_by_query, log_loss, ordered_pairs_by_query
 
 BY_HAND = {
