@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 import lzma
 from pathlib import Path
@@ -109,7 +107,7 @@ GBK = (
 )
 
 
-@pytest.mark.parametrize("texts", [*((one,) for one in GBK), GBK], ids=lambda one: one[0][:6])
+@pytest.mark.parametrize("texts", [*((text,) for text in GBK), GBK], ids=lambda texts: texts[0][:6])
 @pytest.mark.parametrize("times", [1, 30])
 def test_gb18030_is_read_whatever_its_characters(write, texts, times):
     content = "\n".join(("query\ttitle", *texts * times))
