@@ -220,6 +220,18 @@ PAIRS = [
 ]
 
 
+@pytest.fixture
+def write(tmp_path) -> Callable[[str, str | bytes], Path]:
+    """Write text (as UTF-8, line ends untouched) or bytes to a file of the test's folder."""
+
+    def to_file(name, content):
+        path = tmp_path / name
+        path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        return path
+
+    return to_file
+
+
 def pair_of(query: str, title: str, grade: int = 3, line: int = 1) -> Pair:
     """A graded pair."""
     return Pair(query, title, (grade,), str(line), line, str(grade), {})

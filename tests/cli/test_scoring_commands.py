@@ -1,5 +1,3 @@
-"""The scoring commands at the edges: finished work, files that are there, two kinds of models."""
-
 import json
 
 import pytest
@@ -7,11 +5,13 @@ import pytest
 from qt_bert.cli.terminal import metrics_table
 
 
-def test_resuming_a_finished_output_says_so(run, checkpoint_of, pair_file, tmp_path):
-    arguments = ("score", pair_file, "--model", checkpoint_of(), "--out", tmp_path / "o.tsv")
+def test_resuming_a_finished_output_changes_nothing(run, checkpoint_of, pair_file, tmp_path):
+    out = tmp_path / "o.tsv"
+    arguments = ("score", pair_file, "--model", checkpoint_of(), "--out", out)
     assert run(*arguments).status == 0
+    before = out.stat().st_mtime_ns
     ended = run(*arguments, "--resume")
-    assert ended.status == 0
+    assert ended.status == 0 and out.stat().st_mtime_ns == before
     assert "complete already" in ended.err and "pairs scored" not in ended.err
 
 
