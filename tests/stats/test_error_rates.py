@@ -1,14 +1,12 @@
 """How often verdicts are wrong: simulations from real differences per query.
 
-`per_query_differences.csv` holds what heads left out of one `graded` (an earlier one than what
-ships may be) change for each of the 160 queries of the shipped test split, in points of the probability of the label (`…_accuracy`: of
-accuracy), averaged over a query's titles. Samples of queries are drawn from it with replacement,
-and a claim is judged at a margin that is the true value: every decision is then false. Run with
-`-s` to see the rates. The quick runs allow three standard errors more on one rate, but none on
-their mean; the nightly ones hold the limits themselves, on 10,000 runs and 2,000 contests.
+`per_query_differences.csv` holds what ablated heads of an earlier `graded` change for each of the 160
+queries of the shipped test split, in points of the probability of the label (`…_accuracy`: of accuracy),
+averaged over a query's titles. Samples of queries are drawn with replacement, and a claim is judged at a
+margin that is the true value: every decision is then false. `-s` prints the rates. The quick runs allow
+three standard errors more on one rate, but none on their mean; the nightly ones hold the limits
+themselves, on 10,000 runs and 2,000 contests.
 """
-
-from __future__ import annotations
 
 import csv
 from collections.abc import Callable
@@ -44,14 +42,12 @@ def drawn(of: int, n: int, runs: int) -> np.ndarray:
     return np.random.default_rng([n, 20]).integers(of, size=(n, runs))
 
 
-def decided(values: np.ndarray, margin: float) -> tuple[float, float]:
+def decided(values: np.ndarray, margin: float) -> tuple[float, ...]:
     """The rule of `judge_difference` on many samples at once [queries, runs]: the shares that are
     `reproduced` and `not reproduced`, on the side `above`."""
     low, high = studentised_interval(values)
     significant = (sign_flip_p(values, margin) < 0.05) & (low < high)
-    return float(((low > margin) & significant).mean()), float(
-        ((high < margin) & significant).mean()
-    )
+    return tuple(float((beyond & significant).mean()) for beyond in (low > margin, high < margin))
 
 
 def allowed(most: float, runs: int, full: int) -> float:
@@ -110,15 +106,15 @@ STATISTICS = {
 }
 
 
-def jackknifed(name: str, n: int, runs: int) -> tuple[float, float]:
-    truth, made = STATISTICS[name](np.arange(len(_ROWS)))[0], []
+def jackknifed(name: str, n: int, runs: int) -> tuple[float, ...]:
+    truth, samples = STATISTICS[name](np.arange(len(_ROWS)))[0], []
     for places in drawn(len(_ROWS), n, runs).T:
         estimate = from_leave_one_out(
             *STATISTICS[name](places), range(n), correlation=name.startswith("rho")
         )
         values, edge = estimate.judged(truth)
-        made.append(values)
-    return decided(np.stack(made, axis=1), edge)
+        samples.append(values)
+    return decided(np.stack(samples, axis=1), edge)
 
 
 @pytest.mark.parametrize("runs", [250, pytest.param(10_000, marks=NIGHTLY)])
@@ -146,22 +142,15 @@ def test_a_difference_with_an_effect_is_found_as_often_as_queries_needed_says(n)
 def test_many_samples_at_once_are_judged_as_each_alone():
     x = REAL["layer_10_accuracy"]
     values, margin = x[drawn(len(x), 20, 150)], float(x.mean()) - 2.0
-    verdicts = [
-        judge_difference(
-            Estimate(float(one.mean()), one, tuple(range(20))),
-            id="x",
-            side="above",
-            margin=margin,
-            unit="points",
-        ).verdict
-        for one in values.T
-    ]
-    shares = tuple(verdicts.count(one) / 150 for one in ("reproduced", "not reproduced"))
+    claim = {"id": "x", "side": "above", "margin": margin, "unit": "points"}
+    estimates = (Estimate(float(x.mean()), x, tuple(range(20))) for x in values.T)
+    verdicts = [judge_difference(estimate, **claim).verdict for estimate in estimates]
+    shares = tuple(verdicts.count(verdict) / 150 for verdict in ("reproduced", "not reproduced"))
     assert decided(values, margin) == pytest.approx(shares)
 
 
 def mixtures(rng: np.random.Generator, sets: int) -> np.ndarray:
-    """As many sets as wanted: means of three controls, stretched to a control's spread."""
+    """`sets` random sets: means of three controls, stretched to a control's spread."""
     weights = np.zeros((CONTROLS.shape[1], sets))
     for column in weights.T:
         column[rng.choice(len(column), 3, replace=False)] = 1.5 / np.sqrt(3)
@@ -201,22 +190,13 @@ def test_contests(n, kind, reproduced, not_reproduced, runs):
     rng, verdicts = np.random.default_rng([n, 24]), []
     for run in range(runs):
         (target, sets, margin), places = contest(kind, rng), rng.integers(len(_ROWS), size=n)
-        one, *others = (
+        target, *others = (
             Estimate(float(x.mean()), x, tuple(range(n))) for x in (target[places], *sets[places].T)
         )
-        verdict = judge_contest(
-            one,
-            others,
-            id="x",
-            side="above",
-            margin=margin,
-            unit="points",
-            enumerated=kind == "one of 20 controls",
-            resamples=400,
-            seed=run,
-        ).verdict
-        verdicts.append(verdict)
-    rates = [verdicts.count(one) / runs for one in ("reproduced", "not reproduced")]
+        options = {"enumerated": kind == "one of 20 controls", "resamples": 400, "seed": run}
+        claim = {"id": "x", "side": "above", "margin": margin, "unit": "points"}
+        verdicts.append(judge_contest(target, others, **claim, **options).verdict)
+    rates = [verdicts.count(verdict) / runs for verdict in ("reproduced", "not reproduced")]
     print(f"{kind:34s} n = {n:3d}   {rates[0]:6.2%} {rates[1]:6.2%}")
     for rate, most in zip(rates, (reproduced, not_reproduced), strict=True):
         assert rate <= allowed(most, runs, 2_000)
