@@ -77,7 +77,7 @@ def test_outputs_of_a_three_level_model_by_hand():
 
 
 def test_labels_that_are_no_grades_name_the_option(scorer_of, pairs_of):
-    with pytest.raises(PairFileError, match="say what they mean with --grades"):
+    with pytest.raises(PairFileError, match="by --grades"):
         judge_file(pairs_of(["狗\t猫\t0"] * 20), ReaderOptions(), scorer_of())
 
 
@@ -169,7 +169,7 @@ def test_one_logit_is_compared_with_grades_by_order_alone(scorer_of, pair_file):
 def test_coarse_labels_do_not_fit_levels(scorer_of, pair_file):
     scorer = scorer_of(labels=3)
     options = ReaderOptions(grades="1=1-2,2=1-2,3=3,4=4-5,5=4-5")
-    with pytest.raises(ArgumentError, match="with --model-grades"):
+    with pytest.raises(ArgumentError, match="by --model-grades"):
         judge_file(pair_file, options, scorer)
 
 
