@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from qt_bert.stats.intervals import bootstrap_weights, percentile_interval, resample
 from sklearn import metrics as reference
 from sklearn.metrics import roc_auc_score
 
