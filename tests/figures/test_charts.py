@@ -24,7 +24,7 @@ def rows_of(spec):
 
 
 def parameter(spec, name):
-    (value,) = (one["value"] for one in spec["params"] if one["name"] == name)
+    (value,) = (each["value"] for each in spec["params"] if each["name"] == name)
     return value
 
 
@@ -77,17 +77,17 @@ def test_a_heat_map_holds_its_cells_numbers_and_labels():
 
 def test_a_click_can_be_told_from_the_one_before_it():
     spec = spec_of(HEAT_MAP, clicks=3)
-    (click,) = (one for one in spec["params"] if one["name"] == CLICKED)
+    (click,) = (each for each in spec["params"] if each["name"] == CLICKED)
     assert click["select"]["fields"] == ["row", "column", "click"]
     assert {cell["click"] for cell in rows_of(spec)} == {3}
-    assert all(one["name"] != CLICKED for one in spec_of(HEAT_MAP)["params"])
+    assert all(each["name"] != CLICKED for each in spec_of(HEAT_MAP)["params"])
 
 
 def test_a_map_of_many_cells_has_tips_and_no_numbers():
     spec = spec_of(head_map("many", ((0.5,) * 60,) * 60))
     assert len(rows_of(spec)) == 3600 and "shown" not in rows_of(spec)[0]
     assert rows_of(spec)[61]["tip"] == "L1 → H1: 0.50"
-    texts = [one["encoding"]["text"]["field"] for one in layers_of(spec, "text")]
+    texts = [layer["encoding"]["text"]["field"] for layer in layers_of(spec, "text")]
     assert set(texts) == {"text"}  # those of the legend
 
 
@@ -169,7 +169,7 @@ def test_a_line_is_as_opaque_as_its_weight_and_goes_with_its_tokens():
     assert (strong["left"], strong["right"], strong["share"]) == (0, 1, 0.5)
     assert strong["tip"] == "京 → 京: 0.50 attention" and weak["share"] == 0.25
     tokens = layers_of(spec, "rect")[0]["data"]["values"]
-    assert [one["token"] for one in tokens] == [0, 1, -1, -2, -3]
+    assert [token["token"] for token in tokens] == [0, 1, -1, -2, -3]
 
 
 def _parts(value):

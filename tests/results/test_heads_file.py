@@ -66,8 +66,9 @@ def test_what_is_written_is_read_again_and_the_same_figures_give_the_same_bytes(
 def test_144_heads_with_every_score_take_less_than_150_kb(tmp_path):
     rng = np.random.default_rng(0)
     results = []
-    for probe in dict.fromkeys(one.probe for one in QUANTITIES):
-        names = {name for one in QUANTITIES if one.probe == probe for name in one.scores}
+    for probe in dict.fromkeys(quantity.probe for quantity in QUANTITIES):
+        scores = [quantity.scores for quantity in QUANTITIES if quantity.probe == probe]
+        names = set().union(*scores)
         heads = tuple(
             HeadScores(
                 head=f"L{layer}H{head}", scores={name: float(-rng.random() / 1e3) for name in names}
