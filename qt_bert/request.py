@@ -262,7 +262,7 @@ def resolve(request: Request) -> Request:
     """The request with what ships filled in, checked as far as it can be before the model is opened.
 
     Dev goes with the test split that ships, and so does the table of baselines, which was measured on all of
-    it; the pretrained model that ships is the base of the graded one. Raises ArgumentError, CheckpointError or
+    it; the pretrained model, where it is installed, is the base of the graded one. Raises ArgumentError, CheckpointError or
     PairFileError for an invalid option or a missing file.
     """
     pairs = request.validation_file
@@ -274,9 +274,7 @@ def resolve(request: Request) -> Request:
     check_segmenter(request.segmenter, userdict=request.userdict)
     model = resolve_folder(shipped(GRADED) if request.model is None else request.model)
     base = None if request.base is None else resolve_folder(request.base)
-    if (
-        base is None and is_shipped(model, GRADED) and ships(PRETRAINED)
-    ):  # of another it is not known
+    if base is None and is_shipped(model, GRADED) and ships(PRETRAINED):
         base = shipped(PRETRAINED)
     on_test = is_shipped(pairs, TEST)
     table = request.baseline_table
