@@ -306,11 +306,16 @@ def run_report(
     """Run a report's stages, or the evaluation and `only` some, in the run folder `out`; the page that `draw`
     makes of the folder, and the names of the stages that had to run.
 
-    `request` is resolved; `scorer` is its model, if that is open already. `notify` gets the forecast,
-    and the page so far when a stage fails. Raises RunFolderError where the flags do not fit what lies in
+    `request` is resolved; `scorer` is its model, if that is open already. `notify` gets the forecast, what
+    is left out without a base, and the page so far when a stage fails. Raises RunFolderError where the flags do not fit what lies in
     `out`, or a result there that is not requested would become stale; else as the stages do.
     """
     names = None if only is None else ["evaluation", *only]
+    if names is None and request.base is None:
+        left_out = ", ".join(probe.name for probe in probes() if probe.needs_base)
+        notify(
+            f"left out: {left_out}, which compare with the model before fine-tuning (--base FOLDER)"
+        )
     _, ran = _run_requested(
         request,
         out,

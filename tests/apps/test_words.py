@@ -134,7 +134,7 @@ def test_what_is_cut_off_is_not_shown(planted: SharedModel) -> None:
     cut = words(planted, pair_texts(QUERY, HAN), [KNOWS])
     title = cut.shown[1]
     assert HAN.startswith(title) and len(title) == planted.longest - 3 - len(QUERY)
-    assert "too long" in said(found)
+    assert "too long" in said(cut)
 
 
 def test_a_text_of_the_calibration_is_said(planted: SharedModel, rows: list[Pair]) -> None:

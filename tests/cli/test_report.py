@@ -48,6 +48,8 @@ def test_all_is_probed_and_the_heads_are_saved(run, checkpoint_of, pair_file, tm
     assert ended.status == 0, ended.err
     without_base = {probe.name for probe in probes() if not probe.needs_base}
     assert {path.stem for path in (out / "probes").glob("*.json")} == without_base
+    needs_base = ", ".join(probe.name for probe in probes() if probe.needs_base)
+    assert f"left out: {needs_base}, " in ended.err and "--base" in ended.err
     sections = json.loads((out / "report.json").read_text("utf-8"))["sections"]
     assert {"answer", "evaluation", "atlas"} <= {section["name"] for section in sections}
     stored = HeadsFile.read(heads)
