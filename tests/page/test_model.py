@@ -71,11 +71,10 @@ def test_mean_outputs_are_those_of_the_command_line_and_computed_once(
 
 def test_mean_outputs_under_the_lock_do_not_deadlock(models: Path) -> None:
     tuned = ModelPool(models).open("tuned")
-    with ThreadPoolExecutor(1) as thread:
-        with tuned.lock:
-            other = thread.submit(tuned.intervention, OUT, "mean")
-            mine = tuned.intervention(OUT, "mean")
-        assert other.result(20) == mine
+    with tuned.lock:
+        other = ThreadPoolExecutor(1).submit(tuned.intervention, OUT, "mean")
+        mine = tuned.intervention(OUT, "mean")
+    assert other.result(20) == mine
 
 
 def test_a_run_is_the_masked_loop(tuned: SharedModel) -> None:

@@ -48,6 +48,7 @@ def test_streamlit_gets_the_settings_for_safety():
         "--browser.gatherUsageStats=false",
         "--client.showErrorDetails=none",
         "--client.disableDataExport=true",
+        "--client.toolbarMode=viewer",
         "--server.maxUploadSize=10",
         "--server.fileWatcherType=none",
         "--server.allowedHosts=127.0.0.1",

@@ -60,9 +60,9 @@ def test_the_lock_is_exclusive_and_reentrant() -> None:
                 time.sleep(0.0002)
                 inside.pop()
 
-    with ThreadPoolExecutor(6) as threads:
-        for thread in [threads.submit(hold) for _ in range(6)]:
-            thread.result(SOON)
+    threads = ThreadPoolExecutor(6)
+    for thread in [threads.submit(hold) for _ in range(6)]:
+        thread.result(SOON)
     assert set(most) == {1} and len(most) == 120 and not lock.mine
 
 
