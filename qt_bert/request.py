@@ -156,12 +156,13 @@ class Request(ModelOptions):
     """Heads to take for the matching ones ('L2H1 L3H7') in `patch`, `routes`, `surrogate` and `revert`.
     [default: those that `matching` finds]"""
     segmenter: str = field(default="jieba", metadata=_PANEL)
-    """Word segmenter: jieba, jieba-search, rjieba."""
+    """Word segmenter: jieba, jieba-full, jieba-search, rjieba, rjieba-search. `boundary` and `layers` need
+    words without overlap: beside a segmenter that has them they take jieba."""
     userdict: Path | None = field(default=None, metadata=_PANEL)
     """Further words for the segmenter, one a line."""
     gold: Path | None = field(default=None, metadata=_PANEL)
     """Gold-standard word segmentation for `boundary`: a text a line, words separated by spaces. It adds
-    measurements; the claim keeps --segmenter."""
+    measurements; the claim keeps the segmenter."""
     treebank: list[Path] = field(default_factory=list, metadata=_PANEL)
     """Universal Dependencies file, CoNLL-U (repeatable), for `relations`, `features`, `layers`."""
     texts: Path | None = field(default=None, metadata=_PANEL)

@@ -365,7 +365,7 @@ def run_probe(probe: Probe, context: Context) -> ProbeResult:
     claims of all its probes).
     """
     answer = probe.run(context)
-    result = _stored(probe, answer, context) if isinstance(answer, Result) else answer
+    result = _judge_and_word(probe, answer, context) if isinstance(answer, Result) else answer
     settings = {**context.settings(), **result.settings}
     if context.guards:
         settings["guards"] = dict(context.guards)
@@ -382,8 +382,8 @@ def run_probe(probe: Probe, context: Context) -> ProbeResult:
     )
 
 
-def _stored(probe: Probe, result: Result, context: Context) -> ProbeResult:
-    """A probe's result as it is stored: with claims judged and texts filled."""
+def _judge_and_word(probe: Probe, result: Result, context: Context) -> ProbeResult:
+    """The result as it is stored: claims judged, texts filled with its numbers."""
     texts, checkpoint = texts_of(probe.name), context.model.checkpoint
     sets = {name: tuple(map(str, heads)) for name, heads in result.sets.items()}
     measurements = [
@@ -399,9 +399,9 @@ def _stored(probe: Probe, result: Result, context: Context) -> ProbeResult:
         **result.facts,
     }
     path = f"nothing.{result.nothing}" if result.nothing else "summary"
-    summary, reads = texts.text(path, facts), checkpoint.reads
-    if reads != "first" and "[CLS]" in summary.en:
-        summary = sentences([summary, texts_of(COMMON).text(f"reads.{reads}")])
+    summary, reader = texts.text(path, facts), checkpoint.reads
+    if reader != "first" and "[CLS]" in summary.en:
+        summary = sentences([summary, texts_of(COMMON).text(f"reads.{reader}")])
     pairs = context.validation if result.pairs is None else list(result.pairs)
     return ProbeResult(
         schema=2,

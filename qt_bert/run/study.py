@@ -72,6 +72,8 @@ def _run_probe(probe: Probe, context: StageContext) -> None:
         guards=context.guards,
         result_of=result_of,
     )
+    # A page of another result must not outlive it.
+    context.folder.file(f"probes/{probe.name}.html").unlink(missing_ok=True)
     run_probe(probe, probe_context).write(context.folder.file(f"probes/{probe.name}.json"))
 
 

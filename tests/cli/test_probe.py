@@ -46,7 +46,9 @@ def test_json_alone_goes_to_standard_output(probe, tmp_path):
     stored = json.loads((tmp_path / "out" / "probes" / "fake.json").read_text(encoding="utf-8"))
     assert json.loads(ended.out) == stored
     assert (stored["settings"]["sample"], stored["settings"]["seed"]) == (20, 4)
-    assert (tmp_path / "out" / "probes" / "fake.html").is_file()
+    page = tmp_path / "out" / "probes" / "fake.html"
+    assert page.is_file()
+    assert probe("--overwrite").status == 0 and not page.exists()  # it was of another result
 
 
 def test_a_finished_one_asks_and_is_kept(probe, tmp_path):
