@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
@@ -64,6 +65,11 @@ class Halves(NamedTuple):
 def half_of(query: str) -> Half:
     """The half of a query: discovery where the second byte of SHA-256(query in UTF-8) is even."""
     return "validation" if hashlib.sha256(query.encode("utf-8")).digest()[1] % 2 else "discovery"
+
+
+def query_key(query: str) -> str:
+    """A query without what spellings of it differ in: width (NFKC), case, spaces."""
+    return "".join(unicodedata.normalize("NFKC", query).casefold().split())
 
 
 def split_halves(pairs: Iterable[Pair]) -> Halves:

@@ -36,6 +36,7 @@ from qt_bert.results.probe import (
     ModelRef,
     PairsRef,
     ProbeResult,
+    ResultTable,
     Source,
     SourcedClaim,
     Stability,
@@ -306,6 +307,7 @@ class Result:
     selected: str | None = None
     stability: Mapping[str, Stability | None] = field(default_factory=dict)
     figures: Sequence[Figure] = ()
+    tables: Sequence[ResultTable] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     pairs: Sequence[Pair] | None = None
@@ -418,6 +420,14 @@ def _judge_and_word(probe: Probe, result: Result, context: Context) -> ProbeResu
         stability={name: stable for name, stable in result.stability.items() if stable is not None},
         figures=tuple(
             _with_texts(figure, texts, facts, checkpoint.windows) for figure in result.figures
+        ),
+        tables=tuple(
+            replace(
+                table,
+                title=texts.text(f"tables.{table.name}.title", facts),
+                note=texts.text_or(f"tables.{table.name}.note", facts),
+            )
+            for table in result.tables
         ),
     )
 

@@ -35,9 +35,11 @@ from qt_bert.results.probe import (
     VERDICTS,
     HeadScores,
     ProbeResult,
+    ResultTable,
     Source,
     Stability,
     StabilityVerdict,
+    Value,
 )
 from qt_bert.results.quantities import QUANTITIES
 from qt_bert.stats.verdict import Verdict
@@ -202,6 +204,7 @@ def probe_section(result: ProbeResult) -> Section:
             grouped=True,
         ),
         *(FigureBlock(figure=figure) for figure in figures),
+        *(_table(table, prefix) for table in result.tables),
         Folded(title=wording("all_measurements_heads_chosen"), blocks=details),
     )
     return Section(name=anchor_of(result), title=title_of(result), blocks=blocks)
@@ -221,6 +224,23 @@ def _claim(worded: ClaimInWords) -> tuple[Cell, ...]:
         claim.q,
         claim.n_queries,
     )
+
+
+def _table(table: ResultTable, prefix: str) -> Table:
+    """A probe's own table."""
+    return Table(
+        name=prefix + table.name,
+        title=table.title,
+        note=table.note,
+        columns=tuple(Column(name, title) for name, title in table.columns.items()),
+        rows=tuple((*row.labels, *map(_cell, row.values)) for row in table.rows),
+        grouped=len({row.labels[0] for row in table.rows}) < len(table.rows),
+    )
+
+
+def _cell(cell: Value) -> Interval:
+    low, high = cell.ci_low, cell.ci_high
+    return Interval(value=cell.value, low=low, high=high, digits=digits_for(cell.value, low, high))
 
 
 def _measurements(result: ProbeResult) -> Table:

@@ -15,7 +15,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from tests.conftest import make_checkpoint
 from tests.record.tiny import ENDINGS, WORDS, Row
 
-JUDGED = "redundancy,boundary,order,matching,shift,behaviour,patch,ladder,plan"
+JUDGED = "redundancy,boundary,order,matching,tuning,behaviour,patch,ladder,plan"
 """What judges a claim."""
 QUERIES = 120
 RANDOM, TRAINED = 10, 5

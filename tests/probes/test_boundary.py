@@ -45,7 +45,7 @@ from tests.probes.planted_boundary import (
     words_of,
     write_pairs,
 )
-from tests.probes.planted_shift import untrained
+from tests.probes.planted_tuning import untrained
 from tests.probes.probe_results import claim, result_of, values
 
 RNG = np.random.default_rng(7)

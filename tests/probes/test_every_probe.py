@@ -22,7 +22,7 @@ from qt_bert.scoring.bulk import Scorer
 from tests.conftest import PAIRS
 from tests.probes import planted_focus
 from tests.probes.pieces import with_template
-from tests.probes.planted_shift import untrained
+from tests.probes.planted_tuning import untrained
 
 PROBES = [probe.name for probe in probes()]
 MODELS: dict[str, dict[str, Any]] = {
@@ -156,7 +156,7 @@ def test_layers_that_see_a_window_alone_are_named_with_it(result_of):
 NAMED = {
     "order": ("order_named",),
     "matching": ("named",),
-    "shift": ("strengthened",),
+    "tuning": ("strengthened",),
     "focus": ("focused", "averted"),
 }
 """Sets of heads that passed the bars of their probe; `boundary` has its own test."""

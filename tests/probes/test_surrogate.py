@@ -26,12 +26,12 @@ from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import HeadScores
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import pair_of
-from tests.probes import planted_shift
+from tests.probes import planted_tuning
 from tests.probes.made_context import context_of
 from tests.probes.matching_found import matching_found
 from tests.probes.probe_results import result_of
 
-PAIRS = planted_shift.pairs()
+PAIRS = planted_tuning.pairs()
 BEST = ("L1H2", "L0H1")
 
 

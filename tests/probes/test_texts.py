@@ -29,7 +29,7 @@ from tests.probes import (
     planted_focus,
     planted_order,
     planted_relations,
-    planted_shift,
+    planted_tuning,
 )
 from tests.probes.planted_boundary import (
     ENDS,
@@ -74,12 +74,14 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
         "order": planted_order.plant(checkpoint_of(**planted_order.SHAPE), folder / "order"),
         "features": checkpoint_of(layers=3, heads=4, hidden=32),
         "relations": planted_relations.plant_links(folder / "links"),
-        "shift": planted_shift.plant(checkpoint_of(**planted_shift.SHAPE), folder / "tuned", 1.0),
+        "tuning": planted_tuning.plant(
+            checkpoint_of(**planted_tuning.SHAPE), folder / "tuned", 1.0
+        ),
     }
     many_heads = checkpoint_of(layers=4, heads=5, hidden=40)
     models = {
         **dict.fromkeys(PROBES, checkpoint_of()),
-        **dict.fromkeys(("matching", "surrogate", "redundancy", "ladder", "revert"), many_heads),
+        **dict.fromkeys(("matching", "surrogate", "redundancy", "ladder"), many_heads),
         **planted,
     }
     graded = planted_order.graded_by(Scorer(open_checkpoint(models["order"])), queries=60)
@@ -102,7 +104,7 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
     lines = (" ".join(words_of("".join(rng.choice(list(HAN), 12)))) for _ in range(20))
     gold.write_text("\n".join(lines) + "\n", encoding="utf-8")
     treebank = planted_relations.write_treebank(folder / "bank.conllu", 240)
-    second = planted_shift.plant(checkpoint_of(**planted_shift.SHAPE), folder / "second", 0.5)
+    second = planted_tuning.plant(checkpoint_of(**planted_tuning.SHAPE), folder / "second", 0.5)
     known: dict[str, ProbeResult] = {}
 
     def found(name):
@@ -113,7 +115,7 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
                 request=Request(
                     pairs=folder / f"{name}.tsv" if name in own else pairs,
                     base=model,
-                    second=second if name == "shift" else None,
+                    second=second if name == "tuning" else None,
                     gold=gold,
                     heads=HEADS.get(name),
                     full=name in FULL,
@@ -153,6 +155,7 @@ def test_every_id_has_its_text_and_every_text_its_id(name, results):
         "claims": {one.id.removeprefix(f"{name}.") for one in result.claims},
         "measurements": {one.id for one in result.measurements},
         "figures": {one.name for one in result.figures},
+        "tables": {one.name for one in result.tables},
     }
     assert ids == {kind: set(texts.ids(kind)) for kind in ids}
     assert set(result.sets) <= set(SETS)

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 
 from qt_bert.report.render import render
+from qt_bert.results.probe import ResultTable, Row, Value
+from qt_bert.text import Text
 from tests.results.made_claims import claim
 from tests.results.made_stability import LOOSE
 
@@ -42,6 +44,22 @@ def test_sets_have_their_stability(run_of, result_of):
     assert first["chance_95"] == "0.2" and second["stable_zh"] == second["overlap"] == ""
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "不稳定" in page and "random halves of the queries" in page
+
+
+def test_a_probes_own_table_is_drawn(run_of, result_of):
+    own = ResultTable(
+        name="parts",
+        title=Text("各部分", "parts"),
+        columns={"part": Text("部分", "part"), "accuracy": "accuracy", "q": "q"},
+        rows=(Row((Text("L3 前馈", "L3 FFN"),), (Value(0.1234, 0.05, 0.2), Value(0.01))),),
+    )
+    (row,) = table(run_of(result_of("redundancy", 10, tables=(own,))), "redundancy_parts")
+    assert (row["part_zh"], row["part_en"], row["q"]) == ("L3 前馈", "L3 FFN", "0.01")
+    assert [row[f"accuracy{end}"] for end in ("", "_ci_low", "_ci_high")] == [
+        "0.1234",
+        "0.05",
+        "0.2",
+    ]
 
 
 def test_claims_have_verdict_conclusion_and_source(run_of, result_of):

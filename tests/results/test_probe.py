@@ -34,7 +34,7 @@ def test_stored_keys_are_those_of_the_contract():
     stored = RESULT.to_json()
     assert " ".join(stored) == (
         "schema probe title order model pairs settings facts summary claims measurements heads sets "
-        "stability figures"
+        "stability figures tables"
     )
     assert " ".join(stored["claims"][0]) == (
         "id verdict reason value ci_low ci_high p q side margin n_queries needs_queries unit source"

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from qt_bert.errors import ArgumentError
-from qt_bert.stats.comparison import compare, side_by_side, swap_p_values
+from qt_bert.stats.comparison import compare, metric_estimate, side_by_side, swap_p_values
 from qt_bert.stats.judgements import Judgements, judge_grades, judge_scores, known
 from qt_bert.stats.metrics import METRICS
 
@@ -77,6 +77,16 @@ def test_classes_of_other_levels_are_not_compared(good):
     metrics = compare(good, other, resamples=20, draws=20).metrics
     assert metrics["qwk"].value_a is None and "different levels" in (metrics["qwk"].reason or "")
     assert metrics["spearman"].value_b is not None
+
+
+@pytest.mark.parametrize("name", ["accuracy", "qwk", "spearman", "pairwise_accuracy"])
+def test_an_estimate_leaves_out_each_query(poor, name):
+    found, metric = metric_estimate(poor, name), METRICS[name]
+    left = [metric.value(poor.subset(poor.query_index != query)) for query in range(poor.n_queries)]
+    assert found.value == pytest.approx(metric.value(poor))
+    np.testing.assert_allclose(found.leave_one_out, left)
+    scores = judge_scores(poor.ranking_score, LABELS, QUERIES)
+    assert np.isnan(metric_estimate(scores, name).value) == (name in ("accuracy", "qwk"))
 
 
 def test_an_undefined_metric_has_a_reason():

@@ -13,6 +13,7 @@ from qt_bert.ablation.engine import Reduction, View, batch_tokens, sweep
 from qt_bert.ablation.interventions import NONE
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter
+from qt_bert.data.splits import query_key
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import CLS, Batch
@@ -148,7 +149,7 @@ class Comparison:
         return self._by_query(self.similarity[..., SIMILARITIES.index(name)])
 
     def _by_query(self, values: FloatArray) -> FloatArray:
-        return by_query(values, [pair.query for pair in self.pairs])
+        return by_query(values, [query_key(pair.query) for pair in self.pairs])
 
 
 def compare(
