@@ -155,9 +155,6 @@ def _run_plan(
     from qt_bert.planning.make_plan import make_plan
     from qt_bert.planning.runs import check_removals
 
-    # The functions of heads come from the probes of the same run, if there are any.
-    if any(context.folder.file("probes").glob("*.json")):
-        options = replace(options, run=context.folder.path)
     task = _task(options, quick, context)
     context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64], task.mask))
     plan = make_plan(task)
@@ -182,6 +179,15 @@ def _task(options: PlanOptions, quick: Effort, context: StageContext) -> PlanTas
         _check_apart(discovery, sample)
     limits = [limit for limit in (options.limit, effort.choosing) if limit is not None]
     choosing = min(limits, default=None)
+    # The probes of the same run that the plan needs name the functions of heads; `redundancy` left every
+    # head out on the same pairs.
+    needs = context.folder.record.stages["plan"].needs
+    run, names = (
+        (context.folder.path, [n.removeprefix("probe:") for n in needs])
+        if needs
+        else (options.run, None)
+    )
+    alone = "probe:redundancy" in needs and choosing is None and options.replacement == "zero"
     return PlanTask(
         scorer=scorer,
         budget=parse_budget(options.budget),
@@ -189,20 +195,13 @@ def _task(options: PlanOptions, quick: Effort, context: StageContext) -> PlanTas
         discovery=discovery.smaller(choosing, whole_queries=labels.logits == 1, seed=seed),
         validation=validation.smaller(options.limit, whole_queries=labels.logits == 1, seed=seed),
         held_out=held_out,
-        functions=functions_of(_model_folder(request), scorer.checkpoint.sha256, options.run),
+        functions=functions_of(_model_folder(request), scorer.checkpoint.sha256, run, names),
         work=context.folder.work(_WORK),
-        singles_work=_of_probes(options, choosing, context),
+        singles_work=context.folder.work("sweeps/redundancy") if alone else None,
         effort=effort,
         resamples=request.resamples,
         seed=seed,
     )
-
-
-def _of_probes(options: PlanOptions, choosing: int | None, context: StageContext) -> Path | None:
-    """The folder in which this run's `redundancy` left every head out on the same pairs, in the same way."""
-    if options.run != context.folder.path or choosing is not None or options.replacement != "zero":
-        return None
-    return context.folder.work("sweeps/redundancy")
 
 
 def _both(context: StageContext) -> tuple[Sample, Sample]:

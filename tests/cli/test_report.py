@@ -88,16 +88,19 @@ def test_models_of_one_score_are_reported(run, checkpoint_of, pair_file, tmp_pat
     assert titles == ["Pairwise accuracy", "Spearman ρ", "NDCG@5"]
 
 
-def test_a_plan_alone_reads_no_probe(run, checkpoint_of, pair_file, tmp_path):
+def test_a_plan_reads_the_probes_of_its_own_run_alone(run, checkpoint_of, pair_file, tmp_path):
     out = tmp_path / "report"
     model = checkpoint_of(layers=2, heads=2)
-    arguments = ["report", "--model", model, "--pairs", pair_file, "--out", out]
-    ended = run(*arguments, "--only", "plan", "--resamples", 100)
-    assert ended.status == 0, ended.err
-    stages = json.loads((out / "run.json").read_text(encoding="utf-8"))["stages"]
-    assert set(stages) == {"evaluation", "plan"}
-    evidence = json.loads((out / "plan" / "plan.json").read_text(encoding="utf-8"))["evidence"]
-    assert evidence["functions"] == "none" and not evidence["at_risk"]
+    arguments = ["report", "--model", model, "--pairs", pair_file, "--out", out, "--resume"]
+    for only, functions in (("matching", None), ("plan", "none"), ("matching,plan", "run")):
+        ended = run(*arguments, "--only", only, "--resamples", 100)
+        assert ended.status == 0, ended.err
+        if functions is not None:
+            evidence = read_json(out / "plan" / "plan.json")["evidence"]
+            assert evidence["functions"] == functions
+    assert {path.name for path in (out / "sweeps").iterdir()} <= {"matching", "plan"}
+    stages = read_json(out / "run.json")["stages"]
+    assert stages["plan"]["needs"] == ["probe:matching"]
 
 
 def test_a_report_is_that_of_the_command(fake_probe, run, checkpoint_of, pair_file, tmp_path):
