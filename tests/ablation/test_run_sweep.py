@@ -24,6 +24,7 @@ from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError, EquivalenceError, RunFolderError
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import to_batch
+from qt_bert.models.card import Reading
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.bulk import LeftOut, Scorer
@@ -209,7 +210,9 @@ def test_a_finished_sweep_is_left_alone(scorer, pairs, tmp_path, monkeypatch):
     assert contents(tmp_path / "s") == before
 
 
-@pytest.mark.parametrize("change", ["seed", "tokens", "variants", "pairs", "model", "max_length"])
+@pytest.mark.parametrize(
+    "change", ["seed", "tokens", "variants", "pairs", "model", "max_length", "reading"]
+)
 def test_resuming_with_something_else_says_what(
     checkpoint_of, scorer, pairs, tmp_path, monkeypatch, change
 ):
@@ -222,6 +225,7 @@ def test_resuming_with_something_else_says_what(
         "pairs": {"pairs": pairs[1:]},
         "model": {"scorer": Scorer(open_checkpoint(checkpoint_of("bert", seed=3)))},
         "max_length": {"scorer": Scorer(scorer.checkpoint, max_length=20)},
+        "reading": {"scorer": Scorer(replace(scorer.checkpoint, reading=Reading(None, "no")))},
     }
     options = {"scorer": scorer, "pairs": pairs} | others[change]
     with pytest.raises(RunFolderError, match=f"begun with another {change};"):
