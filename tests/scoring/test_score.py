@@ -2,12 +2,14 @@ import gzip
 import itertools
 import json
 import lzma
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from qt_bert.data.reader import ReaderOptions
+from qt_bert.data.templates import Template
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring import score as work_module
@@ -270,6 +272,10 @@ def test_unfinished_work_of_another_file_is_refused(scorer, pair_file, tmp_path,
     monkeypatch.setattr(growing_table(out).__class__, "finish", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run(pair_file, scorer, out, window=3)
+    settings = replace(scorer.settings, template=Template("", "查询：", "标题：", ""))
+    other = Scorer(replace(scorer.checkpoint, settings=settings))
+    with pytest.raises(RunFolderError, match="another model, file or option"):
+        run(pair_file, other, out, window=3, resume=True)
     pair_file.write_text("query\ttitle\n狗\t猫\n", encoding="utf-8")
     with pytest.raises(RunFolderError, match="another model, file or option"):
         run(pair_file, scorer, out, window=3, resume=True)
