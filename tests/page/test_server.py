@@ -100,6 +100,8 @@ def nothing_set(monkeypatch):
     ],
 )
 def test_settings_survive_the_environment(settings, monkeypatch):
+    monkeypatch.setenv("QT_BERT_APP_RUN", "/inherited")
+    monkeypatch.setenv("QT_BERT_APP_BASE", "/inherited")
     for name, value in settings.to_environment().items():
         monkeypatch.setenv(name, value)
     assert Settings.read() == settings
