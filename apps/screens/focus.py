@@ -41,7 +41,7 @@ from qt_bert.page.maps import (
     score_unit,
 )
 from qt_bert.page.model import ReadPair, SharedModel
-from qt_bert.page.results import most_focused, reader_of
+from qt_bert.page.results import most_focused, named_beside, reader_of
 from qt_bert.page.state import State
 from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, escaped, info, localised, metric
@@ -130,7 +130,7 @@ def main() -> None:
     """Lay out the page; a click on the layer, at its foot, comes before the rest is drawn."""
     here = visit()
     here.stop_if_empty()
-    seen = focus(here.model, here.state)
+    seen = focus(here.model, here.state, named_beside(here.results, here.state.out))
     top, foot = st.container(), st.container()
     with foot, st.expander(localised("这一层所有的头", "All heads of the layer")):
         _layer(here, seen)
@@ -138,14 +138,15 @@ def main() -> None:
         _head(here, seen)
 
 
-def focus(model: SharedModel, state: State) -> Focus:
-    """The state's pair under the whole model, without the state's heads, and without random heads."""
+def focus(model: SharedModel, state: State, named: frozenset[Head] = frozenset()) -> Focus:
+    """The state's pair under the whole model, without the state's heads, and without random heads that are
+    not `named`."""
     text = (state.query, state.title)
 
     def compute() -> Focus:
         encoded = model.encode(*text)
         known_ways = plain_and_without(model, state.out, state.mode)
-        drawn = random_heads(model, state.out, state.mode, state.seed)
+        drawn = random_heads(model, state.out, state.mode, state.seed, named)
         layers = tuple(range(model.shape.layers))
         rows = Reduction("rows", "attention", layers, lambda v: v.values[:, :, 0], first_row=True)
         places = KindMasks([text], model.segmenter)
@@ -171,7 +172,7 @@ def focus(model: SharedModel, state: State) -> Focus:
             random_grades=model.outputs(logits[ways:]) if drawn else None,
         )
 
-    return model.cache.get(("focus", *text, state.out, state.mode, state.seed), compute)
+    return model.cache.get(("focus", *text, state.out, state.mode, state.seed, named), compute)
 
 
 def shifts(seen: Focus, head: Head) -> list[Shift]:

@@ -59,6 +59,14 @@ def most_focused(sets: Mapping[str, Sequence[Head]], out: Sequence[Head]) -> Hea
     return next((head for head in sets.get("focused", ()) if head.layer > top), None)
 
 
+def named_beside(results: HeadResults | None, heads: Sequence[Head]) -> frozenset[Head]:
+    """All heads that the score of matching, or of order, names, where it names all of `heads`: random heads
+    must avoid them."""
+    sets = {} if results is None else results.sets
+    named = (set(sets.get(name, ())) for name in ("named", "order_named"))
+    return frozenset().union(*(of_score for of_score in named if of_score.issuperset(heads)))
+
+
 def find_results(
     model: SharedModel, run: Path | None
 ) -> tuple[HeadResults | None, tuple[Text, ...]]:

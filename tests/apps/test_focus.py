@@ -132,6 +132,12 @@ def test_random_heads_stand_beside(model: SharedModel) -> None:
     assert bars is not None and bars.series[2].intervals is not None
 
 
+def test_random_heads_avoid_named_ones(model: SharedModel) -> None:
+    state = replace(STATE, title="上海高铁票价")
+    assert len(focus(model, state, frozenset({Head(0, 0), Head(0, 2)})).random) == 3  # type: ignore[arg-type]
+    assert focus(model, state, frozenset(Head(1, head) for head in range(4))).random is None
+
+
 def test_focus_is_the_probes_in_a_layer_with_a_window(checkpoint_of: Build, tmp_path: Path) -> None:
     folder = checkpoint_of("modernbert")
     pair = Pair(*WINDOWED, (1,), "", 1, "1", {})
