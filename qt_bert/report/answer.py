@@ -19,7 +19,7 @@ from qt_bert.report.blocks import (
     wording,
 )
 from qt_bert.report.evaluation import headlines, with_value
-from qt_bert.report.probes import badge, measured, source_value
+from qt_bert.report.probes import FILED, badge, filed, measured, source_value
 from qt_bert.report.stored import Stored
 from qt_bert.results.evaluation import EvaluationResult
 from qt_bert.results.probe import set_label
@@ -82,6 +82,7 @@ def _claims(stored: Stored) -> Table:
         columns=(
             Column("claim", wording("claim"), whole=True),
             *columns(verdict="verdict", value="value", source="source_value"),
+            *FILED,
         ),
         rows=tuple(
             (
@@ -89,6 +90,7 @@ def _claims(stored: Stored) -> Table:
                 badge(worded),
                 measured(worded),
                 source_value(worded.claim.source),
+                *filed(worded),
             )
             for worded, anchor in stored.claims
         ),

@@ -33,6 +33,8 @@ def test_claims_link_to_their_sections_and_stand_in_json_and_csv(run_of, result_
     ]
     lines = (run / "tables" / "claims.csv").read_text(encoding="utf-8-sig").splitlines()
     assert len(lines) == 5 and lines[0].startswith("claim_zh,claim_en,verdict_zh")
+    assert lines[0].endswith(",margin,p,q,n_queries")
+    assert "> " in lines[1].split(",")[-4] and ">margin<" not in first
 
 
 def test_cards_give_the_figure_without_grade_1(run_of, evaluation):
