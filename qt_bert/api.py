@@ -1,6 +1,6 @@
 """The Python API: `qt_bert.load()` opens a model, and a `Grader` does with it what the commands do.
 
-Every method calls what the command of its name calls. Nothing heavy is imported before it is needed.
+Every method calls what the command of its name calls.
 """
 
 from __future__ import annotations
