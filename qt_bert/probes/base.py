@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
@@ -111,16 +111,12 @@ def reference(path: Path, pairs: list[Pair]) -> PairsRef:
     return PairsRef.of(path.name, sha256_file(path), pairs)
 
 
-def _undeclared(name: str) -> ProbeResult:
-    raise ArgumentError(f"this probe does not declare that it needs {name!r}")
-
-
 @dataclass(kw_only=True)
 class Context:
     """Everything a probe may use; model and pairs are opened when it first needs them.
 
     `request` holds the options that the probe's TOML names in `uses`, and those of every probe; all others
-    are as by default. `open_model` opens the checkpoint; `read_pairs`, by default, reads the request's pairs.
+    are as by default. `open_model` opens the checkpoint; `read_pairs` reads the request's pairs.
     `result_of` gives the result of another probe for this model on these pairs; it raises ArgumentError for one
     that the probe does not declare in `needs`. `work` is a folder of the probe's own for
     sweeps that resume: all in it has the same inputs. A probe puts the figures of its checks into `guards`.
@@ -130,8 +126,8 @@ class Context:
     request: Request
     work: Path
     open_model: Callable[[], Scorer]
-    read_pairs: Callable[[ModelLabels], Split] | None = None
-    result_of: Callable[[str], ProbeResult] = _undeclared
+    read_pairs: Callable[[ModelLabels], Split]
+    result_of: Callable[[str], ProbeResult]
     guards: dict[str, Any] = field(default_factory=dict)
     _cached: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -225,8 +221,7 @@ class Context:
 
     @cached_property
     def _split(self) -> Split:
-        read = self.read_pairs or partial(read_split, self.request)
-        return read(self.model.checkpoint.settings.labels)
+        return self.read_pairs(self.model.checkpoint.settings.labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,7 +145,7 @@ def _weakest(evaluation: EvaluationResult) -> Iterator[Text]:
             title = headlines(with_value(evaluation.metrics)).get(metric, metric)
             shown = f"{number(metric_value.value)} {interval(metric_value.ci_low, metric_value.ci_high)}".rstrip()
             yield wording(
-                "next_slice",
+                "weakest_slice",
                 column=column,
                 value=value,
                 metric=title,
@@ -161,7 +161,7 @@ def _next(stored: Stored) -> Iterator[Text]:
     undecided = [
         (worded.claim.needs_queries, worded.short)
         for worded, anchor in stored.claims
-        if anchor != "plan" and (worded.claim.needs_queries or MOST_QUERIES + 1) <= MOST_QUERIES
+        if anchor != "plan" and 0 < (worded.claim.needs_queries or 0) <= MOST_QUERIES
     ]
     if undecided:
         needs, claim = min(undecided, key=lambda row: row[0] or 0)

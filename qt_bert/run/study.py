@@ -15,7 +15,7 @@ from qt_bert.probes.base import Context, Probe, probe_named, probes, read_held_o
 from qt_bert.progress import progress
 from qt_bert.request import EVALUATION_FIELDS, SELECTION_FIELDS, Request
 from qt_bert.results.kept import KeptFile
-from qt_bert.results.plan import MEANS, Plan
+from qt_bert.results.plan import MEANS, PAGE, Plan
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import (
     RunFolder,
@@ -23,6 +23,7 @@ from qt_bert.run.folder import (
     Stage,
     StageContext,
     forecast,
+    probe_file,
     run_inputs,
     run_stages,
     scorer_of,
@@ -47,7 +48,7 @@ def probe_stage(probe: Probe) -> Stage:
         name=f"probe:{probe.name}",
         order=100 + probe.order,
         run=partial(_run_probe, probe),
-        outputs=(f"probes/{probe.name}.json",),
+        outputs=(probe_file(probe.name),),
         arguments=(*SELECTION_FIELDS, *probe.inputs),
         needs=tuple(f"probe:{name}" for name in probe.needs),
         folders=(f"sweeps/{probe.name}",),
@@ -61,7 +62,7 @@ def _run_probe(probe: Probe, context: StageContext) -> None:
     def result_of(name: str) -> ProbeResult:
         if name not in probe.needs:
             raise ArgumentError(f"the probe {probe.name!r} does not declare that it needs {name!r}")
-        return ProbeResult.read(context.folder.file(f"probes/{name}.json"))
+        return ProbeResult.read(context.folder.file(probe_file(name)))
 
     probe_context = Context(
         label=probe.name,
@@ -73,8 +74,8 @@ def _run_probe(probe: Probe, context: StageContext) -> None:
         result_of=result_of,
     )
     # A page of another result must not outlive it.
-    context.folder.file(f"probes/{probe.name}.html").unlink(missing_ok=True)
-    run_probe(probe, probe_context).write(context.folder.file(f"probes/{probe.name}.json"))
+    context.folder.file(probe_file(probe.name)).with_suffix(".html").unlink(missing_ok=True)
+    run_probe(probe, probe_context).write(context.folder.file(probe_file(probe.name)))
 
 
 # A plan as a stage: of a whole run, or alone in a folder.
@@ -350,7 +351,7 @@ def run_one_probe(
             f"the probe {name!r} compares with the model before fine-tuning; give its folder with --base"
         )
     folder, _ = _run_requested(request, out, [name], scorer, resume=resume, overwrite=overwrite)
-    return ProbeResult.read(folder.file(f"probes/{name}.json")), folder.record.inputs
+    return ProbeResult.read(folder.file(probe_file(name))), folder.record.inputs
 
 
 def _run_requested(
@@ -371,7 +372,8 @@ def _run_requested(
     try:
         ahead = forecast(chosen, context)
         notify(ahead.text)
-        with progress(ahead.runs or None, "report", "runs") as shown:
+        label = names[0] if names is not None and len(names) == 1 else "report"
+        with progress(ahead.runs or None, label, "runs") as shown:
             beside = () if names is None else stages()
             return folder, run_stages(chosen, context, shown, ahead.share, beside)
     except (QtBertError, KeyboardInterrupt):
@@ -383,10 +385,6 @@ def _context(folder: RunFolder, request: Request, scorer: Scorer | None) -> Stag
     """The context of a run; the counts of an open `scorer` start from 0."""
     shared = {} if scorer is None else {"scorer": scorer.fresh()}
     return StageContext(folder=folder, request=request, shared=shared)
-
-
-PAGE = "plan.html"
-"""The page of a plan."""
 
 
 def run_plan(

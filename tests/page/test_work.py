@@ -76,7 +76,7 @@ def test_a_waiting_thread_goes_first_where_a_job_gives_way() -> None:
     with lock:
         thread = threading.Thread(target=visit)
         thread.start()
-        until(lambda: lock.awaited)
+        until(lambda: lock._queue.locked())
         with lock:
             lock.give_way()  # held twice: no other thread may see the middle
             order.append("inner")

@@ -13,16 +13,14 @@ import pytest
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import Point, bars, curve, head_map
 from qt_bert.heads import Head
-from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import texts
-from qt_bert.probes.base import Contest, Context, Probe, Result, run_probe
+from qt_bert.probes.base import Contest, Probe, Result, run_probe
 from qt_bert.probes.wording import claims_in_words, measurements_in_words
-from qt_bert.request import Request
 from qt_bert.results.probe import ProbeResult
-from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import Estimate, over_queries
 from qt_bert.stats.verdict import judge_contest, judge_difference
 from qt_bert.text import Text
+from tests.probes.made_context import context_of
 
 TOML = """
 order = 3
@@ -102,12 +100,7 @@ def run(checkpoint_of, pair_file, tmp_path) -> Callable[..., ProbeResult]:
     """What is stored of a `Result` with these fields."""
 
     def call(**fields):
-        context = Context(
-            label="made",
-            request=Request(pairs=pair_file, resamples=200, seed=5),
-            work=tmp_path / "work",
-            open_model=lambda: Scorer(open_checkpoint(checkpoint_of())),
-        )
+        context = context_of("made", checkpoint_of(), tmp_path, pairs=pair_file, seed=5)
         facts = {"head": "L1H0", "kind": "first", "share": 0.5, "gap": 0.0, "missing": None}
         options = {"facts": facts, **fields}
         probe = Probe(

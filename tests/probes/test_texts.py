@@ -15,7 +15,7 @@ import pytest
 from qt_bert import probes
 from qt_bert.data.segmenters import Segmenter
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.probes.base import Context, probe_named, read_split, run_probe
+from qt_bert.probes.base import probe_named, read_split, run_probe
 from qt_bert.probes.texts import COMMON, Texts, declared, texts_of
 from qt_bert.probes.wording import claims_in_words, measurements_in_words
 from qt_bert.request import Request
@@ -31,6 +31,7 @@ from tests.probes import (
     planted_relations,
     planted_tuning,
 )
+from tests.probes.made_context import context_of
 from tests.probes.planted_boundary import (
     ENDS,
     HAN,
@@ -110,21 +111,20 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
     def found(name):
         if name not in known:
             model = models[name]
-            context = Context(
-                label=name,
-                request=Request(
-                    pairs=folder / f"{name}.tsv" if name in own else pairs,
-                    base=model,
-                    second=second if name == "tuning" else None,
-                    gold=gold,
-                    heads=HEADS.get(name),
-                    full=name in FULL,
-                    treebank=[treebank],
-                    baseline_table=table,
-                    resamples=50,
-                ),
+            context = context_of(
+                name,
+                model,
+                folder,
+                pairs=folder / f"{name}.tsv" if name in own else pairs,
+                base=model,
+                second=second if name == "tuning" else None,
+                gold=gold,
+                heads=HEADS.get(name),
+                full=name in FULL,
+                treebank=[treebank],
+                baseline_table=table,
+                resamples=50,
                 work=folder / "work" / name,
-                open_model=lambda: Scorer(open_checkpoint(model)),
                 result_of=found,
             )
             if name not in own:

@@ -16,8 +16,8 @@ from qt_bert.run.folder import (
     RunRecord,
     Stage,
     StageContext,
+    pairs_through_model,
     run_stages,
-    runs_of,
     select,
     stage_key,
 )
@@ -142,13 +142,15 @@ def test_a_missing_argument_is_named(study, stages):
         study(replace(stages.heads, arguments=("draws",)))
 
 
-def test_progress_counts_the_runs_of_stages_that_ran(study, stages, inputs, tmp_path):
+def test_progress_counts_the_pairs_through_model_stages_that_ran(study, stages, inputs, tmp_path):
     study(stages.grades)
     folder = RunFolder.open(tmp_path / "run", inputs(), resume=True)
     notes: list[tuple[str, int]] = []
     counter = SimpleNamespace(advance=lambda amount=1, note="": notes.append((note, amount)))
     run_stages(stages, StageContext(folder=folder, request=Request()), counter)
-    assert notes == [(stage.name, runs_of(stage)) for stage in (stages.heads, stages.plan)]
+    assert notes == [
+        (stage.name, pairs_through_model(stage)) for stage in (stages.heads, stages.plan)
+    ]
 
 
 def test_some_stages_alone_bring_what_they_need():
