@@ -187,7 +187,13 @@ class RunFolder:
         )
 
     def begin(self, name: str, running: StageRecord) -> None:
-        """Record the stage as running, with the files and the folders that it will write."""
+        """Record the stage as running, with the files and the folders that it will write.
+
+        Unless it goes on, what lies in these folders is of no recorded stage, and removed.
+        """
+        if self.record.stages[name].status == "pending":
+            for folder in running.folders:
+                shutil.rmtree(self.work(folder), ignore_errors=True)
         self._update(stages=self.record.stages | {name: running}, complete=False)
 
     def finish(self, name: str, seconds: float, guards: Mapping[str, Any]) -> None:

@@ -115,6 +115,14 @@ def test_a_probe_sees_no_input_that_it_does_not_declare(run, checkpoint_of, pair
     assert seen == [getattr(Request(), name), value]
 
 
+def test_sweeps_of_no_recorded_stage_are_removed(run, tmp_path):
+    run(seed=5)
+    path = tmp_path / "run" / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"stages": {}}))
+    assert run() == FAKE
+    assert sweeps_run(tmp_path) == 1
+
+
 def test_sweeps_of_a_killed_stage_are_gone_on_with(run, tmp_path):
     run(seed=5)
     stop = tmp_path / "run" / "sweeps" / "stop"
