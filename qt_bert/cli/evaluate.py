@@ -57,6 +57,8 @@ def check(
 
 def _shortcuts_text(result: dict[str, Any]) -> str:
     """A table, a sentence on each source, and the most telling n-grams of titles."""
+    from qt_bert.scoring.shortcuts import MOST_FREQUENT
+
     if "reason" in result:
         return f"shortcuts: not testable here: {result['reason']}"
 
@@ -76,9 +78,9 @@ def _shortcuts_text(result: dict[str, Any]) -> str:
             loss = f"log loss lower by {figure(gains['log_loss']['value'])}"
             verdict = f"predict the odds of the grades ({loss}), but are right no more often than"
         value = shown(result["metrics"][source]["accuracy"])
-        guess = figure(result["metrics"]["most frequent grade"]["accuracy"]["value"])
+        guess = figure(result["metrics"][MOST_FREQUENT]["accuracy"]["value"])
         lines.append(
-            f"{source} alone {verdict} the most frequent grade: accuracy {value} against {guess}"
+            f"{source} alone {verdict} the {MOST_FREQUENT}: accuracy {value} against {guess}"
         )
     for ngram in result["ngrams"]:
         lines.append(

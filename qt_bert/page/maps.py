@@ -124,7 +124,7 @@ def random_heads(
         return part
 
     try:
-        within = [head for head in model.shape.all_heads if head in heads or head not in named]
+        within = [head for head in model.shape.all_heads if head not in named]
         return layer_matched(model.shape, mask, heads, DRAWS, seed, within)
     except ArgumentError:
         return []

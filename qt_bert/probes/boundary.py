@@ -42,7 +42,7 @@ from qt_bert.probes.naming import (
     ranked,
     stability,
 )
-from qt_bert.probes.streams import PAIRS_A_QUERY, few_a_query, is_han, stream, uncut_tokens
+from qt_bert.probes.streams import few_in_quick, is_han, stream, uncut_tokens
 from qt_bert.progress import Progress, silent
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
@@ -599,17 +599,13 @@ class LabelledHalves:
 
 def halves_of_pairs(context: Context) -> LabelledHalves:
     """The distinct queries and titles of both halves; a quick run takes two pairs of each query."""
-    sample = _sampled(context, context.validation)
-    discovery = distinct_texts(_sampled(context, context.discovery))
+    sample = few_in_quick(context, context.validation)
+    discovery = distinct_texts(few_in_quick(context, context.discovery))
     validation = distinct_texts(sample, {text.text for text in discovery})
     shared = len(distinct_texts(sample)) - len(validation)
     return _halves(
         discovery, validation, word_ends(partition(context)), context.model.tokenizer, shared
     )
-
-
-def _sampled(context: Context, pairs: Sequence[Pair]) -> list[Pair]:
-    return few_a_query(pairs, context.choose(PAIRS_A_QUERY, len(pairs)))
 
 
 def halves_of_gold(
@@ -813,7 +809,7 @@ def measure(context: Context) -> Result:
             "shared_with_discovery": halves.shared,
             "reference": partition(context).name,
         },
-        pairs=_sampled(context, context.validation),
+        pairs=few_in_quick(context, context.validation),
     )
 
 

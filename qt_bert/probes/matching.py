@@ -37,7 +37,7 @@ from qt_bert.probes.matching_scores import (
     stable_matching,
 )
 from qt_bert.probes.naming import VALIDATION
-from qt_bert.probes.streams import few_a_query
+from qt_bert.probes.streams import few_a_query, few_in_quick
 from qt_bert.results.probe import Stability
 from qt_bert.stats import verdict
 from qt_bert.stats.arrays import FloatArray
@@ -142,7 +142,7 @@ def measure(context: Context) -> Result:
     if best is None:
         nothing = dict.fromkeys(CLAIMS, "nothing_shared")
         return Result(nothing="nothing_shared", claims=nothing, facts=facts, **common)
-    pairs = few_a_query(context.validation, context.choose(CONTEST_PAIRS, len(context.validation)))
+    pairs = few_in_quick(context, context.validation, CONTEST_PAIRS)
     rest, costliest = _rest(context, chosen.five)
     run = ablate(context, "parts", _parts(chosen, rest, context.seed), pairs)
     losses = _losses(chosen, rest, run)

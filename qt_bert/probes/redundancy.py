@@ -19,7 +19,7 @@ from qt_bert.figures import Curve, Point, curve, head_map
 from qt_bert.heads import Head, Shape
 from qt_bert.probes.base import Context, Result, estimate_bars, estimate_points, head_table, mean_of
 from qt_bert.probes.contests import CONTEST_PAIRS, Ablated, ablate, grades_nothing, zeroed
-from qt_bert.probes.streams import few_a_query
+from qt_bert.probes.streams import few_in_quick
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, spearman
 from qt_bert.stats.tests import q_values, sign_flip_p
@@ -44,7 +44,7 @@ def measure(context: Context) -> Result:
     half_losses = {variant.name: whole.loss(variant.name) for variant in halves}
     change = whole.rho_change(*(variant.name for variant in fifth))
 
-    pairs = few_a_query(context.validation, context.choose(CONTEST_PAIRS, len(context.validation)))
+    pairs = few_in_quick(context, context.validation, CONTEST_PAIRS)
     shares = random_shares(shape, zeroed, context.choose(CURVE_DRAWS, DRAWS), context.seed, CURVE)
     run = ablate(context, "shares", [*layers(shape, zeroed), *shares], pairs)
 

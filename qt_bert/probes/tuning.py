@@ -28,7 +28,7 @@ from qt_bert.probes.base_model import open_base, open_second, scorer_like
 from qt_bert.probes.contests import ablate, zeroed
 from qt_bert.probes.matching_scores import discovery_scores, scores_by, stable_matching
 from qt_bert.probes.naming import Named, means, name_heads, one_sided_p, stability_of_means
-from qt_bert.probes.streams import PAIRS_A_QUERY, few_a_query
+from qt_bert.probes.streams import few_in_quick
 from qt_bert.probes.tuning_maps import SIMILARITIES, WEIGHTS, Comparison, compare
 from qt_bert.probes.tuning_slices import of_slices
 from qt_bert.probes.tuning_weights import Trial, of_mixtures, of_parts, sign_of
@@ -84,8 +84,9 @@ def _attention(context: Context, base: Scorer) -> Result:
     named = {"matching_before": before.named(), "matching_after": after.named()}
     either = sorted({*named["matching_before"], *named["matching_after"]})
     most = context.choose(QUICK_DISCOVERY, len(context.discovery))
-    discovery = _compare(context, base, spread_over_queries(context.discovery, most, context.seed))
-    pairs = few_a_query(context.validation, context.choose(PAIRS_A_QUERY, len(context.validation)))
+    chosen_on = spread_over_queries(context.discovery, most, context.seed)
+    discovery = _compare(context, base, chosen_on)
+    pairs = few_in_quick(context, context.validation)
     comparison = _compare(context, base, pairs)
     second_seed = None if second is None else _compare(context, scorer_like(context, second), pairs)
     shape = context.model.checkpoint.shape
@@ -111,7 +112,7 @@ def _attention(context: Context, base: Scorer) -> Result:
         measurements={
             "matched_before": _of(comparison.weight("before", "matched"), either),
             "matched_after": _of(comparison.weight("after", "matched"), either),
-            "weighted": _weighted(context, rise, either),
+            "weighted": _weighted(context, rise, either, chosen_on),
             "beyond_others": _beyond_others(comparison, either, shape),
             "itself": _of(comparison.change("self"), either),
             "separators": _of(comparison.change("sep"), either),
@@ -146,16 +147,16 @@ def _attention(context: Context, base: Scorer) -> Result:
     )
 
 
-def _weighted(context: Context, rise: FloatArray, heads: Sequence[Head]) -> Estimate | None:
-    """The mean rise of `heads`, weighted by the points that the tuned model loses on discovery without each.
+def _weighted(
+    context: Context, rise: FloatArray, heads: Sequence[Head], pairs: Sequence[Pair]
+) -> Estimate | None:
+    """The mean rise of `heads`, weighted by the points that the tuned model loses on `pairs` without each.
 
     None where no head costs anything.
     """
     if not heads:
         return None
     variants = [v for v in single(context.model.checkpoint.shape, zeroed) if v.heads[0] in heads]
-    most = context.choose(QUICK_DISCOVERY, len(context.discovery))
-    pairs = spread_over_queries(context.discovery, most, context.seed)
     run = ablate(context, "alone", variants, pairs)
     cost = np.array([max(run.loss(str(head)).value, 0.0) for head in heads])
     if not cost.sum() > 0:

@@ -23,7 +23,7 @@ from qt_bert.probes.tuning_weights import Change, Trial, best_of, headings, part
 from qt_bert.results.head_sets import phenomenon_name
 from qt_bert.results.probe import ResultTable, Row, Value
 from qt_bert.scoring.behaviour import ScoredCases
-from qt_bert.scoring.evaluate import automatic, by_column
+from qt_bert.scoring.evaluate import SLICE_COLUMNS, automatic, by_column
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import BoolArray
 from qt_bert.stats.comparison import metric_estimate
@@ -31,8 +31,6 @@ from qt_bert.stats.estimate import Estimate
 from qt_bert.stats.verdict import LEAST_QUERIES
 from qt_bert.text import Label, Text, join
 
-COLUMNS = ("field", "tags")
-"""Columns of the shipped pairs whose values are slices, as in the evaluation."""
 HALF = 0.5
 OUTCOMES = ("lost", "gained", "undecided")
 
@@ -106,7 +104,7 @@ def pair_slices(trial: Trial) -> dict[Label, Slice]:
     for name, mask in automatic(pairs).items():
         kind, bound = re.findall(r"^(.+?)( [≤≥] \d+)?$", name)[0]
         masks[join([texts.label(f"words.{kind}", kind), bound], "", "")] = mask
-    for column in COLUMNS:
+    for column in SLICE_COLUMNS:
         if any(column in pair.extra for pair in pairs):
             masks |= {
                 f"{column}: {value}": mask for value, mask in by_column(pairs, column).items()

@@ -30,7 +30,7 @@ from qt_bert.models.mixing import (
 )
 from qt_bert.probes.base import Context, Result, distinct_names, estimate_points
 from qt_bert.probes.base_model import Base
-from qt_bert.probes.streams import few_a_query
+from qt_bert.probes.streams import few_in_quick
 from qt_bert.probes.texts import texts_of
 from qt_bert.results.probe import ResultTable, Row, Value
 from qt_bert.scoring.bulk import Scorer
@@ -159,8 +159,8 @@ class Trial:
             GRADED if graded else ORDERED,
             context.choose(QUICK_ALPHAS, ALPHAS),
             {
-                "discovery": Sample("discovery", _some(context, context.discovery, few)),
-                "validation": Sample("validation", _some(context, context.validation, few)),
+                "discovery": Sample("discovery", few_in_quick(context, context.discovery, few)),
+                "validation": Sample("validation", few_in_quick(context, context.validation, few)),
             },
             [
                 Sample(name, spread_over_queries(p, context.choose(QUICK_HELD_OUT, len(p))))
@@ -191,10 +191,6 @@ class Trial:
         """The estimate with its interval."""
         ends = estimate.interval(self.context.resamples, self.context.seed) or (None, None)
         return Value(known(estimate.value), *ends)
-
-
-def _some(context: Context, pairs: Sequence[Pair], few: int) -> list[Pair]:
-    return few_a_query(pairs, context.choose(few, len(pairs)))
 
 
 def sign_of(estimate: Estimate, context: Context) -> int:

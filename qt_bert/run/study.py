@@ -240,7 +240,7 @@ def write_evaluation(context: StageContext) -> None:
     """
     from qt_bert.ablation.explain import with_reasons
     from qt_bert.data.segmenters import segmenter
-    from qt_bert.scoring.evaluate import evaluation_json
+    from qt_bert.scoring.evaluate import SLICE_COLUMNS, evaluation_json
     from qt_bert.scoring.judge import judge_file
 
     request, scorer = context.request, scorer_of(context)
@@ -250,8 +250,7 @@ def write_evaluation(context: StageContext) -> None:
         judged,
         scorer,
         request.validation_file,
-        # The columns of the split that ships; other files have none.
-        by=tuple(name for name in ("field", "tags") if name in judged.pairs[0].extra),
+        by=tuple(name for name in SLICE_COLUMNS if name in judged.pairs[0].extra),
         resamples=request.resamples,
         seed=request.seed,
     )

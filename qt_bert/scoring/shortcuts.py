@@ -18,7 +18,7 @@ import numpy as np
 from qt_bert.codec import encode
 from qt_bert.data.pairs import GradeMap, GradeSet, Pair
 from qt_bert.data.reader import ReaderOptions, too_many
-from qt_bert.data.splits import sample_queries
+from qt_bert.data.splits import query_key, sample_queries
 from qt_bert.progress import Progress, progress
 from qt_bert.scoring.judge import number_of
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
@@ -65,7 +65,7 @@ def find_shortcuts(path: Path, options: ReaderOptions, *, seed: int = 0) -> dict
         pairs = sample_queries(pairs, MOST_PAIRS, seed)
     sets = [(levels[pair.label or ""],) if levels else pair.grades or () for pair in pairs]
     texts = [(_folded(pair.query), _folded(pair.title)) for pair in pairs]
-    queries = ["".join(query.split()) for query, _ in texts]  # one, however it is spelled
+    queries = [query_key(pair.query) for pair in pairs]
     result = {"n_labelled": len(rows), "n_pairs": len(pairs), "n_queries": len({*queries})}
     if reason := _untestable(sets, queries, too_many(unreadable, len(rows), options.max_rejects)):
         return result | {"reason": reason}
