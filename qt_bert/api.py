@@ -1,6 +1,6 @@
 """The Python API: `qt_bert.load()` opens a model, and a `Grader` does with it what the commands do.
 
-Every method calls what the command of its name calls. Nothing heavy is imported before it is needed.
+Every method calls what the command of its name calls.
 """
 
 from __future__ import annotations
@@ -381,7 +381,8 @@ class Grader:
         out: str | Path | None = None,
         **options: Any,
     ) -> Probed:
-        """Run one probe (`qt-bert probe --list`) on the model, with `pairs` halved by query.
+        """Run one probe (`qt-bert probe --list`) on the model. `pairs` are halved by query, unless `discovery`
+        names the pairs to choose on; the default pairs have the shipped dev split for it.
 
         `options` are fields of `Request` (`base`, the model before fine-tuning; `full`, `seed`, …) and of
         `ReaderOptions`; a probe ignores those that it does not use. With a run folder `out`, a result of the

@@ -151,17 +151,18 @@ class Request(ModelOptions):
     base: Path | None = None
     """Model before fine-tuning. [default: what ships, for the model that ships]"""
     second: Path | None = field(default=None, metadata=_PANEL)
-    """Model tuned from the same base with another seed, for `shift`."""
+    """Model tuned from the same base with another seed, for `tuning`."""
     heads: str | None = field(default=None, metadata=_PANEL)
-    """Heads to take for the matching ones ('L2H1 L3H7') in `patch`, `routes`, `surrogate` and `revert`.
-    [default: those that `matching` finds]"""
+    """Heads to take for the matching ones ('L2H1 L3H7') in `patch`, `routes` and `surrogate`. [default:
+    those that `matching` finds]"""
     segmenter: str = field(default="jieba", metadata=_PANEL)
-    """Word segmenter: jieba, jieba-search, rjieba."""
+    """Word segmenter: jieba, jieba-full, jieba-search, rjieba, rjieba-search. `boundary` and `layers` need
+    words without overlap: beside a segmenter that has them they take jieba."""
     userdict: Path | None = field(default=None, metadata=_PANEL)
     """Further words for the segmenter, one a line."""
     gold: Path | None = field(default=None, metadata=_PANEL)
     """Gold-standard word segmentation for `boundary`: a text a line, words separated by spaces. It adds
-    measurements; the claim keeps --segmenter."""
+    measurements; the claim keeps the segmenter."""
     treebank: list[Path] = field(default_factory=list, metadata=_PANEL)
     """Universal Dependencies file, CoNLL-U (repeatable), for `relations`, `features`, `layers`."""
     texts: Path | None = field(default=None, metadata=_PANEL)
@@ -262,7 +263,7 @@ def resolve(request: Request) -> Request:
     """The request with what ships filled in, checked as far as it can be before the model is opened.
 
     Dev goes with the test split that ships, and so does the table of baselines, which was measured on all of
-    it; the pretrained model that ships is the base of the graded one. Raises ArgumentError, CheckpointError or
+    it; the pretrained model, where it is installed, is the base of the graded one. Raises ArgumentError, CheckpointError or
     PairFileError for an invalid option or a missing file.
     """
     pairs = request.validation_file
@@ -274,9 +275,7 @@ def resolve(request: Request) -> Request:
     check_segmenter(request.segmenter, userdict=request.userdict)
     model = resolve_folder(shipped(GRADED) if request.model is None else request.model)
     base = None if request.base is None else resolve_folder(request.base)
-    if (
-        base is None and is_shipped(model, GRADED) and ships(PRETRAINED)
-    ):  # of another it is not known
+    if base is None and is_shipped(model, GRADED) and ships(PRETRAINED):
         base = shipped(PRETRAINED)
     on_test = is_shipped(pairs, TEST)
     table = request.baseline_table

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from qt_bert.data.pairs import Pair
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # A background job of a shell starts deaf to Ctrl-C, and so do the commands that it starts.
@@ -162,10 +164,7 @@ def make_checkpoint(
         max_position_embeddings=positions
         + (tokenizer.pad_token_id + 1 if "roberta" in family else 0),
         num_labels=labels,
-        **{
-            "initializer_range": 0.4,
-            "pad_token_id": tokenizer.pad_token_id,
-        }
+        **{"initializer_range": 0.4, "pad_token_id": tokenizer.pad_token_id}
         | ({} if family in UNTYPED else {"type_vocab_size": 1 if family == "xlm-roberta" else 2})
         | named
         | OWN.get(family, {})
@@ -222,12 +221,40 @@ PAIRS = [
 
 
 @pytest.fixture
-def pair_file(tmp_path) -> Path:
-    """Eight graded pairs as TSV."""
-    path = tmp_path / "pairs.tsv"
-    rows = "".join(f"{q}\t{t}\t{g}\n" for q, t, g in PAIRS)
+def write(tmp_path) -> Callable[[str, str | bytes], Path]:
+    """Write text (as UTF-8, line ends untouched) or bytes to a file of the test's folder."""
+
+    def to_file(name, content):
+        path = tmp_path / name
+        path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        return path
+
+    return to_file
+
+
+def pair_of(query: str, title: str, grade: int = 3, line: int = 1) -> Pair:
+    """A graded pair."""
+    return Pair(query, title, (grade,), str(line), line, str(grade), {})
+
+
+def write_pairs(path: Path, pairs: Iterable[tuple[str, str, Any]]) -> Path:
+    """Write (query, title, grade) as TSV."""
+    rows = "".join(f"{query}\t{title}\t{grade}\n" for query, title, grade in pairs)
     path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def pair_file(tmp_path) -> Path:
+    """Eight graded pairs."""
+    return write_pairs(tmp_path / "pairs.tsv", PAIRS)
+
+
+@pytest.fixture
+def more_pairs(tmp_path) -> Path:
+    """Three copies of the eight pairs, with different queries."""
+    rows = [(f"{q}{copy}", t, g) for copy in range(3) for q, t, g in PAIRS]
+    return write_pairs(tmp_path / "more.tsv", rows)
 
 
 @pytest.fixture

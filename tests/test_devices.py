@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -109,26 +110,19 @@ def short_of_memory(monkeypatch) -> Callable[[int], list[int]]:
     return install
 
 
-class _Counted:
-    done = 0
-
-    def advance(self, amount: int = 1, note: str = "") -> None:
-        self.done += amount
-
-
 def test_a_sweep_goes_on_in_smaller_parts(checkpoint_of, short_of_memory, capsys) -> None:
     opened = open_checkpoint(checkpoint_of("bert", **OPTIONS))
     given, variants = batches(opened), [NONE, *masks()]
     reductions = [Reduction("z", "z", (1,), _mean)]
     (want,) = sweep(opened.encoder(), given, variants, reductions)
-    tried = short_of_memory(40)
-    shown = _Counted()
+    tried, done = short_of_memory(40), []
+    shown = SimpleNamespace(advance=lambda amount=1, note="": done.append(amount))
     (got,) = sweep(opened.encoder(), given, variants, reductions, shown=shown)
     assert max(tried) > 40 and sum(rows > 40 for rows in tried) < 10
     np.testing.assert_array_equal(got.rows, want.rows)
     np.testing.assert_allclose(got.logits, want.logits, atol=1e-5)
     np.testing.assert_allclose(got.reduced["z"], want.reduced["z"], atol=1e-5)
-    assert shown.done == len(variants) * len(TEXTS)
+    assert sum(done) == len(variants) * len(TEXTS)
 
 
 def test_scores_come_in_smaller_parts(checkpoint_of, short_of_memory) -> None:

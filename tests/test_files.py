@@ -6,25 +6,16 @@ import sys
 
 import pytest
 
+from qt_bert import files
 from qt_bert.errors import RunFolderError
-from qt_bert.files import (
-    atomic_folder,
-    atomic_write,
-    is_temporary,
-    is_vacant,
-    one_writer,
-    read_json,
-    sha256_file,
-    write_json,
-)
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path):
     path = tmp_path / "new" / "a.txt"
-    with atomic_write(path) as temporary:
+    with files.atomic_write(path) as temporary:
         temporary.write_text("whole")
         assert not path.exists() and temporary.parent == path.parent
-        assert is_temporary(temporary.name) and not is_temporary(path.name)
+        assert files.is_temporary(temporary.name) and not files.is_temporary(path.name)
     assert [one.name for one in path.parent.iterdir()] == ["a.txt"]
     assert path.read_text() == "whole"
 
@@ -32,7 +23,7 @@ def test_a_file_appears_when_it_is_whole(tmp_path):
 def test_an_error_leaves_the_old_file(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(OSError, match="disk"), atomic_write(path) as temporary:
+    with pytest.raises(OSError, match="disk"), files.atomic_write(path) as temporary:
         temporary.write_text("hal")
         raise OSError("disk")
     assert path.read_text() == "old" and [one.name for one in tmp_path.iterdir()] == ["a.txt"]
@@ -40,9 +31,9 @@ def test_an_error_leaves_the_old_file(tmp_path):
 
 def test_two_writers_of_one_file_do_not_meet(tmp_path):
     path = tmp_path / "a.txt"
-    with atomic_write(path) as one:
+    with files.atomic_write(path) as one:
         one.write_text("one")
-        with atomic_write(path) as other:
+        with files.atomic_write(path) as other:
             assert other != one
             other.write_text("other")
         assert path.read_text() == "other" and one.read_text() == "one"
@@ -52,9 +43,9 @@ def test_two_writers_of_one_file_do_not_meet(tmp_path):
 def test_a_folder_is_changed_as_one(tmp_path):
     path = tmp_path / "model"
     for number in range(2):
-        with atomic_folder(path) as temporary:
+        with files.atomic_folder(path) as temporary:
             (temporary / f"{number}").write_text("")
-    with pytest.raises(KeyboardInterrupt), atomic_folder(path) as temporary:
+    with pytest.raises(KeyboardInterrupt), files.atomic_folder(path) as temporary:
         (temporary / "2").write_text("")
         raise KeyboardInterrupt
     assert [one.name for one in path.iterdir()] == ["1"]
@@ -62,28 +53,28 @@ def test_a_folder_is_changed_as_one(tmp_path):
 
 
 def test_a_folder_with_what_a_kill_left_is_vacant(tmp_path):
-    assert is_vacant(tmp_path / "gone") and is_vacant(tmp_path)
+    assert files.is_vacant(tmp_path / "gone") and files.is_vacant(tmp_path)
     left = tmp_path / ".run.json.123.tmp"
     left.write_text("")
-    assert is_vacant(tmp_path) and not is_vacant(left)
+    assert files.is_vacant(tmp_path) and not files.is_vacant(left)
     (tmp_path / "run.json").write_text("")
-    assert not is_vacant(tmp_path)
+    assert not files.is_vacant(tmp_path)
 
 
 def test_json_is_read_as_it_was_written_and_knows_no_nan(tmp_path):
     path = tmp_path / "a.json"
-    write_json(path, {"紫": [1, 2.5, None]})
-    assert read_json(path) == {"紫": [1, 2.5, None]}
+    files.write_json(path, {"紫": [1, 2.5, None]})
+    assert files.read_json(path) == {"紫": [1, 2.5, None]}
     assert "紫" in path.read_text(encoding="utf-8")
     with pytest.raises(ValueError, match="Out of range float"):
-        write_json(path, float("nan"))
-    assert read_json(path) == {"紫": [1, 2.5, None]}
+        files.write_json(path, float("nan"))
+    assert files.read_json(path) == {"紫": [1, 2.5, None]}
 
 
 def test_the_hash_is_that_of_the_bytes(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"ab" * 10**6)
-    assert sha256_file(path) == hashlib.sha256(b"ab" * 10**6).hexdigest()
+    assert files.sha256_file(path) == hashlib.sha256(b"ab" * 10**6).hexdigest()
 
 
 HOLD = """
@@ -102,15 +93,15 @@ def test_one_process_at_a_time_writes_a_place(tmp_path):
     ) as other:
         assert other.stdout is not None and other.stdout.readline() == "held\n"
         busy = pytest.raises(RunFolderError, match=f"process {other.pid} on .* is writing it")
-        with busy, one_writer(out):
+        with busy, files.one_writer(out):
             pass
         other.kill()
-    with one_writer(out):  # what a kill leaves holds nobody up
+    with files.one_writer(out):  # what a kill leaves holds nobody up
         assert [path.name for path in out.parent.iterdir()] == [".mine.lock"]
     assert list(out.parent.iterdir()) == []
 
 
 def test_where_no_lock_can_be_put_there_is_none(tmp_path):
     (tmp_path / "file").write_text("")
-    with one_writer(tmp_path / "file" / "out"):
+    with files.one_writer(tmp_path / "file" / "out"):
         pass

@@ -34,7 +34,7 @@ def test_a_wheel_grades_a_pair_from_what_ships(tmp_path):
     out = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path)
     assert out.returncode == 0, out.stderr
     assert out.stdout.strip() in {"1", "2", "3", "4", "5"}
-    run[2] = code[: code.index("print(")] + "qt_bert.load().probe('shift')"
+    run[2] = code[: code.index("print(")] + "qt_bert.load().probe('tuning')"
     out = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path)
     assert "ArgumentError" in out.stderr and "--base" in out.stderr.splitlines()[-1]
 

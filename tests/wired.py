@@ -22,19 +22,8 @@ from tests.conftest import make_checkpoint
 
 DIRECT, RELAYED, MIDDLE, READER = Head(0, 1), Head(0, 2), Head(1, 3), Head(2, 0)
 LAYERS, HEADS, WIDTH = 3, 4, 32
-WORDS = (
-    "北京",
-    "上海",
-    "高铁",
-    "票价",
-    "时刻",
-    "衣服",
-    "油渍",
-    "排骨",
-    "电影",
-    "苹果",
-    "手机",
-    "假期",
+WORDS = tuple(
+    ["北京", "上海", "高铁", "票价", "时刻", "衣服", "油渍", "排骨", "电影", "苹果", "手机", "假期"]
 )
 
 CODE = 24
@@ -79,15 +68,15 @@ def wired_checkpoint(folder: Path) -> Path:
 
 def wired_pairs(count: int, seed: int = 0) -> list[Pair]:
     """Pairs of as many queries of three words each, one or two of them in the title too."""
-    rng, found = random.Random(seed), []
+    rng, pairs = random.Random(seed), []
     for number in range(count):
         words, shared = rng.sample(WORDS, 6), 1 + number % 2
         title = words[3 : 6 - shared] + words[:shared]
         rng.shuffle(title)
         grade = 3 + 2 * (shared - 1)
         texts = " ".join(words[:3]), " ".join(title)
-        found.append(Pair(*texts, (grade,), str(number), number + 1, str(grade), {}))
-    return found
+        pairs.append(Pair(*texts, (grade,), str(number), number + 1, str(grade), {}))
+    return pairs
 
 
 def codes(count: int, seed: int = 0) -> np.ndarray:

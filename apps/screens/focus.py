@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
-import torch
 
 from qt_bert.ablation.engine import Reduction
 from qt_bert.figures import (
@@ -42,11 +41,11 @@ from qt_bert.page.maps import (
     score_unit,
 )
 from qt_bert.page.model import ReadPair, SharedModel
-from qt_bert.page.results import most_focused, reader_of
+from qt_bert.page.results import most_focused, named_beside, reader_of
 from qt_bert.page.state import State
 from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, escaped, info, localised, metric
-from qt_bert.probes.focus import MATCHED, QUANTITIES, Kind, kinds_of, row_quantities
+from qt_bert.probes.focus import CLS_ROW, MATCHED, QUANTITIES, KindMasks, cls_row, kinds_of
 from qt_bert.results.head_sets import set_words
 from qt_bert.scoring.judge import Outputs
 from qt_bert.text import Label, Text, counted, in_language, number, sentences, signed
@@ -131,7 +130,7 @@ def main() -> None:
     """Lay out the page; a click on the layer, at its foot, comes before the rest is drawn."""
     here = visit()
     here.stop_if_empty()
-    seen = focus(here.model, here.state)
+    seen = focus(here.model, here.state, named_beside(here.results, here.state.out))
     top, foot = st.container(), st.container()
     with foot, st.expander(localised("这一层所有的头", "All heads of the layer")):
         _layer(here, seen)
@@ -139,23 +138,23 @@ def main() -> None:
         _head(here, seen)
 
 
-def focus(model: SharedModel, state: State) -> Focus:
-    """The state's pair under the whole model, without the state's heads, and without random heads."""
+def focus(model: SharedModel, state: State, named: frozenset[Head] = frozenset()) -> Focus:
+    """The state's pair under the whole model, without the state's heads, and without random heads that are
+    not `named`."""
     text = (state.query, state.title)
 
     def compute() -> Focus:
         encoded = model.encode(*text)
         known_ways = plain_and_without(model, state.out, state.mode)
-        drawn = random_heads(model, state.out, state.mode, state.seed)
+        drawn = random_heads(model, state.out, state.mode, state.seed, named)
         layers = tuple(range(model.shape.layers))
         rows = Reduction("rows", "attention", layers, lambda v: v.values[:, :, 0], first_row=True)
-        seen = model.run([text], [*known_ways, *drawn], [rows])
+        places = KindMasks([text], model.segmenter)
+        reductions = [rows, cls_row(model.scorer.encoder, layers, places)]
+        seen = model.run([text], [*known_ways, *drawn], reductions)
         logits, weights = seen.logits[:, 0], seen.reduced["rows"][:, 0]
-        kinds = kinds_of(encoded, *text, model.segmenter)
-        masks = torch.from_numpy(np.eye(len(Kind), dtype=np.float32)[kinds])[None]
-        flat = torch.from_numpy(weights).flatten(0, 2)[None]
-        quantities = row_quantities(flat, masks)[0].unflatten(0, weights.shape[:3]).numpy()
-        of = dict(zip(QUANTITIES, np.moveaxis(quantities, -1, 0), strict=True))
+        quantities = np.moveaxis(seen.reduced[CLS_ROW][:, 0], -1, 0)
+        of = dict(zip(QUANTITIES, quantities, strict=True))
         with np.errstate(divide="ignore", invalid="ignore"):
             of["share"] = of["matched"] / (of["matched"] + of["other"])
         measured = np.stack([row.times * of[row.of] for row in MEASURED], axis=-1)
@@ -164,7 +163,7 @@ def focus(model: SharedModel, state: State) -> Focus:
         return Focus(
             encoded=encoded,
             tokens=model.tokens(encoded),
-            matched=np.isin(kinds, MATCHED),
+            matched=np.isin(kinds_of(encoded, *text, model.segmenter), MATCHED),
             rows=weights[:ways],
             measured=measured[:ways],
             grades=tuple(model.graded(encoded, heads, state.mode) for heads in sets),
@@ -173,7 +172,7 @@ def focus(model: SharedModel, state: State) -> Focus:
             random_grades=model.outputs(logits[ways:]) if drawn else None,
         )
 
-    return model.cache.get(("focus", *text, state.out, state.mode, state.seed), compute)
+    return model.cache.get(("focus", *text, state.out, state.mode, state.seed, named), compute)
 
 
 def shifts(seen: Focus, head: Head) -> list[Shift]:
@@ -194,8 +193,11 @@ def _head(here: Visit, seen: Focus) -> None:
     """The chosen head: its row, a sentence, the grade; the other numbers folded."""
     head, state = here.state.chosen, here.state
     sets = here.results.sets if here.results else {}
-    zh, en = f"第 {head.layer} 层 [CLS] 注意力：{head}", f"Layer {head.layer}'s \\[CLS\\]: {head}"
-    st.header(localised(zh, en))
+    st.header(
+        localised(
+            f"第 {head.layer} 层 [CLS] 注意力：{head}", f"Layer {head.layer}'s \\[CLS\\]: {head}"
+        )
+    )
     example = reader_of(sets) or example_of(seen, sets, state.out)
     caption(about_head(head, sets, example, studied=here.results is not None))
     label = localised(f"看 {example}", f"Show {example}")
@@ -277,7 +279,7 @@ def sentence(head: Head, share: Shift, focus: Shift, out: Text) -> Text:
     """What happened, in numbers: the share of [CLS]'s attention on shared terms."""
     before, after = (f"{number(value, 0)}%" for value in (share.before, share.after))
     if share.after is None:
-        zh, en = f"{head} 的 [CLS] 有 {before} 的注意力落在共有词上", ""
+        zh = f"{head} 的 [CLS] 有 {before} 的注意力落在共有词上"
         en = f"Shared terms get {before} of {head}'s [CLS] attention"
         if share.before is not None and focus.before is not None:
             base = f"{number(share.before - focus.before, 0)}%"

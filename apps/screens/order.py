@@ -16,7 +16,7 @@ from qt_bert.page.figures import draw
 from qt_bert.page.maps import cut_notes, random_heads, score_name, score_unit
 from qt_bert.page.model import SharedModel
 from qt_bert.page.pairs import clean_texts
-from qt_bert.page.results import HeadResults
+from qt_bert.page.results import HeadResults, named_beside
 from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, info, localised, metric, named, table
 from qt_bert.probes.order import CASE_QUERY, CASE_SHUFFLED, CASE_TITLE, trained_on_shuffled
@@ -41,10 +41,11 @@ NO_ORDER = Text(
 
 
 class HeadSet(NamedTuple):
-    """Heads that are left out together, and their name."""
+    """Heads that are left out together, their name, and the `named` heads that random ones avoid."""
 
     name: Text
     heads: tuple[Head, ...]
+    named: frozenset[Head] = frozenset()
 
 
 class Shuffled(NamedTuple):
@@ -157,7 +158,10 @@ def head_sets(results: HeadResults | None, out: tuple[Head, ...]) -> list[HeadSe
             sets.setdefault(tuple(sorted(heads)), []).append(set_label(name, results.stability))
     if out:
         sets.setdefault(tuple(sorted(out)), []).append(Text("左栏所选", "your choice"))
-    return [HeadSet(join(names, " = ", " = "), heads) for heads, names in sets.items()]
+    return [
+        HeadSet(join(names, " = ", " = "), heads, named_beside(results, heads))
+        for heads, names in sets.items()
+    ]
 
 
 def ways(
@@ -170,7 +174,7 @@ def ways(
 
     def computed() -> list[Way]:
         ways = []
-        for name, heads in (HeadSet(NONE_OUT, ()), *sets):
+        for name, heads, beside in (HeadSet(NONE_OUT, ()), *sets):
             graded = [model.graded(model.encode(*text), heads, mode) for text in pair]
             ways.append(
                 Way(
@@ -183,7 +187,7 @@ def ways(
                     or None,
                 )
             )
-            if variants := random_heads(model, heads, mode, seed):
+            if variants := random_heads(model, heads, mode, seed, beside):
                 n = len(variants)
                 label = Text(
                     f"随机头，个数同{name.zh} × {n}", f"random, as many as {name.en} × {n}"

@@ -16,7 +16,7 @@ from experiments.pattern_maps.stored import CLS, QUERY, SEP, TITLE, DrawnMap, ki
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape
-from qt_bert.probes.shift_maps import maps_of
+from qt_bert.probes.tuning_maps import maps_of
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import IntArray
 

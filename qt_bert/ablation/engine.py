@@ -205,7 +205,7 @@ class LayerPass:
         self._reduced: dict[tuple[str, int], torch.Tensor] = {}
 
     def finish(self, chunk: Sequence[Branch]) -> torch.Tensor:
-        """The layer's output for branches alike in rows and weights [branches, B, L or 1, size]."""
+        """The layer's output for branches of the same rows [branches, B, L or 1, size]."""
         rows = self.hidden.shape[2] if chunk[0].full else 1
         run = [branch for branch in chunk if branch.passed is None]
         if len(run) == len(chunk):
@@ -216,11 +216,12 @@ class LayerPass:
         )
 
     def _run(self, chunk: Sequence[Branch], rows: int) -> torch.Tensor:
-        layer = chunk[0].change.weights or self.layer
         states = [branch.state for branch in chunk]
         mixed = [self._mixed(branch) for branch in chunk]
         if states == list(range(len(self.hidden))) and all(m is None for m in mixed):
-            return layer.feed_forward(self._rows(self.mixed, rows), self._rows(self.hidden, rows))
+            return self.layer.feed_forward(
+                self._rows(self.mixed, rows), self._rows(self.hidden, rows)
+            )
         stacked = torch.stack(
             [
                 self._rows(self.mixed[state] if m is None else m, rows).expand(-1, rows, -1)
@@ -228,7 +229,7 @@ class LayerPass:
             ]
         )
         hidden = self._rows(self.hidden, rows)
-        return layer.feed_forward(stacked, hidden[index(tuple(states), hidden.device)])
+        return self.layer.feed_forward(stacked, hidden[index(tuple(states), hidden.device)])
 
     def _rows(self, tensor: torch.Tensor, rows: int) -> torch.Tensor:
         """All rows of [..., B, L or 1, size], or with `rows` 1 that of the token that is read."""
@@ -310,10 +311,9 @@ class LayerPass:
         """W_O over a branch's head outputs [B, rows or 1, size]; None where it is its state's `mixed`."""
         change, edit = branch.change, branch.change.z
         if edit is not None and not change.mixes(self.layer.heads):
-            return self._through(edit, self._site(branch.state, change.weights))
+            return self._through(edit, self._site(branch.state))
         if not change.shares_z:
-            attended = self._attended_by(branch)
-            return attended.layer.mix(attended.z)
+            return self.layer.mix(self._attended_by(branch).z)
         if edit is None or branch.alone:
             return None
         return self._replaced(branch.state, edit)
@@ -362,7 +362,7 @@ class LayerPass:
 
     def _attend_changed(self, branch: Branch) -> _Attended:
         change = branch.change
-        site = self._site(branch.state, change.weights)
+        site = self._site(branch.state)
         edit = change.projections
         projected = site.project() if edit is None else edit.projections(site)
         site = replace(site, project=lambda: projected)
@@ -376,25 +376,18 @@ class LayerPass:
         weights, z = self._attend(query, key, value, bias)
         if change.z is not None:
             edit_z(z, change.z, site)
-        return _Attended(site.layer, weights, z)
+        return _Attended(weights, z)
 
-    def _site(self, state: int, weights: Layer | None = None) -> Site:
-        layer = weights or self.layer
-        hidden = self.hidden[state]
-
-        def shared() -> Projections:
+    def _site(self, state: int) -> Site:
+        def project() -> Projections:
             query, key, value = self.projections
             return query[state], key[state], value[state]
 
-        batch, clean = self.batch, self.clean
-        project = (
-            shared if weights is None else partial(_project, layer, hidden, self.rows, batch.at)
-        )
-        return Site(self.number, layer, batch, hidden, project, self.bias, self.rows, clean)
+        hidden, rows, clean = self.hidden[state], self.rows, self.clean
+        return Site(self.number, self.layer, self.batch, hidden, project, self.bias, rows, clean)
 
 
 class _Attended(NamedTuple):
-    layer: Layer
     attention: torch.Tensor | None
     z: torch.Tensor
 
@@ -626,11 +619,11 @@ class _Pass:
         return branches, hidden[index(tuple(running), hidden.device)]
 
     def _chunks(self, number: int, branches: list[Branch], length: int) -> Iterator[list[Branch]]:
-        """Branches to run together: with equal rows and weights, within the token budget."""
-        alike: dict[tuple[bool, int], list[Branch]] = {}
+        """Branches to run together: of the same rows, within the token budget."""
+        alike: dict[bool, list[Branch]] = {}
         for branch in branches:
-            alike.setdefault((branch.full, id(branch.change.weights)), []).append(branch)
-        for (full, _), members in alike.items():
+            alike.setdefault(branch.full, []).append(branch)
+        for full, members in alike.items():
             rows = length if full or number in self.plan.every_row else 1
             most = max(1, self.budget // (len(self.batch) * rows))
             parts = -(-len(members) // most)

@@ -164,28 +164,26 @@ class MeanZ:
 class LayerIntervention:
     """The changes of one layer; None is as in the plain model.
 
-    In the order of the layer: `weights` replace the layer's, `projections` edits query, key and value,
-    `attention` the scores, `z` the head outputs, `output` the layer's output. A `skipped` layer returns
-    its input and takes no other change (ArgumentError). Equal changes of two variants are computed
-    once.
+    In the order of the layer: `projections` edits query, key and value, `attention` the scores, `z` the
+    head outputs, `output` the layer's output. A `skipped` layer returns its input and takes no other
+    change (ArgumentError). Equal changes of two variants are computed once.
     """
 
     z: ZEdit | None = None
     attention: AttentionEdit | None = None
     projections: ProjectionEdit | None = None
-    weights: Layer | None = None
     output: OutputEdit | None = None
     skipped: bool = False
 
     def __post_init__(self) -> None:
-        others = (self.z, self.attention, self.projections, self.weights, self.output)
+        others = (self.z, self.attention, self.projections, self.output)
         if self.skipped and any(change is not None for change in others):
             raise ArgumentError("a layer that is left out whole cannot be changed besides")
 
     @property
     def shares_z(self) -> bool:
         """Whether attention is the plain layer's, so that only head outputs may differ."""
-        return self.attention is None and self.projections is None and self.weights is None
+        return self.attention is None and self.projections is None
 
     @property
     def inside(self) -> LayerIntervention:

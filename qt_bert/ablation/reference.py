@@ -63,7 +63,7 @@ class Installable(Protocol):
     """A change of the plain model: a part of a variant."""
 
     def install(self, model: PlainModel) -> None:
-        """Apply it, by `PlainModel.edit`, `cut`, `skip`, `map`, `project` or `write`."""
+        """Apply it, by `PlainModel.edit`, `cut`, `skip`, `map` or `project`."""
 
 
 class PlainModel:
@@ -76,11 +76,10 @@ class PlainModel:
         self.family = family
         self.backbone = family.backbone_of(model)
         self.layers = family.layers_of(model)
-        self._written: list[tuple[Any, Any, torch.Tensor]] = []
         self.reset()
 
     def reset(self) -> None:
-        """Remove all that was installed, but for weights that were written."""
+        """Remove all that was installed."""
         self._cuts: dict[int, list[_Cut]] = {}
         self._edits: dict[int, list[Edit]] = {}
         self._skipped: set[int] = set()
@@ -89,7 +88,7 @@ class PlainModel:
 
     @torch.no_grad()
     def logits(self, batch: Batch, parts: Iterable[Installable] = ()) -> torch.Tensor:
-        """Logits [B, labels] with `parts` installed; hooks and weights are undone afterwards."""
+        """Logits [B, labels] with `parts` installed; they are undone afterwards."""
         self.batch = batch
         try:
             for part in parts:
@@ -98,9 +97,6 @@ class PlainModel:
                 return self._run()
         finally:
             self.reset()
-            while self._written:
-                parameter, index, values = self._written.pop()
-                parameter.data[index] = values
 
     def record(self) -> Recorded:
         """Run the batch with what is installed, and record it."""
@@ -129,11 +125,6 @@ class PlainModel:
         return self.model(  # type: ignore[no-any-return]
             input_ids=self.batch.input_ids, attention_mask=self.batch.real.long(), **types
         ).logits
-
-    def write(self, parameter: Any, index: Any, values: torch.Tensor) -> None:
-        """Overwrite part of a parameter, until `logits` returns."""
-        self._written.append((parameter, index, parameter.data[index].clone()))
-        parameter.data[index] = values.to(parameter)
 
     def project(self, layer: int, which: int, head: int, read: Sequence[torch.Tensor]) -> None:
         """Compute one head's rows of a projection (0 query, 1 key, 2 value) from `read`, a layer input

@@ -29,16 +29,67 @@ def check(
     against_columns: Annotated[
         str | None, typer.Option(help="Names of the other file's columns.")
     ] = None,
+    shortcuts: Annotated[
+        bool,
+        typer.Option(
+            "--shortcuts",
+            help="Predict the labels from titles, queries, or shared characters alone.",
+        ),
+    ] = False,
+    seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Rows, rejects, grades, lengths, duplicates, and queries and pairs shared with another file."""
+    """Rows, rejects, grades, lengths, duplicates, what is shared with another file, shortcuts to the labels."""
     from qt_bert.data.check import check_file
 
     rows = reader.open(file, rejects_path=rejects)
     compared = ReaderOptions(against_columns, max_rejects=reader.max_rejects)
     other = compared.open(against) if against else None
     report = check_file(rows, other)
-    typer.echo(json.dumps(report.to_json(), ensure_ascii=False) if as_json else report.render())
+    result, text = report.to_json(), report.render()
+    if shortcuts:
+        from qt_bert.scoring.shortcuts import find_shortcuts
+
+        result["shortcuts"] = find_shortcuts(file, reader, seed=seed)
+        text += f"\n\n{_shortcuts_text(result['shortcuts'])}"
+    typer.echo(json.dumps(result, ensure_ascii=False) if as_json else text)
+
+
+def _shortcuts_text(result: dict[str, Any]) -> str:
+    """A table, a sentence on each source, and the most telling n-grams of titles."""
+    from qt_bert.scoring.shortcuts import MOST_FREQUENT
+
+    if "reason" in result:
+        return f"shortcuts: not testable here: {result['reason']}"
+
+    def shown(metric: dict[str, Any]) -> str:
+        return f"{figure(metric['value'])} {interval(metric)}".rstrip()
+
+    rows: list[tuple[str, ...]] = [("labels predicted from", "accuracy", "macro-F1", "QWK")]
+    lines = []
+    for source, metrics in result["metrics"].items():
+        alone = f"{source} alone" if source in result["gains"] else source
+        rows.append((alone, *map(shown, metrics.values())))
+    for source, gains in result["gains"].items():
+        verdict = "show no gain over"
+        if gains["accuracy"]["above"]:
+            verdict = "predict the grade better than"
+        elif gains["log_loss"]["above"]:
+            loss = f"log loss lower by {figure(gains['log_loss']['value'])}"
+            verdict = f"predict the odds of the grades ({loss}), but are right no more often than"
+        value = shown(result["metrics"][source]["accuracy"])
+        guess = figure(result["metrics"][MOST_FREQUENT]["accuracy"]["value"])
+        lines.append(
+            f"{source} alone {verdict} the {MOST_FREQUENT}: accuracy {value} against {guess}"
+        )
+    for ngram in result["ngrams"]:
+        lines.append(
+            f"{ngram['of_grade']:,} of {ngram['n_titles']:,} titles with {ngram['ngram']!r} have grade "
+            f"{ngram['grade']} ({100 * ngram['base']:.0f} % of all titles)"
+        )
+    pairs = f"{result['n_pairs']:,} of {result['n_labelled']:,} labelled pairs"
+    head = f"shortcuts: {pairs}, {result['n_queries']:,} queries; 95 % intervals over queries"
+    return "\n".join([head, table(rows), *lines])
 
 
 @options.command(options.SCORING)

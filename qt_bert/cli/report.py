@@ -84,11 +84,11 @@ def probe(
     name: Annotated[str | None, typer.Argument(help="Which probe; --list names them.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the probes and stop.")] = False,
     out: Annotated[
-        Path, typer.Option(help="Run folder, which may be a report's; writes probes/NAME.json.")
-    ] = Path("probes"),
+        Path, typer.Option(help="Run folder, which may be a report's; writes OUT/probes/NAME.json.")
+    ] = Path("probe"),
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
-    html: Annotated[bool, typer.Option("--html", help="Also draw probes/NAME.html.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="Also draw OUT/probes/NAME.html.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Run one probe: heads are chosen on one half of the queries, claims tested on the other."""
@@ -99,7 +99,7 @@ def probe(
         raise ArgumentError("which probe? `qt-bert probe --list` names them")
     from qt_bert.probes.base import probe_named
 
-    probe_named(name)
+    probe_named(name)  # an unknown name is an error before any file is read
     request = resolve(request)
     from qt_bert.run.study import run_one_probe
 

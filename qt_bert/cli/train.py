@@ -175,12 +175,17 @@ def tune(
 def average(
     models: Annotated[list[Path], typer.Argument(help="Two or more folders of one shape.")],
     out: Annotated[Path, typer.Option(help="Folder of the averaged model.")],
+    weights: Annotated[
+        str | None,
+        typer.Option(help="A weight of each model, such as 0.7,0.3. [default: equal weights]"),
+    ] = None,
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Average the weights of models tuned from one another or from one start."""
-    from qt_bert.training.selection import average_models
+    """Average the weights of models tuned from one another or from one start, the start included."""
+    from qt_bert.models.mixing import average_models, parse_weights
 
     for model in models:
         check_apart(out, model)
-    average_models(models, out, overwrite=overwrite)
+    shares = None if weights is None else parse_weights(weights, len(models))
+    average_models(models, out, shares, overwrite=overwrite)
     terminal.note(f"mean of {len(models)} models: {out}")

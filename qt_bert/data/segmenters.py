@@ -155,7 +155,8 @@ def read_segmented(path: Path) -> list[list[str]]:
     for item in TextSource(path).lines():
         if isinstance(item, Reject):
             raise PairFileError(f"{path}: line {item.line}: {item.reason}")
-        lines.append(item[1].split())
+        if words := item[1].split():
+            lines.append(words)
     if len({"".join(words) for words in lines}) < 2:
         raise PairFileError(f"{path}: a segmented file needs two different lines at least")
     return lines

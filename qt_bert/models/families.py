@@ -185,11 +185,6 @@ class Family:
         projected = getattr(backbone, "embeddings_project", None)
         return hidden if projected is None else projected(hidden)  # type: ignore[no-any-return]
 
-    @property
-    def heads_share(self) -> bool:
-        """Whether heads of a layer share weights (norms, positions), so that none is reset alone."""
-        return self.norm_before or self.positions == "relative"
-
 
 def needs_fast(model_type: str) -> str:
     """The message for a command that needs the fast engine, of a model that it does not run."""

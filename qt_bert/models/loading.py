@@ -169,28 +169,32 @@ def tunable(folder: Path) -> Family:
 
 
 def open_for_tuning(folder: Path, labels: int) -> tuple[Any, Family]:
+    """The model and family of `open_encoder`."""
+    return open_encoder(folder, labels)[:2]
+
+
+def open_encoder(folder: Path, labels: int) -> tuple[Any, Family, frozenset[str]]:
     """A sequence classifier with `labels` outputs whose encoder comes from `folder`, in float32.
 
     Pooler and classifier may be absent (they start at random, from torch's seed); a classifier of
-    another size is replaced; dropout is off. Raises CheckpointError where an encoder weight is
-    missing, and as `verify_folder` does.
+    another size is replaced; dropout is off. The third result names the absent weights. Raises
+    CheckpointError where an encoder weight is missing, and as `verify_folder` does.
     """
     family = tunable(folder)
     config = without_dropout(load_config(folder))
     config.id2label = config.problem_type = None  # those of the outputs that go
     config.num_labels = labels
     model, info = load_weights(AutoModelForSequenceClassification, folder, config, resize=True)
+    absent = frozenset(info["missing_keys"]) | {key[0] for key in info["mismatched_keys"]}
     lost = [
-        name
-        for name in {*info["missing_keys"], *(key[0] for key in info["mismatched_keys"])}
-        if name.startswith(f"{family.backbone}.") and ".pooler." not in name
+        name for name in absent if name.startswith(f"{family.backbone}.") and ".pooler." not in name
     ]
     if lost:
         raise CheckpointError(
             f"{folder}: encoder weights are missing or of another size: {min(lost)}"
         )
     check_all_read(folder, info["unexpected_keys"])
-    return model, family
+    return model, family, absent
 
 
 def open_for_pretraining(folder: Path) -> BertForPreTraining:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -108,8 +108,15 @@ def plain_and_without(model: SharedModel, out: Sequence[Head], mode: str) -> lis
     return [NONE] if part is None else [NONE, Variant("heads out", (part,))]
 
 
-def random_heads(model: SharedModel, heads: Iterable[Head], mode: str, seed: int) -> list[Variant]:
-    """Layer-matched sets; none for no heads, or where a layer has too few others to draw from."""
+def random_heads(
+    model: SharedModel,
+    heads: Sequence[Head],
+    mode: str,
+    seed: int,
+    named: Collection[Head] = (),
+) -> list[Variant]:
+    """Layer-matched sets outside `heads` and `named`; none for no heads, or where a layer has too few
+    others to draw from."""
 
     def mask(drawn: Iterable[Head]) -> Intervention:
         part = model.intervention(drawn, mode)
@@ -117,7 +124,8 @@ def random_heads(model: SharedModel, heads: Iterable[Head], mode: str, seed: int
         return part
 
     try:
-        return layer_matched(model.shape, mask, heads, DRAWS, seed)
+        within = [head for head in model.shape.all_heads if head not in named]
+        return layer_matched(model.shape, mask, heads, DRAWS, seed, within)
     except ArgumentError:
         return []
 

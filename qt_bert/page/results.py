@@ -11,6 +11,7 @@ from qt_bert.errors import QtBertError, RunFolderError
 from qt_bert.heads import Head, names_of
 from qt_bert.models.folder import HEADS
 from qt_bert.page.model import SharedModel
+from qt_bert.probes.base import probes
 from qt_bert.results.head_sets import SETS
 from qt_bert.results.heads import HeadsFile, HeadTable, head_tables
 from qt_bert.results.probe import Stability
@@ -58,6 +59,14 @@ def most_focused(sets: Mapping[str, Sequence[Head]], out: Sequence[Head]) -> Hea
     return next((head for head in sets.get("focused", ()) if head.layer > top), None)
 
 
+def named_beside(results: HeadResults | None, heads: Sequence[Head]) -> frozenset[Head]:
+    """All heads that the score of matching, or of order, names, where it names all of `heads`: random heads
+    must avoid them."""
+    sets = {} if results is None else results.sets
+    named = (set(sets.get(name, ())) for name in ("named", "order_named"))
+    return frozenset().union(*(of_score for of_score in named if of_score.issuperset(heads)))
+
+
 def find_results(
     model: SharedModel, run: Path | None
 ) -> tuple[HeadResults | None, tuple[Text, ...]]:
@@ -77,7 +86,8 @@ def find_results(
 
 
 def _read(path: Path, model: SharedModel, *, of_run: bool) -> HeadResults:
-    """Raises RunFolderError for results of other weights, or of heads that the model does not have."""
+    """The tables of this version's probes. Raises RunFolderError for results of other weights, or of heads
+    that the model does not have."""
     if of_run:
         results = read_probes(RunFolder.read(path))
         if not results:
@@ -90,6 +100,8 @@ def _read(path: Path, model: SharedModel, *, of_run: bool) -> HeadResults:
         raise RunFolderError(
             f"{path} is of other weights than {model.name}; run `qt-bert report` for this model"
         )
+    here = {probe.name for probe in probes()}
+    tables = tuple(table for table in tables if table.probe in here)
     known = set(names_of(model.shape.all_heads))
     for table in tables:
         for head in (*table.heads, *(head for heads in table.sets.values() for head in heads)):

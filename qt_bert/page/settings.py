@@ -28,10 +28,10 @@ class Settings:
     language: Language = "zh"
 
     def to_environment(self) -> dict[str, str]:
-        """The variables `QT_BERT_APP_MODELS` and so on of the settings that are set."""
+        """The variables `QT_BERT_APP_MODELS` and so on; empty where unset, so that none is inherited."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values["models"] = "\n".join(map(str, self.models))
-        return {f"{_PREFIX}{name.upper()}": str(value) for name, value in values.items() if value}
+        return {f"{_PREFIX}{name.upper()}": str(value or "") for name, value in values.items()}
 
     @classmethod
     def read(cls) -> Settings:

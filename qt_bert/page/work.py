@@ -49,11 +49,6 @@ class ModelLock:
         """Whether the calling thread holds it."""
         return self._owner == threading.get_ident()
 
-    @property
-    def awaited(self) -> bool:
-        """Whether another thread waits for it."""
-        return self._queue.locked()
-
     def __enter__(self) -> None:
         if self.mine:
             self._lock.acquire()

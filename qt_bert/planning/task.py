@@ -98,12 +98,17 @@ class Functions:
     unstable: frozenset[str] = frozenset()
 
 
-def functions_of(model: Path, sha256: str, run: Path | None = None) -> Functions:
-    """The named sets of the model in the folder `model`, whose weights have this hash: from `run`, else
-    from `heads.json` beside the model, if it is of the same weights. Raises RunFolderError for a run
-    without probes or of another model, and for a damaged file."""
+def functions_of(
+    model: Path, sha256: str, run: Path | None = None, probes: Iterable[str] | None = None
+) -> Functions:
+    """The named sets of the model in the folder `model`, whose weights have this hash: from `run` and its
+    `probes` (None: all), else from `heads.json` beside the model, if it is of the same weights. Raises
+    RunFolderError for a run without probes or of another model, and for a damaged file."""
     if run is not None:
-        return _functions("run", _tables_of_run(run, sha256))
+        files = sorted((run / "probes").glob("*.json"))
+        if probes is not None:
+            files = [run / "probes" / f"{name}.json" for name in sorted(probes)]
+        return _functions("run", _tables_of_run(run, files, sha256))
     path = model / _BESIDE_MODEL
     if not path.is_file():
         return Functions("none")
@@ -113,8 +118,8 @@ def functions_of(model: Path, sha256: str, run: Path | None = None) -> Functions
     return _functions("heads.json", file.probes)
 
 
-def _tables_of_run(run: Path, sha256: str) -> list[HeadTable]:
-    results = [ProbeResult.read(path) for path in sorted((run / "probes").glob("*.json"))]
+def _tables_of_run(run: Path, files: Iterable[Path], sha256: str) -> list[HeadTable]:
+    results = [ProbeResult.read(path) for path in files]
     if not results:
         raise RunFolderError(
             f"{run} holds no finished probe (no probes/*.json); give the folder of `qt-bert report`"

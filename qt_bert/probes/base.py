@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
@@ -37,6 +37,7 @@ from qt_bert.results.probe import (
     ModelRef,
     PairsRef,
     ProbeResult,
+    ResultTable,
     Source,
     SourcedClaim,
     Stability,
@@ -111,16 +112,12 @@ def reference(path: Path, pairs: list[Pair]) -> PairsRef:
     return PairsRef.of(path.name, sha256_file(path), pairs)
 
 
-def _undeclared(name: str) -> ProbeResult:
-    raise ArgumentError(f"this probe does not declare that it needs {name!r}")
-
-
 @dataclass(kw_only=True)
 class Context:
     """Everything a probe may use; model and pairs are opened when it first needs them.
 
     `request` holds the options that the probe's TOML names in `uses`, and those of every probe; all others
-    are as by default. `open_model` opens the checkpoint; `read_pairs`, by default, reads the request's pairs.
+    are as by default. `open_model` opens the checkpoint; `read_pairs` reads the request's pairs.
     `result_of` gives the result of another probe for this model on these pairs; it raises ArgumentError for one
     that the probe does not declare in `needs`. `work` is a folder of the probe's own for
     sweeps that resume: all in it has the same inputs. A probe puts the figures of its checks into `guards`.
@@ -130,8 +127,8 @@ class Context:
     request: Request
     work: Path
     open_model: Callable[[], Scorer]
-    read_pairs: Callable[[ModelLabels], Split] | None = None
-    result_of: Callable[[str], ProbeResult] = _undeclared
+    read_pairs: Callable[[ModelLabels], Split]
+    result_of: Callable[[str], ProbeResult]
     guards: dict[str, Any] = field(default_factory=dict)
     _cached: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -225,8 +222,7 @@ class Context:
 
     @cached_property
     def _split(self) -> Split:
-        read = self.read_pairs or partial(read_split, self.request)
-        return read(self.model.checkpoint.settings.labels)
+        return self.read_pairs(self.model.checkpoint.settings.labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,6 +315,7 @@ class Result:
     shown: Collection[Head] | None = None
     stability: Mapping[str, Stability | None] = field(default_factory=dict)
     figures: Sequence[Figure] = ()
+    tables: Sequence[ResultTable] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     pairs: Sequence[Pair] | None = None
@@ -382,7 +379,7 @@ def run_probe(probe: Probe, context: Context) -> ProbeResult:
     claims of all its probes).
     """
     answer = probe.run(context)
-    result = _stored(probe, answer, context) if isinstance(answer, Result) else answer
+    result = _judge_and_word(probe, answer, context) if isinstance(answer, Result) else answer
     settings = {**context.settings(), **result.settings}
     if context.guards:
         settings["guards"] = dict(context.guards)
@@ -399,8 +396,8 @@ def run_probe(probe: Probe, context: Context) -> ProbeResult:
     )
 
 
-def _stored(probe: Probe, result: Result, context: Context) -> ProbeResult:
-    """A probe's result as it is stored: with claims judged and texts filled."""
+def _judge_and_word(probe: Probe, result: Result, context: Context) -> ProbeResult:
+    """The result as it is stored: claims judged, texts filled with its numbers."""
     texts, checkpoint = texts_of(probe.name), context.model.checkpoint
     sets = {name: tuple(map(str, heads)) for name, heads in result.sets.items()}
     measurements = [
@@ -416,9 +413,9 @@ def _stored(probe: Probe, result: Result, context: Context) -> ProbeResult:
         **result.facts,
     }
     path = f"nothing.{result.nothing}" if result.nothing else "summary"
-    summary, reads = texts.text(path, facts), checkpoint.reads
-    if reads != "first" and "[CLS]" in summary.en:
-        summary = sentences([summary, texts_of(COMMON).text(f"reads.{reads}")])
+    summary, reader = texts.text(path, facts), checkpoint.reads
+    if reader != "first" and "[CLS]" in summary.en:
+        summary = sentences([summary, texts_of(COMMON).text(f"reads.{reader}")])
     pairs = context.validation if result.pairs is None else list(result.pairs)
     return ProbeResult(
         schema=2,
@@ -440,6 +437,14 @@ def _stored(probe: Probe, result: Result, context: Context) -> ProbeResult:
         stability={name: stable for name, stable in result.stability.items() if stable is not None},
         figures=tuple(
             _with_texts(figure, texts, facts, checkpoint.windows) for figure in result.figures
+        ),
+        tables=tuple(
+            replace(
+                table,
+                title=texts.text(f"tables.{table.name}.title", facts),
+                note=texts.text_or(f"tables.{table.name}.note", facts),
+            )
+            for table in result.tables
         ),
     )
 

@@ -16,7 +16,7 @@ from qt_bert.errors import CheckpointError
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import DTYPES
-from qt_bert.models.loading import open_for_tuning
+from qt_bert.models.loading import open_encoder
 from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.probes.base import Context
 from qt_bert.probes.texts import COMMON, texts_of
@@ -32,7 +32,14 @@ _WRONG = {
 """What a difference in shape means, by option."""
 
 
-def open_base(folder: Path, like: Checkpoint, option: str = "--base") -> Checkpoint:
+@dataclass
+class Base(Checkpoint):
+    """A model before fine-tuning; `absent` names the weights that its folder lacks, which are random."""
+
+    absent: frozenset[str] = frozenset()
+
+
+def open_base(folder: Path, like: Checkpoint, option: str = "--base") -> Base:
     """The model that `like` was tuned from, with the dtype, length and tokenizer of `like`.
 
     Its classifier, and a missing pooler, are random: logits mean nothing. Raises CheckpointError where
@@ -40,9 +47,9 @@ def open_base(folder: Path, like: Checkpoint, option: str = "--base") -> Checkpo
     vocabulary. `option` names the user's option in the error.
     """
     with _seeded(0):
-        model, family = open_for_tuning(folder, like.settings.labels.logits)
+        model, family, absent = open_encoder(folder, like.settings.labels.logits)
     labels = ModelLabels(like.settings.labels.logits, None)
-    base = Checkpoint(
+    base = Base(
         folder.name,
         folder,
         model.to(like.device, DTYPES[like.dtype]).eval(),
@@ -50,6 +57,7 @@ def open_base(folder: Path, like: Checkpoint, option: str = "--base") -> Checkpo
         family,
         replace(like.settings, labels=labels),
         like.dtype,
+        absent=absent,
     )
     _could_become(like, base, option)
     return replace(base, tokenizer=like.tokenizer)

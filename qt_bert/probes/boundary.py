@@ -42,7 +42,7 @@ from qt_bert.probes.naming import (
     ranked,
     stability,
 )
-from qt_bert.probes.streams import PAIRS_A_QUERY, few_a_query, is_han, stream, uncut_tokens
+from qt_bert.probes.streams import few_in_quick, is_han, stream, uncut_tokens
 from qt_bert.progress import Progress, silent
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
@@ -58,6 +58,8 @@ LEAST_DECISIONS = 4
 EPSILON = 1e-6
 QUICK_SHIFTS, FULL_SHIFTS = 20, 100
 UNION_SHIFTS = 200
+GOLD = ("gold_rule_accuracy", "gold_characters_accuracy", "gold_head_word_f1")
+"""Measurements on the gold file; None where a half of it leaves nothing to decide."""
 
 Ends = Callable[[str], set[int]]
 """A reference: a text → the positions (index of the next character) at which a word ends."""
@@ -580,8 +582,8 @@ def head_union(
 
 @dataclass(frozen=True, eq=False)
 class LabelledHalves:
-    """The decisions of both halves, and the reference's labels [D]; `shared` validation texts are left
-    out as they stand in discovery."""
+    """The decisions of both halves, and the reference's labels [D]; `shared`: validation texts that are
+    left out because discovery has them."""
 
     discovery: Decisions
     validation: Decisions
@@ -589,16 +591,17 @@ class LabelledHalves:
     validation_labels: BoolArray
     shared: int = 0
 
+    def __bool__(self) -> bool:
+        """Whether both halves have decisions."""
+        return bool(len(self.discovery) and len(self.validation))
+
 
 def halves_of_pairs(context: Context) -> LabelledHalves:
     """The distinct queries and titles of both halves; a quick run takes two pairs of each query."""
-    samples = [
-        few_a_query(pairs, context.choose(PAIRS_A_QUERY, len(pairs)))
-        for pairs in (context.discovery, context.validation)
-    ]
-    discovery = distinct_texts(samples[0])
-    validation = distinct_texts(samples[1], {text.text for text in discovery})
-    shared = len(distinct_texts(samples[1])) - len(validation)
+    sample = few_in_quick(context, context.validation)
+    discovery = distinct_texts(few_in_quick(context, context.discovery))
+    validation = distinct_texts(sample, {text.text for text in discovery})
+    shared = len(distinct_texts(sample)) - len(validation)
     return _halves(
         discovery, validation, word_ends(partition(context)), context.model.tokenizer, shared
     )
@@ -666,12 +669,12 @@ class HeadEvaluation:
         return from_leave_one_out(float(metric(name, total)), left, decisions.queries)
 
     def answers(self) -> dict[str, BoolArray]:
-        """Predictions on validation: the article's rule, the best calibrated one (`reading`), each
+        """Predictions on validation: the article's rule, the best calibrated one (`calibrated`), each
         character's own rate of ending words, and the majority class."""
         halves, labels = self.halves, self.halves.discovery_labels
         return {
             "rule": self.rule[self.rule_head],
-            "reading": self.predicted[self.calibrated.best],
+            "calibrated": self.predicted[self.calibrated.best],
             "characters": predict_by_character(
                 halves.discovery.characters(), labels, halves.validation.characters()
             ),
@@ -723,7 +726,7 @@ def measure(context: Context) -> Result:
     if (reason := lacking(context.model)) is not None:
         return Result(nothing=reason, claims={"beyond_characters": reason})
     halves = halves_of_pairs(context)
-    if not len(halves.discovery) or not len(halves.validation):
+    if not halves:
         return Result(nothing="no_characters", claims={"beyond_characters": "no_characters"})
     shifts = context.choose(QUICK_SHIFTS, FULL_SHIFTS)
 
@@ -739,9 +742,9 @@ def measure(context: Context) -> Result:
         "rule_accuracy": accuracy["rule"],
         "characters_accuracy": accuracy["characters"],
         "majority_accuracy": accuracy["majority"],
-        "head_accuracy": accuracy["reading"],
-        "head_balanced": main.measure("balanced", answers["reading"]),
-        "head_word_f1": main.measure("word_f1", answers["reading"]),
+        "head_accuracy": accuracy["calibrated"],
+        "head_balanced": main.measure("balanced", answers["calibrated"]),
+        "head_word_f1": main.measure("word_f1", answers["calibrated"]),
     }
     union = head_union(
         main.rule, halves.validation_labels, halves.validation, main.rule_order, seed=context.seed
@@ -762,13 +765,16 @@ def measure(context: Context) -> Result:
     if (path := context.request.gold) is not None:
         gold_halves, used = halves_of_gold(context, path)
         gold = {"gold": path.name, "gold_texts": used}
-        on_gold = run(context.model, gold_halves)
-        gold_answers = on_gold.answers()
-        measurements |= {
-            "gold_rule_accuracy": on_gold.measure("accuracy", gold_answers["rule"]),
-            "gold_characters_accuracy": on_gold.measure("accuracy", gold_answers["characters"]),
-            "gold_head_word_f1": on_gold.measure("word_f1", gold_answers["reading"]),
-        }
+        measurements |= dict.fromkeys(GOLD)
+        if gold_halves:
+            on_gold = run(context.model, gold_halves)
+            answers_on_gold = on_gold.answers()
+            values = (
+                on_gold.measure("accuracy", answers_on_gold["rule"]),
+                on_gold.measure("accuracy", answers_on_gold["characters"]),
+                on_gold.measure("word_f1", answers_on_gold["calibrated"]),
+            )
+            measurements |= dict(zip(GOLD, values, strict=True))
     covered = halves.validation.coverage >= LEAST_COVERAGE
     named = main.calibrated.named.heads()
     return Result(
@@ -801,7 +807,9 @@ def measure(context: Context) -> Result:
                 "validation": halves.validation.counts(),
             },
             "shared_with_discovery": halves.shared,
+            "reference": partition(context).name,
         },
+        pairs=few_in_quick(context, context.validation),
     )
 
 
@@ -867,7 +875,7 @@ def _figures(
         name: [main.measure(name, answer) for answer in answers.values()] for name in METRICS
     }
     yield estimate_bars(context, "answers", tuple(answers), metrics)
-    models = {"graded": main.measure("balanced", answers["reading"]), **others}
+    models = {"graded": main.measure("balanced", answers["calibrated"]), **others}
     yield estimate_bars(context, "models", tuple(models), {"balanced": list(models.values())})
     ks = range(1, len(main.rule_order) + 1)
     size = union.size.sum()

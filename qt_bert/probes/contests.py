@@ -281,7 +281,7 @@ def layer_matched_sets(
     if not heads or any(available[layer] < size for layer, size in sizes.items()):
         return [], True
     possible = math.prod(math.comb(available[layer], size) for layer, size in sizes.items())
-    drawn = layer_matched(shape, ablated, heads, draws, seed, [*pool, *heads], f"{name}:")
+    drawn = layer_matched(shape, ablated, heads, draws, seed, pool, f"{name}:")
     return drawn, possible <= draws
 
 

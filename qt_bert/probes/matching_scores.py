@@ -420,6 +420,7 @@ def _key(context: Context) -> tuple[str, ...]:
     scorer = context.model
     return (
         scorer.checkpoint.sha256,
+        repr((scorer.checkpoint.reading, scorer.checkpoint.settings)),
         scorer.checkpoint.dtype,
         str(scorer.tokenizer.max_length),
         f"{context.request.segmenter} {context.request.userdict}",

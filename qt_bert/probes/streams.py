@@ -59,6 +59,11 @@ def few_a_query(
     return [pairs[place] for place in sorted(kept)]
 
 
+def few_in_quick(context: Context, pairs: Sequence[Pair], most: int = PAIRS_A_QUERY) -> list[Pair]:
+    """`few_a_query` in a quick run; all pairs under --full."""
+    return few_a_query(pairs, context.choose(most, len(pairs)))
+
+
 # Characters of a pair's tokens. A token may hold several, or a part of one (byte-level BPE cuts a
 # character of three bytes).
 

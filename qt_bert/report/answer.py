@@ -20,7 +20,7 @@ from qt_bert.report.blocks import (
     wording,
 )
 from qt_bert.report.evaluation import headlines, with_value
-from qt_bert.report.probes import badge, measured, source_value
+from qt_bert.report.probes import FILED, badge, filed, measured, source_value
 from qt_bert.report.stored import Stored
 from qt_bert.results.evaluation import EvaluationResult
 from qt_bert.results.probe import set_label
@@ -83,6 +83,7 @@ def _claims(stored: Stored) -> Table:
         columns=(
             Column("claim", wording("claim"), whole=True),
             *columns(verdict="verdict", value="value", source="source_value"),
+            *FILED,
         ),
         rows=tuple(
             (
@@ -90,6 +91,7 @@ def _claims(stored: Stored) -> Table:
                 badge(worded),
                 measured(worded),
                 source_value(worded.claim.source),
+                *filed(worded),
             )
             for worded, anchor in stored.claims
         ),
@@ -144,7 +146,7 @@ def _weakest(evaluation: EvaluationResult) -> Iterator[Text]:
             title = headlines(with_value(evaluation.metrics)).get(metric, metric)
             shown = f"{number(metric_value.value)} {interval(metric_value.ci_low, metric_value.ci_high)}".rstrip()
             yield wording(
-                "next_slice",
+                "weakest_slice",
                 column=column,
                 value=value,
                 metric=title,

@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from qt_bert.files import atomic_write
-from qt_bert.probes.wording import MeasurementInWords, measurements_in_words, queries_needed
+from qt_bert.probes.wording import (
+    ClaimInWords,
+    MeasurementInWords,
+    measurements_in_words,
+    queries_needed,
+)
 from qt_bert.report.blocks import Interval, wording
 from qt_bert.report.evaluation import as_interval, in_groups
 from qt_bert.report.plan import in_one_sentence
@@ -76,7 +81,7 @@ def _claim(row: ClaimOf, localised: Localise) -> tuple[str, ...]:
     return (
         localised(row.worded.short),
         localised(row.worded.verdict),
-        _shown(measured(row.worded)),
+        _in_unit(row.worded, localised),
         _label(source_value(claim.source), localised),
         row.worded.margin,
         "" if needs is None else localised(queries_needed(needs)),
@@ -86,10 +91,14 @@ def _claim(row: ClaimOf, localised: Localise) -> tuple[str, ...]:
 def _measurement(row: MeasurementInWords, localised: Localise) -> tuple[str, ...]:
     return (
         localised(row.text),
-        f"{_shown(measured(row))} {localised(row.unit)}".rstrip(),
+        _in_unit(row, localised),
         _label(source_value(row.measurement.source), localised),
         source_place(row.measurement.source),
     )
+
+
+def _in_unit(row: ClaimInWords | MeasurementInWords, localised: Localise) -> str:
+    return f"{_shown(measured(row))} {localised(row.unit)}".rstrip()
 
 
 def _label(label: Label | None, localised: Localise) -> str:

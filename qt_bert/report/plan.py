@@ -27,6 +27,7 @@ from qt_bert.results.head_sets import set_words
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import (
     MARGIN,
+    PAGE,
     TESTED,
     Expected,
     GridRow,
@@ -39,7 +40,6 @@ from qt_bert.results.plan import (
 )
 from qt_bert.results.probe import PairsRef, label_of
 from qt_bert.run.folder import RunFolder
-from qt_bert.run.study import PAGE
 from qt_bert.stats.metrics import METRICS
 from qt_bert.text import Text, interval, join, number, sentences, signed
 
@@ -258,7 +258,7 @@ def _test_notes(evidence: PlanEvidence) -> Iterator[Text]:
             half = number((change.ci_high - change.ci_low) / 2)
             yield wording("change_must_exceed_about", name=test.pairs.name, half=half)
     if any("pairwise_accuracy" in test.measured for test in evidence.tests):
-        yield wording("this_model_has_one")
+        yield wording("note_one_logit")
 
 
 _INSIDE, _OUTSIDE = Badge(wording("inside"), "good"), Badge(wording("outside"), "bad")

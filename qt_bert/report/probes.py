@@ -35,9 +35,11 @@ from qt_bert.results.probe import (
     VERDICTS,
     HeadScores,
     ProbeResult,
+    ResultTable,
     Source,
     Stability,
     StabilityVerdict,
+    Value,
 )
 from qt_bert.results.quantities import QUANTITIES
 from qt_bert.stats.verdict import Verdict
@@ -168,14 +170,18 @@ def _atlas_heads(tables: Sequence[HeadTable]) -> Table:
 
 
 _THERE = Column("there", wording("article_s_figure"), optional=True)
+FILED = (
+    Column("margin", wording("margin"), filed=True),
+    Column("p", "p", filed=True),
+    Column("q", "q", filed=True),
+    Column("n_queries", wording("queries"), filed=True),
+)
+"""What the CSV file of claims alone holds; its cells are `filed`."""
 _CLAIMS = (
     *columns(source="place", claim="claim", verdict="verdict", value="measured_interval"),
     _THERE,
     Column("conclusion", wording("what_follows"), whole=True),
-    Column("margin", wording("margin"), filed=True),
-    Column("p", "p", digits=4, least=True, filed=True),
-    Column("q", "q", digits=4, least=True, filed=True),
-    Column("n_queries", wording("queries"), filed=True),
+    *FILED,
 )
 _MEASUREMENTS = (
     *columns(source="place", measurement="measurement", value="measured_interval"),
@@ -202,6 +208,7 @@ def probe_section(result: ProbeResult) -> Section:
             grouped=True,
         ),
         *(FigureBlock(figure=figure) for figure in figures),
+        *(_table(table, prefix) for table in result.tables),
         Folded(title=wording("all_measurements_heads_chosen"), blocks=details),
     )
     return Section(name=anchor_of(result), title=title_of(result), blocks=blocks)
@@ -216,11 +223,30 @@ def _claim(worded: ClaimInWords) -> tuple[Cell, ...]:
         measured(worded),
         source_value(claim.source),
         worded.conclusion,
-        worded.margin,
-        claim.p,
-        claim.q,
-        claim.n_queries,
+        *filed(worded),
     )
+
+
+def _table(table: ResultTable, prefix: str) -> Table:
+    """A probe's own table."""
+    return Table(
+        name=prefix + table.name,
+        title=table.title,
+        note=table.note,
+        columns=tuple(Column(name, title) for name, title in table.columns.items()),
+        rows=tuple((*row.labels, *map(_cell, row.values)) for row in table.rows),
+        grouped=len({row.labels[0] for row in table.rows}) < len(table.rows),
+    )
+
+
+def _cell(cell: Value) -> Interval:
+    low, high = cell.ci_low, cell.ci_high
+    return Interval(value=cell.value, low=low, high=high, digits=digits_for(cell.value, low, high))
+
+
+def filed(worded: ClaimInWords) -> tuple[Cell, ...]:
+    """The cells of `FILED`: margin, p, q and the number of queries."""
+    return (worded.margin, worded.claim.p, worded.claim.q, worded.claim.n_queries)
 
 
 def _measurements(result: ProbeResult) -> Table:

@@ -9,8 +9,8 @@ from qt_bert.files import sha256_file
 from qt_bert.probes.wording import ClaimInWords, claims_in_words, plan_claim_in_words
 from qt_bert.results.evaluation import EvaluationResult
 from qt_bert.results.plan import Plan
-from qt_bert.results.probe import ProbeResult
-from qt_bert.run.folder import RunFolder, read_plan_claim, read_probes
+from qt_bert.results.probe import ProbeResult, SourcedClaim
+from qt_bert.run.folder import RunFolder, judged_together
 from qt_bert.shipped import TEST, shipped, ships
 
 
@@ -27,7 +27,7 @@ def anchor_of(result: ProbeResult) -> str:
 
 
 class Stored:
-    """The result files in a run's `folder`, each read once; None or empty where missing.
+    """The result files in a run's `folder`, read when first needed; None or empty where missing.
 
     Raises RunFolderError for a damaged file when it is first read.
     """
@@ -44,7 +44,7 @@ class Stored:
     @cached_property
     def probes(self) -> tuple[ProbeResult, ...]:
         """The results of the finished probes, in the order of the report."""
-        return read_probes(self.folder)
+        return self._judged[0]
 
     @cached_property
     def plan(self) -> Plan | None:
@@ -61,8 +61,14 @@ class Stored:
             for result in self.probes
             for claim in claims_in_words(result)
         ]
-        kept = read_plan_claim(self.folder)
-        return claims if kept is None else [*claims, ClaimOf(plan_claim_in_words(kept), "plan")]
+        of_plan = self._judged[1]
+        if of_plan is not None:
+            claims.append(ClaimOf(plan_claim_in_words(of_plan), "plan"))
+        return claims
+
+    @cached_property
+    def _judged(self) -> tuple[tuple[ProbeResult, ...], SourcedClaim | None]:
+        return judged_together(self.folder)
 
     @cached_property
     def on_shipped(self) -> bool:

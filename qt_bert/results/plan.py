@@ -22,6 +22,9 @@ MARGIN = 0.02
 TESTED = "spearman"
 """The metric of the test: Spearman's ρ of the expected grade."""
 
+PAGE = "plan.html"
+"""The page of a plan."""
+
 Verdict = Literal["non-inferior", "undecided", "inferior"]
 
 

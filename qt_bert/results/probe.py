@@ -14,7 +14,7 @@ from qt_bert.heads import Head
 from qt_bert.results import ResultFile
 from qt_bert.results.head_sets import set_words
 from qt_bert.stats.verdict import Claim
-from qt_bert.text import Text
+from qt_bert.text import Label, Text
 
 StabilityVerdict = Literal["stable", "not stable", "undecided"]
 
@@ -208,6 +208,34 @@ class HeadScores:
         Head.parse(self.head)
 
 
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A number of a table, with its 95 % interval where it has one."""
+
+    value: float | None
+    ci_low: float | None = None
+    ci_high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A table's row: texts for its first columns, numbers for the others."""
+
+    labels: tuple[Label, ...]
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultTable:
+    """A table of a probe: its columns (id → heading) and rows; title and note come from the probe's TOML."""
+
+    name: str
+    title: Text = Text("", "")
+    note: Text | None = None
+    columns: Mapping[str, Label]
+    rows: tuple[Row, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult(ResultFile):
     """`probes/NAME.json`: the result of one probe.
@@ -234,6 +262,7 @@ class ProbeResult(ResultFile):
     sets: dict[str, tuple[str, ...]]
     stability: dict[str, Stability] = field(default_factory=dict)
     figures: tuple[Figure, ...] = ()
+    tables: tuple[ResultTable, ...] = ()
 
     def __post_init__(self) -> None:
         for heads in self.sets.values():

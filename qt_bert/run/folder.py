@@ -153,7 +153,7 @@ class RunFolder:
             folder = cls.read(path)
             complete = folder.record.complete
             if goes_on(path, "run", complete=complete, resume=resume, overwrite=overwrite):
-                # Not saved yet: only `plan` knows which of the old results still hold.
+                # Not saved yet: only `expect` knows which of the old results still hold.
                 stages, guards = folder.record.stages, folder.record.guards
                 folder.record = replace(fresh, stages=stages, guards=guards)
                 return folder
@@ -167,7 +167,7 @@ class RunFolder:
         """The run in `path`, as it stands. Raises RunFolderError when there is none."""
         return cls(path, read_record(RunRecord, path, "run"))
 
-    def plan(self, keys: Mapping[str, str]) -> None:
+    def expect(self, keys: Mapping[str, str]) -> None:
         """Record the stages of these keys as pending, unless they are done.
 
         Removes every recorded stage that is not in `keys` or has another key, with its files: a stale
@@ -187,7 +187,13 @@ class RunFolder:
         )
 
     def begin(self, name: str, running: StageRecord) -> None:
-        """Record the stage as running, with the files and the folders that it will write."""
+        """Record the stage as running, with the files and the folders that it will write.
+
+        Unless it goes on, what lies in these folders is of no recorded stage, and removed.
+        """
+        if self.record.stages[name].status == "pending":
+            for folder in running.folders:
+                shutil.rmtree(self.work(folder), ignore_errors=True)
         self._update(stages=self.record.stages | {name: running}, complete=False)
 
     def finish(self, name: str, seconds: float, guards: Mapping[str, Any]) -> None:
@@ -270,7 +276,7 @@ class StageContext:
 class Stage:
     """One part of a run.
 
-    `run` writes exactly the files in `outputs` (paths relative to the run folder), each
+    `run` writes the files in `outputs` (paths relative to the run folder), each
     atomically; it may keep unfinished work there under other names and resume it. `folders`
     are folders of such work below `sweeps/`, removed with the stage's result.
     `arguments` names the fields of the request that its figures depend on; it gets no others. `needs` are
@@ -393,12 +399,12 @@ def forecast(stages: Sequence[Stage], context: StageContext) -> Forecast:
     try:
         split = split_of(context)
     except PairFileError:  # the stage that splits the pairs raises it; the evaluation may still run
-        return Forecast(sum(map(runs_of, ahead)), f"{len(ahead)} stages: {names}")
+        return Forecast(sum(map(pairs_through_model, ahead)), f"{len(ahead)} stages: {names}")
     pairs = [(pair.query, pair.title) for pair in split.validation[:TIMED]]
     scorer.fresh().logits(pairs[:8])  # the first batch allocates
     rate = len(pairs) / _seconds(scorer, pairs)
     share = len(split.validation) / REFERENCE_PAIRS
-    runs = sum(runs_of(stage, share) for stage in ahead)
+    runs = sum(pairs_through_model(stage, share) for stage in ahead)
     minutes = max(1, round(runs / rate / 60))
     duration = (
         "--full takes several times the quick profile"
@@ -422,8 +428,8 @@ def _seconds(scorer: Scorer, pairs: Sequence[tuple[str, str]]) -> float:
     return min(passes)
 
 
-def runs_of(stage: Stage, share: float = 1.0) -> int:
-    """The stage's time in pairs through the model, for `share` of the pairs that ship."""
+def pairs_through_model(stage: Stage, share: float = 1.0) -> int:
+    """The stage's time, counted in pairs through the model, for `share` of the pairs that ship."""
     return max(1, round(stage.quick_seconds * REFERENCE_RATE * share))
 
 
@@ -442,7 +448,7 @@ def run_stages(
     Stages that do not apply to the request are left out. A stage is reused when model, pairs, its arguments,
     the package's sources and the stages that it needs are unchanged and its files are there. After an
     exception in a stage the folder resumes there. Results of the stages `beside` are kept; a run that would
-    change an input of one is refused. `progress` counts `runs_of` each stage.
+    change an input of one is refused. `progress` counts `pairs_through_model` each stage.
 
     Raises ArgumentError when a stage needs one that does not come before it, RunFolderError for results
     of other inputs.
@@ -451,14 +457,14 @@ def run_stages(
     applying = [stage for stage in stages if stage.applies(context.request)]
     ordered = sorted(applying, key=lambda stage: stage.order)
     keys = _keys(ordered, folder)
-    folder.plan(keys | _kept(ordered, beside, context))
+    folder.expect(keys | _kept(ordered, beside, context))
     ran = []
     for stage in ordered:
         if folder.is_done(stage.name, keys[stage.name]):
             continue
         _run_stage(stage, keys[stage.name], context)
         ran.append(stage.name)
-        progress.advance(runs_of(stage, share), stage.name)
+        progress.advance(pairs_through_model(stage, share), stage.name)
     folder.complete()
     return tuple(ran)
 
@@ -510,21 +516,22 @@ def _run_stage(stage: Stage, key: str, context: StageContext) -> None:
 # The results of a run's probes, with q over all their claims.
 
 
+def probe_file(name: str) -> str:
+    """The result file of the probe `name`, relative to the run folder."""
+    return f"probes/{name}.json"
+
+
 def read_probes(folder: RunFolder) -> tuple[ProbeResult, ...]:
-    """The results of the run's finished probes, in the order of the report.
+    """The results of the run's finished probes, as `judged_together` gives them."""
+    return judged_together(folder)[0]
+
+
+def judged_together(folder: RunFolder) -> tuple[tuple[ProbeResult, ...], SourcedClaim | None]:
+    """The results of the finished probes, in the order of the report, and the plan's claim (None without one).
 
     q is computed over all claims of the run, one family; verdicts depend on p and stay.
     Raises RunFolderError for a damaged result.
     """
-    return _family(folder)[0]
-
-
-def read_plan_claim(folder: RunFolder) -> SourcedClaim | None:
-    """The claim of the run's plan, with q over all claims of the run; None without a plan."""
-    return _family(folder)[1]
-
-
-def _family(folder: RunFolder) -> tuple[tuple[ProbeResult, ...], SourcedClaim | None]:
     # A file's name is unique in its folder; the name inside it may be anything.
     results = [
         replace(ProbeResult.read(path), probe=path.stem) for path in _files(folder, "probes")

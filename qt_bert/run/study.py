@@ -15,7 +15,7 @@ from qt_bert.probes.base import Context, Probe, probe_named, probes, read_held_o
 from qt_bert.progress import progress
 from qt_bert.request import EVALUATION_FIELDS, SELECTION_FIELDS, Request
 from qt_bert.results.kept import KeptFile
-from qt_bert.results.plan import MEANS, Plan
+from qt_bert.results.plan import MEANS, PAGE, Plan
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import (
     RunFolder,
@@ -23,6 +23,7 @@ from qt_bert.run.folder import (
     Stage,
     StageContext,
     forecast,
+    probe_file,
     run_inputs,
     run_stages,
     scorer_of,
@@ -47,7 +48,7 @@ def probe_stage(probe: Probe) -> Stage:
         name=f"probe:{probe.name}",
         order=100 + probe.order,
         run=partial(_run_probe, probe),
-        outputs=(f"probes/{probe.name}.json",),
+        outputs=(probe_file(probe.name),),
         arguments=(*SELECTION_FIELDS, *probe.inputs),
         needs=tuple(f"probe:{name}" for name in probe.needs),
         folders=(f"sweeps/{probe.name}",),
@@ -61,7 +62,7 @@ def _run_probe(probe: Probe, context: StageContext) -> None:
     def result_of(name: str) -> ProbeResult:
         if name not in probe.needs:
             raise ArgumentError(f"the probe {probe.name!r} does not declare that it needs {name!r}")
-        return ProbeResult.read(context.folder.file(f"probes/{name}.json"))
+        return ProbeResult.read(context.folder.file(probe_file(name)))
 
     probe_context = Context(
         label=probe.name,
@@ -72,7 +73,9 @@ def _run_probe(probe: Probe, context: StageContext) -> None:
         guards=context.guards,
         result_of=result_of,
     )
-    run_probe(probe, probe_context).write(context.folder.file(f"probes/{probe.name}.json"))
+    # A page of another result must not outlive it.
+    context.folder.file(probe_file(probe.name)).with_suffix(".html").unlink(missing_ok=True)
+    run_probe(probe, probe_context).write(context.folder.file(probe_file(probe.name)))
 
 
 # A plan as a stage: of a whole run, or alone in a folder.
@@ -153,9 +156,6 @@ def _run_plan(
     from qt_bert.planning.make_plan import make_plan
     from qt_bert.planning.runs import check_removals
 
-    # The functions of heads come from the probes of the same run, if there are any.
-    if any(context.folder.file("probes").glob("*.json")):
-        options = replace(options, run=context.folder.path)
     task = _task(options, quick, context)
     context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64], task.mask))
     plan = make_plan(task)
@@ -180,6 +180,15 @@ def _task(options: PlanOptions, quick: Effort, context: StageContext) -> PlanTas
         _check_apart(discovery, sample)
     limits = [limit for limit in (options.limit, effort.choosing) if limit is not None]
     choosing = min(limits, default=None)
+    # The probes of the same run that the plan needs name the functions of heads; `redundancy` left every
+    # head out on the same pairs.
+    needs = context.folder.record.stages["plan"].needs
+    run, names = (
+        (context.folder.path, [n.removeprefix("probe:") for n in needs])
+        if needs
+        else (options.run, None)
+    )
+    alone = "probe:redundancy" in needs and choosing is None and options.replacement == "zero"
     return PlanTask(
         scorer=scorer,
         budget=parse_budget(options.budget),
@@ -187,20 +196,13 @@ def _task(options: PlanOptions, quick: Effort, context: StageContext) -> PlanTas
         discovery=discovery.smaller(choosing, whole_queries=labels.logits == 1, seed=seed),
         validation=validation.smaller(options.limit, whole_queries=labels.logits == 1, seed=seed),
         held_out=held_out,
-        functions=functions_of(_model_folder(request), scorer.checkpoint.sha256, options.run),
+        functions=functions_of(_model_folder(request), scorer.checkpoint.sha256, run, names),
         work=context.folder.work(_WORK),
-        singles_work=_of_probes(options, choosing, context),
+        singles_work=context.folder.work("sweeps/redundancy") if alone else None,
         effort=effort,
         resamples=request.resamples,
         seed=seed,
     )
-
-
-def _of_probes(options: PlanOptions, choosing: int | None, context: StageContext) -> Path | None:
-    """The folder in which this run's `redundancy` left every head out on the same pairs, in the same way."""
-    if options.run != context.folder.path or choosing is not None or options.replacement != "zero":
-        return None
-    return context.folder.work("sweeps/redundancy")
 
 
 def _both(context: StageContext) -> tuple[Sample, Sample]:
@@ -238,7 +240,7 @@ def write_evaluation(context: StageContext) -> None:
     """
     from qt_bert.ablation.explain import with_reasons
     from qt_bert.data.segmenters import segmenter
-    from qt_bert.scoring.evaluate import evaluation_json
+    from qt_bert.scoring.evaluate import SLICE_COLUMNS, evaluation_json
     from qt_bert.scoring.judge import judge_file
 
     request, scorer = context.request, scorer_of(context)
@@ -248,8 +250,7 @@ def write_evaluation(context: StageContext) -> None:
         judged,
         scorer,
         request.validation_file,
-        # The columns of the split that ships; other files have none.
-        by=tuple(name for name in ("field", "tags") if name in judged.pairs[0].extra),
+        by=tuple(name for name in SLICE_COLUMNS if name in judged.pairs[0].extra),
         resamples=request.resamples,
         seed=request.seed,
     )
@@ -306,11 +307,16 @@ def run_report(
     """Run a report's stages, or the evaluation and `only` some, in the run folder `out`; the page that `draw`
     makes of the folder, and the names of the stages that had to run.
 
-    `request` is resolved; `scorer` is its model, if that is open already. `notify` gets the forecast,
-    and the page so far when a stage fails. Raises RunFolderError where the flags do not fit what lies in
+    `request` is resolved; `scorer` is its model, if that is open already. `notify` gets the forecast, what
+    is left out without a base, and the page so far when a stage fails. Raises RunFolderError where the flags do not fit what lies in
     `out`, or a result there that is not requested would become stale; else as the stages do.
     """
     names = None if only is None else ["evaluation", *only]
+    if names is None and request.base is None:
+        left_out = ", ".join(probe.name for probe in probes() if probe.needs_base)
+        notify(
+            f"left out: {left_out}, which compare with the model before fine-tuning (--base FOLDER)"
+        )
     _, ran = _run_requested(
         request,
         out,
@@ -344,7 +350,7 @@ def run_one_probe(
             f"the probe {name!r} compares with the model before fine-tuning; give its folder with --base"
         )
     folder, _ = _run_requested(request, out, [name], scorer, resume=resume, overwrite=overwrite)
-    return ProbeResult.read(folder.file(f"probes/{name}.json")), folder.record.inputs
+    return ProbeResult.read(folder.file(probe_file(name))), folder.record.inputs
 
 
 def _run_requested(
@@ -365,7 +371,8 @@ def _run_requested(
     try:
         ahead = forecast(chosen, context)
         notify(ahead.text)
-        with progress(ahead.runs or None, "report", "runs") as shown:
+        label = names[0] if names is not None and len(names) == 1 else "report"
+        with progress(ahead.runs or None, label, "runs") as shown:
             beside = () if names is None else stages()
             return folder, run_stages(chosen, context, shown, ahead.share, beside)
     except (QtBertError, KeyboardInterrupt):
@@ -377,10 +384,6 @@ def _context(folder: RunFolder, request: Request, scorer: Scorer | None) -> Stag
     """The context of a run; the counts of an open `scorer` start from 0."""
     shared = {} if scorer is None else {"scorer": scorer.fresh()}
     return StageContext(folder=folder, request=request, shared=shared)
-
-
-PAGE = "plan.html"
-"""The page of a plan."""
 
 
 def run_plan(

@@ -43,6 +43,8 @@ from qt_bert.stats.tests import q_values
 from qt_bert.stats.verdict import POWER_FACTOR
 
 EXAMPLES, WORST = 12, 50
+SLICE_COLUMNS = ("field", "tags")
+"""Columns of the pairs that ship whose values are slices; other files have none."""
 SHOWN_IN_SLICES = (
     *("accuracy", "macro_f1", "qwk", "mae", "over_graded", "under_graded"),
     *("spearman", "ndcg_at_5"),

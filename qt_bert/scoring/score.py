@@ -180,7 +180,7 @@ class _Job:
                 n: v for n, v in self.scorer.describe().items() if n not in ("name", "device")
             },
             "max_length": self.scorer.tokenizer.max_length,
-            "labels": repr(self.scorer.settings.labels),
+            "settings": repr(self.scorer.settings),
             "calibration": repr(self.calibration),
             "window": self.window,
         }

@@ -12,8 +12,10 @@ from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import FloatArray, IntArray, fractional_ranks
 from qt_bert.stats.estimate import (
     RESAMPLES,
+    Estimate,
     bootstrap_weights,
     chunk_sizes,
+    from_leave_one_out,
     interval_or_reason,
     resample,
 )
@@ -217,3 +219,18 @@ def _side_differences(estimators: Sequence[Estimator], weights: FloatArray) -> F
     """The second model's value less the first one's under `weights`: [estimators, r]."""
     mirrored = np.roll(weights, weights.shape[1] // 2, axis=1)
     return resample(estimators, iter([mirrored])) - resample(estimators, iter([weights]))
+
+
+def metric_estimate(judgements: Judgements, name: str) -> Estimate:
+    """A metric over all pairs, judged on jackknife pseudo-values over queries; NaN where it is undefined."""
+    n, metric = judgements.n_queries, METRICS[name]
+    if metric.refusal(judgements) is not None:
+        return from_leave_one_out(np.nan, np.full(n, np.nan), range(n))
+    estimator, left = metric.estimator(judgements), list[FloatArray]()
+    for rows in chunk_sizes(n, max(len(judgements), n)):
+        weights = np.ones((rows, n))
+        weights[np.arange(rows), np.arange(rows) + sum(map(len, left))] = 0
+        left.append(estimator(weights))
+    value = float(estimator(np.ones((1, n)))[0])
+    correlation = name == "spearman"
+    return from_leave_one_out(value, np.concatenate(left), range(n), correlation=correlation)

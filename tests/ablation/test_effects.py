@@ -137,13 +137,8 @@ def test_a_one_logit_model_is_judged_by_order():
     pairs = pairs_of([(5,), (1,), (3,), (2,)], ["猫", "猫", "狗", "狗"])
     logits = np.array([[[4.0], [1.0], [2.0], [0.0]], [[0.0], [1.0], [2.0], [4.0]]])
     effects = Effects(logits, pairs, ONE, resamples=20, draws=50)
-    assert effects.metrics == (
-        "pairwise_accuracy",
-        "ndcg_at_3",
-        "ndcg_at_10",
-        "spearman",
-        "expected_grade",
-    )
+    metrics = ("pairwise_accuracy", "ndcg_at_3", "ndcg_at_10", "spearman", "expected_grade")
+    assert effects.metrics == metrics
     assert effects.tested == ("pairwise_accuracy",)
     assert effects.base("spearman") == pytest.approx(1)
     # Ranks 4 2 3 1 of the unmasked score against 1 2 3 4: 1 − 6 · (9 + 9) / 60.
@@ -181,13 +176,7 @@ def test_coarse_labels_are_judged_at_the_levels_of_the_file():
 
 def test_overlapping_labels_leave_accuracy_and_the_loss():
     effects = Effects(logits_of(BASE, MASK), pairs_of([(4, 5), (1, 2, 3), (3, 4)]), FIVE)
-    assert effects.metrics == (
-        "accuracy",
-        "expected_grade",
-        "changed_grades",
-        "kl",
-        "log_loss",
-    )
+    assert effects.metrics == ("accuracy", "expected_grade", "changed_grades", "kl", "log_loss")
     assert effects.tested == ("accuracy",)
     assert effects.base("log_loss") == pytest.approx(-np.log([0.7, 0.8, 0.7]).mean(), abs=1e-6)
 

@@ -7,16 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from qt_bert.ablation import explain
 from qt_bert.ablation import explain as explaining
-from qt_bert.ablation.explain import (
-    Restoring,
-    check_patches,
-    clean_and_corrupted,
-    explain_heads,
-    patches,
-    restored,
-    restoring_heads,
-)
 from qt_bert.ablation.patches import donor_batches
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.ablation.request import leave_heads_out
@@ -43,7 +35,7 @@ def test_each_head_as_if_it_were_left_out(checkpoint_of, family, labels):
         values = scorer.checkpoint.settings.labels.values
         return float(logits[0]) if labels == 1 else float(chances @ values)
 
-    found = explain_heads(QUERY, TITLE, scorer)
+    found = explain.explain_heads(QUERY, TITLE, scorer)
     assert sorted(one.head for one in found) == ["L0H0", "L0H1", "L1H0", "L1H1"]
     sizes = [abs(one.change) for one in found]
     assert sizes == sorted(sizes, reverse=True) and sizes[0] > 1e-4
@@ -56,7 +48,7 @@ def test_each_head_as_if_it_were_left_out(checkpoint_of, family, labels):
 def test_heads_are_left_out_of_the_whole_model_alone(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     with pytest.raises(ArgumentError, match="of the whole model alone"):
-        explain_heads(QUERY, TITLE, leave_heads_out(scorer, "L0H0", "zero", [PAIR]))
+        explain.explain_heads(QUERY, TITLE, leave_heads_out(scorer, "L0H0", "zero", [PAIR]))
 
 
 def explained(scorer: Scorer) -> tuple[float, TermEffect]:
@@ -71,15 +63,15 @@ def test_each_head_put_back_as_hooks_put_it(checkpoint_of, family, labels):
     checkpoint = open_checkpoint(checkpoint_of(family, labels=labels))
     scorer = Scorer(checkpoint)
     score, term = explained(scorer)
-    found, rounding = restoring_heads(QUERY, TITLE, scorer, term), 2e-6 / abs(term.change)
+    found, rounding = explain.restoring_heads(QUERY, TITLE, scorer, term), 2e-6 / abs(term.change)
     assert found.term == term and found.all_heads == pytest.approx(1, abs=rounding)
     shares = [one.share for one in found.heads]
     assert shares == sorted(shares, reverse=True)
-    couple = clean_and_corrupted(QUERY, TITLE, scorer, term)
+    couple = explain.clean_and_corrupted(QUERY, TITLE, scorer, term)
     (batch,) = donor_batches(couple, 1000, pad=scorer.pad)
     plain = PlainModel(checkpoint.model, checkpoint.family)
     by_head = {one.head: one for one in found.heads}
-    for variant in patches(checkpoint.shape)[1:-1]:
+    for variant in explain.patches(checkpoint.shape)[1:-1]:
         logits = plain.logits(batch, variant.parts).numpy()[1:]
         alone = float(read_outputs(logits, checkpoint.settings.labels).ranking_score[0])
         one = by_head.pop(str(variant.heads[0]))
@@ -91,38 +83,34 @@ def test_each_head_put_back_as_hooks_put_it(checkpoint_of, family, labels):
 
 def test_shares_by_hand():
     term = TermEffect("title", 0, 2, "票价", 2.0, -2.0, True)
-    variants = patches(Shape(1, 2))
-    found = restored(variants, np.array([2.0, 2.5, 3.5, 4.0]), 4.0, term)
+    variants = explain.patches(Shape(1, 2))
+    found = explain.restored(variants, np.array([2.0, 2.5, 3.5, 4.0]), 4.0, term)
     assert [(one.head, one.restored, one.share) for one in found.heads] == [
         ("L0H1", 1.5, 0.75),
         ("L0H0", 0.5, 0.25),
     ]
-    assert isinstance(found, Restoring) and found.all_heads == 1.0
-    assert [variant.name for variant in variants] == [
-        "none",
-        "patch:L0H0",
-        "patch:L0H1",
-        "patch:all",
-    ]
+    assert isinstance(found, explain.Restoring) and found.all_heads == 1.0
+    names = ["none", "patch:L0H0", "patch:L0H1", "patch:all"]
+    assert [variant.name for variant in variants] == names
 
 
 def test_checks_that_ran_before_are_not_run_again(checkpoint_of, monkeypatch):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     _, term = explained(scorer)
-    figures = check_patches(scorer, clean_and_corrupted(QUERY, TITLE, scorer, term))
+    figures = explain.check_patches(scorer, explain.clean_and_corrupted(QUERY, TITLE, scorer, term))
     assert max(figures["variants"].values()) <= figures["bound"]
     monkeypatch.setattr(explaining, "check_equivalence", None)
-    assert restoring_heads(QUERY, TITLE, scorer, term, figures).heads
+    assert explain.restoring_heads(QUERY, TITLE, scorer, term, figures).heads
     with pytest.raises(EquivalenceError, match="z of all heads"):
-        restoring_heads(QUERY, TITLE, scorer, term, figures | {"bound": -1.0})
+        explain.restoring_heads(QUERY, TITLE, scorer, term, figures | {"bound": -1.0})
 
 
 def test_a_term_that_moves_nothing_is_asked_of_no_head(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     _, term = explained(scorer)
     with pytest.raises(ArgumentError, match="does not move the grade"):
-        restoring_heads(QUERY, TITLE, scorer, replace(term, moved=False))
+        explain.restoring_heads(QUERY, TITLE, scorer, replace(term, moved=False))
     with pytest.raises(ArgumentError, match="does not move the grade"):
-        restoring_heads(QUERY, TITLE, scorer, replace(term, start=90, end=92))
+        explain.restoring_heads(QUERY, TITLE, scorer, replace(term, start=90, end=92))
     with pytest.raises(ArgumentError, match="whole model alone"):
-        restoring_heads(QUERY, TITLE, leave_heads_out(scorer, "L0H0", "zero", [PAIR]), term)
+        explain.restoring_heads(QUERY, TITLE, leave_heads_out(scorer, "L0H0", "zero", [PAIR]), term)

@@ -20,13 +20,13 @@ from qt_bert.ablation.patches import (
     donor_rows,
     recipient_batches,
 )
-from qt_bert.ablation.weights import AffineMap, BaseWeights, Erasure, Reverted, RevertedLayers
+from qt_bert.ablation.weights import AffineMap, Erasure
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import batches_of
 from qt_bert.models.opening import open_checkpoint
 from tests.ablation.test_loop import OPTIONS, SHAPE, a_map, batches, plain, run
-from tests.conftest import FAMILIES, LEARNED
+from tests.conftest import FAMILIES
 
 EVERY_HEAD = tuple(SHAPE.all_heads)
 COUPLES = [
@@ -109,9 +109,7 @@ def test_an_affine_map_by_hand():
 def couples_of(checkpoint, budget: int = 1000, texts=COUPLES):
     encoded = checkpoint.pair_tokenizer().encode(texts, offsets=False)
     alike = [len(a) == len(b) for a, b in zip(encoded[::2], encoded[1::2], strict=True)]
-    encoded = [
-        one for at, one in enumerate(encoded) if alike[at // 2]
-    ]  # bytes may differ in number
+    encoded = [one for at, one in enumerate(encoded) if alike[at // 2]]  # bytes may differ
     return encoded, list(donor_batches(encoded, budget, pad=checkpoint.pad))
 
 
@@ -190,56 +188,6 @@ def test_only_what_a_path_enters_changes(opened):
         assert np.abs(one[:, 1] - none[:, 1]).max() > 0  # above it, all runs free
 
 
-# Weights set back.
-
-
-@pytest.fixture
-def tuned(opened) -> Callable[..., tuple]:
-    def build(family="bert", **others):
-        checkpoint, encoder = opened(family, seed=1)
-        base, earlier = opened(family, seed=2, **others)
-        return checkpoint, encoder, base, BaseWeights(earlier, encoder)
-
-    return build
-
-
-@pytest.mark.parametrize(
-    ("family", "budget"), [*((family, 1000) for family in (*LEARNED, "gte")), ("bert", 1)]
-)
-def test_reverting_equals_written_weights(tuned, family, budget):
-    checkpoint, encoder, _, earlier = tuned(family)
-    given = batches(checkpoint, budget)
-    kept = tuple(head for head in EVERY_HEAD if head != Head(1, 1))
-    variants = [
-        NONE,
-        *(Variant(f"revert:{h}", (Reverted((h,), earlier),)) for h in EVERY_HEAD[::3]),
-        Variant("keep-one", (Reverted(kept, earlier),)),
-        Variant("every head", (Reverted(EVERY_HEAD, earlier),)),
-        Variant("layers", (RevertedLayers((0, 2), earlier),)),
-        Variant("embeddings", (RevertedLayers((), earlier, embeddings=True),)),
-        Variant("everything", (RevertedLayers((0, 1, 2), earlier, embeddings=True),)),
-        Variant("and out", (Reverted((Head(1, 2),), earlier), HeadMask((Head(1, 2), Head(1, 0))))),
-        Variant("layer and out", (Reverted((Head(2, 2),), earlier), HeadMask(EVERY_HEAD[8:]))),
-    ]
-    got = run(encoder, given, variants, tokens=60)
-    np.testing.assert_allclose(got, plain(checkpoint, given, variants), atol=1e-5)
-    np.testing.assert_allclose(plain(checkpoint, given, [NONE])[0], got[0], atol=1e-5)
-
-
-@pytest.mark.parametrize("family", ["modernbert", "qwen3", "deberta-v2"])
-def test_heads_that_share_weights_are_not_set_back(opened, family):
-    _, encoder = opened(family)
-    with pytest.raises(ArgumentError, match="share weights"):
-        BaseWeights(encoder, encoder)
-
-
-def test_a_base_of_another_shape_is_refused(tuned):
-    with pytest.raises(ArgumentError, match="do not fit the model's"):
-        tuned(layers=2)
-    with pytest.raises(ArgumentError, match="no layer to set back"):
-        RevertedLayers((), tuned()[-1])
-
-
 SENDER = HeadMask((Head(0, 1), Head(1, 0)))
 
 
@@ -249,7 +197,6 @@ SENDER = HeadMask((Head(0, 1), Head(1, 0)))
         (lambda: HeadMask(()), "no heads for 'zero'"),
         (lambda: SegmentBlock(()), "no heads for 'block'"),
         (lambda: Patch(()), "no heads for 'patch'"),
-        (lambda: Reverted((), None), "no heads for 'revert'"),
         (lambda: HeadMask((Head(0, 0),), "off"), "mode 'off': choose from zero, uniform, mean"),
         (lambda: HeadMask((Head(0, 0),), "mean"), "needs the heads' mean head outputs"),
         (lambda: BlocksOut(()), "name layers from 0"),

@@ -25,6 +25,7 @@ from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError, EquivalenceError, RunFolderError
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import to_batch
+from qt_bert.models.card import Reading
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.bulk import LeftOut, Scorer
@@ -80,8 +81,8 @@ def run(scorer, pairs, out: Path, masks=None, **options) -> SweepFolder:
     return run_sweep(scorer, pairs, masks or variants(), out, **settings)
 
 
-def stop_after(monkeypatch, batches: int, *, marked: bool) -> None:
-    """Kill the run in its next batch: before a byte is written, or between logits and mark."""
+def kill(monkeypatch, batches: int, *arguments, marked: bool = True, **options) -> None:
+    """Run, and kill the next batch: before a byte is written, or between logits and mark."""
     store, save, calls = SweepWork.store, SweepWork._save, []
 
     def stopping(work, swept):
@@ -95,8 +96,11 @@ def stop_after(monkeypatch, batches: int, *, marked: bool) -> None:
             raise Killed
         save(work)
 
-    monkeypatch.setattr(SweepWork, "store", stopping)
-    monkeypatch.setattr(SweepWork, "_save", unmarked)
+    with monkeypatch.context() as patch:
+        patch.setattr(SweepWork, "store", stopping)
+        patch.setattr(SweepWork, "_save", unmarked)
+        with pytest.raises(Killed):
+            run(*arguments, **options)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -170,10 +174,7 @@ def test_a_stopped_sweep_goes_on_to_the_same_bytes(
     scorer, pairs, tmp_path, monkeypatch, batches, marked
 ):
     run(scorer, pairs, tmp_path / "whole")
-    with monkeypatch.context() as patch:
-        stop_after(patch, batches, marked=marked)
-        with pytest.raises(Killed):
-            run(scorer, pairs, tmp_path / "stopped")
+    kill(monkeypatch, batches, scorer, pairs, tmp_path / "stopped", marked=marked)
     with pytest.raises(RunFolderError, match="an unfinished sweep; add --resume"):
         run(scorer, pairs, tmp_path / "stopped")
     with pytest.raises(RunFolderError, match="--resume goes on with it"):
@@ -216,32 +217,26 @@ def test_a_finished_sweep_is_left_alone(scorer, pairs, tmp_path, monkeypatch):
     assert contents(tmp_path / "s") == before
 
 
-@pytest.mark.parametrize("change", ["seed", "tokens", "variants", "pairs", "model", "max_length"])
+@pytest.mark.parametrize(
+    "change", ["seed", "tokens", "variants", "pairs", "model", "max_length", "reading"]
+)
 def test_resuming_with_something_else_says_what(
     checkpoint_of, scorer, pairs, tmp_path, monkeypatch, change
 ):
-    with monkeypatch.context() as patch:
-        stop_after(patch, 1, marked=True)
-        with pytest.raises(Killed):
-            run(scorer, pairs, tmp_path / "s")
+    kill(monkeypatch, 1, scorer, pairs, tmp_path / "s")
     before = contents(tmp_path / "s")
-    other = {
-        "seed": lambda: run(scorer, pairs, tmp_path / "s", seed=1, resume=True),
-        "tokens": lambda: run(scorer, pairs, tmp_path / "s", tokens=31, resume=True),
-        "variants": lambda: run(scorer, pairs, tmp_path / "s", variants("uniform"), resume=True),
-        "pairs": lambda: run(scorer, pairs[1:], tmp_path / "s", resume=True),
-        "model": lambda: run(
-            Scorer(open_checkpoint(checkpoint_of("bert", seed=3))),
-            pairs,
-            tmp_path / "s",
-            resume=True,
-        ),  # fmt: skip
-        "max_length": lambda: run(
-            Scorer(scorer.checkpoint, max_length=20), pairs, tmp_path / "s", resume=True
-        ),
+    others = {
+        "seed": {"seed": 1},
+        "tokens": {"tokens": 31},
+        "variants": {"masks": variants("uniform")},
+        "pairs": {"pairs": pairs[1:]},
+        "model": {"scorer": Scorer(open_checkpoint(checkpoint_of("bert", seed=3)))},
+        "max_length": {"scorer": Scorer(scorer.checkpoint, max_length=20)},
+        "reading": {"scorer": Scorer(replace(scorer.checkpoint, reading=Reading(None, "no")))},
     }
+    options = {"scorer": scorer, "pairs": pairs} | others[change]
     with pytest.raises(RunFolderError, match=f"begun with another {change};"):
-        other[change]()
+        run(out=tmp_path / "s", resume=True, **options)
     assert contents(tmp_path / "s") == before
 
 
@@ -256,10 +251,7 @@ def test_overwriting_ends_as_if_nothing_had_been_there(scorer, pairs, tmp_path, 
     run(scorer, pairs, tmp_path / "whole")
     run(scorer, pairs[:5], tmp_path / "s", variants("uniform"))
     (tmp_path / "s" / "notes.txt").write_text("mine")
-    with monkeypatch.context() as patch:
-        stop_after(patch, 2, marked=True)
-        with pytest.raises(Killed):
-            run(scorer, pairs, tmp_path / "s", overwrite=True)
+    kill(monkeypatch, 2, scorer, pairs, tmp_path / "s", overwrite=True)
     run(scorer, pairs, tmp_path / "s", resume=True)
     result = contents(tmp_path / "s")
     assert result.pop("notes.txt") == b"mine"
@@ -320,10 +312,7 @@ def test_a_damaged_folder_is_refused_in_words(scorer, pairs, tmp_path, name, dam
 
 
 def test_logits_cut_short_are_not_made_longer_on_resuming(scorer, pairs, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        stop_after(patch, 1, marked=True)
-        with pytest.raises(Killed):
-            run(scorer, pairs, tmp_path / "s")
+    kill(monkeypatch, 1, scorer, pairs, tmp_path / "s")
     _cut(tmp_path / "s" / "logits.npy")
     with pytest.raises(RunFolderError, match="run the sweep again with --overwrite"):
         run(scorer, pairs, tmp_path / "s", resume=True)
@@ -340,10 +329,7 @@ def test_cut_texts_are_counted_once_however_often_the_run_stopped(
 ):
     short = Scorer(open_checkpoint(checkpoint_of()), max_length=20)
     whole = run(short, pairs, tmp_path / "whole").record
-    with monkeypatch.context() as patch:
-        stop_after(patch, 2, marked=True)
-        with pytest.raises(Killed):
-            run(short, pairs, tmp_path / "s")
+    kill(monkeypatch, 2, short, pairs, tmp_path / "s")
     assert run(short, pairs, tmp_path / "s", resume=True).record == whole
     assert short.counts.truncated_titles == whole.truncated_titles > 0
     assert short.counts.pairs == len(pairs)

@@ -72,15 +72,8 @@ def test_a_name_that_would_not_come_back_is_not_written(path, name):
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_file_made_by_hand_or_a_spreadsheet(path, encoding, end):
-    text = end.join(
-        [
-            "",
-            "heads, name ,family,mode,draw,seed",
-            '"L2H1, L0H3", 匹配 , "",zero,,',
-            ",,,,,",
-            "L1H0,none2,set,uniform,3,5",
-        ]
-    )
+    rows = ['"L2H1, L0H3", 匹配 , "",zero,,', ",,,,,", "L1H0,none2,set,uniform,3,5"]
+    text = end.join(["", "heads, name ,family,mode,draw,seed", *rows])
     assert read_variants(file_of(path, text, encoding), SHAPE, part_of) == [
         Variant("匹配", (HeadMask((Head(0, 3), Head(2, 1))),)),
         Variant("none2", (HeadMask((Head(1, 0),), "uniform"),), "set", 3, 5),

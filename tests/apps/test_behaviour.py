@@ -7,14 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from apps.screens import behaviour
-from apps.screens.behaviour import (
-    Card,
-    band_of,
-    case_row,
-    judged_of,
-    line_row,
-    worst_first,
-)
+from apps.screens.behaviour import Card, band_of, case_row, judged_of, line_row, worst_first
 from qt_bert.data.cases import COLUMNS, Cases, read_cases
 from qt_bert.data.splits import sample_queries
 from qt_bert.heads import Head

@@ -15,22 +15,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from apps.screens import evaluate
-from apps.screens.evaluate import (
-    FileFault,
-    Measured,
-    draw_pairs,
-    measure,
-    metric_rows,
-    read_graded,
-    sample,
-)
 from qt_bert.cli import main
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.heads import Head, format_heads
 from qt_bert.models.card import ModelLabels
 from qt_bert.page.model import SharedModel, SharedScorer
-from qt_bert.page.work import Job
 from tests.apps.conftest import Build, Visit, opened, plain, until
 
 Command = Callable[..., Any]
@@ -55,9 +45,9 @@ def tsv(rows: list[tuple[object, ...]], header: str = "query\ttitle\tgrade") -> 
 GOOD = tsv([("甲", "一", 5), ("甲", "二", 1), ("乙", "三", 3)])
 
 
-def fault(data: bytes, name: str = "a.tsv", options: ReaderOptions = PLAIN) -> FileFault:
-    with pytest.raises(FileFault) as caught:
-        read_graded(data, name, options, GRADES)
+def fault(data: bytes, name: str = "a.tsv", options: ReaderOptions = PLAIN) -> evaluate.FileFault:
+    with pytest.raises(evaluate.FileFault) as caught:
+        evaluate.read_graded(data, name, options, GRADES)
     assert "/tmp" not in caught.value.message.en + caught.value.message.zh
     assert len(caught.value.message.en) < 1000
     return caught.value
@@ -65,7 +55,7 @@ def fault(data: bytes, name: str = "a.tsv", options: ReaderOptions = PLAIN) -> F
 
 def test_a_file_with_rejects() -> None:
     bad = GOOD + "丙\t四\t9\n丁\t五\n".encode()
-    found = read_graded(bad, "a.tsv", PLAIN, GRADES)
+    found = evaluate.read_graded(bad, "a.tsv", PLAIN, GRADES)
     assert [(p.title, p.grades) for p in found.pairs] == [("一", (5,)), ("二", (1,)), ("三", (3,))]
     assert (found.n_pairs, found.rejected, found.unread) == (3, 2, False)
     assert [(r.line, r.reason) for r in found.rejects] == [(5, "bad grade"), (6, "too few fields")]
@@ -91,10 +81,7 @@ def test_an_error_names_its_option(options: ReaderOptions, message: str) -> None
     ("data", "name", "message"),
     [
         (b"\x00\x01" * 5000, "a.tsv", "binary"),
-        (b"a" * (11 * 2**20), "a.tsv", "larger than 10 MB"),
-        (b"query\ttitle\tgrade\n", "a.tsv", "no rows"),
         (b"{", "a.jsonl", "not one of 1 rows is a pair"),
-        (b"x" * (10 * 2**20), "a.tsv", "no column 'query'"),
         (b"x" * 100_000 + b"\t" + b"x" * 100_000 + b"\n", "a.tsv", ""),
         (tsv([("甲", "一")], "query\ttitle"), "a.tsv", "--columns"),
     ],
@@ -111,9 +98,12 @@ def test_labels_that_are_no_grades() -> None:
 
 def test_levels_of_a_model_that_has_no_grades() -> None:
     data = tsv([("甲", "一", 0), ("甲", "二", 2)])
-    assert [p.grades for p in read_graded(data, "a.tsv", PLAIN, THREE).pairs] == [(1,), (3,)]
-    with pytest.raises(FileFault, match="--grades"):
-        read_graded(data, "a.tsv", ReaderOptions(grades="0=1-2,2=3"), THREE)
+    assert [p.grades for p in evaluate.read_graded(data, "a.tsv", PLAIN, THREE).pairs] == [
+        (1,),
+        (3,),
+    ]
+    with pytest.raises(evaluate.FileFault, match="--grades"):
+        evaluate.read_graded(data, "a.tsv", ReaderOptions(grades="0=1-2,2=3"), THREE)
 
 
 def pairs(sizes: list[int]) -> list[Pair]:
@@ -126,36 +116,36 @@ def pairs(sizes: list[int]) -> list[Pair]:
 
 def test_a_draw_takes_whole_queries_up_to_its_limit() -> None:
     sizes = [3, 5, 2, 4, 5, 1] * 20
-    found = draw_pairs(pairs(sizes), seed=1, most=100)
+    found = evaluate.draw_pairs(pairs(sizes), seed=1, most=100)
     counts = Counter(pair.query for pair in found)
     assert 90 < len(found) <= 100
     assert all(counts[query] == sizes[int(query[1:])] for query in counts)
     assert found == [pair for pair in pairs(sizes) if pair.query in counts]
-    other = draw_pairs(pairs(sizes), seed=2, most=100)
-    assert draw_pairs(pairs(sizes), seed=1, most=100) == found != other
-    large = draw_pairs(pairs([500, 2, 2]), most=100)  # of one query
+    other = evaluate.draw_pairs(pairs(sizes), seed=2, most=100)
+    assert evaluate.draw_pairs(pairs(sizes), seed=1, most=100) == found != other
+    large = evaluate.draw_pairs(pairs([500, 2, 2]), most=100)  # of one query
     assert len(large) == 100 and {pair.query for pair in large} == {"q0", "q1", "q2"}
-    assert len(draw_pairs(pairs([5]), most=100)) == 5
+    assert len(evaluate.draw_pairs(pairs([5]), most=100)) == 5
 
 
 def test_a_long_file_is_drawn_of_its_first_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "MOST_ROWS_READ", 4)
     rows = [(f"q{n}", "t", 1) for n in range(6)]
-    found = read_graded(tsv(rows), "a.tsv", PLAIN, GRADES)
+    found = evaluate.read_graded(tsv(rows), "a.tsv", PLAIN, GRADES)
     assert (found.n_pairs, found.unread) == (4, True)
-    assert not read_graded(tsv(rows[:4]), "a.tsv", PLAIN, GRADES).unread
+    assert not evaluate.read_graded(tsv(rows[:4]), "a.tsv", PLAIN, GRADES).unread
 
 
 def test_the_shipped_file() -> None:
-    found = read_graded(None, "", PLAIN, GRADES)
+    found = evaluate.read_graded(None, "", PLAIN, GRADES)
     queries = len({pair.query for pair in found.pairs})
     assert found.n_pairs == len(found.pairs) > 100
-    assert sample(found).en == f"All {found.n_pairs} pairs ({queries} queries)."
-    assert read_graded(None, "", PLAIN, ONE).n_pairs == found.n_pairs
-    with pytest.raises(FileFault, match="does not fit this model: test.tsv"):
-        read_graded(None, "", PLAIN, THREE)
+    assert evaluate.sample(found).en == f"All {found.n_pairs} pairs ({queries} queries)."
+    assert evaluate.read_graded(None, "", PLAIN, ONE).n_pairs == found.n_pairs
+    with pytest.raises(evaluate.FileFault, match="does not fit this model: test.tsv"):
+        evaluate.read_graded(None, "", PLAIN, THREE)
     drawn = replace(found, pairs=found.pairs[:2], unread=True)
-    assert f"from the first {found.n_pairs} pairs" in sample(drawn).en
+    assert f"from the first {found.n_pairs} pairs" in evaluate.sample(drawn).en
 
 
 @pytest.fixture(scope="module")
@@ -163,23 +153,18 @@ def model(checkpoint_of: Build) -> SharedModel:
     return opened(checkpoint_of(positions=128))
 
 
-def job_of(
+def measured(
     model: SharedModel,
     data: bytes,
     out: tuple[Head, ...] = (),
     *,
     options: ReaderOptions = PLAIN,
     mode: str = "zero",
-) -> Job[Measured]:
-    file = read_graded(data, "a.tsv", options, model.labels)
-    work = lambda job: measure(model, file, out, mode, job)  # noqa: E731
+) -> evaluate.Measured:
+    file = evaluate.read_graded(data, "a.tsv", options, model.labels)
+    work = lambda job: evaluate.measure(model, file, out, mode, job)  # noqa: E731
     job = model.worker.start(work, len(file.pairs) * (2 if out else 1))
     assert job._finished.wait(30)
-    return job
-
-
-def measured(model: SharedModel, data: bytes, *given: Any, **more: Any) -> Measured:
-    job = job_of(model, data, *given, **more)
     assert job.result is not None, job.error
     return job.result
 
@@ -240,7 +225,7 @@ def test_worst_and_changed_pairs(model: SharedModel, pair_file: Path) -> None:
 
 def test_the_table_of_metrics(model: SharedModel, pair_file: Path) -> None:
     found = measured(model, pair_file.read_bytes(), OUT)
-    rows = {str(row["metric"].en): row for row in metric_rows(found)}  # type: ignore[union-attr]
+    rows = {str(row["metric"].en): row for row in evaluate.metric_rows(found)}  # type: ignore[union-attr]
     assert len(rows) == len(found.plain.metrics)
     assert {row["better"] for row in rows.values()} == {"↑", "↓", "→ 0"}
     accuracy, one = rows["accuracy"], found.differences["accuracy"]
@@ -251,7 +236,7 @@ def test_the_table_of_metrics(model: SharedModel, pair_file: Path) -> None:
 def test_one_logit_has_the_metrics_of_order_alone(checkpoint_of: Build, pair_file: Path) -> None:
     model = opened(checkpoint_of(labels=1))
     found = measured(model, pair_file.read_bytes(), (Head(0, 0),))
-    rows = {row["metric"].en: row for row in metric_rows(found)}  # type: ignore[union-attr]
+    rows = {row["metric"].en: row for row in evaluate.metric_rows(found)}  # type: ignore[union-attr]
     assert rows["accuracy"]["value"] is None
     assert "one-logit" in str(rows["accuracy"]["why"])
     assert rows["NDCG@3"]["value"] is not None

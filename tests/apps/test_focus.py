@@ -19,12 +19,15 @@ from qt_bert.data.segmenters import segmenter
 from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.page.model import SharedModel
+from qt_bert.probes.focus import FOCUS, cls_rows
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import explain_pair
 from tests.apps.conftest import STATE as SOME
 from tests.apps.conftest import Build, Visit, counted, opened, shown
+from tests.probes.made_context import context_of
 
 QUERY, TITLE = SOME.query, SOME.title
+WINDOWED = ("苹果多少钱", "苹果手机")
 PAIR = {"q": QUERY, "t": TITLE, "layer": "1", "head": "1"}
 STATE = replace(SOME, out=(Head(0, 1), Head(1, 3)))
 
@@ -127,6 +130,23 @@ def test_random_heads_stand_beside(model: SharedModel) -> None:
         assert shift.random == pytest.approx(np.array(values), abs=1e-3)
     bars = page.grade_bars(seen)
     assert bars is not None and bars.series[2].intervals is not None
+
+
+def test_random_heads_avoid_named_ones(model: SharedModel) -> None:
+    state = replace(STATE, title="上海高铁票价")
+    assert len(focus(model, state, frozenset({Head(0, 0), Head(0, 2)})).random) == 3  # type: ignore[arg-type]
+    assert focus(model, state, frozenset(Head(1, head) for head in range(4))).random is None
+
+
+def test_focus_is_the_probes_in_a_layer_with_a_window(checkpoint_of: Build, tmp_path: Path) -> None:
+    folder = checkpoint_of("modernbert")
+    pair = Pair(*WINDOWED, (1,), "", 1, "1", {})
+    rows = cls_rows(context_of("focus", folder, tmp_path, ([pair], [pair])), [pair], [0, 1])[
+        0, 0, ..., FOCUS
+    ]
+    query, title = WINDOWED
+    seen = focus(opened(folder), replace(STATE, query=query, title=title, out=()))
+    np.testing.assert_allclose(seen.measured[0, ..., page.FOCUS_PLACE], 100 * rows, atol=1e-3)
 
 
 def notes(model: SharedModel, **changes: object) -> str:

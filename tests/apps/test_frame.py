@@ -114,13 +114,8 @@ def test_every_widget_changes_state_and_address(visit):
     at.number_input(key="side-seed").set_value(5).run()
     at.text_input(key="side-title").set_value("京东\t快递").run()
     state = state_of(at)
-    assert [state[key] for key in ("lang", "mode", "layer", "head", "seed")] == [
-        "en",
-        "mean",
-        "1",
-        "1",
-        "5",
-    ]
+    changed = {"lang": "en", "mode": "mean", "layer": "1", "head": "1", "seed": "5"}
+    assert changed.items() <= state.items()
     assert state["t"] == "京东 快递" and at.query_params == state
     assert "control characters" in at.warning[0].value
 

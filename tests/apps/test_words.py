@@ -50,10 +50,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
 def planted(
     tmp_path_factory: pytest.TempPathFactory, checkpoint_of: Build, rows: list[Pair]
 ) -> SharedModel:
-    """A model in which L1H2 knows where words end, by a made table that its segmenter goes by.
-
-    Its readings are calibrated on the made rows.
-    """
+    """A model in which L1H2 knows where words end by its segmenter, calibrated on the made rows."""
     folder = plant_word_ends(tmp_path_factory.mktemp("words") / "planted", checkpoint_of(), ENDS)
     model = opened(folder)
     model.segmenter = Segmenter("jieba", spans_of)
@@ -134,11 +131,10 @@ def test_texts_without_decisions(planted: SharedModel, texts: tuple[str, str]) -
 
 
 def test_what_is_cut_off_is_not_shown(planted: SharedModel) -> None:
-    found = words(planted, pair_texts(QUERY, HAN), [KNOWS])
-    assert HAN.startswith(found.shown[1]) and len(found.shown[1]) == planted.longest - 3 - len(
-        QUERY
-    )
-    assert "too long" in said(found)
+    cut = words(planted, pair_texts(QUERY, HAN), [KNOWS])
+    title = cut.shown[1]
+    assert HAN.startswith(title) and len(title) == planted.longest - 3 - len(QUERY)
+    assert "too long" in said(cut)
 
 
 def test_a_text_of_the_calibration_is_said(planted: SharedModel, rows: list[Pair]) -> None:

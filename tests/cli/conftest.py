@@ -1,13 +1,13 @@
 """Running a command in this process, as a user would see it end."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
+from tests.conftest import CHARACTERS
 from tests.page.conftest import models  # noqa: F401 (a fixture)
 
 
@@ -35,6 +35,30 @@ def run(monkeypatch, capsys) -> Callable[..., Ended]:
         return Ended(int(status or 0), captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture
+def refused(run) -> Callable[..., Ended]:
+    """`refused(words, *arguments)`: the command ends with status 2 and an error with these words."""
+
+    def call(words, *arguments):
+        ended = run(*arguments)
+        assert ended.status == 2 and words in ended.err and "Traceback" not in ended.err, ended
+        return ended
+
+    return call
+
+
+@pytest.fixture
+def many_pairs(write):
+    """48 graded pairs of 24 queries."""
+    rng, rows = np.random.default_rng(0), "query\ttitle\tgrade\n"
+    for place in range(24):
+        query = "".join(rng.choice(list(CHARACTERS), 5)) + str(place)
+        for _ in range(2):
+            title = query[:3] + "".join(rng.choice(list(CHARACTERS), rng.integers(4, 12)))
+            rows += f"{query}\t{title}\t{rng.integers(1, 6)}\n"
+    return write("many.tsv", rows)
 
 
 @pytest.fixture

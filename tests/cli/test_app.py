@@ -1,5 +1,3 @@
-"""`qt-bert app`: what is wrong is said before a server starts."""
-
 import importlib.util
 import socket
 
@@ -11,7 +9,6 @@ from qt_bert.page import server
 @pytest.fixture
 def served(monkeypatch):
     """What the launcher is called with, instead of a server."""
-
     calls = []
     monkeypatch.setattr(server, "serve", lambda settings, **more: calls.append((settings, more)))
     return calls
@@ -20,9 +17,9 @@ def served(monkeypatch):
 @pytest.fixture
 def port():
     """A port that is free."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def test_it_starts_with_what_was_asked_for(run, served, port, checkpoint_of, monkeypatch):
@@ -36,7 +33,7 @@ def test_it_starts_with_what_was_asked_for(run, served, port, checkpoint_of, mon
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "words"),
     [
         (("--models", "{empty}"), "no checkpoint here"),
         (("--models", "/no/such/folder"), "no checkpoint here"),
@@ -51,26 +48,25 @@ def test_it_starts_with_what_was_asked_for(run, served, port, checkpoint_of, mon
         (("--host", "203.0.113.9"), "cannot listen"),
     ],
 )
-def test_what_is_wrong_is_said(run, served, port, tmp_path, models, options, said):
+def test_bad_options_are_refused(refused, served, port, tmp_path, models, options, words):
     places = {"empty": tmp_path, "models": models}
-    ended = run("app", "--port", str(port), *(text.format(**places) for text in options))
-    assert ended.status == 2 and said in ended.err and "Traceback" not in ended.err
+    ended = refused(words, "app", "--port", port, *(text.format(**places) for text in options))
     assert ended.err.count("\n") == 1 and not served
 
 
 @pytest.mark.parametrize(
-    "given",
+    "options",
     [
         ("--model", "{0}/tuned", "--model", "{0}/before,{0}/score"),
         ("--models", "{0}/tuned, {0}/before", "--model", "{0}/score"),
     ],
 )
-def test_several_models_and_a_base(run, served, port, models, given):
+def test_several_models_and_a_base(run, served, port, models, options):
     base = ("--base", str(models / "before"))
-    ended = run("app", "--port", str(port), *(one.format(models) for one in given), *base)
+    ended = run("app", "--port", str(port), *(text.format(models) for text in options), *base)
     ((settings, _),) = served
     assert ended.status == 0 and settings.base == models / "before"
-    assert {one.name for one in settings.models} == {"tuned", "before", "score"}
+    assert {model.name for model in settings.models} == {"tuned", "before", "score"}
     assert ended.err == ""  # the encoder is the base
 
 
@@ -80,10 +76,9 @@ def test_an_encoder_among_models_is_named_and_left_out(run, served, port, models
     assert ended.err.startswith("before: no classifier") and ended.err.count("\n") == 1
 
 
-def test_without_streamlit_it_says_what_to_install(run, served, monkeypatch):
+def test_a_missing_streamlit_names_the_extra(refused, served, monkeypatch):
     real = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "streamlit" else real(name)
+        importlib.util, "find_spec", lambda n: None if n == "streamlit" else real(n)
     )
-    ended = run("app")
-    assert ended.status == 2 and "pip install 'qt-bert[app]'" in ended.err
+    refused("pip install 'qt-bert[app]'", "app")

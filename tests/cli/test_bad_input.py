@@ -3,12 +3,14 @@
 import gzip
 import json
 import lzma
+import shlex
 import zipfile
 
 import pytest
 
 HEAD = "query\ttitle\tgrade\n"
 GOOD = HEAD + "狗追猫\t猫追狗\t2\n" * 3
+ROWS = GOOD.encode()
 
 
 def write(tmp_path, name, content):
@@ -39,28 +41,22 @@ PAIR_FILES = {
     "no title column": (lambda t: write(t, "p.tsv", "query\tname\n狗\t猫\n"), "no column 'title'"),
     "column twice": (lambda t: write(t, "p.tsv", "query\tquery\ttitle\na\tb\tc\n"), "2 columns"),
     "zip named tsv": (a_zip, "p.tsv"),
-    "truncated gzip": (
-        lambda t: write(t, "p.tsv.gz", gzip.compress(GOOD.encode())[:-9]),
-        "p.tsv.gz",
-    ),
+    "truncated gzip": (lambda t: write(t, "p.tsv.gz", gzip.compress(ROWS)[:-9]), "p.tsv.gz"),
     "not gzip": (lambda t: write(t, "p.tsv.gz", GOOD), "p.tsv.gz"),
-    "truncated xz": (lambda t: write(t, "p.tsv.xz", lzma.compress(GOOD.encode())[:-9]), "p.tsv.xz"),
+    "truncated xz": (lambda t: write(t, "p.tsv.xz", lzma.compress(ROWS)[:-9]), "p.tsv.xz"),
     "utf-16": (lambda t: write(t, "p.tsv", GOOD.encode("utf-16")), "UTF-16"),
     "all rows empty": (lambda t: write(t, "p.tsv", HEAD + "\t \t1\n" * 4), "not one of 4 rows"),
     "bad json": (lambda t: write(t, "p.jsonl", "{\n" * 20), "bad JSON"),
     "json list": (lambda t: write(t, "p.jsonl", "[1]\n" * 20), "not a JSON object"),
     "not parquet": (lambda t: write(t, "p.parquet", "PAR1"), "p.parquet"),
-    "too many rejects": (
-        lambda t: write(t, "p.tsv", HEAD + "a\tb\t1\n" * 50 + "x\n" * 11),
-        "--max-rejects",
-    ),
+    "too many rejects": (lambda t: write(t, "p.tsv", GOOD + "x\n" * 11), "--max-rejects"),
 }
 
 
 @pytest.mark.parametrize("kind", PAIR_FILES)
 @pytest.mark.parametrize("command", ["score", "evaluate", "check"])
 def test_a_bad_file_of_pairs(run, checkpoint_of, tmp_path, kind, command):
-    make, said = PAIR_FILES[kind]
+    make, words = PAIR_FILES[kind]
     path = make(tmp_path)
     arguments = {
         "score": ["score", path, "--model", checkpoint_of(), "--out", tmp_path / "o.tsv"],
@@ -69,7 +65,7 @@ def test_a_bad_file_of_pairs(run, checkpoint_of, tmp_path, kind, command):
     }[command]
     ended = run(*arguments)
     assert ended.status == 2, ended
-    assert ended.err.startswith("error: ") and said in ended.err
+    assert ended.err.startswith("error: ") and words in ended.err
     assert "Traceback" not in ended.err
     assert not (tmp_path / "o.tsv").exists()
 
@@ -79,10 +75,7 @@ ARGUMENTS = {
     "unknown column name": (["--columns", "body=x"], "unknown name 'body'"),
     "column that is not there": (["--columns", "query=frage"], "no column 'frage'"),
     "grade out of range": (["--grades", "0=7"], "neither a grade"),
-    "grade range backwards": (["--grades", "0=4-2"], "runs backwards"),
-    "grades without =": (["--grades", "abc"], "not of the form"),
     "max rejects of -1": (["--max-rejects", "-1"], "max-rejects"),
-    "max rejects of nan": (["--max-rejects", "nan"], "max-rejects"),
     "no header in positions": (["--no-header", "--columns", "query=q"], "position"),
     "length of 2": (["--max-length", "2"], "--max-length 2"),
     "length beyond the model": (["--max-length", "999"], "has positions for"),
@@ -94,11 +87,9 @@ ARGUMENTS = {
 
 
 @pytest.mark.parametrize("kind", ARGUMENTS)
-def test_a_bad_argument(run, checkpoint_of, pair_file, tmp_path, kind):
-    extra, said = ARGUMENTS[kind]
-    ended = run("evaluate", "--pairs", pair_file, "--model", checkpoint_of(), *extra)
-    assert ended.status == 2 and said in ended.err, ended
-    assert "Traceback" not in ended.err
+def test_a_bad_argument(refused, checkpoint_of, pair_file, kind):
+    options, words = ARGUMENTS[kind]
+    refused(words, "evaluate", "--pairs", pair_file, "--model", checkpoint_of(), *options)
 
 
 CASES = "id\tphenomenon\trelation\tquery\ttitle\tother\na1\torder\tsame\t狗\t狗追猫\t猫\n"
@@ -144,19 +135,30 @@ def test_a_bad_label_of_a_held_out_file_ends_a_run_before_its_first_stage(
     )
 
 
-def test_an_unknown_option_is_usage(run):
-    ended = run("score", "x.tsv", "--nonsense")
-    assert ended.status == 2 and "No such option" in ended.err
+OTHERS = {
+    "unknown option": ("score x.tsv --nonsense", "No such option"),
+    "number that is none": ("evaluate --pairs {pairs} --resamples many", "resamples"),
+    "model that is not there": ("evaluate --pairs {pairs} --model {tmp}/none", "no such folder"),
+    "no grade": ("evaluate --pairs {zeros} --model {model}", "--grades '0=1-2,1=3-4,2=5'"),
+    "no such slice": ("evaluate --pairs {pairs} --model {model} --by field", "no such column"),
+    "output below a file": ("score {pairs} --model {model} --out {zeros}/o.tsv", "error: "),
+    "empty query": ("explain ' ' title --model {model}", "must both hold text"),
+    "unknown segmenter": ("explain 狗 猫 --model {model} --segmenter none", "jieba-search"),
+    "no text": ("pretrain --init {model} --steps 1 --out {tmp}/o", "needs text"),
+    "electra": ("pretrain --init {electra} --text {text} --steps 1 --out {tmp}/o", "from a BERT"),
+    "cut shard": ("pretrain --init {model} --text {cut} --steps 1 --out {tmp}/o", "cut short"),
+}
 
 
-def test_a_number_that_is_none_is_usage(run, pair_file):
-    ended = run("evaluate", "--pairs", pair_file, "--resamples", "many")
-    assert ended.status == 2 and "resamples" in ended.err
-
-
-def test_a_model_that_is_not_there(run, pair_file, tmp_path):
-    ended = run("evaluate", "--pairs", pair_file, "--model", tmp_path / "none")
-    assert ended.status == 2 and "no such folder" in ended.err
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_bad_input(refused, checkpoint_of, pair_file, tmp_path, kind):
+    command, words = OTHERS[kind]
+    cut = lzma.compress(("狗追猫\n" * 900).encode())[:-20]
+    places = {"model": checkpoint_of(), "electra": checkpoint_of("electra"), "tmp": tmp_path}
+    places |= {"pairs": pair_file, "zeros": write(tmp_path, "p.tsv", HEAD + "狗\t猫\t0\n" * 30)}
+    places |= {"text": write(tmp_path, "t.txt", "狗追猫狗追猫\n" * 9)}
+    places |= {"cut": write(tmp_path, "t.txt.xz", cut)}
+    refused(words, *(part.format(**places) for part in shlex.split(command)))
 
 
 @pytest.mark.parametrize(
@@ -168,65 +170,32 @@ def test_a_model_that_is_not_there(run, pair_file, tmp_path):
 )
 @pytest.mark.parametrize("command", ["evaluate --model", "train --out {out} --base"])
 def test_a_model_that_computes_titles_ahead(
-    run, fresh_checkpoint, pair_file, tmp_path, file, key, value, command
+    refused, fresh_checkpoint, pair_file, tmp_path, file, key, value, command
 ):
     folder = fresh_checkpoint("roberta")
     stored = json.loads((folder / file).read_text()) if (folder / file).exists() else {}
     (folder / file).write_text(json.dumps(stored | {key: value}))
-    ended = run(*command.format(out=tmp_path / "out").split(), folder, "--pairs", pair_file)
-    assert ended.status == 2 and ended.err.count("\n") == 1
-    assert str(folder) in ended.err and "qt-bert plan --budget layers=4" in ended.err
+    arguments = [*command.format(out=tmp_path / "out").split(), folder, "--pairs", pair_file]
+    ended = refused("qt-bert plan --budget layers=4", *arguments)
+    assert str(folder) in ended.err and ended.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
-def test_a_label_that_is_no_grade_says_how_to_read_it(run, checkpoint_of, tmp_path):
-    path = write(tmp_path, "p.tsv", HEAD + "狗\t猫\t0\n" * 30)
-    ended = run("evaluate", "--pairs", path, "--model", checkpoint_of())
-    assert ended.status == 2 and "--grades '0=1-2,1=3-4,2=5'" in ended.err
-
-
-def test_a_slice_column_that_is_not_there(run, checkpoint_of, pair_file):
-    ended = run("evaluate", "--pairs", pair_file, "--model", checkpoint_of(), "--by", "field")
-    assert ended.status == 2 and "no such column" in ended.err
-
-
-def test_an_output_in_a_folder_one_may_not_write(run, checkpoint_of, pair_file, tmp_path):
-    (tmp_path / "file").write_text("x")
-    out = tmp_path / "file" / "o.tsv"
-    ended = run("score", pair_file, "--model", checkpoint_of(), "--out", out)
-    assert ended.status == 2 and ended.err.startswith("error: ")
-
-
-def test_a_report_folder_that_holds_other_things(run, checkpoint_of, pair_file, tmp_path):
+def test_a_report_folder_that_holds_other_things(refused, checkpoint_of, pair_file, tmp_path):
     out = tmp_path / "mine"
     out.mkdir()
     (out / "diary.txt").write_text("dear")
     for flags in ([], ["--resume"], ["--overwrite"]):
-        ended = run(
-            "report", "--pairs", pair_file, "--model", checkpoint_of(), "--out", out, *flags
-        )
-        assert ended.status == 2 and "no run folder" in ended.err
+        model = ("--model", checkpoint_of(), *flags)
+        refused("no run folder", "report", "--pairs", pair_file, *model, "--out", out)
     assert (out / "diary.txt").read_text() == "dear"
-
-
-def test_an_empty_query_cannot_be_explained(run, checkpoint_of):
-    ended = run("explain", " ", "title", "--model", checkpoint_of())
-    assert ended.status == 2 and "must both hold text" in ended.err
-
-
-def test_an_unknown_segmenter_is_named(run, checkpoint_of):
-    ended = run("explain", "狗", "猫", "--model", checkpoint_of(), "--segmenter", "none")
-    assert ended.status == 2 and "jieba-search" in ended.err
 
 
 TRAINING = {
     "nothing to train on": ([], "nothing to learn from"),
     "file that is not there": (["--pairs", "none.tsv"], "no such file"),
     "recipe that is not there": (["--recipe", "none.toml"], "not a readable recipe"),
-    "more grades than files": (
-        ["--pairs", "{pairs}", "--grades", "a=1", "--grades", "b=1"],
-        "2 times for 1",
-    ),
+    "grades": (["--pairs", "{pairs}", "--grades", "a=1", "--grades", "b=1"], "2 times for 1"),
     "metric that is none": (["--pairs", "{pairs}", "--stop-on", "luck"], "choose from accuracy"),
     "length beyond the base": (["--pairs", "{pairs}", "--max-length", "500"], "the base has"),
     "labels that are no levels": (
@@ -237,35 +206,10 @@ TRAINING = {
 
 
 @pytest.mark.parametrize("kind", TRAINING)
-def test_bad_training_input(run, checkpoint_of, pair_file, tmp_path, kind):
-    extra, said = TRAINING[kind]
+def test_bad_training_input(refused, checkpoint_of, pair_file, tmp_path, kind):
+    options, words = TRAINING[kind]
     sevens = write(tmp_path, "sevens.tsv", HEAD + "狗\t猫\t7\n" * 30)
-    named = {"{pairs}": str(pair_file), "{sevens}": str(sevens)}
-    filled = [named.get(argument, argument) for argument in extra]
+    options = [option.format(pairs=pair_file, sevens=sevens) for option in options]
     base = ("--base", checkpoint_of(), "--max-length", "60")
-    ended = run("train", *base, "--out", tmp_path / "out", *filled)
-    assert ended.status == 2 and said in ended.err, ended
+    refused(words, "train", *base, "--out", tmp_path / "out", *options)
     assert not (tmp_path / "out").exists()
-
-
-def test_pretraining_without_text(run, checkpoint_of, tmp_path):
-    ended = run("pretrain", "--init", checkpoint_of(), "--steps", "1", "--out", tmp_path / "o")
-    assert ended.status == 2 and "needs text" in ended.err
-
-
-def test_pretraining_goes_on_from_a_bert_only(run, checkpoint_of, tmp_path):
-    text = write(tmp_path, "t.txt", "狗追猫狗追猫\n" * 9)
-    ended = run(
-        "pretrain", "--init", checkpoint_of("electra"), "--text", text, "--steps", "1",
-        "--out", tmp_path / "o",
-    )  # fmt: skip
-    assert ended.status == 2 and "from a BERT" in ended.err
-
-
-def test_a_shard_that_is_cut_short(run, checkpoint_of, tmp_path):
-    shard = write(tmp_path, "t.txt.xz", lzma.compress(("狗追猫\n" * 900).encode())[:-20])
-    ended = run(
-        "pretrain", "--init", checkpoint_of(), "--text", shard, "--steps", "1",
-        "--out", tmp_path / "o",
-    )  # fmt: skip
-    assert ended.status == 2 and "is damaged or cut short" in ended.err

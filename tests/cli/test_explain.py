@@ -1,5 +1,3 @@
-"""`qt-bert explain` names the heads that made a pair's grade."""
-
 import json
 
 import pytest
@@ -10,12 +8,13 @@ PAIR = ("京东小哥", "小哥最近在干嘛")
 
 
 def test_heads_as_json(run, checkpoint_of):
-    found = json.loads(run("explain", *PAIR, "--model", checkpoint_of(), "--json").out)
-    assert sum(found[f"p_{g}"] for g in range(1, 6)) == pytest.approx(1, abs=1e-5)
-    assert len(found["heads"]) == 4
-    for head in found["heads"]:
-        assert head["score"] - head["change"] == pytest.approx(found["expected_grade"], abs=1e-4)
-    sizes = [abs(head["change"]) for head in found["heads"]]
+    explained = json.loads(run("explain", *PAIR, "--model", checkpoint_of(), "--json").out)
+    assert sum(explained[f"p_{g}"] for g in range(1, 6)) == pytest.approx(1, abs=1e-5)
+    assert len(explained["heads"]) == 4
+    whole = explained["expected_grade"]
+    for head in explained["heads"]:
+        assert head["score"] - head["change"] == pytest.approx(whole, abs=1e-4)
+    sizes = [abs(head["change"]) for head in explained["heads"]]
     assert sizes == sorted(sizes, reverse=True)
 
 
@@ -30,11 +29,11 @@ def test_the_ten_largest_are_printed_and_said_to_be_no_shares(run, checkpoint_of
 
 def test_the_most_telling_term_is_carried_by_three_heads(run, checkpoint_of):
     model = checkpoint_of(layers=4, heads=4)
-    found = json.loads(run("explain", *PAIR, "--model", model, "--json").out)
-    assert found["filler"] == "[MASK]"
-    assert all(term["moved"] == (abs(term["change"]) >= 0.005) for term in found["terms"])
-    carried = found["restoring"]
-    largest = max(found["terms"], key=lambda term: abs(term["change"]))
+    explained = json.loads(run("explain", *PAIR, "--model", model, "--json").out)
+    assert explained["filler"] == "[MASK]"
+    assert all(term["moved"] == (abs(term["change"]) >= 0.005) for term in explained["terms"])
+    carried = explained["restoring"]
+    largest = max(explained["terms"], key=lambda term: abs(term["change"]))
     assert carried["term"] == largest
     assert len(carried["heads"]) == 16 and carried["all_heads"] == pytest.approx(1, abs=1e-4)
     for head in carried["heads"]:
@@ -49,8 +48,8 @@ def test_the_most_telling_term_is_carried_by_three_heads(run, checkpoint_of):
 
 def test_with_heads_out_already_there_is_no_such_table(run, checkpoint_of):
     arguments = ("explain", *PAIR, "--model", checkpoint_of(), "--heads-out", "L0H1")
-    found = json.loads(run(*arguments, "--json").out)
-    assert found["heads"] is None and found["restoring"] is None and found["terms"]
+    explained = json.loads(run(*arguments, "--json").out)
+    assert explained["heads"] is None and explained["restoring"] is None and explained["terms"]
     shown = run(*arguments)
     assert shown.status == 0 and "without head" not in shown.out
     assert "put back" not in shown.out
@@ -64,5 +63,5 @@ def test_a_one_logit_model_has_scores(run, checkpoint_of):
 def test_texts_without_a_term_move_nothing(run, checkpoint_of):
     ended = run("explain", "!!", "??", "--model", checkpoint_of())
     assert ended.status == 0 and "No term moves the expected grade" in ended.out
-    found = json.loads(run("explain", "!!", "??", "--model", checkpoint_of(), "--json").out)
-    assert found["terms"] == [] and found["restoring"] is None and found["heads"]
+    explained = json.loads(run("explain", "!!", "??", "--model", checkpoint_of(), "--json").out)
+    assert explained["terms"] == [] and explained["restoring"] is None and explained["heads"]

@@ -4,8 +4,6 @@
 which such a model cannot have.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path
@@ -17,7 +15,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from tests.conftest import make_checkpoint
 from tests.record.tiny import ENDINGS, WORDS, Row
 
-JUDGED = "redundancy,boundary,order,matching,shift,focus,behaviour,patch,plan"
+JUDGED = "redundancy,boundary,order,matching,tuning,focus,behaviour,patch,plan"
 """What judges a claim."""
 QUERIES = 120
 RANDOM, TRAINED = 10, 5
@@ -27,15 +25,15 @@ ALLOWED = 0.05
 
 def rows() -> list[Row]:
     """Four titles a query, with three, two, one and none of its words: enough queries to judge."""
-    rng, found = random.Random(0), []
+    rng, pairs = random.Random(0), []
     for number in range(QUERIES):
         words = rng.sample(WORDS, 6)
         query = "".join(words[:3]) + ENDINGS[number % len(ENDINGS)] + str(number)
         for shared in range(4):
             title = words[:shared] + words[3 : 6 - shared // 2]
             rng.shuffle(title)
-            found.append((query, "".join(title) + rng.choice(ENDINGS), 1 + shared))
-    return found
+            pairs.append((query, "".join(title) + rng.choice(ENDINGS), 1 + shared))
+    return pairs
 
 
 def trained_on_shuffled(folder: Path, data: list[Row], seed: int) -> Path:
@@ -48,15 +46,9 @@ def trained_on_shuffled(folder: Path, data: list[Row], seed: int) -> Path:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     for step in range(60):
         places = torch.arange(32 * step, 32 * (step + 1)) % len(data)
-        texts = [data[int(place)] for place in places]
-        encoded = tokenizer(
-            [query for query, *_ in texts],
-            [title for _, title, _ in texts],
-            padding=True,
-            truncation=True,
-            max_length=64,
-            return_tensors="pt",
-        )
+        queries, titles, _ = map(list, zip(*(data[int(place)] for place in places), strict=True))
+        options = {"padding": True, "truncation": True, "max_length": 64, "return_tensors": "pt"}
+        encoded = tokenizer(queries, titles, **options)
         loss = model(**encoded, labels=grades[places]).loss
         optimizer.zero_grad()
         loss.backward()
@@ -87,7 +79,7 @@ def test_what_must_be_false_is_hardly_ever_reproduced(run, tmp_path):
         ended = run("report", *files, "--only", JUDGED)
         assert ended.status == 0, ended.err
         stored = json.loads((out / "report.json").read_text(encoding="utf-8"))
-        judged += [(model.name, one["id"], one["verdict"]) for one in stored["claims"]]
+        judged += [(model.name, claim["id"], claim["verdict"]) for claim in stored["claims"]]
     assert len({name for _, name, _ in judged}) == 15
-    reproduced = [one for one in judged if one[2] == "reproduced"]
+    reproduced = [claim for claim in judged if claim[2] == "reproduced"]
     assert len(reproduced) <= ALLOWED * len(judged), reproduced

@@ -2,28 +2,12 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from qt_bert.models.opening import open_checkpoint
-from tests.conftest import CHARACTERS, FAMILIES, LEARNED
+from tests.conftest import FAMILIES, LEARNED
 
 NEW = FAMILIES[len(LEARNED) :]
-
-
-@pytest.fixture
-def many_pairs(tmp_path):
-    """48 graded pairs of 24 queries."""
-    rng = np.random.default_rng(0)
-    rows = []
-    for place in range(24):
-        query = "".join(rng.choice(list(CHARACTERS), 5)) + str(place)
-        for _ in range(2):
-            title = query[:3] + "".join(rng.choice(list(CHARACTERS), rng.integers(4, 12)))
-            rows.append(f"{query}\t{title}\t{rng.integers(1, 6)}\n")
-    path = tmp_path / "many.tsv"
-    path.write_text("query\ttitle\tgrade\n" + "".join(rows), encoding="utf-8")
-    return path
 
 
 @pytest.mark.slow
@@ -46,29 +30,19 @@ def test_every_command(run, checkpoint_of, many_pairs, tmp_path, family):
     out = tmp_path / "report"
     done("report", *of, *pairs, "--out", out, "--only", "redundancy,matching,plan")
     assert (out / "report.html").stat().st_size > 50_000
-    done(
-        "plan",
-        *of,
-        *pairs,
-        "--budget",
-        "heads=0.5",
-        "--out",
-        tmp_path / "plan",
-        "--resamples",
-        "20",
-    )
+    budget = ("--budget", "heads=0.5", "--resamples", "20")
+    done("plan", *of, *pairs, *budget, "--out", tmp_path / "plan")
     plan = tmp_path / "plan" / "plan.json"
     kept = json.loads(plan.read_text(encoding="utf-8"))["kept"]
     grouped = family in ("qwen2", "qwen3")  # whose heads go by layers here: four share one key
-    assert sum(len(one["heads"]) for one in kept) == (8 if grouped else 6)
+    assert sum(len(layer["heads"]) for layer in kept) == (8 if grouped else 6)
     small, student = tmp_path / "small", tmp_path / "student"
     done("prune", "--plan", plan, *of, "--out", small)
     short = ("--max-length", "48", "--no-compile", "--dtype", "float32", "--steps", "2")
     done("distill", "--plan", plan, *of, *pairs, "--dev", many_pairs, "--out", student, *short)
-    done(
-        "train", "--base", model, *pairs, "--dev", many_pairs, "--epochs", "1", "--slots", "96",
-        "--max-length", "48", "--no-compile", "--out", tmp_path / "tuned",
-    )  # fmt: skip
+    short = ("--max-length", "48", "--no-compile", "--epochs", "1", "--slots", "96")
+    train = ("train", "--base", model, *pairs, "--dev", many_pairs)
+    done(*train, *short, "--out", tmp_path / "tuned")
     for folder in (small, student, tmp_path / "tuned"):
         done("score", many_pairs, "--model", folder, "--out", tmp_path / f"{folder.name}.tsv")
     done("export", *of, "--onnx", "--out", tmp_path / "onnx")

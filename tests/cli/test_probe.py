@@ -1,8 +1,4 @@
-"""`qt-bert probe`: listing, running, going on, and refusing."""
-
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -26,30 +22,14 @@ def test_the_probes_are_listed(fake_probe, run):
     ended = run("probe", "--list")
     assert ended.status == 0 and "Is the model good?" in ended.out and "模型好吗？" in ended.out
     listed = json.loads(run("probe", "--list", "--json").out)
-    assert [one["title"] for one in listed if one["name"] == "fake"] == [
+    assert [probe["title"] for probe in listed if probe["name"] == "fake"] == [
         {"zh": "小探针", "en": "Fake"}
     ]
 
 
-def test_listing_loads_no_torch():
-    code = (
-        "import sys; sys.argv = ['qt-bert', 'probe', '--list']\n"
-        "from qt_bert.cli import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print('torch' in sys.modules)"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout.splitlines()[-1] == "False"
-
-
-def test_an_unknown_name_gets_the_names(fake_probe, run):
-    ended = run("probe", "fale")
-    assert ended.status == 2 and "fake" in ended.err
-
-
-def test_without_a_name_it_says_where_they_stand(run):
-    ended = run("probe")
-    assert ended.status == 2 and "--list" in ended.err
+@pytest.mark.parametrize(("name", "words"), [(["fale"], "fake"), ([], "--list")])
+def test_without_a_known_name_it_lists_the_names(fake_probe, refused, name, words):
+    refused(words, "probe", *name)
 
 
 def test_a_probe_leaves_its_result_and_says_it(probe, tmp_path):
@@ -57,8 +37,8 @@ def test_a_probe_leaves_its_result_and_says_it(probe, tmp_path):
     assert ended.status == 0, ended.err
     assert "一个小探针" in ended.out and "a small probe" in ended.out
     assert "accuracy" in ended.out and "70" in ended.out
-    found = ProbeResult.read(tmp_path / "out" / "probes" / "fake.json")
-    assert found.pairs.name == "pairs.tsv" and found.settings["profile"] == "quick"
+    result = ProbeResult.read(tmp_path / "out" / "probes" / "fake.json")
+    assert result.pairs.name == "pairs.tsv" and result.settings["profile"] == "quick"
 
 
 def test_json_alone_goes_to_standard_output(probe, tmp_path):
@@ -66,13 +46,15 @@ def test_json_alone_goes_to_standard_output(probe, tmp_path):
     stored = json.loads((tmp_path / "out" / "probes" / "fake.json").read_text(encoding="utf-8"))
     assert json.loads(ended.out) == stored
     assert (stored["settings"]["sample"], stored["settings"]["seed"]) == (20, 4)
-    assert (tmp_path / "out" / "probes" / "fake.html").is_file()
+    page = tmp_path / "out" / "probes" / "fake.html"
+    assert page.is_file()
+    assert probe("--overwrite").status == 0 and not page.exists()  # it was of another result
 
 
 def test_a_finished_one_asks_and_is_kept(probe, tmp_path):
     probe()
-    asked = probe()
-    assert asked.status == 2 and "--resume" in asked.err and "--overwrite" in asked.err
+    again = probe()
+    assert again.status == 2 and "--resume" in again.err and "--overwrite" in again.err
     result = tmp_path / "out" / "probes" / "fake.json"
     before = result.stat().st_mtime_ns
     assert probe("--resume").status == 0
@@ -84,15 +66,15 @@ def test_a_finished_one_asks_and_is_kept(probe, tmp_path):
 
 def test_another_probe_joins_the_folder_of_a_report(probe, run, checkpoint_of, pair_file, tmp_path):
     out = tmp_path / "out"
-    given = ("--model", checkpoint_of(), "--pairs", pair_file, "--out", out)
-    assert run("report", *given, "--only", "fake").status == 0
+    options = ("--model", checkpoint_of(), "--pairs", pair_file, "--out", out)
+    assert run("report", *options, "--only", "fake").status == 0
     there = (out / "evaluation.json").stat().st_mtime_ns
     before = (out / "probes" / "fake.json").stat().st_mtime_ns
-    assert run("probe", "redundancy", *given, "--resume").status == 0
+    assert run("probe", "redundancy", *options, "--resume").status == 0
     assert (out / "probes" / "redundancy.json").is_file()
     assert (out / "probes" / "fake.json").stat().st_mtime_ns == before
     assert (out / "evaluation.json").stat().st_mtime_ns == there
-    ended = run("probe", "redundancy", *given, "--resume", "--seed", "1")
+    ended = run("probe", "redundancy", *options, "--resume", "--seed", "1")
     assert ended.status == 2 and "holds evaluation, probe:fake of another" in ended.err
     assert (out / "probes" / "fake.json").is_file()
 
@@ -104,14 +86,14 @@ def test_an_interrupted_one_goes_on_with_its_sweeps(probe, tmp_path):
     ended = probe("--resume")
     assert ended.status == 130 and "--resume" in ended.err
     stop.unlink()
-    asked = probe()
-    assert asked.status == 2 and "an unfinished run" in asked.err
+    again = probe()
+    assert again.status == 2 and "an unfinished run" in again.err
     assert probe("--resume").status == 0
     assert (tmp_path / "out" / "sweeps" / "fake" / "runs.txt").read_text() == "run\nrun\n"
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "words"),
     [
         (["--segmenter", "none"], "jieba-search"),
         (["--gold", "missing.txt"], "missing.txt"),
@@ -121,9 +103,9 @@ def test_an_interrupted_one_goes_on_with_its_sweeps(probe, tmp_path):
         (["--dtype", "float8"], "--dtype"),
     ],
 )
-def test_bad_options_are_one_line(probe, tmp_path, options, said):
+def test_bad_options_are_one_line(probe, tmp_path, options, words):
     ended = probe(*options)
-    assert ended.status == 2 and said in ended.err and ended.err.count("\n") == 1
+    assert ended.status == 2 and words in ended.err and ended.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
     assert probe().status == 0
 
@@ -135,11 +117,7 @@ def test_a_probe_that_needs_a_base_says_so(probe, monkeypatch):
     assert ended.status == 2 and "--base" in ended.err
 
 
-def test_rows_that_are_no_pairs_are_told(fake_probe, run, checkpoint_of, pair_file, tmp_path):
-    path = tmp_path / "some.tsv"
-    path.write_text(pair_file.read_text(encoding="utf-8") + "狗\t\t1\n", encoding="utf-8")
-    ended = run(
-        "probe", "fake", "--model", checkpoint_of(), "--pairs", path, "--out", tmp_path / "out",
-        "--max-rejects", "0.5",
-    )  # fmt: skip
+def test_rejected_rows_are_counted(probe, write, pair_file):
+    path = write("some.tsv", pair_file.read_text(encoding="utf-8") + "狗\t\t1\n")
+    ended = probe("--pairs", path, "--max-rejects", "0.5")
     assert ended.status == 0 and "1 rows rejected" in ended.err

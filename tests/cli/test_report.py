@@ -1,5 +1,3 @@
-"""`qt-bert report`: a second model, the file of heads, and where a probe cannot run."""
-
 import json
 
 import pytest
@@ -12,19 +10,19 @@ from qt_bert.results.heads import HeadsFile
 from tests.probes.scored import NOT_OF_HEADS
 
 
-def test_a_file_that_cannot_be_halved_still_gets_its_evaluation(run, checkpoint_of, tmp_path):
-    path = tmp_path / "one.tsv"
-    path.write_text("query\ttitle\tgrade\n狗追猫\t猫\t1\n狗追猫\t狗追猫\t5\n", encoding="utf-8")
+def test_a_file_that_cannot_be_halved_still_gets_its_evaluation(
+    refused, write, checkpoint_of, tmp_path
+):
+    path = write("one.tsv", "query\ttitle\tgrade\n狗追猫\t猫\t1\n狗追猫\t狗追猫\t5\n")
     out = tmp_path / "report"
-    ended = run("report", "--model", checkpoint_of(), "--pairs", path, "--out", out)
-    assert ended.status == 2
-    assert "what is done so far" in ended.err and "half of the queries" in ended.err
+    arguments = ("report", "--model", checkpoint_of(), "--pairs", path, "--out", out)
+    assert "half of the queries" in refused("what is done so far", *arguments).err
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "missing:" in page and "probe:" in page and 'id="evaluation"' in page
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "words"),
     [
         (("--base", "none"), "no such folder"),
         (("--segmenter", "none"), "jieba-search"),
@@ -32,13 +30,12 @@ def test_a_file_that_cannot_be_halved_still_gets_its_evaluation(run, checkpoint_
         (("--only", "matchings"), "this run has evaluation"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_anything_runs(
-    run, checkpoint_of, pair_file, tmp_path, options, said
+def test_bad_options_are_refused_before_anything_runs(
+    refused, checkpoint_of, pair_file, tmp_path, options, words
 ):
     out = tmp_path / "report"
     arguments = ["report", "--model", checkpoint_of(), "--pairs", pair_file, "--out", out]
-    ended = run(*arguments, *options)
-    assert ended.status == 2 and said in ended.err and ended.err.count("\n") == 1
+    assert refused(words, *arguments, *options).err.count("\n") == 1
     assert not out.exists()
 
 
@@ -51,15 +48,14 @@ def test_all_is_probed_and_the_heads_are_saved(run, checkpoint_of, pair_file, tm
     assert ended.status == 0, ended.err
     without_base = {probe.name for probe in probes() if not probe.needs_base}
     assert {path.stem for path in (out / "probes").glob("*.json")} == without_base
-    sections = {
-        one["name"] for one in json.loads((out / "report.json").read_text("utf-8"))["sections"]
-    }
-    assert {"answer", "evaluation", "atlas"} <= sections
+    needs_base = ", ".join(probe.name for probe in probes() if probe.needs_base)
+    assert f"left out: {needs_base}, " in ended.err and "--base" in ended.err
+    sections = json.loads((out / "report.json").read_text("utf-8"))["sections"]
+    assert {"answer", "evaluation", "atlas"} <= {section["name"] for section in sections}
     stored = HeadsFile.read(heads)
     assert stored.model.sha256 == weights_sha256(model)
     assert {table.probe for table in stored.probes} == without_base
-    # 2 layers of 2; these pairs share no term that a patch could be made of, and
-    # hold no two spans that are known to mean the same.
+    # 2 layers of 2 heads; these pairs have no shared term to patch and no equivalent spans.
     for table in stored.probes:
         headless = table.probe in NOT_OF_HEADS | {"patch", "relations"}
         assert len(table.heads) == (0 if headless else 4), table.probe
@@ -88,23 +84,23 @@ def test_models_of_one_score_are_reported(run, checkpoint_of, pair_file, tmp_pat
     )  # fmt: skip
     assert ended.status == 0, ended.err
     data = json.loads((out / "report.json").read_text(encoding="utf-8"))
-    assert [card["title"]["en"] for card in data["summary"]] == [
-        "Pairwise accuracy",
-        "Spearman ρ",
-        "NDCG@5",
-    ]
+    titles = [card["title"]["en"] for card in data["summary"]]
+    assert titles == ["Pairwise accuracy", "Spearman ρ", "NDCG@5"]
 
 
-def test_a_plan_alone_reads_no_probe(run, checkpoint_of, pair_file, tmp_path):
+def test_a_plan_reads_the_probes_of_its_own_run_alone(run, checkpoint_of, pair_file, tmp_path):
     out = tmp_path / "report"
     model = checkpoint_of(layers=2, heads=2)
-    arguments = ["report", "--model", model, "--pairs", pair_file, "--out", out]
-    ended = run(*arguments, "--only", "plan", "--resamples", 100)
-    assert ended.status == 0, ended.err
-    stages = json.loads((out / "run.json").read_text(encoding="utf-8"))["stages"]
-    assert set(stages) == {"evaluation", "plan"}
-    evidence = json.loads((out / "plan" / "plan.json").read_text(encoding="utf-8"))["evidence"]
-    assert evidence["functions"] == "none" and not evidence["at_risk"]
+    arguments = ["report", "--model", model, "--pairs", pair_file, "--out", out, "--resume"]
+    for only, functions in (("matching", None), ("plan", "none"), ("matching,plan", "run")):
+        ended = run(*arguments, "--only", only, "--resamples", 100)
+        assert ended.status == 0, ended.err
+        if functions is not None:
+            evidence = read_json(out / "plan" / "plan.json")["evidence"]
+            assert evidence["functions"] == functions
+    assert {path.name for path in (out / "sweeps").iterdir()} <= {"matching", "plan"}
+    stages = read_json(out / "run.json")["stages"]
+    assert stages["plan"]["needs"] == ["probe:matching"]
 
 
 def test_a_report_is_that_of_the_command(fake_probe, run, checkpoint_of, pair_file, tmp_path):

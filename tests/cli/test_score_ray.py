@@ -1,5 +1,3 @@
-"""`qt-bert score --engine ray`: which options go together, and the dry run in words."""
-
 import pytest
 
 
@@ -12,46 +10,23 @@ import pytest
         (["--rows-per-partition", "9"], "--rows-per-partition goes with --engine ray"),
         (["--rows", "9"], "--rows and --price-per-hour go with --dry-run"),
         (["--engine", "ray", "--heads-out", "L0H0"], "--heads-out and --engine ray"),
-        (
-            ["--engine", "ray", "--price-per-hour", "2"],
-            "--rows and --price-per-hour go with --dry-run",
-        ),
+        (["--engine", "ray", "--price-per-hour", "2"], "--price-per-hour go with --dry-run"),
         (["--engine", "ray", "--actors", "0"], "--actors 0: give at least 1"),
+        (["--engine", "ray", "--rows-per-partition", "0"], "--rows-per-partition 0: give at least"),
         (["--engine", "ray", "--address", "nowhere"], "--address nowhere: give the cluster's HOST"),
         (["--engine", "ray", "--model", "no-such-folder"], "no-such-folder"),
+        (["other.tsv"], "--engine ray scores many"),
+        (["gopher://bucket//day", "--engine", "ray"], "gopher://bucket//day"),
     ],
 )
-def test_options_that_do_not_go_together(run, pair_file, checkpoint_of, tmp_path, options, words):
+def test_bad_options(refused, pair_file, checkpoint_of, tmp_path, options, words):
     model = [] if "--model" in options else ["--model", checkpoint_of()]
-    ended = run("score", pair_file, *model, "--out", tmp_path / "out", *options)
-    assert ended.status == 2 and ended.err.startswith("error: ")
-    assert words in ended.err
+    ended = refused(words, "score", pair_file, *model, "--out", tmp_path / "out", *options)
+    assert ended.err.startswith("error: ")
     assert ended.err.count("\n") == 1 or "reading the inputs" in ended.err
 
 
-def test_several_files_need_ray(run, pair_file, checkpoint_of, tmp_path):
-    out = tmp_path / "o.tsv"
-    ended = run("score", pair_file, pair_file, "--model", checkpoint_of(), "--out", out)
-    assert ended.status == 2 and "--engine ray scores many" in ended.err
-
-
-def test_a_file_given_twice_is_said(run, pair_file, checkpoint_of, tmp_path):
-    ended = run(
-        *("score", pair_file, pair_file, "--engine", "ray", "--model", checkpoint_of()),
-        *("--out", tmp_path / "out"),
-    )
-    assert ended.status == 2 and "given twice" in ended.err
-
-
-def test_an_address_reaches_the_scan_as_it_was_written(run, checkpoint_of, tmp_path):
-    ended = run(
-        *("score", "gopher://bucket//day", "--engine", "ray", "--model", checkpoint_of()),
-        *("--out", tmp_path / "out"),
-    )
-    assert ended.status == 2 and "gopher://bucket//day" in ended.err
-
-
-def test_the_dry_run_says_what_a_run_would_take(run, pair_file, checkpoint_of, tmp_path):
+def test_the_dry_run_estimates_a_run(run, pair_file, checkpoint_of, tmp_path):
     arguments = ("score", pair_file, "--engine", "ray", "--model", checkpoint_of(), "--dry-run")
     ended = run(*arguments, "--out", tmp_path / "out", "--actors", "2", "--price-per-hour", "3.5")
     assert ended.status == 0, ended.err
@@ -62,10 +37,12 @@ def test_the_dry_run_says_what_a_run_would_take(run, pair_file, checkpoint_of, t
     assert "cost" not in run(*arguments, "--out", tmp_path / "out").out
 
 
-def test_the_bill_of_one_machine_needs_no_file_and_no_out(run, pair_file, checkpoint_of, tmp_path):
+def test_the_estimate_for_one_machine_needs_no_file_and_no_out(
+    run, refused, pair_file, checkpoint_of, tmp_path
+):
     before = set(tmp_path.iterdir())
-    asked = ("score", "--model", checkpoint_of(), "--dry-run", "--price-per-hour", "2")
-    ended = run(*asked, pair_file, "--rows", "10000000")
+    command = ("score", "--model", checkpoint_of(), "--dry-run", "--price-per-hour", "2")
+    ended = run(*command, pair_file, "--rows", "10000000")
     assert ended.status == 0, ended.err
     shown = dict(line.split("  ", 1) for line in ended.out.splitlines()[:-1])
     assert shown["rows"].strip() == "10,000,000" and shown["workers"].strip().startswith("1 on")
@@ -74,42 +51,28 @@ def test_the_bill_of_one_machine_needs_no_file_and_no_out(run, pair_file, checkp
     assert float(shown["machine-hours"]) == pytest.approx(1e7 / rate / 3600, rel=0.02)
     assert float(shown["cost"].split()[0]) == pytest.approx(2e7 / rate / 3600, rel=0.02)
     assert set(tmp_path.iterdir()) == before
-    assert run(*asked, "--rows", "5").status == 0  # pairs that ship are the sample
-    ended = run(*asked)
-    assert ended.status == 2 and "give a file of pairs" in ended.err
-    ended = run("score", pair_file, "--model", checkpoint_of())
-    assert ended.status == 2 and "give --out FILE" in ended.err
+    assert run(*command, "--rows", "5").status == 0  # pairs that ship are the sample
+    refused("give a file of pairs", *command)
+    refused("give --out FILE", "score", pair_file, "--model", checkpoint_of())
 
 
 @pytest.mark.parametrize("already", [False, True])
 @pytest.mark.parametrize(
-    ("skipped", "asked", "status"), [(12, [], 1), (2, ["--skip-others"], 0), (0, [], 0)]
+    ("skipped", "options", "status"), [(12, [], 1), (2, ["--skip-others"], 0), (0, [], 0)]
 )
-def test_files_that_are_not_read_are_named_last(
-    run, pair_file, checkpoint_of, tmp_path, monkeypatch, skipped, asked, status, already
+def test_skipped_files_are_named_last(
+    run, pair_file, checkpoint_of, tmp_path, monkeypatch, skipped, options, status, already
 ):
     from qt_bert.cluster import score as module
 
     counts = {"pairs": 1, "rejected": 0, "truncated_titles": 0, "truncated_queries": 0}
     names = [f"day/{i}.x" for i in range(skipped)]
     report = module.RayReport(counts, names, already=already)
-    monkeypatch.setattr(module, "score_on_ray", lambda *given, **more: report)
-    ended = run(
-        *(
-            "score",
-            pair_file,
-            "--engine",
-            "ray",
-            "--model",
-            checkpoint_of(),
-            "--out",
-            tmp_path / "o",
-        ),
-        *asked,
-    )
+    monkeypatch.setattr(module, "score_on_ray", lambda *_, **__: report)
+    command = ("score", pair_file, "--engine", "ray", "--model", checkpoint_of(), *options)
+    ended = run(*command, "--out", tmp_path / "o")
     assert ended.status == status
     *shown, last = ended.err.splitlines()
     assert sum(line.startswith("skipped: day/") for line in shown) == min(skipped, 10)
-    assert ("run.json" in last) == bool(skipped) and (
-        not skipped or last.startswith(f"{skipped} files")
-    )
+    assert ("run.json" in last) == bool(skipped)
+    assert not skipped or last.startswith(f"{skipped} files")

@@ -1,5 +1,3 @@
-"""The scoring commands at the edges: finished work, files that are there, two kinds of models."""
-
 import json
 
 import pytest
@@ -7,30 +5,30 @@ import pytest
 from qt_bert.cli.terminal import metrics_table
 
 
-def test_resuming_a_finished_output_says_so(run, checkpoint_of, pair_file, tmp_path):
-    arguments = ("score", pair_file, "--model", checkpoint_of(), "--out", tmp_path / "o.tsv")
+def test_resuming_a_finished_output_changes_nothing(run, checkpoint_of, pair_file, tmp_path):
+    out = tmp_path / "o.tsv"
+    arguments = ("score", pair_file, "--model", checkpoint_of(), "--out", out)
     assert run(*arguments).status == 0
+    before = out.stat().st_mtime_ns
     ended = run(*arguments, "--resume")
-    assert ended.status == 0
-    assert "is there already" in ended.err and "pairs scored" not in ended.err
+    assert ended.status == 0 and out.stat().st_mtime_ns == before
+    assert "complete already" in ended.err and "pairs scored" not in ended.err
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "words"),
     [
         ("pairs.tsv", "is the file of pairs itself"),
         ("mine.tsv", "is there already"),
         ("errors.xlsx", "--errors"),
     ],
 )
-def test_errors_are_judged_before_the_model_is_opened(run, pair_file, tmp_path, name, said):
+def test_errors_are_checked_before_the_model_is_opened(refused, pair_file, tmp_path, name, words):
     (tmp_path / "mine.tsv").write_text("mine")
     before = pair_file.read_bytes()
     model = tmp_path / "no model"
-    ended = run(
-        "evaluate", "--pairs", pair_file, "--model", model, "--errors", tmp_path / name
-    )  # fmt: skip
-    assert ended.status == 2 and said in ended.err and "no such folder" not in ended.err
+    evaluate = ("evaluate", "--pairs", pair_file, "--model", model)
+    assert "no such folder" not in refused(words, *evaluate, "--errors", tmp_path / name).err
     assert pair_file.read_bytes() == before
     assert (tmp_path / "mine.tsv").read_text() == "mine"
 
@@ -46,19 +44,13 @@ def test_errors_leave_nothing_beside_them(run, checkpoint_of, pair_file, tmp_pat
     assert {path.name for path in tmp_path.iterdir()} == {"pairs.tsv", out.name}
 
 
-def test_slices_say_how_many_queries_a_ranking_figure_rests_on():
+def test_slices_have_the_number_of_ranked_queries():
     metrics = {
         "accuracy": {"value": 0.5, "n": 40},
         "ndcg_at_5": {"value": 0.9134, "n": 40, "n_eligible": 3, "n_queries": 12},
     }
-    shown = metrics_table(
-        {
-            "model": {"name": "m"},
-            "pairs": {"name": "p", "n_pairs": 40},
-            "metrics": metrics,
-            "slices": {"field": {"law": metrics}},
-        }
-    )
+    result = {"model": {"name": "m"}, "pairs": {"name": "p", "n_pairs": 40}, "metrics": metrics}
+    shown = metrics_table(result | {"slices": {"field": {"law": metrics}}})
     assert shown.splitlines()[-1].split() == ["law", "40", "0.500", "0.913", "(3/12)"]
 
 
@@ -73,7 +65,7 @@ def test_compare_takes_the_meaning_of_each_model(run, checkpoint_of, pair_file):
 
 
 @pytest.fixture
-def many_pairs(tmp_path):
+def many_pairs(write):
     """40 queries of three titles with a column `field` of two values."""
     rows = [
         f"票价{q}{w}\t高铁{q}{t}\t{(q + t) % 5 + 1}\t{w}"
@@ -81,70 +73,60 @@ def many_pairs(tmp_path):
         for t in range(3)
         for w in "我你"
     ]
-    path = tmp_path / "many.tsv"
-    path.write_text("query\ttitle\tgrade\tfield\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    return path
+    return write("many.tsv", "query\ttitle\tgrade\tfield\n" + "\n".join(rows) + "\n")
 
 
 def test_compare_by_a_column_and_through_a_gate(run, checkpoint_of, many_pairs, tmp_path):
     gate = tmp_path / "gate.toml"
     gate.write_text('[metrics]\nqwk = 2.0\n[slices.field."我"]\nspearman = 2.0\n', encoding="utf-8")
-    asked = (
-        "compare",
-        checkpoint_of(),
-        checkpoint_of(seed=1),
-        "--pairs",
-        many_pairs,
-        "--gate",
-        gate,
-    )
-    ended = run(*asked, "--detect", "0.05", "--json")
+    models = (checkpoint_of(), checkpoint_of(seed=1))
+    command = ("compare", *models, "--pairs", many_pairs, "--gate", gate)
+    ended = run(*command, "--detect", "0.05", "--json")
     assert ended.status == 0, ended.err
-    found = json.loads(ended.out)
-    assert found["gate"]["passed"] and len(found["gate"]["rules"]) == 2
-    one = found["slices"]["field"]["我"]["spearman"]
-    assert one["n_queries"] == 40 and one["q"] >= one["p"]
-    half = (one["ci_high"] - one["ci_low"]) / 2
+    compared = json.loads(ended.out)
+    assert compared["gate"]["passed"] and len(compared["gate"]["rules"]) == 2
+    change = compared["slices"]["field"]["我"]["spearman"]
+    assert change["n_queries"] == 40 and change["q"] >= change["p"]
+    half = (change["ci_high"] - change["ci_low"]) / 2
     # 2.8016 standard errors, of which the half-width is 1.96, show a difference with 80 % power.
-    assert one["queries"] == pytest.approx(40 * (half / 1.96 * 2.8016 / 0.05) ** 2, rel=0.01)
+    assert change["queries"] == pytest.approx(40 * (half / 1.96 * 2.8016 / 0.05) ** 2, rel=0.01)
     gate.write_text('[slices.field."我"]\nspearman = 0.0\n', encoding="utf-8")
-    ended = run(*asked)
+    ended = run(*command)
     assert ended.status == 1 and "B may not replace A: 1 of 1" in ended.err
     assert "spearman, field 我" in ended.err
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
+    ("option", "value", "words"),
     [
         ("--detect", "0", "above 0"),
         ("--gate", "none.toml", "none.toml"),
         ("--by", "colour", "field"),
     ],
 )
-def test_compare_tells_what_it_cannot_do(run, checkpoint_of, many_pairs, option, value, said):
-    model = checkpoint_of()
-    ended = run("compare", model, model, "--pairs", many_pairs, option, value)
-    assert ended.status == 2 and said in ended.err and ended.err.count("\n") == 1
+def test_compare_refuses_bad_options(refused, checkpoint_of, many_pairs, option, value, words):
+    command = ("compare", checkpoint_of(), checkpoint_of(), "--pairs", many_pairs)
+    assert refused(words, *command, option, value).err.count("\n") == 1
 
 
-def test_evaluate_writes_queries_and_finds_slices(run, checkpoint_of, many_pairs, tmp_path):
+def test_evaluate_writes_queries_and_finds_slices(
+    run, refused, checkpoint_of, many_pairs, tmp_path
+):
     out = tmp_path / "queries.tsv"
-    asked = ("evaluate", "--model", checkpoint_of(), "--pairs", many_pairs, "--resamples", "20")
-    ended = run(*asked, "--auto-slices", "--queries", out)
+    command = ("evaluate", "--model", checkpoint_of(), "--pairs", many_pairs, "--resamples", "20")
+    ended = run(*command, "--auto-slices", "--queries", out)
     assert ended.status == 0, ended.err
     assert "query length ≥ 5" in ended.out and "rest" in ended.out
     head, *rows = out.read_text(encoding="utf-8").splitlines()
     gains = [float(row.split("\t")[head.split("\t").index("gain")]) for row in rows]
     assert len(rows) == 80 and gains == sorted(gains, reverse=True)
-    again = run(*asked, "--queries", out)
-    assert again.status == 2 and "is there already" in again.err
+    refused("is there already", *command, "--queries", out)
 
 
 @pytest.mark.parametrize("labels", [1, 5])
-def test_a_collapsed_model_is_noticed(run, checkpoint_of, tmp_path, labels):
-    path = tmp_path / "p.tsv"
+def test_a_collapsed_model_is_noticed(run, checkpoint_of, write, tmp_path, labels):
     rows = "".join(f"查询{n % 6}\t狗追猫{n}\t{1 + n % 5}\n" for n in range(24))
-    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
+    path = write("p.tsv", "query\ttitle\tgrade\n" + rows)
     model = checkpoint_of("bert", labels=labels, initializer_range=1e-4)
     ended = run("evaluate", "--pairs", path, "--model", model, "--resamples", "10", "--json")
     assert "warning: scores hardly differ: nine tenths of 24 lie between" in ended.err

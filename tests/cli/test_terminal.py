@@ -1,5 +1,3 @@
-"""What a path means when it is what ships; work that is stopped on the way."""
-
 import os
 import signal
 import time
@@ -41,11 +39,10 @@ def test_work_that_resumes_tidies_up_and_says_so_when_it_is_stopped(capsys, numb
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_in_a_thread_that_hears_no_signals_work_goes_on_as_it_would():
+def test_work_in_a_thread_without_signals_is_done():
+    def work():
+        with resumable(None):
+            return "done"
+
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(_worked).result() == "done"
-
-
-def _worked():
-    with resumable(None):
-        return "done"
+        assert pool.submit(work).result() == "done"

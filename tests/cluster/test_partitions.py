@@ -1,7 +1,3 @@
-"""Inputs are found, and cut so that all parts together are the files."""
-
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 
@@ -20,7 +16,7 @@ def write(path: Path, rows: int, header: str = "query\ttitle") -> Path:
 
 
 def cut(*inputs: Path, rows: int = 4):
-    return scan([str(one) for one in inputs], ReaderOptions(), rows)
+    return scan([str(path) for path in inputs], ReaderOptions(), rows)
 
 
 def test_a_folder_stands_for_its_files_of_pairs(tmp_path):
@@ -31,7 +27,7 @@ def test_a_folder_stands_for_its_files_of_pairs(tmp_path):
         (tmp_path / "day" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "day" / name).write_text("x")
     result = cut(tmp_path / "day")
-    assert [Path(one).name for one in result.files] == ["a.tsv", "b.tsv"]
+    assert [Path(file).name for file in result.files] == ["a.tsv", "b.tsv"]
     assert result.skipped == [str(tmp_path / "day" / "notes.md")]
     assert (result.rows, [part.rows for part in result.parts]) == (13, [4, 4, 2, 3])
     assert len({part.name() for part in result.parts}) == 4
@@ -65,7 +61,7 @@ def test_invalid_inputs_are_refused(tmp_path, inputs, error, words):
     (tmp_path / "empty").mkdir()
     (tmp_path / "day").mkdir()
     with pytest.raises(error, match=words):
-        cut(*(tmp_path / one for one in inputs))
+        cut(*(tmp_path / name for name in inputs))
 
 
 def test_results_never_lie_among_the_inputs(tmp_path: Path) -> None:

@@ -1,7 +1,3 @@
-"""Paths and addresses give the same: read, listed, written whole, removed."""
-
-from __future__ import annotations
-
 import pytest
 from pyarrow import fs
 

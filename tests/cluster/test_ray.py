@@ -1,7 +1,5 @@
 """Runs on a real Ray of this machine: equal bytes, kills, faults, and nothing left behind."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -36,20 +34,13 @@ def day_of(folder: Path, rows: int) -> Path:
     return folder
 
 
-def command(day: Path, out: Path, *more: str, model: Path | None = None) -> list[str]:
-    given = str(model or shipped(STUDENT))
-    return [
-        *QT_BERT,
-        "score",
-        str(day),
-        "--engine",
-        "ray",
-        "--out",
-        str(out),
-        "--model",
-        given,
-        *more,
-    ]
+def command(day: Path, out: Path, *more: str) -> list[str]:
+    options = ("--engine", "ray", "--out", str(out), "--model", str(shipped(STUDENT)))
+    return [*QT_BERT, "score", str(day), *options, *more]
+
+
+def ended(*arguments: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), capture_output=True, text=True)
 
 
 def parts_of(out: Path) -> dict[str, bytes]:
@@ -73,9 +64,7 @@ def wait_for_parts(out: Path, number: int, process: subprocess.Popen[Any]) -> No
 def test_a_run_gives_the_scores_of_plain_score_and_goes_on_after_a_kill(tmp_path):
     day = day_of(tmp_path / "day", 12_000)
     options = ["--rows-per-partition", "250"]
-    whole = subprocess.run(
-        command(day, tmp_path / "whole", *options), capture_output=True, text=True
-    )
+    whole = ended(day, tmp_path / "whole", *options)
     assert whole.returncode == 0 and "12,000 pairs scored" in whole.stderr, whole.stderr
     scored = pd.read_parquet(tmp_path / "whole" / "parts").sort_values(["file", "line"])
     scorer = Scorer(open_checkpoint(shipped(STUDENT), compact=True))
@@ -94,9 +83,7 @@ def test_a_run_gives_the_scores_of_plain_score_and_goes_on_after_a_kill(tmp_path
     assert left_behind() == []
     done = len(parts_of(tmp_path / "killed"))
     assert 3 <= done < 48
-    again = subprocess.run(
-        command(day, tmp_path / "killed", *options, "--resume"), capture_output=True, text=True
-    )
+    again = ended(day, tmp_path / "killed", *options, "--resume")
     assert again.returncode == 0, again.stderr
     assert parts_of(tmp_path / "killed") == parts_of(tmp_path / "whole")
 
@@ -115,17 +102,11 @@ def test_ctrl_c_takes_everything_down_and_a_failing_partition_ends_with_status_1
     assert left_behind() == []
     before = (day / "3.tsv").read_bytes()
     (day / "3.tsv").write_bytes(before.replace("好用吗".encode(), "难用吗".encode()))
-    failed = subprocess.run(
-        command(day, tmp_path / "out", *options, "--resume"), capture_output=True, text=True
-    )
-    assert failed.returncode == 1, failed.stderr
-    assert (
-        "error: partition 3.l" in failed.stderr and "changed since it was scanned" in failed.stderr
-    )
+    failed = ended(day, tmp_path / "out", *options, "--resume")
+    assert failed.returncode == 1 and "error: partition 3.l" in failed.stderr, failed.stderr
+    assert "changed since it was scanned" in failed.stderr
     (day / "3.tsv").write_bytes(before)
-    whole = subprocess.run(
-        command(day, tmp_path / "out", *options, "--resume"), capture_output=True, text=True
-    )
+    whole = ended(day, tmp_path / "out", *options, "--resume")
     assert whole.returncode == 0 and len(parts_of(tmp_path / "out")) == 120
 
 
@@ -145,11 +126,11 @@ def test_an_item_that_kills_its_actors_is_left_out_and_all_others_are_done(tmp_p
     (tmp_path / "planted_killer.py").write_text(KILLER)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
     items = [str(number) for number in range(12)]
-    message = list(run_on_ray("planted_killer:Worker", {"fatal": "5"}, items, actors=2))
+    results = list(run_on_ray("planted_killer:Worker", {"fatal": "5"}, items, actors=2))
     broken = list(run_on_ray("planted_killer:Nothing", {}, items[:3], actors=2))
-    assert sorted(int(one["item"]) for one in message) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11]
-    assert {one["threads"] for one in message} == {"1"}
-    assert all("has no attribute 'Nothing'" in one["fatal"] for one in broken) and len(broken) == 3
+    assert sorted(int(row["item"]) for row in results) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11]
+    assert {row["threads"] for row in results} == {"1"}
+    assert all("has no attribute 'Nothing'" in row["fatal"] for row in broken) and len(broken) == 3
     assert left_behind() == []
 
 
@@ -167,7 +148,7 @@ def test_ten_kills_give_the_same_bytes(tmp_path):
     """The command and actors are killed at drawn moments; --resume until it is done."""
     day = day_of(tmp_path / "day", NIGHTLY_ROWS)
     options = ["--rows-per-partition", str(max(50, NIGHTLY_ROWS // 120))]
-    subprocess.run(command(day, tmp_path / "whole", *options), check=True, capture_output=True)
+    ended(day, tmp_path / "whole", *options).check_returncode()
     total, out = len(parts_of(tmp_path / "whole")), tmp_path / "killed"
     moments = sorted(random.Random(0).sample(range(2, int(0.9 * total)), 10))
     process: subprocess.Popen[str] | None = None
@@ -185,7 +166,7 @@ def test_ten_kills_give_the_same_bytes(tmp_path):
         else:
             subprocess.run(["pkill", "-9", "-f", "ray::MapWorker"])
     assert process is None and len(parts_of(out)) < total
-    last = subprocess.run(command(day, out, *options, "--resume"), capture_output=True, text=True)
+    last = ended(day, out, *options, "--resume")
     assert last.returncode == 0, last.stderr
     assert parts_of(out) == parts_of(tmp_path / "whole")
     time.sleep(5)

@@ -1,7 +1,5 @@
 """A run without Ray: partitions in, parts out, and what is missing when it is resumed."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,7 +19,7 @@ from qt_bert.cluster.score import Dispatch, PartScorer, ScoreJob, score_on_ray
 from qt_bert.codec import encode
 from qt_bert.data.parts import FilePart
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.errors import ArgumentError, CheckpointError, PairFileError, RunFolderError
+from qt_bert.errors import CheckpointError, PairFileError, RunFolderError
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.score import score_file
@@ -61,9 +60,19 @@ def run(checkpoint_of, day, tmp_path) -> Run:
         )
         rows = RayOptions(rows_per_partition=options.pop("rows", 4))
         options.setdefault("dispatch", here())
-        return score_on_ray([str(one) for one in inputs], job, rows, **options)
+        return score_on_ray([str(path) for path in inputs], job, rows, **options)
 
     return run
+
+
+def first_alone(job, parts):
+    """Score the first part and stop."""
+    yield from here()(job, parts[:1])
+
+
+def sorted_table(folder: Path) -> pa.Table:
+    order = [("file", "ascending"), ("line", "ascending")]
+    return pq.read_table(folder / "parts").sort_by(order)
 
 
 def parts_of(folder: Path) -> dict[str, bytes]:
@@ -98,9 +107,8 @@ def test_bytes_depend_on_the_partition_alone(run, tmp_path):
     run("one")
     run("two", dispatch=here(lambda parts: list(reversed(parts))))
     assert parts_of(tmp_path / "one") == parts_of(tmp_path / "two")
-    schemas = {
-        pq.read_schema(path).remove_metadata() for path in (tmp_path / "one/parts").iterdir()
-    }
+    paths = (tmp_path / "one" / "parts").iterdir()
+    schemas = {pq.read_schema(path).remove_metadata() for path in paths}
     assert len(parts_of(tmp_path / "one")) == 5 and len(schemas) == 1
 
 
@@ -130,10 +138,7 @@ def test_resume_scores_what_is_missing(run, tmp_path):
 
 
 def test_a_partition_that_fails_is_named_and_tried_again(run, day, tmp_path):
-    def stop(job, parts):
-        yield from here()(job, parts[:1])
-
-    first = run(dispatch=stop)
+    first = run(dispatch=first_alone)
     assert len(first.failed) == 4 and set(first.failed.values()) == {
         "its actors died (killed, or out of memory)"
     }
@@ -175,9 +180,7 @@ def test_overwrite_removes_the_old_run_alone(run, day, tmp_path):
 
 def test_too_many_rejects_stop_the_run_and_nothing_is_lost(run, tmp_path):
     (tmp_path / "c.tsv").write_text("query\ttitle\n" + "\tx\n" * 30 + "a\tb\n" * 30, "utf-8")
-    with pytest.raises(
-        PairFileError, match="30 of 60 rows are rejects, more than --max-rejects 0.1"
-    ):
+    with pytest.raises(PairFileError, match="30 of 60 rows are rejects, more than --max-rejects"):
         run(inputs=[tmp_path / "c.tsv"], max_rejects=0.1)
     assert run(inputs=[tmp_path / "c.tsv"], max_rejects=0.6, resume=True).counts["pairs"] == 30
 
@@ -188,10 +191,7 @@ def test_where_no_row_is_a_pair_the_run_fails(run, day):
 
 
 def test_a_damaged_part_is_named(run, tmp_path):
-    def stop(job, parts):
-        yield from here()(job, parts[:1])
-
-    run(dispatch=stop)
+    run(dispatch=first_alone)
     part = next((tmp_path / "out" / "parts").iterdir())
     part.write_bytes(part.read_bytes()[:100])
     with pytest.raises(RunFolderError, match="damaged or gone.*remove it"):
@@ -219,12 +219,10 @@ def test_parts_that_do_not_arrive_here_are_named(run):
 
 def test_parts_are_calibrated_by_a_file(checkpoint_of, day, tmp_path):
     model = checkpoint_of(labels=1)
-    curves = [[[1.0], [0.5]]]
-    levels = {"method": "platt", "grades": [[1, 2, 3], [4, 5]], "relevant": 1}
-    calibration = levels | {"curves": curves, "cutoffs": [0.0], "cut": 0.25}
-    sha = open_checkpoint(model).sha256
-    kept = {"model": {"name": "m", "sha256": sha}, "calibration": calibration}
-    (tmp_path / "c.json").write_text(json.dumps(kept))
+    calibration = {"method": "platt", "grades": [[1, 2, 3], [4, 5]], "relevant": 1}
+    calibration |= {"curves": [[[1.0], [0.5]]], "cutoffs": [0.0], "cut": 0.25}
+    of = {"name": "m", "sha256": open_checkpoint(model).sha256}
+    (tmp_path / "c.json").write_text(json.dumps({"model": of, "calibration": calibration}))
     job = ScoreJob(model=str(model), out="", calibrated=str(tmp_path / "c.json"))
     scorer = PartScorer(encode(job))
     logits = scorer.scorer.logits([("狗", "猫")])
@@ -251,40 +249,23 @@ def test_the_estimate_counts_and_measures(checkpoint_of, day, monkeypatch):
     many = estimate([str(day)], ReaderOptions(), scorer, options, rows=1_000_001)
     assert (many.rows, many.partitions) == (1_000_001, math.ceil(1_000_001 / 4))
     assert many.seconds == pytest.approx(1_000_001 / 2 / many.rate, rel=1e-4)
-    here = estimate([str(day)], ReaderOptions(), scorer, rows=1_000_000)
-    assert here.workers == 1
-    assert here.seconds == pytest.approx(1_000_000 / here.rate)
+    local = estimate([str(day)], ReaderOptions(), scorer, rows=1_000_000)
+    assert (local.workers, local.seconds) == (1, pytest.approx(1_000_000 / local.rate))
 
 
-@pytest.mark.parametrize("options", [{"rows_per_partition": 0}, {"actors": -1}])
-def test_less_than_one_is_refused(options):
-    with pytest.raises(ArgumentError, match="give at least 1"):
-        RayOptions(**options)
-
-
-def test_types_of_parquet_stay_and_rows_with_breaks_are_whole(run, tmp_path):
-    import pyarrow as pa
-
+def test_types_of_parquet_stay_and_rows_with_breaks_are_whole(run, write, tmp_path):
     texts = [f"查询{row}" for row in range(6)]
     columns = {"query": texts, "title": texts, "sku": range(6), "tags": [[1], None] * 3}
     for name in ("a", "b"):
         pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
     run("typed", [tmp_path / "a.parquet", tmp_path / "b.parquet"])
-    scored = pq.read_table(tmp_path / "typed" / "parts").sort_by(
-        [("file", "ascending"), ("line", "ascending")]
-    )
-    assert (
-        scored["sku"].to_pylist() == [*range(6)] * 2
-        and scored["tags"].to_pylist() == [[1], None] * 6
-    )
-    breaks = tmp_path / "c.csv"
-    breaks.write_text(
-        "query,title,sku\n" + "".join(f'查询{i},"标题\n{i},长",{i}\n' for i in range(6)), "utf-8"
-    )
+    scored = sorted_table(tmp_path / "typed")
+    assert scored["sku"].to_pylist() == [*range(6)] * 2
+    assert scored["tags"].to_pylist() == [[1], None] * 6
+    rows = "".join(f'查询{i},"标题\n{i},长",{i}\n' for i in range(6))
+    breaks = write("c.csv", "query,title,sku\n" + rows)
     run("mixed", [tmp_path / "a.parquet", breaks], rows=2)
-    scored = pq.read_table(tmp_path / "mixed" / "parts").sort_by(
-        [("file", "ascending"), ("line", "ascending")]
-    )
+    scored = sorted_table(tmp_path / "mixed")
     assert scored["sku"].to_pylist() == [str(i) for i in range(6)] * 2
     assert scored["title"].to_pylist()[6:] == [f"标题\n{i},长" for i in range(6)]
     assert scored["line"].to_pylist()[6:] == [2, 4, 6, 8, 10, 12]

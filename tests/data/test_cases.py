@@ -1,7 +1,3 @@
-"""Reading cases: what a file may hold, and every row that is none."""
-
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 
@@ -42,14 +38,14 @@ def test_a_file_of_cases(tmp_path):
 
 
 def test_the_hash_is_of_the_texts_in_their_order(tmp_path):
-    one = read_cases(write(tmp_path / "one.tsv", *GOOD))
+    cases = read_cases(write(tmp_path / "cases.tsv", *GOOD))
     lines = (row.split("\t")[3:] for row in GOOD)
     text = "".join("\0".join(texts) + "\n" for texts in lines)
-    assert one.texts_sha256 == hashlib.sha256(text.encode()).hexdigest()
+    assert cases.texts_sha256 == hashlib.sha256(text.encode()).hexdigest()
     renamed = read_cases(write(tmp_path / "two.tsv", *[f"x{row}" for row in GOOD]))
-    assert renamed.texts_sha256 == one.texts_sha256
+    assert renamed.texts_sha256 == cases.texts_sha256
     turned = read_cases(write(tmp_path / "three.tsv", *GOOD[::-1]))
-    assert turned.texts_sha256 != one.texts_sha256
+    assert turned.texts_sha256 != cases.texts_sha256
 
 
 def test_columns_go_by_their_names_in_csv_too(tmp_path):
@@ -92,11 +88,8 @@ def test_each_bad_row_is_listed(tmp_path, row, reason):
 
 def test_many_bad_rows_are_counted(tmp_path):
     message = fault(write(tmp_path / "cases.tsv", *["x"] * 13))
-    assert (
-        "13 of its rows" in message
-        and message.endswith("and 3 more")
-        and message.count("line ") == 10
-    )
+    assert "13 of its rows" in message and message.endswith("and 3 more")
+    assert message.count("line ") == 10
 
 
 def test_bytes_that_are_no_text_are_a_bad_row(tmp_path):

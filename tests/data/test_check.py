@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from qt_bert.data.check import CheckReport, Repeats, Shared, check_file

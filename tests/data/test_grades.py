@@ -10,15 +10,11 @@ def test_parse_reads_grades_ranges_and_unions():
 
 
 @pytest.mark.parametrize(
-    ("label", "expected"), [("1", (1,)), ("5.0", (5,)), (" 3 ", (3,)), ("2.00", (2,))]
+    ("label", "expected"),
+    [("1", (1,)), ("5.0", (5,)), (" 3 ", (3,)), ("2.00", (2,)), ("1-2", (1, 2)), ("4-5 ", (4, 5))],
 )
-def test_whole_numbers_may_carry_a_decimal_point(label, expected):
+def test_labels_are_whole_numbers_or_lie_between_two_grades(label, expected):
     assert GradeMap.identity().grades_of(label) == expected
-
-
-def test_a_label_may_lie_between_two_grades():
-    between = {label: GradeMap.identity().grades_of(label) for label in ("1-2", "4-5 ")}
-    assert between == {"1-2": (1, 2), "4-5 ": (4, 5)}
 
 
 @pytest.mark.parametrize(

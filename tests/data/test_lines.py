@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 import lzma
 from pathlib import Path
@@ -18,11 +16,7 @@ def lines(path: Path) -> list[tuple[int, str] | Reject]:
 
 def test_only_line_feeds_end_lines(write):
     text = "a\u2028b\x0bc\x85d\x1ce\r\nf\rg\r\r\n\n最后"
-    assert lines(write("f", text)) == [
-        (1, "a\u2028b\x0bc\x85d\x1ce"),
-        (2, "f\rg\r"),
-        (4, "最后"),
-    ]
+    assert lines(write("f", text)) == [(1, "a\u2028b\x0bc\x85d\x1ce"), (2, "f\rg\r"), (4, "最后")]
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bytes])
@@ -113,7 +107,7 @@ GBK = (
 )
 
 
-@pytest.mark.parametrize("texts", [*((one,) for one in GBK), GBK], ids=lambda one: one[0][:6])
+@pytest.mark.parametrize("texts", [*((text,) for text in GBK), GBK], ids=lambda texts: texts[0][:6])
 @pytest.mark.parametrize("times", [1, 30])
 def test_gb18030_is_read_whatever_its_characters(write, texts, times):
     content = "\n".join(("query\ttitle", *texts * times))

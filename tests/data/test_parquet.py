@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import datetime
 from pathlib import Path
 from typing import Any
@@ -74,18 +72,14 @@ def test_a_nested_query_is_refused(tmp_path):
         PairReader(path)
 
 
-def test_a_file_cut_short(tmp_path):
-    path = table(tmp_path / "f.parquet", {"query": ["q"], "title": ["t"]})
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(PairFileError, match="damaged or cut short"):
-        PairReader(path)
-
-
-def test_damaged_pages(tmp_path):
+@pytest.mark.parametrize(
+    "damage",
+    [lambda data: data[:-20], lambda data: data[:40] + b"\xff" * 360 + data[400:]],
+    ids=["cut short", "damaged pages"],
+)
+def test_damaged_files(tmp_path, damage):
     texts = [f"查询{i}" for i in range(500)]
     path = table(tmp_path / "f.parquet", {"query": texts, "title": texts})
-    content = bytearray(path.read_bytes())
-    content[40:400] = b"\xff" * 360
-    path.write_bytes(bytes(content))
+    path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(PairFileError, match="damaged or cut short"):
         read_pairs(path)

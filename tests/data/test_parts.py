@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json
@@ -23,6 +21,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import PairFileError
 
 PLAIN = ReaderOptions(max_rejects=1)
+HEADERLESS = ReaderOptions(no_header=True, max_rejects=1)
 GRADED = ReaderOptions(grades="0=1-2,1=3,2=5", max_rejects=1)
 SIZES = (1, 3, 1000)
 
@@ -41,9 +40,8 @@ TSV = (
     "z\tq\tlast\t0\tf"
 )
 CSV = 'query,title,grade\n"a,b",t,1\n"open,x,0\n\na,b\n"say ""hi""",\u3000,2\nq,t,\n,t,\n'
-BREAKS = (
-    '"que\n ry",title\nq,"a\n\nb, ""c"""\n"x\ny","z"\nopen,"never\nq,"closed, x"\nq,12" x\n\nlast,"a\nb"'
-).replace("que\n ry", "query")
+BREAKS = '"query",title\nq,"a\n\nb, ""c"""\n"x\ny","z"\nopen,"never\nq,"closed, x"\nq,12" x\n\nlast,"a\nb"'
+CRLF_BREAKS = BREAKS.replace("\n", "\r\n").encode("utf-8-sig")
 LISTS = (
     '{"query": "q", "pos": ["a", "b"], "neg": ["c"], "id": 7, "pos_scores": [1, 2], "p": 1}\n'
     '{"query": "q", "pos": "a"}\n{"query": "q", "neg": []}\n{"pos": ["a"]}\n'
@@ -78,45 +76,29 @@ FILES: dict[str, tuple[str, bytes, ReaderOptions]] = {
     "undecodable": ("f.tsv", UNDECODABLE, PLAIN),
     "csv": ("f.csv", CSV.encode(), GRADED),
     "csv breaks": ("f.csv", BREAKS.encode(), GRADED),
-    "csv breaks, bom, crlf": (
-        "f.csv.gz",
-        gzip.compress(BREAKS.replace("\n", "\r\n").encode("utf-8-sig")),
-        PLAIN,
-    ),
+    "csv breaks, bom, crlf": ("f.csv.gz", gzip.compress(CRLF_BREAKS), PLAIN),
     "lists of titles": ("f.jsonl", LISTS.encode(), replace(GRADED, grades="pos=4-5,neg=1-3")),
     "no header": (
         "f.tsv",
         "\n甲\t乙\t3\nq\tt\n丙\t丁\t5\n甲\t乙\t3\t4".encode(),
-        ReaderOptions(columns="query=2,title=1", no_header=True, max_rejects=1),
+        replace(HEADERLESS, columns="query=2,title=1"),
     ),
-    "no header, csv, bom": (
-        "f.csv",
-        "\ufeff甲,乙\n丙,丁\n戊".encode(),
-        ReaderOptions(no_header=True, max_rejects=1),
-    ),
+    "no header, csv, bom": ("f.csv", "\ufeff甲,乙\n丙,丁\n戊".encode(), HEADERLESS),
     "no header, first line no text": (
         "f.tsv",
         b"\xff\xff\n" + "甲\t乙\nq\nq\tt\n".encode(),
-        ReaderOptions(no_header=True, max_rejects=1),
+        HEADERLESS,
     ),
     "jsonl": ("f.jsonl", JSONL.encode(), GRADED),
     "jsonl bom gz": ("f.ndjson.gz", gzip.compress(JSONL.encode("utf-8-sig"), mtime=0), GRADED),
     "jsonl keys": (
         "f.jsonl",
         b'{"q": "a", "title": "b"}\n{"x": 1}\n{"q": "a", "title": "b", "g": 1, "no": 5}\n',
-        ReaderOptions(columns="query=q,grade=g,id=no", max_rejects=1),
+        replace(PLAIN, columns="query=q,grade=g,id=no"),
     ),
     "header alone": ("f.tsv", b"query\ttitle\n", PLAIN),
     "blank lines alone": ("f.tsv", b"\n\n\n", PLAIN),
 }
-
-
-def whole(path: Path, options: ReaderOptions) -> list[Pair | Reject]:
-    return list(options.open(path).rows())
-
-
-def parts_of(path: Path, options: ReaderOptions, rows: int) -> list[FilePart]:
-    return list(cut(path, options, rows))
 
 
 def joined(parts: list[FilePart], options: ReaderOptions) -> list[Pair | Reject]:
@@ -128,8 +110,8 @@ def joined(parts: list[FilePart], options: ReaderOptions) -> list[Pair | Reject]
 def test_parts_together_are_the_file(write, case, rows):
     name, content, options = FILES[case]
     path = write(name, content)
-    parts = parts_of(path, options, rows)
-    assert joined(parts, options) == whole(path, options)
+    parts = list(cut(path, options, rows))
+    assert joined(parts, options) == list(options.open(path).rows())
     assert "breaks" in case or all(part.rows == rows for part in parts[:-1])
 
 
@@ -138,8 +120,8 @@ def test_parts_together_are_the_file(write, case, rows):
 def test_parquet_parts_together_are_the_file(tmp_path, monkeypatch, rows, group):
     monkeypatch.setattr(parquet, "_BATCH_ROWS", 3)
     path = parquet_file(tmp_path, group)
-    parts = parts_of(path, GRADED, rows)
-    assert joined(parts, GRADED) == whole(path, GRADED)
+    parts = list(cut(path, GRADED, rows))
+    assert joined(parts, GRADED) == list(GRADED.open(path).rows())
     assert [part.first for part in parts] == list(range(1, 12, rows))
     assert sum(part.rows for part in parts) == 11
 
@@ -171,41 +153,29 @@ LINE = st.sampled_from(
 def test_any_lines_in_parts_of_any_size(tmp_path_factory, lines, end, rows):
     path = tmp_path_factory.mktemp("parts") / "f.tsv"
     path.write_bytes(b"\n".join([b"query\ttitle", *lines]) + (b"\n" if end else b""))
-    parts = parts_of(path, PLAIN, rows)
-    assert joined(parts, PLAIN) == whole(path, PLAIN)
+    parts = list(cut(path, PLAIN, rows))
+    assert joined(parts, PLAIN) == list(PLAIN.open(path).rows())
     assert b"query\ttitle\n" + b"".join(
         path.read_bytes()[part.offset : part.offset + part.length] for part in parts
     ) == path.read_bytes() + (b"" if lines or end else b"\n")
 
 
-def test_what_a_part_says(write):
+def test_fields_of_a_part(write):
     path = write("日志 1.tsv", "query\ttitle\r\n甲\t乙\r\n\r\nq\tt")
-    first, second = parts_of(path, PLAIN, 2)
+    first, second = list(cut(path, PLAIN, 2))
     content = "甲\t乙\r\n\r\n".encode()
     digest = hashlib.sha256(content).hexdigest()
     assert first == FilePart(str(path), 2, 2, 13, 10 + 1, digest, "utf-8", "query\ttitle")
     assert (second.first, second.rows, second.offset, second.length) == (4, 1, 24, 3)
 
 
-def change(path: Path, old: bytes, new: bytes) -> None:
-    """Rewrite some bytes of a file, packed or not."""
-    pack, unpack = {
-        ".gz": (gzip.compress, gzip.decompress),
-        ".xz": (lzma.compress, lzma.decompress),
-    }.get(path.suffix, (bytes, bytes))
-    content = unpack(path.read_bytes())
-    assert content.count(old) == 1
-    path.write_bytes(pack(content.replace(old, new)))
-
-
 @pytest.mark.parametrize("new", [b"q3\tX3", b"q3\tt33", b"q3"])
 @pytest.mark.parametrize("name", ["f.tsv", "f.tsv.gz", "f.tsv.xz"])
 def test_a_rewritten_part_is_refused_and_those_before_it_are_not(write, name, new):
     pack = {".gz": gzip.compress, ".xz": lzma.compress}.get(Path(name).suffix, bytes)
-    body = "".join(f"q{i}\tt{i}\n" for i in range(6))
-    path = write(name, pack(f"query\ttitle\n{body}".encode()))
-    parts = parts_of(path, PLAIN, 2)
-    change(path, b"q3\tt3", new)
+    content = b"query\ttitle\n" + b"".join(b"q%d\tt%d\n" % (i, i) for i in range(6))
+    parts = list(cut(write(name, pack(content)), PLAIN, 2))
+    write(name, pack(content.replace(b"q3\tt3", new)))
     assert len(list(read_part(parts[0], PLAIN))) == 2
     rows = read_part(parts[1], PLAIN)
     with pytest.raises(PartChanged, match=r"f\.tsv.*: changed since it was scanned \(lines 4 to 5"):
@@ -214,8 +184,8 @@ def test_a_rewritten_part_is_refused_and_those_before_it_are_not(write, name, ne
 
 def test_a_damaged_row_group_is_the_fault_of_its_parts_alone(tmp_path):
     path = parquet_file(tmp_path, 4)
-    parts = parts_of(path, GRADED, 4)
-    sound = whole(path, GRADED)
+    parts = list(cut(path, GRADED, 4))
+    sound = list(GRADED.open(path).rows())
     content = bytearray(path.read_bytes())
     content[pq.read_metadata(path).row_group(1).column(0).data_page_offset + 3] ^= 255
     path.write_bytes(bytes(content))
@@ -231,7 +201,7 @@ def test_a_damaged_row_group_is_the_fault_of_its_parts_alone(tmp_path):
         ("f.tsv", b"", PLAIN, "is empty"),
         ("f.tsv", b"a\tb\nq\tt\n", PLAIN, "line 1: no column 'query'"),
         ("f.tsv", b"query\xff\ttitle\xff\nq\tt\n", PLAIN, "the header is neither"),
-        ("f.tsv", b"q\nq\tt\n", replace(PLAIN, no_header=True), "no column 2 for the title"),
+        ("f.tsv", b"q\nq\tt\n", HEADERLESS, "no column 2 for the title"),
         ("f.jsonl", b'{"query": "q"}\n{"a": 1}\n', PLAIN, "no object has the key 'title'"),
         ("f.jsonl", JSONL.encode(), replace(PLAIN, columns="grade=lable"), "the key 'lable'"),
         ("f.tsv.gz", gzip.compress(TSV.encode() * 999)[:-99], PLAIN, "damaged or cut short"),
@@ -239,18 +209,16 @@ def test_a_damaged_row_group_is_the_fault_of_its_parts_alone(tmp_path):
         ("f.doc", b"q", PLAIN, "unknown suffix"),
     ],
 )
-def test_faults_of_a_file_are_found_in_the_words_of_the_reader(
-    write, name, content, options, reason
-):
+def test_faults_of_a_file_read_as_in_the_reader(write, name, content, options, reason):
     path = write(name, content)
     with pytest.raises(PairFileError, match=reason) as result:
-        parts_of(path, options, 3)
+        list(cut(path, options, 3))
     with pytest.raises(PairFileError) as message:
         list(options.open(path))
     assert str(result.value) == str(message.value)
 
 
-def test_names_are_safe_and_tell_parts_apart(write):
+def test_names_are_safe_and_unique(write):
     part = FilePart("s3://b/日 志/../a?x=/y", 7, 1, 0, 5, "00", "utf-8", None)
     others = [
         replace(part, file="s3://c/a"),
@@ -258,7 +226,7 @@ def test_names_are_safe_and_tell_parts_apart(write):
         replace(part, sha256="01"),
         replace(part, header="a"),
     ]
-    names = {one.name() for one in [part, *others]}
+    names = {each.name() for each in [part, *others]}
     assert len(names) == 5
     assert part.name().startswith("a.l000000007.")
     hidden = replace(part, file="x/.tsv").name()
@@ -267,7 +235,7 @@ def test_names_are_safe_and_tell_parts_apart(write):
 
 
 def test_a_part_survives_json(write):
-    for part in parts_of(write("f.tsv", TSV), GRADED, 2):
+    for part in list(cut(write("f.tsv", TSV), GRADED, 2)):
         assert FilePart.from_json(json.loads(json.dumps(part.describe()))) == part
 
 
@@ -296,13 +264,13 @@ def test_what_lies_at_an_address_is_read_like_a_file(write):
     parts = list(cut(InMemory(), GRADED, 3))
     assert {part.file for part in parts} == {"mem://f.tsv.gz"}
     rows = [row for part in parts for row in read_part(part, GRADED, InMemory())]
-    assert rows == whole(write("f.tsv", TSV), GRADED)
+    assert rows == list(GRADED.open(write("f.tsv", TSV)).rows())
 
 
 @pytest.mark.parametrize("group", [4, 1000])
 @pytest.mark.parametrize("last", ["其他", "终"])  # another length, and the same
 def test_a_rewritten_parquet_file_is_refused(tmp_path, group, last):
-    parts = parts_of(parquet_file(tmp_path, group), GRADED, 3)
+    parts = list(cut(parquet_file(tmp_path, group), GRADED, 3))
     parquet_file(tmp_path, group, last=last)
     with pytest.raises(PartChanged, match="lines 10 to 11"):
         list(read_part(parts[-1], GRADED))

@@ -1,5 +1,3 @@
-"""jieba's tags: words in place, a user's words, odd text."""
-
 import importlib
 import stat
 import subprocess
@@ -63,7 +61,7 @@ def test_words_of_other_letters_are_whole(name, text, words):
 def test_a_users_word_of_other_letters_is_found(write):
     path = write("words.txt", "Ｒøde麦 100 n\n")
     assert segmenter("jieba", userdict=path).words("买Ｒøde麦") == ["买", "Ｒøde麦"]
-    assert [one.tag for one in jieba_tagger(path)("买Ｒøde麦")] == ["v", "n"]
+    assert [word.tag for word in jieba_tagger(path)("买Ｒøde麦")] == ["v", "n"]
 
 
 @pytest.mark.parametrize("name", ["jieba", "rjieba"])
@@ -129,8 +127,7 @@ def test_words_stand_in_their_places():
     assert tags["我"] == "r" and tags["去"] == "v" and tags["北京"] == "ns" and tags["3.5"] == "m"
 
 
-def test_a_users_word_has_the_users_tag(tmp_path):
-    words = tmp_path / "words.txt"
-    words.write_text("京东小哥 9999 nr\n", encoding="utf-8")
+def test_a_users_word_has_the_users_tag(write):
+    words = write("words.txt", "京东小哥 9999 nr\n")
     assert ((0, 4), "nr") in jieba_tagger(words)("京东小哥")
     assert ((0, 4), "nr") not in jieba_tagger()("京东小哥")

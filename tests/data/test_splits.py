@@ -1,7 +1,3 @@
-"""Samples of whole queries."""
-
-from __future__ import annotations
-
 import hashlib
 
 import pytest
@@ -29,11 +25,7 @@ def test_halves_keep_order_and_queries_together():
 
 @pytest.mark.parametrize(
     ("pairs", "half"),
-    [
-        ([], "discovery"),
-        ([pair("a")], "discovery"),
-        ([pair("d"), pair("a", None)], "validation"),
-    ],
+    [([], "discovery"), ([pair("a")], "discovery"), ([pair("d"), pair("a", None)], "validation")],
 )
 def test_a_half_without_a_graded_pair_is_refused(pairs, half):
     with pytest.raises(PairFileError, match=f"the {half} half"):
@@ -42,10 +34,10 @@ def test_a_half_without_a_graded_pair_is_refused(pairs, half):
 
 def test_balanced_halves_have_as_many_queries_whatever_the_order():
     pairs = [pair(query) for query in "abcdefgh" for _ in range(3)]
-    one, other = balanced_halves(pairs)
-    assert {len({p.query for p in half}) for half in (one, other)} == {4}
-    assert not {p.query for p in one} & {p.query for p in other} and len(one + other) == 24
-    assert {p.query for p in balanced_halves(pairs[::-1])[0]} == {p.query for p in one}
+    first, second = balanced_halves(pairs)
+    assert {len({p.query for p in half}) for half in (first, second)} == {4}
+    assert not {p.query for p in first} & {p.query for p in second} and len(first + second) == 24
+    assert {p.query for p in balanced_halves(pairs[::-1])[0]} == {p.query for p in first}
     assert [len({p.query for p in half}) for half in balanced_halves(pairs[:15])] == [3, 2]
 
 

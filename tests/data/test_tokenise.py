@@ -1,7 +1,3 @@
-"""Which encoded pairs go together, and what fills the shorter ones."""
-
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -89,12 +85,12 @@ def test_agrees_with_transformers(family, max_length, pair):
     assert encoded.token_type_ids == expected["token_type_ids"]
     assert encoded.side == expected["side"]
     pieces = family().convert_ids_to_tokens(encoded.input_ids)
-    for piece, side, given, (start, end) in zip(
+    for piece, side, span, (start, end) in zip(
         pieces, encoded.side, encoded.spans, expected["offset_mapping"], strict=True
     ):
-        report = side >= 0 and piece != "▁"
-        places = [at for at in range(start, end) if report and not pair[side][at].isspace()]
-        assert list(range(*given)) == places
+        covers = side >= 0 and piece != "▁"
+        places = [at for at in range(start, end) if covers and not pair[side][at].isspace()]
+        assert list(range(*span)) == places
     whole = reference(family(), pair, 10_000)
     assert encoded.title_truncated == (len(whole["input_ids"]) > max_length)
     assert not encoded.query_truncated
@@ -103,12 +99,12 @@ def test_agrees_with_transformers(family, max_length, pair):
 def test_spans_of_tokens_that_are_not_characters():
     """Both tokens of a cut character have the whole of it, and white space is of none."""
     cut = byte_level(("北京", 6), ("站", 3), ("驿", 2), (" 上", 4))
-    (one,) = PairTokenizer(cut, 64).encode([("北京驿站", " 上站")])
-    assert one.spans[1:5] == [(0, 2), (2, 3), (2, 3), (3, 4)]
-    assert one.spans[6:8] == [(1, 2), (2, 3)]
+    (pair,) = PairTokenizer(cut, 64).encode([("北京驿站", " 上站")])
+    assert pair.spans[1:5] == [(0, 2), (2, 3), (2, 3), (3, 4)]
+    assert pair.spans[6:8] == [(1, 2), (2, 3)]
     glued = metaspace("▁上", "海铁", "去")
-    (one,) = PairTokenizer(glued, 64).encode([("上海铁", "去 上")])
-    assert one.spans == [*((0, 0), (0, 1), (1, 3)), *((0, 0), (0, 0), (0, 1), (2, 3), (0, 0))]
+    (pair,) = PairTokenizer(glued, 64).encode([("上海铁", "去 上")])
+    assert pair.spans == [*((0, 0), (0, 1), (1, 3)), *((0, 0), (0, 0), (0, 1), (2, 3), (0, 0))]
 
 
 def test_spans_name_the_characters_of_the_original_text():
@@ -148,15 +144,13 @@ def test_a_very_long_text_gives_the_tokens_of_the_whole(family, query, title):
     n_query = min(sides.count(0), budget)
     n_title = min(sides.count(1), budget - n_query)
     assert [encoded.side.count(0), encoded.side.count(1)] == [n_query, n_title]
-    by_side = [
-        [i for i, s in zip(whole["input_ids"], whole.sequence_ids(), strict=True) if s == side]
-        for side in (0, 1)
-    ]
-    kept = [
-        [i for i, s in zip(encoded.input_ids, encoded.side, strict=True) if s == side]
-        for side in (0, 1)
-    ]
-    assert kept == [by_side[0][:n_query], by_side[1][:n_title]]
+
+    def of_side(side, ids, sides):
+        return [i for i, s in zip(ids, sides, strict=True) if s == side]
+
+    whole_ids = [of_side(side, whole["input_ids"], whole.sequence_ids()) for side in (0, 1)]
+    kept = [of_side(side, encoded.input_ids, encoded.side) for side in (0, 1)]
+    assert kept == [whole_ids[0][:n_query], whole_ids[1][:n_title]]
     assert encoded.query_truncated == (sides.count(0) > n_query)
     assert encoded.title_truncated == (sides.count(1) > n_title)
 
@@ -177,14 +171,14 @@ def test_threads_with_different_lengths_agree_with_one_thread():
             assert encoded == alone[length]
 
 
-def test_the_tokenizer_given_is_left_as_it_is():
-    given = bert()
-    given.backend_tokenizer.enable_truncation(7)
-    given.backend_tokenizer.enable_padding(length=40)
-    (encoded,) = PairTokenizer(given, 64).encode([("北京到上海", "北京到上海高铁")])
+def test_the_tokenizer_passed_in_is_left_unchanged():
+    tokenizer = bert()
+    tokenizer.backend_tokenizer.enable_truncation(7)
+    tokenizer.backend_tokenizer.enable_padding(length=40)
+    (encoded,) = PairTokenizer(tokenizer, 64).encode([("北京到上海", "北京到上海高铁")])
     assert len(encoded) == 15
-    assert given.backend_tokenizer.truncation["max_length"] == 7
-    assert given.backend_tokenizer.padding["length"] == 40
+    assert tokenizer.backend_tokenizer.truncation["max_length"] == 7
+    assert tokenizer.backend_tokenizer.padding["length"] == 40
 
 
 @pytest.mark.parametrize(("family", "least"), [(bert, 5), (xlm_roberta, 6)])

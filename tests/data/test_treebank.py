@@ -1,7 +1,3 @@
-"""Treebanks in CoNLL-U: words, arcs and labels; version 1 of the scheme; broken files."""
-
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -97,6 +93,6 @@ def test_sentences_fall_to_the_half_of_their_text():
     sentences = [Sentence(str(n), (Word(f"{n}号", None, -1, None),)) for n in range(40)]
     result = halves(sentences)
     assert result.discovery and result.validation
-    assert {half_of(one.text) for one in result.discovery} == {"discovery"}
-    assert {half_of(one.text) for one in result.validation} == {"validation"}
+    assert {half_of(sentence.text) for sentence in result.discovery} == {"discovery"}
+    assert {half_of(sentence.text) for sentence in result.validation} == {"validation"}
     assert len(result.discovery) + len(result.validation) == 40

@@ -1,7 +1,3 @@
-"""Charts: valid specifications with their numbers in the right places, whose texts are data."""
-
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -28,8 +24,8 @@ def rows_of(spec):
 
 
 def parameter(spec, name):
-    (found,) = (one["value"] for one in spec["params"] if one["name"] == name)
-    return found
+    (value,) = (each["value"] for each in spec["params"] if each["name"] == name)
+    return value
 
 
 def layers_of(spec, kind):
@@ -46,26 +42,20 @@ def test_every_kind_is_a_valid_specification(figure, language, palette):
 
 @pytest.mark.parametrize("figure", EMPTY, ids=lambda figure: figure.kind)
 def test_an_empty_figure_is_drawn(figure):
-    spec = spec_of(figure)
-    assert rows_of(spec) == []
+    assert rows_of(spec_of(figure)) == []
 
 
 def test_a_figure_is_imported_without_the_libraries_that_draw():
     code = "import qt_bert.figures, qt_bert.charts, qt_bert.token_rows, sys; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert not {"altair", "vl_convert", "torch", "pandas"} & set(loaded.stdout.split())
+    modules = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    assert not {"altair", "vl_convert", "torch", "pandas"} & set(modules)
 
 
 @pytest.mark.parametrize("figure", DRAWN, ids=lambda figure: figure.kind)
 def test_labels_stand_in_no_formula(figure):
-    formulas = [
-        value
-        for part in _parts({k: v for k, v in spec_of(figure).items() if k != "datasets"})
-        for key, value in part.items()
-        if key in ("calculate", "filter", "test", "expr", "labelExpr")
-    ]
+    parts = _parts({key: value for key, value in spec_of(figure).items() if key != "datasets"})
+    keys = ("calculate", "filter", "test", "expr", "labelExpr")
+    formulas = [value for part in parts for key, value in part.items() if key in keys]
     assert "<img" not in json.dumps(formulas, ensure_ascii=False)
 
 
@@ -73,50 +63,43 @@ def test_a_heat_map_holds_its_cells_numbers_and_labels():
     spec = spec_of(HEAT_MAP, "en", DARK)
     cells = rows_of(spec)
     assert [cell["shown"] for cell in cells] == ["0.50", "—", "−1.00", "0.25", "0.00", "2.00"]
-    assert [(cell["hue"], cell["share"]) for cell in cells] == [
-        ("positive", 0.25),
-        ("missing", 1.0),
-        ("negative", 0.5),
-        ("positive", 0.125),
-        ("positive", 0.0),
-        ("positive", 1.0),
-    ]
+    hues = ["positive", "missing", "negative", "positive", "positive", "positive"]
+    assert [cell["hue"] for cell in cells] == hues
+    assert [cell["share"] for cell in cells] == [0.25, 1.0, 0.5, 0.125, 0.0, 1.0]
     assert [(cell["row"], cell["column"]) for cell in cells if "marked" in cell] == [(1, 2)]
     assert cells[-1]["tip"] == "L1 → 京: 2.00 points (9)"
     assert cells[1]["tip"] == f"L0 → {HOSTILE}: — points (0)"
     assert parameter(spec, "rows") == ["L0", "L1"]
-    hues = spec["layer"][0]["encoding"]["fill"]["scale"]
-    assert dict(zip(hues["domain"], hues["range"], strict=True))["negative"] == DARK.negative
+    fill = spec["layer"][0]["encoding"]["fill"]["scale"]
+    assert dict(zip(fill["domain"], fill["range"], strict=True))["negative"] == DARK.negative
     assert spec["title"]["text"] == ["rows: layer · columns: head"]
 
 
 def test_a_click_can_be_told_from_the_one_before_it():
     spec = spec_of(HEAT_MAP, clicks=3)
-    (click,) = (one for one in spec["params"] if one["name"] == CLICKED)
+    (click,) = (each for each in spec["params"] if each["name"] == CLICKED)
     assert click["select"]["fields"] == ["row", "column", "click"]
     assert {cell["click"] for cell in rows_of(spec)} == {3}
-    assert all(one["name"] != CLICKED for one in spec_of(HEAT_MAP)["params"])
+    assert all(each["name"] != CLICKED for each in spec_of(HEAT_MAP)["params"])
 
 
 def test_a_map_of_many_cells_has_tips_and_no_numbers():
     spec = spec_of(head_map("many", ((0.5,) * 60,) * 60))
     assert len(rows_of(spec)) == 3600 and "shown" not in rows_of(spec)[0]
     assert rows_of(spec)[61]["tip"] == "L1 → H1: 0.50"
-    texts = [one["encoding"]["text"]["field"] for one in layers_of(spec, "text")]
+    texts = [layer["encoding"]["text"]["field"] for layer in layers_of(spec, "text")]
     assert set(texts) == {"text"}  # those of the legend
 
 
 def test_bars_carry_values_and_intervals():
     spec = spec_of(BARS)
-    found = [(r["category"], r["series"], r["x"], r["low"], r["end"]) for r in rows_of(spec)]
-    assert found == [
-        (0, 0, 10.0, None, 10.0),
-        (1, 0, None, None, 0.0),
-        (0, 1, -5.0, None, -5.0),
-        (1, 1, 7.0, 6.0, 8.0),
-    ]
-    assert [r["side"] for r in rows_of(spec)] == ["right", "right", "left", "right"]
-    assert rows_of(spec)[3]["tip"] == "2 · 之后: 7.00 [6.00, 8.00]"
+    rows = rows_of(spec)
+    assert [(row["category"], row["series"]) for row in rows] == [(0, 0), (1, 0), (0, 1), (1, 1)]
+    assert [row["x"] for row in rows] == [10.0, None, -5.0, 7.0]
+    assert [row["low"] for row in rows] == [None, None, None, 6.0]
+    assert [row["end"] for row in rows] == [10.0, 0.0, -5.0, 8.0]
+    assert [row["side"] for row in rows] == ["right", "right", "left", "right"]
+    assert rows[3]["tip"] == "2 · 之后: 7.00 [6.00, 8.00]"
     assert spec["title"]["text"] == ["概率 (%) · 按档"]
     low, high = spec["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert low < -5 and high > 10
@@ -137,15 +120,11 @@ def test_dashed_series_are_grey_and_differ():
 def test_a_curve_holds_its_points_and_bands():
     spec = spec_of(CURVE, "en")
     rows = rows_of(spec)
-    assert [(row["series"], row["x"], row["y"], row["low"]) for row in rows] == [
-        (0, 0, 1, 0.5),
-        (0, 2, 3, None),
-        (1, 0, 1, None),
-    ]
+    points = [(row["series"], row["x"], row["y"], row["low"]) for row in rows]
+    assert points == [(0, 0, 1, 0.5), (0, 2, 3, None), (1, 0, 1, None)]
     assert rows[0]["tip"] == "=1+1 0: 1 [0.500, 1.500], n = 9"
     assert layers_of(spec, "area")[0]["encoding"]["y2"] == {"field": "high"}
-    bare = replace(CURVE, series=CURVE.series[1:])
-    assert not layers_of(spec_of(bare), "area")
+    assert not layers_of(spec_of(replace(CURVE, series=CURVE.series[1:])), "area")
 
 
 @pytest.mark.parametrize("figure", [CURVE, SCATTER], ids=lambda figure: figure.kind)
@@ -190,7 +169,7 @@ def test_a_line_is_as_opaque_as_its_weight_and_goes_with_its_tokens():
     assert (strong["left"], strong["right"], strong["share"]) == (0, 1, 0.5)
     assert strong["tip"] == "京 → 京: 0.50 attention" and weak["share"] == 0.25
     tokens = layers_of(spec, "rect")[0]["data"]["values"]
-    assert [one["token"] for one in tokens] == [0, 1, -1, -2, -3]
+    assert [token["token"] for token in tokens] == [0, 1, -1, -2, -3]
 
 
 def _parts(value):
@@ -203,14 +182,10 @@ def _parts(value):
 
 
 def test_a_label_that_would_cover_another_is_left_to_its_tip():
-    marks = [
+    places = {"first": (0, 0), "covered": (0.1, 0.01), "above": (0.1, 5), "far": (9, 0)}
+    marks = tuple(
         Mark(x=x, y=y, series=Text("词", "words"), label=Text(name, name))
-        for x, y, name in (
-            (0, 0, "first"),
-            (0.1, 0.01, "covered"),
-            (0.1, 5, "above"),
-            (9, 0, "far"),
-        )
-    ]
-    rows = rows_of(spec_of(replace(SCATTER, points=tuple(marks)), "en"))
+        for name, (x, y) in places.items()
+    )
+    rows = rows_of(spec_of(replace(SCATTER, points=marks), "en"))
     assert [row.get("label") for row in rows] == ["first", None, "above", "far"]

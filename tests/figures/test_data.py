@@ -1,5 +1,3 @@
-"""Every figure kind goes to JSON and back, and refuses shapes that do not fit."""
-
 import json
 from dataclasses import replace
 
@@ -13,6 +11,7 @@ from qt_bert.heads import Head
 from tests.figures.examples import ALL, BARS, GRAPH, HEAT_MAP, LINKS
 
 NODE = Node(name="L0H0", column=0, row=0)
+UNEQUAL = BarSeries(name="a", values=(1.0, 2.0), intervals=((0.0, 1.0),))
 LOOSE = (Edge(source="L0H0", target="L1H0", weight=1.0),)
 
 
@@ -33,13 +32,7 @@ def test_round_trip(figure):
         (lambda: replace(HEAT_MAP, marked=((0, -1),)), "outside"),
         (lambda: head_map("heads", ((0.5,),), marked=["H0"]), "is no head"),
         (lambda: replace(BARS, series=(BarSeries(name="a", values=(1.0,)),)), "2 labels"),
-        (
-            lambda: replace(
-                BARS,
-                series=(BarSeries(name="a", values=(1.0, 2.0), intervals=((0.0, 1.0),)),),
-            ),
-            "2 labels",
-        ),
+        (lambda: replace(BARS, series=(UNEQUAL,)), "2 labels"),
         (lambda: replace(LINKS, links=((0, 3, 1.0),)), "no tokens at the ends"),
         (lambda: replace(GRAPH, nodes=(NODE,), edges=LOOSE), "unknown node 'L1H0'"),
         (lambda: replace(GRAPH, nodes=(NODE, NODE), edges=()), "one name"),
@@ -60,7 +53,7 @@ def test_a_stored_figure_that_cannot_be_read_names_its_file():
 
 def test_a_head_map_names_its_rows_and_outlines_heads():
     values = np.array([[0.5, np.nan, np.inf], [0.0, 2.0, 3.0]], np.float32)
-    drawn = head_map("made", values, marked=[Head(1, 2), "L0H1"], low=0.0)
+    drawn = head_map("heads", values, marked=[Head(1, 2), "L0H1"], low=0.0)
     assert (drawn.rows, drawn.columns) == (("L0", "L1"), ("H0", "H1", "H2"))
     assert drawn.values == ((0.5, None, None), (0.0, 2.0, 3.0))
     assert type(drawn.values[0][0]) is float

@@ -1,7 +1,3 @@
-"""Token rows: HTML in which texts are texts."""
-
-from __future__ import annotations
-
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -24,15 +20,12 @@ def line(*tokens: Token):
 
 @pytest.mark.parametrize("palette", [LIGHT, EITHER, VARIABLES])
 def test_tokens_stand_in_order_with_their_values(palette):
-    found = spans(TOKENS, "en", palette)
-    assert [span.text for span in found] == ["京", "[SEP]", "a" * 90]
-    assert [span.get("title") for span in found] == [
-        "京: 0.50 share",
-        "[SEP]: — share",
-        f"{'a' * 90}: 0.10 share · n",
-    ]
-    assert f"outline:2px solid {palette.ink}" in found[0].get("style")
-    assert f"outline:1px solid {palette.grid}" in found[1].get("style")
+    tokens, long = spans(TOKENS, "en", palette), "a" * 90
+    assert [token.text for token in tokens] == ["京", "[SEP]", long]
+    titles = ["京: 0.50 share", "[SEP]: — share", f"{long}: 0.10 share · n"]
+    assert [token.get("title") for token in tokens] == titles
+    assert f"outline:2px solid {palette.ink}" in tokens[0].get("style")
+    assert f"outline:1px solid {palette.grid}" in tokens[1].get("style")
 
 
 def test_a_token_is_on_the_colour_of_its_value():

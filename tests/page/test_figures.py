@@ -25,20 +25,17 @@ def page(monkeypatch):
     return run
 
 
-def test_a_click_is_told_in_one_run(page):
-    assert page() == (None, 0)
-    assert page((1, 2, 0)) == ((1, 2), 1)
-    assert page() == (None, 1)  # the browser's selection still stands
-
-
-def test_the_same_cell_again_is_another_click(page):
-    assert page((1, 2, 0)) == ((1, 2), 1)
-    assert page((1, 2, 1)) == ((1, 2), 2)
-
-
-def test_a_quick_second_click_is_not_lost(page):
-    assert page((1, 2, 0)) == ((1, 2), 1)
-    assert page((0, 0, 0)) == ((0, 0), 2)  # made before the browser knew the new number
+@pytest.mark.parametrize(
+    ("events", "cells"),
+    [
+        ([None, (1, 2, 0), None], [(None, 0), ((1, 2), 1), (None, 1)]),  # the selection remains
+        ([(1, 2, 0), (1, 2, 1)], [((1, 2), 1), ((1, 2), 2)]),  # the same cell again
+        ([(1, 2, 0), (0, 0, 0)], [((1, 2), 1), ((0, 0), 2)]),  # before the browser knew the count
+        ([(7, 0, 0)], [(None, 1)]),  # outside the map
+    ],
+)
+def test_each_click_counts_once(page, events, cells):
+    assert [page(event) for event in events] == cells
 
 
 @pytest.mark.parametrize(
@@ -55,7 +52,3 @@ def test_a_quick_second_click_is_not_lost(page):
 def test_anything_else_is_no_click(page, state):
     clicks.st.session_state["map"] = state
     assert page() == (None, 0)
-
-
-def test_a_cell_outside_the_map_is_no_click(page):
-    assert page((7, 0, 0)) == (None, 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -72,17 +71,10 @@ def test_mean_outputs_are_those_of_the_command_line_and_computed_once(
 
 def test_mean_outputs_under_the_lock_do_not_deadlock(models: Path) -> None:
     tuned = ModelPool(models).open("tuned")
-    found: list[object] = []
-
-    def ask() -> None:
-        found.append(tuned.intervention(OUT, "mean"))
-
     with tuned.lock:
-        other = threading.Thread(target=ask, daemon=True)
-        other.start()
-        ask()
-    other.join(20)
-    assert len(found) == 2 and found[0] == found[1]
+        other = ThreadPoolExecutor(1).submit(tuned.intervention, OUT, "mean")
+        mine = tuned.intervention(OUT, "mean")
+    assert other.result(20) == mine
 
 
 def test_a_run_is_the_masked_loop(tuned: SharedModel) -> None:
@@ -143,8 +135,8 @@ def test_sixteen_visitors_at_once_see_their_own_numbers(tuned: SharedModel) -> N
     heads = tuned.shape.all_heads
     requests = [(TEXTS[i], (heads[i % 6], heads[(i + 2) % 6]), i) for i in range(16)]
 
-    def look(one: tuple[tuple[str, str], tuple[Head, ...], int]) -> list[np.ndarray]:
-        text, out, number = one
+    def look(request: tuple[tuple[str, str], tuple[Head, ...], int]) -> list[np.ndarray]:
+        text, out, number = request
         mode = ("zero", "uniform", "mean")[number % 3]
         part = tuned.intervention(out, mode)
         assert part is not None
@@ -154,13 +146,12 @@ def test_sixteen_visitors_at_once_see_their_own_numbers(tuned: SharedModel) -> N
         seen = tuned.run([text], [NONE, Variant("out", (part,))])
         return [seen.logits, graded.probabilities, np.array(pair.input_ids)]
 
-    alone = [look(one) for one in requests]
+    alone = [array for request in requests for array in look(request)]
     for _ in range(3):
         with ThreadPoolExecutor(16) as threads:
-            together = list(threads.map(look, requests))
-        for one, other in zip(alone, together, strict=True):
-            for expected, found in zip(one, other, strict=True):
-                np.testing.assert_array_equal(found, expected)
+            together = [array for result in threads.map(look, requests) for array in result]
+        for expected, array in zip(alone, together, strict=True):
+            np.testing.assert_array_equal(array, expected)
 
 
 def test_the_tokenizer_serves_one_thread_at_a_time(
@@ -253,9 +244,11 @@ def test_an_unknown_name_is_refused(pool: ModelPool) -> None:
 def test_the_base_is_what_the_training_record_names(models: Path, pool: ModelPool) -> None:
     folders = Folders([models])
     assert folders.base_of("tuned") == "before" and folders.base_of("score") is None
-    base = pool.base_of("tuned")
+    base, tuned = pool.base_of("tuned"), pool.open("tuned")
     assert base is not None and base.name == "before" and pool.base_of("tuned") is base
     assert pool.base_of("score") is None
+    assert base.shape == tuned.shape and base.labels.grades is None
+    assert base.encode("狗追猫", "猫追狗") == tuned.encode("狗追猫", "猫追狗")
 
 
 def test_the_base_option_is_for_models_of_its_shape(models: Path, tmp_path: Path) -> None:
@@ -280,12 +273,6 @@ def test_a_model_is_opened_once(pool: ModelPool) -> None:
         found = set(threads.map(pool.open, ["score"] * 8))
     assert len(found) == 1 and pool.open("score") in found
     assert pool.open("score").lock is pool.open("tuned").lock is pool.lock
-
-
-def test_an_encoder_without_classifier_opens_as_the_base_of_its_model(pool: ModelPool) -> None:
-    base, tuned = pool.base_of("tuned"), pool.open("tuned")
-    assert base is not None and base.shape == tuned.shape and base.labels.grades is None
-    assert base.encode("狗追猫", "猫追狗") == tuned.encode("狗追猫", "猫追狗")
 
 
 def test_encoders_alone_are_refused(models: Path) -> None:

@@ -12,14 +12,7 @@ import pytest
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import read_pairs
 from qt_bert.errors import PairFileError
-from qt_bert.page.pairs import (
-    MOST_BYTES,
-    RefusedFile,
-    clean_texts,
-    default_titles,
-    shown_name,
-    uploaded,
-)
+from qt_bert.page import pairs
 
 TSV = "query\ttitle\tgrade\n紫熨斗\t紫熨斗好用吗\t4\n狗追猫\t猫追狗\t2\n".encode()
 
@@ -44,23 +37,23 @@ ROWS = [
 
 
 def test_the_titles_that_rows_have_for_a_query() -> None:
-    assert [(t.title, t.label) for t in default_titles("甲", "二", ROWS, 0)] == [
+    assert [(t.title, t.label) for t in pairs.default_titles("甲", "二", ROWS, 0)] == [
         ("一", "5"),
         ("二", None),
     ]
-    assert [t.title for t in default_titles("甲", "新", ROWS, 0)] == ["新", "一", "二"]
+    assert [t.title for t in pairs.default_titles("甲", "新", ROWS, 0)] == ["新", "一", "二"]
 
 
 def test_an_unknown_query_gets_titles_of_others_without_labels() -> None:
-    titles = default_titles("丁", "四", ROWS, 0)
+    titles = pairs.default_titles("丁", "四", ROWS, 0)
     assert titles[0].title == "四" and len({one.title for one in titles}) == len(titles) == 5
     assert {one.label for one in titles} == {None} and {one.query for one in titles} == {"丁"}
-    assert [one.title for one in default_titles("丁", "六", [], 0)] == ["六"]
+    assert [one.title for one in pairs.default_titles("丁", "六", [], 0)] == ["六"]
 
 
 def read(data: bytes, name: str) -> list[Pair]:
     """The pairs of an upload."""
-    with uploaded(data, name) as path:
+    with pairs.uploaded(data, name) as path:
         return read_pairs(path)
 
 
@@ -73,7 +66,7 @@ def test_an_upload_is_read_and_deleted(temporary: Path) -> None:
 
 
 def test_only_this_user_can_read_an_upload() -> None:
-    with uploaded(TSV, "a.tsv") as path:
+    with pairs.uploaded(TSV, "a.tsv") as path:
         assert path.parent.stat().st_mode & 0o077 == 0
         assert path.read_bytes() == TSV
     assert not path.exists()
@@ -94,9 +87,9 @@ def archive() -> bytes:
         (b"\x00" * 5000, "b.tsv", "binary data"),
         (b"", "b.tsv", "the file is empty"),
         (b" \n\n", "b.jsonl", "the file is empty"),
-        (b"x" * (MOST_BYTES + 1), "b.tsv", "larger than 10 MB"),
-        (b"x\n" * (MOST_BYTES // 2), "b.tsv", "no column 'query'"),
-        (b"x" * MOST_BYTES, "b.tsv", "no column 'query'"),
+        (b"x" * (pairs.MOST_BYTES + 1), "b.tsv", "larger than 10 MB"),
+        (b"x\n" * (pairs.MOST_BYTES // 2), "b.tsv", "no column 'query'"),
+        (b"x" * pairs.MOST_BYTES, "b.tsv", "no column 'query'"),
         (TSV, "b.tsv.gz", "plain text files"),
         (TSV, "b.parquet", "plain text files"),
         (TSV, "b", "plain text files"),
@@ -111,7 +104,7 @@ def test_broken_uploads_are_refused_in_both_languages(
     with pytest.raises(PairFileError) as caught:
         read(data, name)
     error = caught.value
-    assert isinstance(error, RefusedFile)
+    assert isinstance(error, pairs.RefusedFile)
     for words in (error.message.zh, error.message.en):
         assert name in words and str(temporary) not in words
     assert message in error.message.en and error.message.en.count(name) == 1
@@ -119,17 +112,17 @@ def test_broken_uploads_are_refused_in_both_languages(
 
 
 def test_names_are_safe_to_show() -> None:
-    assert shown_name("/etc/<b>\x1b\n.tsv") == "<b>.tsv"
-    assert shown_name("") == "upload" and len(shown_name("长" * 300)) == 80
+    assert pairs.shown_name("/etc/<b>\x1b\n.tsv") == "<b>.tsv"
+    assert pairs.shown_name("") == "upload" and len(pairs.shown_name("长" * 300)) == 80
     assert len(read(TSV, "长" * 300 + ".TSV")) == 2
 
 
 def test_control_characters_are_removed_and_line_breaks_become_spaces() -> None:
-    query, title, (fault,) = clean_texts("a\x00b\x1b[1m\ud800", "第一行\n第二行\tc\u2028d")
+    query, title, (fault,) = pairs.clean_texts("a\x00b\x1b[1m\ud800", "第一行\n第二行\tc\u2028d")
     assert (query, title) == ("ab[1m", "第一行 第二行 c d")
     assert "控制字符" in fault.zh and "control characters" in fault.en
     kept = ("<img src=x onerror=alert(1)>", "👨‍👩‍👧 “紫熨斗” 好用吗")
-    assert clean_texts(*kept) == (*kept, [])
+    assert pairs.clean_texts(*kept) == (*kept, [])
 
 
 @pytest.mark.parametrize(
@@ -145,7 +138,7 @@ def test_control_characters_are_removed_and_line_breaks_become_spaces() -> None:
 def test_both_texts_keep_two_thousand_characters(
     lengths: tuple[int, int], left: tuple[int, int]
 ) -> None:
-    query, title, faults = clean_texts("查" * lengths[0], "题" * lengths[1])
+    query, title, faults = pairs.clean_texts("查" * lengths[0], "题" * lengths[1])
     assert (len(query), len(title)) == left
     assert [("2,000" in fault.en, "2,000" in fault.zh) for fault in faults] == (
         [(True, True)] if lengths != left else []
@@ -153,7 +146,7 @@ def test_both_texts_keep_two_thousand_characters(
 
 
 def test_empty_texts_are_reported() -> None:
-    assert [fault.en for fault in clean_texts(" ", "")[2]] == [
+    assert [fault.en for fault in pairs.clean_texts(" ", "")[2]] == [
         "the query is empty: there is no pair to run",
         "the title is empty: there is no pair to run",
     ]

@@ -13,7 +13,7 @@ import pytest
 from qt_bert.heads import Head
 from qt_bert.models.folder import HEADS
 from qt_bert.page.model import ModelPool, SharedModel
-from qt_bert.page.results import find_results
+from qt_bert.page.results import find_results, named_beside
 from qt_bert.results.heads import heads_file
 from qt_bert.results.probe import ModelRef, ProbeResult
 from qt_bert.run.folder import RunInputs
@@ -48,9 +48,10 @@ def test_no_results(model: SharedModel) -> None:
 
 
 def test_the_file_beside_the_weights_is_read(model: SharedModel) -> None:
-    store(model, *of(model, redundancy(), matching()))
+    older = replace(matching(), probe="a_probe_of_another_version")
+    store(model, *of(model, redundancy(), matching(), older))
     results = find_results(model, None)[0]
-    assert results is not None
+    assert results is not None and [t.probe for t in results.tables] == ["redundancy", "matching"]
     assert results.sets == {
         "matching": (Head(0, 1),),
         "named": (Head(0, 1), Head(1, 0)),
@@ -59,6 +60,14 @@ def test_the_file_beside_the_weights_is_read(model: SharedModel) -> None:
     tables = {table.probe: table for table in results.tables}
     assert tables["matching"].rows()["L0H1"] == {"score": 9.0, "q": 0.001}
     assert results.origin.zh == "mine/heads.json：快速研究，test.tsv 的至多 80 对"
+
+
+def test_random_heads_avoid_those_that_the_same_score_names(model: SharedModel) -> None:
+    store(model, *of(model, matching()))
+    results = find_results(model, None)[0]
+    assert named_beside(results, [Head(0, 1)]) == {Head(0, 1), Head(1, 0)}
+    assert named_beside(results, [Head(0, 1), Head(1, 1)]) == set()
+    assert named_beside(None, [Head(0, 1)]) == set()
 
 
 def test_a_run_precedes_the_file(model: SharedModel, tmp_path: Path) -> None:

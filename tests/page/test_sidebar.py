@@ -18,7 +18,7 @@ def test_the_specification_begins_with_the_heads_left_out():
 
 
 @pytest.mark.parametrize(
-    ("found", "heads"),
+    ("cells", "heads"),
     [
         ([NOBODY], frozenset()),
         ([NOBODY, {"row": 1, "column": 2}, {"row": 0, "column": 0}], frozenset({(0, 0), (1, 2)})),
@@ -28,9 +28,6 @@ def test_the_specification_begins_with_the_heads_left_out():
         ([{"row": "x", "column": 0}], None),
     ],
 )
-def test_a_selection_is_a_set_of_heads(found, heads):
-    assert sidebar.chosen_in({"selection": {"heads": found}}, 2, 3) == heads
-
-
-def test_nothing_is_no_selection():
+def test_a_selection_is_a_set_of_heads(cells, heads):
+    assert sidebar.chosen_in({"selection": {"heads": cells}}, 2, 3) == heads
     assert sidebar.chosen_in(None, 2, 3) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -59,11 +60,9 @@ def test_the_lock_is_exclusive_and_reentrant() -> None:
                 time.sleep(0.0002)
                 inside.pop()
 
-    threads = [threading.Thread(target=hold) for _ in range(6)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join(SOON)
+    threads = ThreadPoolExecutor(6)
+    for thread in [threads.submit(hold) for _ in range(6)]:
+        thread.result(SOON)
     assert set(most) == {1} and len(most) == 120 and not lock.mine
 
 
@@ -77,7 +76,7 @@ def test_a_waiting_thread_goes_first_where_a_job_gives_way() -> None:
     with lock:
         thread = threading.Thread(target=visit)
         thread.start()
-        until(lambda: lock.awaited)
+        until(lambda: lock._queue.locked())
         with lock:
             lock.give_way()  # held twice: no other thread may see the middle
             order.append("inner")
@@ -168,17 +167,11 @@ def test_bytes_are_bounded() -> None:
 
 
 def test_many_threads_share_the_cache() -> None:
-    kept, wrong = ResultCache(most=3), []
+    kept = ResultCache(most=3)
 
-    def work() -> None:
-        for turn in range(300):
-            key = turn % 7
-            if kept.get(key, lambda key=key: key) != key:  # type: ignore[misc]
-                wrong.append(key)
+    def results(_: int) -> list[int]:
+        return [kept.get(turn % 7, lambda key=turn % 7: key) for turn in range(300)]  # type: ignore[misc]
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    assert not wrong and len(kept) <= 3
+    with ThreadPoolExecutor(8) as threads:
+        every = list(threads.map(results, range(8)))
+    assert every == [[turn % 7 for turn in range(300)]] * 8 and len(kept) <= 3

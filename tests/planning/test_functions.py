@@ -42,5 +42,5 @@ def test_a_run_of_another_model_or_without_probes_is_refused(tmp_path):
         functions_of(tmp_path, SHA, tmp_path)
     other = replace(matching(), model=replace(matching().model, sha256="ff"))
     other.write(tmp_path / "probes" / "matching.json")
-    with pytest.raises(RunFolderError, match="other weights"):
+    with pytest.raises(RunFolderError, match="whose weights are not those"):
         functions_of(tmp_path, SHA, tmp_path)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from qt_bert.data.pairs import Pair
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.probes.base import Context, Split
+from qt_bert.probes.base import Context, Split, read_split
 from qt_bert.request import Request
 from qt_bert.scoring.bulk import Scorer
 
@@ -37,4 +38,6 @@ def context_of(
         "resamples": 200,
     } | changes
     named = {one.name for one in fields(Request)} & facts.keys()
-    return Context(request=Request(**{name: facts.pop(name) for name in named}), **facts)
+    request = Request(**{name: facts.pop(name) for name in named})
+    defaults = {"read_pairs": partial(read_split, request), "result_of": {}.__getitem__}
+    return Context(request=request, **(defaults | facts))

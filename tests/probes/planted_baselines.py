@@ -9,35 +9,20 @@ from pathlib import Path
 import numpy as np
 
 from qt_bert.data.pairs import Pair
-from qt_bert.results.baselines import (
-    BERT_LSTM,
-    CHARACTERS,
-    CROSS_ENCODER,
-    LEXICAL,
-    LSTM,
-    LSTM_WORDS,
-    MODELS,
-    NO_PAIRS,
-    TWO_TOWER,
-    WORDS,
-    Baselines,
-    MatchingOutputs,
-    digest_of,
-    read_baselines,
-)
+from qt_bert.results import baselines
 from qt_bert.results.probe import PairsRef
 from qt_bert.shipped import BASELINES, shipped
 
 NOISE = {
-    CROSS_ENCODER: 0.3,
-    CHARACTERS: 0.8,
-    WORDS: 0.8,
-    NO_PAIRS: 0.8,
-    LSTM: 3.0,
-    LSTM_WORDS: 1.0,
-    TWO_TOWER: 2.0,
-    BERT_LSTM: 2.0,
-    LEXICAL: 2.0,
+    baselines.CROSS_ENCODER: 0.3,
+    baselines.CHARACTERS: 0.8,
+    baselines.WORDS: 0.8,
+    baselines.NO_PAIRS: 0.8,
+    baselines.LSTM: 3.0,
+    baselines.LSTM_WORDS: 1.0,
+    baselines.TWO_TOWER: 2.0,
+    baselines.BERT_LSTM: 2.0,
+    baselines.LEXICAL: 2.0,
 }
 """How much a model's grades stray, as the article would have it."""
 
@@ -53,42 +38,44 @@ def pairs_of(queries: int = 120, titles: int = 4, seed: int = 0) -> list[Pair]:
     ]
 
 
-def table(pairs: Sequence[Pair]) -> Baselines:
+def table(pairs: Sequence[Pair]) -> baselines.Baselines:
     """The table that ships, its outputs those of these pairs; words and characters stray alike for BERT."""
     grades = np.array([(pair.grades or (0,))[0] for pair in pairs], float)
     scores = {}
-    for number, name in enumerate(MODELS):
+    for number, name in enumerate(baselines.MODELS):
         rng = np.random.default_rng([1, number])
         scores[name] = grades + rng.normal(0, NOISE[name], len(grades))
-    scores[WORDS] = scores[CHARACTERS] + np.random.default_rng(2).normal(0, 0.01, len(grades))
+    scores[baselines.WORDS] = scores[baselines.CHARACTERS] + np.random.default_rng(2).normal(
+        0, 0.01, len(grades)
+    )
     numbers: dict[str, int] = {}
     queries = np.array([numbers.setdefault(pair.query, len(numbers)) for pair in pairs])
-    whole = read_baselines(shipped(BASELINES))
+    whole = baselines.read_baselines(shipped(BASELINES))
     of_name = {row.name: row for row in whole.record.rows}
     record = replace(
         whole.record,
         pairs=PairsRef(
             name="test.tsv", sha256="0" * 64, n_pairs=len(pairs), n_queries=len(numbers)
         ),
-        digest=digest_of((pair.query, pair.title) for pair in pairs),
-        rows=tuple(replace(of_name[name], discovery=-NOISE[name]) for name in MODELS),
+        digest=baselines.digest_of((pair.query, pair.title) for pair in pairs),
+        rows=tuple(replace(of_name[name], discovery=-NOISE[name]) for name in baselines.MODELS),
     )
-    return Baselines(
+    return baselines.Baselines(
         record,
-        np.stack([_probabilities(scores[name]) for name in MODELS]),
+        np.stack([_probabilities(scores[name]) for name in baselines.MODELS]),
         np.array([[grade == g for g in range(1, 6)] for grade in grades]),
         queries,
         {},
-        {CHARACTERS: matching(6.0), NO_PAIRS: matching(1.5)},
+        {baselines.CHARACTERS: matching(6.0), baselines.NO_PAIRS: matching(1.5)},
     )
 
 
-def matching(times: float, queries: int = 60) -> MatchingOutputs:
+def matching(times: float, queries: int = 60) -> baselines.MatchingOutputs:
     """Sums of a head with `times` as much attention on matches as elsewhere, and a control of 1."""
     rng = np.random.default_rng(4)
     counts = np.tile([4.0, 20.0], (queries, 1))
     plain = counts * 0.01 * rng.uniform(0.9, 1.1, (queries, 2))
-    return MatchingOutputs(plain * [times, 1.0], plain, counts)
+    return baselines.MatchingOutputs(plain * [times, 1.0], plain, counts)
 
 
 def write(folder: Path, pairs: Sequence[Pair]) -> Path:

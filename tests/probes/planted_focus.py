@@ -14,6 +14,7 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
 
 from qt_bert.data.pairs import Pair
+from tests.conftest import pair_of
 
 WORDS = [
     "苹果",
@@ -97,17 +98,15 @@ def write_tokenizer(out: Path) -> None:
 
 def pairs(count: int, seed: int) -> list[Pair]:
     """Pairs of as many queries: of three words each; grade 5 where they share some, else 1."""
-    rng, found = random.Random(seed), []
+    rng, pairs = random.Random(seed), []
     for number in range(count):
         words = rng.sample(WORDS, 6)
         shared = 0 if number % 3 == 0 else rng.randint(1, 2)
         title = words[3 : 6 - shared] + words[:shared]
         rng.shuffle(title)
         query, grade = " ".join(words[:3]), 5 if shared else 1
-        found.append(
-            Pair(query, " ".join(title), (grade,), str(number), number + 1, str(grade), {})
-        )
-    return found
+        pairs.append(pair_of(query, " ".join(title), grade, number + 1))
+    return pairs
 
 
 def _norms(model: BertForSequenceClassification) -> None:
@@ -142,7 +141,5 @@ def _read_marks(attention: torch.nn.Module) -> None:
     attention.self.query.bias[first] = SURE**0.5
     for projection, strength in ((attention.self.key, SURE**0.5), (attention.self.value, 1.0)):
         projection.weight[first, MARK], projection.weight[first, MARK + 1] = strength, -strength
-    attention.output.dense.weight[READ, first], attention.output.dense.weight[READ + 1, first] = (
-        1,
-        -1,
-    )
+    attention.output.dense.weight[READ, first] = 1
+    attention.output.dense.weight[READ + 1, first] = -1

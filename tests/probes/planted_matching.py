@@ -99,10 +99,3 @@ def pairs_of(count: int, seed: int = 0) -> list[tuple[str, str, int]]:
         drawn = "".join(rng.permutation(han)[: LENGTH + 5])
         found.append((drawn[:LENGTH], drawn, 1 + number % 5))
     return found
-
-
-def write_pairs(path: Path, pairs: list[tuple[str, str, int]]) -> Path:
-    """The pairs as TSV."""
-    rows = "".join(f"{query}\t{title}\t{grade}\n" for query, title, grade in pairs)
-    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
-    return path

@@ -43,9 +43,9 @@ def plant(folder: Path, out: Path) -> Path:
     return out
 
 
-def pair(query: str, title: str, grades: GradeSet = (4,), tags: str = "") -> Pair:
+def pair(query: str, title: str, grades: GradeSet = (4,)) -> Pair:
     """A pair of these texts."""
-    return Pair(query, title, grades, "x", 1, None, {"tags": tags})
+    return Pair(query, title, grades, "x", 1, None, {})
 
 
 def pairs(count: int = 30, seed: int = 0) -> list[Pair]:

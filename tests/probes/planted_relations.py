@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -41,15 +42,26 @@ def plant_links(folder: Path) -> Path:
     return folder
 
 
+def conllu(sentences: Iterable[Sequence[tuple[str, str, int, str]]]) -> str:
+    """Sentences of (form, part of speech, head, relation) as CoNLL-U."""
+    blocks = (
+        "".join(
+            f"{number}\t{form}\t_\t{tag}\t_\t_\t{head}\t{relation}\t_\t_\n"
+            for number, (form, tag, head, relation) in enumerate(words, 1)
+        )
+        for words in sentences
+    )
+    return "\n".join(blocks) + "\n"
+
+
 def write_treebank(path: Path, sentences: int, *, seed: int = 0) -> Path:
     """Sentences in which partners are linked as `obj`, two strangers as `nmod`, and all else is near."""
     rng = np.random.default_rng(seed)
-    blocks = ["\n".join(_sentence(rng)) for _ in range(sentences)]
-    path.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    path.write_text(conllu(_sentence(rng) for _ in range(sentences)), encoding="utf-8")
     return path
 
 
-def _sentence(rng: np.random.Generator) -> list[str]:
+def _sentence(rng: np.random.Generator) -> list[tuple[str, str, int, str]]:
     """Word 0 is the root and has its partner and a stranger, two to five words on, as dependents."""
     places = rng.permutation(HALF)[:LENGTH]
     forms = [FIRST[place] for place in places]
@@ -59,7 +71,4 @@ def _sentence(rng: np.random.Generator) -> list[str]:
     labels = ["root", *["dep"] * (LENGTH - 1)]
     for place, label in ((partner, "obj"), (stranger, "nmod")):
         heads[place], labels[place] = 1, label
-    return [
-        f"{number}\t{form}\t_\tNOUN\t_\t_\t{head}\t{label}\t_\t_"
-        for number, (form, head, label) in enumerate(zip(forms, heads, labels, strict=True), 1)
-    ]
+    return list(zip(forms, ["NOUN"] * LENGTH, heads, labels, strict=True))

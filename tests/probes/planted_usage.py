@@ -58,10 +58,8 @@ def plant(folder: Path, out: Path) -> Path:
             code[tokenizer.convert_tokens_to_ids(character), [READ, IDLE]] = row
         model.bert.embeddings.word_embeddings.weight.copy_(torch.cat([code, -code], 1))
         sides = model.bert.embeddings.token_type_embeddings.weight
-        sides[:, SIDE], sides[:, half + SIDE] = (
-            torch.tensor([2.0, -2.0]),
-            torch.tensor([-2.0, 2.0]),
-        )
+        sides[:, SIDE] = torch.tensor([2.0, -2.0])
+        sides[:, half + SIDE] = -sides[:, SIDE]
         last = model.bert.encoder.layer[-1].attention
         last.self.query.bias[0] = last.self.key.weight[0, SIDE] = STRENGTH
         last.self.value.weight[0, READ] = 1.0
@@ -81,10 +79,7 @@ def pairs(count: int = 60, seed: int = 0) -> list[Pair]:
     nothing.
     """
     rng = random.Random(seed)
-    kinds = {
-        predictions: [one for one in HAN if signs(one) == predictions]
-        for predictions in product((0, 1), repeat=2)
-    }
+    kinds = {kind: [c for c in HAN if signs(c) == kind] for kind in product((0, 1), repeat=2)}
     found = []
     for number in range(count):
         with_sign = (0, 5, 1, 6)[number % 4]
@@ -105,12 +100,7 @@ def tasks(fit: list[Pair], check: list[Pair], folder: Path) -> list[Task]:
     tokenizer = open_checkpoint(folder).pair_tokenizer()
     halves = [_places(half, tokenizer) for half in (fit, check)]
     return [
-        Task(
-            *(
-                _examples(property, positions, predictions[:, sign])
-                for positions, predictions in halves
-            )
-        )
+        Task(*(_examples(property, places, labels[:, sign]) for places, labels in halves))
         for sign, property in ((0, USED), (1, UNUSED))
     ]
 

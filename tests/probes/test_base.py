@@ -13,16 +13,14 @@ import pytest
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import Point, bars, curve, head_map
 from qt_bert.heads import Head
-from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import texts
-from qt_bert.probes.base import Contest, Context, Probe, Result, run_probe
+from qt_bert.probes.base import Contest, Probe, Result, run_probe
 from qt_bert.probes.wording import claims_in_words, measurements_in_words
-from qt_bert.request import Request
 from qt_bert.results.probe import ProbeResult
-from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import Estimate, over_queries
 from qt_bert.stats.verdict import judge_contest, judge_difference
 from qt_bert.text import Text
+from tests.probes.made_context import context_of
 
 TOML = """
 order = 3
@@ -102,12 +100,7 @@ def run(checkpoint_of, pair_file, tmp_path) -> Callable[..., ProbeResult]:
     """What is stored of a `Result` with these fields."""
 
     def call(**fields):
-        context = Context(
-            label="made",
-            request=Request(pairs=pair_file, resamples=200, seed=5),
-            work=tmp_path / "work",
-            open_model=lambda: Scorer(open_checkpoint(checkpoint_of())),
-        )
+        context = context_of("made", checkpoint_of(), tmp_path, pairs=pair_file, seed=5)
         facts = {"head": "L1H0", "kind": "first", "share": 0.5, "gap": 0.0, "missing": None}
         options = {"facts": facts, **fields}
         probe = Probe(
@@ -127,40 +120,19 @@ def run(checkpoint_of, pair_file, tmp_path) -> Callable[..., ProbeResult]:
 def test_a_difference_is_judged_by_the_declared_side_and_margin(run):
     for mean, verdict in ((5.0, "reproduced"), (2.1, "inconclusive"), (0.5, "not reproduced")):
         (one,) = run(claims={"gap": estimate(mean)}).claims
-        judged = judge_difference(
-            estimate(mean),
-            id="made.gap",
-            side="above",
-            margin=2.0,
-            unit="points",
-            resamples=200,
-            seed=5,
-        )
+        declared = {"id": "made.gap", "side": "above", "margin": 2.0, "unit": "points"}
+        judged = judge_difference(estimate(mean), **declared, resamples=200, seed=5)
         assert one.verdict == judged.verdict == verdict
-        assert (one.value, one.ci_low, one.ci_high, one.p, one.needs_queries) == (
-            judged.value,
-            judged.ci_low,
-            judged.ci_high,
-            judged.p,
-            judged.needs_queries,
-        )
+        for field in ("value", "ci_low", "ci_high", "p", "needs_queries"):
+            assert getattr(one, field) == getattr(judged, field)
         assert (one.id, one.side, one.margin, one.unit) == ("made.gap", "above", 2.0, "points")
 
 
 def test_a_contest_is_judged_by_rank_and_margin(run):
     target, sets = estimate(6.0), tuple(estimate(0.0, seed=1 + number) for number in range(19))
     (one,) = run(claims={"set": Contest(target=target, sets=sets, enumerated=True)}).claims
-    judged = judge_contest(
-        target,
-        sets,
-        id="made.set",
-        side="above",
-        margin=1.0,
-        unit="points",
-        enumerated=True,
-        resamples=200,
-        seed=5,
-    )
+    declared = {"id": "made.set", "side": "above", "margin": 1.0, "unit": "points"}
+    judged = judge_contest(target, sets, **declared, enumerated=True, resamples=200, seed=5)
     assert (one.verdict, one.p, one.value) == ("reproduced", 0.05, judged.value)
     assert Contest(target=target, sets=sets).beyond.value == pytest.approx(judged.value)
 
@@ -224,12 +196,7 @@ def test_a_stored_result_is_read_again(run, tmp_path):
         heads=pd.DataFrame({"score": [1.0, np.nan]}, index=["L0H0", "L1H0"]),
         sets={"named": [Head(1, 0)]},
         selected="named",
-        facts={
-            "head": "L1H0",
-            "kind": Text("种", "kind"),
-            "missing": None,
-            "count": np.int64(3),
-        },
+        facts={"head": "L1H0", "kind": Text("种", "kind"), "missing": None, "count": np.int64(3)},
         settings={"draws": 9},
         figures=[head_map("map", [[1.0, 2.0]], marked=["L0H1"])],
     )
@@ -238,11 +205,8 @@ def test_a_stored_result_is_read_again(run, tmp_path):
     assert stored["schema"] == 2 and stored["facts"]["count"] == 3
     again = ProbeResult.read(tmp_path / "made.json")
     assert again.to_json() == stored == json.loads(json.dumps(found.to_json()))
-    assert (again.claims, again.measurements, again.heads) == (
-        found.claims,
-        found.measurements,
-        found.heads,
-    )
+    for field in ("claims", "measurements", "heads"):
+        assert getattr(again, field) == getattr(found, field)
     assert claims_in_words(again) == claims_in_words(found)
     assert claims_in_words(again)[0].text.zh == "种 头 L1H0 更好"
     assert [(one.head, one.scores, one.selected) for one in again.heads] == [

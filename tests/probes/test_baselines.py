@@ -15,16 +15,7 @@ from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.figures import Bars
 from qt_bert.probes.base import probe_named, run_probe
 from qt_bert.probes.baselines import better_lstm, coverage, matching_of_pairs
-from qt_bert.results.baselines import (
-    CHARACTERS,
-    LEXICAL,
-    LSTM,
-    LSTM_WORDS,
-    MODELS,
-    NO_PAIRS,
-    MatchingOutputs,
-    read_baselines,
-)
+from qt_bert.results import baselines
 from qt_bert.results.probe import Measurement, ProbeResult
 from tests.probes import planted_baselines as planted
 from tests.probes.made_context import context_of
@@ -66,9 +57,9 @@ def test_planted_differences_are_found(probed, tmp_path):
         "coverage_of_the_best": 0,
     }
     assert found["over_lstm"].n_queries == 120 and not result.claims
-    assert result.settings["lstm"] == LSTM_WORDS  # the better of the two on discovery
+    assert result.settings["lstm"] == baselines.LSTM_WORDS  # the better of the two on discovery
     (figure,) = result.figures
-    assert isinstance(figure, Bars) and len(figure.categories) == len(MODELS)
+    assert isinstance(figure, Bars) and len(figure.categories) == len(baselines.MODELS)
 
 
 def test_differences_are_those_of_scipys_rho(probed, tmp_path):
@@ -87,7 +78,7 @@ def test_differences_are_those_of_scipys_rho(probed, tmp_path):
     found = measured(probed(tmp_path / "table", pairs))
     for name, one, other in (
         ("over_two_tower", "cross-encoder", "two-tower"),
-        ("lstm_over_lexical", LSTM_WORDS, LEXICAL),
+        ("lstm_over_lexical", baselines.LSTM_WORDS, baselines.LEXICAL),
     ):
         assert found[name].value == pytest.approx(rho(one) - rho(other), abs=1e-6)
 
@@ -111,13 +102,16 @@ def test_coverage_of_the_best_titles(probed, tmp_path):
 
 
 def test_the_lift_by_hand():
-    with_pairs = MatchingOutputs(
+    with_pairs = baselines.MatchingOutputs(
         np.array([[0.8, 0.5], [0.4, 0.5]]),
         np.array([[0.2, 0.5], [0.2, 0.5]]),
         np.array([[2.0, 10.0], [2.0, 10.0]]),
     )
     without = replace(with_pairs, original=with_pairs.replaced)
-    whole = replace(planted.table(PAIRS), matching={CHARACTERS: with_pairs, NO_PAIRS: without})
+    whole = replace(
+        planted.table(PAIRS),
+        matching={baselines.CHARACTERS: with_pairs, baselines.NO_PAIRS: without},
+    )
     found = matching_of_pairs(whole)
     # own 1.2 / 4 over other 1.0 / 20, beside 0.4 / 4 over the same: log 3. One query alone: 4, or 2.
     assert found is not None and np.exp(found.value) == pytest.approx(3.0, rel=1e-3)
@@ -128,12 +122,12 @@ def test_the_better_lstm_is_chosen_on_discovery():
     record = planted.table(PAIRS).record
 
     def chosen(characters, words):
-        reached = {LSTM: characters, LSTM_WORDS: words}
+        reached = {baselines.LSTM: characters, baselines.LSTM_WORDS: words}
         rows = (replace(row, discovery=reached.get(row.name)) for row in record.rows)
         return better_lstm(replace(record, rows=tuple(rows)))
 
-    assert chosen(0.2, 0.3) == LSTM_WORDS
-    assert chosen(0.2, 0.1) == chosen(-0.2, None) == LSTM
+    assert chosen(0.2, 0.3) == baselines.LSTM_WORDS
+    assert chosen(0.2, 0.1) == chosen(-0.2, None) == baselines.LSTM
 
 
 def test_labels_that_do_not_vary_leave_nothing_to_compare(probed, tmp_path):
@@ -156,14 +150,14 @@ def test_damaged_tables_are_refused(tmp_path):
     folder = planted.write(tmp_path / "table", PAIRS)
     (folder / "baselines.npz").write_bytes(b"0")
     with pytest.raises(RunFolderError, match="not the file that baselines.json"):
-        read_baselines(folder)
+        baselines.read_baselines(folder)
     planted.write(folder, PAIRS)
     record = json.loads((folder / "baselines.json").read_text(encoding="utf-8"))
     record["rows"] = record["rows"][1:]
     (folder / "baselines.json").write_text(json.dumps(record), encoding="utf-8")
     with pytest.raises(RunFolderError, match="no row 'cross-encoder'"):
-        read_baselines(folder)
+        baselines.read_baselines(folder)
     whole = planted.table(PAIRS)
     replace(whole, probabilities=whole.probabilities[:, 1:]).write(folder)
     with pytest.raises(RunFolderError, match="do not fit"):
-        read_baselines(folder)
+        baselines.read_baselines(folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,13 +14,13 @@ from qt_bert.data.splits import half_of
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.models.card import ModelLabels
 from qt_bert.probes import behaviour
-from qt_bert.probes.base import Context, probe_named, run_probe
+from qt_bert.probes.base import Context
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.behaviour import Band, ScoredCases, fixed_band, measured_band, ranked_pairs
 from qt_bert.scoring.judge import read_outputs
 from qt_bert.shipped import BEHAVIOURS, shipped
 from tests.probes.made_context import context_of
-from tests.probes.probe_results import measured
+from tests.probes.probe_results import measured, result_of
 
 Build = Callable[..., Context]
 SHIPPED = read_cases(shipped(BEHAVIOURS))
@@ -133,12 +132,8 @@ def context(tmp_path, pair_file, cases) -> Build:
     return build
 
 
-def run(context: Context) -> ProbeResult:
-    return run_probe(probe_named("behaviour"), context)
-
-
 def test_cases_of_ones_own_are_scored_and_not_judged(context, checkpoint_of):
-    result = run(context(checkpoint_of("roberta", labels=3)))
+    result = result_of("behaviour", context(checkpoint_of("roberta", labels=3)))
     shared = {"ranked_higher", "ranked_higher_by_characters"}
     assert set(measured(result)) == shared | {"direction", "filler"}
     assert {one.name for one in result.figures} == {"scores_better", "scores_alike"}
@@ -146,12 +141,11 @@ def test_cases_of_ones_own_are_scored_and_not_judged(context, checkpoint_of):
     (claim,) = result.claims
     assert (claim.verdict, claim.reason) == ("not testable", "precondition:cases")
     assert result.settings["band"]["value"] == 0.125
-    json.dumps(result.to_json(), allow_nan=False)
 
 
 def test_scores_are_those_of_the_model(context, checkpoint_of):
     made = context(checkpoint_of())
-    result = run(made)
+    result = result_of("behaviour", made)
     own = [one for one in read_cases(made.request.cases).listed if one.phenomenon == "direction"]
     labels = made.model.checkpoint.settings.labels
     title, other = (
@@ -169,7 +163,7 @@ def scored_by(
     """The probe on the cases that ship, in place of a model's the scores of titles and others."""
     scores = [score(case, first) for first in (True, False) for case in SHIPPED.listed]
     monkeypatch.setattr(behaviour, "scores_of", lambda *_: np.array(scores))
-    return run(context)
+    return result_of("behaviour", context)
 
 
 def test_the_claim_under_known_truths(context, checkpoint_of, monkeypatch):
@@ -191,13 +185,13 @@ def test_one_logit_takes_the_band_from_its_own_rankings(context, checkpoint_of, 
     lone = tmp_path / "lone.tsv"
     lone.write_text("query\ttitle\tgrade\n狗追猫\t猫追狗\t2\n苹果\t苹果手机\t3\n", encoding="utf-8")
     with pytest.raises(PairFileError, match=r"lone.tsv: no query has two titles"):
-        run(context(model, band_from=lone))
+        result_of("behaviour", context(model, band_from=lone))
     own = tmp_path / "own.tsv"
     titles = ("苹果", "苹果手机", "红烧排骨")
     rows = "".join(f"苹果\t{title}\n" for title in titles)
     own.write_text("query\ttitle\n" + rows, encoding="utf-8")
     made = context(model, band_from=own)
     logits = sorted(float(one) for one in made.model.logits([("苹果", t) for t in titles])[:, 0])
-    band = run(made).settings["band"]
+    band = result_of("behaviour", made).settings["band"]
     assert band["value"] == pytest.approx((logits[2] - logits[0]) / 2, abs=1e-6)
     assert (band["gaps"], band["source"]) == (2, "own.tsv")

@@ -16,6 +16,7 @@ from qt_bert.errors import PairFileError
 from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.boundary import (
+    GOLD,
     UNION_SHIFTS,
     CharacterAttention,
     Decisions,
@@ -44,7 +45,7 @@ from tests.probes.planted_boundary import (
     words_of,
     write_pairs,
 )
-from tests.probes.planted_shift import untrained
+from tests.probes.planted_tuning import untrained
 from tests.probes.probe_results import claim, result_of, values
 
 RNG = np.random.default_rng(7)
@@ -143,10 +144,20 @@ def test_a_gold_file_is_a_second_reference(run, planted, made_pairs, tmp_path):
     assert 0.5 < (measures["gold_characters_accuracy"] or 0) <= 1
 
 
+def test_a_gold_file_of_short_lines_leaves_nothing_to_choose_on(run, planted, made_pairs, tmp_path):
+    gold = tmp_path / "gold.txt"
+    gold.write_text("".join(f"{a} {b}\n" for a, b in zip(HAN, HAN[1:], strict=False)), "utf-8")
+    result = run(planted, made_pairs, gold=gold)
+    assert result.settings["gold_texts"]["discovery"]["decisions"] == 0
+    assert {values(result)[name] for name in GOLD} == {None}
+    assert values(result)["rule_accuracy"] is not None
+
+
 def test_a_segmenter_whose_words_overlap_is_not_the_reference(run, planted, made_pairs):
     """Its finest reading ends a word wherever any word ends: jieba's partition stands in."""
     overlapping = run(planted, made_pairs, cut=None, segmenter="jieba-search")
-    assert overlapping.settings["segmenter"] == "jieba-search"
+    settings = overlapping.settings
+    assert (settings["segmenter"], settings["reference"]) == ("jieba-search", "jieba")
     assert values(overlapping) == values(run(planted, made_pairs, cut=None))
 
 

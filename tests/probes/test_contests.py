@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,20 +15,6 @@ from qt_bert.data.pairs import Pair
 from qt_bert.heads import Head, Shape
 from qt_bert.models.card import ModelLabels
 from qt_bert.probes import contests
-from qt_bert.probes.contests import (
-    CHUNK,
-    ENOUGH,
-    QUICK_SETS,
-    SETS,
-    Ablated,
-    classes_settings,
-    contest,
-    contest_pairs,
-    label_points,
-    random_sets,
-    zeroed,
-)
-from qt_bert.probes.streams import few_a_query
 from qt_bert.stats.estimate import over_queries
 
 FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
@@ -39,9 +27,9 @@ def pair(number: int, grades: tuple[int, ...], query: str = "q") -> Pair:
 def test_points_of_five_logits_are_the_share_of_the_label_set():
     logits = np.log([[0.1, 0.2, 0.3, 0.3, 0.1], [0.5, 0.1, 0.1, 0.1, 0.2]])
     pairs = [pair(1, (4,)), pair(2, (1, 2, 3))]
-    assert label_points(logits, pairs, FIVE) == pytest.approx([30, 70])
+    assert contests.label_points(logits, pairs, FIVE) == pytest.approx([30, 70])
     both = np.stack([logits, logits[::-1]])  # a variant more
-    assert label_points(both, pairs, FIVE) == pytest.approx(np.array([[30, 70], [10, 60]]))
+    assert contests.label_points(both, pairs, FIVE) == pytest.approx(np.array([[30, 70], [10, 60]]))
 
 
 @dataclass
@@ -62,56 +50,38 @@ def test_points_are_averaged_within_each_label_set_first():
     pairs += [pair(n, (3,), f"c{n}") for n in range(5)]
     sure = np.full((65, 5), -50.0)
     sure[np.arange(65), [known.grades[0] - 1 for known in pairs]] = 50
-    run = Ablated(
+    run = contests.Ablated(
         Folder(np.stack([sure, np.where(np.arange(65)[:, None] < 20, -sure, sure)])), pairs, FIVE
     )
     loss = run.loss("out")
     assert (loss.value, loss.n_queries) == (pytest.approx(50), 60)
-    assert classes_settings(pairs) == {"judged": ["1", "5"], "left_out": ["3"]}
+    assert contests.classes_settings(pairs) == {"judged": ["1", "5"], "left_out": ["3"]}
 
 
-def test_one_logit_is_judged_by_the_order_of_unlike_titles():
-    """Of a, two of three pairs are ordered right, then all; of b a tie counts half; c has one label."""
-    pairs = [pair(1, (5,), "a"), pair(2, (3,), "a"), pair(3, (1,), "a")]
-    pairs += [pair(4, (5,), "b"), pair(5, (1,), "b"), pair(6, (2,), "c"), pair(7, (2,), "c")]
-    scores = [[3, 5, 1, 2, 2, 0, 1], [9, 8, 7, 0, 1, 0, 1]]
-    run = Ablated(Folder(np.array(scores, float)[..., None]), pairs, ModelLabels(1, None))
-    assert run.ordered("none").values == pytest.approx([200 / 3, 50])
-    assert run.loss("out").values == pytest.approx([200 / 3 - 100, 50])
-    shifted = Ablated(
-        Folder(np.array([scores[0], np.add(scores[0], 9)])[..., None]), pairs, run.labels
-    )
-    assert not shifted.loss("out").values.any()
-    assert run.accuracy("none") is None
+@dataclass
+class Folder:
+    """All that is read of a sweep's folder."""
 
+    logits: np.ndarray
 
-@pytest.mark.parametrize(("queries", "few"), [(100, 1), (30, 4)])
-def test_a_quick_contest_takes_few_pairs_but_keeps_every_label_set(queries, few):
-    """With one pair a query 30 queries leave fewer than 20 of each grade."""
-    pairs = [pair(10 * n + k, (1 + k,), f"q{n}") for n in range(queries) for k in range(4)]
-    context = Asked(Model(Shape(2, 2)))
-    chosen = contest_pairs(context, pairs)
-    most = max(Counter(one.query for one in chosen).values())
-    assert (most == few) if queries == 100 else (most <= few)
-    assert classes_settings(chosen) == classes_settings(pairs)
-    context.model.settings = Settings(ModelLabels(1, None))
-    two = contest_pairs(context, pairs)
-    assert len(two) == 2 * queries and len({(one.query, one.grades) for one in two}) == len(two)
-    assert contest_pairs(replace(context, full=True), pairs) == pairs
+    def row(self, name: str) -> int:
+        return ("none", "out").index(name)
 
 
 def test_at_most_so_many_pairs_of_a_query_in_file_order():
     pairs = [pair(number, (1,), query=f"q{number % 3}") for number in range(12)]
-    few = few_a_query(pairs)
+    few = contests.few_a_query(pairs)
     assert Counter(one.query for one in few) == {"q0": 2, "q1": 2, "q2": 2}
     assert [one.line for one in few] == sorted(one.line for one in few)
-    backwards = few_a_query(pairs[::-1])
+    backwards = contests.few_a_query(pairs[::-1])
     assert {one.title for one in backwards} == {one.title for one in few}  # whatever the order
-    assert few_a_query(pairs, most=9) == pairs
+    assert contests.few_a_query(pairs, most=9) == pairs
 
 
 def sets_of(heads: list[Head], shape: Shape, named: tuple[Head, ...] = ()) -> Any:
-    return random_sets(heads, shape, named=named, ablated=zeroed, name="x", seed=0)
+    return contests.random_sets(
+        heads, shape, named=named, ablated=contests.zeroed, name="x", seed=0
+    )
 
 
 def heads_in(variant: Any) -> tuple[Head, ...]:
@@ -122,13 +92,13 @@ def heads_in(variant: Any) -> tuple[Head, ...]:
 def test_random_sets_are_layer_matched_and_outside_every_named_head():
     heads, named = [Head(0, 0), Head(1, 3), Head(1, 4)], (Head(0, 1), Head(1, 5))
     drawn, enumerated = sets_of(heads, Shape(3, 12), named)
-    assert len(drawn) == SETS and not enumerated
+    assert len(drawn) == contests.SETS and not enumerated
     for variant in drawn:
         taken = heads_in(variant)
         assert Counter(one.layer for one in taken) == {0: 1, 1: 2}
         assert not set(taken) & {*heads, *named}
-    assert len({frozenset(heads_in(one)) for one in drawn}) == SETS
-    assert len({one.name for one in drawn}) == SETS
+    assert len({frozenset(heads_in(one)) for one in drawn}) == contests.SETS
+    assert len({one.name for one in drawn}) == contests.SETS
 
 
 def test_where_fewer_sets_exist_all_of_them_are_taken():
@@ -155,32 +125,16 @@ def test_a_layer_with_too_few_heads_left_has_no_sets():
     assert sets_of([], Shape(2, 4)) == ([], True)
 
 
-@dataclass
-class Settings:
-    labels: ModelLabels = FIVE
-
-
-@dataclass
-class Model:
-    """All that a contest reads of a context's model."""
-
-    shape: Shape
-    settings: Settings = field(default_factory=Settings)
-
-    @property
-    def checkpoint(self) -> Model:
-        return self
-
-
-@dataclass
-class Asked:
-    model: Model
-    seed: int = 0
-    resamples: int = 200
-    full: bool = False
-
-    def choose(self, quick: int, full: int) -> int:
-        return full if self.full else quick
+def context_of(shape: Shape, labels: ModelLabels = FIVE, *, full: bool = False) -> Any:
+    """What a contest reads of a context."""
+    checkpoint = SimpleNamespace(shape=shape, settings=SimpleNamespace(labels=labels))
+    return SimpleNamespace(
+        model=SimpleNamespace(checkpoint=checkpoint),
+        seed=0,
+        resamples=200,
+        full=full,
+        choose=lambda quick, most: most if full else quick,
+    )
 
 
 @pytest.fixture
@@ -197,28 +151,32 @@ def ran(monkeypatch) -> list[str]:
     return names
 
 
-def held(ran: list[str], loss: dict[str, float], other: float) -> contests.Contest:
-    """A contest in which variants lose so much; all not named lose `other`."""
-    found, _ = contest(
-        Asked(Model(Shape(4, 12))),
+def contest_of(losses: Sequence[float], claim: str | None = None) -> contests.Contest:
+    """A contest of two heads, without which each query loses so much; without random heads, 2."""
+    queries = [f"q{number}" for number in range(len(losses))]
+    result, _ = contests.contest(
+        context_of(Shape(4, 12)),
         "x",
         [Head(1, 1), Head(2, 2)],
-        pairs=[pair(number, (1,), f"q{number}") for number in range(3)],
-        statistic=lambda _, name: over_queries([loss.get(name, other)] * 3, ["a", "b", "c"]),
+        pairs=[pair(number, (1,), query) for number, query in enumerate(queries)],
+        statistic=lambda _, name: over_queries(
+            losses if name == "x" else [2.0] * len(queries), queries
+        ),
+        claim=claim,
     )
-    assert found is not None
-    return found
+    assert result is not None
+    return result
 
 
 def test_a_contest_stops_once_ten_sets_do_as_much(ran):
-    found = held(ran, {"x": 1.0}, other=2.0)
-    assert len(found.sets) == CHUNK >= ENOUGH and not found.enumerated
-    assert len(ran) == 1 + CHUNK
+    found = contest_of([1.0] * 3)
+    assert len(found.sets) == contests.CHUNK >= contests.ENOUGH and not found.enumerated
+    assert len(ran) == 1 + contests.CHUNK
 
 
 def test_a_contest_that_is_won_runs_every_set(ran):
-    found = held(ran, {"x": 5.0}, other=2.0)
-    assert len(found.sets) == QUICK_SETS and len(ran) == 1 + QUICK_SETS
+    found = contest_of([5.0] * 3)
+    assert len(found.sets) == contests.QUICK_SETS and len(ran) == 1 + contests.QUICK_SETS
     assert found.beyond.value == pytest.approx(3.0)
 
 
@@ -227,30 +185,20 @@ def test_a_contest_that_is_won_runs_every_set(ran):
     [
         (
             (4.0, 5.0, 6.0),
-            QUICK_SETS,
+            contests.QUICK_SETS,
         ),  # 3 points beyond the mean set on average, the claim asks for 2
-        ((3.0, 4.0, 5.0), CHUNK),
-        ((2.1, 2.2, 2.3), CHUNK),
+        ((3.0, 4.0, 5.0), contests.CHUNK),
+        ((2.1, 2.2, 2.3), contests.CHUNK),
     ],
 )
 def test_a_contest_goes_on_only_where_its_rank_decides_the_claim(ran, target, sets):
-    queries = [f"q{number}" for number in range(30)]
-    lost = {"x": [*target * 10]}
-    found, _ = contest(
-        Asked(Model(Shape(4, 12))),
-        "x",
-        [Head(1, 1), Head(2, 2)],
-        pairs=[pair(number, (1,), query) for number, query in enumerate(queries)],
-        statistic=lambda _, name: over_queries(lost.get(name, [2.0] * 30), queries),
-        claim="matching.five",
-    )
-    assert found is not None and len(found.sets) == sets
+    assert len(contest_of(target * 10, "matching.five").sets) == sets
 
 
 def test_without_a_set_to_compare_with_there_is_no_contest(ran):
     shape = Shape(2, 2)
-    found, target = contest(
-        Asked(Model(shape)),
+    found, target = contests.contest(
+        context_of(shape),
         "x",
         [Head(0, 0)],
         named=shape.all_heads,

@@ -1,8 +1,4 @@
-"""Every probe on odd models and odd texts: a result that holds together, or a reason why there is none.
-
-What a probe finds is tested beside it on planted models. Here nothing is planted: models are tiny and
-random, and differ from the usual one in what a probe might take for granted.
-"""
+"""Every probe on tiny random models of all kinds and on odd texts: a consistent result, or a reason."""
 
 from __future__ import annotations
 
@@ -26,7 +22,7 @@ from qt_bert.scoring.bulk import Scorer
 from tests.conftest import PAIRS
 from tests.probes import planted_focus
 from tests.probes.pieces import with_template
-from tests.probes.planted_shift import untrained
+from tests.probes.planted_tuning import untrained
 
 PROBES = [probe.name for probe in probes()]
 MODELS: dict[str, dict[str, Any]] = {
@@ -151,10 +147,8 @@ def test_layers_that_see_a_window_alone_are_named_with_it(result_of):
     result = result_of("redundancy", "ModernBERT", PLAIN)
     figures = {figure.name: figure for figure in result.figures}
     assert figures["heads"].rows == figures["layers"].categories == ("L0", "L1 ±4")
-    for name in ("heads", "layers"):
-        assert figures[name].note.en.endswith(
-            "±n: tokens of this layer see n tokens to either side."
-        )
+    note = "±n: tokens of this layer see n tokens to either side."
+    assert all(figures[name].note.en.endswith(note) for name in ("heads", "layers"))
     assert result.settings["windows"] == [None, 4]
     assert "windows" not in result_of("redundancy", "GTE", PLAIN).settings
 
@@ -162,11 +156,10 @@ def test_layers_that_see_a_window_alone_are_named_with_it(result_of):
 NAMED = {
     "order": ("order_named",),
     "matching": ("named",),
-    "shift": ("strengthened",),
+    "tuning": ("strengthened",),
     "focus": ("focused", "averted"),
 }
-"""Sets of heads that passed the bars of their probe; those of `boundary` are in its own test, on words
-that places do not tell."""
+"""Sets of heads that passed the bars of their probe; `boundary` has its own test."""
 
 
 @pytest.mark.slow

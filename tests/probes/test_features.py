@@ -15,7 +15,7 @@ from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.data.treebank import Sentence, Word
 from qt_bert.errors import PairFileError
 from qt_bert.figures import Bars
-from qt_bert.probes.base import Context, probe_named, run_probe
+from qt_bert.probes.base import Context
 from qt_bert.probes.features import (
     KINDS,
     MEASURES,
@@ -32,7 +32,8 @@ from qt_bert.probes.features import (
     rival_of,
     trends,
 )
-from qt_bert.results.probe import Measurement, ProbeResult
+from qt_bert.results.probe import Measurement
+from tests.conftest import pair_of
 from tests.probes.made_context import context_of
 from tests.probes.planted_kinds import (
     LAST_SEP,
@@ -45,7 +46,8 @@ from tests.probes.planted_kinds import (
     read,
     tag_dogs,
 )
-from tests.probes.probe_results import measured
+from tests.probes.planted_relations import conllu
+from tests.probes.probe_results import measured, result_of
 
 WORDS = ("北京", "上海", "高铁", "票价", "手机", "苹果", "电影", "假期", "排骨", "衣服")
 
@@ -70,21 +72,9 @@ def context(tmp_path) -> Callable[..., Context]:
 def made_pairs() -> list[Pair]:
     """Forty pairs of as many queries."""
     return [
-        Pair(
-            f"{WORDS[i % 10]}{WORDS[i // 10]}",
-            f"{WORDS[(i + 3) % 10]}，我去",
-            (4,),
-            str(i),
-            i,
-            "4",
-            {},
-        )
+        pair_of(WORDS[i % 10] + WORDS[i // 10], f"{WORDS[(i + 3) % 10]}，我去", 4, i)
         for i in range(40)
     ]
-
-
-def run(context: Context) -> ProbeResult:
-    return run_probe(probe_named("features"), context)
 
 
 def low(measurement: Measurement) -> float:
@@ -93,7 +83,7 @@ def low(measurement: Measurement) -> float:
 
 
 def test_the_planted_attention_is_measured(planted, even, context):
-    result = run(context(planted, made_pairs(), base=even))
+    result = result_of("features", context(planted, made_pairs(), base=even))
     found = measured(result)
     assert low(found["sep_late_peak"]) > 0  # two of the last layer's heads attend to [SEP]
     assert low(found["cls_early"]) > 0  # and so give [CLS] nothing
@@ -109,22 +99,19 @@ def test_the_planted_attention_is_measured(planted, even, context):
 
 def treebank(path: Path, sentences: int) -> Path:
     """Sentences of three words, no two alike: subject, verb, object."""
-    rows = []
+    listed = []
     for i in range(sentences):
         first, last = WORDS[i % 10], WORDS[(i // 10 + 1) % 10] + "猫" * (i % 3)
-        cells = [(first, "NOUN", 2, "nsubj"), ("追", "VERB", 0, "root"), (last, "NOUN", 2, "obj")]
-        rows += [
-            f"{k}\t{form}\t_\t{upos}\t_\t_\t{head}\t{label}\t_\t_"
-            for k, (form, upos, head, label) in enumerate(cells, start=1)
-        ]
-        rows.append("")
-    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+        subject, object = (first, "NOUN", 2, "nsubj"), (last, "NOUN", 2, "obj")
+        listed.append([subject, ("追", "VERB", 0, "root"), object])
+    path.write_text(conllu(listed), encoding="utf-8")
     return path
 
 
 def test_a_treebank_adds_subjects_and_objects(planted, even, context, tmp_path):
     path = treebank(tmp_path / "made.conllu", 60)
-    result = run(context(planted, made_pairs(), base=even, treebank=[path]))
+    made = context(planted, made_pairs(), base=even, treebank=[path])
+    result = result_of("features", made)
     assert measured(result)["added_peak_treebank"].value is not None
     (kinds,) = (one for one in result.figures if one.name == "kinds_treebank")
     assert isinstance(kinds, Bars)
@@ -135,7 +122,7 @@ def test_a_treebank_adds_subjects_and_objects(planted, even, context, tmp_path):
 def test_too_small_a_treebank_is_refused(planted, context, tmp_path):
     path = treebank(tmp_path / "small.conllu", 2)
     with pytest.raises(PairFileError, match=r"small\.conllu.*larger treebank"):
-        run(context(planted, made_pairs(), treebank=[path]))
+        result_of("features", context(planted, made_pairs(), treebank=[path]))
 
 
 # By hand

@@ -109,38 +109,24 @@ def test_reading_takes_a_loss_of_its_own_and_stability(on_planted):
 # Tokens and the [CLS] row.
 
 
-def test_kinds_of_tokens(checkpoint_of):
-    scorer = Scorer(open_checkpoint(checkpoint_of()))
-    (encoded,) = scorer.tokenizer.encode([("苹果多少钱", "北京，苹果")])
-    kinds = [Kind(kind) for kind in kinds_of(encoded, "苹果多少钱", "北京，苹果", JIEBA)]
-    assert kinds == [
-        Kind.ITSELF,
-        *[Kind.QUERY_MATCHED] * 2,
-        *[Kind.QUERY_OTHER] * 3,
-        Kind.SEPARATOR,
-        *[Kind.TITLE_OTHER] * 2,
-        Kind.TITLE_MARK,
-        *[Kind.TITLE_MATCHED] * 2,
-        Kind.SEPARATOR,
-    ]
+LETTERS = {"C": Kind.ITSELF, "S": Kind.SEPARATOR}
+LETTERS |= {"q": Kind.QUERY_OTHER, "Q": Kind.QUERY_MATCHED, "^": Kind.QUERY_MARK}
+LETTERS |= {"t": Kind.TITLE_OTHER, "T": Kind.TITLE_MATCHED, ",": Kind.TITLE_MARK}
+"""A letter for each kind of token; capitals are matched."""
 
 
-def test_a_mark_of_sentencepiece_is_no_character(checkpoint_of):
-    scorer = Scorer(open_checkpoint(checkpoint_of("xlm-roberta")))
-    (encoded,) = scorer.tokenizer.encode([("苹果多", "苹果 手机")])
-    kinds = [Kind(kind) for kind in kinds_of(encoded, "苹果多", "苹果 手机", JIEBA)]
-    assert kinds == [
-        Kind.ITSELF,
-        Kind.QUERY_MARK,
-        *[Kind.QUERY_MATCHED] * 2,
-        Kind.QUERY_OTHER,
-        *[Kind.SEPARATOR] * 2,
-        Kind.TITLE_MARK,
-        *[Kind.TITLE_MATCHED] * 2,
-        Kind.TITLE_MARK,
-        *[Kind.TITLE_OTHER] * 2,
-        Kind.SEPARATOR,
-    ]
+@pytest.mark.parametrize(
+    ("family", "query", "title", "letters"),
+    [
+        ("bert", "苹果多少钱", "北京，苹果", "C QQqqq S tt,TT S"),
+        ("xlm-roberta", "苹果多", "苹果 手机", "C ^QQq SS ,TT,tt S"),  # a mark is no character
+    ],
+)
+def test_kinds_of_tokens(checkpoint_of, family, query, title, letters):
+    scorer = Scorer(open_checkpoint(checkpoint_of(family)))
+    (encoded,) = scorer.tokenizer.encode([(query, title)])
+    kinds = [LETTERS[letter] for letter in letters.replace(" ", "")]
+    assert list(kinds_of(encoded, query, title, JIEBA)) == kinds
 
 
 def test_a_causal_models_row_is_that_of_its_last_token(checkpoint_of, context_of):

@@ -12,8 +12,6 @@ from scipy.stats import spearmanr
 from qt_bert.data.pairs import Pair
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import ladder
-from qt_bert.probes.base import Context
-from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import PAIRS
@@ -21,10 +19,6 @@ from tests.probes.probe_results import measured, result_of
 from tests.wired import WORDS, wired_checkpoint
 
 TEXTS = [(query, title) for query, title, _ in PAIRS]
-
-
-def run(context: Context) -> ProbeResult:
-    return result_of("ladder", context)
 
 
 def numbered(texts: list[tuple[str, str]], sets: list[tuple[int, ...]]) -> list[Pair]:
@@ -82,14 +76,9 @@ def matches_in_the_middle(tmp_path_factory) -> Path:
 def test_lower_layers_that_never_mix_the_texts_are_free(matches_in_the_middle, context_of):
     pairs = graded_by(matches_in_the_middle, texts_of(60))
     assert {pair.grades for pair in pairs} == {(1,), (5,)}
-    result = run(context_of(matches_in_the_middle, pairs))
-    assert result.settings["first_layer"] == {
-        "discovery": 1,
-        "validation": 1,
-        "layers": 3,
-        "confirmed": True,
-        "bar": 2.0,
-    }
+    result = result_of("ladder", context_of(matches_in_the_middle, pairs))
+    first = {"discovery": 1, "validation": 1, "layers": 3, "confirmed": True, "bar": 2.0}
+    assert result.settings["first_layer"] == first
     # With its own text alone to see each character matches itself, so that every pair gets grade 5.
     wrong = 100 * sum(pair.grades == (1,) for pair in pairs) / len(pairs)
     found = measured(result)
@@ -101,7 +90,7 @@ def test_lower_layers_that_never_mix_the_texts_are_free(matches_in_the_middle, c
 
 def test_texts_that_meet_in_the_low_half(matches_low, context_of):
     pairs = graded_by(matches_low, texts_of(60))
-    result = run(context_of(matches_low, pairs))
+    result = result_of("ladder", context_of(matches_low, pairs))
     assert result.settings["first_layer"]["discovery"] == 0
     found = measured(result)
     beyond = found["low_half"].value - found["high_half"].value
@@ -111,7 +100,7 @@ def test_texts_that_meet_in_the_low_half(matches_low, context_of):
 def test_values_by_hand(checkpoint_of, context_of):
     """The changes of ρ, against SciPy on the logits of the stored sweep."""
     made = context_of(checkpoint_of(layers=4, seed=3), graded(40))
-    found = measured(run(made))
+    found = measured(result_of("ladder", made))
     folder = made.work / "validation"
     logits = np.load(folder / "logits.npy").astype(float)
     names = [line.split(",")[0] for line in (folder / "variants.csv").read_text().splitlines()[1:]]

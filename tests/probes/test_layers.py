@@ -15,23 +15,13 @@ from qt_bert.data.splits import half_of
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.figures import Bars, HeatMap
 from qt_bert.models.opening import open_checkpoint
+from qt_bert.probes import layers
 from qt_bert.probes.base import Context, probe_named, run_probe
-from qt_bert.probes.layers import (
-    Half,
-    gains,
-    grade_task,
-    higher,
-    natural,
-    recombine,
-    recombined,
-    recombined_tasks,
-    token_tasks,
-    treebank_task,
-)
 from qt_bert.probes.layers_reading import GRADE, LENGTH, ORDER, Task
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import CHARACTERS
 from tests.probes.made_context import context_of
+from tests.probes.planted_relations import conllu
 
 PAIRS = (
     ("苹果手机多少钱", "苹果多少钱一斤"),
@@ -42,12 +32,8 @@ WORDS = (
     *("北京", "上海", "高铁", "票价", "查询", "衣服"),
     *("油渍", "红烧", "排骨", "小哥", "最近", "做法"),
 )
-SENTENCE = [
-    ("小哥", "NOUN", 2, "nsubj"),
-    ("干", "VERB", 0, "root"),
-    ("红烧", "ADJ", 4, "amod"),
-    ("排骨", "NOUN", 2, "obj"),
-]
+REST = [("干", "VERB", 0, "root"), ("红烧", "ADJ", 4, "amod"), ("排骨", "NOUN", 2, "obj")]
+"""The words of a sentence behind its subject."""
 
 
 def by_name(found: Sequence[Task | None]) -> dict[str, Task]:
@@ -78,7 +64,7 @@ def layers_of(folder: Path, tmp_path: Path, **changes: Any) -> Context:
 
 def test_recombined_pairs_are_new_and_every_other_title_is_shuffled():
     pairs = [(one.query, one.title) for one in pairs_of(20, 1)]
-    found = recombine(pairs, 60, seed=0)
+    found = layers.recombine(pairs, 60, seed=0)
     titles = {title for _, title in pairs}
     assert len(set(found.texts)) == 60 and not set(found.texts) & set(pairs)
     for (query, title), shuffled in zip(found.texts, found.labels, strict=True):
@@ -89,18 +75,15 @@ def test_recombined_pairs_are_new_and_every_other_title_is_shuffled():
 
 
 def test_few_texts_give_what_combinations_they_have():
-    found = recombine([("甲", "乙丙"), ("丁", "戊己"), ("庚", "辛")], 50, seed=0)
+    found = layers.recombine([("甲", "乙丙"), ("丁", "戊己"), ("庚", "辛")], 50, seed=0)
     # The title of one character has no other order: 3 queries × 2 titles, less the 2 that are pairs.
     assert 1 <= len(found.texts) <= 4
-    assert recombine([("甲", "乙")], 5, seed=0).texts == ()
+    assert layers.recombine([("甲", "乙")], 5, seed=0).texts == ()
 
 
 def test_nothing_to_fit_on_holds_a_text_of_validation(checkpoint_of, tmp_path):
     validation = pairs_of(20, 2)
-    leaking = [
-        Pair("新的查询", validation[0].title, (3,), "leak", 1, "3", {}),
-        *pairs_of(30, 1),
-    ]
+    leaking = [Pair("新的查询", validation[0].title, (3,), "leak", 1, "3", {}), *pairs_of(30, 1)]
     texts = tmp_path / "texts.tsv"
     further = [(f"查询{n}", f"上海高铁{n}") for n in range(9)] + [("别的查询", validation[1].title)]
     rows = "".join(f"{query}\t{title}\t3\n" for query, title in further)
@@ -109,8 +92,8 @@ def test_nothing_to_fit_on_holds_a_text_of_validation(checkpoint_of, tmp_path):
         checkpoint_of("bert"), tmp_path, discovery=leaking, validation=validation, texts=texts
     )
     known = {text for pair in validation for text in (pair.query, pair.title)}
-    fit, check = natural(context)
-    mine, theirs = recombined(context)
+    fit, check = layers.natural(context)
+    mine, theirs = layers.recombined(context)
     for one in (fit, mine):
         assert not known & {text for pair in one.texts for text in pair}
     assert {text for pair in check.texts for text in pair} <= known
@@ -124,7 +107,7 @@ def test_coarse_labels_are_read_as_their_mean_grade(checkpoint_of, tmp_path):
         Pair(one.query, one.title, (1, 2) if one.grades == (1,) else (3, 4), one.id, 1, "", {})
         for one in pairs_of(30, 1)
     ]
-    fit, _ = natural(layers_of(checkpoint_of("bert"), tmp_path, discovery=coarse))
+    fit, _ = layers.natural(layers_of(checkpoint_of("bert"), tmp_path, discovery=coarse))
     assert set(fit.labels) == {1.5, 3.5}
 
 
@@ -143,8 +126,8 @@ def named(task: Task, half: str = "check") -> list[str]:
 
 @pytest.fixture(scope="module")
 def tokens(tokenizer) -> dict[str, Task]:
-    half = Half(PAIRS, [2.0, 5.0, 1.0])
-    return by_name(token_tasks(half, half, tokenizer, segmenter("jieba"), jieba_tagger()))
+    half = layers.Half(PAIRS, [2.0, 5.0, 1.0])
+    return by_name(layers.token_tasks(half, half, tokenizer, segmenter("jieba"), jieba_tagger()))
 
 
 def test_characters_are_read_at_their_tokens(tokens):
@@ -175,8 +158,8 @@ def test_parts_of_speech_and_names_are_those_of_jieba(tokens):
 
 
 def test_only_graded_pairs_are_examples_of_the_grade(tokenizer):
-    half = Half(PAIRS * 3, [2.0, None, 1.0] * 3)
-    task = grade_task(half, half, tokenizer)
+    half = layers.Half(PAIRS * 3, [2.0, None, 1.0] * 3)
+    task = layers.grade_task(half, half, tokenizer)
     assert task is not None
     assert task.fit.labels.tolist() == [2.0, 1.0] * 3
     assert task.fit.positions.text.tolist() == [0, 2, 3, 5, 6, 8]
@@ -185,8 +168,8 @@ def test_only_graded_pairs_are_examples_of_the_grade(tokenizer):
 
 def test_length_counts_tokens_and_order_labels_shuffled_titles(tokenizer):
     pairs = [(f"{query}{n}", f"{title}{n}") for n in range(4) for query, title in PAIRS]
-    fit, check = recombine(pairs, 12, 0), recombine(pairs, 12, 1)
-    found = by_name(recombined_tasks(fit, check, tokenizer))
+    fit, check = layers.recombine(pairs, 12, 0), layers.recombine(pairs, 12, 1)
+    found = by_name(layers.recombined_tasks(fit, check, tokenizer))
     sizes = [len(one) for one in tokenizer.encode(fit.texts)]
     assert found["length"].fit.labels.tolist() == sizes
     assert named(found["order"], "fit") == ["kept", "shuffled"] * 6
@@ -196,20 +179,9 @@ def test_length_counts_tokens_and_order_labels_shuffled_titles(tokenizer):
     assert title[1] - title[0] == len(fit.texts[0][1])
 
 
-def conllu(sentences: Sequence[Sequence[tuple[str, str, int, str]]]) -> str:
-    blocks = []
-    for words in sentences:
-        rows = [
-            f"{n}\t{form}\t_\t{upos}\t_\t_\t{head}\t{relation}\t_\t_"
-            for n, (form, upos, head, relation) in enumerate(words, 1)
-        ]
-        blocks.append("\n".join(rows) + "\n")
-    return "\n".join(blocks) + "\n"
-
-
 @pytest.fixture
 def treebank(tmp_path) -> Path:
-    """The sentence with another first word each, six in either half."""
+    """Sentences with different subjects, six in either half."""
     halves: dict[str, list[str]] = {"discovery": [], "validation": []}
     for left in "北京到上海高铁票价时刻表查询怎么去除":
         for right in "衣服上的油渍沾了洗掉":
@@ -217,13 +189,13 @@ def treebank(tmp_path) -> Path:
             if len(halves[half_of(text)]) < 6:
                 halves[half_of(text)].append(left + right)
     path = tmp_path / "bank.conllu"
-    every = [(first, *SENTENCE[0][1:]) for half in halves.values() for first in half]
-    path.write_text(conllu([[first, *SENTENCE[1:]] for first in every]), encoding="utf-8")
+    every = [(first, "NOUN", 2, "nsubj") for half in halves.values() for first in half]
+    path.write_text(conllu([[first, *REST] for first in every]), encoding="utf-8")
     return path
 
 
 def test_arcs_of_a_treebank_are_read_where_their_words_stand(treebank, tokenizer):
-    arcs = treebank_task([treebank], tokenizer, 100, 0)
+    arcs = layers.treebank_task([treebank], tokenizer, 100, 0)
     assert arcs is not None
     # The root has no arc; the dependent word comes first.
     assert len(arcs.check) == 6 * 3
@@ -231,7 +203,7 @@ def test_arcs_of_a_treebank_are_read_where_their_words_stand(treebank, tokenizer
     assert arcs.check.positions.spans[0].tolist() == [[1, 3], [3, 4]]
     assert arcs.check.positions.spans[1].tolist() == [[4, 6], [6, 8]]
     assert not set(arcs.fit.positions.texts) & set(arcs.check.positions.texts)
-    few = treebank_task([treebank], tokenizer, 3, 0)
+    few = layers.treebank_task([treebank], tokenizer, 3, 0)
     assert few is not None
     assert len(few.fit.positions.texts) == len(few.check.positions.texts) == 3
 
@@ -247,13 +219,13 @@ def test_words_that_share_a_token_are_in_no_arc(treebank, tokenizer, monkeypatch
         return found
 
     monkeypatch.setattr(tokenizer, "encode", over_an_edge)
-    assert treebank_task([treebank], tokenizer, 100, 0) is None
+    assert layers.treebank_task([treebank], tokenizer, 100, 0) is None
 
 
 def test_arcs_of_words_that_were_cut_off_are_no_examples(treebank, checkpoint_of):
     short = open_checkpoint(checkpoint_of("bert")).pair_tokenizer(9)
     # Six tokens are left for the sentence: 排骨 loses its second character, nsubj alone remains.
-    assert treebank_task([treebank], short, 100, 0) is None
+    assert layers.treebank_task([treebank], short, 100, 0) is None
 
 
 # Gains and centres.
@@ -261,28 +233,30 @@ def test_arcs_of_words_that_were_cut_off_are_no_examples(treebank, checkpoint_of
 
 def test_gains_add_up_to_the_best_score_above_the_floor():
     scores = np.array([[0.4, 0.6, 0.5, 0.9, 0.8], [0.4, 0.3, 0.2, 0.1, 0.0]])  # floor, r0 to r3
-    assert gains(scores, scores) == pytest.approx(np.array([[0.2, 0.0, 0.3, 0.0], [0.0] * 4]))
+    assert layers.gains(scores, scores) == pytest.approx(
+        np.array([[0.2, 0.0, 0.3, 0.0], [0.0] * 4])
+    )
 
 
 def test_gains_are_measured_on_other_scores_than_those_that_choose():
     choosing = np.array([0.4, 0.6, 0.5, 0.7, 0.9])
     predictions = np.array([0.4, 0.7, 0.9, 0.6, 0.8])
     # r0, r2 and r3 are the best so far: .4 → .7 → .6 → .8; r1, the best in testing, is not chosen.
-    assert gains(choosing, predictions) == pytest.approx([0.3, 0.0, -0.1, 0.2])
+    assert layers.gains(choosing, predictions) == pytest.approx([0.3, 0.0, -0.1, 0.2])
 
 
 def test_groups_of_properties_are_compared_over_the_queries_of_all():
     low = over_queries([0.0, 1.0, 2.0, 1.0], list("abcd"))
     high, other = over_queries([3.0, 4.0, 5.0, 4.0], list("abcd")), over_queries([2.0, 4.0], "ef")
-    found = higher({"length": low, "order": None, "grade": high}, [LENGTH, ORDER], [GRADE])
+    found = layers.higher({"length": low, "order": None, "grade": high}, [LENGTH, ORDER], [GRADE])
     assert found is not None and found.value == pytest.approx(3.0)
     assert found.values == pytest.approx([3.0] * 4)  # the same queries stay paired
-    apart = higher({"length": low, "grade": other}, [LENGTH], [GRADE])
+    apart = layers.higher({"length": low, "grade": other}, [LENGTH], [GRADE])
     assert apart is not None and apart.value == pytest.approx(2.0) and apart.n_queries == 6
     # The squared errors of the two means add up: no query counts for both.
     error = np.var(apart.values, ddof=1) / 6
     assert error == pytest.approx(np.var(low.values, ddof=1) / 4 + np.var([2, 4], ddof=1) / 2)
-    assert higher({"length": low}, [LENGTH], [GRADE]) is None
+    assert layers.higher({"length": low}, [LENGTH], [GRADE]) is None
 
 
 # The probe.
@@ -303,13 +277,9 @@ def test_the_base_and_the_model_are_measured(checkpoint_of, tmp_path):
     assert "dependency" not in result.settings["examples"]
 
 
-def test_few_pairs_are_enough_and_of_too_few_nothing_is_read(checkpoint_of, tmp_path):
-    folder, probe = checkpoint_of("bert"), probe_named("layers")
+def test_few_pairs_are_enough(checkpoint_of, tmp_path):
     few = {"discovery": pairs_of(5, 1), "validation": pairs_of(5, 2)}
-    alone = run_probe(probe, layers_of(folder, tmp_path, **few))
+    alone = run_probe(probe_named("layers"), layers_of(checkpoint_of("bert"), tmp_path, **few))
     measured = {one.id for one in alone.measurements}
     assert "position_falls_model" in measured and len(alone.figures) == 2
     assert all(one.endswith("_model") for one in measured)  # there is no base
-    none = {"discovery": pairs_of(2, 1), "validation": pairs_of(5, 2)}
-    nothing = run_probe(probe, layers_of(folder, tmp_path, **none))
-    assert nothing.measurements == () and nothing.facts["fitted"] == 4

@@ -13,8 +13,9 @@ from qt_bert.heads import Head
 from qt_bert.probes import contests, matching, matching_scores
 from qt_bert.probes.contests import ablate, zeroed
 from qt_bert.stats import estimate
+from tests.conftest import write_pairs
 from tests.probes.another_seed import tuned_again
-from tests.probes.planted_matching import MATCHING, pairs_of, plant_matching, write_pairs
+from tests.probes.planted_matching import MATCHING, pairs_of, plant_matching
 from tests.probes.probe_results import reasons, result_of, values
 from tests.probes.verdicts_again import of_result
 
@@ -59,24 +60,16 @@ def test_losses_are_of_validation(context_of, planted, pairs):
     lost, five = values(found), [Head.parse(one) for one in found.sets["matching"]]
     assert [one for one in lost if one.startswith("alone")] == ["alone_1", "alone_2"]
     low = {Head(0, head) for head in range(4)} - {Head.parse(one) for one in found.sets["low_half"]}
-    again = ablate(
-        made,
-        "again",
-        [Variant("out", (zeroed(five),)), Variant("kept", (zeroed(low),))],
-        made.validation,
-    )
+    variants = [Variant("out", (zeroed(five),)), Variant("kept", (zeroed(low),))]
+    again = ablate(made, "again", variants, made.validation)
     assert lost["five_loss"] == pytest.approx(again.loss("out").value, abs=1e-4)
-    right = {
-        name: np.mean(
-            [
-                row.argmax() + 1 in pair.grades
-                for row, pair in zip(again.logits(name), again.pairs, strict=True)
-            ]
-        )
-        for name in ("none", "out", "kept")
-    }
-    assert lost["accuracy_relative"] == pytest.approx(100 * (right["out"] / right["none"] - 1))
-    assert lost["low_half_kept"] == pytest.approx(100 * right["kept"] / right["none"])
+
+    def right(name):
+        rows = zip(again.logits(name), again.pairs, strict=True)
+        return np.mean([row.argmax() + 1 in pair.grades for row, pair in rows])
+
+    assert lost["accuracy_relative"] == pytest.approx(100 * (right("out") / right("none") - 1))
+    assert lost["low_half_kept"] == pytest.approx(100 * right("kept") / right("none"))
 
 
 def test_claims_are_set_against_every_layer_matched_set(
@@ -89,9 +82,8 @@ def test_claims_are_set_against_every_layer_matched_set(
         matching, "chosen_heads", lambda context, within=None: five[:2] if within else five
     )
     monkeypatch.setattr(matching_scores.Scores, "named", lambda self: [Head(0, 0)])
-    monkeypatch.setattr(
-        contests, "_beyond_margin", lambda *arguments: True
-    )  # else 20 sets are enough
+    # Without this 20 sets are enough.
+    monkeypatch.setattr(contests, "_beyond_margin", lambda *arguments: True)
     made = context_of(checkpoint_of("bert", layers=4, heads=4), pairs, full=True)
     found = result_of("matching", made)
     claims = {one.id: one for one in found.claims}
@@ -99,10 +91,9 @@ def test_claims_are_set_against_every_layer_matched_set(
     # One head a layer, but for the five and the named one: 2 · 3 · 3 · 3 sets.
     sets = list(product((2, 3), *3 * ((0, 2, 3),)))
     variants = [Variant("five", (zeroed(five),))]
-    variants += [
-        Variant(str(numbers), (zeroed(Head(*one) for one in enumerate(numbers)),))
-        for numbers in sets
-    ]
+    for numbers in sets:
+        heads = (Head(layer, number) for layer, number in enumerate(numbers))
+        variants.append(Variant(str(numbers), (zeroed(heads),)))
     again = ablate(made, "again", variants, made.validation)
     losses = [again.loss(one.name).value for one in variants]
     assert claims["matching.five"].value == pytest.approx(losses[0] - np.mean(losses[1:]), abs=1e-4)

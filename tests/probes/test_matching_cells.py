@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from qt_bert.data.segmenters import segmenter
 from qt_bert.data.tokenise import EncodedPair, PairTokenizer
 from qt_bert.models.opening import open_checkpoint
+from qt_bert.probes import matching_cells
+from qt_bert.probes.base import probe_named
 from qt_bert.probes.matching_cells import (
+    ALIGNMENTS,
     CHARACTERS,
     OTHER,
     OWN,
     QUERY_TO_TITLE,
+    SPLITS,
     SYNONYMS,
     TERMS,
     TITLE_TO_QUERY,
@@ -132,3 +137,12 @@ def test_word_marks_stand_for_no_character(checkpoint_of):
     assert of_channel(cells, TERMS, TITLE_TO_QUERY, OWN) == {(9, 2), (9, 3), (10, 2), (10, 3)}
     assert of_channel(cells, TERMS, QUERY_TO_TITLE, OTHER) == {(2, 7), (2, 8), (3, 7), (3, 8)}
     assert of_channel(cells, SYNONYMS, QUERY_TO_TITLE, OWN) == {(2, 9), (2, 10), (3, 9), (3, 10)}
+
+
+def test_probes_that_score_matching_declare_the_files_behind_the_alignments():
+    reading = re.compile(r"\b(alignments|score_heads|scores_by|discovery_scores|chosen_heads)\(")
+    folder = Path(matching_cells.__file__).parent
+    names = {p.stem.partition("_")[0] for p in folder.glob("*.py") if reading.search(p.read_text())}
+    assert {"matching", "relations"} < names
+    for name in names:
+        assert {ALIGNMENTS, *SPLITS} <= set(probe_named(name).reads), name

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
 from qt_bert.heads import Head
+from qt_bert.models.card import Reading
 from qt_bert.models.opening import open_checkpoint
+from qt_bert.probes import matching_scores
 from qt_bert.probes.matching_cells import KINDS, QUERY_TO_TITLE
 from qt_bert.probes.matching_scores import Sample, Scores, Sums, along, score_heads, stable_matching
 from qt_bert.scoring.bulk import Scorer
-
-
-def pair_of(query: str, title: str, grade: int) -> Pair:
-    return Pair(query, title, (grade,), "", 0, str(grade), {})
+from tests.conftest import pair_of
 
 
 def test_scores_are_the_matched_weight_less_that_of_a_replaced_query(checkpoint_of):
@@ -51,6 +51,18 @@ def test_nothing_to_match_scores_nothing(checkpoint_of):
     assert found.sample.nothing_shared == 1
     alone = score_heads(scorer, [pair_of("手机", "手机多少钱", 5)], segmenter("jieba"), ["手机"])
     assert alone.best(3) == [] and alone.sample.no_replacement == 1
+
+
+def test_another_reading_is_scored_anew(checkpoint_of, context_of, monkeypatch):
+    checkpoint, pairs = open_checkpoint(checkpoint_of()), [pair_of("苹果的", "果的苹手", 5)]
+    scored = []
+    monkeypatch.setattr(matching_scores, "scores_on", lambda context, sample: scored.append(1))
+    for reading in (Reading(), Reading(), Reading(None, "no")):
+        scorer = Scorer(replace(checkpoint, reading=reading))
+        matching_scores.discovery_scores(
+            context_of(checkpoint.folder, pairs, open_model=lambda scorer=scorer: scorer)
+        )
+    assert len(scored) == 2
 
 
 def scores_of(original: np.ndarray, replaced: np.ndarray, counts: np.ndarray) -> Scores:

@@ -14,20 +14,7 @@ from scipy.stats import ttest_1samp
 
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape
-from qt_bert.probes.naming import (
-    VALIDATION,
-    Elsewhere,
-    FunctionHeads,
-    by_mean,
-    by_query,
-    chance_of,
-    function_heads,
-    means,
-    name_heads,
-    one_sided_p,
-    ranked,
-    stability,
-)
+from qt_bert.probes import naming
 from qt_bert.results.probe import ProbeResult
 from tests.probes.matching_found import matching_found
 from tests.results.made_stability import LOOSE
@@ -40,7 +27,7 @@ def test_p_is_a_one_sided_t_test_over_queries():
     rng = np.random.default_rng(0)
     excess = rng.normal(0.3, 1.0, size=(30, 2, 2))
     excess[:4, 1, 1] = np.nan
-    p = one_sided_p(excess)
+    p = naming.one_sided_p(excess)
     for place in np.ndindex(2, 2):
         values = excess[(slice(None), *place)]
         values = values[np.isfinite(values)]
@@ -49,21 +36,21 @@ def test_p_is_a_one_sided_t_test_over_queries():
 
 @pytest.mark.parametrize("values", [[], [0.7], [np.nan, np.nan]])
 def test_too_few_queries_are_no_test(values):
-    assert one_sided_p(np.array(values)) == 1.0
+    assert naming.one_sided_p(np.array(values)) == 1.0
 
 
 def test_all_three_bars_must_be_passed():
     score = np.array([[3.0, 3.0, 1.9, 3.0]])
     p = np.array([[0.001, 0.001, 0.001, 0.9]])
     weight = np.array([[0.5, 0.04, 0.5, 0.5]])
-    named = name_heads(score, p, weight, least=2.0)
+    named = naming.name_heads(score, p, weight, least=2.0)
     assert named.heads() == [Head(0, 0)]
     assert named.q[0].tolist() == pytest.approx([0.004 / 3] * 3 + [0.9])
 
 
 def test_of_several_choices_the_smallest_q_counts_and_all_are_tests():
     p = np.array([[[0.02, 0.9], [0.9, 0.9]]])
-    named = name_heads(np.full((1, 2), 5.0), p, np.ones((1, 2)), least=2.0)
+    named = naming.name_heads(np.full((1, 2), 5.0), p, np.ones((1, 2)), least=2.0)
     assert named.q[0, 0] == pytest.approx(0.08)  # four tests, not two
     assert named.heads() == []
 
@@ -71,30 +58,30 @@ def test_of_several_choices_the_smallest_q_counts_and_all_are_tests():
 def test_a_head_is_named_by_the_test_of_the_choice_its_score_is_of():
     p = np.array([[[0.001, 0.9], [0.9, 0.001]]])
     choice = np.array([[1, 1]])
-    named = name_heads(np.full((1, 2), 5.0), p, np.ones((1, 2)), least=2.0, choice=choice)
+    named = naming.name_heads(np.full((1, 2), 5.0), p, np.ones((1, 2)), least=2.0, choice=choice)
     assert named.p.tolist() == [[0.9, 0.001]] and named.q[0, 1] == pytest.approx(0.002)
     assert named.heads() == [Head(0, 1)]
 
 
 def test_the_best_come_first_and_nan_last():
     score = np.array([[np.nan, 2.0], [3.0, 2.0]])
-    assert ranked(score) == [Head(1, 0), Head(0, 1), Head(1, 1), Head(0, 0)]
+    assert naming.ranked(score) == [Head(1, 0), Head(0, 1), Head(1, 1), Head(0, 0)]
 
 
 def test_means_by_query_leave_out_nan():
     values = np.array([[1.0], [3.0], [np.nan], [5.0]])
-    assert by_query(values, ["a", "a", "b", "a"])[0, 0] == pytest.approx(3.0)
-    assert np.isnan(by_query(values, ["a", "a", "b", "a"])[1, 0])
-    assert by_query(np.empty((0, 3)), []).shape == (0, 3)
+    assert naming.by_query(values, ["a", "a", "b", "a"])[0, 0] == pytest.approx(3.0)
+    assert np.isnan(naming.by_query(values, ["a", "a", "b", "a"])[1, 0])
+    assert naming.by_query(np.empty((0, 3)), []).shape == (0, 3)
     silent = np.array([[1.0, np.nan], [3.0, np.nan]])
-    np.testing.assert_array_equal(means(silent), [2.0, np.nan])
+    np.testing.assert_array_equal(naming.means(silent), [2.0, np.nan])
 
 
 # How much of a set comes back: by hand, for a planted set, for noise, beside chance.
 
 
 def chosen_by(per_query: np.ndarray, k: int) -> list[Head]:
-    return ranked(by_mean(per_query)(np.ones((1, len(per_query))))[0])[:k]
+    return naming.ranked(naming.by_mean(per_query)(np.ones((1, len(per_query))))[0])[:k]
 
 
 def test_a_planted_set_is_stable():
@@ -102,7 +89,7 @@ def test_a_planted_set_is_stable():
     planted = [Head(2, 3), Head(0, 1), Head(3, 11)]
     for head in planted:
         per_query[:, head.layer, head.head] += 2
-    found = stability(by_mean(per_query), planted, 60)
+    found = naming.stability(naming.by_mean(per_query), planted, 60)
     assert found is not None and found.verdict == "stable"
     assert (found.overlap, found.low, found.high, found.halves) == (1, 1, 1, 1)
     assert (found.k, found.n_queries, found.resamples) == (3, 60, 100)
@@ -115,7 +102,7 @@ def test_noise_is_never_stable_however_much_comes_back(k):
     rng, back = np.random.default_rng(k), []
     for _ in range(20):
         per_query = rng.normal(size=(60, 12, 12))
-        found = stability(by_mean(per_query), chosen_by(per_query, k), 60)
+        found = naming.stability(naming.by_mean(per_query), chosen_by(per_query, k), 60)
         assert found is not None and found.verdict != "stable"
         assert found.halves is not None and found.halves < 0.25
         back.append(found.overlap)
@@ -125,7 +112,7 @@ def test_noise_is_never_stable_however_much_comes_back(k):
 def test_resamples_by_hand():
     """Two queries, each for another head: the head in hand is the best unless the other is drawn twice."""
     per_query = np.array([[[3.0, 0.0]], [[0.0, 1.0]]])
-    found = stability(by_mean(per_query), [Head(0, 0)], 2, resamples=4000)
+    found = naming.stability(naming.by_mean(per_query), [Head(0, 0)], 2, resamples=4000)
     assert found is not None
     assert found.overlap == pytest.approx(3 / 4, abs=0.03)
     assert found.halves == 0.0  # the halves are one query each, and never agree
@@ -134,9 +121,9 @@ def test_resamples_by_hand():
 
 def test_no_heads_no_queries_and_a_single_query():
     per_query = np.ones((1, 2, 2))
-    assert stability(by_mean(per_query), [], 1) is None
-    assert stability(by_mean(per_query[:0]), [Head(0, 0)], 0) is None
-    found = stability(by_mean(per_query), [Head(0, 0)], 1)
+    assert naming.stability(naming.by_mean(per_query), [], 1) is None
+    assert naming.stability(naming.by_mean(per_query[:0]), [Head(0, 0)], 0) is None
+    found = naming.stability(naming.by_mean(per_query), [Head(0, 0)], 1)
     assert found is not None and (found.halves, found.verdict) == (None, "undecided")
 
 
@@ -152,26 +139,28 @@ def test_chance_is_that_of_every_layer_matched_set(chosen):
         pools.append(list(combinations(there, size)))
     shared = [len(members.intersection(*[sum(one, ())])) for one in product(*pools)]
     law = np.bincount(shared, minlength=len(members) + 1) / len(shared)
-    np.testing.assert_allclose(chance_of(members, EVERY), law, atol=1e-12)
+    np.testing.assert_allclose(naming.chance_of(members, EVERY), law, atol=1e-12)
 
 
 def test_chance_draws_from_the_heads_that_may_be_chosen():
     per_query = np.tile([[[4.0, 3.0, 2.0, np.nan, np.nan]]], (10, 1, 1))
-    found = stability(by_mean(per_query), [Head(0, 0)], 10)
+    found = naming.stability(naming.by_mean(per_query), [Head(0, 0)], 10)
     assert found is not None and found.chance_mean == pytest.approx(1 / 3)
-    found = stability(by_mean(per_query), [Head(0, 0)], 10, pool=[Head(0, h) for h in range(5)])
+    found = naming.stability(
+        naming.by_mean(per_query), [Head(0, 0)], 10, pool=[Head(0, h) for h in range(5)]
+    )
     assert found is not None and found.chance_mean == pytest.approx(1 / 5)
 
 
 def test_where_chance_reaches_the_whole_set_there_is_no_verdict():
     per_query = np.zeros((20, 1, 12))
     per_query[:, 0, 3] = 1.0
-    found = stability(by_mean(per_query), [Head(0, 3)], 20)
+    found = naming.stability(naming.by_mean(per_query), [Head(0, 3)], 20)
     assert found is not None and (found.overlap, found.halves, found.chance_95) == (1, 1, 1)
     assert found.verdict == "undecided"  # one of twelve: chance draws it in 8 % of draws
     wide = np.zeros((20, 1, 24))
     wide[:, 0, 3] = 1.0
-    found = stability(by_mean(wide), [Head(0, 3)], 20)
+    found = naming.stability(naming.by_mean(wide), [Head(0, 3)], 20)
     assert found is not None and (found.chance_95, found.verdict) == (0, "stable")
 
 
@@ -179,15 +168,18 @@ def test_elsewhere_the_same_rule_is_applied_once():
     here, there = np.zeros((20, 1, 24)), np.zeros((5, 1, 24))
     here[:, 0, :2] = 1.0
     there[:, 0, 1:3] = 1.0
-    beside = [Elsewhere(VALIDATION, by_mean(there), 5), Elsewhere(VALIDATION, by_mean(there), 0)]
-    found = stability(by_mean(here), [Head(0, 0), Head(0, 1)], 20, elsewhere=beside)
+    beside = [
+        naming.Elsewhere(naming.VALIDATION, naming.by_mean(there), 5),
+        naming.Elsewhere(naming.VALIDATION, naming.by_mean(there), 0),
+    ]
+    found = naming.stability(naming.by_mean(here), [Head(0, 0), Head(0, 1)], 20, elsewhere=beside)
     assert found is not None
     assert [(one.overlap, one.n_queries) for one in found.sources] == [(0.5, 5)]
 
 
 def test_means_of_weighted_queries():
     per_query = np.array([[[1.0, 3.0, np.nan]], [[5.0, np.nan, np.nan]]])
-    scores = by_mean(per_query)(np.array([[3.0, 1.0], [0.0, 2.0]]))
+    scores = naming.by_mean(per_query)(np.array([[3.0, 1.0], [0.0, 2.0]]))
     assert scores[0, 0].tolist() == pytest.approx([2, 3, np.nan], nan_ok=True)
     assert scores[1, 0].tolist() == pytest.approx([5, np.nan, np.nan], nan_ok=True)
 
@@ -201,24 +193,24 @@ def context(find: Callable[[str], ProbeResult], heads: str | None = None) -> Any
 
 
 def test_without_a_named_head_the_best_are_taken_and_marked():
-    found = function_heads(context(matching_found(SHAPE, ("L1H2", "L0H1"))))
+    found = naming.function_heads(context(matching_found(SHAPE, ("L1H2", "L0H1"))))
     assert found.heads == (Head(1, 2), Head(0, 1)) and found.status == "not_named"
 
 
 def test_an_unstable_set_is_marked_wherever_it_is_shown():
     find = matching_found(SHAPE, ("L1H2", "L0H1"), ("L1H2", "L0H1"))
     loose = replace(find("matching"), stability={"matching": LOOSE})
-    found = function_heads(context(lambda name: loose))
+    found = naming.function_heads(context(lambda name: loose))
     assert found is not None and found.unstable
     assert found.status == "unstable" and found.below(1).heads == (Head(0, 1),)
     assert replace(found, named=False).status == "not_named"
     stable = replace(loose, stability={"matching": replace(LOOSE, verdict="stable")})
-    kept = function_heads(context(lambda name: stable))
+    kept = naming.function_heads(context(lambda name: stable))
     assert kept is not None and kept.status == "named"
 
 
 def test_heads_of_the_user_count_as_named():
-    found = function_heads(context(matching_found(SHAPE), "L1H0 L0H3"))
-    assert found == FunctionHeads((Head(0, 3), Head(1, 0)), True, "option")
+    found = naming.function_heads(context(matching_found(SHAPE), "L1H0 L0H3"))
+    assert found == naming.FunctionHeads((Head(0, 3), Head(1, 0)), True, "option")
     with pytest.raises(ArgumentError, match="no head L7H0"):
-        function_heads(context(matching_found(SHAPE), "L7H0"))
+        naming.function_heads(context(matching_found(SHAPE), "L7H0"))

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from transformers import AutoTokenizer, BertForSequenceClassification
 
-from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
 from qt_bert.errors import ArgumentError, EquivalenceError
@@ -20,15 +18,14 @@ from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import patch
-from qt_bert.probes.base import Context, probe_named, run_probe
+from qt_bert.probes.base import Context
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.probe import ProbeResult
 from qt_bert.stats.estimate import over_queries
-from tests.conftest import sentencepiece, wordpiece
+from tests.conftest import pair_of, sentencepiece, wordpiece, write_pairs
 from tests.probes import planted_focus as planted
 from tests.probes.made_context import context_of
 from tests.probes.pieces import byte_level
-from tests.probes.probe_results import claim, values
+from tests.probes.probe_results import claim, result_of, values
 
 Build = Callable[..., Context]
 JIEBA = segmenter("jieba")
@@ -62,10 +59,6 @@ def words(tokenizer: PairTokenizer, query: str, title: str, special: set[int] = 
     return [term.word for term in patch.usable_terms(one, query, title, JIEBA, special)]
 
 
-def pair(query: str, title: str) -> Pair:
-    return Pair(query, title, (3,), "", 1, "3", {})
-
-
 def corruption(tokenizer: PairTokenizer, seed: int = 0, **counts: int) -> patch.Corruption:
     special = frozenset(range(5))
     pool = patch.Replacements(tokenizer, JIEBA, QUERIES, special)
@@ -73,7 +66,7 @@ def corruption(tokenizer: PairTokenizer, seed: int = 0, **counts: int) -> patch.
 
 
 def corrupted(made: patch.Corruption, query: str, title: str) -> patch.CorruptedPair:
-    (one,), _ = made.corrupt([pair(query, title)])
+    (one,), _ = made.corrupt([pair_of(query, title)])
     return one
 
 
@@ -163,7 +156,7 @@ def test_the_rarest_term_is_replaced(tokenizer):
     assert corrupted(corruption(tokenizer, 北京=3, 电影=2), *texts).word == "电影"
     assert corrupted(corruption(tokenizer, 北京=1, 电影=2), *texts).word == "北京"
     assert corrupted(corruption(tokenizer), *texts).word == "北京"  # both unseen: the query's first
-    counted = [pair("北京电影", title) for title in ("北京北京", "Apple", "北京电影")]
+    counted = [pair_of("北京电影", title) for title in ("北京北京", "Apple", "北京电影")]
     found = patch.document_frequency(counted, JIEBA)
     assert (found["北京"], found["电影"], found["apple"], found["上海"]) == (2, 1, 1, 0)
 
@@ -172,7 +165,12 @@ def test_a_seed_and_a_pair_fix_the_draw(tokenizer):
     texts = "北京天气", "北京电影"
     alone = corrupted(corruption(tokenizer), *texts).corrupted.input_ids
     every = "苹果手机上海高铁红烧排骨衣服油渍北京电影"
-    listed = [pair("苹果手机", "苹果"), pair("北京", "上海"), pair("北京", every), pair(*texts)]
+    listed = [
+        pair_of("苹果手机", "苹果"),
+        pair_of("北京", "上海"),
+        pair_of("北京", every),
+        pair_of(*texts),
+    ]
     among, missing = corruption(tokenizer).corrupt(listed)
     assert [one.pair for one in among] == [listed[0], listed[3]]
     assert missing == {"no_shared_term": 1, "no_replacement": 1}
@@ -202,12 +200,6 @@ def test_a_share_is_a_ratio_of_sums_over_queries():
 # The probe on planted heads.
 
 
-def write(path: Path, rows: list[tuple[str, str, Any]]) -> Path:
-    lines = [f"{query}\t{title}\t{grade}\n" for query, title, grade in rows]
-    path.write_text("query\ttitle\tgrade\n" + "".join(lines), encoding="utf-8")
-    return path
-
-
 @pytest.fixture
 def context(tmp_path, pair_file) -> Build:
     """A context around a model folder; the eight pairs are both halves unless others are given."""
@@ -227,26 +219,18 @@ def planted_model(tmp_path_factory) -> Path:
 @pytest.fixture
 def planted_context(context, planted_model, tmp_path) -> Build:
     def build(model=planted_model, **changes):
-        halves = [
-            write(
-                tmp_path / f"{seed}.tsv",
-                [(one.query, one.title, one.label) for one in planted.pairs(60, seed)],
-            )
-            for seed in (1, 2)
-        ]
-        files = dict(zip(("pairs", "discovery"), halves, strict=True))
+        files = {}
+        for seed, half in ((1, "pairs"), (2, "discovery")):
+            rows = [(pair.query, pair.title, pair.label) for pair in planted.pairs(60, seed)]
+            files[half] = write_pairs(tmp_path / f"{seed}.tsv", rows)
         return context(model, **files | {"heads": CHAIN} | changes)
 
     return build
 
 
-def run(made: Context) -> ProbeResult:
-    return run_probe(probe_named("patch"), made)
-
-
 def test_two_heads_carry_the_match_and_no_other(planted_context):
     made = planted_context()
-    result = run(made)
+    result = result_of("patch", made)
     restored = {one.head: one.scores["restoring"] for one in result.heads}
     assert restored.pop(planted.MATCHER) == pytest.approx(1, abs=0.02)
     assert restored.pop(planted.READER) == pytest.approx(1, abs=0.02)
@@ -270,7 +254,7 @@ def test_a_score_that_falls_with_the_match_has_no_gap(planted_context, planted_m
         model.classifier.weight[4, 0] *= -1
     model.save_pretrained(tmp_path / "reversed")
     planted.write_tokenizer(tmp_path / "reversed")
-    result = run(planted_context(tmp_path / "reversed"))
+    result = result_of("patch", planted_context(tmp_path / "reversed"))
     assert (claim(result).verdict, claim(result).reason) == ("not testable", "precondition:gap")
     assert list(values(result)) == ["gap"] and result.figures == () and result.heads == ()
 
@@ -301,16 +285,18 @@ def test_a_broken_identity_stops_the_run(context, checkpoint_of, monkeypatch):
     with pytest.raises(
         EquivalenceError, match=r"a run patched with itself: the logits are off by 0\.5"
     ):
-        run(context(checkpoint_of()))
+        result_of("patch", context(checkpoint_of()))
 
 
 def test_pruned_heads_take_no_part(planted_context, planted_model, tmp_path):
     kept = tuple(KeptLayer(layer=n, heads=h) for n, h in enumerate([(1, 2), (), (1,), (0,)]))
     whole = open_checkpoint(planted_model)
     folder = save_smaller(tmp_path / "small", smaller_checkpoint(whole, kept))
-    result = run(planted_context(folder, heads=f"{planted.MATCHER} {planted.READER}"))
+    result = result_of(
+        "patch", planted_context(folder, heads=f"{planted.MATCHER} {planted.READER}")
+    )
     assert {one.head for one in result.heads} == {"L0H1", "L0H2", "L2H1", "L3H0"}
     assert values(result)["restored"] == pytest.approx(1, abs=0.02)
     assert claim(result).reason == "few_sets"  # the reader is alone in its layer
     with pytest.raises(ArgumentError, match="pruned"):
-        run(planted_context(folder, heads="L1H0"))
+        result_of("patch", planted_context(folder, heads="L1H0"))

@@ -22,14 +22,14 @@ from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import PATTERNS, shipped
 from tests.conftest import CHARACTERS
-from tests.probes import planted_shift
+from tests.probes import planted_tuning
 from tests.probes.made_context import context_of
 from tests.probes.planted_matching import HEADS, WIDTH, plant_matching
 from tests.probes.planted_matching import _plant as plant
 from tests.probes.probe_results import values
 
 Run = Callable[..., ProbeResult]
-PAIRS = planted_shift.pairs()
+PAIRS = planted_tuning.pairs()
 
 
 @pytest.fixture

@@ -10,18 +10,7 @@ import torch
 
 from experiments.pattern_maps.stored import CLS, QUERY, SEP, TITLE, DrawnMap, maps_of
 from qt_bert.errors import ArgumentError
-from qt_bert.probes.pattern_maps import (
-    FEATURES,
-    KINDS,
-    Classifier,
-    Errors,
-    are_known,
-    corrected,
-    features,
-    open_classifier,
-    rates,
-    read_errors,
-)
+from qt_bert.probes import pattern_maps
 from qt_bert.shipped import PATTERNS, shipped
 from tests.probes.planted_maps import planted
 
@@ -30,18 +19,18 @@ TABLE = np.array([[40, 0, 0, 0, 10], [0, 45, 0, 0, 5], [0, 0, 2, 0, 0], [0] * 5,
 
 
 @pytest.fixture(scope="module")
-def classifier() -> Classifier:
-    return open_classifier(shipped(PATTERNS))
+def classifier() -> pattern_maps.Classifier:
+    return pattern_maps.open_classifier(shipped(PATTERNS))
 
 
 def small(weights: list[list[float]], kinds: list[int]) -> DrawnMap:
     return DrawnMap("M1", "made", 0, 0, "1", np.array(weights), np.array(kinds, np.uint8))
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *CALLED])
+@pytest.mark.parametrize("kind", [*pattern_maps.KINDS, *CALLED])
 def test_made_maps_are_classified_correctly(kind, classifier):
     made = maps_of([planted(kind, seed) for seed in range(10)])
-    expected = KINDS.index(CALLED.get(kind, kind))
+    expected = pattern_maps.KINDS.index(CALLED.get(kind, kind))
     predicted = classifier.answers(made)
     assert len(predicted) == 2
     for one in predicted:
@@ -52,7 +41,7 @@ def test_features_of_a_map_by_hand():
     last = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
     weights = [[0.2, 0.2, 0.2, 0.2, 0.2, 0.0], last, last, last, last, [0.1, 0, 0, 0, 0, 0.9]]
     maps = maps_of([small(weights, [CLS, QUERY, SEP, TITLE, TITLE, SEP])])
-    found = dict(zip(FEATURES, features(maps)[0].tolist(), strict=True))
+    found = dict(zip(pattern_maps.FEATURES, pattern_maps.features(maps)[0].tolist(), strict=True))
     # Columns by what they get: 4.9 the last, 0.3 the first, and two of those with 0.2.
     assert found["columns"] == pytest.approx((0.6 + 5) / 6)
     # In the band: 0.6 of the first row, all of two rows, 0.9 of the last.
@@ -73,25 +62,25 @@ def test_padding_changes_nothing():
     longer = replace(short, weights=np.full((40, 40), 1 / 40), kinds=np.full(40, TITLE, np.uint8))
     longer.kinds[[0, 20, 39]] = CLS, SEP, SEP
     beside = maps_of([short, longer])
-    torch.testing.assert_close(features(alone)[0], features(beside)[0])
+    torch.testing.assert_close(pattern_maps.features(alone)[0], pattern_maps.features(beside)[0])
 
 
 def test_corrections_undo_known_errors():
     truth = np.array([0.3, 0.2, 0.1, 0.0, 0.4])
     counts = TABLE.astype(float)
-    known = are_known(counts)
+    known = pattern_maps.are_known(counts)
     assert known.tolist() == [True, True, False, False, True]
-    errors = rates(counts, known)
+    errors = pattern_maps.rates(counts, known)
     seen = errors.T @ truth
     assert seen[0] == pytest.approx(0.3 * 0.8 + 0.4 * 0.2)
-    np.testing.assert_allclose(corrected(seen, errors), truth, atol=1e-6)
+    np.testing.assert_allclose(pattern_maps.corrected(seen, errors), truth, atol=1e-6)
     # More answers of a kind than errors explain: nothing falls below 0.
-    extreme = corrected(np.array([1.0, 0, 0, 0, 0]), errors)
+    extreme = pattern_maps.corrected(np.array([1.0, 0, 0, 0, 0]), errors)
     assert extreme.min() >= 0 and extreme.sum() == pytest.approx(1)
     # A known kind whose maps were not drawn again is always right; unknown ones stay unknown.
     drawn = counts.copy()
     drawn[0], drawn[2] = 0, [12, 0, 0, 0, 0]
-    np.testing.assert_array_equal(rates(drawn, known)[[0, 2]], np.eye(5)[[0, 2]])
+    np.testing.assert_array_equal(pattern_maps.rates(drawn, known)[[0, 2]], np.eye(5)[[0, 2]])
 
 
 def test_errors_are_redrawn_by_groups():
@@ -99,7 +88,7 @@ def test_errors_are_redrawn_by_groups():
     tables = np.zeros((10, 5, 5))
     tables[:, 0, 0] = 10
     tables[0, 0, 0], tables[0, 0, 4] = 0, 10
-    errors = Errors(tables)
+    errors = pattern_maps.Errors(tables)
     assert errors.confusion[0].tolist() == [90, 0, 0, 0, 10]
     rng = np.random.default_rng(0)
     mistaken = np.array([errors.resampled(rng)[0, 4] for _ in range(2000)])
@@ -116,24 +105,24 @@ def test_errors_are_those_of_trained_models(tmp_path):
         names + "M1,a,3,block,block\nM2,b,7,block,vertical\nM3,random,3,block,block\n",
         encoding="utf-8",
     )
-    found = read_errors(path, "first", "rules")
+    found = pattern_maps.read_errors(path, "first", "rules")
     assert found.tables.shape == (2, 5, 5) and found.confusion.sum() == 2
     assert found.confusion[3].tolist() == [1, 0, 0, 1, 0]
     with pytest.raises(ArgumentError, match="no table of labels and answers"):
-        read_errors(path, "second", "rules")
+        pattern_maps.read_errors(path, "second", "rules")
     path.write_text(names + "M1,a,3,blocks,block\n", encoding="utf-8")
     with pytest.raises(ArgumentError, match="no table of labels and answers"):
-        read_errors(path, "first", "rules")
+        pattern_maps.read_errors(path, "first", "rules")
 
 
 def test_a_broken_classifier_is_refused(tmp_path):
     with pytest.raises(ArgumentError, match="no classifier of patterns"):
-        open_classifier(tmp_path)
+        pattern_maps.open_classifier(tmp_path)
     text = (shipped(PATTERNS) / "classifier.json").read_text(encoding="utf-8")
     (tmp_path / "classifier.json").write_text(text.replace('"vertical"', '"upright"'))
     with pytest.raises(ArgumentError, match="its kinds are not"):
-        open_classifier(tmp_path)
+        pattern_maps.open_classifier(tmp_path)
     (tmp_path / "classifier.json").write_text(text)
     (tmp_path / "answers.csv").write_text("id,model,group,first,rules\n")
     with pytest.raises(ArgumentError, match=r"answers\.csv: not the file"):
-        open_classifier(tmp_path)
+        pattern_maps.open_classifier(tmp_path)

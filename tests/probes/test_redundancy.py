@@ -12,7 +12,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.planning.runs import single_losses
 from qt_bert.probes.contests import ablate, zeroed
 from qt_bert.probes.redundancy import CLAIMS, ORDERS, PARTS, SINGLES
-from tests.conftest import PAIRS
+from tests.conftest import PAIRS, pair_of
 from tests.probes.probe_results import result_of, values
 from tests.probes.verdicts_again import of_result
 from tests.wired import READER, wired_checkpoint, wired_pairs
@@ -20,11 +20,8 @@ from tests.wired import READER, wired_checkpoint, wired_pairs
 
 def numbered(count: int) -> list[Pair]:
     """Pairs of as many queries, of all grades."""
-    texts = [(f"{query}{n}", title) for n in range(count) for query, title, _ in PAIRS[:1]]
-    return [
-        Pair(query, f"{title}{n}", (n % 5 + 1,), str(n), n + 1, str(n % 5 + 1), {})
-        for n, (query, title) in enumerate(texts)
-    ]
+    query, title, _ = PAIRS[0]
+    return [pair_of(f"{query}{n}", f"{title}{n}", n % 5 + 1, n + 1) for n in range(count)]
 
 
 def test_heads_that_carry_the_grade_are_critical(context_of, tmp_path):

@@ -12,8 +12,8 @@ import torch
 
 from qt_bert.ablation.engine import Reduction, sweep
 from qt_bert.ablation.interventions import NONE
-from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter
+from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.data.treebank import Sentence, Word
 from qt_bert.errors import PairFileError
 from qt_bert.heads import Head
@@ -51,6 +51,7 @@ from qt_bert.probes.relations_links import (
 )
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
+from tests.conftest import pair_of
 from tests.probes.made_context import context_of
 from tests.probes.planted_relations import PLANTED, plant_links, write_treebank
 
@@ -78,6 +79,11 @@ def run(pair_file, tmp_path) -> Run:
         )
 
     return call
+
+
+@pytest.fixture
+def tokenizer(checkpoint_of) -> PairTokenizer:
+    return Scorer(open_checkpoint(checkpoint_of())).tokenizer
 
 
 def test_planted_arcs_are_found_and_chance_ones_are_not(run, planted, treebank):
@@ -131,8 +137,7 @@ def _sentence(heads: list[int], labels: list[str] | None = None, form: str = "")
     return Sentence("x", tuple(map(Word, forms, ["NOUN"] * len(heads), heads, names)))
 
 
-def test_words_of_a_distance_and_length_are_compared(checkpoint_of):
-    tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
+def test_words_of_a_distance_and_length_are_compared(tokenizer):
     one = _sentence([2, 0, -1, 0, 2], ["obj", "dep", "root", "obj", "nsubj"])
     other = _sentence([-1, 0, 1], form="北京北")
     read = read_sentences(tokenizer, [one, other], None, 0)
@@ -152,8 +157,7 @@ def test_words_of_a_distance_and_length_are_compared(checkpoint_of):
     assert first == {spans[0] + spans[2], spans[4] + spans[2], spans[3] + spans[0]}
 
 
-def test_sentences_that_do_not_fit_and_punctuation_take_no_part(checkpoint_of):
-    tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
+def test_sentences_that_do_not_fit_and_punctuation_take_no_part(tokenizer):
     long = _sentence([-1, *[0] * 69], form="北京" * 35)
     short = _sentence([-1, 0, 0, 0], form="我，在家")
     read = read_sentences(tokenizer, [long, short], None, 0)
@@ -163,32 +167,27 @@ def test_sentences_that_do_not_fit_and_punctuation_take_no_part(checkpoint_of):
     assert len(alone) == 1 and alone.pairs == [("我，在家", "我，在家")]
 
 
-def test_aligned_spans_beside_spans_as_long(checkpoint_of, monkeypatch):
-    query, title = "北京小哥手机", "上海假期苹果"
+TEXTS = "北京小哥手机", "上海假期苹果"
+TWOS = Segmenter("twos", lambda text: [(at, at + 2) for at in range(0, len(text), 2)])
+
+
+def test_aligned_spans_beside_spans_as_long(tokenizer, monkeypatch):
     # The third begins inside a word, and would be compared with spans that do not.
-    known = {(query, title): (Aligned(0, 2, 0, 2), Aligned(2, 4, 2, 4), Aligned(3, 5, 4, 6))}
+    known = {TEXTS: (Aligned(0, 2, 0, 2), Aligned(2, 4, 2, 4), Aligned(3, 5, 4, 6))}
     monkeypatch.setattr(relations_links, "alignments", lambda: known)
-    pairs = [
-        Pair(query, title, None, "1", 1, None, {}),
-        Pair("北京", "上海", None, "2", 2, None, {}),
-    ]
-    words = Segmenter("twos", lambda text: [(at, at + 2) for at in range(0, len(text), 2)])
-    tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
-    links = aligned_links(tokenizer, pairs, words, most=9, seed=0)
-    assert links.pairs == [(query, title)] and links.counts == {ALIGNED: 2}
+    pairs = [pair_of(*TEXTS), pair_of("北京", "上海")]
+    links = aligned_links(tokenizer, pairs, TWOS, most=9, seed=0)
+    assert links.pairs == [TEXTS] and links.counts == {ALIGNED: 2}
     assert len(links) == 3 * 3 - 2  # every span with every span but those that meet the third
     found = np.hstack([links.first, links.second])[links.linked].tolist()
     assert found == [[1, 3, 8, 10], [3, 5, 10, 12]]
 
 
-def test_a_token_of_two_linked_spans_is_no_unlinked_one(checkpoint_of, monkeypatch):
-    query, title = "北京小哥手机", "上海假期苹果"
-    known = {(query, title): (Aligned(0, 2, 0, 2), Aligned(2, 4, 2, 4))}
+def test_a_token_of_two_linked_spans_is_no_unlinked_one(tokenizer, monkeypatch):
+    known = {TEXTS: (Aligned(0, 2, 0, 2), Aligned(2, 4, 2, 4))}
     monkeypatch.setattr(relations_links, "alignments", lambda: known)
-    words = Segmenter("twos", lambda text: [(at, at + 2) for at in range(0, len(text), 2)])
-    tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
-    encode, pairs = tokenizer.encode, [Pair(query, title, None, "1", 1, None, {})]
-    assert len(aligned_links(tokenizer, pairs, words, most=9, seed=0)) == 9
+    encode, pairs = tokenizer.encode, [pair_of(*TEXTS)]
+    assert len(aligned_links(tokenizer, pairs, TWOS, most=9, seed=0)) == 9
 
     def over_an_edge(texts, **options):
         (one,) = encode(texts, **options)
@@ -196,7 +195,7 @@ def test_a_token_of_two_linked_spans_is_no_unlinked_one(checkpoint_of, monkeypat
         return [one]
 
     monkeypatch.setattr(tokenizer, "encode", over_an_edge)
-    assert len(aligned_links(tokenizer, pairs, words, most=9, seed=0)) == 9 - 2
+    assert len(aligned_links(tokenizer, pairs, TWOS, most=9, seed=0)) == 9 - 2
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
@@ -272,8 +271,7 @@ def test_a_planted_head_is_named_and_its_excess_is_that_by_hand():
 # The tree by hand
 
 
-def test_the_tree_of_a_sentence_beside_its_chain(checkpoint_of):
-    tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
+def test_the_tree_of_a_sentence_beside_its_chain(tokenizer):
     labels = ["obj", "nmod", "root", "obj", "nmod"]
     read = read_sentences(tokenizer, [_sentence([1, 2, -1, 2, 2], labels)], None, 0)
     pairs = [(a, b) for a in range(5) for b in range(a + 1, 5)]
@@ -287,18 +285,10 @@ def test_the_tree_of_a_sentence_beside_its_chain(checkpoint_of):
     pointers = {"obj": Pointer(heads[0], True, 0.5, 1), "nmod": Pointer(heads[1], False, 0.1, -2)}
     found = attachments(read, SpanAttention(heads, up, down, np.ones(2)), pointers)
     counted = {name: one.tolist() for name, one in found.items()}
-    assert counted == {
-        WORDS: [4],
-        HEADS: [4],
-        RIGHT: [1],
-        ARCS: [4],
-        BEST: [4],
-        OFFSET: [2],
-    }
+    assert counted == {WORDS: [4], HEADS: [4], RIGHT: [1], ARCS: [4], BEST: [4], OFFSET: [2]}
 
 
-def test_the_usual_offset_is_that_of_most_arcs(checkpoint_of):
-    tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
+def test_the_usual_offset_is_that_of_most_arcs(tokenizer):
     labels = ["obj", "obj", "root", "obj", "obj"]
     read = read_sentences(tokenizer, [_sentence([1, 2, -1, 2, 2], labels)], None, 0)
     links, seen = _made(8, planted=3)

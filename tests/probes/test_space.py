@@ -6,12 +6,12 @@ import numpy as np
 from scipy.spatial.distance import pdist, squareform
 from sklearn.metrics import silhouette_samples
 
-from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Tagged
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.space import WORDS_A_PAIR, above_chance, items_of, labelled, silhouettes
 from qt_bert.scoring.bulk import Scorer
+from tests.conftest import pair_of
 from tests.probes.pieces import byte_level
 
 
@@ -48,13 +48,9 @@ def tag(text: str) -> list[Tagged]:
     return [Tagged(w, "n" if text[slice(*w)] in ("北京", "上海") else "v") for w in words]
 
 
-def pair(query: str, title: str, grade: int = 3) -> Pair:
-    return Pair(query, title, (grade,), query, 1, str(grade), {})
-
-
 def test_words_are_drawn_once_with_their_tokens(checkpoint_of):
     tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
-    pairs = [pair("北京高铁", "上海高铁票价衣服", g) for g in (1, 2)] * 3
+    pairs = [pair_of("北京高铁", "上海高铁票价衣服", g) for g in (1, 2)] * 3
     items = items_of(pairs, tokenizer, tag, 0)
     assert len(items) <= 6 * (1 + WORDS_A_PAIR)
     words = [item for item in items if item.span[0] > 0]
@@ -73,6 +69,6 @@ def test_a_word_has_its_tokens_to_itself():
     tokenizer = PairTokenizer(
         byte_level(("海高", 6), ("上", 3), ("铁", 3), ("京", 3), ("北", 2)), 64
     )
-    items = items_of([pair("北京", "上海高铁")], tokenizer, tag, 0)
+    items = items_of([pair_of("北京", "上海高铁")], tokenizer, tag, 0)
     # [CLS] 北 北 京 [SEP] 上 海高 铁 [SEP]
     assert [(item.text, item.span) for item in items[1:]] == [("北京", (1, 4))]

@@ -12,7 +12,6 @@ import torch
 from sklearn.linear_model import LinearRegression
 
 from qt_bert.ablation.engine import View
-from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter
 from qt_bert.figures import Bars
 from qt_bert.heads import Shape
@@ -21,16 +20,18 @@ from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import surrogate
-from qt_bert.probes.base import Context, Split, probe_named, run_probe
+from qt_bert.probes.base import Context, Split
 from qt_bert.probes.surrogate import ScoredPairs, SoftCounts, Term, agreement, pearson, predictions
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.probe import HeadScores, ProbeResult
+from qt_bert.results.probe import HeadScores
 from qt_bert.scoring.bulk import Scorer
-from tests.probes import planted_shift
+from tests.conftest import pair_of
+from tests.probes import planted_tuning
 from tests.probes.made_context import context_of
 from tests.probes.matching_found import matching_found
+from tests.probes.probe_results import result_of
 
-PAIRS = planted_shift.pairs()
+PAIRS = planted_tuning.pairs()
 BEST = ("L1H2", "L0H1")
 
 
@@ -67,7 +68,7 @@ def test_bm25_by_hand():
 
 
 def test_the_distinct_texts_of_discovery_are_counted(tmp_path):
-    pairs = [Pair("a b", "a c", (1,), "1", 1, "1", {}), Pair("a b", "b", (2,), "2", 2, "2", {})]
+    pairs = [pair_of("a b", "a c"), pair_of("a b", "b")]
     made = context_of("surrogate", tmp_path, tmp_path, (pairs, pairs))
     made.__dict__["_split"] = Split(pairs, pairs, 0)  # which needs no model
     made.__dict__["segmenter"] = BY_SPACES
@@ -164,20 +165,16 @@ def context(tmp_path) -> Callable[..., Context]:
     return build
 
 
-def run(context: Context) -> ProbeResult:
-    return run_probe(probe_named("surrogate"), context)
-
-
 def test_a_grade_made_of_the_heads_is_fitted(checkpoint_of, context, monkeypatch):
     """In place of passes over the pairs: features at random, and a grade made of two heads'."""
     rng, halves = np.random.default_rng(0), []
     for half in range(2):
-        pairs = [Pair(f"{half}:{i}", "上海", (1,), "", i, "1", {}) for i in range(150)]
+        pairs = [pair_of(f"{half}:{i}", "上海") for i in range(150)]
         soft, lexical = rng.normal(size=(150, 2, 8)), rng.normal(size=150)
         grade = 3 + soft[:, 1, 2] - 0.5 * soft[:, 0, 1]
         halves.append(ScoredPairs(pairs, grade, soft, lexical))
     monkeypatch.setattr(surrogate, "_scored_pairs", lambda *_: halves)
-    result = run(context(checkpoint_of(heads=8)))
+    result = result_of("surrogate", context(checkpoint_of(heads=8)))
     found = {one.id: one for one in result.measurements}
     assert found["surrogate_r"].value == pytest.approx(1)
     for id in ("surrogate_beyond_bm25", "surrogate_beyond_heads"):
@@ -189,12 +186,9 @@ def test_a_grade_made_of_the_heads_is_fitted(checkpoint_of, context, monkeypatch
 
 def test_files_held_out_stand_beside_validation(checkpoint_of, context, pair_file, tmp_path):
     made = context(
-        checkpoint_of(heads=4),
-        held_out=[pair_file, pair_file],
-        heads="L0H0 L1H3",
-        full=True,
+        checkpoint_of(heads=4), held_out=[pair_file, pair_file], heads="L0H0 L1H3", full=True
     )
-    result = run(made)
+    result = result_of("surrogate", made)
     drawn = next(one for one in result.figures if one.name == "surrogate_r")
     assert isinstance(drawn, Bars)
     validation, first, second = drawn.series
@@ -212,7 +206,7 @@ def test_controls_are_outside_every_named_head_and_absent_heads_stay_absent(
     shape = made.model.checkpoint.shape
     for named, sets in ((("L1H2",), 5), (("L1H2", "L0H0"), 4)):
         made.result_of = matching_found(shape, ("L1H2",), named)
-        result = run(made)
+        result = result_of("surrogate", made)
         there = [f"L{layer}H{head}" for layer in (0, 1) for head in (0, 2, 3)]
         assert [one.head for one in result.heads] == there
         assert result.facts["sets"] == sets

@@ -1,8 +1,4 @@
-"""The texts of every probe that declares itself in TOML, under every verdict, in both languages.
-
-A probe runs on a tiny model with all that it may read, so that each id of its code needs its text
-and each text its id.
-"""
+"""The texts of every probe, under every verdict, in both languages; every id has a text and conversely."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from qt_bert import probes
 from qt_bert.data.segmenters import Segmenter
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import order
-from qt_bert.probes.base import Context, probe_named, read_split, run_probe
+from qt_bert.probes.base import probe_named, read_split, run_probe
 from qt_bert.probes.texts import COMMON, Texts, declared, texts_of
 from qt_bert.probes.wording import claims_in_words, measurements_in_words
 from qt_bert.request import Request
@@ -34,8 +30,9 @@ from tests.probes import (
     planted_focus,
     planted_order,
     planted_relations,
-    planted_shift,
+    planted_tuning,
 )
+from tests.probes.made_context import context_of
 from tests.probes.planted_boundary import (
     ENDS,
     HAN,
@@ -56,11 +53,7 @@ REASONS = {
     "not reproduced": ("decided",),
     "inconclusive": ("interval", "p", "rank"),
     "not testable": (
-        "few_queries",
-        "zero_width",
-        "undefined",
-        "few_sets",
-        "grades_nothing",
+        *("few_queries", "zero_width", "undefined", "few_sets", "grades_nothing"),
         "precondition:gap",
     ),
 }
@@ -73,12 +66,7 @@ KEYS_OF_FIGURES = {"title", "x_label", "y_label", "unit", "x_unit", "y_unit", "n
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
-    """The result of a probe on a model that fills all its texts, with every input.
-
-    That is one in which a head knows word ends, one with five heads to choose among twenty, and two in
-    which a chain of two heads carries the match; of many heads where a single one has to stand out,
-    and one in which a head goes by places.
-    """
+    """The result of a probe on a model that fills all its texts, with every input."""
     folder = tmp_path_factory.mktemp("texts")
     planted = {
         "boundary": plant_word_ends(folder / "planted", checkpoint_of(), ENDS),
@@ -88,12 +76,14 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
         "order": planted_order.plant(checkpoint_of(**planted_order.SHAPE), folder / "order"),
         "features": checkpoint_of(layers=3, heads=4, hidden=32),
         "relations": planted_relations.plant_links(folder / "links"),
-        "shift": planted_shift.plant(checkpoint_of(**planted_shift.SHAPE), folder / "tuned", 1.0),
+        "tuning": planted_tuning.plant(
+            checkpoint_of(**planted_tuning.SHAPE), folder / "tuned", 1.0
+        ),
     }
     many_heads = checkpoint_of(layers=4, heads=5, hidden=40)
     models = {
         **dict.fromkeys(PROBES, checkpoint_of()),
-        **dict.fromkeys(("matching", "surrogate", "redundancy", "ladder", "revert"), many_heads),
+        **dict.fromkeys(("matching", "surrogate", "redundancy", "ladder"), many_heads),
         **planted,
     }
     graded = planted_order.graded_by(Scorer(open_checkpoint(models["order"])), queries=110)
@@ -116,27 +106,26 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
     lines = (" ".join(words_of("".join(rng.choice(list(HAN), 12)))) for _ in range(20))
     gold.write_text("\n".join(lines) + "\n", encoding="utf-8")
     treebank = planted_relations.write_treebank(folder / "bank.conllu", 240)
-    second = planted_shift.plant(checkpoint_of(**planted_shift.SHAPE), folder / "second", 0.5)
+    second = planted_tuning.plant(checkpoint_of(**planted_tuning.SHAPE), folder / "second", 0.5)
     known: dict[str, ProbeResult] = {}
 
     def found(name):
         if name not in known:
             model = models[name]
-            context = Context(
-                label=name,
-                request=Request(
-                    pairs=folder / f"{name}.tsv" if name in own else pairs,
-                    base=model,
-                    second=second if name == "shift" else None,
-                    gold=gold,
-                    heads=HEADS.get(name),
-                    full=name in FULL,
-                    treebank=[treebank],
-                    baseline_table=table,
-                    resamples=50,
-                ),
+            context = context_of(
+                name,
+                model,
+                folder,
+                pairs=folder / f"{name}.tsv" if name in own else pairs,
+                base=model,
+                second=second if name == "tuning" else None,
+                gold=gold,
+                heads=HEADS.get(name),
+                full=name in FULL,
+                treebank=[treebank],
+                baseline_table=table,
+                resamples=50,
                 work=folder / "work" / name,
-                open_model=lambda: Scorer(open_checkpoint(model)),
                 result_of=found,
             )
             if name not in own:
@@ -169,6 +158,7 @@ def test_every_id_has_its_text_and_every_text_its_id(name, results):
         "claims": {one.id.removeprefix(f"{name}.") for one in result.claims},
         "measurements": {one.id for one in result.measurements},
         "figures": {one.name for one in result.figures},
+        "tables": {one.name for one in result.tables},
     }
     assert ids == {kind: set(texts.ids(kind)) for kind in ids}
     assert set(result.sets) <= set(SETS)

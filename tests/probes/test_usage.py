@@ -16,34 +16,9 @@ from scipy.stats import spearmanr
 
 from qt_bert.data.pairs import Pair
 from qt_bert.figures import HeatMap
+from qt_bert.probes import layers_reading as reading
 from qt_bert.probes import usage
 from qt_bert.probes.base import Context, probe_named, run_probe
-from qt_bert.probes.layers_reading import (
-    DEPENDENCY,
-    LENGTH,
-    MATCHED,
-    POS,
-    Decoded,
-    Examples,
-    Moments,
-    Positions,
-    Property,
-    Sums,
-    Task,
-    Unit,
-)
-from qt_bert.probes.usage import (
-    WITHIN,
-    change_of_rho,
-    covariance,
-    divergence,
-    leace,
-    matched_subspaces,
-    on_dependents,
-    permuted,
-    readable,
-    removed_variance,
-)
 from qt_bert.results.probe import ProbeResult
 from tests.probes import planted_order, planted_usage
 from tests.probes.made_context import context_of
@@ -62,9 +37,9 @@ def data() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.from_numpy(x), torch.from_numpy(targets)
 
 
-def sums(x: torch.Tensor, y: torch.Tensor) -> Moments:
+def sums(x: torch.Tensor, y: torch.Tensor) -> reading.Moments:
     """The vectors as the second of two layers, in two batches, shifted."""
-    found = Moments.empty(torch.full((2, SIZE), 4.0, dtype=torch.float64), y.shape[1])
+    found = reading.Moments.empty(torch.full((2, SIZE), 4.0, dtype=torch.float64), y.shape[1])
     for part in (slice(0, 150), slice(150, None)):
         found.add(torch.stack([torch.zeros_like(x[part]), x[part]]), y[part])
     return found
@@ -73,7 +48,7 @@ def sums(x: torch.Tensor, y: torch.Tensor) -> Moments:
 def test_erasers_from_sums_are_those_of_the_package():
     x, y = data()
     whole, block = sums(x, y), slice(0, 3)
-    made = leace(whole, 1, block)
+    made = usage.leace(whole, 1, block)
     theirs = LeaceEraser.fit(x, y[:, :3], svd_tol=1e-6)
     assert made.rank == 2
     torch.testing.assert_close(made.outputs(x), theirs(x), rtol=0, atol=1e-9)
@@ -83,17 +58,20 @@ def test_erasers_from_sums_are_those_of_the_package():
 
 def test_what_an_eraser_takes():
     x, y = data()
-    made, spread = leace(sums(x, y), 1, slice(0, 3)), covariance(sums(x, y), 1)
+    made, spread = usage.leace(sums(x, y), 1, slice(0, 3)), usage.covariance(sums(x, y), 1)
     np.testing.assert_allclose(spread, np.cov(x.numpy().T, bias=True), rtol=1e-9)
     gone = (x - made.outputs(x)).square().sum(1).mean()
-    assert removed_variance(made, spread) == pytest.approx(float(gone), rel=1e-9)
+    assert usage.removed_variance(made, spread) == pytest.approx(float(gone), rel=1e-9)
 
 
 def test_labels_that_do_not_vary_leave_all_as_it_is():
     x, y = data()
-    made = leace(sums(x, y), 1, slice(3, 4))
+    made = usage.leace(sums(x, y), 1, slice(3, 4))
     assert made.rank == 0 and torch.equal(made.outputs(x), x)
-    assert matched_subspaces(covariance(sums(x, y), 1), made, 3, np.random.default_rng(0)) == []
+    assert (
+        usage.matched_subspaces(usage.covariance(sums(x, y), 1), made, 3, np.random.default_rng(0))
+        == []
+    )
 
 
 VARIANCES = np.array([100.0, 5.0, *np.full(20, 0.5), *np.full(10, 0.01)])
@@ -112,13 +90,15 @@ def test_random_subspaces_take_as_much_variance(directions):
     spread, turn = axes @ np.diag(VARIANCES) @ axes.T, torch.from_numpy(axes)
     like = projection(directions)
     like = replace(like, left=turn @ like.left, right=like.right @ turn.T)
-    removed = removed_variance(like, spread)
+    removed = usage.removed_variance(like, spread)
     assert removed == pytest.approx(VARIANCES[list(directions)].sum())
-    drawn, again = (matched_subspaces(spread, like, 6, np.random.default_rng(1)) for _ in range(2))
+    drawn, again = (
+        usage.matched_subspaces(spread, like, 6, np.random.default_rng(1)) for _ in range(2)
+    )
     assert len(drawn) == 6
     for one, other in zip(drawn, again, strict=True):
         assert one.rank == like.rank and one.centre.tolist() == like.centre.tolist()
-        assert abs(removed_variance(one, spread) / removed - 1) <= WITHIN
+        assert abs(usage.removed_variance(one, spread) / removed - 1) <= usage.WITHIN
         torch.testing.assert_close(one.right @ one.left, torch.eye(one.rank, dtype=torch.float64))
         assert torch.equal(one.left, other.left)
     across = [np.abs(drawn[0].right.numpy() @ one.left.numpy()).min() for one in drawn[1:]]
@@ -127,42 +107,48 @@ def test_random_subspaces_take_as_much_variance(directions):
 
 def test_what_no_subspace_holds_is_left_out():
     spread, rng = np.diag(VARIANCES), np.random.default_rng(0)
-    assert matched_subspaces(spread, projection([0], 2.0), 3, rng) == []  # four times the most
-    assert matched_subspaces(spread, projection([30, 31], 0.01), 3, rng) == []  # less than any two
-    assert matched_subspaces(spread, projection(range(len(VARIANCES))), 3, rng) == []
+    assert (
+        usage.matched_subspaces(spread, projection([0], 2.0), 3, rng) == []
+    )  # four times the most
+    assert (
+        usage.matched_subspaces(spread, projection([30, 31], 0.01), 3, rng) == []
+    )  # less than any two
+    assert usage.matched_subspaces(spread, projection(range(len(VARIANCES))), 3, rng) == []
     flat = np.diag([3.0, 2.0, 1.0, *np.zeros(len(VARIANCES) - 3)])
-    (one,) = matched_subspaces(flat, projection([0, 2]), 1, rng)
+    (one,) = usage.matched_subspaces(flat, projection([0, 2]), 1, rng)
     assert np.abs(one.right.numpy()[:, 3:]).max() < 1e-12
 
 
 TEXT = np.array([0, 0, 0, 1, 1, 3, 3, 3, 3])
 
 
-def task(about: Property, unit: Unit, text: Any, labels: Any, kinds: Any, ends: int = 1) -> Task:
+def task(
+    about: reading.Property, unit: reading.Unit, text: Any, labels: Any, kinds: Any, ends: int = 1
+) -> reading.Task:
     spans = np.arange(len(text) * ends * 2).reshape(len(text), ends, 2)
     texts = tuple((str(number), "t") for number in range(4))
-    positions = Positions(unit, texts, text, spans, np.arange(len(texts)))
-    examples = Examples(about, positions, labels, ("a", "b"), kinds)
-    return Task(examples, examples)
+    positions = reading.Positions(unit, texts, text, spans, np.arange(len(texts)))
+    examples = reading.Examples(about, positions, labels, ("a", "b"), kinds)
+    return reading.Task(examples, examples)
 
 
 def test_labels_are_permuted_within_a_text_and_those_of_texts_among_all():
     labels = np.arange(len(TEXT))
-    drawn = permuted(task(POS, "token", TEXT, labels, labels), 20, seed=0)
+    drawn = usage.permuted(task(reading.POS, "token", TEXT, labels, labels), 20, seed=0)
     assert [one.name for one in drawn[:2]] == ["pos#0", "pos#1"]
     for one in drawn:
         for text in set(TEXT):
             assert sorted(one.fit[text == TEXT]) == sorted(labels[text == TEXT])
     assert len({tuple(one.fit) for one in drawn}) > 10
-    whole = task(LENGTH, "text", np.arange(4), np.array([10.0, 20.0, 30.0, 40.0]), None)
-    (one,), (again,) = (permuted(whole, 1, seed=1) for _ in range(2))
+    whole = task(reading.LENGTH, "text", np.arange(4), np.array([10.0, 20.0, 30.0, 40.0]), None)
+    (one,), (again,) = (usage.permuted(whole, 1, seed=1) for _ in range(2))
     assert sorted(one.fit) == [10, 20, 30, 40] and list(one.fit) != [10, 20, 30, 40]
     assert list(one.fit) == list(again.fit)
 
 
 def test_arcs_are_reduced_to_the_dependent_word():
     labels = np.arange(len(TEXT))
-    properties = on_dependents(task(DEPENDENCY, "edge", TEXT, labels, labels, ends=2))
+    properties = usage.on_dependents(task(reading.DEPENDENCY, "edge", TEXT, labels, labels, ends=2))
     assert properties.fit.positions.unit == "text"
     assert properties.fit.positions.spans[:, 0].tolist() == [
         [4 * n, 4 * n + 1] for n in range(len(TEXT))
@@ -171,22 +157,22 @@ def test_arcs_are_reduced_to_the_dependent_word():
 
 def test_readable_is_the_share_between_control_and_a_perfect_score():
     labels = np.array([0, 1, 0, 1])
-    property = task(MATCHED, "token", np.arange(4), labels, labels)
+    property = task(reading.MATCHED, "token", np.arange(4), labels, labels)
 
     def right(*answers):
         good = np.array(answers, float).T
-        return Sums(good, np.ones_like(good), False)
+        return reading.Sums(good, np.ones_like(good), False)
 
     own = right([1, 1, 1, 0], [1, 1, 1, 1], [1, 1, 1, 0])
     control = right([1, 0, 1, 0], [0, 0, 1, 0], [1, 1, 1, 1])
-    one = Decoded(property, own, (control,), right([1, 0, 1, 0]))
-    found = readable(one)
+    one = reading.Decoded(property, own, (control,), right([1, 0, 1, 0]))
+    found = usage.readable(one)
     assert [each.value for each in found[:2]] == [0.5, 1]  # from 0.5; from the guess, which is more
     assert np.isnan(found[2].value)  # a perfect control
     # Without the query whose answer is wrong all is right: 1; without another (2/3 − b) / (1 − b).
     left = found[0].leave_one_out
     assert left[3] == pytest.approx(1) and left[1] == pytest.approx((2 / 3 - 2 / 3) / (1 / 3))
-    bare = readable(replace(one, controls=()))
+    bare = usage.readable(replace(one, controls=()))
     assert bare[2].value == pytest.approx(0.5)
 
 
@@ -204,7 +190,7 @@ def run_of(logits: dict[str, list[list[float]]]) -> Any:
 def test_the_divergence_of_some_variants_by_hand():
     even, odd = [0.0, 0.0], [np.log(3), 0.0]
     logits = {"none": [even] * 3, "one": [even, odd, odd], "two": [even] * 3}
-    found = divergence(run_of(logits), ["one", "two"])
+    found = usage.divergence(run_of(logits), ["one", "two"])
     away = 0.5 * np.log(0.5 / 0.75) + 0.5 * np.log(0.5 / 0.25)
     # Query a: half of its pairs moved; query b: its only one; and half of the variants.
     np.testing.assert_allclose(found.values, [away / 4, away / 2])
@@ -213,7 +199,7 @@ def test_the_divergence_of_some_variants_by_hand():
 def test_one_logit_diverges_as_a_normal_distribution():
     """A clean spread of √(2/3): a score 2 away is 2² / (2 · 2/3) nats away."""
     logits = {"none": [[0.0], [1.0], [2.0]], "one": [[0.0], [3.0], [2.0]]}
-    np.testing.assert_allclose(divergence(run_of(logits), ["one"]).values, [1.5, 0])
+    np.testing.assert_allclose(usage.divergence(run_of(logits), ["one"]).values, [1.5, 0])
 
 
 def test_the_change_of_rho_is_that_of_the_erasers_less_that_of_their_controls():
@@ -234,7 +220,7 @@ def test_the_change_of_rho_is_that_of_the_erasers_less_that_of_their_controls():
         }
         for at in "ab"
     ]
-    found = change_of_rho(run, families, "random")
+    found = usage.change_of_rho(run, families, "random")
 
     def by_hand(rows):
         grades = np.arange(30)[rows] % 5

@@ -54,9 +54,7 @@ class Comparison:
 
 
 def compare(
-    old: dict[str, Value],
-    new: dict[str, Value],
-    ties: dict[str, str] | None = None,
+    old: dict[str, Value], new: dict[str, Value], ties: dict[str, str] | None = None
 ) -> Comparison:
     """Compare flat records; what fits a glob of `ties` is listed apart."""
     result = Comparison(named={glob: [] for glob in ties or {}})
@@ -185,10 +183,7 @@ def told(result: Comparison, ties: dict[str, str]) -> str:
         if names:
             lines += [f"{title}: {len(names)}", *(f"  {one}" for one in names)]
     for glob, names in result.named.items():
-        lines += [
-            f"named, {glob}: {len(names)} ({ties[glob]})",
-            *(f"  {n}" for n in names),
-        ]
+        lines += [f"named, {glob}: {len(names)} ({ties[glob]})", *(f"  {n}" for n in names)]
     lines.append("the record moved" if result.status else "nothing moved but what is named")
     return "\n".join(lines)
 

@@ -11,24 +11,10 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.conftest import make_checkpoint
+from tests.conftest import make_checkpoint, write_pairs
 from tests.probes.planted_matching import pairs_of, plant_matching
-from tests.wired import wired_checkpoint, wired_pairs
+from tests.wired import WORDS, wired_checkpoint, wired_pairs
 
-WORDS = (
-    "北京",
-    "上海",
-    "高铁",
-    "票价",
-    "时刻",
-    "衣服",
-    "油渍",
-    "排骨",
-    "电影",
-    "苹果",
-    "手机",
-    "假期",
-)
 ENDINGS = ("", "怎么", "最近", "多少钱", "怎么洗掉", "能吃不", "2", "3")
 QUERIES = 24
 Row = tuple[str, str, int]
@@ -46,14 +32,10 @@ def made(work: Path) -> Iterator[tuple[str, tuple[object, ...]]]:
     def one_logit(folder: Path) -> Path:
         return make_checkpoint(folder, "xlm-roberta", labels=1, seed=1)
 
-    yield (
-        "random",
-        (
-            *_options(work / "random", random_model, worded()),
-            *("--base", make_checkpoint(work / "random" / "base", layers=4, heads=4, hidden=32)),
-            *("--treebank", _treebank(work / "random" / "treebank.conllu")),
-        ),
-    )
+    options = _options(work / "random", random_model, worded())
+    base = make_checkpoint(work / "random" / "base", layers=4, heads=4, hidden=32)
+    treebank = _treebank(work / "random" / "treebank.conllu")
+    yield "random", (*options, "--base", base, "--treebank", treebank)
     yield "one_logit", _options(work / "one_logit", one_logit, worded())
 
 
@@ -73,9 +55,7 @@ def worded(seed: int = 0) -> list[Row]:
 
 def _options(folder: Path, model: object, rows: list[Row]) -> tuple[object, ...]:
     folder.mkdir(parents=True)
-    pairs = folder / "pairs.tsv"
-    lines = "".join(f"{query}\t{title}\t{grade}\n" for query, title, grade in rows)
-    pairs.write_text("query\ttitle\tgrade\n" + lines, encoding="utf-8")
+    pairs = write_pairs(folder / "pairs.tsv", rows)
     return "--model", model(folder / "model"), "--pairs", pairs  # type: ignore[operator]
 
 
@@ -85,15 +65,9 @@ def _treebank(path: Path) -> Path:
     for number in range(12):
         subject, attribute, thing = rng.sample(WORDS, 3)
         rows.append(f"# sent_id = {number}\n# text = {subject}开通{attribute}{thing}")
-        for n, (form, part, head, relation) in enumerate(
-            (
-                (subject, "NOUN", 2, "nsubj"),
-                ("开通", "VERB", 0, "root"),
-                (attribute, "NOUN", 4, "nmod"),
-                (thing, "NOUN", 2, "obj"),
-            ),
-            1,
-        ):
+        words = [(subject, "NOUN", 2, "nsubj"), ("开通", "VERB", 0, "root")]
+        words += [(attribute, "NOUN", 4, "nmod"), (thing, "NOUN", 2, "obj")]
+        for n, (form, part, head, relation) in enumerate(words, 1):
             rows.append(f"{n}\t{form}\t{form}\t{part}\t_\t_\t{head}\t{relation}\t_\tSpaceAfter=No")
         rows.append("")
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")

@@ -1,7 +1,5 @@
 """Run folders of an evaluation and of probes, with plausible numbers and hostile texts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,34 +82,18 @@ def make_evaluation() -> dict[str, Any]:
     values = metrics()
     return {
         "schema": 1,
-        "model": {
-            "name": f"graded {HOSTILE_IMAGE}",
-            "sha256": "4f" * 32,
-            "parameters": 9_473_285,
-            "layers": 12,
-            "heads": 12,
-            "hidden": 192,
-            "max_length": 128,
-            "dtype": "float32",
-        },
+        "model": {"name": f"graded {HOSTILE_IMAGE}", "sha256": "4f" * 32, "parameters": 9_473_285}
+        | {"layers": 12, "heads": 12, "hidden": 192, "max_length": 128, "dtype": "float32"},
         "pairs": {"name": "test.tsv", "sha256": "a7" * 32, "n_pairs": 800, "n_queries": 160},
         "levels": ["1", "2", "3", "4", "5"],
         "metrics": values,
         "descriptions": {
-            name: {
-                "zh": "预测等级与标注等级相同的对所占的比例。",
-                "en": "The share of pairs whose predicted grade is the label.",
-                "direction": "higher",
-            }
+            name: {"zh": "比例。", "en": "The share of pairs.", "direction": "higher"}
             for name in values
         }
         | {
-            "mae": {
-                "zh": "等级差的平均绝对值。",
-                "en": "Mean difference.",
-                "direction": "lower",
-                "title": {"zh": "平均绝对误差", "en": "Mean absolute error"},
-            }
+            "mae": {"zh": "等级差的平均绝对值。", "en": "Mean difference.", "direction": "lower"}
+            | {"title": {"zh": "平均绝对误差", "en": "Mean absolute error"}}
         },
         "confusion": [
             [112, 38, 8, 2, 0],
@@ -121,25 +103,14 @@ def make_evaluation() -> dict[str, Any]:
             [0, 3, 15, 44, 98],
         ],
         "per_grade": [
-            {
-                "level": str(i),
-                "precision": 0.5,
-                "recall": 0.45,
-                "f1": 0.47,
-                "support": 160,
-                "predicted": 150,
-            }
+            {"level": str(i), "precision": 0.5, "recall": 0.45, "f1": 0.47}
+            | {"support": 160, "predicted": 150}
             for i in range(1, 6)
         ],
         "pnr_counts": {"concordant": 1376, "discordant": 204, "tied": 0},
         "reliability": [
-            {
-                "low": i / 9,
-                "high": (i + 1) / 9,
-                "confidence": 0.25 + 0.1 * i,
-                "accuracy": 0.2 + 0.09 * i,
-                "count": 40 + 20 * i,
-            }
+            {"low": i / 9, "high": (i + 1) / 9, "count": 40 + 20 * i}
+            | {"confidence": 0.25 + 0.1 * i, "accuracy": 0.2 + 0.09 * i}
             for i in range(8)
         ]
         + [{"low": 8 / 9, "high": 1.0, "confidence": None, "accuracy": None, "count": 0}],
@@ -165,7 +136,7 @@ def evaluation() -> dict[str, Any]:
 
 
 def write_run(path: Path, files: dict[str, Any], **inputs: Any) -> Path:
-    """A complete run folder of these files, each made by the stage whose name stands before a `|`."""
+    """A complete run folder of these files, each the output of the stage before the `|`."""
 
     def write(name: str, value: Any) -> Callable[[StageContext], None]:
         def run(context: StageContext) -> None:
@@ -177,16 +148,14 @@ def write_run(path: Path, files: dict[str, Any], **inputs: Any) -> Path:
     stages = []
     for key, value in files.items():
         stage, _, name = key.rpartition("|")
-        made = write(name, value)
-        stages.append(
-            Stage(name=stage or name, order=1, run=made, outputs=(name,), quick_seconds=1)
-        )
-    given = RunInputs(
+        run = write(name, value)
+        stages.append(Stage(name=stage, order=1, run=run, outputs=(name,), quick_seconds=1))
+    run_inputs = RunInputs(
         model=ModelRef(name=f"graded {HOSTILE_IMAGE}", sha256="4f" * 32),
         pairs=PairsRef(name="test.tsv", sha256="a7" * 32),
         **inputs,
     )
-    run_stages(stages, StageContext(folder=RunFolder.open(path, given), request=Request()))
+    run_stages(stages, StageContext(folder=RunFolder.open(path, run_inputs), request=Request()))
     return path
 
 
@@ -211,9 +180,6 @@ def run(build_run, evaluation) -> Path:
     return build_run(evaluation)
 
 
-# Results of probes, with hostile texts and figures of one name.
-
-
 LAYERS, HEADS = 6, 4
 EFFECTS = np.random.default_rng(0).normal(0, 1.5, (LAYERS, HEADS)).round(3)
 
@@ -235,10 +201,7 @@ def make_result(name: str, order: int, **changes: Any) -> ProbeResult:
             "profile": "quick",
             "discovery": {"name": "dev.tsv", "n_pairs": 600},
             "draws": 5,
-            "resolution": {
-                "zh": "能看出 2.1 个百分点以上的变化。",
-                "en": "It can show 2.1 points.",
-            },
+            "resolution": {"zh": "能看出 2.1 个百分点的变化。", "en": "It can show 2.1 points."},
         },
         "summary": Text("随机去掉几个头几乎没有影响。", "A few heads at random hardly matter."),
         "facts": FACTS,
@@ -280,7 +243,8 @@ def run_of(tmp_path, evaluation) -> Callable[..., Path]:
 
     def build(*results):
         files = {"evaluation|evaluation.json": evaluation} | {
-            f"probe:{one.probe}|probes/{one.probe}.json": one.to_json() for one in results
+            f"probe:{result.probe}|probes/{result.probe}.json": result.to_json()
+            for result in results
         }
         return write_run(tmp_path / "probed", files)
 

@@ -1,10 +1,5 @@
-"""The first screen and the results as Markdown: claims with verdicts, what may go, what comes next."""
-
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
@@ -14,21 +9,19 @@ from qt_bert.report.markdown import save_results
 from qt_bert.report.render import render
 from qt_bert.report.stored import Stored
 from qt_bert.run.folder import RunFolder
+from qt_bert.stats.verdict import MOST_QUERIES
+from tests.results.made_claims import undecided
 
-
-def _blocks(run: Path) -> list[Any]:
-    section = answer_section(Stored(RunFolder.read(run)))
-    return list(section.blocks) if section else []
+UNITS = {"results.md": "] points", "results.zh-CN.md": "] 个百分点"}
 
 
 def test_the_weakest_slice_of_enough_pairs_is_named(run_of, result_of, evaluation):
     def accuracy(value, n):
         return {"accuracy": {"value": value, "ci_low": None, "ci_high": None, "n": n}}
 
-    evaluation["slices"] = {
-        "tags": {"few": accuracy(0.1, 29), "weak": accuracy(0.4, 30), "strong": accuracy(0.9, 300)}
-    }
-    *_, lines = _blocks(run_of(result_of("boundary", 10)))
+    tags = {"few": accuracy(0.1, 29), "weak": accuracy(0.4, 30), "strong": accuracy(0.9, 300)}
+    evaluation["slices"] = {"tags": tags}
+    *_, lines = answer_section(Stored(RunFolder.read(run_of(result_of("boundary", 10))))).blocks
     [(_, following)] = [row for row in lines.rows if row[0].en == "What breaks it"]
     assert "tags = weak" in following[0].en and "0.400" in following[0].en
 
@@ -40,17 +33,18 @@ def test_claims_link_to_their_sections_and_stand_in_json_and_csv(run_of, result_
     assert 'href="#probe-redundancy"' in first and 'id="probe-redundancy"' in page
     assert "11.0" in first
     stored = json.loads((run / "report.json").read_text(encoding="utf-8"))
-    assert [one["id"] for one in stored["claims"]] == [
+    assert [claim["id"] for claim in stored["claims"]] == [
         row.worded.claim.id for row in Stored(RunFolder.read(run)).claims
     ]
     lines = (run / "tables" / "claims.csv").read_text(encoding="utf-8-sig").splitlines()
     assert len(lines) == 5 and lines[0].startswith("claim_zh,claim_en,verdict_zh")
+    assert lines[0].endswith(",margin,p,q,n_queries")
+    assert "> " in lines[1].split(",")[-4] and ">margin<" not in first
 
 
-def test_cards_say_what_is_left_without_grade_1(run_of, evaluation):
-    evaluation["without_grade_1"] = {
-        "accuracy": {"value": 0.595, "ci_low": 0.55, "ci_high": 0.64, "n": 500}
-    }
+def test_cards_give_the_figure_without_grade_1(run_of, evaluation):
+    accuracy = {"value": 0.595, "ci_low": 0.55, "ci_high": 0.64, "n": 500}
+    evaluation["without_grade_1"] = {"accuracy": accuracy}
     first, second, *_ = summary_cards(Stored(RunFolder.read(run_of())))
     assert "0.595" in first.base.en and "[0.550, 0.640]" in first.base.en
     assert "800" in second.base.en
@@ -60,9 +54,13 @@ def test_cards_say_what_is_left_without_grade_1(run_of, evaluation):
     ("name", "verdict"), [("results.md", "reproduced"), ("results.zh-CN.md", "成立")]
 )
 def test_results_are_written_as_markdown(run_of, result_of, tmp_path, name, verdict):
-    save_results(RunFolder.read(run_of(result_of("boundary", 10))), tmp_path / "docs")
+    many = undecided("boundary.many", needs_queries=MOST_QUERIES + 1)
+    result = result_of("boundary", 10)
+    result = replace(result, claims=(*result.claims, many))
+    save_results(RunFolder.read(run_of(result)), tmp_path / "docs")
     text = (tmp_path / "docs" / name).read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| ") and verdict in line]
-    assert any("11.0 [" in row for row in rows)
+    assert any("11.0 [" in row and UNITS[name] in row for row in rows)
+    assert "| > 10,000 |" in text and "10,001" not in text
     assert len([line for line in text.splitlines() if line.startswith("## ")]) >= 3
     assert all(line.count("|") == line.count("\\|") + 7 for line in rows[:1])

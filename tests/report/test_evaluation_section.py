@@ -1,7 +1,3 @@
-"""The section `evaluation` for every kind of model and label."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +14,7 @@ from qt_bert.text import Text
 
 
 def build(path: Path) -> Sequence[Block]:
-    section = evaluation_section(Stored(RunFolder.read(path)))
-    assert section is not None
-    return section.blocks
+    return evaluation_section(Stored(RunFolder.read(path))).blocks
 
 
 def table(blocks: Sequence[Block], name: str) -> Table:
@@ -34,10 +28,8 @@ def figures(blocks: Sequence[Block]) -> dict[str, Any]:
 def test_confusion_is_drawn_as_shares_of_its_rows(evaluation, build_run):
     evaluation["confusion"][2] = [0, 0, 0, 0, 0]
     figure = figures(build(build_run(evaluation)))["confusion"]
-    assert figure.values[2] == (None,) * 5
-    assert isinstance(figure, HeatMap)
+    assert isinstance(figure, HeatMap) and figure.values[2] == (None,) * 5
     assert figure.values[0] == pytest.approx((70.0, 23.75, 5.0, 1.25, 0.0))
-    assert figure.annotations is not None
     assert figure.annotations[0][0] == "(112)"
 
 
@@ -48,7 +40,7 @@ def test_metrics_are_grouped_and_none_is_lost(evaluation, run):
     assert groups == ["Classes", "Ordered grades", "Ranking", "Calibration", "Other"]
 
 
-def test_an_example_says_what_moves_it_and_which_heads_carry_that(evaluation, build_run):
+def test_an_example_names_its_terms_and_heads(evaluation, build_run):
     changes = {"油渍": -1.25, "怎么": 0.2, "的": 0.001, "<b>": -0.4, "衣服": 0.1, "洗掉": -0.3}
     terms = [
         {"side": "title", "term": term, "change": change, "moved": abs(change) >= 0.005}
@@ -90,9 +82,8 @@ def test_a_slice_never_names_a_file_after_its_column(evaluation, build_run):
     run = build_run(evaluation)
     blocks = build(run)
     assert [row[3] for row in table(blocks, "errors").rows[:3]] == ["2.5", "0", "2"]
-    found = table(blocks, "slice_1")
-    assert [row[0] for row in found.rows][:2] == ["医疗", "旅游"]
-    assert found.rows[0][1] == 40
+    rows = table(blocks, "slice_1").rows
+    assert [row[0] for row in rows][:2] == ["医疗", "旅游"] and rows[0][1] == 40
     assert len(summary_cards(Stored(RunFolder.read(run)))) == 3  # without what was not measured
 
 
@@ -117,9 +108,7 @@ def test_a_model_of_one_score_draws_what_it_has(evaluation, build_run):
     assert titles == ["Pairwise accuracy", "Spearman ρ", "NDCG@5"]
 
 
-def test_coarse_labels_show_the_models_own_grades_and_make_no_prediction_wrong(
-    evaluation, build_run
-):
+def test_coarse_labels_show_the_models_grades_and_no_prediction_is_wrong(evaluation, build_run):
     evaluation["levels"] = ["0", "1", "2"]
     evaluation["confusion"] = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
     for pair in evaluation["examples"]:

@@ -1,7 +1,3 @@
-"""Figures on the report's page: well-formed, escaped, and the same bytes each time."""
-
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -92,9 +88,9 @@ def test_each_bar_stands_beside_its_value():
     series = tuple(BarSeries(name=f"s{k}", values=(1.25 + k,)) for k in range(5))
     figure = Bars(name="many", categories=("c",), series=series)
     root = picture(figure)
-    explained = [one.get("d", "") for one in root.iter("path") if len(one)]
+    explained = [path.get("d", "") for path in root.iter("path") if len(path)]
     bars = [re.findall(r",([\d.]+)h[\d.]+v([\d.]+)", path)[0] for path in explained]
-    texts = [one for one in root.iter("text") if (one.text or "").endswith(".25")]
+    texts = [text for text in root.iter("text") if (text.text or "").endswith(".25")]
     assert len(texts) == len(bars) == 5
     for (top, height), text in zip(bars, texts, strict=True):
         baseline = float(re.findall(r",([\d.]+)\)", text.get("transform", ""))[0])

@@ -1,56 +1,42 @@
-"""Findings open the report, and every probe of the run has its section."""
-
-from __future__ import annotations
-
 import csv
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 from qt_bert.report.render import render
+from qt_bert.results.probe import ResultTable, Row, Value
+from qt_bert.text import Text
 from tests.results.made_claims import claim
 from tests.results.made_stability import LOOSE
 
 
-def rendered(run: Path) -> None:
-    """Drawing takes a second, so it is done once a run."""
-    if not (run / "report.html").exists():
-        render(run)
-
-
-def sections(run: Path) -> dict[str, dict[str, Any]]:
-    """The sections of `report.json` by name, in their order."""
-    rendered(run)
+def sections(run: Path) -> list[str]:
+    """Names of the sections of `report.json`."""
+    render(run)
     data = json.loads((run / "report.json").read_text(encoding="utf-8"))
-    return {section["name"]: section for section in data["sections"]}
+    return [section["name"] for section in data["sections"]]
 
 
 def table(run: Path, name: str) -> list[dict[str, str]]:
     """The rows of a table as its CSV has them."""
-    rendered(run)
+    if not (run / "report.html").exists():  # drawing takes a second
+        render(run)
     with open(run / "tables" / f"{name}.csv", encoding="utf-8-sig", newline="") as handle:
         return list(csv.DictReader(handle))
 
 
 def test_the_answer_comes_first_and_probes_follow_the_evaluation(run_of, result_of):
     run = run_of(result_of("order", 30), result_of("redundancy", 10))
-    assert list(sections(run)) == [
-        "answer",
-        "evaluation",
-        "probe-redundancy",
-        "probe-order",
-        "model_card",
-        "run",
-    ]
+    names = sections(run)
+    assert names == ["answer", "evaluation", "probe-redundancy", "probe-order", "model_card", "run"]
     page = (run / "report.html").read_text(encoding="utf-8")
-    names = re.findall(r'\sid="([^"]+)"', page)
-    assert len(names) == len(set(names)), "figures of one name"
+    ids = re.findall(r'\sid="([^"]+)"', page)
+    assert len(ids) == len(set(ids)), "figures of one name"
     contents = page[page.index("<nav") : page.index("</nav>")]
-    assert re.findall(r'<a href="#([^"]+)"', contents) == list(sections(run))[1:]
+    assert re.findall(r'<a href="#([^"]+)"', contents) == names[1:]
 
 
-def test_sets_say_how_much_of_them_comes_back(run_of, result_of):
+def test_sets_have_their_stability(run_of, result_of):
     run = run_of(result_of("redundancy", 10, stability={"harmful": LOOSE}))
     first, second = table(run, "redundancy_sets")
     assert (first["stable_en"], first["halves"]) == ("not stable", "0.04")
@@ -60,28 +46,34 @@ def test_sets_say_how_much_of_them_comes_back(run_of, result_of):
     assert "不稳定" in page and "random halves of the queries" in page
 
 
-def test_the_claims_say_what_a_reader_may_conclude(run_of, result_of):
-    rows = table(run_of(result_of("boundary", 10)), "boundary_claims")
-    assert [row["verdict_en"] for row in rows] == [
-        "reproduced",
-        "not reproduced",
-        "inconclusive",
-        "not testable here",
+def test_a_probes_own_table_is_drawn(run_of, result_of):
+    own = ResultTable(
+        name="parts",
+        title=Text("各部分", "parts"),
+        columns={"part": Text("部分", "part"), "accuracy": "accuracy", "q": "q"},
+        rows=(Row((Text("L3 前馈", "L3 FFN"),), (Value(0.1234, 0.05, 0.2), Value(0.01))),),
+    )
+    (row,) = table(run_of(result_of("redundancy", 10, tables=(own,))), "redundancy_parts")
+    assert (row["part_zh"], row["part_en"], row["q"]) == ("L3 前馈", "L3 FFN", "0.01")
+    assert [row[f"accuracy{end}"] for end in ("", "_ci_low", "_ci_high")] == [
+        "0.1234",
+        "0.05",
+        "0.2",
     ]
+
+
+def test_claims_have_verdict_conclusion_and_source(run_of, result_of):
+    rows = table(run_of(result_of("boundary", 10)), "boundary_claims")
+    verdicts = ["reproduced", "not reproduced", "inconclusive", "not testable here"]
+    assert [row["verdict_en"] for row in rows] == verdicts
     assert "best head on discovery: L3H7" in rows[0]["claim_en"]
     assert rows[1]["claim_en"] == "boundary.beside"  # an id without a text
     assert rows[0]["conclusion_en"].startswith("This head holds information")
-    assert (
-        "400 to 1,300 queries" in rows[2]["conclusion_en"]
-        and "400 至 1,300 个查询" in rows[2]["conclusion_zh"]
-    )
+    assert "400 to 1,300 queries" in rows[2]["conclusion_en"]
+    assert "400 至 1,300 个查询" in rows[2]["conclusion_zh"]
     assert [row["there"] for row in rows] == ["70 %", "70 %", "2.3", "70 %"]
-    assert (rows[0]["value"], rows[0]["value_ci_low"], rows[0]["value_unit_zh"]) == (
-        "11.0",
-        "7.5",
-        "个百分点",
-    )
-    assert rows[0]["margin"] == "> 2"
+    values = [rows[0][name] for name in ("value", "value_ci_low", "value_unit_zh", "margin")]
+    assert values == ["11.0", "7.5", "个百分点", "> 2"]
     assert "fewer than 19 random sets" in rows[3]["conclusion_en"]
     assert rows[0]["source"] == "heads of query title bert §2.2"
 
@@ -92,7 +84,7 @@ def test_q_is_over_the_claims_of_all_probes_and_moves_no_verdict(run_of, result_
     assert [row["verdict_en"] for row in table(run, "claims")] == ["reproduced"] * 2
     assert table(run, "order_claims")[0]["q"] == "0.08"
     stored = json.loads((run / "report.json").read_text(encoding="utf-8"))["claims"]
-    assert [(one["id"], one["q"]) for one in stored] == [("order.x", 0.08), ("other.x", 0.9)]
+    assert [(claim["id"], claim["q"]) for claim in stored] == [("order.x", 0.08), ("other.x", 0.9)]
 
 
 def test_every_head_and_setting_stands_in_a_table(run_of, result_of):

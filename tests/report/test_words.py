@@ -1,5 +1,3 @@
-"""The words of the report: each text in both languages, each used, each name known."""
-
 import re
 import tomllib
 from pathlib import Path
@@ -13,8 +11,8 @@ CODE = "\n".join(path.read_text(encoding="utf-8") for path in FILES)
 
 
 def test_every_text_has_both_languages():
-    for name, said in WORDS.items():
-        assert set(said) == {"zh", "en"} and all(said.values()), name
+    for name, texts in WORDS.items():
+        assert set(texts) == {"zh", "en"} and all(texts.values()), name
 
 
 def test_every_name_is_known_and_every_text_used():

@@ -1,7 +1,5 @@
 """Results of a few probes on a model of two layers of two heads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +14,27 @@ HEADS = ("L0H0", "L0H1", "L1H0", "L1H1")
 CHANGES = (-0.0138888, 0.0, 0.0555555, None)
 
 
+GRADED = ModelRef(name="graded", sha256="4f")
+
+
 def measured(id: str, **changes: Any) -> Measurement:
-    facts: dict[str, Any] = {
-        "source": Source(article="heads_of_query_title_bert", section="2.4", value=-82.0),
-        "value": 12.3456789,
-        "ci_low": 1.00004,
-        "ci_high": 20.0,
-        "n_queries": 40,
-        "unit": "points",
-    }
+    source = Source(article="heads_of_query_title_bert", section="2.4", value=-82.0)
+    facts: dict[str, Any] = {"source": source, "n_queries": 40, "unit": "points"}
+    facts |= {"value": 12.3456789, "ci_low": 1.00004, "ci_high": 20.0}
     return Measurement(id=id, **(facts | changes))
 
 
 def redundancy(**changes: Any) -> ProbeResult:
-    rows = zip(HEADS, CHANGES, strict=True)
+    def scores(change: float | None) -> dict[str, float | None]:
+        ends = (None, None) if change is None else (change - 0.01, change + 0.01)
+        rest = {"q": 0.2, "kl": 0.00012345678, "qwk_change": 0.5}
+        return {"change": change, "ci_low": ends[0], "ci_high": ends[1]} | rest
+
     facts: dict[str, Any] = {
         "probe": "redundancy",
         "title": Text("冗余", "Redundancy"),
         "order": 10,
-        "model": ModelRef(name="graded", sha256="4f"),
+        "model": GRADED,
         "pairs": PairsRef(name="test.tsv", sha256="a7", n_pairs=72, n_queries=70),
         "settings": {
             "profile": "quick",
@@ -46,18 +46,8 @@ def redundancy(**changes: Any) -> ProbeResult:
         "claims": (claim("redundancy.one", value=12.3456789, p=0.000123456, q=0.01),),
         "measurements": (measured("beside"),),
         "heads": tuple(
-            HeadScores(
-                head=head,
-                scores={
-                    "change": change,
-                    "ci_low": None if change is None else change - 0.01,
-                    "ci_high": None if change is None else change + 0.01,
-                    "q": 0.2,
-                    "kl": 0.00012345678,
-                    "qwk_change": 0.5,
-                },
-            )
-            for head, change in rows
+            HeadScores(head=head, scores=scores(change))
+            for head, change in zip(HEADS, CHANGES, strict=True)
         ),
         "sets": {"harmful": ("L1H0",), "harmful_candidates": ()},
     }
@@ -69,7 +59,7 @@ def matching(**changes: Any) -> ProbeResult:
         "probe": "matching",
         "title": None,
         "order": 40,
-        "model": ModelRef(name="graded", sha256="4f"),
+        "model": GRADED,
         "pairs": PairsRef(name="test.tsv", sha256="a7", n_pairs=30, n_queries=30),
         "settings": {"profile": "quick", "scored": {"validation": {"pairs": 80, "queries": 77}}},
         "summary": Text("有匹配头。", "There are matching heads."),
@@ -83,22 +73,16 @@ def matching(**changes: Any) -> ProbeResult:
 
 
 def behaviour(**changes: Any) -> ProbeResult:
-    """Scores of two phenomena; what else it measures; and a figure."""
-    told = {
-        "value": 0.5,
-        "ci_low": 0.25,
-        "ci_high": 0.75,
-        "unit": "",
-    }
+    """Scores of two phenomena, and another measurement."""
     facts: dict[str, Any] = {
         "probe": "behaviour",
         "order": 150,
-        "model": ModelRef(name="graded", sha256="4f"),
+        "model": GRADED,
         "pairs": PairsRef(name="cases.tsv", sha256="c9", n_pairs=700, n_queries=350),
         "settings": {"profile": "quick"},
         "summary": Text("大多分得清。", "It tells most."),
         "measurements": (
-            measured("direction", **told),
+            measured("direction", value=0.5, ci_low=0.25, ci_high=0.75, unit=""),
             measured("negation", value=-0.25, ci_low=None, ci_high=None),
             measured("ranked_higher"),
         ),

@@ -1,7 +1,5 @@
 """A plan of any shape with plausible figures."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from qt_bert.figures import Curve, HeatMap, Point, Series
@@ -33,77 +31,59 @@ def measured(change: float = -0.011, half: float = 0.008) -> MetricChange:
 
 
 def expected(value: float = -0.012, half: float = 0.02) -> Expected:
-    return Expected(
-        value=value,
-        ci_low=value - half / 2,
-        ci_high=value + half / 2,
-        pi_low=value - half,
-        pi_high=value + half,
-    )
+    ends = {"ci_low": value - half / 2, "ci_high": value + half / 2}
+    return Expected(value=value, **ends, pi_low=value - half, pi_high=value + half)
 
 
-def speed() -> Speed:
-    return Speed(
-        latency=Ratio(value=0.81, low=0.78, high=0.85),
-        throughput=Ratio(value=1.31, low=1.2, high=1.4),
-        teacher_ms=4.2,
-        pairs=32,
-    )
+SPEED = Speed(
+    latency=Ratio(value=0.81, low=0.78, high=0.85),
+    throughput=Ratio(value=1.31, low=1.2, high=1.4),
+    teacher_ms=4.2,
+    pairs=32,
+)
 
 
 def rows(layers: int, heads: int) -> tuple[GridRow, ...]:
     total = layers * heads
     size = Size(parameters=5_000_000, share=0.8, stored=10_000_000)
-    made = [
+    by_heads = [
         GridRow(
             of="heads",
             kept=total - out,
             share=1 - out / total,
             removed=tuple(f"L0H{head}" for head in range(min(out, heads))),
             size=size,
-            speed=speed(),
+            speed=SPEED,
             expected={"spearman": expected(-0.01 * out)},
             measured={"spearman": measured(-0.011 * out)},
         )
         for out in range(1, 3)
     ]
-    # The last one lies outside of what was predicted.
-    made.append(
-        GridRow(
-            of="layers",
-            kept=1,
-            share=1 / layers,
-            removed=tuple(f"L{layer}" for layer in range(1, layers)),
-            size=size,
-            expected={"spearman": expected(-0.1)},
-            measured={"spearman": measured(-0.3)},
-        )
+    outside = GridRow(  # of the predicted interval
+        of="layers",
+        kept=1,
+        share=1 / layers,
+        removed=tuple(f"L{layer}" for layer in range(1, layers)),
+        size=size,
+        expected={"spearman": expected(-0.1)},
+        measured={"spearman": measured(-0.3)},
     )
-    return tuple(made)
+    return (*by_heads, outside)
 
 
 def figures(layers: int, heads: int) -> tuple[Curve | HeatMap, ...]:
     points = tuple(Point(x=10.0 * x, y=-0.1 + 0.01 * x, n=160) for x in range(3, 10))
+    series = (Series(name="chosen", points=points),)
+    labels = {"x_label": "x", "y_label": "y", "unit": ""}
     return (
-        Curve(
-            name="plan_heads_curve",
-            title=Text("质量", "Quality"),
-            x_label="x",
-            y_label="y",
-            unit="",
-            series=(Series(name="chosen", points=points),),
-        ),
+        Curve(name="plan_heads_curve", title=Text("质量", "Quality"), series=series, **labels),
         HeatMap(
             name="plan_heads",
             title=Text("头", "Heads"),
-            x_label="x",
-            y_label="y",
-            unit="",
             columns=tuple(f"H{head}" for head in range(heads)),
             rows=tuple(f"L{layer}" for layer in range(layers)),
-            values=tuple(
-                tuple(None if head == 0 else 0.1 for head in range(heads)) for _ in range(layers)
-            ),
+            values=((None, *[0.1] * (heads - 1)),) * layers,
+            **labels,
         ),
     )
 
@@ -117,7 +97,7 @@ def evidence(layers: int, heads: int, **changes: Any) -> PlanEvidence:
         "settings": {"seed": 0},
         "teacher_size": Size(parameters=7_000_000, share=1.0, stored=14_000_000),
         "size": Size(parameters=6_000_000, share=6 / 7, stored=12_000_000),
-        "speed": speed(),
+        "speed": SPEED,
         "expected": {"spearman": expected()},
         "cost": 2.6,
         "effects": {"L0H0": -0.001, "L0H1": 0.02},

@@ -1,5 +1,3 @@
-"""A set of five heads that hardly comes back."""
-
 from qt_bert.results.probe import OnSource, Stability
 from qt_bert.text import Text
 

@@ -1,7 +1,3 @@
-"""The head atlas: values by layer and head, what is outlined, and what the notes say."""
-
-from __future__ import annotations
-
 from dataclasses import replace
 
 from qt_bert.results.heads import HeadTable, atlas_figures, head_tables, marked, offered
@@ -12,13 +8,13 @@ TABLES: list[HeadTable] = head_tables([redundancy(), matching()])
 
 
 def test_one_map_of_each_quantity_that_was_measured():
-    found = {figure.name: figure for figure in atlas_figures(TABLES)}
-    assert list(found) == ["atlas_effect", "atlas_kl", "atlas_matching"]
-    effect = found["atlas_effect"]
+    figures = {figure.name: figure for figure in atlas_figures(TABLES)}
+    assert list(figures) == ["atlas_effect", "atlas_kl", "atlas_matching"]
+    effect = figures["atlas_effect"]
     assert (effect.rows, effect.columns) == (("L0", "L1"), ("H0", "H1"))
     assert effect.values == ((-1.389, 0.0), (5.556, None))
     assert effect.marked == ()  # two intervals exclude 0, but q is 0.2
-    assert found["atlas_matching"].marked == ((0, 1), (1, 0))
+    assert figures["atlas_matching"].marked == ((0, 1), (1, 0))
     assert (effect.scale, effect.unit) == ("diverging", offered(TABLES)[0][0].unit)
 
 

@@ -1,7 +1,3 @@
-"""Plain values and back, with errors that name the place."""
-
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import ClassVar, Literal

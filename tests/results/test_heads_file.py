@@ -1,5 +1,3 @@
-"""The small file of named heads: what it keeps, that it is stable, and what it refuses."""
-
 import json
 from dataclasses import replace
 
@@ -19,33 +17,21 @@ VERSIONS = {"torch": "2", "qt_bert": "1"}
 
 def test_it_keeps_four_digits_of_the_scores_that_something_reads():
     table = heads_file([redundancy()], VERSIONS).probes[0]
-    assert table.rows()["L0H0"] == {
-        "change": -0.01389,
-        "ci_low": -0.02389,
-        "ci_high": -0.003889,
-        "q": 0.2,
-        "kl": 0.0001235,
-    }
+    ends = {"ci_low": -0.02389, "ci_high": -0.003889}
+    assert table.rows()["L0H0"] == {"change": -0.01389, "q": 0.2, "kl": 0.0001235} | ends
     assert table.rows()["L1H1"]["change"] is None
 
 
 def test_claims_stay_with_fewer_digits_and_the_facts_of_their_texts():
     table = heads_file([redundancy()], VERSIONS).probes[0]
     (kept,) = table.claims
-    assert (kept.id, kept.value, kept.p, kept.ci_low) == (
-        "redundancy.one",
-        12.35,
-        0.0001235,
-        7.5,
-    )
+    assert (kept.id, kept.value, kept.p, kept.ci_low) == ("redundancy.one", 12.35, 0.0001235, 7.5)
     assert (kept.verdict, kept.margin) == ("reproduced", 2.0)
     assert table.facts == {"change": -0.1235, "head": "L1H0"} and table.measurements == ()
     assert heads_file([matching()], VERSIONS).probes[0].facts == {}
-    (behaves,) = heads_file([behaviour()], VERSIONS).probes  # a page shows what it measured
-    assert [(one.id, one.value) for one in behaves.measurements][:2] == [
-        ("direction", 0.5),
-        ("negation", -0.25),
-    ]
+    (table,) = heads_file([behaviour()], VERSIONS).probes  # the page shows its measurements
+    values = {measurement.id: measurement.value for measurement in table.measurements}
+    assert (values["direction"], values["negation"]) == (0.5, -0.25)
 
 
 def test_a_file_of_an_older_version_is_read(tmp_path):
@@ -61,7 +47,8 @@ def test_a_file_of_an_older_version_is_read(tmp_path):
 
 
 def test_the_file_that_ships_is_read():
-    tables = {one.probe: one for one in HeadsFile.read(shipped(f"{GRADED}/heads.json")).probes}
+    probes = HeadsFile.read(shipped(f"{GRADED}/heads.json")).probes
+    tables = {table.probe: table for table in probes}
     assert tables["matching"].sets["matching"]
 
 
@@ -69,9 +56,8 @@ def test_what_is_written_is_read_again_and_the_same_figures_give_the_same_bytes(
     stored = heads_file([redundancy(), matching()], VERSIONS)
     stored.write(tmp_path / "one.json")
     assert HeadsFile.read(tmp_path / "one.json") == stored
-    heads_file([matching(), redundancy()], dict(reversed(VERSIONS.items()))).write(
-        tmp_path / "two.json"
-    )
+    again = heads_file([matching(), redundancy()], dict(reversed(VERSIONS.items())))
+    again.write(tmp_path / "two.json")
     text = (tmp_path / "one.json").read_text(encoding="utf-8")
     assert (tmp_path / "two.json").read_text(encoding="utf-8") == text
     assert "[-0.01389,-0.02389,-0.003889,0.2,0.0001235]" in text.replace(" ", "")
@@ -80,8 +66,9 @@ def test_what_is_written_is_read_again_and_the_same_figures_give_the_same_bytes(
 def test_144_heads_with_every_score_take_less_than_150_kb(tmp_path):
     rng = np.random.default_rng(0)
     results = []
-    for probe in dict.fromkeys(one.probe for one in QUANTITIES):
-        names = {name for one in QUANTITIES if one.probe == probe for name in one.scores}
+    for probe in dict.fromkeys(quantity.probe for quantity in QUANTITIES):
+        scores = [quantity.scores for quantity in QUANTITIES if quantity.probe == probe]
+        names = set().union(*scores)
         heads = tuple(
             HeadScores(
                 head=f"L{layer}H{head}", scores={name: float(-rng.random() / 1e3) for name in names}

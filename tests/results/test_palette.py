@@ -1,5 +1,3 @@
-"""Report and page share their colours."""
-
 import re
 from dataclasses import asdict
 from importlib import resources

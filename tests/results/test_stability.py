@@ -1,5 +1,3 @@
-"""What is said of a set that does not come back, and files from before it was asked."""
-
 from dataclasses import replace
 
 import pytest
@@ -27,11 +25,10 @@ def test_both_overlaps_must_exceed_chance(overlap, halves, chance, verdict):
 
 
 def test_what_is_written_is_read_again_and_tables_keep_four_digits(tmp_path):
-    told = replace(matching(), stability={"matching": LOOSE})
-    told.write(tmp_path / "matching.json")
-    assert ProbeResult.read(tmp_path / "matching.json") == told
-    kept = table_of(told).stability["matching"]
-    assert kept == replace(LOOSE, overlap=0.3712)
+    result = replace(matching(), stability={"matching": LOOSE})
+    result.write(tmp_path / "matching.json")
+    assert ProbeResult.read(tmp_path / "matching.json") == result
+    assert table_of(result).stability["matching"] == replace(LOOSE, overlap=0.3712)
 
 
 def test_shares_and_sets_are_checked(tmp_path):

@@ -1,5 +1,3 @@
-"""Numbers and words as report and page show them, and the room that they take."""
-
 import pytest
 
 from qt_bert.text import (
@@ -32,7 +30,7 @@ def test_numbers(value, digits, expected):
 
 
 @pytest.mark.parametrize(
-    ("value", "digits", "shown"),
+    ("value", "digits", "expected"),
     [
         (0.25, 3, "+0.250"),
         (-1.0126, 3, "−1.013"),
@@ -42,8 +40,8 @@ def test_numbers(value, digits, expected):
         (None, 3, "—"),
     ],
 )
-def test_a_change_has_its_sign_where_it_shows(value, digits, shown):
-    assert signed(value, digits) == shown
+def test_a_change_has_its_sign_where_it_shows(value, digits, expected):
+    assert signed(value, digits) == expected
 
 
 def test_printable_keeps_line_breaks_and_emoji():
@@ -74,7 +72,7 @@ def test_each_language_wraps_by_itself():
 
 
 def test_a_paired_text_stays_whole_in_a_longer_one():
-    say = Words("both")
-    title = f"L0 → {say(Text('京', 'capital'))}: 1 {say(Text('分', 'points'))}"
+    words = Words("both")
+    title = f"L0 → {words(Text('京', 'capital'))}: 1 {words(Text('分', 'points'))}"
     assert unpaired(title) == ("L0 → 京: 1 分", "L0 → capital: 1 points")
     assert paired("%", "%") == "%"

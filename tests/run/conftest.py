@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -37,8 +36,7 @@ def write_plan(context: StageContext) -> None:
     context.folder.file("plan.json").write_text(f"plan of {read}")
 
 
-@dataclass(frozen=True)
-class Stages:
+class Stages(NamedTuple):
     """Two independent stages and one that reads the second's result."""
 
     grades: Stage
@@ -48,31 +46,14 @@ class Stages:
 
 @pytest.fixture
 def stages() -> Stages:
+    def stage(name, order, run, output, **options):
+        outputs = (output,)
+        return Stage(name=name, order=order, run=run, outputs=outputs, quick_seconds=1, **options)
+
     return Stages(
-        grades=Stage(
-            name="grades",
-            order=10,
-            run=write_full,
-            outputs=("grades.json",),
-            arguments=("full",),
-            quick_seconds=1,
-        ),
-        heads=Stage(
-            name="heads",
-            order=20,
-            run=write_seed,
-            outputs=("seed.json",),
-            arguments=("seed",),
-            quick_seconds=1,
-        ),
-        plan=Stage(
-            name="plan",
-            order=30,
-            run=write_plan,
-            outputs=("plan.json",),
-            needs=("heads",),
-            quick_seconds=1,
-        ),
+        stage("grades", 10, write_full, "grades.json", arguments=("full",)),
+        stage("heads", 20, write_seed, "seed.json", arguments=("seed",)),
+        stage("plan", 30, write_plan, "plan.json", needs=("heads",)),
     )
 
 

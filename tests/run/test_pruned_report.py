@@ -10,7 +10,8 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.prune import save_smaller
 from qt_bert.probes.base import probes
 from qt_bert.results.kept import KeptLayer
-from tests.probes.planted_matching import pairs_of, write_pairs
+from tests.conftest import write_pairs
+from tests.probes.planted_matching import pairs_of
 from tests.probes.scored import NOT_OF_HEADS
 
 

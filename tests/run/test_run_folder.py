@@ -53,13 +53,10 @@ def test_a_folder_of_something_else_is_refused(inputs, tmp_path, flags, name):
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_a_file_is_no_folder(inputs, tmp_path):
+def test_a_file_and_a_missing_run_are_no_folders(inputs, tmp_path):
     (tmp_path / "out").write_text("")
     with pytest.raises(RunFolderError, match="is no folder"):
         RunFolder.open(tmp_path / "out", inputs())
-
-
-def test_reading_a_missing_run_says_so(tmp_path):
     with pytest.raises(RunFolderError, match="is no folder"):
         RunFolder.read(tmp_path / "nowhere")
 

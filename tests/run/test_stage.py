@@ -16,8 +16,8 @@ from qt_bert.run.folder import (
     RunRecord,
     Stage,
     StageContext,
+    pairs_through_model,
     run_stages,
-    runs_of,
     select,
     stage_key,
 )
@@ -47,15 +47,12 @@ def test_a_change_reruns_what_depends_on_it(study, change, expected):
     assert study(**change) == expected
 
 
-def test_changed_sources_rerun_everything(study, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "value"), [("source_hash", "edited"), ("installed_versions", {"torch": "0"})]
+)
+def test_other_sources_or_versions_rerun_everything(study, monkeypatch, name, value):
     study()
-    monkeypatch.setattr("qt_bert.run.folder.source_hash", lambda: "edited")
-    assert study() == ("grades", "heads", "plan")
-
-
-def test_other_versions_rerun_everything(study, monkeypatch):
-    study()
-    monkeypatch.setattr("qt_bert.run.folder.installed_versions", lambda: {"torch": "0"})
+    monkeypatch.setattr(f"qt_bert.run.folder.{name}", lambda: value)
     assert study() == ("grades", "heads", "plan")
 
 
@@ -145,46 +142,30 @@ def test_a_missing_argument_is_named(study, stages):
         study(replace(stages.heads, arguments=("draws",)))
 
 
-def test_progress_counts_the_runs_of_stages_that_ran(study, stages, inputs, tmp_path):
-    class Counter:
-        notes: list[tuple[str, int]]
-
-        def __init__(self):
-            self.notes = []
-
-        def advance(self, amount=1, note=""):
-            self.notes.append((note, amount))
-
+def test_progress_counts_the_pairs_through_model_stages_that_ran(study, stages, inputs, tmp_path):
     study(stages.grades)
     folder = RunFolder.open(tmp_path / "run", inputs(), resume=True)
-    counter = Counter()
-    chosen = (stages.grades, stages.heads, stages.plan)
-    run_stages(chosen, StageContext(folder=folder, request=Request()), counter)
-    assert counter.notes == [(one.name, runs_of(one)) for one in (stages.heads, stages.plan)]
+    notes: list[tuple[str, int]] = []
+    counter = SimpleNamespace(advance=lambda amount=1, note="": notes.append((note, amount)))
+    run_stages(stages, StageContext(folder=folder, request=Request()), counter)
+    assert notes == [
+        (stage.name, pairs_through_model(stage)) for stage in (stages.heads, stages.plan)
+    ]
 
 
 def test_some_stages_alone_bring_what_they_need():
     def stage(name, *needs):
-        return Stage(
-            name=name, order=1, run=lambda context: None, outputs=(), needs=needs, quick_seconds=1
-        )
+        return Stage(name=name, order=1, run=print, outputs=(), needs=needs, quick_seconds=1)
 
-    there = [
-        stage("evaluation"),
-        stage("probe:matching"),
-        stage("probe:order"),
-        stage("probe:patch", "probe:matching"),
-        stage("plan", "probe:matching", "probe:order", "probe:patch"),
-    ]
+    there = [stage("evaluation"), stage("probe:matching"), stage("probe:order")]
+    there.append(stage("probe:patch", "probe:matching"))
+    there.append(stage("plan", "probe:matching", "probe:order", "probe:patch"))
 
     def chosen(*only):
-        return {one.name: one.needs for one in select(there, Request(), only)}
+        return {stage.name: stage.needs for stage in select(there, Request(), only)}
 
     assert list(chosen("patch")) == ["probe:matching", "probe:patch"]
-    assert chosen("order", "plan") == {
-        "probe:order": (),
-        "plan": ("probe:order",),
-    }
+    assert chosen("order", "plan") == {"probe:order": (), "plan": ("probe:order",)}
     with pytest.raises(ArgumentError, match="matching, order, patch, plan"):
         chosen("patches")
     assert len(select(there, Request())) == 5

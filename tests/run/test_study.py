@@ -22,7 +22,6 @@ from qt_bert.run.folder import RunFolder, StageContext, run_inputs, run_stages
 from qt_bert.run.study import PlanOptions, plan_stage, probe_stage
 from qt_bert.shipped import BASELINES, TEST, shipped
 from qt_bert.text import Text
-from tests.conftest import PAIRS
 
 FAKE = ("probe:fake",)
 Run = Callable[..., tuple[str, ...]]
@@ -116,6 +115,14 @@ def test_a_probe_sees_no_input_that_it_does_not_declare(run, checkpoint_of, pair
     assert seen == [getattr(Request(), name), value]
 
 
+def test_sweeps_of_no_recorded_stage_are_removed(run, tmp_path):
+    run(seed=5)
+    path = tmp_path / "run" / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"stages": {}}))
+    assert run() == FAKE
+    assert sweeps_run(tmp_path) == 1
+
+
 def test_sweeps_of_a_killed_stage_are_gone_on_with(run, tmp_path):
     run(seed=5)
     stop = tmp_path / "run" / "sweeps" / "stop"
@@ -169,15 +176,6 @@ def test_what_is_not_asked_for_stays_while_it_holds(run, tmp_path):
 
 
 LEAST = Effort(profile="quick", choosing=12, measuring=12, heads=(0.5,), counts=1, alone=2, bulk=4)
-
-
-@pytest.fixture
-def more_pairs(tmp_path) -> Path:
-    """Three copies of the small pair file, each of queries of its own."""
-    path = tmp_path / "more.tsv"
-    rows = "".join(f"{q}{copy}\t{t}\t{g}\n" for copy in range(3) for q, t, g in PAIRS)
-    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
-    return path
 
 
 def test_the_plan_lies_in_the_run_and_is_drawn_from_it(run, more_pairs, tmp_path):

@@ -1,5 +1,3 @@
-"""Bulk scoring: order, batches, truncation, precision."""
-
 import numpy as np
 import pytest
 import torch
@@ -14,20 +12,16 @@ TEXTS = [("狗追猫" * (1 + i % 5), "猫追狗" * (1 + i % 7)) for i in range(4
 def reference(checkpoint, texts):
     """One pair at a time through the Hugging Face model."""
     with torch.inference_mode():
-        return np.concatenate(
-            [
-                checkpoint.model(**checkpoint.tokenizer(q, t, return_tensors="pt")).logits.numpy()
-                for q, t in texts
-            ]
-        )
+        encoded = [checkpoint.tokenizer(*pair, return_tensors="pt") for pair in texts]
+        return np.concatenate([checkpoint.model(**pair).logits.numpy() for pair in encoded])
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
 @pytest.mark.parametrize("budget", [1, 60, 4096])
 def test_logits_keep_the_order_and_equal_one_pair_at_a_time(checkpoint_of, family, budget):
     checkpoint = open_checkpoint(checkpoint_of(family))
-    got = Scorer(checkpoint, batch_tokens=budget).logits(TEXTS)
-    np.testing.assert_allclose(got, reference(checkpoint, TEXTS), atol=1e-5)
+    logits = Scorer(checkpoint, batch_tokens=budget).logits(TEXTS)
+    np.testing.assert_allclose(logits, reference(checkpoint, TEXTS), atol=1e-5)
 
 
 def test_no_pair_gives_no_row(checkpoint_of):
@@ -73,8 +67,8 @@ def test_a_scorer_without_heads_has_counts_and_logits_of_its_own(checkpoint_of):
     other = scorer.without(LeftOut("L0H1", "mean", ones, means="ab", guards={"bound": 1e-5}))
     assert (other.logits(TEXTS) == 1).all() and (scorer.logits(TEXTS[:3]) != 1).any()
     assert (other.counts.pairs, scorer.counts.pairs) == (len(TEXTS), 3)
-    named = {"heads_out": "L0H1", "mode": "mean", "means_sha256": "ab"}
-    assert other.describe() == scorer.describe() | named
+    described = {"heads_out": "L0H1", "mode": "mean", "means_sha256": "ab"}
+    assert other.describe() == scorer.describe() | described
     assert "heads_out" not in scorer.describe()
 
 

@@ -1,7 +1,3 @@
-"""What each term does to a score: by hand, and for a checkpoint."""
-
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -36,30 +32,25 @@ def test_changes_by_hand(checkpoint_of):
     filled = [FilledTerm(side, n, n + 1, "词", empty) for n, side in enumerate(texts)]
     moves = (-1.5, 0.0, 1.5, -LEAST_CHANGE / 2)
     result = effects_of(filled, np.array([2.0, *(2 + move for move in moves)]))
-    assert [one.change for one in result] == pytest.approx(list(moves))
-    assert [one.score for one in result] == pytest.approx([0.5, 2.0, 3.5, 2 - LEAST_CHANGE / 2])
-    assert [one.moved for one in result] == [True, False, True, False]
+    assert [term.change for term in result] == pytest.approx(list(moves))
+    assert [term.score for term in result] == pytest.approx([0.5, 2.0, 3.5, 2 - LEAST_CHANGE / 2])
+    assert [term.moved for term in result] == [True, False, True, False]
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     whole = replace(explain_pair(*PAIR, scorer, segmenter("jieba")), terms=result)
     assert whole.most_telling is result[0]  # the first of equals
-    small = [replace(one, change=LEAST_TELLING / 2) for one in result]
+    small = [replace(term, change=LEAST_TELLING / 2) for term in result]
     assert replace(whole, terms=small).most_telling is None
 
 
 def test_all_tokens_of_a_term_are_filled_and_no_other():
-    whole = EncodedPair(
-        [101, 7, 8, 102, 7, 9, 102],
-        [0] * 7,
-        [-1, 0, 0, -1, 1, 1, -1],
-        [(0, 0), (0, 1), (1, 3), (0, 0), (0, 2), (2, 3), (0, 0)],
-        False,
-        False,
-    )
+    ids, sides = [101, 7, 8, 102, 7, 9, 102], [-1, 0, 0, -1, 1, 1, -1]
+    spans = [(0, 0), (0, 1), (1, 3), (0, 0), (0, 2), (2, 3), (0, 0)]
+    whole = EncodedPair(list(ids), [0] * 7, sides, spans, False, False)
     filler = Filler("[MASK]", 103)
     assert fill(whole, "query", 1, 2, filler).input_ids == [101, 7, 103, 102, 7, 9, 102]
     assert fill(whole, "title", 1, 3, filler).input_ids == [101, 7, 8, 102, 103, 103, 102]
     assert fill(whole, "title", 3, 5, filler) is None  # cut off with the end of the text
-    assert whole.input_ids == [101, 7, 8, 102, 7, 9, 102]
+    assert whole.input_ids == ids
 
 
 @pytest.mark.parametrize(
@@ -77,15 +68,15 @@ def test_all_tokens_of_a_term_are_filled_and_no_other():
 )
 def test_words_that_share_a_token_are_one_term(text, words, tokens, terms):
     def spans(pieces):
-        ends = np.cumsum([len(one) for one in pieces.split()]).tolist()
+        ends = np.cumsum([len(piece) for piece in pieces.split()]).tolist()
         return list(zip([0, *ends], ends, strict=False))
 
     of, cut = spans(tokens), Segmenter("by hand", lambda _: spans(words))
     n = len(of)
     whole = EncodedPair(list(range(n)), [0] * n, [QUERY] * n, of, False, False)
     result = filled_terms(text, "", whole, cut, Filler("[MASK]", 99))
-    assert [one.term for one in result if one.side == "query"] == terms
-    filled = [{at for at, id in enumerate(one.encoded.input_ids) if id == 99} for one in result]
+    assert [term.term for term in result if term.side == "query"] == terms
+    filled = [{at for at, id in enumerate(term.encoded.input_ids) if id == 99} for term in result]
     assert sum(map(len, filled)) == len(set().union(*filled))
 
 
@@ -93,7 +84,7 @@ def test_words_within_words_stay_where_tokens_tell_them_apart():
     whole = EncodedPair([1, 2], [0, 0], [QUERY] * 2, [(0, 2), (2, 4)], False, False)
     cut = Segmenter("search", lambda _: [(0, 2), (0, 4), (1, 4), (2, 4)])
     result = filled_terms("abcd", "", whole, cut, Filler("[MASK]", 99))
-    assert [one.term for one in result if one.side == "query"] == ["ab", "abcd", "cd"]
+    assert [term.term for term in result if term.side == "query"] == ["ab", "abcd", "cd"]
 
 
 def test_a_tokenizer_that_folds_width_gives_each_word_once():
@@ -110,8 +101,13 @@ def test_a_tokenizer_that_folds_width_gives_each_word_once():
     query, title = "ｉＰｈｏｎｅ１５ Café", "５㎏ 大米 红烧排骨的做法"
     (whole,) = tokenizer.encode([(query, title)])
     result = filled_terms(query, title, whole, segmenter("jieba"), Filler("[UNK]", 0))
-    terms = [one.term for one in result]
-    assert terms == ["ｉＰｈｏｎｅ１５", "Café", "５㎏", "大米", "红烧排骨的做法"]
+    assert [term.term for term in result] == [
+        "ｉＰｈｏｎｅ１５",
+        "Café",
+        "５㎏",
+        "大米",
+        "红烧排骨的做法",
+    ]
 
 
 def test_a_checkpoint_reads_fillers_in_the_term_s_place(checkpoint_of):
@@ -136,8 +132,8 @@ def test_a_checkpoint_reads_fillers_in_the_term_s_place(checkpoint_of):
 def test_a_text_of_one_term_is_filled_too(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of("electra", labels=1)))
     result = explain_pair("狗", "狗追猫", scorer, segmenter("jieba"))
-    assert [one.term for one in result.terms if one.side == "query"] == ["狗"]
-    largest = max(result.terms, key=lambda one: abs(one.change))
+    assert [term.term for term in result.terms if term.side == "query"] == ["狗"]
+    largest = max(result.terms, key=lambda term: abs(term.change))
     assert result.most_telling == (largest if abs(largest.change) >= LEAST_TELLING else None)
 
 
@@ -149,14 +145,14 @@ def test_terms_beyond_the_cut_are_left_out(checkpoint_of, family):
     filler = filler_of(scorer.checkpoint)
     assert filler.token == ("[MASK]" if family == "bert" else "<mask>")
     result = filled_terms("京东", title, whole, segmenter("jieba"), filler)
-    assert {one.side for one in result} == {"query", "title"}
-    assert max(one.start for one in result) < max(end for _, end in whole.spans)
-    assert all(filler.id in one.encoded.input_ids for one in result)
+    assert {term.side for term in result} == {"query", "title"}
+    assert max(term.start for term in result) < max(end for _, end in whole.spans)
+    assert all(filler.id in term.encoded.input_ids for term in result)
 
 
 def test_the_filler_depends_on_the_tokenizer():
     class Tokens(SimpleNamespace):
-        """A tokenizer of single tokens, with as many numbers for `_` as `blank` says."""
+        """A tokenizer of single tokens; `blank` are the ids of `_`."""
 
         blank = (7, 8)
 

@@ -8,13 +8,8 @@ from qt_bert.scoring.gate import judge_gate, read_gate
 
 
 @pytest.fixture
-def gate_of(tmp_path):
-    def write(text):
-        path = tmp_path / "gate.toml"
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return write
+def gate_of(write):
+    return lambda text: write("gate.toml", text)
 
 
 def difference(value, low, high, n=100):
@@ -22,8 +17,8 @@ def difference(value, low, high, n=100):
 
 
 def outcomes(gate, metrics, slices=None):
-    found = judge_gate(gate, {"metrics": metrics, "slices": slices or {}}, (), None, None)
-    return found["passed"], {one["what"]: one["reason"] for one in found["rules"]}
+    judged = judge_gate(gate, {"metrics": metrics, "slices": slices or {}}, (), None, None)
+    return judged["passed"], {rule["what"]: rule["reason"] for rule in judged["rules"]}
 
 
 @pytest.mark.parametrize(
@@ -38,33 +33,33 @@ def outcomes(gate, metrics, slices=None):
 )
 def test_a_metric_passes_where_the_whole_interval_does(gate_of, metric, value, low, high, passes):
     gate = read_gate(gate_of(f"[metrics]\n{metric} = 0.02"))
-    passed, found = outcomes(gate, {metric: difference(value, low, high)})
-    assert passed == passes == (found == {metric: None})
+    passed, reasons = outcomes(gate, {metric: difference(value, low, high)})
+    assert passed == passes == (reasons == {metric: None})
 
 
 def test_a_few_queries_or_no_interval_decide_nothing(gate_of):
     gate = read_gate(gate_of("[metrics]\nqwk = 1\nauc = 1"))
     few, none = difference(0, 0, 0, n=19), difference(0, None, None) | {"reason": "why"}
-    passed, found = outcomes(gate, {"qwk": few, "auc": none})
-    assert not passed and found["auc"] == "why" and "19 queries" in found["qwk"]
+    passed, reasons = outcomes(gate, {"qwk": few, "auc": none})
+    assert not passed and reasons["auc"] == "why" and "19 queries" in reasons["qwk"]
 
 
 def test_a_slice_has_rules_of_its_own(gate_of):
     gate = read_gate(gate_of("[slices.field.law]\nqwk = 0.1\n[slices.field.pets]\nqwk = 0.01"))
     slices = {"field": {v: {"qwk": difference(0, -0.05, 0.05)} for v in ("law", "pets")}}
-    passed, found = outcomes(gate, {}, slices)
-    assert found == {"qwk, field law": None, "qwk, field pets": "B may be worse by 0.050"}
+    passed, reasons = outcomes(gate, {}, slices)
+    assert reasons == {"qwk, field law": None, "qwk, field pets": "B may be worse by 0.050"}
     assert not passed
 
 
-def test_a_slice_that_is_not_there_is_told(gate_of):
+def test_an_unknown_slice_is_refused(gate_of):
     gate = read_gate(gate_of("[slices.field.law]\nqwk = 0.1"))
     with pytest.raises(ArgumentError, match="'law'.*pets"):
         outcomes(gate, {}, {"field": {"pets": {}}})
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "\\[metrics\\]"),
         ("[metric]\nqwk = 1", "'metric'"),
@@ -80,8 +75,8 @@ def test_a_slice_that_is_not_there_is_told(gate_of):
         ("[metrics", "gate.toml"),
     ],
 )
-def test_a_gate_that_cannot_be_meant_is_told(gate_of, text, said):
-    with pytest.raises(ArgumentError, match=said):
+def test_an_invalid_gate_is_refused(gate_of, text, message):
+    with pytest.raises(ArgumentError, match=message):
         read_gate(gate_of(text))
 
 
@@ -90,11 +85,11 @@ def test_two_models_through_a_gate(checkpoint_of, pair_file, gate_of, labels):
     gate = gate_of("behaviours = ['number', 'negation']\n[metrics]\nndcg_at_5 = 0.0")
     a, b = (qt_bert.load(checkpoint_of(labels=labels, seed=seed)) for seed in (0, 1))
     rules = a.compare(a, pair_file, gate=gate)["gate"]["rules"]
-    assert [one["change"] for one in rules] == [0, 0, 0] and rules[0]["reason"]  # few queries
-    assert [one["reason"] for one in rules[1:]] == [None, None]
-    # The other way round every case that the one tells the other does not.
+    assert [rule["change"] for rule in rules] == [0, 0, 0] and rules[0]["reason"]  # few queries
+    assert [rule["reason"] for rule in rules[1:]] == [None, None]
+    # In the other direction every change has the other sign.
     there, back = (x.compare(y, pair_file, gate=gate)["gate"]["rules"] for x, y in ((a, b), (b, a)))
-    changes = [one["change"] for one in there]
-    assert changes == [-one["change"] for one in back]
+    changes = [rule["change"] for rule in there]
+    assert changes == [-rule["change"] for rule in back]
     assert labels == 5 or any(changes[1:])  # five logits of so small a model stay within the band
-    assert [one["reason"] is None for one in there[1:]] == [change >= 0 for change in changes[1:]]
+    assert [rule["reason"] is None for rule in there[1:]] == [change >= 0 for change in changes[1:]]

@@ -1,5 +1,3 @@
-"""From file and checkpoint to judgements: which labels fit which model."""
-
 import numpy as np
 import pytest
 
@@ -11,106 +9,35 @@ from qt_bert.files import write_json
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.evaluate import (
-    compare_models,
-    evaluation_json,
-    query_table,
-    write_errors,
-)
+from qt_bert.scoring.evaluate import compare_models, evaluation_json, query_table, write_errors
 from qt_bert.scoring.judge import graded_pairs, judge_file, judge_logits, read_outputs
 from qt_bert.stats.calibration import Calibration
 
 FIVE = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
 
 
-def pair(grades, query="q"):
-    return Pair(query, "t", grades, "1", 1, "x", {})
+def pair(*grades):
+    return Pair("q", "t", grades, "1", 1, "x", {})
 
 
-def test_exact_grades_by_hand():
-    logits = np.log(np.array([[0.1, 0.1, 0.1, 0.1, 0.6], [0.7, 0.1, 0.1, 0.05, 0.05]]))
-    judged = judge_logits(logits, [pair((5,)), pair((2,))], FIVE)
-    assert judged.mode == "grades"
-    assert list(judged.predicted) == [4, 0]
-    np.testing.assert_allclose(judged.ranking_score, [4.0, 1.65])
+@pytest.fixture
+def scorer_of(checkpoint_of):
+    """`scorer_of(labels=3)`: the scorer of a tiny checkpoint."""
+    return lambda **options: Scorer(open_checkpoint(checkpoint_of(**options)))
 
 
-def test_temperature_and_cutoffs_act_where_given():
-    logits = np.log(np.array([[0.1, 0.1, 0.1, 0.1, 0.6]]))
-    judged = judge_logits(logits, [pair((3,))], FIVE, Calibration(1.0, (1.5, 2.5, 4.5, 4.8)))
-    assert list(judged.predicted) == [2]
+@pytest.fixture
+def pairs_of(write):
+    """`pairs_of(["query\ttitle\t5", ...])`: a file of these rows."""
+
+    def to_file(rows, header="query\ttitle\tgrade"):
+        return write("p.tsv", "\n".join([header, *rows]) + "\n")
+
+    return to_file
 
 
-def test_cutoffs_for_other_levels_are_refused():
-    logits = np.zeros((2, 5))
-    pairs = [pair((1, 2)), pair((3, 4, 5))]
-    with pytest.raises(ArgumentError, match="leave --calibrated out"):
-        judge_logits(logits, pairs, FIVE, Calibration(1.0, (1.5, 2.5, 3.5, 4.5)))
-
-
-def test_outputs_of_a_three_level_model_by_hand():
-    outputs = read_outputs(np.log([[0.2, 0.3, 0.5]]), ModelLabels(3, None))
-    assert outputs.predicted == ["2"]
-    assert outputs.expected[0] == pytest.approx(1.3)
-
-
-def test_a_file_without_grades_is_told_what_to_do(checkpoint_of, tmp_path):
-    path = tmp_path / "p.tsv"
-    path.write_text("query\ttitle\tgrade\n" + "狗\t猫\t0\n" * 20, encoding="utf-8")
-    with pytest.raises(PairFileError, match="by --grades"):
-        judge_file(path, ReaderOptions(), Scorer(open_checkpoint(checkpoint_of())))
-
-
-def test_evaluation_json_is_complete(checkpoint_of, pair_file, tmp_path):
-    from qt_bert.results.evaluation import EvaluationResult
-
-    scorer = Scorer(open_checkpoint(checkpoint_of()))
-    judged = judge_file(pair_file, ReaderOptions(), scorer)
-    found = evaluation_json(judged, scorer, pair_file, resamples=50)
-    assert found["metrics"]["accuracy"]["n"] == 8
-    assert sum(map(sum, found["confusion"])) == 8
-    write_json(tmp_path / "evaluation.json", found)
-    assert encode(EvaluationResult.read(tmp_path / "evaluation.json")) == found
-    assert "score" not in found["examples"][0] and "guards" not in found  # omitted where None
-
-
-def test_an_unknown_slice_column_names_those_there_are(checkpoint_of, pair_file):
-    scorer = Scorer(open_checkpoint(checkpoint_of()))
-    judged = judge_file(pair_file, ReaderOptions(), scorer)
-    with pytest.raises(ArgumentError, match="it has none"):
-        evaluation_json(judged, scorer, pair_file, by=("field",), resamples=10)
-
-
-@pytest.mark.parametrize(("labels", "expected"), [(5, "expected_grade"), (3, "expected_level")])
-def test_errors_come_furthest_off_first(checkpoint_of, tmp_path, labels, expected):
-    path = tmp_path / "p.tsv"
-    rows = "".join(f"狗{n}\t猫追狗\t{1 + n % 2}\t{n}\n" for n in range(8))
-    path.write_text("query\ttitle\tgrade\tline\n" + rows, encoding="utf-8")
-    scorer = Scorer(open_checkpoint(checkpoint_of("bert", labels=labels)))
-    judged = judge_file(path, ReaderOptions(), scorer)
-    write_errors(tmp_path / "errors.tsv", judged, scorer, path, ReaderOptions())
-    rows = list(ReaderOptions().open(tmp_path / "errors.tsv"))
-    off = [abs(float(r.extra[expected]) - float(r.label)) for r in rows]
-    assert rows and off == sorted(off, reverse=True)
-    signed = [float(r.extra[expected]) - float(r.label) for r in rows]
-    assert [float(r.extra["error"]) for r in rows] == pytest.approx(signed, abs=1e-5)
-    assert [int(r.extra["line"]) for r in rows] == [int(r.extra["input_line"]) + 2 for r in rows]
-
-
-def ranked_file(tmp_path, n=60):
-    """Queries of three titles; those of an even number ask a question and have a number."""
-    rows = [
-        f"{'怎么买票' if q % 2 == 0 else '高铁票'}{chr(19968 + q)}{q if q % 2 == 0 else ''}\t上海{t}\t{t + 1}"
-        for q in range(n)
-        for t in (0, 2, 4)
-    ]
-    path = tmp_path / "ranked.tsv"
-    path.write_text("query\ttitle\tgrade\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    return path
-
-
-class Told:
-    """A scorer whose logits are given: what a pair's label and query make of them."""
+class FixedLogits:
+    """A scorer whose logits are a function of query and title."""
 
     def __init__(self, scorer, logits):
         self._scorer, self._logits = scorer, logits
@@ -122,64 +49,132 @@ class Told:
         return np.array([self._logits(*pair) for pair in pairs], np.float32)
 
 
-def test_automatic_slices_find_where_a_model_errs(checkpoint_of, tmp_path):
+def test_exact_grades_by_hand():
+    logits = np.log(np.array([[0.1, 0.1, 0.1, 0.1, 0.6], [0.7, 0.1, 0.1, 0.05, 0.05]]))
+    judged = judge_logits(logits, [pair(5), pair(2)], FIVE)
+    assert judged.mode == "grades"
+    assert list(judged.predicted) == [4, 0]
+    np.testing.assert_allclose(judged.ranking_score, [4.0, 1.65])
+
+
+def test_temperature_and_cutoffs_act_where_given():
+    logits = np.log(np.array([[0.1, 0.1, 0.1, 0.1, 0.6]]))
+    judged = judge_logits(logits, [pair(3)], FIVE, Calibration(1.0, (1.5, 2.5, 4.5, 4.8)))
+    assert list(judged.predicted) == [2]
+
+
+def test_cutoffs_for_other_levels_are_refused():
+    logits = np.zeros((2, 5))
+    pairs = [pair(1, 2), pair(3, 4, 5)]
+    with pytest.raises(ArgumentError, match="leave --calibrated out"):
+        judge_logits(logits, pairs, FIVE, Calibration(1.0, (1.5, 2.5, 3.5, 4.5)))
+
+
+def test_outputs_of_a_three_level_model_by_hand():
+    outputs = read_outputs(np.log([[0.2, 0.3, 0.5]]), ModelLabels(3, None))
+    assert outputs.predicted == ["2"]
+    assert outputs.expected[0] == pytest.approx(1.3)
+
+
+def test_labels_that_are_no_grades_name_the_option(scorer_of, pairs_of):
+    with pytest.raises(PairFileError, match="by --grades"):
+        judge_file(pairs_of(["狗\t猫\t0"] * 20), ReaderOptions(), scorer_of())
+
+
+def test_evaluation_json_is_complete(scorer_of, pair_file, tmp_path):
+    from qt_bert.results.evaluation import EvaluationResult
+
+    scorer = scorer_of()
+    judged = judge_file(pair_file, ReaderOptions(), scorer)
+    evaluation = evaluation_json(judged, scorer, pair_file, resamples=50)
+    assert evaluation["metrics"]["accuracy"]["n"] == 8
+    assert sum(map(sum, evaluation["confusion"])) == 8
+    write_json(tmp_path / "evaluation.json", evaluation)
+    assert encode(EvaluationResult.read(tmp_path / "evaluation.json")) == evaluation
+    assert "score" not in evaluation["examples"][0] and "guards" not in evaluation  # if None
+
+
+def test_an_unknown_slice_column_names_those_there_are(scorer_of, pair_file):
+    scorer = scorer_of()
+    judged = judge_file(pair_file, ReaderOptions(), scorer)
+    with pytest.raises(ArgumentError, match="it has none"):
+        evaluation_json(judged, scorer, pair_file, by=("field",), resamples=10)
+
+
+@pytest.mark.parametrize(("labels", "expected"), [(5, "expected_grade"), (3, "expected_level")])
+def test_errors_come_furthest_off_first(scorer_of, pairs_of, tmp_path, labels, expected):
+    rows = [f"狗{n}\t猫追狗\t{1 + n % 2}\t{n}" for n in range(8)]
+    path = pairs_of(rows, "query\ttitle\tgrade\tline")
+    scorer = scorer_of(labels=labels)
+    judged = judge_file(path, ReaderOptions(), scorer)
+    write_errors(tmp_path / "errors.tsv", judged, scorer, path, ReaderOptions())
+    rows = list(ReaderOptions().open(tmp_path / "errors.tsv"))
+    off = [abs(float(r.extra[expected]) - float(r.label)) for r in rows]
+    assert rows and off == sorted(off, reverse=True)
+    signed = [float(r.extra[expected]) - float(r.label) for r in rows]
+    assert [float(r.extra["error"]) for r in rows] == pytest.approx(signed, abs=1e-5)
+    assert [int(r.extra["line"]) for r in rows] == [int(r.extra["input_line"]) + 2 for r in rows]
+
+
+def test_automatic_slices_find_where_a_model_errs(scorer_of, pairs_of):
     def right_without_questions(query, title):
         grade = int(title[2:]) + 1
         return 9.0 * np.eye(5)[min(grade, 4) if "怎么" in query else grade - 1]
 
-    scorer = Told(Scorer(open_checkpoint(checkpoint_of())), right_without_questions)
-    path = ranked_file(tmp_path)
+    scorer = FixedLogits(scorer_of(), right_without_questions)
+    texts = [
+        f"怎么买票{chr(19968 + n)}{n}" if n % 2 == 0 else f"高铁票{chr(19968 + n)}"
+        for n in range(60)
+    ]
+    path = pairs_of([f"{query}\t上海{t}\t{t + 1}" for query in texts for t in (0, 2, 4)])
     judged = judge_file(path, ReaderOptions(), scorer)
-    found = evaluation_json(judged, scorer, path, auto_slices=True, resamples=200)["auto_slices"]
-    worst = {one["slice"]: one for one in found}["question word"]
+    evaluation = evaluation_json(judged, scorer, path, auto_slices=True, resamples=200)
+    slices = evaluation["auto_slices"]
+    worst = {row["slice"]: row for row in slices}["question word"]
     assert (worst["n"], worst["n_queries"], worst["outside"]) == (90, 30, 0)
     assert worst["inside"] == pytest.approx(2 / 3) and worst["q"] < 0.01 and worst["ci_low"] > 0.5
-    changes = [one["difference"] for one in found]
+    changes = [row["difference"] for row in slices]
     assert changes == sorted(changes, reverse=True) and changes[-1] < 0
 
 
 @pytest.mark.parametrize("labels", [5, 1])
-def test_queries_come_by_what_mending_them_brings(checkpoint_of, tmp_path, labels):
-    path = tmp_path / "p.tsv"
+def test_queries_come_in_the_order_of_their_possible_gain(scorer_of, pairs_of, labels):
     rows = ["甲\ta\t5", "甲\tb\t1", "乙\tc\t5", "乙\td\t1", "丙\te\t3", "丁\tf\t2"]
-    path.write_text("query\ttitle\tgrade\n" + "\n".join(rows) + "\n", encoding="utf-8")
     grades = {"a": 5, "b": 1, "c": 2, "d": 4, "e": 3, "f": 3}
 
     def logits(query, title):
         return [grades[title]] if labels == 1 else 9.0 * np.eye(5)[grades[title] - 1]
 
-    scorer = Told(Scorer(open_checkpoint(checkpoint_of("bert", labels=labels))), logits)
-    found = query_table(judge_file(path, ReaderOptions(), scorer))
-    assert found["query"][0] == "乙" and found["titles"][0] == 2
+    scorer = FixedLogits(scorer_of(labels=labels), logits)
+    table = query_table(judge_file(pairs_of(rows), ReaderOptions(), scorer))
+    assert table["query"][0] == "乙" and table["titles"][0] == 2
     ndcg = (15 / np.log2(3)) / 15
-    assert found["ndcg_at_5"][0] == pytest.approx(ndcg)
-    assert found["gain"][0] == pytest.approx((1 - ndcg) / 2)
-    assert (found["over_graded_title"][0], found["under_graded_title"][0]) == ("d", "c")
-    assert (found["over_graded"][0], found["under_graded"][0]) == (1, 1)
-    assert found["gain"][1:] == [0, 0, 0] and found["ndcg_at_5"][2:] == ["", ""]
+    assert table["ndcg_at_5"][0] == pytest.approx(ndcg)
+    assert table["gain"][0] == pytest.approx((1 - ndcg) / 2)
+    assert (table["over_graded_title"][0], table["under_graded_title"][0]) == ("d", "c")
+    assert (table["over_graded"][0], table["under_graded"][0]) == (1, 1)
+    assert table["gain"][1:] == [0, 0, 0] and table["ndcg_at_5"][2:] == ["", ""]
     if labels == 5:
-        assert (found["over_graded_title"][3], found["under_graded_title"][3]) == ("f", "")
+        assert (table["over_graded_title"][3], table["under_graded_title"][3]) == ("f", "")
 
 
-def test_one_logit_is_compared_with_grades_by_order_alone(checkpoint_of, pair_file):
-    a = Scorer(open_checkpoint(checkpoint_of()))
-    b = Scorer(open_checkpoint(checkpoint_of("bert", labels=1)))
+def test_one_logit_is_compared_with_grades_by_order_alone(scorer_of, pair_file):
+    a, b = scorer_of(), scorer_of(labels=1)
     metrics = compare_models(pair_file, ReaderOptions(), a, b)["metrics"]
     assert metrics["ndcg_at_5"]["difference"] is not None
     assert metrics["ndcg_at_5"]["p"] is not None
     assert metrics["accuracy"]["difference"] is None and metrics["accuracy"]["reason"]
 
 
-def test_coarse_labels_do_not_fit_levels(checkpoint_of, pair_file):
-    scorer = Scorer(open_checkpoint(checkpoint_of("bert", labels=3)))
+def test_coarse_labels_do_not_fit_levels(scorer_of, pair_file):
+    scorer = scorer_of(labels=3)
     options = ReaderOptions(grades="1=1-2,2=1-2,3=3,4=4-5,5=4-5")
     with pytest.raises(ArgumentError, match="by --model-grades"):
         judge_file(pair_file, options, scorer)
 
 
-def test_levels_and_grades_are_not_compared(checkpoint_of, pair_file):
-    a = Scorer(open_checkpoint(checkpoint_of()))
-    b = Scorer(open_checkpoint(checkpoint_of("bert", labels=3)))
+def test_levels_and_grades_are_not_compared(scorer_of, pair_file):
+    a, b = scorer_of(), scorer_of(labels=3)
     with pytest.raises(ArgumentError, match="outputs of different kinds"):
         compare_models(pair_file, ReaderOptions(), a, b)
 
@@ -192,10 +187,8 @@ def test_cutoffs_act_on_the_scale_they_were_fitted_on():
         read_outputs(logits, labels, Calibration(1.0, (1.5, 2.2, 3.1)))
 
 
-def test_a_limit_takes_whole_queries_in_file_order(tmp_path):
-    path = tmp_path / "pairs.tsv"
-    rows = "".join(f"查询{n % 10}\t标题{n}\t{n % 5 + 1}\n" for n in range(40))
-    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
+def test_a_limit_takes_whole_queries_in_file_order(pairs_of):
+    path = pairs_of([f"查询{n % 10}\t标题{n}\t{n % 5 + 1}" for n in range(40)])
     every, _ = graded_pairs(path, ReaderOptions(), FIVE)
     some, _ = graded_pairs(path, ReaderOptions(limit=10), FIVE)
     assert len(every) == 40 and len(some) == 12, "three queries of four pairs"
@@ -207,27 +200,20 @@ NUMBERS = ("0.37", "4", "2.5", "3.0", "7", "-1e-1")
 
 
 @pytest.mark.parametrize("labels", [1, 5, 3])
-def test_decimal_labels_are_judged_by_their_order(checkpoint_of, tmp_path, labels):
-    path = tmp_path / "p.tsv"
+def test_decimal_labels_are_judged_by_their_order(scorer_of, pairs_of, tmp_path, labels):
     rows = [f"狗{i // 2}\t猫{i}\t{label}" for i, label in enumerate(NUMBERS)]
     rows += ["狗\t猫\tgood", "狗\t猫\t3-4", "狗\t猫\tnan", "狗\t猫\t"]
-    path.write_text("query\ttitle\tgrade\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    scorer = Scorer(open_checkpoint(checkpoint_of(labels=labels)))
+    path, scorer = pairs_of(rows), scorer_of(labels=labels)
     listed = tmp_path / "rejects.tsv"
     judged = judge_file(path, ReaderOptions(), scorer, rejects_path=listed)
     assert judged.judgements.mode == "numbers" and judged.rejected == 4
     shown = [line.split("\t")[:2] for line in listed.read_text("utf-8").splitlines()[1:]]
-    assert shown == [
-        ["8", "bad grade"],
-        ["9", "bad grade"],
-        ["10", "bad grade"],
-        ["11", "missing grade"],
-    ]
+    assert shown == [*([line, "bad grade"] for line in ("8", "9", "10")), ["11", "missing grade"]]
     ranked = read_outputs(judged.logits, scorer.settings.labels).ranking_score
     assert judged.judgements.ranking_score.tolist() == ranked.tolist()
-    found = evaluation_json(judged, scorer, path, resamples=50)
-    assert found["metrics"]["spearman"]["value"] is not None and found["levels"] == []
-    assert "numbers" in found["metrics"]["accuracy"]["reason"] and query_table(judged)["query"]
+    evaluation = evaluation_json(judged, scorer, path, resamples=50)
+    assert evaluation["metrics"]["spearman"]["value"] is not None and evaluation["levels"] == []
+    assert "numbers" in evaluation["metrics"]["accuracy"]["reason"] and query_table(judged)["query"]
     compared = compare_models(path, ReaderOptions(), scorer, scorer)
     assert compared["metrics"]["pairwise_accuracy"]["difference"] == 0
 
@@ -236,21 +222,16 @@ def test_decimal_labels_are_judged_by_their_order(checkpoint_of, tmp_path, label
     ("decimals", "grades", "mode"),
     [(1, None, "grades"), (3, None, "numbers"), (3, "1=1,2=2", "grades")],
 )
-def test_a_few_decimals_among_grades_are_rejects(checkpoint_of, tmp_path, decimals, grades, mode):
-    path = tmp_path / "p.tsv"
+def test_a_few_decimals_among_grades_are_rejects(scorer_of, pairs_of, decimals, grades, mode):
     rows = [f"狗{i // 2}\t猫{i}\t{1 + i % 2}" for i in range(199)] + ["狗\t猫\t2.5"] * decimals
-    path.write_text("query\ttitle\tgrade\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    judged = judge_file(
-        path, ReaderOptions(grades=grades), Scorer(open_checkpoint(checkpoint_of()))
-    )
-    assert (judged.judgements.mode in ("numbers",)) == (mode == "numbers")
+    judged = judge_file(pairs_of(rows), ReaderOptions(grades=grades), scorer_of())
+    assert (judged.judgements.mode == "numbers") == (mode == "numbers")
     assert judged.rejected == (0 if mode == "numbers" else decimals)
 
 
-def test_lists_of_titles_are_judged_as_relevant_or_not(checkpoint_of, tmp_path):
-    path = tmp_path / "p.jsonl"
-    path.write_text('{"query": "狗", "pos": ["猫"], "neg": ["狗", "猫狗"]}\n' * 3, encoding="utf-8")
-    judged = judge_file(path, ReaderOptions(), Scorer(open_checkpoint(checkpoint_of())))
+def test_lists_of_titles_are_judged_as_relevant_or_not(scorer_of, write):
+    path = write("p.jsonl", '{"query": "狗", "pos": ["猫"], "neg": ["狗", "猫狗"]}\n' * 3)
+    judged = judge_file(path, ReaderOptions(), scorer_of())
     assert judged.judgements.levels == ("1-3", "4-5") and len(judged.pairs) == 9
-    one = judge_file(path, ReaderOptions(), Scorer(open_checkpoint(checkpoint_of(labels=1))))
-    assert one.judgements.ranking_truth.tolist() == [2.0, 1.0, 1.0] * 3
+    ranked = judge_file(path, ReaderOptions(), scorer_of(labels=1))
+    assert ranked.judgements.ranking_truth.tolist() == [2.0, 1.0, 1.0] * 3

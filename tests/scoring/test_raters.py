@@ -1,5 +1,4 @@
-"""A file of several raters: columns, maps of labels, slices, bad input."""
-
+import numpy as np
 import pytest
 
 import qt_bert
@@ -16,38 +15,30 @@ ROWS = (
 
 
 @pytest.fixture
-def rated(tmp_path):
-    path = tmp_path / "rated.tsv"
+def rated(write):
     lines = [("query", "title", "人工", "LLM", "field"), *ROWS]
-    path.write_text("\n".join(map("\t".join, lines)) + "\n", encoding="utf-8")
-    return path
+    return write("rated.tsv", "\n".join(map("\t".join, lines)) + "\n")
 
 
 def test_a_file_of_two_raters(rated):
     result = qt_bert.agree(rated, ["人工", "LLM"], by=["field"], resamples=20)
     (both,) = result["between"]
     assert both["metrics"]["bias"]["value"] == -0.75 and both["metrics"]["kappa"]["n"] == 4
-    assert both["confusion"] == [
-        [0, 1, 0, 0, 0],
-        [0, 0, 0, 0, 0],
-        [0, 0, 1, 0, 0],
-        [0, 0, 0, 1, 0],
-        [1, 0, 0, 0, 0],
-    ]
-    bias = {label: one["value"] for label, one in both["bias_by_label"].items()}
+    cells = np.zeros((5, 5), int)
+    cells[[0, 2, 3, 4], [1, 2, 3, 0]] = 1
+    assert both["confusion"] == cells.tolist()
+    bias = {label: row["value"] for label, row in both["bias_by_label"].items()}
     assert bias == {"1": 1, "3": 0, "4": 0, "5": -4}
-    assert [one["line"] for one in result["furthest"]] == [3, 2]
+    assert [row["line"] for row in result["furthest"]] == [3, 2]
     assert result["furthest"][0]["labels"] == {"人工": "5", "LLM": "1"}
     slices = result["slices"]["field"]
-    n = {name: one["between"][0]["metrics"]["kappa"]["n"] for name, one in slices.items()}
+    n = {name: part["between"][0]["metrics"]["kappa"]["n"] for name, part in slices.items()}
     assert n == {"x": 3, "y": 2}
 
 
-def test_labels_may_be_sets_of_grades(tmp_path):
-    path = tmp_path / "two.csv"
-    path.write_text(
-        "query,title,grade,b\n高铁票价,x,0,1\n高铁票价,y,2,0\n上海天气,z,1,1\n", encoding="gb18030"
-    )
+def test_labels_may_be_sets_of_grades(write):
+    rows = "query,title,grade,b\n高铁票价,x,0,1\n高铁票价,y,2,0\n上海天气,z,1,1\n"
+    path = write("two.csv", rows.encode("gb18030"))
     reader = ReaderOptions(grades="2=5,0=1-2,1=3-4")
     result = qt_bert.agree(path, ["grade", "b"], reader, resamples=0)
     assert result["labels"] == ["1-2", "3-4", "5"]
@@ -80,6 +71,6 @@ def test_a_cell_without_a_grade_rejects_its_row_alone(rated, tmp_path, cell):
         (["LLM", "grade"], "no pair has a grade of two"),
     ],
 )
-def test_raters_that_cannot_be_read_are_told(rated, raters, message):
+def test_invalid_raters_are_refused(rated, raters, message):
     with pytest.raises(QtBertError, match=message):
         qt_bert.agree(rated, raters)

@@ -1,16 +1,15 @@
-"""`score`: formats, columns, precision, resume."""
-
-from __future__ import annotations
-
 import gzip
+import itertools
 import json
 import lzma
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from qt_bert.data.reader import ReaderOptions
+from qt_bert.data.templates import Template
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring import score as work_module
@@ -28,19 +27,29 @@ def run(path, scorer, out, **options):
     return score_file(path, ReaderOptions(), scorer, out, **options)
 
 
-def read_tsv(data: str) -> list[dict[str, str]]:
-    head, *rows = [line.split("\t") for line in data.splitlines()]
+def read_tsv(path: Path) -> list[dict[str, str]]:
+    head, *rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
     return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+@pytest.fixture
+def scored(scorer, write, tmp_path):
+    """`scored(content)`: the rows of `o.tsv`, scored from a file of this content."""
+
+    def score(content, name="p.tsv", **reader):
+        score_file(write(name, content), ReaderOptions(**reader), scorer, tmp_path / "o.tsv")
+        return read_tsv(tmp_path / "o.tsv")
+
+    return score
 
 
 def test_rows_keep_their_order_and_columns(scorer, pair_file, tmp_path):
     out = tmp_path / "scored.tsv"
     report = run(pair_file, scorer, out)
-    rows = read_tsv(out.read_text(encoding="utf-8"))
-    assert list(rows[0]) == [
-        "id", "query", "title", "grade", "p_1", "p_2", "p_3", "p_4", "p_5",
-        "predicted_grade", "expected_grade",
-    ]  # fmt: skip
+    rows = read_tsv(out)
+    assert " ".join(rows[0]) == (
+        "id query title grade p_1 p_2 p_3 p_4 p_5 predicted_grade expected_grade"
+    )
     assert [row["id"] for row in rows] == [str(line) for line in range(2, 10)]
     assert rows[5]["title"] == "京东小哥最近在干嘛"
     assert report.pairs == 8
@@ -58,7 +67,7 @@ def test_digits_restore_the_float32(scorer, pair_file, tmp_path):
     run(pair_file, scorer, tmp_path / "a.tsv")
     run(pair_file, scorer, tmp_path / "a.parquet")
     exact = pq.read_table(tmp_path / "a.parquet")["p_3"].to_numpy()
-    rows = read_tsv((tmp_path / "a.tsv").read_text(encoding="utf-8"))
+    rows = read_tsv(tmp_path / "a.tsv")
     assert exact.dtype == np.float32
     assert (np.array([row["p_3"] for row in rows], np.float32) == exact).all()
 
@@ -77,13 +86,12 @@ def test_every_text_format_is_read_back_by_the_reader(scorer, pair_file, tmp_pat
         assert handle.read().endswith(b"\n")
 
 
-def test_hostile_texts_stay_one_row(scorer, tmp_path):
-    path = tmp_path / "pairs.jsonl"
+def test_hostile_texts_stay_one_row(scorer, write, tmp_path):
     rows = [
         {"query": 'a"b', "title": "x\ty\nz", "note": "1,2"},
         {"query": "=cmd", "title": '"q"', "note": "\r"},
     ]
-    path.write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
+    path = write("pairs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     for suffix in (".tsv", ".csv"):
         out = tmp_path / f"out{suffix}"
         run(path, scorer, out)
@@ -94,33 +102,24 @@ def test_hostile_texts_stay_one_row(scorer, tmp_path):
         assert pairs[0].extra["note"] == "1,2"
 
 
-def test_a_bad_grade_costs_no_row(scorer, tmp_path):
-    path = tmp_path / "p.tsv"
-    path.write_text("query\ttitle\tgrade\n狗\t猫\t9\n狗\t狗\t\n", encoding="utf-8")
-    assert run(path, scorer, tmp_path / "o.tsv").pairs == 2
+def test_a_bad_grade_costs_no_row(scored):
+    assert len(scored("query\ttitle\tgrade\n狗\t猫\t9\n狗\t狗\t\n")) == 2
 
 
-def test_a_column_named_like_an_output_is_kept_apart(scorer, tmp_path):
-    path = tmp_path / "p.tsv"
-    path.write_text("query\ttitle\tp_1\n狗\t猫\told\n", encoding="utf-8")
-    run(path, scorer, tmp_path / "o.tsv")
-    assert read_tsv((tmp_path / "o.tsv").read_text())[0]["input_p_1"] == "old"
+def test_a_column_named_like_an_output_is_kept_apart(scored):
+    assert scored("query\ttitle\tp_1\n狗\t猫\told\n")[0]["input_p_1"] == "old"
 
 
-def test_a_column_called_grade_is_kept_beside_the_label(scorer, tmp_path):
-    path = tmp_path / "p.tsv"
-    path.write_text("query\ttitle\tlabel\tgrade\n狗\t猫\t4\tB\n", encoding="utf-8")
-    score_file(path, ReaderOptions(columns="grade=label"), scorer, tmp_path / "o.tsv")
-    row = read_tsv((tmp_path / "o.tsv").read_text(encoding="utf-8"))[0]
+def test_a_column_called_grade_is_kept_beside_the_label(scored):
+    (row,) = scored("query\ttitle\tlabel\tgrade\n狗\t猫\t4\tB\n", columns="grade=label")
     assert (row["label"], row["grade"]) == ("4", "B")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "gb18030"])
 @pytest.mark.parametrize("suffix", [".csv", ".tsv.gz"])
-def test_names_of_columns_and_the_encoding_are_the_files(scorer, tmp_path, encoding, suffix):
-    path = tmp_path / "p.csv"
+def test_columns_and_encoding_are_the_files(scorer, write, tmp_path, encoding, suffix):
     rows = "".join(f"北京到上海高铁{n},上海高铁票价,{n % 5 + 1},旅行\n" for n in range(6))
-    path.write_text(f"搜索词,标题,档位,领域\n{rows}", encoding=encoding)
+    path = write("p.csv", f"搜索词,标题,档位,领域\n{rows}".encode(encoding))
     out = tmp_path / f"o{suffix}"
     reader = ReaderOptions(columns="query=搜索词,title=标题,grade=档位")
     score_file(path, reader, scorer, out, window=2)
@@ -133,56 +132,43 @@ def test_names_of_columns_and_the_encoding_are_the_files(scorer, tmp_path, encod
     assert [pair.extra["领域"] for pair in reader.open(out)] == ["旅行"] * 6
 
 
-def test_without_a_header_columns_have_our_names(scorer, tmp_path):
-    path = tmp_path / "p.tsv"
-    path.write_text("猫\t狗\t4\n", encoding="utf-8")
-    reader = ReaderOptions(columns="title=1,query=2,grade=3", no_header=True)
-    score_file(path, reader, scorer, tmp_path / "o.tsv")
-    row = read_tsv((tmp_path / "o.tsv").read_text(encoding="utf-8"))[0]
+def test_without_a_header_columns_have_our_names(scored):
+    (row,) = scored("猫\t狗\t4\n", columns="title=1,query=2,grade=3", no_header=True)
     assert (row["query"], row["title"], row["grade"]) == ("狗", "猫", "4")
 
 
 @pytest.mark.parametrize("labels", [("", "5"), ("", "")])
-def test_a_grade_column_no_row_of_the_first_window_fills_is_kept(scorer, tmp_path, labels):
-    path = tmp_path / "p.tsv"
+def test_a_grade_column_no_row_of_the_first_window_fills_is_kept(scorer, write, tmp_path, labels):
     rows = "".join(f"狗\t猫\t{label}\n" for label in labels)
-    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
-    run(path, scorer, tmp_path / "o.tsv", window=1)
-    rows = read_tsv((tmp_path / "o.tsv").read_text(encoding="utf-8"))
-    assert tuple(row["grade"] for row in rows) == labels
+    run(write("p.tsv", "query\ttitle\tgrade\n" + rows), scorer, tmp_path / "o.tsv", window=1)
+    assert tuple(row["grade"] for row in read_tsv(tmp_path / "o.tsv")) == labels
 
 
-def test_a_file_without_grades_gets_no_grade_column(scorer, tmp_path):
-    path = tmp_path / "p.tsv"
-    path.write_text("query\ttitle\n狗\t猫\n", encoding="utf-8")
-    run(path, scorer, tmp_path / "o.tsv")
-    assert "grade" not in read_tsv((tmp_path / "o.tsv").read_text(encoding="utf-8"))[0]
+def test_a_file_without_grades_gets_no_grade_column(scored):
+    assert "grade" not in scored("query\ttitle\n狗\t猫\n")[0]
 
 
 @pytest.mark.parametrize("name", ["grade", "late"])
-def test_a_column_that_comes_late_is_not_lost_silently(scorer, tmp_path, name):
-    path = tmp_path / "p.jsonl"
+def test_a_column_that_comes_late_is_not_lost_silently(scorer, write, tmp_path, name):
     rows = ({"query": "狗", "title": "猫"} | more for more in ({}, {name: 1}))
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    path = write("p.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(PairFileError, match=f"line 2: the column '{name}'"):
         run(path, scorer, tmp_path / "o.tsv", window=1)
 
 
-def test_rejects_are_listed_beside_the_output(scorer, tmp_path):
-    path = tmp_path / "p.tsv"
-    path.write_text("query\ttitle\n狗\t猫\n只有一个\n", encoding="utf-8")
-    report = run(path, scorer, tmp_path / "o.tsv")
-    assert report.rejected == 1
+def test_rejects_are_listed_beside_the_output(scorer, write, tmp_path):
+    path = write("p.tsv", "query\ttitle\n狗\t猫\n只有一个\n")
+    assert run(path, scorer, tmp_path / "o.tsv").rejected == 1
     assert "too few fields" in (tmp_path / "o.tsv.rejects.tsv").read_text(encoding="utf-8")
 
 
 def test_one_logit_is_a_raw_score(checkpoint_of, pair_file, tmp_path):
     scorer = Scorer(open_checkpoint(checkpoint_of("xlm-roberta", labels=1)))
     run(pair_file, scorer, tmp_path / "o.tsv")
-    rows = read_tsv((tmp_path / "o.tsv").read_text(encoding="utf-8"))
-    got = np.array([row["score"] for row in rows], np.float32)
+    rows = read_tsv(tmp_path / "o.tsv")
+    scores = np.array([row["score"] for row in rows], np.float32)
     texts = [(row["query"], row["title"]) for row in rows]
-    np.testing.assert_array_equal(got, scorer.logits(texts)[:, 0])
+    np.testing.assert_array_equal(scores, scorer.logits(texts)[:, 0])
 
 
 class Killed(BaseException):
@@ -190,12 +176,10 @@ class Killed(BaseException):
 
 
 def stop_in_window(monkeypatch, scorer, number):
-    calls = []
-    logits = scorer.logits
+    calls, logits = itertools.count(1), scorer.logits
 
     def stopping(*args):
-        calls.append(1)
-        if len(calls) == number:
+        if next(calls) == number:
             raise Killed
         return logits(*args)
 
@@ -273,14 +257,6 @@ def test_a_run_killed_as_it_ends_reports_the_whole(
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
 
 
-def test_resuming_what_is_finished_does_nothing(scorer, pair_file, tmp_path):
-    out = tmp_path / "o.tsv"
-    run(pair_file, scorer, out)
-    done = out.read_bytes()
-    assert run(pair_file, scorer, out, resume=True).already
-    assert out.read_bytes() == done
-
-
 def test_a_run_that_failed_before_its_first_window_may_be_begun_again(
     scorer, pair_file, tmp_path, monkeypatch
 ):
@@ -296,6 +272,10 @@ def test_unfinished_work_of_another_file_is_refused(scorer, pair_file, tmp_path,
     monkeypatch.setattr(growing_table(out).__class__, "finish", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run(pair_file, scorer, out, window=3)
+    settings = replace(scorer.settings, template=Template("", "查询：", "标题：", ""))
+    other = Scorer(replace(scorer.checkpoint, settings=settings))
+    with pytest.raises(RunFolderError, match="another model, file or option"):
+        run(pair_file, other, out, window=3, resume=True)
     pair_file.write_text("query\ttitle\n狗\t猫\n", encoding="utf-8")
     with pytest.raises(RunFolderError, match="another model, file or option"):
         run(pair_file, scorer, out, window=3, resume=True)
@@ -341,33 +321,32 @@ def test_a_damaged_progress_file_is_refused(scorer, pair_file, tmp_path, monkeyp
         run(pair_file, scorer, out, resume=True)
 
 
-def test_a_refused_file_leaves_nothing_behind(scorer, tmp_path):
-    source = tmp_path / "bad.tsv"
-    source.write_text("query\ttitle\n" + "only one field\n" * 40, encoding="utf-8")
+def test_a_refused_file_leaves_nothing_behind(scorer, write, tmp_path):
     with pytest.raises(PairFileError):
-        run(source, scorer, tmp_path / "out.tsv")
+        run(
+            write("bad.tsv", "query\ttitle\n" + "only one field\n" * 40),
+            scorer,
+            tmp_path / "out.tsv",
+        )
     left = {path.name for path in tmp_path.iterdir() if "model" not in path.name}
     assert left <= {"bad.tsv", "out.tsv.rejects.tsv"}
 
 
-def test_other_columns_of_json_lines_stay_as_they_are(scorer, tmp_path):
-    path, out = tmp_path / "p.jsonl", tmp_path / "o.jsonl"
+def test_other_columns_of_json_lines_stay_as_they_are(scorer, write, tmp_path):
+    out = tmp_path / "o.jsonl"
     other = '"z": 1.50, "n": null, "ok": true, "big": 12345678901234567890123, "x": NaN, "t": "1"'
     other += ', "m": {"b": [1, null, {"价": "a\\nb"}], "a": -0.0}'
-    path.write_text(
-        f'{{"query": "狗", "title": "猫", "id": 7, "grade": 2, {other}}}\n'
-        '{"query": "狗", "title": "狗", "z": "文"}\n',
-        "utf-8",
-    )
+    row = f'{{"query": "狗", "title": "猫", "id": 7, "grade": 2, {other}}}\n'
+    path = write("p.jsonl", row + '{"query": "狗", "title": "狗", "z": "文"}\n')
     run(path, scorer, out)
     first, second = out.read_text("utf-8").splitlines()
     assert first.startswith(
-        '{"id": 7, "query": "狗", "title": "猫", "grade": 2, ' + other + ', "p_1": '
+        f'{{"id": 7, "query": "狗", "title": "猫", "grade": 2, {other}, "p_1": '
     )
     row = json.loads(second)
     assert row["z"] == "文" and not {"n", "m"} & set(row) and row["id"] == "2"
     run(path, scorer, tmp_path / "o.tsv")
-    row = read_tsv((tmp_path / "o.tsv").read_text("utf-8"))[0]
+    row = read_tsv(tmp_path / "o.tsv")[0]
     assert (row["z"], row["n"], row["ok"], row["x"]) == ("1.50", "", "true", "NaN")
 
 
@@ -390,25 +369,21 @@ def test_other_columns_of_parquet_keep_their_types(scorer, tmp_path):
         "none": pa.nulls(5),
     }  # fmt: skip
     path, out = tmp_path / "p.parquet", tmp_path / "o.parquet"
-    pq.write_table(
-        pa.table({"query": ["狗"] * 5, "title": ["猫", "", "狗", "猫", "狗"], **columns}), path
-    )
+    texts = {"query": ["狗"] * 5, "title": ["猫", "", "狗", "猫", "狗"]}
+    pq.write_table(pa.table(texts | columns), path)
     run(path, scorer, out, window=2)
-    scored, given, kept = pq.read_table(out), pq.read_table(path), [0, 2, 3, 4]
+    written, read, kept = pq.read_table(out), pq.read_table(path), [0, 2, 3, 4]
     for name in columns:
-        column = given[name].combine_chunks()
-        result = scored[name].combine_chunks()
+        column, result = read[name].combine_chunks(), written[name].combine_chunks()
         assert str(result.type) == str(column.type), name
         assert str(result.to_pylist()) == str(column.take(pa.array(kept)).to_pylist()), name
     run(path, scorer, tmp_path / "o.tsv")
-    assert [r["sku"] for r in read_tsv((tmp_path / "o.tsv").read_text("utf-8"))][0] == str(
-        2**60 + 1
-    )
+    assert read_tsv(tmp_path / "o.tsv")[0]["sku"] == str(2**60 + 1)
 
 
-def test_a_cell_with_line_breaks_comes_back_quoted(scorer, tmp_path):
-    path, out = tmp_path / "p.csv", tmp_path / "o.csv"
-    path.write_text('query,title,x\n狗,"猫\n狗, ""狗""","a\n\nb"\n猫,狗,-1.5e3\n', "utf-8")
+def test_a_cell_with_line_breaks_comes_back_quoted(scorer, write, tmp_path):
+    out = tmp_path / "o.csv"
+    path = write("p.csv", 'query,title,x\n狗,"猫\n狗, ""狗""","a\n\nb"\n猫,狗,-1.5e3\n')
     run(path, scorer, out, window=1)
     read = [(p.query, p.title, p.extra["x"], p.id) for p in ReaderOptions().open(out)]
     assert read == [("狗", '猫\n狗, "狗"', "a\n\nb", "2"), ("猫", "狗", "-1.5e3", "6")]

@@ -1,24 +1,22 @@
-"""Slices that nobody tagged: what texts show."""
-
 from qt_bert.data.pairs import Pair
 from qt_bert.scoring.evaluate import automatic
 
 
-def held(query, title):
+def slices_of(query, title):
     """The slices that hold a pair, without those by quarters of the file."""
     result = automatic([Pair(query, title, (1,), "1", 1, "1", {})])
     return {name for name, rows in result.items() if rows[0]}
 
 
 def test_what_texts_show():
-    assert held("ｉＰｈｏｎｅ 15怎么关机", "苹果手机关机") == {
+    assert slices_of("ｉＰｈｏｎｅ 15怎么关机", "苹果手机关机") == {
         "number",
         "Latin letters",
         "question word",
     }
-    assert held("孕妇不能吃什么", "孕妇能吃的水果") == {"negation", "question word"}
-    assert held("不锈钢别墅大门", "特别的无线路由3") == set()
-    assert held("几何特别不错", "喝茶") == set()
+    assert slices_of("孕妇不能吃什么", "孕妇能吃的水果") == {"negation", "question word"}
+    assert slices_of("不锈钢别墅大门", "特别的无线路由3") == set()
+    assert slices_of("几何特别不错", "喝茶") == set()
 
 
 def test_lengths_part_at_the_quarters_of_the_file():

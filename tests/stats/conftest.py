@@ -1,7 +1,5 @@
 """Judgements to test with: one small case computed by hand, and random ones full of ties."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -22,14 +22,12 @@ from qt_bert.stats.calibration import (
 
 GENERATOR = np.random.default_rng(0)
 LOGITS = GENERATOR.normal(size=(4_000, 5)) * 2
-SAMPLED = [
-    (int(GENERATOR.choice(5, p=row)) + 1,) for row in apply_temperature(LOGITS, temperature=1.0)
-]
+SAMPLED = [(int(GENERATOR.choice(5, p=row)) + 1,) for row in apply_temperature(LOGITS, 1.0)]
 
 
 def test_softmax_is_that_of_scaled_logits():
-    found = apply_temperature([[0.0, np.log(9.0)], [1e4, 0.0]], temperature=2.0)
-    np.testing.assert_allclose(found, [[0.25, 0.75], [1.0, 0.0]])
+    result = apply_temperature([[0.0, np.log(9.0)], [1e4, 0.0]], temperature=2.0)
+    np.testing.assert_allclose(result, [[0.25, 0.75], [1.0, 0.0]])
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.0, 3.0])
@@ -79,9 +77,9 @@ def test_three_level_cutoffs_are_the_best_of_all():
     values = np.sort(expected)
     middles = (values[1:] + values[:-1]) / 2
     best = max(kappa(pair) for pair in combinations(middles.tolist(), 2))
-    found = kappa(fit_cutoffs(expected, truth, n_levels=3))
-    assert found >= kappa((1.5, 2.5))
-    assert found == pytest.approx(best, abs=0.02)
+    reached = kappa(fit_cutoffs(expected, truth, n_levels=3))
+    assert reached >= kappa((1.5, 2.5))
+    assert reached == pytest.approx(best, abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -118,33 +116,35 @@ GRADES = np.clip(np.round(3 + SCORES / 2 + GENERATOR.normal(size=600)), 1, 5).as
 SETS = tuple((grade,) for grade in range(1, 6))
 
 
-def fitted(scores=SCORES, truth=GRADES - 1, grades=SETS, relevant=3, **asked):
-    return fit_scores(np.asarray(scores, float), np.asarray(truth), grades, relevant, **asked)
+def fitted(scores=SCORES, truth=GRADES - 1, grades=SETS, relevant=3, **options):
+    return fit_scores(np.asarray(scores, float), np.asarray(truth), grades, relevant, **options)
 
 
 def test_platts_curve_is_the_librarys():
     library = _SigmoidCalibration().fit(SCORES, GRADES >= 4)
-    found = fitted()
-    (slope,), (intercept,) = found.curves[2]  # grade 4 and up
+    calibration = fitted()
+    (slope,), (intercept,) = calibration.curves[2]  # grade 4 and up
     assert (-slope, -intercept) == pytest.approx((library.a_, library.b_), rel=1e-3)
-    np.testing.assert_allclose(found.relevance(SCORES), library.predict(SCORES), atol=1e-4)
+    np.testing.assert_allclose(calibration.relevance(SCORES), library.predict(SCORES), atol=1e-4)
 
 
 def test_the_isotonic_curve_is_the_librarys():
     library = IsotonicRegression(y_min=1e-3, y_max=1 - 1e-3, out_of_bounds="clip")
-    asked = np.linspace(-9, 9, 50)
-    expected = library.fit(SCORES, GRADES >= 2).predict(asked)
-    found = fitted(method="isotonic")
-    np.testing.assert_allclose(1 - found.probabilities(asked)[:, 0], expected)
+    scores = np.linspace(-9, 9, 50)
+    expected = library.fit(SCORES, GRADES >= 2).predict(scores)
+    calibration = fitted(method="isotonic")
+    np.testing.assert_allclose(1 - calibration.probabilities(scores)[:, 0], expected)
 
 
 @pytest.mark.parametrize("method", ["platt", "isotonic"])
 def test_levels_are_probabilities_and_relevance_is_their_sum(method):
-    found = fitted(method=method)
-    table = found.probabilities(np.linspace(-40, 40, 99))
+    calibration = fitted(method=method)
+    table = calibration.probabilities(np.linspace(-40, 40, 99))
     np.testing.assert_allclose(table.sum(axis=1), 1)
     assert table.min() >= 0
-    np.testing.assert_allclose(found.relevance([0.3])[0], found.probabilities([0.3])[0, 3:].sum())
+    np.testing.assert_allclose(
+        calibration.relevance([0.3])[0], calibration.probabilities([0.3])[0, 3:].sum()
+    )
 
 
 @pytest.mark.parametrize(("aim", "least"), [("f1", None), ("precision", 0.8), ("recall", 0.8)])
@@ -152,12 +152,12 @@ def test_a_cut_is_the_best_of_all(aim, least):
     relevant = GRADES >= 4
     cut = choose_cut(SCORES, relevant, **({aim: least} if least else {}))
     measures = {"f1": f1_score, "precision": precision_score, "recall": recall_score}
-    tried = {one: measures[aim](relevant, one <= SCORES) for one in np.unique(SCORES)}
-    (reached,) = {measures[aim](relevant, cut <= SCORES)}
+    tried = {score: measures[aim](relevant, score <= SCORES) for score in np.unique(SCORES)}
+    reached = measures[aim](relevant, cut <= SCORES)
     if aim == "f1":
         assert reached == max(tried.values())
     else:
-        good = [one for one, value in tried.items() if value >= least]
+        good = [score for score, value in tried.items() if value >= least]
         best = min(good) if aim == "precision" else max(good)
         assert reached == tried[best]
 
@@ -172,9 +172,9 @@ def test_cuts_by_hand():
 
 def test_cutoffs_lie_between_grades_that_a_score_parts():
     scores, truth = np.repeat([-4.0, -2.0, 1.0], 30), np.repeat([0, 1, 2], 30)
-    found = fitted(scores, truth, ((1, 2), (3, 4), (5,)), 2)
-    assert -4 <= found.cutoffs[0] < -2 <= found.cutoffs[1] < 1
-    assert (apply_cutoffs(scores, found.cutoffs) == truth).all()
+    calibration = fitted(scores, truth, ((1, 2), (3, 4), (5,)), 2)
+    assert -4 <= calibration.cutoffs[0] < -2 <= calibration.cutoffs[1] < 1
+    assert (apply_cutoffs(scores, calibration.cutoffs) == truth).all()
 
 
 @pytest.mark.parametrize(
@@ -194,14 +194,12 @@ def test_scores_that_mean_no_grade_are_refused(scores, truth, options, message):
 
 def test_intervals_are_over_queries():
     values, queries = np.array([0.0, 0, 0, 10, 10]), np.array([0, 0, 0, 1, 2])
-    (found,) = query_intervals(
-        lambda rows: [values[rows].mean()], queries, np.arange(5), 400, seed=1
+    (interval,) = query_intervals(
+        lambda at: [values[at].mean()], queries, np.arange(5), 400, seed=1
     )
-    assert found["value"] == 4
+    assert interval["value"] == 4
     drawn = np.random.default_rng(1).integers(3, size=(400, 3))
-    means = [
-        values[np.concatenate([np.flatnonzero(queries == q) for q in row])].mean() for row in drawn
-    ]
-    assert (found["ci_low"], found["ci_high"]) == pytest.approx(
-        tuple(np.quantile(means, [0.025, 0.975]))
-    )
+    rows = [np.flatnonzero(queries == query) for query in range(3)]
+    means = [values[np.concatenate([rows[query] for query in draw])].mean() for draw in drawn]
+    ends = [interval["ci_low"], interval["ci_high"]]
+    assert ends == pytest.approx(np.quantile(means, [0.025, 0.975]).tolist())

@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from qt_bert.errors import ArgumentError
-from qt_bert.stats.comparison import compare, side_by_side, swap_p_values
+from qt_bert.stats.comparison import compare, metric_estimate, side_by_side, swap_p_values
 from qt_bert.stats.judgements import Judgements, judge_grades, judge_scores, known
 from qt_bert.stats.metrics import METRICS
 
@@ -33,8 +31,8 @@ def poor() -> Judgements:
 
 
 def test_a_model_does_not_differ_from_itself(good):
-    for one in compare(good, good, resamples=50, draws=50).metrics.values():
-        assert (one.difference, one.ci_low, one.ci_high, one.p) == (0, 0, 0, 1)
+    for metric in compare(good, good, resamples=50, draws=50).metrics.values():
+        assert (metric.difference, metric.ci_low, metric.ci_high, metric.p) == (0, 0, 0, 1)
 
 
 def test_a_swap_exchanges_the_predictions_of_whole_queries(good, poor):
@@ -43,58 +41,59 @@ def test_a_swap_exchanges_the_predictions_of_whole_queries(good, poor):
     predicted = np.where(other, known(poor.predicted), known(good.predicted))
     mixed = good.with_predicted(predicted)
     weights = np.concatenate([1 - swapped, swapped]).astype(np.float64)[None]
-    found = METRICS["qwk"].estimator(side_by_side(good, poor))(weights)
-    assert found[0] == pytest.approx(METRICS["qwk"].value(mixed))
+    value = METRICS["qwk"].estimator(side_by_side(good, poor))(weights)
+    assert value[0] == pytest.approx(METRICS["qwk"].value(mixed))
 
 
 def test_p_is_the_share_of_swaps_that_differ_as_much():
     labels, queries = [(5,), (1,), (4,)], ["甲", "乙", "丙"]
-    right = np.eye(5)[[4, 0, 3]]
-    wrong = np.eye(5)[[0, 4, 0]]
-    found = compare(
-        judge_grades(wrong, labels, queries),
-        judge_grades(right, labels, queries),
-        metrics=["accuracy"],
-        resamples=0,
-        draws=4_000,
-    )
-    assert found.metrics["accuracy"].p == pytest.approx(2 / 8, abs=0.03)
+    wrong, right = (judge_grades(np.eye(5)[at], labels, queries) for at in ([0, 4, 0], [4, 0, 3]))
+    comparison = compare(wrong, right, metrics=["accuracy"], resamples=0, draws=4_000)
+    assert comparison.metrics["accuracy"].p == pytest.approx(2 / 8, abs=0.03)
 
 
 def test_many_models_are_tested_with_the_same_swaps(good, poor):
     metrics = [METRICS["accuracy"], METRICS["spearman"]]
     others = [poor, model(1.1, 5), good]
-    found = swap_p_values(good, others, metrics, draws=200, seed=4)
-    assert found.shape == (3, 2)
-    for other, row in zip(others, found, strict=True):
+    p_values = swap_p_values(good, others, metrics, draws=200, seed=4)
+    assert p_values.shape == (3, 2)
+    for other, row in zip(others, p_values, strict=True):
         alone = compare(good, other, metrics=["accuracy", "spearman"], draws=200, seed=4)
-        assert row.tolist() == [one.p for one in alone.metrics.values()]
-    assert found[2].tolist() == [1, 1]
+        assert row.tolist() == [metric.p for metric in alone.metrics.values()]
+    assert p_values[2].tolist() == [1, 1]
 
 
 def test_models_on_other_scales_are_compared_by_order(good):
     scores = judge_scores(1e6 * good.ranking_score, LABELS, QUERIES)
-    found = compare(good, scores, resamples=50, draws=50)
-    assert found.metrics["spearman"].difference == pytest.approx(0)
-    assert found.metrics["spearman"].p == 1
-    assert "one-logit" in (found.metrics["accuracy"].reason or "")
+    metrics = compare(good, scores, resamples=50, draws=50).metrics
+    assert (metrics["spearman"].difference, metrics["spearman"].p) == (pytest.approx(0), 1)
+    assert "one-logit" in (metrics["accuracy"].reason or "")
 
 
 def test_classes_of_other_levels_are_not_compared(good):
     table = known(good.level_probabilities)
     coarse = np.stack([table[:, :2].sum(axis=1), table[:, 2:].sum(axis=1)], axis=1)
     other = judge_grades(coarse, LABELS, QUERIES, model_grades=[(1, 2), (3, 4, 5)])
-    found = compare(good, other, resamples=20, draws=20)
-    assert found.metrics["qwk"].value_a is None
-    assert "different levels" in (found.metrics["qwk"].reason or "")
-    assert found.metrics["spearman"].value_b is not None
+    metrics = compare(good, other, resamples=20, draws=20).metrics
+    assert metrics["qwk"].value_a is None and "different levels" in (metrics["qwk"].reason or "")
+    assert metrics["spearman"].value_b is not None
+
+
+@pytest.mark.parametrize("name", ["accuracy", "qwk", "spearman", "pairwise_accuracy"])
+def test_an_estimate_leaves_out_each_query(poor, name):
+    found, metric = metric_estimate(poor, name), METRICS[name]
+    left = [metric.value(poor.subset(poor.query_index != query)) for query in range(poor.n_queries)]
+    assert found.value == pytest.approx(metric.value(poor))
+    np.testing.assert_allclose(found.leave_one_out, left)
+    scores = judge_scores(poor.ranking_score, LABELS, QUERIES)
+    assert np.isnan(metric_estimate(scores, name).value) == (name in ("accuracy", "qwk"))
 
 
 def test_an_undefined_metric_has_a_reason():
     judged = judge_grades(np.eye(5)[[4, 0]], [(5,), (1,)], ["猫", "猫"])
-    one = compare(judged, judged, resamples=20, draws=20).metrics["pnr"]
-    assert (one.value_a, one.difference, one.p) == (None, None, None)
-    assert one.reason == METRICS["pnr"].undefined
+    metric = compare(judged, judged, resamples=20, draws=20).metrics["pnr"]
+    assert (metric.value_a, metric.difference, metric.p) == (None, None, None)
+    assert metric.reason == METRICS["pnr"].undefined
 
 
 @pytest.mark.parametrize(

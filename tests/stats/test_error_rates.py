@@ -14,8 +14,6 @@ and 15 % at n = 40 are the rarest that hold the limits. Nor do the intervals qui
 skewed of the effects (`other`: skewness 2 within a grade), which has a limit of its own.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable
 from pathlib import Path
@@ -84,7 +82,7 @@ def drawn(of: int, n: int, runs: int) -> np.ndarray:
 
 def decided(
     values: np.ndarray, margin: float | np.ndarray, reach: np.ndarray | None = None
-) -> tuple[float, float]:
+) -> tuple[float, ...]:
     """The rule of `judge_difference` on many samples at once [queries, runs]: the shares that are
     `reproduced` and `not reproduced`, on the side `above`. `margin` and `reach` may be those of each run."""
     values = values - margin
@@ -95,9 +93,7 @@ def decided(
         low, high = mean - np.hypot(mean - low, reach), mean + np.hypot(high - mean, reach)
         values = values + (half / np.hypot(half, reach) - 1) * mean
     significant = (sign_flip_p(values, margin) < 0.05) & (low < high)
-    return float(((low > margin) & significant).mean()), float(
-        ((high < margin) & significant).mean()
-    )
+    return tuple(float((beyond & significant).mean()) for beyond in (low > margin, high < margin))
 
 
 def allowed(most: float, runs: int, full: int) -> float:
@@ -156,15 +152,15 @@ STATISTICS = {
 }
 
 
-def jackknifed(name: str, n: int, runs: int) -> tuple[float, float]:
-    truth, made = STATISTICS[name](np.arange(QUERIES))[0], []
+def jackknifed(name: str, n: int, runs: int) -> tuple[float, ...]:
+    truth, samples = STATISTICS[name](np.arange(QUERIES))[0], []
     for places in drawn(QUERIES, n, runs).T:
         estimate = from_leave_one_out(
             *STATISTICS[name](places), range(n), correlation=name.startswith("rho")
         )
         values, edge = estimate.judged(truth)
-        made.append(values)
-    return decided(np.stack(made, axis=1), edge)
+        samples.append(values)
+    return decided(np.stack(samples, axis=1), edge)
 
 
 @pytest.mark.parametrize("runs", [250, pytest.param(10_000, marks=NIGHTLY)])
@@ -294,22 +290,15 @@ def test_a_difference_with_an_effect_is_found_as_often_as_queries_needed_says(n)
 def test_many_samples_at_once_are_judged_as_each_alone(reach):
     x = REAL["layer_10_accuracy"]
     values, margin = x[drawn(len(x), 40, 150)], float(x.mean()) - 2.0
-    verdicts = [
-        judge_difference(
-            Estimate(float(one.mean()), one, tuple(range(40)), reach=reach),
-            id="x",
-            side="above",
-            margin=margin,
-            unit="points",
-        ).verdict
-        for one in values.T
-    ]
-    shares = tuple(verdicts.count(one) / 150 for one in ("reproduced", "not reproduced"))
+    claim = {"id": "x", "side": "above", "margin": margin, "unit": "points"}
+    estimates = (Estimate(float(x.mean()), x, tuple(range(40)), reach=reach) for x in values.T)
+    verdicts = [judge_difference(estimate, **claim).verdict for estimate in estimates]
+    shares = tuple(verdicts.count(verdict) / 150 for verdict in ("reproduced", "not reproduced"))
     assert decided(values, margin, np.full(150, reach)) == pytest.approx(shares)
 
 
 def mixtures(rng: np.random.Generator, sets: int) -> np.ndarray:
-    """As many sets as wanted: means of three controls, stretched to a control's spread."""
+    """`sets` random sets: means of three controls, stretched to a control's spread."""
     weights = np.zeros((CONTROLS.shape[1], sets))
     for column in weights.T:
         column[rng.choice(len(column), 3, replace=False)] = 1.5 / np.sqrt(3)
@@ -354,22 +343,13 @@ def test_contests(n, kind, reproduced, not_reproduced, runs, sets_run):
     rng, verdicts = np.random.default_rng([n, 24]), []
     for run in range(runs):
         (target, sets, margin), places = contest(kind, rng, sets_run), rng.integers(QUERIES, size=n)
-        one, *others = (
+        target, *others = (
             Estimate(float(x.mean()), x, tuple(range(n))) for x in (target[places], *sets[places].T)
         )
-        verdict = judge_contest(
-            one,
-            others,
-            id="x",
-            side="above",
-            margin=margin,
-            unit="points",
-            enumerated=kind == "one of 20 controls",
-            resamples=400,
-            seed=run,
-        ).verdict
-        verdicts.append(verdict)
-    rates = [verdicts.count(one) / runs for one in ("reproduced", "not reproduced")]
+        options = {"enumerated": kind == "one of 20 controls", "resamples": 400, "seed": run}
+        claim = {"id": "x", "side": "above", "margin": margin, "unit": "points"}
+        verdicts.append(judge_contest(target, others, **claim, **options).verdict)
+    rates = [verdicts.count(verdict) / runs for verdict in ("reproduced", "not reproduced")]
     print(f"{kind:34s} n = {n:3d}   {rates[0]:6.2%} {rates[1]:6.2%}")
     for rate, most in zip(rates, (reproduced, not_reproduced), strict=True):
         assert rate <= allowed(most, runs, 2_000)

@@ -1,12 +1,9 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn import metrics as reference
 from sklearn.metrics import roc_auc_score
 
 from qt_bert.errors import ArgumentError
-from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import bootstrap_weights, percentile_interval, resample
 from qt_bert.stats.evaluation import (
     PairCounts,
@@ -16,18 +13,14 @@ from qt_bert.stats.evaluation import (
     furthest_off,
     per_grade,
 )
-from qt_bert.stats.judgements import Judgements, judge_grades, judge_scores
+from qt_bert.stats.judgements import judge_grades, judge_scores
 from qt_bert.stats.metrics import METRICS
 
 
 def test_confusion_has_labels_in_rows(hand):
-    assert confusion(hand).tolist() == [
-        [0, 0, 1, 0, 0],
-        [0, 1, 0, 0, 0],
-        [1, 0, 0, 0, 0],
-        [0, 0, 0, 2, 0],
-        [0, 0, 0, 0, 1],
-    ]
+    cells = np.zeros((5, 5), int)
+    cells[[0, 1, 2, 3, 4], [2, 1, 0, 3, 4]] = 1, 1, 1, 2, 1
+    assert confusion(hand).tolist() == cells.tolist()
 
 
 def test_figures_of_each_grade_are_those_of_sklearn(random_judgements):
@@ -45,50 +38,47 @@ def test_the_pairs_furthest_off_come_first(hand):
 def test_a_slice_beside_the_rest(random_judgements):
     judged = random_judgements(2, n=400, n_queries=80)
     inside = judged.query_index % 2 == 0
-    found = errors_in_slices(judged, {"even": inside, "few": judged.query_index < 3}, resamples=500)
-    assert [one.slice for one in found] == ["even"]  # three queries are too few
-    (one,), wrong = found, ~judged.correct
-    assert one.inside == pytest.approx(wrong[inside].mean())
-    assert one.difference == pytest.approx(wrong[inside].mean() - wrong[~inside].mean())
-    assert one.ci_low < one.difference < one.ci_high and one.q == one.p > 0.05
+    slices = {"even": inside, "few": judged.query_index < 3}  # three queries are too few
+    (even,), wrong = errors_in_slices(judged, slices, resamples=500), ~judged.correct
+    assert even.slice == "even" and even.inside == pytest.approx(wrong[inside].mean())
+    assert even.difference == pytest.approx(wrong[inside].mean() - wrong[~inside].mean())
+    assert even.ci_low < even.difference < even.ci_high and even.q == even.p > 0.05
 
 
 RIGHT = [[0, 0, 0, 0, 1.0], [1.0, 0, 0, 0, 0]]
 
 
 def test_every_interval_holds_its_value(random_judgements):
-    found = evaluate(random_judgements(0), resamples=300)
-    for name, one in found.metrics.items():
-        assert one.value == METRICS[name].value(random_judgements(0))
-        assert one.value is not None and one.ci_low is not None and one.ci_high is not None
-        assert one.ci_low < one.value < one.ci_high, name
+    evaluation = evaluate(random_judgements(0), resamples=300)
+    for name, metric in evaluation.metrics.items():
+        assert metric.value == METRICS[name].value(random_judgements(0))
+        assert metric.ci_low < metric.value < metric.ci_high, name
 
 
 def test_overlapping_labels_keep_accuracy_and_ranking_only():
     rows = [[0, 0, 0, 0.5, 0.5], [0.5, 0.5, 0, 0, 0], [0, 0, 1.0, 0, 0], [0, 1.0, 0, 0, 0]]
     judged = judge_grades(rows, [(4, 5), (2, 3), (3,), (2, 3)], ["猫", "猫", "狗", "狗"])
-    found = evaluate(judged, resamples=0)
-    values = {name for name, one in found.metrics.items() if one.value is not None}
+    evaluation = evaluate(judged, resamples=0)
+    values = {name for name, metric in evaluation.metrics.items() if metric.value is not None}
     assert values == {"accuracy", "auc", "spearman", "pairwise_accuracy"} | {
         name for name in METRICS if name.startswith("ndcg")
     }
-    assert found.metrics["accuracy"].value == 3 / 4
-    assert "overlap" in (found.metrics["qwk"].reason or "")
-    assert "wrong order" in (found.metrics["pnr"].reason or "")
-    assert found.confusion is None
+    assert evaluation.metrics["accuracy"].value == 3 / 4
+    assert "overlap" in (evaluation.metrics["qwk"].reason or "")
+    assert "wrong order" in (evaluation.metrics["pnr"].reason or "")
+    assert evaluation.confusion is None
 
 
 def test_a_one_logit_model_is_judged_by_its_order_only():
     judged = judge_scores([3.0, 1.0, 2.0], [(5,), (1,), (2,)], ["猫"] * 3)
-    found = evaluate(judged, resamples=0)
-    values = {name: one.value for name, one in found.metrics.items() if one.value is not None}
-    assert set(values) == {"spearman", "pairwise_accuracy", "auc"} | {
-        name for name in METRICS if name.startswith("ndcg")
-    }
-    assert list(values.values()) == pytest.approx([1.0] * len(values))
-    assert "one-logit" in (found.metrics["qwk"].reason or "")
-    assert "wrong order" in (found.metrics["pnr"].reason or "")
-    assert found.pnr_counts == PairCounts(3, 0, 0)
+    evaluation = evaluate(judged, resamples=0)
+    names = {"spearman", "pairwise_accuracy", "auc"}
+    names |= {name for name in METRICS if name.startswith("ndcg")}
+    values = {name: metric.value for name, metric in evaluation.metrics.items()}
+    assert values == {name: pytest.approx(1) if name in names else None for name in METRICS}
+    assert "one-logit" in (evaluation.metrics["qwk"].reason or "")
+    assert "wrong order" in (evaluation.metrics["pnr"].reason or "")
+    assert evaluation.pnr_counts == PairCounts(3, 0, 0)
 
 
 def test_auc_and_pnr_of_one_logit_are_those_of_any_score():
@@ -100,26 +90,25 @@ def test_auc_and_pnr_of_one_logit_are_those_of_any_score():
 
 
 def test_a_single_query_has_no_interval():
-    found = evaluate(judge_grades(RIGHT, [(5,), (1,)], ["猫", "猫"]), resamples=20)
-    assert found.metrics["accuracy"].value == 1
-    assert found.metrics["accuracy"].ci_low is None
-    assert "single query" in (found.metrics["accuracy"].reason or "")
+    judged = judge_grades(RIGHT, [(5,), (1,)], ["猫", "猫"])
+    accuracy = evaluate(judged, resamples=20).metrics["accuracy"]
+    assert (accuracy.value, accuracy.ci_low) == (1, None)
+    assert "single query" in (accuracy.reason or "")
 
 
 def test_a_figure_that_rests_on_one_query_has_no_interval(hand):
-    found = evaluate(hand, resamples=200).metrics["ndcg_at_3"]
-    assert found.value is not None
-    assert found.ci_low is None
-    assert "undefined in more than" in (found.reason or "")
+    ndcg = evaluate(hand, resamples=200).metrics["ndcg_at_3"]
+    assert ndcg.value is not None and ndcg.ci_low is None
+    assert "undefined in more than" in (ndcg.reason or "")
 
 
 def test_queries_of_one_title_give_no_ranking():
-    found = evaluate(judge_grades(RIGHT, [(5,), (1,)], ["猫", "狗"]), resamples=20)
-    ndcg = found.metrics["ndcg_at_5"]
+    evaluation = evaluate(judge_grades(RIGHT, [(5,), (1,)], ["猫", "狗"]), resamples=20)
+    ndcg = evaluation.metrics["ndcg_at_5"]
     assert (ndcg.value, ndcg.n_eligible, ndcg.n_queries) == (None, 0, 2)
     assert "no query has titles of two grades" in (ndcg.reason or "")
-    assert "two grades" in (found.metrics["pnr"].reason or "")
-    assert found.metrics["auc"].value == 1
+    assert "two grades" in (evaluation.metrics["pnr"].reason or "")
+    assert evaluation.metrics["auc"].value == 1
 
 
 def test_a_negative_number_of_resamples_is_refused():
@@ -128,23 +117,18 @@ def test_a_negative_number_of_resamples_is_refused():
 
 
 def test_copies_of_a_title_do_not_narrow_the_interval(random_judgements):
+    def interval(judged):
+        weights = bootstrap_weights(judged.n_queries, 500, 0, width=1)
+        accuracies = resample([METRICS["accuracy"].estimator(judged)], weights)[0]
+        return percentile_interval(np.asarray(accuracies))
+
     judged = random_judgements(0, n=40, n_queries=10**9)
-    copies = judged.subset(np.repeat(np.arange(40), 10))
-    one, ten = (percentile_interval(_accuracies(some)) for some in (judged, copies))
-    assert one is not None and ten is not None
-    assert one == pytest.approx(ten)
+    copies = interval(judged.subset(np.repeat(np.arange(40), 10)))
+    assert copies is not None and interval(judged) == pytest.approx(copies)
 
 
-def _accuracies(judged: Judgements) -> FloatArray:
-    weights = bootstrap_weights(judged.n_queries, 500, 0, width=1)
-    return np.asarray(resample([METRICS["accuracy"].estimator(judged)], weights)[0])
-
-
-def test_few_undefined_resamples_are_dropped():
+def test_undefined_resamples_are_dropped_if_few_or_leave_no_interval():
     samples = np.append(np.linspace(0, 1, 96), [np.nan] * 4)
     assert percentile_interval(samples) == pytest.approx((0.025, 0.975))
-
-
-@pytest.mark.parametrize("samples", [np.empty(0), np.append(np.ones(94), [np.nan] * 6)])
-def test_too_few_resamples_give_no_interval(samples):
-    assert percentile_interval(samples) is None
+    for samples in (np.empty(0), np.append(np.ones(94), [np.nan] * 6)):
+        assert percentile_interval(samples) is None

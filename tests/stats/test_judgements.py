@@ -1,35 +1,20 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from qt_bert.errors import ArgumentError
-from qt_bert.stats.judgements import (
-    Judgements,
-    judge_grades,
-    judge_levels,
-    judge_scores,
-    known,
-    read_labels,
-)
+from qt_bert.stats.judgements import judge_grades, judge_levels, judge_scores, known, read_labels
 
 
 def test_disjoint_sets_are_levels_in_order_of_their_mean():
     labels = read_labels([(4, 5), (2, 1), (3,), (1, 2)])
-    assert labels.kind == "coarse"
-    assert labels.sets == ((1, 2), (3,), (4, 5))
-    assert labels.ranking_truth.tolist() == [3, 1, 2, 1]
-    assert labels.auc_cut == 3
+    assert (labels.kind, labels.sets) == ("coarse", ((1, 2), (3,), (4, 5)))
+    assert (labels.ranking_truth.tolist(), labels.auc_cut) == ([3, 1, 2, 1], 3)
 
 
 def test_overlapping_sets_rank_by_their_mean_grade():
     labels = read_labels([(1, 2), (2, 3), (5,)])
-    assert labels.kind == "overlapping"
-    assert labels.ranking_truth.tolist() == [1.5, 2.5, 5]
-
-
-def test_disjoint_sets_of_one_mean_have_no_order():
-    assert read_labels([(2, 4), (3,)]).kind == "overlapping"
+    assert (labels.kind, labels.ranking_truth.tolist()) == ("overlapping", [1.5, 2.5, 5])
+    assert read_labels([(2, 4), (3,)]).kind == "overlapping"  # sets of one mean have no order
 
 
 ROW = [0.1, 0.2, 0.4, 0.2, 0.1]
@@ -39,8 +24,7 @@ QUERIES = ["买猫粮", "买猫粮"]
 
 def test_exact_grades_are_judged_at_the_five_grades():
     judged = judge_grades(ROWS, [(3,), (2,)], QUERIES)
-    assert judged.mode == "grades"
-    assert judged.levels == ("1", "2", "3", "4", "5")
+    assert (judged.mode, judged.levels) == ("grades", ("1", "2", "3", "4", "5"))
     assert known(judged.predicted).tolist() == [2, 1]
     assert judged.ranking_score == pytest.approx([3.0, 0.6 + 0.9 + 1.2 + 0.5])
     assert known(judged.label_probability).tolist() == [0.4, 0.3]
@@ -48,8 +32,7 @@ def test_exact_grades_are_judged_at_the_five_grades():
 
 def test_coarse_labels_are_the_levels_and_sum_their_grades():
     judged = judge_grades(ROWS, [(4, 5), (1, 2)], QUERIES)
-    assert judged.mode == "coarse"
-    assert judged.levels == ("1-2", "4-5")
+    assert (judged.mode, judged.levels) == ("coarse", ("1-2", "4-5"))
     np.testing.assert_allclose(known(judged.level_probabilities), [[0.3, 0.3], [0.3, 0.4]])
     assert known(judged.predicted).tolist() == [0, 1]
     assert known(judged.label_probability) == pytest.approx([0.3, 0.3])
@@ -57,7 +40,7 @@ def test_coarse_labels_are_the_levels_and_sum_their_grades():
     assert judged.ranking_score == pytest.approx([3.0, 3.2])
 
 
-def test_expected_level_leaves_out_grades_that_no_label_means():
+def test_the_expected_level_leaves_out_grades_without_a_label():
     judged = judge_grades(ROWS, [(4, 5), (1, 2)], QUERIES)
     assert judged.expected == pytest.approx([1.5, (0.3 + 2 * 0.4) / 0.7])
 
@@ -69,27 +52,22 @@ def test_expected_level_is_the_predicted_one_where_no_level_has_a_chance():
 
 def test_overlapping_labels_only_know_right_from_wrong():
     judged = judge_grades(ROWS, [(2, 3), (3, 4)], QUERIES)
-    assert judged.mode == "overlapping"
+    assert (judged.mode, judged.truth) == ("overlapping", None)
     assert known(judged.correct).tolist() == [True, False]
-    assert judged.truth is None
     assert judged.ranking_truth.tolist() == [2.5, 3.5]
 
 
 def test_model_grades_reorder_the_logits():
     backward = [(5,), (4,), (3,), (2,), (1,)]
     judged = judge_grades([[0.6, 0.4, 0, 0, 0]], [(5,)], ["猫"], model_grades=backward)
-    assert judged.mode == "grades"
-    assert known(judged.predicted).tolist() == [4]
+    assert (judged.mode, known(judged.predicted).tolist()) == ("grades", [4])
     assert judged.ranking_score == pytest.approx([4.6])
 
 
 def test_exact_labels_fit_into_the_levels_of_a_coarser_model():
-    model = [(1, 2), (3,), (4, 5)]
-    judged = judge_grades(
-        [[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]], [(2,), (5,)], QUERIES, model_grades=model
-    )
-    assert judged.mode == "levels"
-    assert judged.levels == ("1-2", "3", "4-5")
+    model, rows = [(1, 2), (3,), (4, 5)], [[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]
+    judged = judge_grades(rows, [(2,), (5,)], QUERIES, model_grades=model)
+    assert (judged.mode, judged.levels) == ("levels", ("1-2", "3", "4-5"))
     assert known(judged.truth).tolist() == [0, 2]
     assert judged.ranking_truth.tolist() == [2, 5]
     assert judged.ranking_score == pytest.approx([0.75 + 0.9 + 0.9, 0.15 + 0.3 + 3.6])
@@ -98,8 +76,7 @@ def test_exact_labels_fit_into_the_levels_of_a_coarser_model():
 def test_a_logit_that_spans_two_labels_leaves_overlapping_sets():
     model = [(1, 2, 3), (4,), (5,)]
     judged = judge_grades([[0.8, 0.1, 0.1]], [(3, 4)], ["猫"], model_grades=model)
-    assert judged.mode == "overlapping"
-    assert known(judged.correct).tolist() == [True]
+    assert (judged.mode, known(judged.correct).tolist()) == ("overlapping", [True])
 
 
 def test_levels_of_a_model_are_numbered_from_one():
@@ -114,12 +91,10 @@ def test_a_subset_keeps_the_levels_and_renumbers_queries(hand):
     part = hand.subset(np.array([False, False, True, False, False, True]))
     assert known(part.truth).tolist() == [0, 1]
     assert part.query_index.tolist() == [0, 1]
-    assert part.n_queries == 2
-    assert part.levels == hand.levels
+    assert (part.n_queries, part.levels) == (2, hand.levels)
 
 
-def judged_scores() -> Judgements:
-    return judge_scores([1.0], [(1,)], ["猫"])
+SCORES = judge_scores([1.0], [(1,)], ["猫"])
 
 
 @pytest.mark.parametrize(
@@ -142,8 +117,8 @@ def judged_scores() -> Judgements:
         (lambda: judge_levels(np.empty((0, 3)), [], []), "no graded pair"),
         (lambda: judge_scores([1.0, np.nan], [(1,), (2,)], QUERIES), "scores: pair 1 has nan"),
         (lambda: judge_scores([[1.0], [2.0]], [(1,), (2,)], QUERIES), r"shape \(2, 1\)"),
-        (lambda: judged_scores().with_predicted([0]), "mode score"),
-        (lambda: judged_scores().subset(np.zeros(1, dtype=bool)), "no graded pair is left"),
+        (lambda: SCORES.with_predicted([0]), "mode score"),
+        (lambda: SCORES.subset(np.zeros(1, dtype=bool)), "no graded pair is left"),
         (lambda: read_labels([(3,), ()]), "label of pair 1 is empty"),
         (lambda: read_labels([(3,), None]), "label of pair 1 is empty"),
         (lambda: read_labels([(1, 6)]), "from 1 to 5"),

@@ -1,8 +1,6 @@
 """Every metric on six pairs against fractions worked out on paper, against libraries on random pairs
 with many ties, and what must hold on any data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations, permutations
@@ -15,14 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as reference
 
-from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.judgements import (
-    Judgements,
-    judge_grades,
-    judge_numbers,
-    judge_scores,
-    known,
-)
+from qt_bert.stats.judgements import Judgements, judge_grades, judge_numbers, judge_scores, known
 from qt_bert.stats.metrics import METRICS, dcg_by_query, log_loss, ordered_pairs_by_query
 
 BY_HAND = {
@@ -37,13 +28,9 @@ BY_HAND = {
     "over_graded": 1 / 6,
     "under_graded": 1 / 6,
     "ndcg_at_1": 1.0,
-    "ndcg_at_3": 16.5 / (15 + 3 / log2(3)),
-    "ndcg_at_5": 16.5 / (15 + 3 / log2(3)),
-    "ndcg_at_10": 16.5 / (15 + 3 / log2(3)),
+    **{f"ndcg_at_{k}": 16.5 / (15 + 3 / log2(3)) for k in (3, 5, 10)},
     "ndcg_linear_at_1": 1.0,
-    "ndcg_linear_at_3": 5 / (4 + 2 / log2(3)),
-    "ndcg_linear_at_5": 5 / (4 + 2 / log2(3)),
-    "ndcg_linear_at_10": 5 / (4 + 2 / log2(3)),
+    **{f"ndcg_linear_at_{k}": 5 / (4 + 2 / log2(3)) for k in (3, 5, 10)},
     "pnr": 2 / 1,
     "pairwise_accuracy": 2 / 3,
     "auc": 1.0,
@@ -74,12 +61,7 @@ def test_coarse_calibration_is_over_levels():
     assert METRICS["ece"].value(judged) == pytest.approx(0.5 / 2)
 
 
-GAINS: dict[str, Callable[[FloatArray], FloatArray]] = {
-    "ndcg_at": lambda grade: 2.0 ** (grade - 1) - 1,
-    "ndcg_linear_at": lambda grade: grade - 1,
-}
-
-
+GAINS = {"ndcg_at": lambda grade: 2.0 ** (grade - 1) - 1, "ndcg_linear_at": lambda grade: grade - 1}
 LIBRARIES: dict[str, Callable[[Judgements], float]] = {
     "accuracy": lambda j: reference.accuracy_score(j.truth, j.predicted),
     "macro_f1": lambda j: reference.f1_score(j.truth, j.predicted, average="macro"),
@@ -98,13 +80,9 @@ def judged(request, random_judgements) -> Judgements:
     return replace(random_judgements(request.param), auc_cut=(2.0, 4.0, 5.0)[request.param])
 
 
-def close(judged: Judgements, name: str, expected: float) -> None:
-    assert METRICS[name].value(judged) == pytest.approx(expected, abs=1e-12)
-
-
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_the_value_is_a_librarys(judged, name):
-    close(judged, name, LIBRARIES[name](judged))
+    assert METRICS[name].value(judged) == pytest.approx(LIBRARIES[name](judged), abs=1e-12)
 
 
 def test_nll(judged):
@@ -122,7 +100,7 @@ def test_ndcg_with_ties(judged, prefix, depth):
         rows = judged.query_index == query
         gains = GAINS[prefix](judged.ranking_truth[rows])
         values.append(reference.ndcg_score([gains], [judged.ranking_score[rows]], k=depth))
-    close(judged, f"{prefix}_{depth}", float(np.mean(values)))
+    assert METRICS[f"{prefix}_{depth}"].value(judged) == pytest.approx(np.mean(values), abs=1e-12)
 
 
 TITLES = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5)), min_size=1, max_size=6)
@@ -132,29 +110,26 @@ TITLES = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5)), min_size=1, m
 @given(titles=TITLES, depth=st.integers(1, 4))
 def test_dcg_is_the_mean_over_all_orders_of_ties(titles, depth):
     score, gain = (np.array(column, dtype=np.float64) for column in zip(*titles, strict=True))
-    found = dcg_by_query(np.zeros(len(titles), dtype=np.int64), 1, score, gain, depth)[0]
+    dcg = dcg_by_query(np.zeros(len(titles), dtype=np.int64), 1, score, gain, depth)[0]
     dcgs = []
     for order in permutations(range(len(titles))):
         ranked = sorted(order, key=lambda title: -score[title])
         dcgs.append(sum(gain[t] / np.log2(i + 2) for i, t in enumerate(ranked[:depth])))
-    assert found == pytest.approx(np.mean(dcgs))
+    assert dcg == pytest.approx(np.mean(dcgs))
 
 
 @settings(max_examples=60, deadline=None)
 @given(titles=TITLES, others=TITLES)
 def test_ordered_pairs_are_those_counted_one_by_one(titles, others):
     both = titles + others
-    judged = judge_scores(
-        [float(score) for score, _ in both],
-        [(grade,) for _, grade in both],
-        ["甲"] * len(titles) + ["乙"] * len(others),
-    )
+    scores, labels = [float(score) for score, _ in both], [(grade,) for _, grade in both]
+    judged = judge_scores(scores, labels, ["甲"] * len(titles) + ["乙"] * len(others))
     expected = [[0, 0, 0], [0, 0, 0]]
     for query, group in enumerate((titles, others)):
-        for one, two in combinations(group, 2):
-            product = (one[0] - two[0]) * (one[1] - two[1])
-            if one[1] != two[1]:
-                expected[query][2 if one[0] == two[0] else int(product < 0)] += 1
+        for (score, grade), (score_2, grade_2) in combinations(group, 2):
+            product = (score - score_2) * (grade - grade_2)
+            if grade != grade_2:
+                expected[query][2 if score == score_2 else int(product < 0)] += 1
     assert ordered_pairs_by_query(judged).tolist() == expected
 
 
@@ -162,7 +137,7 @@ def repeated(judged: Judgements, drawn: list[int]) -> Judgements:
     """The pairs of each drawn query written out, every copy a query of its own."""
     rows = [np.flatnonzero(judged.query_index == query) for query in drawn]
     part = judged.subset(np.concatenate(rows))
-    copies = np.repeat(np.arange(len(drawn)), [len(one) for one in rows])
+    copies = np.repeat(np.arange(len(drawn)), [len(at) for at in rows])
     object.__setattr__(part, "query_index", copies)
     object.__setattr__(part, "n_queries", len(drawn))
     return part
@@ -173,27 +148,27 @@ def test_weights_are_repeated_queries(random_judgements, name):
     judged = random_judgements(7)
     generator = np.random.default_rng(8)
     drawn = generator.integers(judged.n_queries, size=(3, judged.n_queries))
-    weights = np.stack([np.bincount(one, minlength=judged.n_queries) for one in drawn])
-    found = METRICS[name].estimator(judged)(weights.astype(np.float64))
-    literal = [METRICS[name].value(repeated(judged, one.tolist())) for one in drawn]
-    assert found.tolist() == pytest.approx(literal, abs=1e-12)
+    weights = np.stack([np.bincount(queries, minlength=judged.n_queries) for queries in drawn])
+    weighted = METRICS[name].estimator(judged)(weights.astype(np.float64))
+    literal = [METRICS[name].value(repeated(judged, queries.tolist())) for queries in drawn]
+    assert weighted.tolist() == pytest.approx(literal, abs=1e-12)
 
 
 def test_numbers_are_judged_by_their_order_alone():
     numbers, scores = [0.5, 4.25, 2.75, 3.0, 3.0, 1.0], [0.1, 0.7, 0.9, 2.0, 1.0, 1.5]
     judged = judge_numbers(scores, numbers, ["a"] * 3 + ["b"] * 3)
-    found = {name: metric.value(judged) for name, metric in METRICS.items()}
-    assert found["pairwise_accuracy"] == pytest.approx((2 + 1) / (3 + 2))
-    assert found["pnr"] == pytest.approx(3 / 2)
-    assert found["spearman"] == pytest.approx(stats.spearmanr(scores, numbers).statistic)
+    values = {name: metric.value(judged) for name, metric in METRICS.items()}
+    assert values["pairwise_accuracy"] == pytest.approx((2 + 1) / (3 + 2))
+    assert values["pnr"] == pytest.approx(3 / 2)
+    assert values["spearman"] == pytest.approx(stats.spearmanr(scores, numbers).statistic)
     gains = (2.75 + 4.25 / log2(3) + 0.5 / 2) / (4.25 + 2.75 / log2(3) + 0.5 / 2)
     others = (3 + 1 / log2(3) + 3 / 2) / (3 + 3 / log2(3) + 1 / 2)
-    assert found["ndcg_linear_at_3"] == pytest.approx((gains + others) / 2)
-    undefined = {name for name, value in found.items() if value is None}
+    assert values["ndcg_linear_at_3"] == pytest.approx((gains + others) / 2)
+    undefined = {name for name, value in values.items() if value is None}
     assert {"accuracy", "qwk", "mae", "auc", "ece", "ndcg_at_5"} <= undefined
     assert "numbers, not grades" in (METRICS["qwk"].refusal(judged) or "")
     low = judge_numbers(scores, np.array(numbers) - 9, ["a"] * 3 + ["b"] * 3)
-    assert low.ranking_truth.min() == 0 and METRICS["pnr"].value(low) == found["pnr"]
+    assert low.ranking_truth.min() == 0 and METRICS["pnr"].value(low) == values["pnr"]
 
 
 def test_title_pairs_are_counted_where_every_label_is_another():

@@ -15,10 +15,10 @@ def test_sign_flips_of_few_queries_are_all_taken():
     values = np.random.default_rng(2).normal(1.5, 1, 8)
     sums = [np.dot(signs, values - 1) for signs in product((-1, 1), repeat=8)]
     at_least = np.abs(sums) >= abs(np.sum(values - 1)) - 1e-9
-    found = sign_flip_p(values, 1)
-    assert found == pytest.approx(at_least.mean())
+    p = sign_flip_p(values, 1)
+    assert p == pytest.approx(at_least.mean())
     other = permutation_test((values - 1,), np.mean, permutation_type="samples", n_resamples=np.inf)
-    assert found == pytest.approx(other.pvalue)
+    assert p == pytest.approx(other.pvalue)
 
 
 def test_drawn_sign_flips_approach_all_of_them():
@@ -41,10 +41,10 @@ def test_drawn_p_is_never_zero_and_counts_ties():
 def test_columns_get_their_own_p_and_undefined_ones_none():
     values = np.random.default_rng(6).normal(0.3, 1, (40, 3))
     values[3, 1] = np.nan
-    found = sign_flip_p(values, seed=3)
-    assert found[0] == sign_flip_p(values[:, 0], seed=3)
-    assert np.isnan(found[1])
-    assert found[2] == sign_flip_p(values[:, 2], seed=3)
+    p = sign_flip_p(values, seed=3)
+    assert p[0] == sign_flip_p(values[:, 0], seed=3)
+    assert np.isnan(p[1])
+    assert p[2] == sign_flip_p(values[:, 2], seed=3)
     assert np.isnan(sign_flip_p([]))
 
 
@@ -70,6 +70,6 @@ def test_q_values_agree_with_statsmodels_and_leave_untested_claims_out():
         (lambda: q_values([float("nan")]), r"in 0\.\.1"),
     ],
 )
-def test_bad_input_is_told(make, message):
+def test_bad_input_is_refused(make, message):
     with pytest.raises(ArgumentError, match=message):
         make()

@@ -1,7 +1,3 @@
-"""Verdicts at the margin, contests, and what would decide an open claim."""
-
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +8,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries
 from qt_bert.stats.tests import sign_flip_p
 from qt_bert.stats.verdict import (
+    Claim,
     judge_contest,
     judge_difference,
     not_testable,
@@ -20,7 +17,9 @@ from qt_bert.stats.verdict import (
     with_q,
 )
 
-HOW = {"unit": "points"}
+
+def judged(estimate: Estimate, margin: float, side: str = "above") -> Claim:
+    return judge_difference(estimate, id="x", side=side, margin=margin, unit="points")
 
 
 def spread(mean: float, n: int = 40, sd: float = 1.0, seed: int = 0) -> Estimate:
@@ -42,16 +41,14 @@ def spread(mean: float, n: int = 40, sd: float = 1.0, seed: int = 0) -> Estimate
     ],
 )
 def test_a_difference_is_judged_on_both_sides_of_one_margin(mean, side, margin, verdict):
-    claim = judge_difference(spread(mean), id="x", side=side, margin=margin, **HOW)
+    claim = judged(spread(mean), margin, side)
     assert claim.verdict == verdict
     assert claim.reason == ("decided" if verdict != "inconclusive" else "interval")
 
 
 def test_an_interval_beyond_the_margin_is_not_enough_without_p():
-    five = over_queries([1.0] * 5 + [0.0] * 39, range(44))
-    claim = judge_difference(five, id="x", side="above", margin=0, **HOW)
-    assert claim.ci_low > 0
-    assert claim.p > 0.05
+    claim = judged(over_queries([1.0] * 5 + [0.0] * 39, range(44)), 0)
+    assert claim.ci_low > 0 and claim.p > 0.05
     assert (claim.verdict, claim.reason) == ("inconclusive", "p")
 
 
@@ -73,18 +70,18 @@ def test_a_correlation_is_judged_as_fishers_z():
         (from_leave_one_out(1.0, [np.nan] + [1.0] * 39, range(40)), "undefined"),
     ],
 )
-def test_what_cannot_be_judged_has_no_p_and_says_why(estimate, reason):
+def test_an_untestable_claim_has_no_p_and_a_reason(estimate, reason):
     for claim in (
-        judge_difference(estimate, id="x", side="above", margin=0, **HOW),
-        judge_contest(estimate, [0 * estimate] * 19, id="x", side="above", margin=0, **HOW),
+        judged(estimate, 0),
+        judge_contest(estimate, [0 * estimate] * 19, id="x", side="above", margin=0, unit="points"),
     ):
         assert (claim.verdict, claim.reason, claim.p) == ("not testable", reason, None)
         assert claim.needs_queries is None
 
 
-def test_a_claim_has_the_figures_of_its_estimate_whatever_the_reason():
-    claim = judge_difference(spread(3), id="matching.five", side="above", margin=2, **HOW)
-    assert (claim.id, claim.n_queries, claim.q) == ("matching.five", 40, None)
+def test_a_claim_has_the_figures_of_its_estimate():
+    claim = judged(spread(3), 2)
+    assert (claim.id, claim.n_queries, claim.q) == ("x", 40, None)
     assert (claim.ci_low, claim.ci_high) == spread(3).interval()
     assert (claim.value, claim.p) == (pytest.approx(3), sign_flip_p(spread(3).values, 2))
     known = not_testable("x", "few_seeds", side="above", margin=0, unit="rho", estimate=spread(1))
@@ -96,18 +93,19 @@ def test_a_claim_has_the_figures_of_its_estimate_whatever_the_reason():
 def contest(target: float, means, margin: float = 0, side="above", **more):
     """A target and sets that each lie beside it by a constant, but for a little of their own."""
     sets = [spread(mean, seed=0) + 0.01 * spread(0, seed=i + 1) for i, mean in enumerate(means)]
-    return judge_contest(spread(target), sets, id="c", side=side, margin=margin, **HOW, **more)
+    return judge_contest(
+        spread(target), sets, id="c", side=side, margin=margin, unit="points", **more
+    )
 
 
 def test_a_target_ahead_of_all_sets_is_reproduced():
     claim = contest(5, [0.0] * 99, margin=2)
-    assert (claim.verdict, claim.p) == ("reproduced", 0.01)
-    assert claim.value == pytest.approx(5)
+    assert (claim.verdict, claim.p, claim.value) == ("reproduced", 0.01, pytest.approx(5))
     assert claim.ci_low > 4.9
     below = contest(-5, [0.0] * 99, margin=-2, side="below")
     assert (below.verdict, below.p) == ("reproduced", 0.01)
-    assert contest(5, [0.0] * 19, margin=2, enumerated=True).p == 0.05
-    assert contest(5, [0.0] * 19, margin=2, enumerated=True).verdict == "reproduced"
+    listed = contest(5, [0.0] * 19, margin=2, enumerated=True)
+    assert (listed.verdict, listed.p) == ("reproduced", 0.05)
 
 
 def test_four_sets_ahead_are_the_most_of_99():
@@ -120,7 +118,7 @@ def test_four_sets_ahead_are_the_most_of_99():
 def test_a_set_that_does_exactly_as_much_counts():
     target = spread(5)
     claim = judge_contest(
-        target, [target] + [spread(0, seed=1)] * 98, id="c", side="above", margin=0, **HOW
+        target, [target] + [spread(0, seed=1)] * 98, id="c", side="above", margin=0, unit="points"
     )
     assert claim.p == 0.02
 
@@ -134,12 +132,10 @@ def test_a_contest_counts_to_the_tenth_set_that_does_as_much():
     means = [6.0, 0.0] * 10
     claim = contest(5, means[:19], margin=-9)
     assert (claim.verdict, claim.p) == ("not reproduced", 10 / 19)
-    longer = contest(5, [*means, *[6.0] * 79], margin=-9)
-    assert longer.p == claim.p
+    assert contest(5, [*means, *[6.0] * 79], margin=-9).p == claim.p
     assert contest(5, [6.0] * 10, margin=-9).p == 1
     assert contest(5, [6.0] * 10, margin=-9, enumerated=True).reason == "few_sets"
-    listed = contest(5, [6.0] * 15 + [0.0] * 14, margin=-9, enumerated=True)
-    assert listed.p == 16 / 30
+    assert contest(5, [6.0] * 15 + [0.0] * 14, margin=-9, enumerated=True).p == 16 / 30
 
 
 def test_few_sets_are_no_contest():
@@ -152,9 +148,10 @@ def test_a_common_share_that_noise_could_make_stays_open():
     q = range(40)
     noise = np.random.default_rng(0).normal(0, 5, (40, 100))
     sets = [over_queries(column - column.mean() + 0.02 * i, q) for i, column in enumerate(noise.T)]
-    claim = judge_contest(sets[70], sets[:70] + sets[71:], id="c", side="above", margin=-50, **HOW)
-    assert claim.p > 0.1
-    assert (claim.verdict, claim.reason) == ("inconclusive", "rank")
+    claim = judge_contest(
+        sets[70], sets[:70] + sets[71:], id="c", side="above", margin=-50, unit="points"
+    )
+    assert claim.p > 0.1 and (claim.verdict, claim.reason) == ("inconclusive", "rank")
 
 
 def test_the_mean_of_drawn_sets_has_an_error_that_enumerated_ones_lack():
@@ -167,9 +164,9 @@ def test_the_mean_of_drawn_sets_has_an_error_that_enumerated_ones_lack():
 
 
 def test_an_interval_counts_the_draw_of_heads_and_so_does_p():
-    plain = judge_difference(spread(3), id="x", side="above", margin=2, **HOW)
+    plain = judged(spread(3), 2)
     drawn = replace(spread(3), reach=2.0)
-    claim = judge_difference(drawn, id="x", side="above", margin=2, **HOW)
+    claim = judged(drawn, 2)
     assert claim.ci_low == pytest.approx(3 - np.hypot(3 - plain.ci_low, 2.0))
     assert claim.ci_high == pytest.approx(3 + np.hypot(plain.ci_high - 3, 2.0))
     assert (plain.verdict, claim.verdict) == ("reproduced", "inconclusive")
@@ -184,7 +181,7 @@ def test_a_share_is_judged_in_linear_form_and_shown_as_a_share(mean, verdict):
     part = mean * whole + spread(0, sd=0.5)
     claim = judge_difference(part, id="x", side="above", margin=0.5, unit="share", whole=whole)
     assert (claim.verdict, claim.value) == (verdict, pytest.approx(mean))
-    straight = judge_difference(part - 0.5 * whole, id="x", side="above", margin=0, **HOW)
+    straight = judged(part - 0.5 * whole, 0)
     assert (claim.verdict, claim.p) == (straight.verdict, straight.p)
     assert claim.ci_low < mean < claim.ci_high and claim.ci_high - claim.ci_low < 0.05
     # Fieller's interval holds a share for which part − share × whole may be 0.
@@ -205,7 +202,9 @@ def test_a_share_is_judged_in_linear_form_and_shown_as_a_share(mean, verdict):
 
 def test_sets_over_other_queries_are_refused():
     with pytest.raises(ArgumentError, match="different queries"):
-        judge_contest(spread(1), [spread(0, n=41)] * 19, id="c", side="above", margin=0, **HOW)
+        judge_contest(
+            spread(1), [spread(0, n=41)] * 19, id="c", side="above", margin=0, unit="points"
+        )
 
 
 @pytest.mark.parametrize(("hits", "sets"), [(0, 99), (5, 99), (10, 31), (19, 19)])
@@ -224,49 +223,40 @@ def test_queries_needed_by_hand():
 
 
 def test_an_open_claim_says_how_many_queries_would_decide_it():
-    above = judge_difference(spread(2.1), id="x", side="above", margin=2, **HOW)
+    above = judged(spread(2.1), 2)
     facing, away = above.value - above.ci_low, above.ci_high - above.value
     distance, of_95 = above.value - 2, 1.281552 / 1.959964
     assert above.needs_queries == (
         queries_needed(40, facing, distance + of_95 * away),
         queries_needed(40, facing, max(0, distance - of_95 * facing)),
     )
-    short = judge_difference(spread(1.6), id="x", side="above", margin=2, **HOW)
-    wide = judge_difference(spread(1.8), id="x", side="above", margin=2, **HOW)
+    short, wide = judged(spread(1.6), 2), judged(spread(1.8), 2)
     assert short.verdict == "not reproduced" and short.needs_queries is None
     assert wide.needs_queries[0] < 100 and wide.needs_queries[1] > 300
-    assert judge_difference(spread(9), id="x", side="above", margin=2, **HOW).needs_queries is None
+    assert judged(spread(9), 2).needs_queries is None
 
 
 def test_q_stands_over_the_claims_that_have_a_p():
-    claims = [
-        judge_difference(spread(2.5), id="a", side="above", margin=2, **HOW),
-        judge_difference(spread(3, n=39), id="b", side="above", margin=2, **HOW),
-        judge_difference(spread(2.2), id="c", side="above", margin=2, **HOW),
-    ]
+    claims = [judged(spread(2.5), 2), judged(spread(3, n=39), 2), judged(spread(2.2), 2)]
     a, b, c = with_q(claims)
-    assert b.q is None
-    assert a.q == pytest.approx(min(2 * claims[0].p, claims[2].p))
+    assert b.q is None and a.q == pytest.approx(min(2 * claims[0].p, claims[2].p))
     assert c.q == pytest.approx(claims[2].p)
-    assert [one.verdict for one in (a, b, c)] == [one.verdict for one in claims]
+    assert [claim.verdict for claim in (a, b, c)] == [claim.verdict for claim in claims]
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (
-            lambda: judge_difference(spread(1), id="x", side="over", margin=0, **HOW),
+            lambda: judge_difference(spread(1), id="x", side="over", margin=0, unit="points"),
             "must be 'above' or 'below'",
         ),
-        (
-            lambda: judge_difference(spread(1), id="x", side="above", margin=float("nan"), **HOW),
-            "must be a number",
-        ),
+        (lambda: judged(spread(1), float("nan")), "must be a number"),
         (lambda: queries_needed(10, -1, 1), "0 or more"),
         (lambda: share_interval(3, 2), "3 of 2"),
         (lambda: share_interval(0, 0), "0 of 0"),
     ],
 )
-def test_bad_input_is_told(make, message):
+def test_bad_input_is_refused(make, message):
     with pytest.raises(ArgumentError, match=message):
         make()

@@ -1,19 +1,23 @@
-"""What does fine-tuning change? (`heads_of_query_title_bert`, 2.4.1; `dark_secrets_of_bert`)
+"""What did fine-tuning do, and how can the rest be kept? (`heads_of_query_title_bert`, 2.4.1; Merchant et al. 2020)
 
-The model and its base on the same pairs. In the article fine-tuning turns one matching head towards matched
-terms, away from [SEP] and the token itself. Here heads are named as matching on the *base*, so that selection
-cannot cause a rise, and compared on other queries. In a causal model only title terms attend to query terms;
-without a special token between the texts, or one that is read, there is no weight on [SEP], or [CLS].
-Kovaleva et al. (2019) compare whole maps by their cosine: the last two layers change most.
+The model and its base on the same pairs. Attention: heads are named as matching on either checkpoint, on
+discovery, and their weight on matched terms is compared on other queries. In a causal model only title terms
+attend to query terms; without a special token between the texts, or one that is read, there is no weight on
+[SEP], or [CLS]. Kovaleva et al. (2019) compare whole maps by their cosine. Weights: `tuning_weights` sets parts
+back to the base (of the low third Rogers et al. 2020 expect little effect) and mixes both checkpoints,
+`tuning_slices` reads which slices gained and lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
+from qt_bert.ablation.families import single
 from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.errors import ArgumentError
@@ -21,11 +25,13 @@ from qt_bert.figures import Bars, HeatMap, head_map
 from qt_bert.heads import Head, Shape
 from qt_bert.probes.base import Context, Result, estimate_bars, head_table
 from qt_bert.probes.base_model import open_base, open_second, scorer_like
-from qt_bert.probes.matching_scores import scores_by, stable_matching
+from qt_bert.probes.contests import ablate, zeroed
+from qt_bert.probes.matching_scores import discovery_scores, scores_by, stable_matching
 from qt_bert.probes.naming import Named, means, name_heads, one_sided_p, stability_of_means
-from qt_bert.probes.shift_maps import SIMILARITIES, WEIGHTS, Comparison, compare
-from qt_bert.probes.streams import PAIRS_A_QUERY, few_a_query
-from qt_bert.results.probe import Stability
+from qt_bert.probes.streams import few_in_quick
+from qt_bert.probes.tuning_maps import SIMILARITIES, WEIGHTS, Comparison, compare
+from qt_bert.probes.tuning_slices import of_slices
+from qt_bert.probes.tuning_weights import Trial, of_mixtures, of_parts, sign_of
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, over_queries
@@ -36,73 +42,127 @@ POINTS = 100.0
 LEAST_CHANGE = 0.05
 """The least rise of the weight on matched terms of a strengthened head."""
 LAST_LAYERS = 2
+DIRECTIONS = {1: "rises", -1: "falls", 0: "unclear"}
 
 
 def measure(context: Context) -> Result:
-    """Compare both models' attention; judge the rise on matched terms in the heads named on the base.
+    """Compare both models' attention; set parts back and mix both models, unless heads were pruned.
 
-    Raises ArgumentError without a base, CheckpointError for a base of another model.
+    Raises ArgumentError without a base, CheckpointError or ArgumentError for a base of another model.
     """
     if context.request.base is None:
         raise ArgumentError("the model before fine-tuning is needed; give its folder with --base")
-    checkpoint = context.model.checkpoint
-    base = scorer_like(context, open_base(context.request.base, checkpoint))
-    second = (
-        None if context.request.second is None else open_second(context.request.second, checkpoint)
+    base = open_base(context.request.base, context.model.checkpoint)
+    results = [_attention(context, scorer_like(context, base))]
+    if context.model.checkpoint.kept is None:
+        trial = Trial.of(context, base)
+        results += [of_parts(trial), of_mixtures(trial), of_slices(trial)]
+    first = results[0]
+
+    def merged(name: str) -> dict[str, Any]:
+        return dict(chain.from_iterable(getattr(one, name).items() for one in results))
+
+    return replace(
+        first,
+        measurements=merged("measurements"),
+        figures=[figure for one in results for figure in one.figures],
+        tables=[table for one in results for table in one.tables],
+        facts=merged("facts"),
+        settings=merged("settings"),
+        nothing="pruned" if len(results) == 1 else None,
     )
-    scores = scores_by(base, context)
-    matching = scores.named()
+
+
+def _attention(context: Context, base: Scorer) -> Result:
+    """Both models' attention, and the claim on heads named on either."""
+    second = (
+        None
+        if context.request.second is None
+        else open_second(context.request.second, context.model.checkpoint)
+    )
+    before, after = scores_by(base, context), discovery_scores(context)
+    named = {"matching_before": before.named(), "matching_after": after.named()}
+    either = sorted({*named["matching_before"], *named["matching_after"]})
     most = context.choose(QUICK_DISCOVERY, len(context.discovery))
-    discovery = _compare(context, base, spread_over_queries(context.discovery, most, context.seed))
-    pairs = few_a_query(context.validation, context.choose(PAIRS_A_QUERY, len(context.validation)))
+    chosen_on = spread_over_queries(context.discovery, most, context.seed)
+    discovery = _compare(context, base, chosen_on)
+    pairs = few_in_quick(context, context.validation)
     comparison = _compare(context, base, pairs)
     second_seed = None if second is None else _compare(context, scorer_like(context, second), pairs)
-    shape = checkpoint.shape
-    named = strengthened(discovery)
-    rise = _of(comparison.change("matched"), matching)
+    shape = context.model.checkpoint.shape
+    strong = strengthened(discovery)
+    rise = comparison.change("matched")
+    change = _of(rise, either)
     cosine = means(comparison.similarity_of("cosine"))
     most_changed = min(shape.all_heads, key=lambda head: float(cosine[head]))
+    signs = [sign_of(_points(rise[:, head.layer, head.head]), context) for head in either]
     facts = {
-        "named": len(matching),
-        "rose": sum(bool(means(comparison.change("matched"))[head] > 0) for head in matching),
-        "strengthened": len(named.heads()),
+        "named": len(either),
+        "rose": signs.count(1),
+        "fell": signs.count(-1),
+        "direction": DIRECTIONS[0 if change is None else sign_of(change, context)],
+        "strengthened": len(strong.heads()),
         "head": str(most_changed),
         "head_cosine": float(cosine[most_changed]),
         "least": POINTS * LEAST_CHANGE,
         "pairs": len(pairs),
     }
     return Result(
-        claims={"matched": "unnamed" if rise is None else rise},
+        claims={"matched": "unnamed" if change is None else change},
         measurements={
-            "matched_before": _of(comparison.weight("before", "matched"), matching),
-            "matched_after": _of(comparison.weight("after", "matched"), matching),
-            "beyond_others": _beyond_others(comparison, matching, shape),
-            "itself": _of(comparison.change("self"), matching),
-            "separators": _of(comparison.change("sep"), matching),
+            "matched_before": _of(comparison.weight("before", "matched"), either),
+            "matched_after": _of(comparison.weight("after", "matched"), either),
+            "weighted": _weighted(context, rise, either, chosen_on),
+            "beyond_others": _beyond_others(comparison, either, shape),
+            "itself": _of(comparison.change("self"), either),
+            "separators": _of(comparison.change("sep"), either),
             "all_cls": _of(comparison.change("cls"), shape.all_heads),
             "all_separators": _of(comparison.change("sep"), shape.all_heads),
-            "strengthened_again": _of(comparison.change("matched"), named.heads()),
+            "strengthened_again": _of(rise, strong.heads()),
             "last_layers": _last_layers(comparison, shape),
             "cosine": _mean_cosine(comparison),
             **({} if second_seed is None else {"cosine_second_seed": _mean_cosine(second_seed)}),
         },
-        heads=head_table(shape, _columns(comparison, second_seed, named, scores.score)),
-        sets={"matching_before": matching, "strengthened": named.heads()},
-        selected="matching_before",
+        heads=head_table(shape, _columns(comparison, second_seed, strong, before.score)),
+        sets={**named, "strengthened": strong.heads()},
+        selected="matching_after",
         stability={
-            "matching_before": stable_matching(scores, matching, seed=context.seed),
-            "strengthened": _stability(context, discovery, comparison, named, shape),
+            **{
+                name: stable_matching(scores, named[name], seed=context.seed)
+                for name, scores in (("matching_before", before), ("matching_after", after))
+            },
+            "strengthened": stability_of_means(
+                discovery.change("matched"), rise, strong.heads(), shape.all_heads, context.seed
+            ),
         },
-        figures=_figures(context, comparison, matching, named),
+        figures=_figures(context, comparison, either, strong),
         facts=facts,
         settings={
             "base": {"name": base.checkpoint.name, "sha256": base.checkpoint.sha256},
             "second": None if second is None else {"name": second.name, "sha256": second.sha256},
-            "scored": asdict(scores.sample),
+            "scored": asdict(before.sample),
             "pairs_with_a_matched_term": comparison.pairs_with_terms,
         },
         pairs=pairs,
     )
+
+
+def _weighted(
+    context: Context, rise: FloatArray, heads: Sequence[Head], pairs: Sequence[Pair]
+) -> Estimate | None:
+    """The mean rise of `heads`, weighted by the points that the tuned model loses on `pairs` without each.
+
+    None where no head costs anything.
+    """
+    if not heads:
+        return None
+    variants = [v for v in single(context.model.checkpoint.shape, zeroed) if v.heads[0] in heads]
+    run = ablate(context, "alone", variants, pairs)
+    cost = np.array([max(run.loss(str(head)).value, 0.0) for head in heads])
+    if not cost.sum() > 0:
+        return None
+    changes = np.stack([rise[:, head.layer, head.head] for head in heads], axis=-1)
+    return _points(changes @ (cost / cost.sum()))
 
 
 def _compare(context: Context, base: Scorer, pairs: Sequence[Pair]) -> Comparison:
@@ -185,13 +245,6 @@ def _columns(
             f"{name}_second_seed": means(second_seed.similarity_of(name)) for name in SIMILARITIES
         }
     return columns | {"strengthened_q": named.q}
-
-
-def _stability(
-    context: Context, discovery: Comparison, comparison: Comparison, named: Named, shape: Shape
-) -> Stability | None:
-    rise, again = (each.change("matched") for each in (discovery, comparison))
-    return stability_of_means(rise, again, named.heads(), shape.all_heads, context.seed)
 
 
 def _figures(

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.probes.shift_maps import Comparison, compare
+from qt_bert.probes.tuning_maps import Comparison, compare
 from qt_bert.scoring.bulk import Scorer
 
 SHAPE = {"layers": 2, "heads": 4, "hidden": 128}

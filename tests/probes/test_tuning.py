@@ -1,4 +1,4 @@
-"""What fine-tuning changes: a planted head, a second seed; measures of maps against libraries."""
+"""Attention before and after tuning: a planted head, a second seed; measures of maps against libraries."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from qt_bert.data.segmenters import segmenter
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.heads import Head, Shape
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.probes.shift import _last_layers, strengthened
-from qt_bert.probes.shift_maps import SIMILARITIES, WEIGHTS, Comparison, links
 from qt_bert.probes.streams import Shared, shared_terms
-from tests.probes import planted_shift
-from tests.probes.planted_shift import compared, opened
+from qt_bert.probes.tuning import _last_layers, strengthened
+from qt_bert.probes.tuning_maps import SIMILARITIES, WEIGHTS, Comparison, links
+from tests.probes import planted_tuning
+from tests.probes.planted_tuning import compared, opened
 from tests.probes.probe_results import claim, result_of, values
 
 JIEBA = segmenter("jieba")
-PAIRS = [replace(one, grades=(1 + row % 5,)) for row, one in enumerate(planted_shift.pairs())]
+PAIRS = [replace(one, grades=(1 + row % 5,)) for row, one in enumerate(planted_tuning.pairs())]
 HALVES = PAIRS[:15], PAIRS[15:]
 
 
 @pytest.fixture(scope="module")
 def planted(checkpoint_of, tmp_path_factory) -> dict[float, Path]:
     """Models whose L0H1 matches tokens not at all, a little, and strongly."""
-    folder = checkpoint_of(**planted_shift.SHAPE)
+    folder = checkpoint_of(**planted_tuning.SHAPE)
     out = tmp_path_factory.mktemp("planted")
     return {
-        strength: planted_shift.plant(folder, out / f"strength-{strength}", strength)
+        strength: planted_tuning.plant(folder, out / f"strength-{strength}", strength)
         for strength in (0.0, 0.05, 1.0)
     }
 
@@ -56,10 +56,12 @@ def test_exactly_the_planted_head_changes(planted):
 
 
 def test_the_change_of_the_planted_head_is_measured(planted, context_of):
-    result = result_of("shift", context_of(planted[1.0], HALVES, base=planted[0.05]))
-    assert result.sets == {"matching_before": ("L0H1",), "strengthened": ("L0H1",)}
+    result = result_of("tuning", context_of(planted[1.0], HALVES, base=planted[0.05]))
+    named = ("matching_before", "matching_after", "strengthened")
+    assert result.sets == dict.fromkeys(named, ("L0H1",))
+    assert (result.facts["rose"], result.facts["direction"]) == (1, "rises")
     rise, found = claim(result), values(result)
-    assert rise.id == "shift.matched" and rise.value is not None and rise.value > 30
+    assert rise.id == "tuning.matched" and rise.value is not None and rise.value > 30
     assert found["matched_after"] - found["matched_before"] == pytest.approx(rise.value)
     assert found["strengthened_again"] == found["beyond_others"] == pytest.approx(rise.value)
     assert found["separators"] < 0 and abs(found["all_separators"]) < abs(found["separators"])
@@ -68,6 +70,16 @@ def test_the_change_of_the_planted_head_is_measured(planted, context_of):
     heads = {one.head: one.scores for one in result.heads}
     assert heads["L0H1"]["matched_after"] > 0.8 > 0.5 > heads["L0H1"]["matched_before"]
     assert heads["L0H0"]["cosine"] == pytest.approx(1)
+
+
+def test_heads_named_after_tuning_alone_count(planted, context_of, tmp_path):
+    """The base attends evenly, so that no head of it is named; the reverse falls."""
+    result = result_of("tuning", context_of(planted[1.0], HALVES, base=planted[0.0]))
+    assert (result.sets["matching_before"], result.sets["matching_after"]) == ((), ("L0H1",))
+    assert claim(result).value > 30
+    back = context_of(planted[0.0], HALVES, base=planted[1.0], work=tmp_path / "back")
+    result = result_of("tuning", back)
+    assert (result.facts["fell"], result.facts["direction"]) == (1, "falls")
 
 
 def test_the_last_layers_by_hand():
@@ -84,7 +96,7 @@ def test_the_last_layers_by_hand():
 
 def test_a_second_seed_stands_beside_the_base(planted, context_of):
     base, second = planted[0.0], planted[0.05]
-    result = result_of("shift", context_of(planted[1.0], HALVES, base=base, second=second))
+    result = result_of("tuning", context_of(planted[1.0], HALVES, base=base, second=second))
     found = values(result)
     assert found["cosine"] < found["cosine_second_seed"] < 1
     scores = {one.head: one.scores for one in result.heads}
@@ -98,11 +110,13 @@ def test_a_second_seed_stands_beside_the_base(planted, context_of):
 def test_a_wrong_base_or_second_seed_is_refused(random_pair, checkpoint_of, context_of):
     base, model = random_pair
     with pytest.raises(ArgumentError, match="--base"):
-        result_of("shift", context_of(model))
+        result_of("tuning", context_of(model))
+    with pytest.raises(ArgumentError, match="do not fit the model's"):
+        result_of("tuning", context_of(model, base=checkpoint_of(hidden=32)))
     with pytest.raises(CheckpointError, match="number of layers"):
-        result_of("shift", context_of(model, base=checkpoint_of(layers=3)))
+        result_of("tuning", context_of(model, base=checkpoint_of(layers=3)))
     with pytest.raises(CheckpointError, match="--second"):
-        result_of("shift", context_of(model, base=base, second=model))
+        result_of("tuning", context_of(model, base=base, second=model))
 
 
 # Measures of maps, against libraries.
@@ -142,7 +156,7 @@ def test_without_special_tokens_they_have_no_weight(checkpoint_of):
     found = compared(*folders)
     for name in ("sep", "cls"):
         assert np.isnan(found.weight("after", name)).all()
-    row, pair = 0, planted_shift.pairs()[0]
+    row, pair = 0, planted_tuning.pairs()[0]
     scorer = opened(folders[1])
     (encoded,) = scorer.tokenizer.encode([(pair.query, pair.title)])
     linked = links(encoded, shared_terms(pair.query, pair.title, JIEBA).values(), causal=True)
