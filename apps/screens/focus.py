@@ -248,8 +248,8 @@ def about_head(head: Head, sets: Sets, example: Head | None, *, studied: bool) -
         text = Text("这个模型没有阅读头。", "This model has no reader.")
     else:
         text = Text(
-            f"这个模型没有阅读头：{named} 去掉后损失最大，但它不偏向共有的词。",
-            f"This model has no reader: {named} costs most, but does not favour shared terms.",
+            f"这个模型没有阅读头：{named} 在它那一层关注度最大，但没有达到命名的标准。",
+            f"This model has no reader: {named} has the largest focus of its layer, but is not named.",
         )
     if example is None:
         return text

@@ -48,7 +48,7 @@ class HeadResults:
 
 
 def reader_of(sets: Mapping[str, Sequence[Head]]) -> Head | None:
-    """The reader, where its [CLS] favours the terms that both texts share."""
+    """The reader, where it is named: its [CLS] favours the terms that both texts share."""
     focused = sets.get("focused", ())
     return next((head for head in sets.get("reader", ()) if head in focused), None)
 

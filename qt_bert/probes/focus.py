@@ -3,12 +3,10 @@
 [CLS] is the token that the classifier reads: in a causal model the last one, which may be a title's
 character. A model that reads the mean of all tokens has none. A row is measured over its visible tokens.
 
-The article's head of layer 10 matters to the grade, its [CLS] attends to the shared terms, and its
-attention scatters without five matching heads of layers 2 to 4. The claim takes the head of the last layer but
-one with the largest focus on discovery, and all pairs that match in part. The reader is the head of the last
-layer but one whose ablation costs most points on discovery. It counts as a reading head only where the
-loss is confirmed on validation, beyond every single head of its own and the neighbouring layers, and
-where other queries choose it again; elsewhere its attention is measured without figures.
+The [CLS] of the article's head of layer 10 attends to the shared terms, and scatters without five matching heads
+of layers 2 to 4. The reader is the head of the last layer but one with the largest focus on discovery, over
+all pairs that match in part; it counts as one (`read`) only if it is named, and passes on validation, too.
+What the grade loses without it stands beside: attention is not use.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from qt_bert.probes.contests import (
     SETS,
     ablate,
     against,
-    contest,
+    contest_pairs,
     layer_matched_sets,
     resampled,
     zeroed,
@@ -54,6 +52,7 @@ from qt_bert.probes.naming import (
     name_heads,
     one_sided_p,
     stability,
+    stability_of_means,
 )
 from qt_bert.probes.streams import (
     characters_of,
@@ -63,24 +62,17 @@ from qt_bert.probes.streams import (
     shared_terms,
     stream,
 )
+from qt_bert.probes.texts import texts_of
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray, IntArray
 from qt_bert.stats.estimate import Estimate, group_queries, over_queries
-from qt_bert.stats.verdict import judge_contest
 
 QUICK_PAIRS = 200
 MATCHING = 5
 """Number of matching heads ablated, as in the article."""
 LEAST_FOCUS = 0.10
 """The least absolute focus of a named head."""
-WITHOUT = (
-    "reader_focus_change",
-    "control_focus_change",
-    "reader_needs_matching",
-    "reader_scatters",
-)
-"""Measurements of the reader with heads below it ablated."""
 
 
 def layer_of(shape: Shape) -> int:
@@ -266,63 +258,6 @@ def cls_rows(
     return by_query(np.moveaxis(rows, 1, 0), [pair.query for pair in pairs])
 
 
-# The reader: the head of the layer whose ablation costs most points.
-
-
-@dataclass(frozen=True, eq=False)
-class Reader:
-    """The head of a layer that costs most on discovery; None where no head costs anything.
-
-    `costs` [layers, heads] in points lost, NaN outside the layer; `stability`: whether the same costs
-    on other queries choose the same head.
-    """
-
-    head: Head | None
-    costs: FloatArray
-    stability: Stability | None = None
-
-
-def choose_reader(context: Context, pairs: Sequence[Pair], layer: int) -> Reader:
-    """Ablate each head of `layer` alone on `pairs` of discovery."""
-    shape = context.model.checkpoint.shape
-    costs = np.full(shape.size, np.nan)
-    heads = [head for head in shape.all_heads if head.layer == layer]
-    if not heads:  # all pruned
-        return Reader(None, costs)
-    alone = [Variant(str(head), (zeroed([head]),), "single") for head in heads]
-    run = ablate(context, "alone", alone, pairs)
-    losses = [run.loss(str(head)) for head in heads]
-    for head, loss in zip(heads, losses, strict=True):
-        costs[head] = loss.value
-    worst = max(heads, key=lambda head: np.nan_to_num(costs[head], nan=-np.inf))
-    if not costs[worst] > 0:
-        return Reader(None, costs)
-    per_query = np.full((losses[0].n_queries, *shape.size), np.nan)
-    for head, loss in zip(heads, losses, strict=True):
-        per_query[:, head.layer, head.head] = loss.values
-    again = stability(by_mean(per_query), [worst], len(per_query), seed=context.seed)
-    return Reader(worst, costs, again)
-
-
-def is_reliable(context: Context, reader: Reader, against: Contest | None) -> bool:
-    """Whether the reader is stable, and its loss beyond its neighbours' by the rules of a claim."""
-    unstable = reader.stability is None or reader.stability.verdict == "not stable"
-    if against is None or unstable:
-        return False
-    claim = judge_contest(
-        against.target,
-        against.sets,
-        id="focus.reader",
-        side="above",
-        margin=0.0,
-        unit="points",
-        enumerated=against.enumerated,
-        resamples=context.resamples,
-        seed=context.seed,
-    )
-    return claim.verdict == "reproduced"
-
-
 # Heads of all layers whose [CLS] favours the shared terms (`focused`), or avoids them (`averted`).
 
 
@@ -373,31 +308,25 @@ def _smaller(focus: FloatArray, within: FloatArray) -> FloatArray:
 
 
 def measure(context: Context) -> Result:
-    """Choose the reader on discovery, compare it with its neighbours, and ablate the matching heads."""
+    """Choose the reader on discovery, and ablate the matching heads below it against layer-matched sets."""
     scorer, shape = context.model, context.model.checkpoint.shape
     if scorer.checkpoint.reads == "mean":
         return Result(nothing="no_token", claims={"needs": "no_token"})
     layer, every = layer_of(shape), range(shape.layers)
     chosen_on = for_model(context.discovery, QUICK_PAIRS, context)
-    tested_on = context.validation
     discovery, discovery_counts = partly_matched(chosen_on, scorer, context.segmenter)
-    validation, validation_counts = partly_matched(tested_on, scorer, context.segmenter)
+    validation, validation_counts = partly_matched(context.validation, scorer, context.segmenter)
     settings: dict[str, Any] = {
         "layer": layer,
         "least_focus": LEAST_FOCUS,
         "partly_matched": {"discovery": discovery_counts, "validation": validation_counts},
     }
-    if not discovery or not validation:
+    heads = [head for head in shape.all_heads if head.layer == layer]
+    if not discovery or not validation or not heads:
+        nothing = "nothing_shared" if heads else "no_head"
         return Result(
-            nothing="nothing_shared", claims={"needs": "nothing_shared"}, settings=settings
+            nothing=nothing, claims={"needs": nothing}, settings=settings, facts={"layer": layer}
         )
-
-    reader = choose_reader(context, chosen_on, layer)
-    neighbours, loss = None, None
-    if reader.head is not None:
-        neighbours, run = contest(context, "reader", [reader.head])
-        loss = run.loss("reader")
-    reliable = is_reliable(context, reader, neighbours)
 
     # The five best matching heads below, ablated together, and layer-matched sets.
     below = [head for head in shape.all_heads if head.layer < layer]
@@ -414,16 +343,16 @@ def measure(context: Context) -> Result:
     discovery_rows, validation_rows = (
         cls_rows(context, pairs, every)[:, 0] for pairs in (discovery, validation)
     )
-    focus_heads = name_focus_heads(discovery_rows)
-    validated = name_focus_heads(validation_rows)
+    focus_heads, validated = map(name_focus_heads, (discovery_rows, validation_rows))
+    shown = {*focus_heads.focused} & {*validated.focused}
+    reader = max(heads, key=lambda head: np.nan_to_num(focus_heads.focus[head], nan=-np.inf))
     contested = few_a_query(validation, context.choose(1, len(validation)))
-    chosen = Head(layer, int(np.nanargmax(means(discovery_rows)[layer, :, FOCUS])))
     rows = cls_rows(context, contested, [layer], [*together, *beside])[:, :, 0]
     controls: list[FloatArray] = []
 
-    def lost(without: FloatArray) -> Estimate:
-        """The chosen head's focus in the clean model, less that in rows [queries, heads, 9]."""
-        change = rows[:, 0, chosen.head, FOCUS] - without[:, chosen.head, FOCUS]
+    def lost(without: FloatArray, quantity: int = FOCUS) -> Estimate:
+        """A quantity of the reader in the clean model, less that in rows [queries, heads, 9]."""
+        change = rows[:, 0, reader.head, quantity] - without[:, reader.head, quantity]
         return _mean(change, contested)
 
     def run_sets(variants: list[Variant], number: int) -> list[Estimate]:
@@ -431,7 +360,8 @@ def measure(context: Context) -> Result:
         controls.append(swept)
         return [lost(swept[:, place]) for place in range(len(variants))]
 
-    focus = _mean(validation_rows[:, layer, chosen.head, FOCUS], validation)
+    of_reader = validation_rows[:, reader.layer, reader.head]
+    focus = _mean(of_reader[:, FOCUS], validation)
     needs: Contest | str = "few_sets" if together else "no_matching"
     if together and sets:
         needs = (
@@ -441,26 +371,15 @@ def measure(context: Context) -> Result:
         if not lies_above_0(context, focus):
             needs = "precondition:focus"
     ablated = np.concatenate([rows[:, : 1 + len(together)], *controls], axis=1)
+    control = np.concatenate(controls, axis=1).mean(axis=1) if controls else None
+    alone = [Variant("reader", (zeroed([reader]),), "target")]
+    loss = ablate(context, "reader", alone, contest_pairs(context, context.validation))
 
-    measurements: dict[str, Estimate | float | None] = {
-        "chosen_focus": focus,
-        "chosen_focus_lost": lost(rows[:, 1]) if together else None,
-        "chosen_resampled": lost(rows[:, 2]) if together else None,
-    }
-    if reader.head is not None:
-        of_reader = validation_rows[:, reader.head.layer, reader.head.head]
-        measurements |= {
-            "reader_loss": loss,
-            "neighbours_loss": None if neighbours is None else neighbours.mean_set,
-            "reader_focus": _mean(of_reader[:, FOCUS], validation),
-            "reader_focus_within": _mean(of_reader[:, WITHIN], validation),
-        }
-        measurements |= _without(ablated[:, :, reader.head.head], contested)
     facts: dict[str, Any] = {
-        "read": reliable,
+        "read": reader in shown,
+        "status": texts_of("focus").text("words.named" if reader in shown else "words.unnamed"),
         "layer": layer,
-        "reader": None if reader.head is None else str(reader.head),
-        "chosen": str(chosen),
+        "reader": str(reader),
         "number": len(matching),
         "favour": len(focus_heads.focused),
         "avoid": len(focus_heads.averted),
@@ -470,22 +389,30 @@ def measure(context: Context) -> Result:
     }
     return Result(
         claims={"needs": needs},
-        measurements=measurements,
-        heads=head_table(shape, _columns(validation_rows, focus_heads, reader, layer, ablated)),
+        measurements={
+            "reader_focus": focus,
+            "reader_focus_within": _mean(of_reader[:, WITHIN], validation),
+            "reader_focus_lost": lost(rows[:, 1]) if together else None,
+            "control_focus_lost": None if control is None else lost(control),
+            "reader_resampled": lost(rows[:, 2]) if together else None,
+            "reader_scatters": None
+            if control is None
+            else lost(control, ENTROPY) - lost(rows[:, 1], ENTROPY),
+            "reader_loss": loss.loss("reader"),
+        },
+        heads=head_table(shape, _columns(validation_rows, focus_heads, layer, ablated)),
         sets={
-            "reader": [] if reader.head is None else [reader.head],
+            "reader": [reader],
             "focused": focus_heads.focused,
             "averted": focus_heads.averted,
             "matching_below": matching,
         },
         selected="focused",
-        shown={*focus_heads.focused} & {*validated.focused},
+        shown=shown,
         stability=_stabilities(
             context, reader, focus_heads, matching, below, discovery_rows, validation_rows
         ),
-        figures=list(_figures(context, validation_rows, focus_heads, layer, ablated, contested))
-        if reliable
-        else [],
+        figures=list(_figures(context, validation_rows, focus_heads, layer, ablated, contested)),
         facts=facts,
         settings={
             **settings,
@@ -493,7 +420,6 @@ def measure(context: Context) -> Result:
             "layer_matched_sets": facts["sets"],
         },
         pairs=validation,
-        nothing=None if reliable else "no_reader" if reader.head is None else "unread",
     )
 
 
@@ -502,33 +428,15 @@ def _mean(per_query: FloatArray, pairs: Sequence[Pair]) -> Estimate:
     return over_queries(per_query, group_queries([pair.query for pair in pairs])[0])
 
 
-def _without(rows: FloatArray, pairs: Sequence[Pair]) -> dict[str, Estimate | None]:
-    """Changes of one head's row, from rows [queries, variants, 9].
-
-    Variants: the clean model, without the matching heads, without each random set.
-    """
-    changes: dict[str, Estimate | None] = dict.fromkeys(WITHOUT)
-    if rows.shape[1] > 1:
-        change = rows[:, 1] - rows[:, 0]
-        changes["reader_focus_change"] = _mean(change[:, FOCUS], pairs)
-    if rows.shape[1] > 2:
-        expected = rows[:, 2:].mean(axis=1) - rows[:, 0]
-        changes["control_focus_change"] = _mean(expected[:, FOCUS], pairs)
-        changes["reader_needs_matching"] = _mean((change - expected)[:, FOCUS], pairs)
-        changes["reader_scatters"] = _mean((change - expected)[:, ENTROPY], pairs)
-    return changes
-
-
 def _columns(
     validation_rows: FloatArray,
     focus_heads: FocusHeads,
-    reader: Reader,
     layer: int,
     ablated: FloatArray,
 ) -> dict[str, FloatArray]:
-    """Scores [layers, heads]: quantities on validation, tests and costs on discovery."""
+    """Scores [layers, heads]: quantities on validation, tests on discovery."""
     rows = means(validation_rows)
-    change = np.full(reader.costs.shape, np.nan)
+    change = np.full(focus_heads.focus.shape, np.nan)
     if ablated.shape[1] > 1:
         change[layer] = means(ablated[:, 1] - ablated[:, 0])[:, FOCUS]
     return {
@@ -537,14 +445,13 @@ def _columns(
         "discovery_within": focus_heads.within,
         "p": focus_heads.p,
         "q": focus_heads.q,
-        "discovery_cost": reader.costs,
         "focus_change": change,
     }
 
 
 def _stabilities(
     context: Context,
-    reader: Reader,
+    reader: Head,
     focus_heads: FocusHeads,
     matching: Sequence[Head],
     below: Sequence[Head],
@@ -553,17 +460,29 @@ def _stabilities(
 ) -> dict[str, Stability | None]:
     """The stability of every set, also on validation."""
 
+    shape = context.model.checkpoint.shape
+
     def of(named: Sequence[Head], sign: int) -> Stability | None:
         beside = Elsewhere(VALIDATION, by_focus(validation_rows, sign), len(validation_rows))
-        pool = context.model.checkpoint.shape.all_heads
         rule = by_focus(discovery_rows, sign)
         return stability(
-            rule, named, len(discovery_rows), pool=pool, elsewhere=[beside], seed=context.seed
+            rule,
+            named,
+            len(discovery_rows),
+            pool=shape.all_heads,
+            elsewhere=[beside],
+            seed=context.seed,
         )
 
     scores = discovery_scores(context) if matching else None
     return {
-        "reader": reader.stability,
+        "reader": stability_of_means(
+            discovery_rows[..., FOCUS],
+            validation_rows[..., FOCUS],
+            [reader],
+            [head for head in shape.all_heads if head.layer == reader.layer],
+            context.seed,
+        ),
         "focused": of(focus_heads.focused, 1),
         "averted": of(focus_heads.averted, -1),
         "matching_below": stable_matching(scores, matching, within=below, seed=context.seed),

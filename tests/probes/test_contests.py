@@ -58,14 +58,33 @@ def test_points_are_averaged_within_each_label_set_first():
     assert contests.classes_settings(pairs) == {"judged": ["1", "5"], "left_out": ["3"]}
 
 
-@dataclass
-class Folder:
-    """All that is read of a sweep's folder."""
+def test_one_logit_is_judged_by_the_order_of_unlike_titles():
+    """Of a, two of three pairs are ordered right, then all; of b a tie counts half; c has one label."""
+    pairs = [pair(1, (5,), "a"), pair(2, (3,), "a"), pair(3, (1,), "a")]
+    pairs += [pair(4, (5,), "b"), pair(5, (1,), "b"), pair(6, (2,), "c"), pair(7, (2,), "c")]
+    scores = [[3, 5, 1, 2, 2, 0, 1], [9, 8, 7, 0, 1, 0, 1]]
+    run = contests.Ablated(Folder(np.array(scores, float)[..., None]), pairs, ModelLabels(1, None))
+    assert run.ordered("none").values == pytest.approx([200 / 3, 50])
+    assert run.loss("out").values == pytest.approx([200 / 3 - 100, 50])
+    shifted = contests.Ablated(
+        Folder(np.array([scores[0], np.add(scores[0], 9)])[..., None]), pairs, run.labels
+    )
+    assert not shifted.loss("out").values.any()
+    assert run.accuracy("none") is None
 
-    logits: np.ndarray
 
-    def row(self, name: str) -> int:
-        return ("none", "out").index(name)
+@pytest.mark.parametrize(("queries", "few"), [(100, 1), (30, 4)])
+def test_a_quick_contest_takes_few_pairs_but_keeps_every_label_set(queries, few):
+    """With one pair a query 30 queries leave fewer than 20 of each grade."""
+    pairs = [pair(10 * n + k, (1 + k,), f"q{n}") for n in range(queries) for k in range(4)]
+    context = context_of(Shape(2, 2))
+    chosen = contests.contest_pairs(context, pairs)
+    most = max(Counter(one.query for one in chosen).values())
+    assert (most == few) if queries == 100 else (most <= few)
+    assert contests.classes_settings(chosen) == contests.classes_settings(pairs)
+    two = contests.contest_pairs(context_of(Shape(2, 2), ModelLabels(1, None)), pairs)
+    assert len(two) == 2 * queries and len({(one.query, one.grades) for one in two}) == len(two)
+    assert contests.contest_pairs(context_of(Shape(2, 2), full=True), pairs) == pairs
 
 
 def test_at_most_so_many_pairs_of_a_query_in_file_order():
