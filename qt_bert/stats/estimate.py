@@ -30,7 +30,7 @@ CONFIDENCE = 0.95
 RESAMPLES = 2_000
 LEAST_ERROR = 0.2
 """Least standard error of a resample, as a share of the sample's: see `studentised_interval`."""
-ROOM = 3.0
+ROOM = 5.0
 ROUNDING = 1e-12
 CELLS_AT_ONCE = 1_000_000
 MOST_UNDEFINED = 0.05
