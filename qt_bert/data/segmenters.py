@@ -201,6 +201,34 @@ def segmenter(name: str, userdict: str | Path | None = None) -> Segmenter:
     return Segmenter(name, spans)
 
 
+Ends = Callable[[str], set[int]]
+"""A text → the positions (index of the next character) at which a word ends."""
+GRANULARITIES = ("precise", "search", "full")
+
+
+def word_ends(partition: Segmenter) -> Ends:
+    """Word ends of a segmenter whose words do not overlap."""
+    return lambda text: {end for _, end in partition.spans(text)}
+
+
+def granularities(precise: Segmenter, userdict: str | Path | None = None) -> dict[str, Ends]:
+    """Word ends by the partition `precise`, and at jieba's finest and coarsest granularity.
+
+    `search`, the finest: wherever any of the overlapping words begins or ends; `full`, the coarsest: only
+    where no word crosses.
+    """
+    search, full = segmenter("jieba-search", userdict), segmenter("jieba-full", userdict)
+
+    def uncrossed(text: str) -> set[int]:
+        crossed = {p for start, end in full.spans(text) for p in range(start + 1, end)}
+        return set(range(1, len(text) + 1)) - crossed
+
+    def edges(text: str) -> set[int]:
+        return {edge for span in search.spans(text) for edge in span}
+
+    return dict(zip(GRANULARITIES, (word_ends(precise), edges, uncrossed), strict=True))
+
+
 def check_segmenter(name: str, userdict: str | Path | None = None) -> None:
     """Raise what `segmenter` would, without loading jieba's dictionary."""
     if name in SEGMENTER_NAMES and name.partition("-")[0] == "jieba":

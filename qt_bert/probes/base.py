@@ -41,6 +41,7 @@ from qt_bert.results.probe import (
     Source,
     SourcedClaim,
     Stability,
+    Value,
     instability_note,
 )
 from qt_bert.stats.arrays import FloatArray
@@ -205,6 +206,11 @@ class Context:
     def progress(self, total: int | None, unit: str) -> AbstractContextManager[Progress]:
         """A progress bar under the probe's name."""
         return progress(total, self.label, unit)
+
+    def cell(self, estimate: Estimate) -> Value:
+        """The estimate with its interval, for a table."""
+        ends = estimate.interval(self.resamples, self.seed) or (None, None)
+        return Value(known(estimate.value), *ends)
 
     def settings(self) -> dict[str, Any]:
         """The settings in every probe's result, as plain JSON values."""
