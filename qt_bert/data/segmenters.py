@@ -212,10 +212,9 @@ def word_ends(partition: Segmenter) -> Ends:
 
 
 def granularities(precise: Segmenter, userdict: str | Path | None = None) -> dict[str, Ends]:
-    """Word ends by the partition `precise`, and at jieba's finest and coarsest granularity.
+    """Word ends by the partition `precise`, and by jieba's overlapping words.
 
-    `search`, the finest: wherever any of the overlapping words begins or ends; `full`, the coarsest: only
-    where no word crosses.
+    `search`: wherever any of the words begins or ends; `full`: only where no dictionary word crosses.
     """
     search, full = segmenter("jieba-search", userdict), segmenter("jieba-full", userdict)
 

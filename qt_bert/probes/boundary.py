@@ -61,6 +61,7 @@ from qt_bert.results.probe import ResultTable, Row, Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
 from qt_bert.stats.estimate import Estimate, from_leave_one_out
+from qt_bert.text import Label
 
 LEAST_BALANCED = 0.60
 """The balanced accuracy that a named head must reach."""
@@ -89,8 +90,6 @@ def counts_by_query(predicted: BoolArray, labels: BoolArray, decisions: Decision
     Columns: true positives, true negatives, positives, negatives; then right words, words of the
     reference, predicted words.
     """
-    if not len(decisions):
-        return np.zeros((0, 7))
     words = _words(predicted, labels, decisions)
     counts = np.stack([predicted & labels, ~predicted & ~labels, labels, ~labels, *words])
     return np.add.reduceat(counts.astype(np.float64), decisions.query_starts, axis=1).T
@@ -371,18 +370,17 @@ def halves_of_pairs(context: Context) -> LabelledHalves:
     return LabelledHalves.of(context.model.tokenizer, discovery, validation, ends)
 
 
-def halves_of_gold(
-    context: Context, path: Path
-) -> tuple[LabelledHalves, dict[str, dict[str, int]]]:
+def halves_of_gold(context: Context, path: Path) -> tuple[LabelledHalves, dict[str, Any]]:
     """The segments of the gold file, halved by a hash of the line; how many lines, segments, words and
     decisions of each half are used."""
     tokenizer = context.model.tokenizer
     # Two segments and at most four special tokens have to fit.
     texts, ends = gold_texts(path, (tokenizer.max_length - 4) // 2)
-    segments: dict[str, list[PairText]] = {"discovery": [], "validation": []}
-    for text in texts:
-        segments[half_of(text.query)].append(text)
-    halves = LabelledHalves.of(tokenizer, segments["discovery"], segments["validation"], ends)
+    discovery, validation = (
+        [text for text in texts if half_of(text.query) == half]
+        for half in ("discovery", "validation")
+    )
+    halves = LabelledHalves.of(tokenizer, discovery, validation, ends)
     used = {
         half: {
             "lines": len(decisions.queries),
@@ -426,14 +424,13 @@ class HeadEvaluation:
         """Predictions on validation: the article's rule, the best calibrated one (`calibrated`), each
         character's own rate of ending words, and the majority class."""
         halves, labels = self.halves, self.halves.discovery_labels
-        majority = bool(labels.size) and bool(labels.mean() >= 0.5)
         return {
             "rule": self.rule[self.rule_head],
             "calibrated": self.predicted[self.calibrated.best],
             "characters": predict_by_character(
                 halves.discovery.characters(), labels, halves.validation.characters()
             ),
-            "majority": np.full(len(halves.validation_labels), majority),
+            "majority": np.full(len(halves.validation_labels), labels.mean() >= 0.5),
         }
 
     @cached_property
@@ -516,11 +513,10 @@ def measure(context: Context) -> Result:
         "union_null": null[-1] if null else None,
         "granularity_range": lengths[-1] - lengths[0] if lengths else None,
     }
-    balanced: dict[str, Estimate] = {}
     for name, scorer in other_models(context):
         other = evaluate_heads(context, scorer, halves)
-        balanced[name] = other.measure("balanced", other.predicted[other.calibrated.best])
-    measurements |= {f"{name}_balanced": estimate for name, estimate in balanced.items()}
+        best = other.predicted[other.calibrated.best]
+        measurements[f"{name}_balanced"] = other.measure("balanced", best)
     gold: dict[str, Any] = {}
     if (path := context.request.gold) is not None:
         gold_halves, used = halves_of_gold(context, path)
@@ -531,32 +527,30 @@ def measure(context: Context) -> Result:
             for name, (of, answer) in GOLD.items()
         }
     covered = halves.validation.coverage >= LEAST_COVERAGE
+    p_again = one_sided_p(main.per_query - main.calibrated.null)
+    again = name_heads(means(main.per_query), p_again, main.weight_on_text, least=LEAST_BALANCED)
+    scores = main.calibrated.named
     beyond = 100.0 * (accuracy["rule"] - accuracy["characters"])
     return Result(
         claims={"beyond_characters": beyond if covered else "coverage"},
         measurements=measurements,
-        heads=head_table(context.model.checkpoint.shape, _columns(main)),
+        heads=head_table(
+            context.model.checkpoint.shape,
+            {  # p, q, the null and `discovery_…` are of discovery
+                "balanced": balanced_of(main.predicted, halves.validation_labels),
+                "rule_balanced": balanced_of(main.rule, halves.validation_labels),
+                "discovery_balanced": scores.score,
+                "null_balanced": main.calibrated.null,
+                "p": scores.p,
+                "q": scores.q,
+                "weight_on_text": main.weight_on_text,
+            },
+        ),
         sets={"boundary": named},
         selected="boundary",
-        shown=_named_again(main),
-        stability={"boundary": _stability(context, main, named)},
-        figures=[
-            *_figures(context, main, balanced),
-            curve(
-                "union",
-                {
-                    name: estimate_points(context, range(1, len(shares) + 1), shares)
-                    for name, shares in (("union", union), ("union_null", null))
-                },
-                dashed=("union_null",),
-            ),
-            estimate_bars(
-                context,
-                "granularity",
-                [*map(str, by_length[:MOST_DRAWN]), *GRANULARITIES],
-                {"length": [*lengths[:MOST_DRAWN], *(rows[name][0] for name in GRANULARITIES)]},
-            ),
-        ],
+        shown=again.heads(),
+        stability={"boundary": _stability(context, main)},
+        figures=tuple(_figures(context, main, rows, {"union": union, "union_null": null})),
         tables=[_table(context, rows)],
         facts={
             "head": str(main.calibrated.best),
@@ -569,7 +563,6 @@ def measure(context: Context) -> Result:
         },
         settings={
             **gold,
-            "shifts": context.choose(QUICK_SHIFTS, FULL_SHIFTS),
             "texts": {
                 "discovery": halves.discovery.counts(),
                 "validation": halves.validation.counts(),
@@ -580,30 +573,10 @@ def measure(context: Context) -> Result:
     )
 
 
-def _columns(main: HeadEvaluation) -> dict[str, FloatArray]:
-    """Scores of every head; p, q, the null and `discovery_…` are of discovery."""
-    named, labels = main.calibrated.named, main.halves.validation_labels
-    return {
-        "balanced": balanced_of(main.predicted, labels),
-        "rule_balanced": balanced_of(main.rule, labels),
-        "discovery_balanced": named.score,
-        "null_balanced": main.calibrated.null,
-        "p": named.p,
-        "q": named.q,
-        "weight_on_text": main.weight_on_text,
-    }
-
-
-def _named_again(main: HeadEvaluation) -> list[Head]:
-    """The heads that meet the criteria on validation, above their null of discovery."""
-    p = one_sided_p(main.per_query - main.calibrated.null)
-    return name_heads(means(main.per_query), p, main.weight_on_text, least=LEAST_BALANCED).heads()
-
-
-def _stability(context: Context, main: HeadEvaluation, named: Sequence[Head]) -> Stability | None:
+def _stability(context: Context, main: HeadEvaluation) -> Stability | None:
     """Stability of the named heads by balanced accuracy, also on validation and on another seed's model."""
-    halves, again = main.halves, main.per_query
-    elsewhere = [Elsewhere(VALIDATION, by_mean(again), len(again))]
+    halves, first = main.halves, main.calibrated.per_query
+    samples = {VALIDATION: main.per_query}
     second = other_seed(
         context,
         lambda scorer: calibrate(
@@ -615,12 +588,10 @@ def _stability(context: Context, main: HeadEvaluation, named: Sequence[Head]) ->
         ),
     )
     if second is not None:
-        name, calibrated = second
-        elsewhere.append(Elsewhere(name, by_mean(calibrated.per_query), len(calibrated.per_query)))
-    per_query = main.calibrated.per_query
-    return stability(
-        by_mean(per_query), named, len(per_query), elsewhere=elsewhere, seed=context.seed
-    )
+        samples[second[0]] = second[1].per_query
+    elsewhere = [Elsewhere(name, by_mean(of), len(of)) for name, of in samples.items()]
+    named = main.calibrated.named.heads()
+    return stability(by_mean(first), named, len(first), elsewhere=elsewhere, seed=context.seed)
 
 
 def granularity(
@@ -654,15 +625,20 @@ def _table(context: Context, rows: Mapping[str, Sequence[Estimate]]) -> ResultTa
 
 
 def _figures(
-    context: Context, main: HeadEvaluation, others: Mapping[str, Estimate]
+    context: Context,
+    main: HeadEvaluation,
+    rows: Mapping[str, Sequence[Estimate]],
+    unions: Mapping[Label, Sequence[Estimate]],
 ) -> Iterator[Figure]:
-    """Heads on a map, answers and models as bars."""
-    named, answers = main.calibrated.named.heads(), main.answers
+    """Heads on a map, answers as bars, the union by number of heads, and the lengths of `granularity`."""
     balanced = balanced_of(main.predicted, main.halves.validation_labels)
-    yield head_map("heads", balanced, marked=map(str, named), low=0.5)
-    metrics = {
-        name: [main.measure(name, answer) for answer in answers.values()] for name in METRICS
+    yield head_map("heads", balanced, marked=map(str, main.calibrated.named.heads()), low=0.5)
+    metrics = {name: [main.measure(name, of) for of in main.answers.values()] for name in METRICS}
+    yield estimate_bars(context, "answers", tuple(main.answers), metrics)
+    shares = {
+        name: estimate_points(context, range(1, len(of) + 1), of) for name, of in unions.items()
     }
-    yield estimate_bars(context, "answers", tuple(answers), metrics)
-    models = {"graded": main.measure("balanced", answers["calibrated"]), **others}
-    yield estimate_bars(context, "models", tuple(models), {"balanced": list(models.values())})
+    yield curve("union", shares, dashed=("union_null",))
+    drawn = [*[name for name in rows if name not in GRANULARITIES][:MOST_DRAWN], *GRANULARITIES]
+    lengths = {"length": [rows[name][0] for name in drawn]}
+    yield estimate_bars(context, "granularity", drawn, lengths)

@@ -160,9 +160,7 @@ class Decisions:
         return np.array(labels, bool)
 
 
-def decisions_of(
-    tokenizer: PairTokenizer, texts: Sequence[PairText], *, least: int = 1
-) -> Decisions:
+def decisions_of(tokenizer: PairTokenizer, texts: Sequence[PairText], least: int = 1) -> Decisions:
     """The decisions of `texts`; texts with fewer than `least` are left out."""
     pairs = list(dict.fromkeys(text.pair for text in texts))
     rows = {pair: row for row, pair in enumerate(pairs)}
@@ -213,9 +211,6 @@ class CharacterAttention:
     def rule(self) -> BoolArray:
         """Word ends by the article's rule [layers, heads, D]."""
         return np.asarray(self.sep > self.next)
-
-
-FEATURES = ("next", "sep", "ratio")
 
 
 def attention_of(
