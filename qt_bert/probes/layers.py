@@ -161,19 +161,15 @@ def recombine(pairs: Sequence[tuple[str, str]], count: int, seed: int) -> Half:
     return Half(tuple(texts), ["shuffled" if n % 2 else "kept" for n in range(len(texts))])
 
 
-def _held_out(context: Context) -> set[str]:
-    return {text for pair in context.validation for text in (pair.query, pair.title)}
-
-
 def _to_fit(context: Context) -> list[Pair]:
     """The discovery pairs that share no text with validation."""
-    held_out = _held_out(context)
+    held_out = {text for pair in context.validation for text in (pair.query, pair.title)}
     return [pair for pair in context.discovery if not held_out & {pair.query, pair.title}]
 
 
 def _further(context: Context) -> list[tuple[str, str]]:
     """Further pairs of texts that share none with validation, shuffled."""
-    held_out = _held_out(context)
+    held_out = {text for pair in context.validation for text in (pair.query, pair.title)}
     pairs = [texts for texts in context.further_texts if not held_out & set(texts)]
     order = np.random.default_rng([context.seed, 5]).permutation(len(pairs))
     return [pairs[place] for place in order]
@@ -508,16 +504,17 @@ def measure(context: Context) -> Result:
     every = tasks(context)
     draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
     models: dict[str, dict[str, Decoded]] = {}
-    untrained: Estimate | None = None
+    measurements: dict[str, Estimate | float | None] = {}
     if context.request.base is not None:
         base = open_base(context.request.base, context.model.checkpoint)
         models["pretrained"] = _decode(scorer_like(context, base), every, draws, context)
+        measurements["length_untrained"] = None
         if (length := models["pretrained"].get(LENGTH.name)) is not None:
             random: list[Decoded] = []
             for draw in range(UNTRAINED):
                 read = _reader(scorer_like(context, random_like(base, context.seed + draw)))
                 random += decode(read, [length.task], draws=0, seed=context.seed).values()
-            untrained = length_untrained(length, random)
+            measurements["length_untrained"] = length_untrained(length, random)
     models["model"] = _decode(context.model, every, draws, context)
     centres = {
         name: {
@@ -526,15 +523,12 @@ def measure(context: Context) -> Result:
         }
         for name, decoded in models.items()
     }
-    measurements: dict[str, Estimate | float | None] = {}
     for name, decoded in models.items():
         suffix = "" if name == "pretrained" else "_model"
         measurements[f"surface_below_syntax{suffix}"] = higher(centres[name], SURFACE, SYNTAX)
         measurements[f"syntax_below_semantics{suffix}"] = higher(centres[name], SYNTAX, MEANING)
         if (position := decoded.get(POSITION.name)) is not None:
             measurements[f"position_falls{suffix}"] = position_falls(position)
-    if context.request.base is not None:
-        measurements["length_untrained"] = untrained
     first, own_head = next(iter(models)), decided(context)
     return Result(
         measurements={**measurements, **own_head.measurements},
