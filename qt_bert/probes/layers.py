@@ -60,6 +60,7 @@ from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray, fractional_ranks, ratio
 from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries, rho
 from qt_bert.stats.judgements import known, set_means
+from qt_bert.text import Label
 
 SURFACE = (POSITION, LENGTH)
 SYNTAX = (BOUNDARY, POS, DEPENDENCY)
@@ -199,8 +200,7 @@ def tasks(
     return [task for task in every if task is not None and task.about in properties]
 
 
-Labels = tuple[float | str, ...]
-Spans = tuple[Sequence[tuple[int, int]], Labels, str]
+Spans = tuple[Sequence[tuple[int, int]], tuple[float | str, ...], str]
 """Spans of tokens, their label for each property, and the kind: the character or word."""
 
 
@@ -463,32 +463,27 @@ def decided(context: Context) -> Result:
     scaled = scores / ((scores[:, -1].std() or 1.0) if outputs.logits == 1 else 1.0)
     moved, nearer = turns(scores, labels, graded=outputs.grades is not None)
     turned = moved > 0
-    shown_rows = [row for row in np.argsort(-moved, kind="stable")[:5] if turned[row]]
-    lines = {
+    lines: dict[Label, list[Estimate]] = {
         "distance": [over_queries(of, queries) for of in np.abs(scaled - scaled[:, -1:]).T],
         # The first token's r0 is the same in all pairs but for rounding.
         "rho": [rho(of, labels, queries) for of in scaled.T.round(4)],
     }
+    points = {line: estimate_points(context, range(layers), of) for line, of in lines.items()}
     cells = np.stack([labels, scores[:, half], scores[:, -1]], axis=1).tolist()
     words, headings = texts_of("layers"), ("query", "title", "label", "half", "last")
-    rows = [
-        Row((pairs[row].query, pairs[row].title), (*map(Value, cells[row]),)) for row in shown_rows
-    ]
     columns = {name: words.label(f"words.{name}") for name in headings}
+    rows = [
+        Row((queries[row], pairs[row].title), tuple(map(Value, cells[row])))
+        for row in np.argsort(-moved, kind="stable")[:5]
+        if turned[row]
+    ]
     return Result(
         measurements={
             "decided_layer": over_queries(decided_at(scaled), queries),
             "turned": over_queries(turned, queries),
-            "turned_rightly": over_queries(np.where(turned, nearer, np.nan), queries)
-            if rows
-            else None,
+            "turned_rightly": over_queries(np.where(turned, nearer, np.nan), queries),
         },
-        figures=[
-            curve(
-                "decided",
-                {line: estimate_points(context, range(layers), of) for line, of in lines.items()},
-            )
-        ],
+        figures=[curve("decided", points)],
         tables=[ResultTable(name="turned", columns=columns, rows=tuple(rows))] if rows else [],
         facts={"half": f"r{half}", "read": len(pairs)},
     )

@@ -1,10 +1,10 @@
 """Properties read from a model's vectors by linear probes, layer by layer.
 
-Vectors are r0, the embeddings, to rn, the last layer's output. The model's own head reads them, too: when
-is the grade decided? A probe is a ridge regression in closed
+Vectors are r0, the embeddings, to rn, the last layer's output. A probe is a ridge regression in closed
 form on running sums, with one covariance a layer for all properties at the same positions; no vector is
 kept. Its control (Hewitt and Liang 2019, "Designing and Interpreting Probes with Control Tasks") has the
 same positions and random labels: it measures what the probe memorises.
+The model's own head reads its score from every r as it does from rn.
 """
 
 from __future__ import annotations
