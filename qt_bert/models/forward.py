@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -377,6 +377,13 @@ class Layer:
         rows, hidden]."""
         return self.feed_forward(self.mix(z), hidden)
 
+    def run(self, hidden: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """The layer's output for all tokens, from its input [..., L, hidden]."""
+        if not self.heads:
+            return self.feed_forward(self.constant, hidden)
+        query, key, value = self.project(hidden)
+        return self.finish(self.attend(query, key, value, bias), hidden)
+
 
 class Encoder:
     """A checkpoint's encoder as a list of `Layer`, with its embeddings and its head.
@@ -439,6 +446,23 @@ class Encoder:
         """The last state that the classifier reads of each pair [B, 1, hidden]."""
         return self._read(self.embed(batch), self.biases(batch), batch.at, batch.mask)
 
+    def states(self, batch: Batch) -> Iterator[torch.Tensor]:
+        """r0, the embeddings, to rn, the last layer's output, of a batch: each [B, L, hidden]."""
+        batch = batch.to(self.device)
+        hidden = self.embed(batch)
+        yield hidden
+        for layer, bias in zip(self.layers, self.biases(batch), strict=True):
+            hidden = layer.run(hidden, bias)
+            yield hidden
+
+    def logits_by_layer(self, batch: Batch) -> torch.Tensor:
+        """Logits [layers + 1, B, labels] of r0 … rn, each read as the model reads rn: its final norm, pooling
+        and head ("logit lens", nostalgebraist 2020). The last are those of `logits_of`."""
+        batch, mean = batch.to(self.device), self.reads == "mean"
+        read = (state if mean else row_at(state, batch.at) for state in self.states(batch))
+        pooled = (self.pooled(state, batch.mask) for state in read)
+        return torch.stack([self.family.head(self.model, state) for state in pooled])
+
     def logits(
         self,
         input_ids: torch.Tensor,
@@ -490,11 +514,7 @@ class Encoder:
     def _through(self, hidden: torch.Tensor, biases: Sequence[torch.Tensor | None]) -> torch.Tensor:
         """All tokens' states after as many layers as there are biases."""
         for layer, bias in zip(self.layers, biases, strict=False):
-            if layer.heads:
-                query, key, value = layer.project(hidden)
-                hidden = layer.finish(layer.attend(query, key, value, bias), hidden)
-            else:
-                hidden = layer.feed_forward(layer.constant, hidden)
+            hidden = layer.run(hidden, bias)
         return hidden
 
     def _padding(self, batch: Batch) -> torch.Tensor | None:
