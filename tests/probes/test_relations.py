@@ -20,7 +20,6 @@ from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import relations_links
 from qt_bert.probes.base import probe_named, run_probe
-from qt_bert.probes.matching_cells import Aligned
 from qt_bert.probes.relations import (
     ARCS,
     BEST,
@@ -38,6 +37,7 @@ from qt_bert.probes.relations import (
 from qt_bert.probes.relations_links import (
     ALIGNED,
     UNLINKED,
+    Aligned,
     Link,
     Links,
     SpanAttention,
