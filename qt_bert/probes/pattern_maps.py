@@ -259,8 +259,8 @@ class Errors:
         return np.asarray(self.tables[drawn].sum(axis=0))
 
 
-def read_errors(path: Path, labels: str, answers: str) -> Errors:
-    """The errors of the column `answers` against the column `labels`.
+def read_errors(path: Path, answers: str) -> Errors:
+    """The errors of the column `answers` against the first pass of labels.
 
     Raises ArgumentError for a missing column, or a value that is no kind.
     """
@@ -268,7 +268,7 @@ def read_errors(path: Path, labels: str, answers: str) -> Errors:
         with path.open(encoding="utf-8", newline="") as file:
             rows = [row for row in csv.DictReader(file) if row["model"] != RANDOM]
         heads = [row["group"] for row in rows]
-        kinds = [(KINDS.index(row[labels]), KINDS.index(row[answers])) for row in rows]
+        kinds = [(KINDS.index(row[FIRST]), KINDS.index(row[answers])) for row in rows]
     except (OSError, KeyError, ValueError) as error:
         raise ArgumentError(f"{path}: no table of labels and answers ({error})") from error
     group = np.unique(heads, return_inverse=True)[1]
@@ -315,22 +315,14 @@ def corrected(shares: FloatArray, rates: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Classifier:
-    """Classifies maps by rules.
-
-    `errors` are of the rules fitted on the first pass of labels, `errors_second` of those fitted on the
-    second, if there is one.
-    """
+    """Classifies maps by the rules fitted on the first pass of labels, which make these `errors`."""
 
     record: TrainingRecord
-    folder: Path
     errors: Errors
-    errors_second: Errors | None
 
-    def answers(self, maps: Maps) -> list[IntArray]:
-        """The kind of every map [N], as an index into KINDS, by the first rules, then by the second."""
-        values = features(maps).double().numpy()
-        rules = (self.record.rules, self.record.rules_second)
-        return [each.of_features(values) for each in rules if each is not None]
+    def answers(self, maps: Maps) -> IntArray:
+        """The kind of every map [N], as an index into KINDS."""
+        return self.record.rules.of_features(features(maps).double().numpy())
 
     @property
     def judged(self) -> Evaluation:
@@ -354,6 +346,4 @@ def open_classifier(folder: Path) -> Classifier:
     path = folder / ANSWERS
     if not path.exists() or sha256_file(path) != record.files.get(ANSWERS):
         raise ArgumentError(f"{path}: not the file named in {RECORD}; train the classifier again")
-    errors = read_errors(path, FIRST, record.chosen)
-    second = None if record.rules_second is None else read_errors(path, SECOND, RULES_SECOND)
-    return Classifier(record, folder, errors, second)
+    return Classifier(record, read_errors(path, record.chosen))

@@ -55,14 +55,10 @@ PERCENT = 100.0
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """One model's maps by kind [queries, layers, heads, COUNTED], means over a query's pairs.
-
-    `second`: the same by rules fitted on the second pass of labels, if there is one.
-    """
+    """One model's maps by kind [queries, layers, heads, COUNTED], means over a query's pairs."""
 
     per_query: FloatArray
     heads: Sequence[Head]
-    second: FloatArray | None = None
 
     def of_head(self, name: str) -> FloatArray:
         """The share of one of COUNTED by head [layers, heads]; NaN at absent heads."""
@@ -72,11 +68,11 @@ class Shares:
             shares[head] = every[head]
         return shares
 
-    def of_all(self, per_query: FloatArray) -> FloatArray:
-        """The shares over all heads by query [queries, COUNTED], of `per_query` or `second`."""
-        return np.asarray(
-            np.mean([per_query[:, head.layer, head.head] for head in self.heads], axis=0)
-        )
+    @property
+    def of_all(self) -> FloatArray:
+        """The shares over all heads by query [queries, COUNTED]."""
+        of_heads = [self.per_query[:, head.layer, head.head] for head in self.heads]
+        return np.asarray(np.mean(of_heads, axis=0))
 
 
 def classify(
@@ -94,21 +90,18 @@ def classify(
     )
     texts = [(pair.query, pair.title) for pair in pairs]
     kinds = stream(scorer, texts, [reduction], shown=shown)["patterns"][0]
-    shares = by_query(kinds.astype(np.float64), [pair.query for pair in pairs])
-    return Shares(shares[..., 0, :], heads, shares[..., 1, :] if shares.shape[-2] > 1 else None)
+    return Shares(by_query(kinds.astype(np.float64), [pair.query for pair in pairs]), heads)
 
 
 def kinds_of_maps(view: View, classifier: Classifier) -> torch.Tensor:
-    """The kind of each map, one-hot, by each of the classifier's rules [B, heads, rules, COUNTED]."""
+    """The kind of each map, one-hot [B, heads, COUNTED]."""
     size, heads = view.values.shape[:2]
     maps = Maps.of_batch(view.values.cpu(), view.batch.to(torch.device("cpu")))
-    answers = classifier.answers(maps)
-    one_hot = torch.zeros(len(maps), len(answers), len(COUNTED))
-    for place, kinds in enumerate(answers):
-        one_hot[torch.arange(len(maps)), place, torch.from_numpy(kinds)] = 1.0
+    kinds = torch.from_numpy(classifier.answers(maps))
+    one_hot = torch.nn.functional.one_hot(kinds, len(COUNTED)).float()
     everywhere = (on_own_segment(maps) < OWN_SEGMENT).float()
-    one_hot[..., COUNTED.index(WHOLE)] = one_hot[..., KINDS.index("block")] * everywhere[:, None]
-    return one_hot.reshape(size, heads, len(answers), len(COUNTED))
+    one_hot[:, COUNTED.index(WHOLE)] = one_hot[:, KINDS.index("block")] * everywhere
+    return one_hot.reshape(size, heads, len(COUNTED))
 
 
 def measure(context: Context) -> Result:
@@ -178,18 +171,12 @@ def _measurements(
         "vertical_rise": None if before is None else raw["vertical"] - _share(before, "vertical"),
     }
     models = [after] if before is None else [after, before]
-    passes = {"": (classifier.errors, [shares.of_all(shares.per_query) for shares in models])}
-    second = [shares.of_all(shares.second) for shares in models if shares.second is not None]
-    if classifier.errors_second is not None and len(second) == len(models):
-        passes["_second"] = (classifier.errors_second, second)
-    for name, (errors, both) in passes.items():
-        kinds = [shares[:, : len(KINDS)] for shares in both]
-        measurements |= _corrected(context, name, kinds, errors)
-    return measurements
+    kinds = [shares.of_all[:, : len(KINDS)] for shares in models]
+    return measurements | _corrected(context, kinds, classifier.errors)
 
 
 def _share(shares: Shares, kind: str) -> Estimate:
-    of_all = shares.of_all(shares.per_query)[:, COUNTED.index(kind)]
+    of_all = shares.of_all[:, COUNTED.index(kind)]
     return over_queries(PERCENT * of_all, range(len(of_all)))
 
 
@@ -204,9 +191,7 @@ class Corrected(Estimate):
         return self.ends
 
 
-def _corrected(
-    context: Context, name: str, both: Sequence[FloatArray], errors: Errors
-) -> dict[str, Estimate]:
+def _corrected(context: Context, both: Sequence[FloatArray], errors: Errors) -> dict[str, Estimate]:
     """The measurements corrected for the rules' errors on held-out maps.
 
     `both` are shares [queries, KINDS], after and, with a base, before fine-tuning.
@@ -214,8 +199,7 @@ def _corrected(
     queries, confusion = len(both[0]), errors.confusion
     known = are_known(confusion)
     # A random stream independent of the one for queries.
-    word = f"{name.strip('_')}_pass" if name else "corrected"
-    rng = np.random.default_rng([context.seed, zlib.crc32(word.encode())])
+    rng = np.random.default_rng([context.seed, zlib.crc32(b"corrected")])
 
     def figures(weights: FloatArray, known_rates: FloatArray) -> dict[str, float]:
         after, *before = (corrected(weights @ shares, known_rates) for shares in both)
@@ -239,9 +223,7 @@ def _corrected(
         if queries > 1:
             low, high = np.quantile(drawn, [0.025, 0.975])
             ends = (float(low), float(high))
-        estimates[f"{key}_corrected{name}"] = Corrected(
-            value, np.full(queries, value), keys, ends=ends
-        )
+        estimates[f"{key}_corrected"] = Corrected(value, np.full(queries, value), keys, ends=ends)
     return estimates
 
 
