@@ -191,7 +191,6 @@ def _columns(chosen: Chosen) -> dict[str, FloatArray]:
         "score": chosen.score,
         "discovery_score": discovery.score,
         "matched_weight": chosen.by_direction(validation.matched_weight),
-        "discovery_matched_weight": chosen.by_direction(discovery.matched_weight),
         **{name: validation.excess()[..., number] for number, name in enumerate(DIRECTIONS)},
         "p": discovery.tested.p,
         "q": discovery.tested.q,
@@ -343,12 +342,10 @@ def _claims(
 def _figures(
     context: Context, chosen: Chosen, run: Ablated, losses: Mapping[str, Estimate]
 ) -> Iterator[Figure]:
-    """Score and matched weight of every head, losses, and losses by label."""
+    """The score of every head, losses, and losses by label."""
     named = [str(head) for head in chosen.sets["named"]]
     score = PERCENT * chosen.score
     yield head_map("score", score, marked=named, scale="diverging", digits=1)
-    weight = PERCENT * chosen.by_direction(chosen.validation.matched_weight)
-    yield head_map("matched_weight", weight, marked=named, low=0.0, digits=1)
     shown = {name: loss for name, loss in losses.items() if name != "cut_all"}
     yield estimate_bars(context, "losses", list(shown), {"loss": list(shown.values())}, digits=1)
     if by_label := _by_label(run):
