@@ -24,8 +24,6 @@ from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
 
 KINDS = ("vertical", "diagonal", "both", "block", "heterogeneous")
 """Labels of a map, in the order of every array over kinds. `both`: vertical and diagonal."""
-WHOLE = "whole"
-"""A block map that is spread over all tokens, not over the row's own segment."""
 
 RANDOM = "random"
 """The model with random weights among the sources of the labelled maps."""
@@ -111,13 +109,6 @@ def features(maps: Maps) -> torch.Tensor:
     }
     by_row = torch.stack([rows[name] for name in FEATURES], dim=-1)
     return (by_row * real[..., None]).sum(1) / maps.lengths[:, None]
-
-
-def on_own_segment(maps: Maps) -> torch.Tensor:
-    """Attention to the own segment relative to uniform attention [N]: 0 if equal, 1 if all of it."""
-    share = ((maps.weights * maps.own).sum(-1) * maps.real).sum(-1) / maps.lengths
-    uniform = (maps.own.sum(-1) * maps.real).sum(-1) / maps.lengths**2
-    return (share - uniform) / (1 - uniform).clamp_min(_TINY)
 
 
 def _best_columns(weights: torch.Tensor) -> torch.Tensor:

@@ -26,13 +26,11 @@ from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.naming import by_query, means
 from qt_bert.probes.pattern_maps import (
     KINDS,
-    WHOLE,
     Classifier,
     Errors,
     Maps,
     are_known,
     corrected,
-    on_own_segment,
     open_classifier,
     rates,
 )
@@ -44,10 +42,6 @@ from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, Interval, over_queries, query_draws
 
 QUICK_PAIRS = 150
-COUNTED = (*KINDS, WHOLE)
-"""Counted for each map: its kind, and of blocks whether they are spread over all tokens."""
-OWN_SEGMENT = 0.5
-"""The least `on_own_segment` of a block that is not `whole`."""
 CORRECTED_RESAMPLES = 500
 VERTICAL, HETEROGENEOUS = KINDS.index("vertical"), KINDS.index("heterogeneous")
 PERCENT = 100.0
@@ -55,14 +49,14 @@ PERCENT = 100.0
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """One model's maps by kind [queries, layers, heads, COUNTED], means over a query's pairs."""
+    """One model's maps by kind [queries, layers, heads, KINDS], means over a query's pairs."""
 
     per_query: FloatArray
     heads: Sequence[Head]
 
     def of_head(self, name: str) -> FloatArray:
-        """The share of one of COUNTED by head [layers, heads]; NaN at absent heads."""
-        every = means(self.per_query[..., COUNTED.index(name)])
+        """The share of one of KINDS by head [layers, heads]; NaN at absent heads."""
+        every = means(self.per_query[..., KINDS.index(name)])
         shares = np.full(every.shape, np.nan)
         for head in self.heads:
             shares[head] = every[head]
@@ -70,7 +64,7 @@ class Shares:
 
     @property
     def of_all(self) -> FloatArray:
-        """The shares over all heads by query [queries, COUNTED]."""
+        """The shares over all heads by query [queries, KINDS]."""
         of_heads = [self.per_query[:, head.layer, head.head] for head in self.heads]
         return np.asarray(np.mean(of_heads, axis=0))
 
@@ -94,14 +88,11 @@ def classify(
 
 
 def kinds_of_maps(view: View, classifier: Classifier) -> torch.Tensor:
-    """The kind of each map, one-hot [B, heads, COUNTED]."""
+    """The kind of each map, one-hot [B, heads, KINDS]."""
     size, heads = view.values.shape[:2]
     maps = Maps.of_batch(view.values.cpu(), view.batch.to(torch.device("cpu")))
     kinds = torch.from_numpy(classifier.answers(maps))
-    one_hot = torch.nn.functional.one_hot(kinds, len(COUNTED)).float()
-    everywhere = (on_own_segment(maps) < OWN_SEGMENT).float()
-    one_hot[:, COUNTED.index(WHOLE)] = one_hot[:, KINDS.index("block")] * everywhere
-    return one_hot.reshape(size, heads, len(COUNTED))
+    return torch.nn.functional.one_hot(kinds, len(KINDS)).float().reshape(size, heads, -1)
 
 
 def measure(context: Context) -> Result:
@@ -127,9 +118,9 @@ def measure(context: Context) -> Result:
         after = classify(model, pairs, heads, classifier, shown=shown)
         if base is not None:
             before = classify(scorer_like(context, base), pairs, heads, classifier, shown=shown)
-    columns = {name: after.of_head(name) for name in COUNTED}
+    columns = {name: after.of_head(name) for name in KINDS}
     if before is not None:
-        columns |= {f"{name}_before": before.of_head(name) for name in COUNTED}
+        columns |= {f"{name}_before": before.of_head(name) for name in KINDS}
     kinds = Counter(commonest(after).values())
     record = classifier.record
     return Result(
@@ -171,12 +162,12 @@ def _measurements(
         "vertical_rise": None if before is None else raw["vertical"] - _share(before, "vertical"),
     }
     models = [after] if before is None else [after, before]
-    kinds = [shares.of_all[:, : len(KINDS)] for shares in models]
-    return measurements | _corrected(context, kinds, classifier.errors)
+    every = [shares.of_all for shares in models]
+    return measurements | _corrected(context, every, classifier.errors)
 
 
 def _share(shares: Shares, kind: str) -> Estimate:
-    of_all = shares.of_all[:, COUNTED.index(kind)]
+    of_all = shares.of_all[:, KINDS.index(kind)]
     return over_queries(PERCENT * of_all, range(len(of_all)))
 
 
@@ -229,8 +220,8 @@ def _corrected(context: Context, both: Sequence[FloatArray], errors: Errors) -> 
 
 def _figures(context: Context, after: Shares, before: Shares | None) -> list[Bars | HeatMap]:
     models = {"after": after} if before is None else {"before": before, "after": after}
-    shares = {when: [_share(of, name) for name in COUNTED] for when, of in models.items()}
+    shares = {when: [_share(of, name) for name in KINDS] for when, of in models.items()}
     return [
-        estimate_bars(context, "shares", COUNTED, shares, digits=1),
+        estimate_bars(context, "shares", KINDS, shares, digits=1),
         head_map("vertical", PERCENT * after.of_head("vertical"), low=0.0, high=PERCENT, digits=0),
     ]
