@@ -8,11 +8,10 @@ the same character, and a text of a visitor never becomes a formula. Altair is i
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from qt_bert.figures import Bars, Curve, Graph, HeatMap, Interval, Links, Scatter
+from qt_bert.figures import Bars, Curve, HeatMap, Interval, Links, Scatter
 from qt_bert.results.palette import LIGHT, Palette, Shades, shape_of
 from qt_bert.text import (
     FONT,
@@ -53,7 +52,7 @@ Row = dict[str, Any]
 
 
 def chart(
-    figure: HeatMap | Bars | Curve | Scatter | Graph | Links,
+    figure: HeatMap | Bars | Curve | Scatter | Links,
     language: str,
     palette: Palette = LIGHT,
     *,
@@ -78,8 +77,6 @@ def chart(
             return _curve(figure, localised, palette)
         case Scatter():
             return _scatter(figure, localised, palette)
-        case Graph():
-            return _graph(figure, localised, palette)
         case Links():
             return _links(figure, localised, palette)
 
@@ -691,142 +688,6 @@ def _scatter_rows(
                 row["label"] = label
         names = " · ".join(localised(name) for name in (mark.label, mark.series) if name)
         yield row | {"tip": f"{names}: x {number(mark.x)}, y {number(mark.y)}"}
-
-
-# Graphs
-
-_NODE_ROW, _NODE_HEIGHT, _BETWEEN = 46, 24, 40
-
-
-def _graph(figure: Graph, localised: Words, palette: Palette) -> alt.LayerChart:
-    """Nodes at their places, arrows as wide as their weight; negative ones in another colour.
-
-    Columns and rows of the grid in which no node stands take no room. Places are pixels.
-    """
-    import altair as alt
-
-    columns = _used(node.column for node in figure.nodes)
-    rows = _used(node.row for node in figure.nodes)
-    width = _widest((printable(node.name) for node in figure.nodes), FONT) + 16
-    size = (max(len(columns) * (width + _BETWEEN) - _BETWEEN, 320), max(len(rows), 1) * _NODE_ROW)
-    centres = {
-        node.name: (
-            columns[node.column] * (width + _BETWEEN) + width / 2,
-            (rows[node.row] + 0.5) * _NODE_ROW,
-        )
-        for node in figure.nodes
-    }
-    x = _quantity("x", 0, size[0], axis=None)
-    y = alt.Y("y:Q", scale=alt.Scale(domain=[size[1], 0], nice=False, zero=False), axis=None)
-    sign = alt.Color(
-        "sign:N",
-        scale=alt.Scale(
-            domain=["negative", "positive"], range=[palette.negative, palette.positive]
-        ),
-        legend=None,
-    )
-    edges = alt.Chart(alt.Data(values=_arrows(figure, localised, centres, width)))
-    lines = edges.mark_rule(opacity=0.7).encode(
-        x=x,
-        y=y,
-        x2="x2:Q",
-        y2="y2:Q",
-        color=sign,
-        strokeWidth=alt.StrokeWidth("width:Q", scale=None, legend=None),
-        tooltip=alt.Tooltip("tip:N"),
-    )
-    heads = edges.mark_point(aria=True, shape="M0,0L-0.9,0.42L-0.9,-0.42Z", filled=True, opacity=1)
-    heads = heads.encode(
-        x=alt.X("x2:Q", axis=None),
-        y=alt.Y("y2:Q", axis=None),
-        angle=alt.Angle("turn:Q", scale=None, legend=None),
-        size=alt.Size("size:Q", scale=None, legend=None),
-        color=sign,
-        description=alt.Description("tip:N"),
-        tooltip=alt.Tooltip("tip:N"),
-    )
-    boxes = alt.Chart().mark_rect(
-        fill=palette.surface, fillOpacity=1, width=width, height=_NODE_HEIGHT
-    )
-    boxes = boxes.encode(
-        x=x,
-        y=y,
-        stroke=alt.condition("datum.marked", alt.value(palette.ink), alt.value(palette.muted)),
-        strokeWidth=alt.condition("datum.marked", alt.value(2), alt.value(1)),
-    )
-    names = alt.Chart().mark_text(fontSize=FONT, color=palette.ink)
-    names = names.encode(x=x, y=y, text="name:N")
-    # Under each number a wide outline in the colour of the page, for it stands on lines.
-    halo = edges.mark_text(
-        fontSize=SMALL, color=palette.surface, stroke=palette.surface, strokeWidth=4
-    )
-    shown = edges.mark_text(fontSize=SMALL, color=palette.ink)
-    place = {
-        "x": alt.X("text_x:Q", axis=None),
-        "y": alt.Y("text_y:Q", axis=None),
-        "text": "shown:N",
-    }
-    layers = [lines, boxes, heads, names, halo.encode(**place), shown.encode(**place)]
-    axes = (
-        (localised(Text("横：", "across: ")), localised(figure.x_label)),
-        (localised(Text("纵：", "down: ")), localised(figure.y_label)),
-        (localised(Text("线宽：", "width: ")), localised(figure.unit)),
-    )
-    nodes = [
-        {"name": printable(node.name), "marked": node.marked, "x": across, "y": down}
-        for node in figure.nodes
-        for across, down in [centres[node.name]]
-    ]
-    return _laid(layers, nodes, palette, size=size, heading=_axes(axes, size[0]))
-
-
-def _used(lines: Iterable[int]) -> dict[int, int]:
-    """The places of the rows or columns in use, one after the other."""
-    return {line: place for place, line in enumerate(sorted(set(lines)))}
-
-
-def _arrows(
-    figure: Graph, localised: Words, centres: Mapping[str, tuple[float, float]], width: float
-) -> list[Row]:
-    """One row an arrow, from border to border of its nodes; the strongest last, on top."""
-    strongest = max((abs(edge.weight) for edge in figure.edges), default=1.0) or 1.0
-    rows = []
-    for order, edge in enumerate(sorted(figure.edges, key=lambda edge: abs(edge.weight))):
-        (x1, y1), (x2, y2) = centres[edge.source], centres[edge.target]
-        start = _border((x1, y1), (x2, y2), width)
-        end = _border((x2, y2), (x1, y1), width)
-        share = abs(edge.weight) / strongest
-        shown = number(edge.weight, figure.digits)
-        # Now nearer to the source, now to the target, so that numbers of crossing arrows part.
-        way = 0.55 if order % 2 else 0.35
-        rows.append(
-            {
-                "x": start[0],
-                "y": start[1],
-                "x2": end[0],
-                "y2": end[1],
-                "text_x": x1 + way * (x2 - x1),
-                "text_y": y1 + way * (y2 - y1),
-                "turn": math.degrees(math.atan2(end[1] - start[1], end[0] - start[0])),
-                "width": round(0.8 + 5.2 * share, 2),
-                "size": (14 + 12 * share) ** 2,
-                "sign": "negative" if edge.weight < 0 else "positive",
-                "shown": shown,
-                "tip": printable(
-                    f"{edge.source} → {edge.target}: {shown} {localised(figure.unit)}".rstrip()
-                ),
-            }
-        )
-    return rows
-
-
-def _border(
-    centre: tuple[float, float], towards: tuple[float, float], width: float
-) -> tuple[float, float]:
-    """Where the line from `centre` to `towards` leaves the node's box."""
-    across, down = towards[0] - centre[0], towards[1] - centre[1]
-    reach = max(abs(across) / (width / 2), abs(down) / (_NODE_HEIGHT / 2))
-    return (centre[0] + across / reach, centre[1] + down / reach) if reach else centre
 
 
 # Links

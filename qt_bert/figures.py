@@ -179,44 +179,6 @@ class Curve(Plot):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """A node at a place of the grid: `column` from the left, `row` from the top, both from 0."""
-
-    name: str
-    column: int
-    row: int
-    marked: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
-    """An arrow between two nodes; a negative weight has its own colour."""
-
-    source: str
-    target: str
-    weight: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Graph(Plot):
-    """Nodes on a grid (for instance layer by head) and weighted arrows; `unit` is the weights'."""
-
-    kind: ClassVar[str] = "graph"
-    unit: Label = _NONE
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
-    digits: int = 2
-
-    def __post_init__(self) -> None:
-        names = {node.name for node in self.nodes}
-        if len(names) != len(self.nodes):
-            raise self._fault("two nodes have one name")
-        unknown = {end for edge in self.edges for end in (edge.source, edge.target)} - names
-        if unknown:
-            raise self._fault(f"an edge names the unknown node {min(unknown)!r}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
     """A thing at its place (x, y); `label` stands beside it."""
 
@@ -263,7 +225,7 @@ class Links(Plot):
                 raise self._fault(f"no tokens at the ends of the line ({start}, {end})")
 
 
-Figure = HeatMap | Curve | Bars | Tokens | Graph | Scatter | Links
+Figure = HeatMap | Curve | Bars | Tokens | Scatter | Links
 
 
 # Figures as probes make them --------------------------------------------------------------------

@@ -153,8 +153,8 @@ class Request(ModelOptions):
     second: Path | None = field(default=None, metadata=_PANEL)
     """Model tuned from the same base with another seed, for `tuning`."""
     heads: str | None = field(default=None, metadata=_PANEL)
-    """Heads to take for the matching ones ('L2H1 L3H7') in `patch`, `routes` and `surrogate`. [default:
-    those that `matching` finds]"""
+    """Heads to take for the matching ones ('L2H1 L3H7') in `patch` and `routes`. [default: those that
+    `matching` finds]"""
     segmenter: str = field(default="jieba", metadata=_PANEL)
     """Word segmenter: jieba, jieba-full, jieba-search, rjieba, rjieba-search. `boundary` and `layers` need
     words without overlap: beside a segmenter that has them they take jieba."""

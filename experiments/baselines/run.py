@@ -47,7 +47,6 @@ from qt_bert.probes.boundary_decisions import (
     decisions_of,
     distinct_texts,
 )
-from qt_bert.probes.matching_cells import CHARACTERS as CHARACTER_CELLS
 from qt_bert.probes.matching_scores import score_heads
 from qt_bert.request import Request
 from qt_bert.results.baselines import (
@@ -570,10 +569,9 @@ def boundary(scorer: Scorer, halves: Split) -> Arrays:
 
 def matching(scorer: Scorer, halves: Split) -> Arrays:
     """The head with the largest score on discovery, and its sums by query on validation."""
-    words = segmenter("jieba")
     queries = {pair.query for pair in (*halves.discovery, *halves.validation)}
     known, other = (
-        score_heads(scorer, spread_over_queries(pairs, MATCHED_PAIRS, 0), words, queries, seed=0)
+        score_heads(scorer, spread_over_queries(pairs, MATCHED_PAIRS, 0), queries, seed=0)
         for pairs in (halves.discovery, halves.validation)
     )
     best = known.best(1)
@@ -581,13 +579,13 @@ def matching(scorer: Scorer, halves: Split) -> Arrays:
         return {}
     (head,) = best
     toward = int(known.direction[head])
-    place = (slice(None), CHARACTER_CELLS, *head, toward)
+    place = (slice(None), *head, toward)
     return {
         "head": np.array(str(head)),
         "discovery": np.array(known.score[head]),
         "original": other.sums.original[place],
         "replaced": other.sums.replaced[place],
-        "counts": other.sums.counts[:, CHARACTER_CELLS, toward],
+        "counts": other.sums.counts[:, toward],
     }
 
 

@@ -30,7 +30,7 @@ from experiments.make_pairs.language import (
     wordings,
     words_of_kind,
 )
-from qt_bert.data.shuffles import reverse_characters, shuffle_characters, shuffle_words
+from qt_bert.data.shuffles import shuffle_characters, shuffle_words
 
 # Rules whose title states the query's need: other words, other order, another hand.
 
@@ -363,8 +363,9 @@ def _shuffled_words(draw: Draw) -> Made | None:
 
 
 def _reversed(draw: Draw) -> Made | None:
-    title = reverse_characters(draw.title) if len(draw.title) >= _FEWEST_CHARACTERS else None
-    return changed(draw, title) if title else None
+    title = draw.title[::-1]
+    long = len(title) >= _FEWEST_CHARACTERS
+    return changed(draw, title) if long and title != draw.title else None
 
 
 def _stuffing(draw: Draw) -> Made | None:

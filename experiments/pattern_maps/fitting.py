@@ -23,7 +23,6 @@ from qt_bert.probes.pattern_maps import (
     RECORD,
     RULES,
     RULES_SECOND,
-    WHOLE,
     Agreement,
     Evaluation,
     Rules,
@@ -39,6 +38,8 @@ from qt_bert.stats.estimate import bootstrap_weights, percentile_interval
 # The labels of the drawn maps, and how far two passes agree.
 
 FIRST, SECOND = "labels.csv", "second.csv"
+WHOLE = "whole"
+"""The note on a block that is spread over all tokens."""
 
 
 @dataclass(frozen=True)

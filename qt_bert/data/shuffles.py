@@ -1,4 +1,4 @@
-"""Shuffled and reversed texts, different from the original; None where there is no other order.
+"""Shuffled texts, different from the original; None where there is no other order.
 
 A character is a Unicode code point, as in the tokenizers.
 """
@@ -31,11 +31,6 @@ def shuffle_words(text: str, segmenter: Segmenter, rng: np.random.Generator) -> 
             "shuffle; use one that cuts the text, such as 'jieba'"
         )
     return _shuffled(words, rng)
-
-
-def reverse_characters(text: str) -> str | None:
-    """The characters from last to first; None for a palindrome."""
-    return text[::-1] if text[::-1] != text else None
 
 
 def _shuffled(units: Sequence[str], rng: np.random.Generator) -> str | None:

@@ -294,18 +294,10 @@ class Contest:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Share:
-    """The share `part / whole`, judged in linear form."""
-
-    part: Estimate
-    whole: Estimate
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
     """What a probe measured, by the ids of its TOML, without prose.
 
-    `claims`: an estimate, a share or a contest to be judged, or the reason id why it cannot be. `measurements`:
+    `claims`: an estimate or a contest to be judged, or the reason id why it cannot be. `measurements`:
     an estimate, a plain number, or None where it is not defined. `heads`: a row a head (the index
     holds names such as `L3H7`), a column a score. `sets`: named sets of heads, best first; `selected`
     names the set whose heads are marked in the table, `shown` those of them that pass on validation, too,
@@ -328,7 +320,7 @@ class Result:
     nothing: str | None = None
 
 
-Judged = Estimate | Share | Contest
+Judged = Estimate | Contest
 """What a claim is judged by."""
 
 
@@ -484,8 +476,7 @@ def judged(owner: str, name: str, value: Judged | str, resamples: int, seed: int
             **judging,
         )
     else:
-        part, whole = (value.part, value.whole) if isinstance(value, Share) else (value, None)
-        claim = judge_difference(part, whole=whole, resamples=resamples, seed=seed, **judging)
+        claim = judge_difference(value, resamples=resamples, seed=seed, **judging)
     return SourcedClaim(**vars(claim), source=source_of(texts, f"claims.{name}"))
 
 
@@ -493,14 +484,9 @@ def values_behind(judged: Judged) -> ClaimValues:
     """The values per query that a claim is judged by, to seven digits."""
     if isinstance(judged, Estimate):
         return ClaimValues(target=_digits(judged), reach=known(judged.reach) or 0.0)
-    whole = None if judged.whole is None else _digits(judged.whole)
-    if isinstance(judged, Share):
-        return ClaimValues(
-            target=_digits(judged.part), whole=whole, reach=known(judged.part.reach) or 0.0
-        )
     return ClaimValues(
         target=_digits(judged.target),
-        whole=whole,
+        whole=None if judged.whole is None else _digits(judged.whole),
         sets=tuple(map(_digits, judged.sets)),
         enumerated=judged.enumerated,
     )

@@ -17,7 +17,7 @@ import numpy as np
 from qt_bert.ablation import families
 from qt_bert.ablation.interventions import Intervention, Variant
 from qt_bert.ablation.masks import SegmentBlock
-from qt_bert.figures import Figure, bars, head_map
+from qt_bert.figures import Figure, head_map
 from qt_bert.heads import Head, Shape
 from qt_bert.probes.base import Contest, Context, Judged, Result, estimate_bars, head_table
 from qt_bert.probes.base_model import other_seed
@@ -31,9 +31,8 @@ from qt_bert.probes.contests import (
     grades_nothing,
     zeroed,
 )
-from qt_bert.probes.matching_cells import CHARACTERS, DIRECTIONS, KINDS
+from qt_bert.probes.matching_cells import DIRECTIONS
 from qt_bert.probes.matching_scores import (
-    LEAST_QUERIES,
     LEAST_SCORE,
     K,
     Scores,
@@ -50,7 +49,7 @@ from qt_bert.stats import verdict
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, mean_of, over_queries
 from qt_bert.stats.judgements import name_set
-from qt_bert.text import Label, Text
+from qt_bert.text import Text
 
 CLAIMS = ("five", "set", "cut", "kept")
 RESAMPLED_TARGETS = ("five_resampled", "kept_resampled")
@@ -192,32 +191,21 @@ def _columns(chosen: Chosen) -> dict[str, FloatArray]:
         "score": chosen.score,
         "discovery_score": discovery.score,
         "matched_weight": chosen.by_direction(validation.matched_weight),
-        "discovery_matched_weight": chosen.by_direction(discovery.matched_weight),
         **{name: validation.excess()[..., number] for number, name in enumerate(DIRECTIONS)},
         "p": discovery.tested.p,
         "q": discovery.tested.q,
         "weight": chosen.by_direction(validation.weight),
-        **{
-            name: chosen.by_direction(validation.firm_excess(kind))
-            for kind, name in enumerate(KINDS)
-            if kind != CHARACTERS
-        },
     }
 
 
 def _settings(chosen: Chosen) -> dict[str, Any]:
-    """The scored samples, the number of queries behind each kind, and the chosen heads' directions."""
+    """The scored samples, and the chosen heads' directions."""
     return {
         "least_score": LEAST_SCORE,
-        "least_queries": LEAST_QUERIES,
         "free_sets": FREE_SETS,
         "scored": {
             "discovery": asdict(chosen.discovery.sample),
             "validation": asdict(chosen.validation.sample),
-        },
-        "queries": {
-            name: dict(zip(DIRECTIONS, chosen.validation.queries(kind).tolist(), strict=True))
-            for kind, name in enumerate(KINDS)
         },
         "directions": {
             str(head): DIRECTIONS[chosen.discovery.direction[head]] for head in chosen.five
@@ -354,24 +342,16 @@ def _claims(
 def _figures(
     context: Context, chosen: Chosen, run: Ablated, losses: Mapping[str, Estimate]
 ) -> Iterator[Figure]:
-    """Score and matched weight of every head, losses, losses by label, and scores by kind."""
+    """The score of every head, losses, and losses by label."""
     named = [str(head) for head in chosen.sets["named"]]
     score = PERCENT * chosen.score
     yield head_map("score", score, marked=named, scale="diverging", digits=1)
-    weight = PERCENT * chosen.by_direction(chosen.validation.matched_weight)
-    yield head_map("matched_weight", weight, marked=named, low=0.0, digits=1)
     shown = {name: loss for name, loss in losses.items() if name != "cut_all"}
     yield estimate_bars(context, "losses", list(shown), {"loss": list(shown.values())}, digits=1)
     if by_label := _by_label(run):
         yield estimate_bars(
             context, "labels", list(by_label), {"loss": list(by_label.values())}, digits=1
         )
-    scores = [chosen.by_direction(chosen.validation.firm_excess(k)) for k in range(len(KINDS))]
-    series: dict[Label, tuple[list[float], None]] = {
-        str(head): ([PERCENT * float(score[head]) for score in scores], None)
-        for head in chosen.five
-    }
-    yield bars("kinds", KINDS, series, digits=1)
 
 
 def _by_label(run: Ablated) -> dict[str, Estimate]:

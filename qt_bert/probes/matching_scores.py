@@ -21,20 +21,16 @@ import torch
 
 from qt_bert.ablation.engine import Reduction, View
 from qt_bert.data.pairs import Pair
-from qt_bert.data.segmenters import Segmenter
 from qt_bert.data.splits import Half, spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE
 from qt_bert.heads import Head
 from qt_bert.models.batches import Batch
 from qt_bert.probes.base import Context
 from qt_bert.probes.matching_cells import (
-    CHARACTERS,
     DRAWS,
-    KINDS,
     OWN,
     Cells,
     Replacements,
-    alignments,
     cells_of,
     query_tokens,
 )
@@ -64,11 +60,10 @@ K = 5
 QUICK_PAIRS = 80
 LEAST_SCORE = 0.05
 """The declared minimum effect: the least score of a named head, a share of attention."""
-LEAST_QUERIES = 10
-"""A kind's score is not shown in a direction with fewer queries."""
 PAIRS_AT_ONCE = 256
 CACHED = 4
-CHANNELS = len(KINDS) * 4
+CHANNELS = 4
+"""Of cells: two directions, own and other."""
 
 
 # Sums of attention over cells.
@@ -98,21 +93,13 @@ class CellSums:
         return masks
 
 
-def sink_free(weights: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
-    """Attention [B, heads, L, L] to other tokens of `texts` [B, L], renormalised without the token itself."""
-    length = weights.shape[-1]
-    apart = ~torch.eye(length, dtype=torch.bool, device=weights.device)
-    kept = weights * (texts[:, None, :] & apart)[:, None]
-    return kept / kept.sum(-1, keepdim=True).clamp_min(torch.finfo(kept.dtype).tiny)
-
-
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums over the pairs of each query, for each of `KINDS`.
+    """Sums over the pairs of each query.
 
-    Attention: `original` and `replaced` (mean over draws) [queries, kinds, layers, heads, directions,
-    own and other]; numbers of cells: `counts` [queries, kinds, directions, own and other]; numbers of
-    rows: `rows` [queries, kinds, directions].
+    Attention: `original` and `replaced` (mean over draws) [queries, layers, heads, directions, own and
+    other]; numbers of cells: `counts` [queries, directions, own and other]; numbers of rows: `rows`
+    [queries, directions].
     """
 
     original: FloatArray
@@ -158,19 +145,18 @@ class _Prepared:
 
 
 def _prepared(
-    scorer: Scorer, pairs: Sequence[Pair], segmenter: Segmenter, queries: Iterable[str], seed: int
+    scorer: Scorer, pairs: Sequence[Pair], queries: Iterable[str], seed: int
 ) -> tuple[list[_Prepared], Sample]:
     """The pairs with something to match and a replacement, and the used part of the sample."""
     encoded = scorer.tokenizer.encode([(pair.query, pair.title) for pair in pairs])
-    replacements, spans = Replacements(scorer.tokenizer, queries), alignments()
+    replacements = Replacements(scorer.tokenizer, queries)
     causal = scorer.checkpoint.family.causal
     ready: list[_Prepared] = []
     without, seen = 0, 0
     for place, (pair, tokens) in enumerate(zip(pairs, encoded, strict=True)):
         query, title = pair.query, pair.title
         seen += sum(len(characters_of(tokens, query, title, side)) for side in (QUERY, TITLE))
-        aligned = spans.get((query, title), ())
-        cells = cells_of(tokens, query, title, segmenter, aligned, causal=causal)
+        cells = cells_of(tokens, query, title, causal=causal)
         if not cells.comparable:
             without += 1
             continue
@@ -191,13 +177,13 @@ def _prepared(
 def _attention(
     scorer: Scorer, chunk: Sequence[_Prepared], shown: Progress
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Each pair's sums [kinds, layers, heads, directions, 2], and their mean over its replacements."""
+    """Each pair's sums [layers, heads, directions, 2], and their mean over its replacements."""
     texts = [text for pair in chunk for text in pair.texts]
     cells = [pair.cells for pair in chunk for _ in pair.texts]
     layers = tuple(range(len(scorer.encoder.layers)))
     reduction = Reduction("cells", "attention", layers, CellSums(cells))
     sums = stream(scorer, texts, [reduction], shown=shown)["cells"][0].astype(np.float64)
-    sums = np.moveaxis(sums.reshape(*sums.shape[:3], len(KINDS), 2, 2), 3, 1)
+    sums = sums.reshape(*sums.shape[:3], 2, 2)
     start = 0
     for pair in chunk:
         end = start + len(pair.texts)
@@ -212,23 +198,15 @@ def _attention(
 class Scores:
     """Scores of every head over one sample of pairs.
 
-    Arrays are [..., layers, heads, directions]; kinds are those of `matching_cells.KINDS`.
+    Arrays are [..., layers, heads, directions].
     """
 
     sums: Sums
     sample: Sample
 
-    def excess(self, kind: int = CHARACTERS) -> FloatArray:
+    def excess(self) -> FloatArray:
         """Matched weight less the replaced queries' [layers, heads, directions]; NaN without such rows."""
-        return np.asarray(self._excess(np.ones((1, self.sums.n_queries)), kind)[0])
-
-    def queries(self, kind: int = CHARACTERS) -> IntArray:
-        """The number of queries with rows of a kind [directions]."""
-        return np.asarray((self.sums.rows[:, kind] > 0).sum(axis=0))
-
-    def firm_excess(self, kind: int = CHARACTERS) -> FloatArray:
-        """`excess`; NaN in directions with fewer than LEAST_QUERIES queries."""
-        return np.where(self.queries(kind) >= LEAST_QUERIES, self.excess(kind), np.nan)
+        return np.asarray(self._excess(np.ones((1, self.sums.n_queries)))[0])
 
     @cached_property
     def score(self) -> FloatArray:
@@ -243,19 +221,19 @@ class Scores:
     @cached_property
     def weight(self) -> FloatArray:
         """The attention of matched rows to the other text [layers, heads, directions]."""
-        attention = self.sums.original[:, CHARACTERS].sum(-1).sum(0)
-        rows = self.sums.rows[:, CHARACTERS].sum(0)
+        attention = self.sums.original.sum(-1).sum(0)
+        rows = self.sums.rows.sum(0)
         return np.divide(attention, rows, out=np.zeros(attention.shape), where=rows > 0)
 
     @cached_property
     def matched_weight(self) -> FloatArray:
         """The attention of matched rows to their own character in the other text, likewise; NaN without."""
         sums = self.sums
-        return ratio(sums.original[:, CHARACTERS, ..., OWN].sum(0), sums.rows[:, CHARACTERS].sum(0))
+        return ratio(sums.original[..., OWN].sum(0), sums.rows.sum(0))
 
     def by_query(self) -> FloatArray:
         """The excess of each query [queries, layers, heads, directions]."""
-        return ratio(self._more(CHARACTERS), self.sums.rows[:, CHARACTERS, None, None])
+        return ratio(self._more(), self.sums.rows[:, None, None])
 
     @cached_property
     def tested(self) -> Named:
@@ -281,7 +259,7 @@ class Scores:
         """The rule of `best`, for any weights of the queries."""
 
         def score(weights: FloatArray) -> FloatArray:
-            excess = self._excess(weights, CHARACTERS)
+            excess = self._excess(weights)
             score = along(self._better(excess), excess)
             return np.where(self._heavy, score, score - 2)  # too light: last, in the same order
 
@@ -294,7 +272,7 @@ class Scores:
 
     def estimate(self, head: Head, direction: int) -> Estimate:
         """The excess of one head in one direction, over its queries."""
-        more, rows = self._more(CHARACTERS), self.sums.rows[:, CHARACTERS]
+        more, rows = self._more(), self.sums.rows
         return pooled(more[:, *head, direction], rows[:, direction], range(len(rows)))
 
     @cached_property
@@ -312,15 +290,15 @@ class Scores:
         allowed = np.isfinite(excess) & (self._usable | ~self._heavy[..., None])
         return np.asarray(np.where(allowed, excess, -np.inf).argmax(axis=-1))
 
-    def _more(self, kind: int) -> FloatArray:
+    def _more(self) -> FloatArray:
         """Sums of the excess by query [queries, layers, heads, directions]."""
         sums = self.sums
-        return np.asarray(sums.original[:, kind, ..., OWN] - sums.replaced[:, kind, ..., OWN])
+        return np.asarray(sums.original[..., OWN] - sums.replaced[..., OWN])
 
-    def _excess(self, weights: FloatArray, kind: int) -> FloatArray:
+    def _excess(self, weights: FloatArray) -> FloatArray:
         """The excess under each row of query weights [R, layers, heads, directions]."""
-        rows = np.tensordot(weights, self.sums.rows[:, kind], 1)[:, None, None]
-        return ratio(np.tensordot(weights, self._more(kind), 1), rows)
+        rows = np.tensordot(weights, self.sums.rows, 1)[:, None, None]
+        return ratio(np.tensordot(weights, self._more(), 1), rows)
 
 
 def along(direction: IntArray, values: FloatArray) -> FloatArray:
@@ -331,7 +309,6 @@ def along(direction: IntArray, values: FloatArray) -> FloatArray:
 def score_heads(
     scorer: Scorer,
     pairs: Sequence[Pair],
-    segmenter: Segmenter,
     queries: Iterable[str],
     *,
     seed: int = 0,
@@ -342,12 +319,12 @@ def score_heads(
     `shown` counts texts, at most DRAWS + 1 a pair. Without a pair that has a term to match and a
     replacement, every score is NaN.
     """
-    ready, sample = _prepared(scorer, pairs, segmenter, queries, seed)
+    ready, sample = _prepared(scorer, pairs, queries, seed)
     index, n_queries = index_queries([pair.query for pair in ready])
     layers = scorer.encoder.layers
-    shape = (n_queries, len(KINDS), len(layers), layers[0].heads, 2, 2)
+    shape = (n_queries, len(layers), layers[0].heads, 2, 2)
     original, replaced = np.zeros(shape), np.zeros(shape)
-    counts, rows = np.zeros((*shape[:2], 2, 2)), np.zeros((*shape[:2], 2))
+    counts, rows = np.zeros((n_queries, 2, 2)), np.zeros((n_queries, 2))
     for start in range(0, len(ready), PAIRS_AT_ONCE):
         chunk = ready[start : start + PAIRS_AT_ONCE]
         sums = _attention(scorer, chunk, shown)
@@ -375,7 +352,6 @@ def scores_on(context: Context, half: Half, scorer: Scorer | None = None) -> Sco
         return score_heads(
             scorer or context.model,
             _sample(context, half),
-            context.segmenter,
             _queries(context, half),
             seed=context.seed,
             shown=shown,
@@ -423,7 +399,6 @@ def _key(context: Context) -> tuple[str, ...]:
         repr((scorer.checkpoint.reading, scorer.checkpoint.settings)),
         scorer.checkpoint.dtype,
         str(scorer.tokenizer.max_length),
-        f"{context.request.segmenter} {context.request.userdict}",
         str(context.seed),
         digest.hexdigest(),
     )

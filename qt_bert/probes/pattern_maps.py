@@ -24,8 +24,6 @@ from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
 
 KINDS = ("vertical", "diagonal", "both", "block", "heterogeneous")
 """Labels of a map, in the order of every array over kinds. `both`: vertical and diagonal."""
-WHOLE = "whole"
-"""A block map that is spread over all tokens, not over the row's own segment."""
 
 RANDOM = "random"
 """The model with random weights among the sources of the labelled maps."""
@@ -111,13 +109,6 @@ def features(maps: Maps) -> torch.Tensor:
     }
     by_row = torch.stack([rows[name] for name in FEATURES], dim=-1)
     return (by_row * real[..., None]).sum(1) / maps.lengths[:, None]
-
-
-def on_own_segment(maps: Maps) -> torch.Tensor:
-    """Attention to the own segment relative to uniform attention [N]: 0 if equal, 1 if all of it."""
-    share = ((maps.weights * maps.own).sum(-1) * maps.real).sum(-1) / maps.lengths
-    uniform = (maps.own.sum(-1) * maps.real).sum(-1) / maps.lengths**2
-    return (share - uniform) / (1 - uniform).clamp_min(_TINY)
 
 
 def _best_columns(weights: torch.Tensor) -> torch.Tensor:
@@ -259,8 +250,8 @@ class Errors:
         return np.asarray(self.tables[drawn].sum(axis=0))
 
 
-def read_errors(path: Path, labels: str, answers: str) -> Errors:
-    """The errors of the column `answers` against the column `labels`.
+def read_errors(path: Path, answers: str) -> Errors:
+    """The errors of the column `answers` against the first pass of labels.
 
     Raises ArgumentError for a missing column, or a value that is no kind.
     """
@@ -268,7 +259,7 @@ def read_errors(path: Path, labels: str, answers: str) -> Errors:
         with path.open(encoding="utf-8", newline="") as file:
             rows = [row for row in csv.DictReader(file) if row["model"] != RANDOM]
         heads = [row["group"] for row in rows]
-        kinds = [(KINDS.index(row[labels]), KINDS.index(row[answers])) for row in rows]
+        kinds = [(KINDS.index(row[FIRST]), KINDS.index(row[answers])) for row in rows]
     except (OSError, KeyError, ValueError) as error:
         raise ArgumentError(f"{path}: no table of labels and answers ({error})") from error
     group = np.unique(heads, return_inverse=True)[1]
@@ -315,22 +306,14 @@ def corrected(shares: FloatArray, rates: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Classifier:
-    """Classifies maps by rules.
-
-    `errors` are of the rules fitted on the first pass of labels, `errors_second` of those fitted on the
-    second, if there is one.
-    """
+    """Classifies maps by the rules fitted on the first pass of labels, which make these `errors`."""
 
     record: TrainingRecord
-    folder: Path
     errors: Errors
-    errors_second: Errors | None
 
-    def answers(self, maps: Maps) -> list[IntArray]:
-        """The kind of every map [N], as an index into KINDS, by the first rules, then by the second."""
-        values = features(maps).double().numpy()
-        rules = (self.record.rules, self.record.rules_second)
-        return [each.of_features(values) for each in rules if each is not None]
+    def answers(self, maps: Maps) -> IntArray:
+        """The kind of every map [N], as an index into KINDS."""
+        return self.record.rules.of_features(features(maps).double().numpy())
 
     @property
     def judged(self) -> Evaluation:
@@ -354,6 +337,4 @@ def open_classifier(folder: Path) -> Classifier:
     path = folder / ANSWERS
     if not path.exists() or sha256_file(path) != record.files.get(ANSWERS):
         raise ArgumentError(f"{path}: not the file named in {RECORD}; train the classifier again")
-    errors = read_errors(path, FIRST, record.chosen)
-    second = None if record.rules_second is None else read_errors(path, SECOND, RULES_SECOND)
-    return Classifier(record, folder, errors, second)
+    return Classifier(record, read_errors(path, record.chosen))

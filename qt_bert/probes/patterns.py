@@ -26,13 +26,11 @@ from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.naming import by_query, means
 from qt_bert.probes.pattern_maps import (
     KINDS,
-    WHOLE,
     Classifier,
     Errors,
     Maps,
     are_known,
     corrected,
-    on_own_segment,
     open_classifier,
     rates,
 )
@@ -44,10 +42,6 @@ from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, Interval, over_queries, query_draws
 
 QUICK_PAIRS = 150
-COUNTED = (*KINDS, WHOLE)
-"""Counted for each map: its kind, and of blocks whether they are spread over all tokens."""
-OWN_SEGMENT = 0.5
-"""The least `on_own_segment` of a block that is not `whole`."""
 CORRECTED_RESAMPLES = 500
 VERTICAL, HETEROGENEOUS = KINDS.index("vertical"), KINDS.index("heterogeneous")
 PERCENT = 100.0
@@ -55,28 +49,24 @@ PERCENT = 100.0
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """One model's maps by kind [queries, layers, heads, COUNTED], means over a query's pairs.
-
-    `second`: the same by rules fitted on the second pass of labels, if there is one.
-    """
+    """One model's maps by kind [queries, layers, heads, KINDS], means over a query's pairs."""
 
     per_query: FloatArray
     heads: Sequence[Head]
-    second: FloatArray | None = None
 
     def of_head(self, name: str) -> FloatArray:
-        """The share of one of COUNTED by head [layers, heads]; NaN at absent heads."""
-        every = means(self.per_query[..., COUNTED.index(name)])
+        """The share of one of KINDS by head [layers, heads]; NaN at absent heads."""
+        every = means(self.per_query[..., KINDS.index(name)])
         shares = np.full(every.shape, np.nan)
         for head in self.heads:
             shares[head] = every[head]
         return shares
 
-    def of_all(self, per_query: FloatArray) -> FloatArray:
-        """The shares over all heads by query [queries, COUNTED], of `per_query` or `second`."""
-        return np.asarray(
-            np.mean([per_query[:, head.layer, head.head] for head in self.heads], axis=0)
-        )
+    @property
+    def of_all(self) -> FloatArray:
+        """The shares over all heads by query [queries, KINDS]."""
+        of_heads = [self.per_query[:, head.layer, head.head] for head in self.heads]
+        return np.asarray(np.mean(of_heads, axis=0))
 
 
 def classify(
@@ -94,21 +84,15 @@ def classify(
     )
     texts = [(pair.query, pair.title) for pair in pairs]
     kinds = stream(scorer, texts, [reduction], shown=shown)["patterns"][0]
-    shares = by_query(kinds.astype(np.float64), [pair.query for pair in pairs])
-    return Shares(shares[..., 0, :], heads, shares[..., 1, :] if shares.shape[-2] > 1 else None)
+    return Shares(by_query(kinds.astype(np.float64), [pair.query for pair in pairs]), heads)
 
 
 def kinds_of_maps(view: View, classifier: Classifier) -> torch.Tensor:
-    """The kind of each map, one-hot, by each of the classifier's rules [B, heads, rules, COUNTED]."""
+    """The kind of each map, one-hot [B, heads, KINDS]."""
     size, heads = view.values.shape[:2]
     maps = Maps.of_batch(view.values.cpu(), view.batch.to(torch.device("cpu")))
-    answers = classifier.answers(maps)
-    one_hot = torch.zeros(len(maps), len(answers), len(COUNTED))
-    for place, kinds in enumerate(answers):
-        one_hot[torch.arange(len(maps)), place, torch.from_numpy(kinds)] = 1.0
-    everywhere = (on_own_segment(maps) < OWN_SEGMENT).float()
-    one_hot[..., COUNTED.index(WHOLE)] = one_hot[..., KINDS.index("block")] * everywhere[:, None]
-    return one_hot.reshape(size, heads, len(answers), len(COUNTED))
+    kinds = torch.from_numpy(classifier.answers(maps))
+    return torch.nn.functional.one_hot(kinds, len(KINDS)).float().reshape(size, heads, -1)
 
 
 def measure(context: Context) -> Result:
@@ -134,9 +118,9 @@ def measure(context: Context) -> Result:
         after = classify(model, pairs, heads, classifier, shown=shown)
         if base is not None:
             before = classify(scorer_like(context, base), pairs, heads, classifier, shown=shown)
-    columns = {name: after.of_head(name) for name in COUNTED}
+    columns = {name: after.of_head(name) for name in KINDS}
     if before is not None:
-        columns |= {f"{name}_before": before.of_head(name) for name in COUNTED}
+        columns |= {f"{name}_before": before.of_head(name) for name in KINDS}
     kinds = Counter(commonest(after).values())
     record = classifier.record
     return Result(
@@ -178,18 +162,12 @@ def _measurements(
         "vertical_rise": None if before is None else raw["vertical"] - _share(before, "vertical"),
     }
     models = [after] if before is None else [after, before]
-    passes = {"": (classifier.errors, [shares.of_all(shares.per_query) for shares in models])}
-    second = [shares.of_all(shares.second) for shares in models if shares.second is not None]
-    if classifier.errors_second is not None and len(second) == len(models):
-        passes["_second"] = (classifier.errors_second, second)
-    for name, (errors, both) in passes.items():
-        kinds = [shares[:, : len(KINDS)] for shares in both]
-        measurements |= _corrected(context, name, kinds, errors)
-    return measurements
+    every = [shares.of_all for shares in models]
+    return measurements | _corrected(context, every, classifier.errors)
 
 
 def _share(shares: Shares, kind: str) -> Estimate:
-    of_all = shares.of_all(shares.per_query)[:, COUNTED.index(kind)]
+    of_all = shares.of_all[:, KINDS.index(kind)]
     return over_queries(PERCENT * of_all, range(len(of_all)))
 
 
@@ -204,9 +182,7 @@ class Corrected(Estimate):
         return self.ends
 
 
-def _corrected(
-    context: Context, name: str, both: Sequence[FloatArray], errors: Errors
-) -> dict[str, Estimate]:
+def _corrected(context: Context, both: Sequence[FloatArray], errors: Errors) -> dict[str, Estimate]:
     """The measurements corrected for the rules' errors on held-out maps.
 
     `both` are shares [queries, KINDS], after and, with a base, before fine-tuning.
@@ -214,8 +190,7 @@ def _corrected(
     queries, confusion = len(both[0]), errors.confusion
     known = are_known(confusion)
     # A random stream independent of the one for queries.
-    word = f"{name.strip('_')}_pass" if name else "corrected"
-    rng = np.random.default_rng([context.seed, zlib.crc32(word.encode())])
+    rng = np.random.default_rng([context.seed, zlib.crc32(b"corrected")])
 
     def figures(weights: FloatArray, known_rates: FloatArray) -> dict[str, float]:
         after, *before = (corrected(weights @ shares, known_rates) for shares in both)
@@ -239,16 +214,14 @@ def _corrected(
         if queries > 1:
             low, high = np.quantile(drawn, [0.025, 0.975])
             ends = (float(low), float(high))
-        estimates[f"{key}_corrected{name}"] = Corrected(
-            value, np.full(queries, value), keys, ends=ends
-        )
+        estimates[f"{key}_corrected"] = Corrected(value, np.full(queries, value), keys, ends=ends)
     return estimates
 
 
 def _figures(context: Context, after: Shares, before: Shares | None) -> list[Bars | HeatMap]:
     models = {"after": after} if before is None else {"before": before, "after": after}
-    shares = {when: [_share(of, name) for name in COUNTED] for when, of in models.items()}
+    shares = {when: [_share(of, name) for name in KINDS] for when, of in models.items()}
     return [
-        estimate_bars(context, "shares", COUNTED, shares, digits=1),
+        estimate_bars(context, "shares", KINDS, shares, digits=1),
         head_map("vertical", PERCENT * after.of_head("vertical"), low=0.0, high=PERCENT, digits=0),
     ]

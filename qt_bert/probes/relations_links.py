@@ -8,9 +8,9 @@ character are left out, as matching heads attend to repetition.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations, product
 from pathlib import Path
 from typing import NamedTuple
@@ -21,16 +21,17 @@ import torch
 
 from qt_bert.ablation.engine import Reduction, View
 from qt_bert.data.pairs import Pair
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.segmenters import Segmenter, Span
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
 from qt_bert.data.treebank import Sentence, halves, read_treebank
 from qt_bert.errors import PairFileError
 from qt_bert.heads import Head, by_layer
-from qt_bert.probes.matching_cells import Aligned, alignments
 from qt_bert.probes.streams import is_punctuation, stream, tokens_within
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.shipped import shipped
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
 
 Float32Array = npt.NDArray[np.float32]
@@ -289,6 +290,31 @@ def _arcs(read: TokenisedSentences) -> Iterator[Link]:
 
 
 # Synonymous spans of query and title.
+
+
+class Aligned(NamedTuple):
+    """Characters [start, end) of the query and of the title with one meaning."""
+
+    q_start: int
+    q_end: int
+    t_start: int
+    t_end: int
+
+
+@cache
+def alignments() -> Mapping[tuple[str, str], tuple[Aligned, ...]]:
+    """(query, title) → its aligned spans, for every shipped pair that has some."""
+    by_id: dict[str, list[Aligned]] = {}
+    lines = shipped("pairs/alignments.tsv").read_text(encoding="utf-8").splitlines()
+    for line in lines[1:]:
+        id, _, *places = line.split("\t")
+        by_id.setdefault(id, []).append(Aligned(*map(int, places)))
+    return {
+        (pair.query, pair.title): tuple(by_id[pair.id])
+        for split in ("pairs/train.tsv", "pairs/dev.tsv", "pairs/test.tsv")
+        for pair in ReaderOptions().open(shipped(split))
+        if pair.id in by_id
+    }
 
 
 def aligned_links(

@@ -23,9 +23,9 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.patches import Entry, Path, path_name
 from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import spread_over_queries
-from qt_bert.figures import Edge, Graph, Node
+from qt_bert.figures import Figure
 from qt_bert.heads import Head
-from qt_bert.probes.base import Context, Result, score_unit
+from qt_bert.probes.base import Context, Result, estimate_bars, score_unit
 from qt_bert.probes.contests import layer_matched_sets
 from qt_bert.probes.focus import FOCUS, KindMasks, partly_matched, read_row
 from qt_bert.probes.naming import function_heads, named_beside
@@ -89,7 +89,7 @@ def measure(context: Context) -> Result:
     )
     check_paths(context, HeadMask(senders.heads), reader, pairs)
     routes = run_routes(context, pairs, senders.heads, sets, reader)
-    figures = [routes_graph(context, routes, outcome) for outcome in OUTCOMES] if reliable else []
+    figures = [_bars(context, routes, outcome) for outcome in OUTCOMES] if reliable else []
     return Result(
         measurements=_measurements(context, routes),
         figures=[figure for figure in figures if figure is not None],
@@ -240,32 +240,13 @@ def _measurements(context: Context, routes: Routes) -> dict[str, Estimate | floa
     }
 
 
-def routes_graph(context: Context, routes: Routes, outcome: Outcome) -> Graph | None:
-    """The routes as shares of the set's total change; None where that does not differ from 0."""
-    whole, reader = routes.whole(outcome), routes.reader
+def _bars(context: Context, routes: Routes, outcome: Outcome) -> Figure | None:
+    """The direct shares of the set and of each of its heads; None where the total does not differ from 0."""
+    whole, heads = routes.whole(outcome), list(map(str, routes.senders))
     if not differs_from_0(context, whole):
         return None
-    labels = context.model.checkpoint.settings.labels
-    top = f"{reader} [CLS]" if outcome == "focus" else "score" if labels.logits == 1 else "E[g]"
-    entries = {entry: f"{reader}.{entry}" for entry in ENTRIES[outcome]}
-    width = max(len(routes.senders), len(entries))
-    layers = sorted({head.layer for head in routes.senders}, reverse=True)
-    nodes = [Node(name=top, column=_spread(1, width)[0], row=0, marked=True)]
-    for name, column in zip(entries.values(), _spread(len(entries), width), strict=True):
-        nodes.append(Node(name=name, column=column, row=1))
-    for head, column in zip(routes.senders, _spread(len(routes.senders), width), strict=True):
-        nodes.append(Node(name=str(head), column=column, row=2 + layers.index(head.layer)))
-    edges = [
-        Edge(source=source, target=target, weight=(part / whole).value)
-        for entry, name in entries.items()
-        for source, target, part in (
-            *((str(h), name, routes.direct(outcome, entry, str(h))) for h in routes.senders),
-            (name, top, routes.direct(outcome, entry)),
-        )
-    ]
-    return Graph(name=f"routes_{outcome}", nodes=tuple(nodes), edges=tuple(edges))
-
-
-def _spread(count: int, width: int) -> list[int]:
-    """`count` columns spread evenly over `width`."""
-    return [int((2 * row_of + 1) * width / (2 * count)) for row_of in range(count)]
+    shares: dict[str, list[Estimate]] = {
+        entry: [routes.direct(outcome, entry, sender) / whole for sender in (SET, *heads)]
+        for entry in ENTRIES[outcome]
+    }
+    return estimate_bars(context, f"routes_{outcome}", ["together", *heads], shares)

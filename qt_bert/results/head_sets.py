@@ -35,7 +35,6 @@ def _looks_at(kind: Text, tagged: Text) -> SetWords:
 
 
 PHENOMENA = {name: Text(**words) for name, words in _TEXTS["phenomena"].items()}
-_BEHAVIOURS = {way: _words(entry) for way, entry in _TEXTS["behaviours"].items()}
 SETS = {name: _words(entry) for name, entry in _TEXTS["sets"].items()} | {
     f"{kind}_{where}": _looks_at(Text(**name), Text(**tagged))
     for kind, name in _TEXTS["kinds"].items()
@@ -51,9 +50,4 @@ def phenomenon_name(name: str) -> Text:
 
 def set_words(name: str) -> SetWords:
     """Name and description of a set; an unknown one keeps its name in the file."""
-    way, _, phenomenon = name.partition("_")
-    if way in _BEHAVIOURS and phenomenon:
-        begins, does = _BEHAVIOURS[way]
-        about = phenomenon_name(phenomenon)
-        return SetWords(Text(f"{begins.zh}：{about.zh}", f"{begins.en}: {about.en}"), does)
     return SETS.get(name, SetWords(Text(name, name), Text("", "")))

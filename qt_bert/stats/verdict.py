@@ -82,30 +82,28 @@ def judge_difference(
     side: Side,
     margin: float,
     unit: str,
-    whole: Estimate | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Claim:
-    """Judge that a value, or its share of a `whole` above 0, lies `above` or `below` the margin.
+    """Judge that a value lies `above` or `below` the margin.
 
     *Reproduced*: the 95 % interval lies strictly beyond the margin on that side and the two-sided
     sign-flip p against the margin is under .05. *Not reproduced*: the same on the other side.
     """
     _check(side, margin)
-    judged, edge = linear(estimate, whole, margin)
-    interval, p = judged.interval(resamples, seed), None
+    interval, p = estimate.interval(resamples, seed), None
     verdict: Verdict = "not testable"
-    reason = _untestable(judged, resamples, seed)
+    reason = _untestable(estimate, resamples, seed)
     if interval is not None and not reason:
-        p = _flip_p(judged, edge, resamples, seed)
-        where = place(interval, side, edge)
+        p = _flip_p(estimate, margin, resamples, seed)
+        where = place(interval, side, margin)
         verdict, reason = "inconclusive", "interval" if where == "across" else "p"
         if where != "across" and p < ALPHA:
             verdict = "reproduced" if where == "beyond" else "not reproduced"
             reason = "decided"
-    needs = _needs(judged, interval, edge) if verdict == "inconclusive" else None
-    shown = _shown(estimate, whole, interval, margin, resamples, seed)
-    return _claim(shown, p, verdict, reason, needs, judged.n_queries, id, side, margin, unit)
+    needs = _needs(estimate, interval, margin) if verdict == "inconclusive" else None
+    shown = estimate.value, interval
+    return _claim(shown, p, verdict, reason, needs, estimate.n_queries, id, side, margin, unit)
 
 
 def judge_contest(

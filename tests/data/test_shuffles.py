@@ -44,10 +44,3 @@ def test_overlapping_words_are_refused():
     words, rng = FixedWords("清华", "清华大学"), np.random.default_rng(0)
     with pytest.raises(ArgumentError, match="overlapping"):
         shuffles.shuffle_words("清华大学", words, rng)
-
-
-@pytest.mark.parametrize(
-    ("text", "reversed_text"), [("到上海", "海上到"), ("上海上", None), ("", None), ("一", None)]
-)
-def test_reversal(text, reversed_text):
-    assert shuffles.reverse_characters(text) == reversed_text

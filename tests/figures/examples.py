@@ -6,12 +6,9 @@ from qt_bert.figures import (
     Bars,
     BarSeries,
     Curve,
-    Edge,
-    Graph,
     HeatMap,
     Links,
     Mark,
-    Node,
     Point,
     Scatter,
     Series,
@@ -72,15 +69,6 @@ TOKENS = Tokens(
         TokenLine(name=HOSTILE, tokens=(Token(text="a" * 90, value=0.1, note=Text("注", "n")),)),
     ),
 )
-GRAPH = Graph(
-    name="graph",
-    title=Text("图", "a graph"),
-    x_label="",
-    y_label=Text("层", "layer"),
-    unit="",
-    nodes=(Node(name="L0H1", column=0, row=1, marked=True), Node(name="L1H0", column=1, row=0)),
-    edges=(Edge(source="L0H1", target="L1H0", weight=-0.5),),
-)
 SCATTER = Scatter(
     name="scatter",
     title=Text("散点", "a scatter"),
@@ -103,12 +91,11 @@ LINKS = Links(
     links=((0, 1, 0.5), (1, 2, 0.25)),
     high=1.0,
 )
-ALL = (HEAT_MAP, BARS, CURVE, TOKENS, GRAPH, SCATTER, LINKS)
+ALL = (HEAT_MAP, BARS, CURVE, TOKENS, SCATTER, LINKS)
 EMPTY = (
     replace(HEAT_MAP, rows=(), values=(), annotations=None, marked=()),
     replace(BARS, categories=(), series=()),
     replace(CURVE, series=()),
-    replace(GRAPH, nodes=(), edges=()),
     replace(SCATTER, points=()),
     replace(LINKS, left=(), right=(), links=()),
 )

@@ -9,7 +9,7 @@ from qt_bert.charts import CLICKED, chart
 from qt_bert.figures import Mark, Tokens, head_map
 from qt_bert.results.palette import DARK, LIGHT, Palette
 from qt_bert.text import Text
-from tests.figures.examples import ALL, BARS, CURVE, EMPTY, GRAPH, HEAT_MAP, HOSTILE, LINKS, SCATTER
+from tests.figures.examples import ALL, BARS, CURVE, EMPTY, HEAT_MAP, HOSTILE, LINKS, SCATTER
 
 DRAWN = [figure for figure in ALL if not isinstance(figure, Tokens)]
 
@@ -153,14 +153,6 @@ def test_marks_carry_their_series_and_label():
     assert marks["encoding"]["shape"]["scale"]["range"] == ["circle", "square"]
     assert marks["encoding"]["color"]["scale"]["range"] == list(DARK.series[:2])
     assert marks["encoding"]["x"]["axis"]["title"] == "decodable (%)"
-
-
-def test_an_arrow_is_as_wide_as_its_weight():
-    spec = spec_of(GRAPH)
-    (arrow,) = layers_of(spec, "rule")[0]["data"]["values"]
-    assert (arrow["width"], arrow["sign"], arrow["shown"]) == (6.0, "negative", "−0.50")
-    assert arrow["x"] < arrow["x2"] and arrow["y"] > arrow["y2"]
-    assert arrow["tip"] == "L0H1 → L1H0: −0.50"
 
 
 def test_a_line_is_as_opaque_as_its_weight_and_goes_with_its_tokens():

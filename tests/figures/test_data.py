@@ -6,13 +6,11 @@ import pytest
 
 from qt_bert.codec import decode, encode
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.figures import BarSeries, Edge, Figure, Node, colour_end, head_map
+from qt_bert.figures import BarSeries, Figure, colour_end, head_map
 from qt_bert.heads import Head
-from tests.figures.examples import ALL, BARS, GRAPH, HEAT_MAP, LINKS
+from tests.figures.examples import ALL, BARS, HEAT_MAP, LINKS
 
-NODE = Node(name="L0H0", column=0, row=0)
 UNEQUAL = BarSeries(name="a", values=(1.0, 2.0), intervals=((0.0, 1.0),))
-LOOSE = (Edge(source="L0H0", target="L1H0", weight=1.0),)
 
 
 @pytest.mark.parametrize("figure", ALL, ids=lambda figure: figure.kind)
@@ -34,8 +32,6 @@ def test_round_trip(figure):
         (lambda: replace(BARS, series=(BarSeries(name="a", values=(1.0,)),)), "2 labels"),
         (lambda: replace(BARS, series=(UNEQUAL,)), "2 labels"),
         (lambda: replace(LINKS, links=((0, 3, 1.0),)), "no tokens at the ends"),
-        (lambda: replace(GRAPH, nodes=(NODE,), edges=LOOSE), "unknown node 'L1H0'"),
-        (lambda: replace(GRAPH, nodes=(NODE, NODE), edges=()), "one name"),
     ],
 )
 def test_a_figure_whose_parts_do_not_fit_is_refused(make, message):

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-from qt_bert.data.segmenters import segmenter
 from qt_bert.data.tokenise import EncodedPair, PairTokenizer
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.probes import matching_cells
-from qt_bert.probes.base import probe_named
 from qt_bert.probes.matching_cells import (
-    ALIGNMENTS,
-    CHARACTERS,
     OTHER,
     OWN,
     QUERY_TO_TITLE,
-    SPLITS,
-    SYNONYMS,
-    TERMS,
     TITLE_TO_QUERY,
-    Aligned,
     Cells,
     Replacements,
-    alignments,
     cells_of,
     channel_of,
 )
@@ -34,24 +23,24 @@ def encoded(folder: Path, query: str, title: str) -> EncodedPair:
     return open_checkpoint(folder).pair_tokenizer(None).encode([(query, title)])[0]
 
 
-def of_channel(cells: Cells, kind: int, direction: int, part: int) -> set[tuple[int, int]]:
-    chosen = cells.channel == channel_of(kind, direction, part)
+def of_channel(cells: Cells, direction: int, part: int) -> set[tuple[int, int]]:
+    chosen = cells.channel == channel_of(direction, part)
     return set(zip(cells.row[chosen].tolist(), cells.column[chosen].tolist(), strict=True))
 
 
 def test_cells_of_characters(checkpoint_of):
     # [CLS] 苹 果 的 [SEP] 果 的 苹 手 [SEP]: tokens 0 … 9
     pair = "苹果的", "果的苹手"
-    cells = cells_of(encoded(checkpoint_of(), *pair), *pair, segmenter("jieba"), ())
-    assert of_channel(cells, CHARACTERS, QUERY_TO_TITLE, OWN) == {(1, 7), (2, 5)}
-    assert of_channel(cells, CHARACTERS, QUERY_TO_TITLE, OTHER) == {
+    cells = cells_of(encoded(checkpoint_of(), *pair), *pair)
+    assert of_channel(cells, QUERY_TO_TITLE, OWN) == {(1, 7), (2, 5)}
+    assert of_channel(cells, QUERY_TO_TITLE, OTHER) == {
         *((1, at) for at in (5, 6, 8)),
         *((2, at) for at in (6, 7, 8)),
     }
-    assert of_channel(cells, CHARACTERS, TITLE_TO_QUERY, OWN) == {(5, 2), (7, 1)}
+    assert of_channel(cells, TITLE_TO_QUERY, OWN) == {(5, 2), (7, 1)}
     assert 3 not in cells.row and 6 not in cells.row  # a function character is no match
-    assert cells.rows[CHARACTERS].tolist() == [2, 2]
-    assert cells.counts[CHARACTERS].tolist() == [[2, 4], [2, 6]]
+    assert cells.rows.tolist() == [2, 2]
+    assert cells.counts.tolist() == [[2, 4], [2, 6]]
 
 
 def test_matching_goes_by_the_characters_of_tokens():
@@ -60,61 +49,23 @@ def test_matching_goes_by_the_characters_of_tokens():
     pair = "北京驿a", "驿北abc站"
     (one,) = PairTokenizer(tokenizer, 64).encode([pair])
     # [CLS] 北京 驿 驿 a [SEP] 驿 驿 北 abc 站 [SEP]
-    cells = cells_of(one, *pair, segmenter("jieba"), ())
-    assert of_channel(cells, CHARACTERS, QUERY_TO_TITLE, OWN) == {
-        *((1, 8), (2, 6), (2, 7), (3, 6), (3, 7))
-    }
+    cells = cells_of(one, *pair)
+    assert of_channel(cells, QUERY_TO_TITLE, OWN) == {*((1, 8), (2, 6), (2, 7), (3, 6), (3, 7))}
     # abc spells no single character, so that its a is none of theirs.
-    assert of_channel(cells, CHARACTERS, QUERY_TO_TITLE, OTHER) == {
+    assert of_channel(cells, QUERY_TO_TITLE, OTHER) == {
         *((1, at) for at in (6, 7, 10)),
         *((row, at) for row in (2, 3) for at in (8, 10)),
     }
-    assert of_channel(cells, CHARACTERS, TITLE_TO_QUERY, OWN) == {
-        *((6, 2), (6, 3), (7, 2), (7, 3), (8, 1))
-    }
-
-
-def test_a_term_has_the_tokens_that_overlap_it():
-    tokenizer = byte_level(("站到", 6), ("北京", 6), ("驿", 2))
-    pair = "驿站到", "北京驿站"
-    (one,) = PairTokenizer(tokenizer, 64).encode([pair])
-    # [CLS] 驿 驿 站到 [SEP] 北京 驿 驿 站 [SEP]
-    terms = segmenter("jieba")
-    assert "驿站" in terms.words(pair[0]) and "驿站" in terms.words(pair[1])
-    cells = cells_of(one, *pair, terms, ())
-    assert of_channel(cells, TERMS, QUERY_TO_TITLE, OWN) == {
-        (row, at) for row in (1, 2, 3) for at in (6, 7, 8)
-    }
-    assert of_channel(cells, TERMS, QUERY_TO_TITLE, OTHER) == {(row, 5) for row in (1, 2, 3)}
+    assert of_channel(cells, TITLE_TO_QUERY, OWN) == {*((6, 2), (6, 3), (7, 2), (7, 3), (8, 1))}
 
 
 def test_a_causal_model_has_rows_of_the_title_only(checkpoint_of):
     pair = "苹果的", "果的苹手"
     one = encoded(checkpoint_of(), *pair)
-    both, causal = (
-        cells_of(one, *pair, segmenter("jieba"), (), causal=causal) for causal in (False, True)
-    )
-    assert both.counts[CHARACTERS].tolist() == [[2, 4], [2, 6]]
-    assert causal.counts[CHARACTERS].tolist() == [[2, 4], [0, 0]]
-    assert causal.comparable and causal.rows[CHARACTERS].tolist() == [2, 0]
-
-
-def test_cells_of_words_and_synonyms(checkpoint_of):
-    # [CLS] 手 机 , [SEP] 北 京 手 机 , [SEP]
-    pair = "手机,", "北京手机,"
-    aligned = Aligned(0, 2, 0, 2)
-    cells = cells_of(encoded(checkpoint_of(), *pair), *pair, segmenter("jieba"), [aligned])
-    assert of_channel(cells, TERMS, QUERY_TO_TITLE, OWN) == {(1, 7), (1, 8), (2, 7), (2, 8)}
-    assert of_channel(cells, TERMS, QUERY_TO_TITLE, OTHER) == {
-        (row, at) for row in (1, 2) for at in (5, 6, 9)
-    }
-    assert of_channel(cells, SYNONYMS, TITLE_TO_QUERY, OWN) == {(5, 1), (5, 2), (6, 1), (6, 2)}
-    assert 3 not in cells.row and 9 not in cells.row  # nor is punctuation
-
-
-def test_shipped_alignments_are_keyed_by_text():
-    found = alignments()["跑步膝盖疼", "一跑起来膝关节就痛，是怎么搞的？"]
-    assert found == (Aligned(2, 4, 4, 7), Aligned(4, 5, 8, 9))
+    both, causal = (cells_of(one, *pair, causal=causal) for causal in (False, True))
+    assert both.counts.tolist() == [[2, 4], [2, 6]]
+    assert causal.counts.tolist() == [[2, 4], [0, 0]]
+    assert causal.comparable and causal.rows.tolist() == [2, 0]
 
 
 def test_replacements_are_as_long_and_share_nothing(checkpoint_of):
@@ -132,17 +83,6 @@ def test_word_marks_stand_for_no_character(checkpoint_of):
     assert [
         at for at, span in enumerate(one.spans) if one.side[at] >= 0 and span[0] == span[1]
     ] == [1, 6]
-    cells = cells_of(one, *pair, segmenter("jieba"), [Aligned(0, 2, 2, 4)])
+    cells = cells_of(one, *pair)
     assert not {1, 6} & {*cells.row.tolist(), *cells.column.tolist()}
-    assert of_channel(cells, TERMS, TITLE_TO_QUERY, OWN) == {(9, 2), (9, 3), (10, 2), (10, 3)}
-    assert of_channel(cells, TERMS, QUERY_TO_TITLE, OTHER) == {(2, 7), (2, 8), (3, 7), (3, 8)}
-    assert of_channel(cells, SYNONYMS, QUERY_TO_TITLE, OWN) == {(2, 9), (2, 10), (3, 9), (3, 10)}
-
-
-def test_probes_that_score_matching_declare_the_files_behind_the_alignments():
-    reading = re.compile(r"\b(alignments|score_heads|scores_by|discovery_scores|chosen_heads)\(")
-    folder = Path(matching_cells.__file__).parent
-    names = {p.stem.partition("_")[0] for p in folder.glob("*.py") if reading.search(p.read_text())}
-    assert {"matching", "relations"} < names
-    for name in names:
-        assert {ALIGNMENTS, *SPLITS} <= set(probe_named(name).reads), name
+    assert of_channel(cells, TITLE_TO_QUERY, OWN) == {(9, 2), (10, 3)}

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.data.segmenters import segmenter
 from qt_bert.heads import Head
 from qt_bert.models.card import Reading
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import matching_scores
-from qt_bert.probes.matching_cells import KINDS, QUERY_TO_TITLE
+from qt_bert.probes.matching_cells import QUERY_TO_TITLE
 from qt_bert.probes.matching_scores import Sample, Scores, Sums, along, score_heads, stable_matching
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import pair_of
@@ -25,7 +24,7 @@ def test_scores_are_the_matched_weight_less_that_of_a_replaced_query(checkpoint_
 
     folder = checkpoint_of()
     scorer = Scorer(open_checkpoint(folder))
-    found = score_heads(scorer, [pair_of("苹果的", "果的苹手", 5)], segmenter("jieba"), ["北京到"])
+    found = score_heads(scorer, [pair_of("苹果的", "果的苹手", 5)], ["北京到"])
     model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
 
     def own(query):
@@ -46,10 +45,10 @@ def test_scores_are_the_matched_weight_less_that_of_a_replaced_query(checkpoint_
 
 def test_nothing_to_match_scores_nothing(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
-    found = score_heads(scorer, [pair_of("手机", "北京", 1)], segmenter("jieba"), ["手机"])
+    found = score_heads(scorer, [pair_of("手机", "北京", 1)], ["手机"])
     assert np.isnan(found.score).all() and found.best(3) == [] and found.named() == []
     assert found.sample.nothing_shared == 1
-    alone = score_heads(scorer, [pair_of("手机", "手机多少钱", 5)], segmenter("jieba"), ["手机"])
+    alone = score_heads(scorer, [pair_of("手机", "手机多少钱", 5)], ["手机"])
     assert alone.best(3) == [] and alone.sample.no_replacement == 1
 
 
@@ -66,17 +65,16 @@ def test_another_reading_is_scored_anew(checkpoint_of, context_of, monkeypatch):
 
 
 def scores_of(original: np.ndarray, replaced: np.ndarray, counts: np.ndarray) -> Scores:
-    """Scores of one layer, the same for all kinds, of as many queries as `counts` has.
+    """Scores of one layer, of as many queries as `counts` has.
 
     Each query has one row in each direction, the same attention [heads, directions, 2] in it, and
     `counts` [queries, directions, 2] of cells.
     """
-    queries, kinds = len(counts), len(KINDS)
+    queries = len(counts)
     own, unrelated = (
-        np.broadcast_to(one, (queries, kinds, 1, *one.shape)) for one in (original, replaced)
+        np.broadcast_to(sums, (queries, 1, *sums.shape)) for sums in (original, replaced)
     )
-    cells = np.repeat(counts[:, None], kinds, axis=1)
-    sums = Sums(own, unrelated, cells, np.ones((queries, kinds, 2)))
+    sums = Sums(own, unrelated, counts, np.ones((queries, 2)))
     return Scores(sums, Sample(queries, queries, queries, 0, 0, 1.0, 1.0))
 
 
@@ -101,16 +99,6 @@ def test_the_direction_is_one_that_gets_enough_weight():
     assert rule.tolist() == pytest.approx([0.001, 0.003 - 2])  # too light: behind all others
 
 
-def test_a_score_of_few_queries_is_not_shown():
-    attention, rows = np.full((10, len(KINDS), 1, 1, 2, 2), 0.1), np.ones((10, len(KINDS), 2))
-    rows[0, :, 1] = 0  # nothing to match in one of the titles
-    sample = Sample(10, 10, 10, 0, 0, 1.0, 1.0)
-    found = Scores(Sums(attention, attention / 2, np.ones((10, len(KINDS), 2, 2)), rows), sample)
-    assert found.queries().tolist() == [10, 9]
-    assert found.excess()[0, 0].tolist() == pytest.approx([0.05, 0.5 / 9])
-    assert found.firm_excess()[0, 0].tolist() == pytest.approx([0.05, np.nan], nan_ok=True)
-
-
 def test_the_matched_weight_is_what_a_row_gives_its_own_character():
     # Of head 0 a row gives its own .3 in all, of head 1 .02, whichever direction is better.
     original = np.array([[[0.3, 0.1], [0.5, 0.5]], [[0.02, 0.08], [0.004, 0.001]]])
@@ -123,9 +111,9 @@ def test_the_matched_weight_is_what_a_row_gives_its_own_character():
 
 
 def test_a_score_is_estimated_without_each_query():
-    attention = np.random.default_rng(0).uniform(0.1, 0.9, (6, len(KINDS), 1, 1, 2, 2))
-    counts = np.ones((6, len(KINDS), 2, 2))
-    halves, rows = np.full_like(attention, 0.5), np.ones((6, len(KINDS), 2))
+    attention = np.random.default_rng(0).uniform(0.1, 0.9, (6, 1, 1, 2, 2))
+    counts = np.ones((6, 2, 2))
+    halves, rows = np.full_like(attention, 0.5), np.ones((6, 2))
     sample = Sample(6, 6, 6, 0, 0, 1.0, 1.0)
     whole = Scores(Sums(attention, halves, counts, rows), sample)
     rest = Scores(Sums(attention[1:], halves[1:], counts[1:], rows[1:]), sample)

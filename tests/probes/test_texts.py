@@ -83,7 +83,7 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
     many_heads = checkpoint_of(layers=4, heads=5, hidden=40)
     models = {
         **dict.fromkeys(PROBES, checkpoint_of()),
-        **dict.fromkeys(("matching", "surrogate", "redundancy", "ladder"), many_heads),
+        **dict.fromkeys(("matching", "redundancy", "ladder"), many_heads),
         **planted,
     }
     graded = planted_order.graded_by(Scorer(open_checkpoint(models["order"])), queries=110)

@@ -4,25 +4,21 @@ from xml.etree import ElementTree
 
 import pytest
 
-from qt_bert.figures import Bars, BarSeries, Edge, Figure, Mark, Node, head_map
+from qt_bert.figures import Bars, BarSeries, Figure, Mark, head_map
 from qt_bert.report.figures import drawn
 from qt_bert.results.palette import DARK
 from qt_bert.text import Text
-from tests.figures.examples import ALL, BARS, CURVE, EMPTY, GRAPH, HEAT_MAP, SCATTER, TOKENS
+from tests.figures.examples import ALL, BARS, CURVE, EMPTY, HEAT_MAP, SCATTER, TOKENS
 
 BAD = "</text><script>&\"'\x00\ud800"
 NAMES = {"title": Text(f"标题{BAD}", f"title{BAD}"), "x_label": BAD, "y_label": BAD}
 LABELS = NAMES | {"unit": BAD}
-NODES = tuple(Node(name=f"{BAD}{i}", column=i, row=0) for i in range(2))
 FIGURES: tuple[Figure, ...] = (
     *EMPTY,
     head_map("one", ((0.0,),)),
     replace(HEAT_MAP, **LABELS, rows=(BAD, Text("x" * 300, BAD))),
     replace(BARS, **LABELS, categories=(BAD, "b"), series=(replace(BARS.series[1], name=BAD),)),
     replace(CURVE, **LABELS, series=(replace(CURVE.series[0], name=BAD),)),
-    replace(
-        GRAPH, **LABELS, nodes=NODES, edges=(Edge(source=BAD + "0", target=BAD + "1", weight=0),)
-    ),
     replace(SCATTER, **NAMES, points=(Mark(x=1, y=2, series=BAD, label=BAD),)),
     TOKENS,
 )
