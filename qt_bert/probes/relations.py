@@ -9,6 +9,7 @@ the named ones are then ablated in the model, one at a time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -196,11 +197,13 @@ def stable(
     )
 
 
-# Trees by the best heads (Clark et al. 2019, "What Does BERT Look At?"). Each word is attached to the word with
-# the most attention from it, or to it, in the best head of any relation; the result need not be a tree.
+# Arcs predicted by the best heads (Clark et al. 2019, "What Does BERT Look At?"). A head predicts the word
+# with the most attention from, or to, the dependent. In the tree each word is attached to the best
+# prediction over all relations; the result need not be a tree.
 
 
 WORDS, HEADS, RIGHT = "words", "heads", "right"
+ARCS, BEST, OFFSET = "arcs", "best", "offset"
 NOWHERE = -2
 
 
@@ -208,33 +211,48 @@ NOWHERE = -2
 class Pointer:
     """A head that attends from words to their heads (`upward`), or the reverse.
 
-    Its weights are divided by `usual`, its mean attention to linked words.
+    Its weights are divided by `usual`, its mean attention to linked words; `offset` is the relation's
+    most frequent distance to the head, in words without punctuation.
     """
 
     head: Head
     upward: bool
     usual: float
+    offset: int
 
 
-def pointers_of(excesses: Mapping[str, Excess], heads: Sequence[Head]) -> list[Pointer]:
-    """The best head of each relation of words, with its direction."""
-    return [
-        Pointer(
+def pointers_of(
+    excesses: Mapping[str, Excess], heads: Sequence[Head], sentences: TokenisedSentences
+) -> dict[str, Pointer]:
+    """The best head of each relation of words, its direction, and the usual offset in `sentences`."""
+    offsets: dict[str, Counter[int]] = {}
+    for number in range(len(sentences)):
+        truth, labels = _truth(sentences, number)
+        for place, (head, relation) in enumerate(zip(truth, labels, strict=True)):
+            if head >= 0:
+                offsets.setdefault(relation, Counter())[head - place] += 1
+    return {
+        relation: Pointer(
             head=heads[excess.best],
             upward=bool(excess.upward[excess.best] >= 0),
             usual=float(excess.linked[excess.best]),
+            offset=offsets[relation].most_common(1)[0][0],
         )
         for relation, excess in excesses.items()
         if relation != ALIGNED and excess.linked[excess.best] > 0
-    ]
+    }
 
 
-def _truth(sentences: TokenisedSentences, number: int) -> list[int]:
-    """The head of each kept word of a sentence: its index among these words, ROOT, or NOWHERE if not kept."""
+def _truth(sentences: TokenisedSentences, number: int) -> tuple[list[int], list[str]]:
+    """The head and the relation of each kept word of a sentence.
+
+    A head is an index among the kept words, ROOT, or NOWHERE if it is not kept.
+    """
     words = sentences.sentences[number].words
     kept = [place for place, tokens in enumerate(sentences.words[number]) if tokens is not None]
     at = {place: place_kept for place_kept, place in enumerate(kept)} | {ROOT: ROOT}
-    return [at.get(words[place].head, NOWHERE) for place in kept]
+    truth = [at.get(words[place].head, NOWHERE) for place in kept]
+    return truth, [words[place].relation or "" for place in kept]
 
 
 def word_pairs(sentences: TokenisedSentences) -> tuple[IntArray, IntArray, IntArray]:
@@ -249,34 +267,48 @@ def word_pairs(sentences: TokenisedSentences) -> tuple[IntArray, IntArray, IntAr
 
 
 def attachments(
-    sentences: TokenisedSentences, attention: SpanAttention, pointers: Sequence[Pointer]
+    sentences: TokenisedSentences, attention: SpanAttention, pointers: Mapping[str, Pointer]
 ) -> dict[str, FloatArray]:
     """Attach every word of `sentences`; `attention` is of its `word_pairs` in the pointers' heads.
 
     Counts by sentence: WORDS except roots, and those attached correctly by the best heads (HEADS) and by
-    a right-branching chain (RIGHT).
+    a right-branching chain (RIGHT); ARCS of the relations, and those predicted correctly by the
+    relation's own head (BEST) and by its usual OFFSET.
     """
-    counts = {name: np.zeros(len(sentences)) for name in (WORDS, HEADS, RIGHT)}
+    counts = {name: np.zeros(len(sentences)) for name in (WORDS, HEADS, RIGHT, ARCS, BEST, OFFSET)}
     columns = {head: column for column, head in enumerate(attention.heads)}
     start = 0
     for number in range(len(sentences)):
-        truth = np.array(_truth(sentences, number), np.int64)
+        truth, labels = _truth(sentences, number)
         n = len(truth)
         left, right = np.triu_indices(n, 1)
         rows = slice(start, start := start + len(left))
         most = np.zeros((n, n))
-        for pointer in pointers:
+        for relation, pointer in pointers.items():
             weights = np.zeros((n, n))
             weights[left, right] = attention.up[rows, columns[pointer.head]]
             weights[right, left] = attention.down[rows, columns[pointer.head]]
-            scores = weights if pointer.upward else weights.T
-            most = np.maximum(most, scores / pointer.usual)
-        np.fill_diagonal(most, -np.inf)
-        words = truth != ROOT
-        counts[WORDS][number] = words.sum()
-        counts[HEADS][number] = (words & (most.argmax(axis=1) == truth)).sum() if n else 0
-        counts[RIGHT][number] = (words & (np.arange(n) - 1 == truth)).sum()
+            scores = (weights if pointer.upward else weights.T) / pointer.usual
+            most = np.maximum(most, scores)
+            predicted = attach(scores)
+            for place in (place for place, label in enumerate(labels) if label == relation):
+                counts[ARCS][number] += 1
+                counts[BEST][number] += predicted[place] == truth[place]
+                counts[OFFSET][number] += 0 <= truth[place] == place + pointer.offset
+        predicted = attach(most)
+        for place, head in enumerate(truth):
+            if head != ROOT:
+                counts[WORDS][number] += 1
+                counts[HEADS][number] += predicted[place] == head
+                counts[RIGHT][number] += place - 1 == head
     return counts
+
+
+def attach(scores: FloatArray) -> IntArray:
+    """Each word's head [n]: the other word with the highest of `scores` [word, its head]."""
+    others = scores.astype(np.float64).copy()
+    np.fill_diagonal(others, -np.inf)
+    return np.asarray(others.argmax(axis=1))
 
 
 # The probe.
@@ -342,8 +374,8 @@ def measure(context: Context) -> Result:
     named, q = named_heads(discovery, on_text, heads)
     attached = None
     if arcs:
-        pointers = pointers_of(discovery, heads)
-        pointing = list(dict.fromkeys(pointer.head for pointer in pointers))
+        pointers = pointers_of(discovery, heads, sentences[0])
+        pointing = list(dict.fromkeys(pointer.head for pointer in pointers.values()))
         pairs_of_words = word_pairs(sentences[1])
         of_words = span_attention(scorer, sentences[1].pairs, pairs_of_words, pointing)
         attached = attachments(sentences[1], of_words, pointers)
@@ -425,6 +457,8 @@ def _measurements(
         values["relations_words"] = _excess(validation, best, words)
     if attached is not None:
         values |= {
+            "relations_arcs_best_head": _share(attached, BEST, ARCS),
+            "relations_arcs_offset": _share(attached, OFFSET, ARCS),
             "relations_tree": _share(attached, HEADS),
             "relations_tree_right": _share(attached, HEADS) - _share(attached, RIGHT),
         }
@@ -441,9 +475,9 @@ def _excess(
     return PERCENT * pooled(sums, counts, range(len(counts)))
 
 
-def _share(attached: Mapping[str, FloatArray], right: str) -> Estimate:
-    """The words attached correctly, in percent."""
-    return PERCENT * pooled(attached[right], attached[WORDS], range(len(attached[WORDS])))
+def _share(attached: Mapping[str, FloatArray], right: str, of: str = WORDS) -> Estimate:
+    """The words, or arcs, attached correctly, in percent."""
+    return PERCENT * pooled(attached[right], attached[of], range(len(attached[of])))
 
 
 def _figures(

@@ -21,7 +21,10 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import relations_links
 from qt_bert.probes.base import probe_named, run_probe
 from qt_bert.probes.relations import (
+    ARCS,
+    BEST,
     HEADS,
+    OFFSET,
     RIGHT,
     WORDS,
     Pointer,
@@ -95,6 +98,9 @@ def test_planted_arcs_are_found_and_chance_ones_are_not(run, planted, treebank):
     assert words.ci_low is not None and words.ci_low > 0
     # The chain has all words right but two of seven; the heads hardly more than the partners.
     assert -72 < found["relations_tree_right"].value < -40
+    # The head predicts the arcs of obj; the usual offset is right for both one time in six.
+    by_head, by_offset = (found[f"relations_arcs_{way}"].value for way in ("best_head", "offset"))
+    assert by_head > 2 * by_offset
     assert found["relations_left_out"].n_queries > 0
     assert result.facts["looked_at"] == "base" and result.facts["costliest"] == str(PLANTED)
     assert {one.name for one in result.figures} == {"relations_best", "relations_heads"}
@@ -276,13 +282,16 @@ def test_the_tree_of_a_sentence_beside_its_chain(tokenizer):
     up[pairs.index((0, 1)), 0] = down[pairs.index((2, 3)), 0] = 0.5
     down[pairs.index((1, 2)), 1] = up[pairs.index((2, 4)), 1] = 0.1
     heads = [Head(0, 0), Head(1, 1)]
-    pointers = [Pointer(heads[0], True, 0.5), Pointer(heads[1], False, 0.1)]
+    pointers = {"obj": Pointer(heads[0], True, 0.5, 1), "nmod": Pointer(heads[1], False, 0.1, -2)}
     found = attachments(read, SpanAttention(heads, up, down, np.ones(2)), pointers)
     counted = {name: one.tolist() for name, one in found.items()}
-    assert counted == {WORDS: [4], HEADS: [4], RIGHT: [1]}
+    assert counted == {WORDS: [4], HEADS: [4], RIGHT: [1], ARCS: [4], BEST: [4], OFFSET: [2]}
 
 
-def test_a_pointer_is_the_best_head_in_its_direction():
+def test_the_usual_offset_is_that_of_most_arcs(tokenizer):
+    labels = ["obj", "obj", "root", "obj", "obj"]
+    read = read_sentences(tokenizer, [_sentence([1, 2, -1, 2, 2], labels)], None, 0)
     links, seen = _made(8, planted=3)
-    (pointer,) = pointers_of({"obj": excess_of(links, seen, "obj")}, seen.heads)
-    assert pointer.head == Head(0, 3) and pointer.upward
+    pointers = pointers_of({"obj": excess_of(links, seen, "obj")}, seen.heads, read)
+    assert pointers["obj"].head == Head(0, 3) and pointers["obj"].upward
+    assert pointers["obj"].offset == 1  # of +1, +1, −1 and −2
