@@ -366,11 +366,20 @@ class Layer:
 
         `gates` [..., 1, units] multiply the activations of the feed-forward units.
         """
-        attended = mixed + hidden
-        attended = attended if self.norm_before else self.output_norm(attended)
+        attended = self._attended(mixed, hidden)
         units = self.up(self.down_norm(attended) if self.norm_before else attended)
         output = self.down(units if gates is None else units * gates) + attended
         return output if self.norm_before else self.down_norm(output)  # type: ignore[no-any-return]
+
+    def without_feed_forward(self, mixed: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        """As `feed_forward`, of a block that adds nothing; the norm after it stays."""
+        attended = self._attended(mixed, hidden)
+        return attended if self.norm_before else self.down_norm(attended)  # type: ignore[no-any-return]
+
+    def _attended(self, mixed: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        """What the feed-forward block is added to."""
+        attended = mixed + hidden
+        return attended if self.norm_before else self.output_norm(attended)  # type: ignore[no-any-return]
 
     def finish(self, z: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
         """From each head's output z [batch, heads, rows, width] to the layer's output [batch,
