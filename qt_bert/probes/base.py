@@ -41,6 +41,7 @@ from qt_bert.results.probe import (
     Source,
     SourcedClaim,
     Stability,
+    Value,
     instability_note,
 )
 from qt_bert.stats.arrays import FloatArray
@@ -675,6 +676,12 @@ def estimate_points(
         for x, estimate, (low, high) in zip(xs, estimates, ends, strict=True)
         if np.isfinite(estimate.value)
     ]
+
+
+def table_value(context: Context, estimate: Estimate) -> Value:
+    """A table's number: the estimate with its interval."""
+    ends = estimate.interval(context.resamples, context.seed) or (None, None)
+    return Value(known(estimate.value), *ends)
 
 
 def score_unit(labels: ModelLabels) -> str:

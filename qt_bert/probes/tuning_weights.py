@@ -28,7 +28,7 @@ from qt_bert.models.mixing import (
     part_of,
     unlike,
 )
-from qt_bert.probes.base import Context, Result, distinct_names, estimate_points
+from qt_bert.probes.base import Context, Result, distinct_names, estimate_points, table_value
 from qt_bert.probes.base_model import Base
 from qt_bert.probes.streams import few_in_quick
 from qt_bert.probes.texts import texts_of
@@ -187,8 +187,7 @@ class Trial:
 
     def cell(self, estimate: Estimate) -> Value:
         """The estimate with its interval."""
-        ends = estimate.interval(self.context.resamples, self.context.seed) or (None, None)
-        return Value(known(estimate.value), *ends)
+        return table_value(self.context, estimate)
 
 
 def sign_of(estimate: Estimate, context: Context) -> int:
