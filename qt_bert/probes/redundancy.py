@@ -74,7 +74,7 @@ LOOKS = ("other_text", "punctuation", "itself", "sep", "cls")
 
 
 def measure(context: Context) -> Result:
-    """Choose a layer and a head on discovery; ablate fifths, halves, that layer and head on validation."""
+    """Choose layers, a block and a head on discovery; ablate fifths, halves and those on validation."""
     shape = context.model.checkpoint.shape
     singles = ablate(context, SINGLES, single(shape, zeroed), context.discovery)
     alone = {head: singles.loss(str(head)) for head in shape.all_heads}
