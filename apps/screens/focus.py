@@ -15,7 +15,10 @@ from qt_bert.figures import (
     HEAD,
     Bars,
     BarSeries,
+    Curve,
     HeatMap,
+    Point,
+    Series,
     Token,
     TokenLine,
     Tokens,
@@ -46,6 +49,8 @@ from qt_bert.page.state import State
 from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, escaped, info, localised, metric
 from qt_bert.probes.focus import CLS_ROW, MATCHED, QUANTITIES, KindMasks, cls_row, kinds_of
+from qt_bert.probes.layers_reading import WITHIN, decided_at, scores_by_layer
+from qt_bert.probes.texts import texts_of
 from qt_bert.results.head_sets import set_words
 from qt_bert.scoring.judge import Outputs
 from qt_bert.text import Label, Text, counted, in_language, number, sentences, signed
@@ -90,7 +95,8 @@ class Focus:
     """One pair, all layers and heads at once: the whole model and, if heads are left out, without them.
 
     `rows` [ways, layers, heads, tokens] are [CLS]'s weights, `measured` [ways, layers, heads, MEASURED]
-    their quantities, `grades` the outputs of each way. `control` [layers, heads, tokens] are the mean
+    their quantities, `grades` the outputs of each way, `by_layer` [layers + 1] the whole model's score read
+    after each layer. `control` [layers, heads, tokens] are the mean
     weights without random heads, `random` [draws, layers, heads, MEASURED] and `random_grades` the
     results of each draw; None where none can be drawn.
     """
@@ -101,6 +107,7 @@ class Focus:
     rows: np.ndarray
     measured: np.ndarray
     grades: tuple[Outputs, ...]
+    by_layer: np.ndarray
     control: np.ndarray | None
     random: np.ndarray | None
     random_grades: Outputs | None
@@ -160,6 +167,8 @@ def focus(model: SharedModel, state: State, named: frozenset[Head] = frozenset()
         measured = np.stack([row.times * of[row.of] for row in MEASURED], axis=-1)
         ways = len(known_ways)
         sets = [(), state.out][:ways]
+        with model.lock:
+            by_layer = scores_by_layer(model.scorer, [encoded])[0]
         return Focus(
             encoded=encoded,
             tokens=model.tokens(encoded),
@@ -167,6 +176,7 @@ def focus(model: SharedModel, state: State, named: frozenset[Head] = frozenset()
             rows=weights[:ways],
             measured=measured[:ways],
             grades=tuple(model.graded(encoded, heads, state.mode) for heads in sets),
+            by_layer=by_layer,
             control=weights[ways:].mean(0) if drawn else None,
             random=measured[ways:] if drawn else None,
             random_grades=model.outputs(logits[ways:]) if drawn else None,
@@ -213,6 +223,9 @@ def _head(here: Visit, seen: Focus) -> None:
     bars = grade_bars(seen)
     if bars is not None:
         draw(bars, key="focus.grades")
+    with st.expander(localised("哪一层定下分数", "Where the score is decided")):
+        caption(decided(seen))
+        draw(score_curve(seen), key="focus.decided")
     with st.expander(localised("更多数值", "More numbers")):
         caption(intro(seen, state))
         for column, shift in zip(cycle(st.columns(3)), (share, *others), strict=False):
@@ -409,6 +422,30 @@ def grade_bars(seen: Focus) -> Bars | None:
         series=tuple(series),
         digits=1,
         note=None if random is None else whiskers,
+    )
+
+
+def decided(seen: Focus) -> Text:
+    """From which layer on the score that the model's own head reads stays near the final one."""
+    name, layer = score_name(seen.grades[0].labels), int(decided_at(seen.by_layer[None])[0])
+    score = number(float(seen.by_layer[-1]), 1)
+    return Text(
+        f"完整模型的{name.zh} {score}：从 r{layer} 起，各层读出的与它相差不超过 {WITHIN}。",
+        f"The whole model's {name.en} of {score} is reached, within {WITHIN}, from r{layer} on.",
+    )
+
+
+def score_curve(seen: Focus) -> Curve:
+    """The score that the model's own head reads after each layer."""
+    labels, texts = seen.grades[0].labels, texts_of("layers")
+    points = tuple(Point(x=layer, y=float(score)) for layer, score in enumerate(seen.by_layer))
+    return Curve(
+        name="decided",
+        title=texts.text("figures.decided.title"),
+        x_label=texts.text("figures.decided.x_label"),
+        y_label=score_name(labels),
+        unit=score_unit(labels),
+        series=(Series(name=score_name(labels), points=points),),
     )
 
 

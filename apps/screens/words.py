@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import streamlit as st
 
-from qt_bert.data.segmenters import Segmenter, segmenter
+from qt_bert.data.segmenters import GRANULARITIES, granularities, word_ends
 from qt_bert.data.tokenise import QUERY, TITLE
 from qt_bert.figures import Token, TokenLine, Tokens
 from qt_bert.heads import Head, checked_heads
@@ -18,19 +18,15 @@ from qt_bert.page.model import SharedModel, SharedScorer
 from qt_bert.page.pairs import shipped_rows
 from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, choose, info, localised
-from qt_bert.probes.boundary import (
+from qt_bert.probes.boundary import CalibratedHeads, calibrate, lacking
+from qt_bert.probes.boundary_decisions import (
     LEAST_DECISIONS,
-    CalibratedHeads,
     CharacterAttention,
     Decisions,
-    Ends,
     PairText,
     attention_of,
-    calibrate,
     decisions_of,
     distinct_texts,
-    lacking,
-    word_ends,
 )
 from qt_bert.probes.naming import ranked
 from qt_bert.probes.streams import few_a_query
@@ -40,11 +36,6 @@ from qt_bert.text import Label, Text, signed
 
 # A head's calibrated rule (feature, threshold, side), or the article's (2.2).
 RULES = {"calibrated": Text("校准", "calibrated"), "article": Text("规则", "rule")}
-GRANULARITIES = {
-    "precise": Text("精确", "precise"),
-    "search": Text("搜索", "search"),
-    "full": Text("全", "full"),
-}
 RATIO = Text(
     "ln(给 [SEP] 的权重 / 给下一个字的权重)", "ln(weight on [SEP] / weight on the next character)"
 )
@@ -213,25 +204,6 @@ def words(
     )
 
 
-def granularities(precise: Segmenter) -> dict[str, Ends]:
-    """Word ends by the partition `precise`, and at jieba's finest and coarsest granularity.
-
-    The finest: wherever any of the overlapping words begins or ends; the coarsest: only where no word
-    crosses.
-    """
-    search, full = segmenter("jieba-search"), segmenter("jieba-full")
-
-    def uncrossed(text: str) -> set[int]:
-        crossed = {p for start, end in full.spans(text) for p in range(start + 1, end)}
-        return set(range(1, len(text) + 1)) - crossed
-
-    return {
-        "precise": word_ends(precise),
-        "search": lambda text: {edge for span in search.spans(text) for edge in span},
-        "full": uncrossed,
-    }
-
-
 def _shown(model: SharedModel, text: PairText) -> str:
     """As much of a text as the model reads."""
     encoded = model.encode(*text.pair)
@@ -294,13 +266,13 @@ def text_figure(result: Words, number: int, rule: str) -> Tokens:
 
     lines = [
         TokenLine(
-            name=Text(f"jieba {words.zh}", f"jieba {words.en}"),
+            name=texts_of("boundary").text(f"words.{granularity}"),
             tokens=tuple(
                 Token(text=character, ends_word=place + 1 in result.ends[number][granularity])
                 for place, character in enumerate(text)
             ),
         )
-        for granularity, words in GRANULARITIES.items()
+        for granularity in GRANULARITIES
     ]
     for head in result.heads:
         turned = result.predictions[0][rule][head] != result.predictions[-1][rule][head]

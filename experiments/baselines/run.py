@@ -30,7 +30,7 @@ from experiments.baselines.rivals import ENCODES, LABELS, RivalScorer, tune_riva
 from experiments.baselines.words import spaced, spaced_shard, spaced_source, stacked, word_start
 from experiments.command import one_line_faults
 from qt_bert.data.pairs import Pair
-from qt_bert.data.segmenters import segmenter
+from qt_bert.data.segmenters import segmenter, word_ends
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write
@@ -39,14 +39,13 @@ from qt_bert.models.folder import weights_sha256
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base import Split, read_split, reference
 from qt_bert.probes.base_model import open_base, random_like
-from qt_bert.probes.boundary import (
+from qt_bert.probes.boundary import calibrate
+from qt_bert.probes.boundary_decisions import (
     LEAST_DECISIONS,
     CharacterAttention,
     attention_of,
-    calibrate,
     decisions_of,
     distinct_texts,
-    word_ends,
 )
 from qt_bert.probes.matching_cells import CHARACTERS as CHARACTER_CELLS
 from qt_bert.probes.matching_scores import score_heads

@@ -219,8 +219,7 @@ class LayerPass:
     def _run(self, chunk: Sequence[Branch], rows: int) -> torch.Tensor:
         states = [branch.state for branch in chunk]
         mixed = [self._mixed(branch) for branch in chunk]
-        off = chunk[0].change.no_feed_forward
-        end = self.layer.without_feed_forward if off else self.layer.feed_forward
+        end = partial(self.layer.feed_forward, block=not chunk[0].change.no_feed_forward)
         if states == list(range(len(self.hidden))) and all(m is None for m in mixed):
             return end(self._rows(self.mixed, rows), self._rows(self.hidden, rows))
         stacked = torch.stack(

@@ -201,6 +201,33 @@ def segmenter(name: str, userdict: str | Path | None = None) -> Segmenter:
     return Segmenter(name, spans)
 
 
+Ends = Callable[[str], set[int]]
+"""A text → the positions (index of the next character) at which a word ends."""
+GRANULARITIES = ("precise", "search", "full")
+
+
+def word_ends(partition: Segmenter) -> Ends:
+    """Word ends of a segmenter whose words do not overlap."""
+    return lambda text: {end for _, end in partition.spans(text)}
+
+
+def granularities(precise: Segmenter, userdict: str | Path | None = None) -> dict[str, Ends]:
+    """Word ends by the partition `precise`, and by jieba's overlapping words.
+
+    `search`: wherever any of the words begins or ends; `full`: only where no dictionary word crosses.
+    """
+    search, full = segmenter("jieba-search", userdict), segmenter("jieba-full", userdict)
+
+    def uncrossed(text: str) -> set[int]:
+        crossed = {p for start, end in full.spans(text) for p in range(start + 1, end)}
+        return set(range(1, len(text) + 1)) - crossed
+
+    def edges(text: str) -> set[int]:
+        return {edge for span in search.spans(text) for edge in span}
+
+    return dict(zip(GRANULARITIES, (word_ends(precise), edges, uncrossed), strict=True))
+
+
 def check_segmenter(name: str, userdict: str | Path | None = None) -> None:
     """Raise what `segmenter` would, without loading jieba's dictionary."""
     if name in SEGMENTER_NAMES and name.partition("-")[0] == "jieba":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -360,31 +360,36 @@ class Layer:
         return F.linear(z.transpose(-3, -2).flatten(-2), columns)
 
     def feed_forward(
-        self, mixed: torch.Tensor, hidden: torch.Tensor, gates: torch.Tensor | None = None
+        self,
+        mixed: torch.Tensor,
+        hidden: torch.Tensor,
+        gates: torch.Tensor | None = None,
+        *,
+        block: bool = True,
     ) -> torch.Tensor:
         """The layer's output, from the heads' mixed output and its input, all [..., rows, hidden].
 
-        `gates` [..., 1, units] multiply the activations of the feed-forward units.
+        `gates` [..., 1, units] multiply the activations of the feed-forward units. Without `block` the
+        feed-forward block adds nothing; the norms stay.
         """
-        attended = self._attended(mixed, hidden)
-        units = self.up(self.down_norm(attended) if self.norm_before else attended)
-        output = self.down(units if gates is None else units * gates) + attended
+        output = mixed + hidden
+        output = output if self.norm_before else self.output_norm(output)
+        if block:
+            units = self.up(self.down_norm(output) if self.norm_before else output)
+            output = self.down(units if gates is None else units * gates) + output
         return output if self.norm_before else self.down_norm(output)  # type: ignore[no-any-return]
-
-    def without_feed_forward(self, mixed: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
-        """As `feed_forward`, of a block that adds nothing; the norm after it stays."""
-        attended = self._attended(mixed, hidden)
-        return attended if self.norm_before else self.down_norm(attended)  # type: ignore[no-any-return]
-
-    def _attended(self, mixed: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
-        """What the feed-forward block is added to."""
-        attended = mixed + hidden
-        return attended if self.norm_before else self.output_norm(attended)  # type: ignore[no-any-return]
 
     def finish(self, z: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
         """From each head's output z [batch, heads, rows, width] to the layer's output [batch,
         rows, hidden]."""
         return self.feed_forward(self.mix(z), hidden)
+
+    def run(self, hidden: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """The layer's output for all tokens, from its input [..., L, hidden]."""
+        if not self.heads:
+            return self.feed_forward(self.constant, hidden)
+        query, key, value = self.project(hidden)
+        return self.finish(self.attend(query, key, value, bias), hidden)
 
 
 class Encoder:
@@ -448,6 +453,23 @@ class Encoder:
         """The last state that the classifier reads of each pair [B, 1, hidden]."""
         return self._read(self.embed(batch), self.biases(batch), batch.at, batch.mask)
 
+    def states(self, batch: Batch) -> Iterator[torch.Tensor]:
+        """r0, the embeddings, to rn, the last layer's output, of a batch: each [B, L, hidden]."""
+        batch = batch.to(self.device)
+        hidden = self.embed(batch)
+        yield hidden
+        for layer, bias in zip(self.layers, self.biases(batch), strict=True):
+            hidden = layer.run(hidden, bias)
+            yield hidden
+
+    def logits_by_layer(self, batch: Batch) -> torch.Tensor:
+        """Logits [layers + 1, B, labels] of r0 … rn, each read as the model reads rn: its final norm, pooling
+        and head ("logit lens", nostalgebraist 2020). The last are those of `logits_of`."""
+        batch, mean = batch.to(self.device), self.reads == "mean"
+        read = (state if mean else row_at(state, batch.at) for state in self.states(batch))
+        pooled = (self.pooled(state, batch.mask) for state in read)
+        return torch.stack([self.family.head(self.model, state) for state in pooled])
+
     def logits(
         self,
         input_ids: torch.Tensor,
@@ -499,11 +521,7 @@ class Encoder:
     def _through(self, hidden: torch.Tensor, biases: Sequence[torch.Tensor | None]) -> torch.Tensor:
         """All tokens' states after as many layers as there are biases."""
         for layer, bias in zip(self.layers, biases, strict=False):
-            if layer.heads:
-                query, key, value = layer.project(hidden)
-                hidden = layer.finish(layer.attend(query, key, value, bias), hidden)
-            else:
-                hidden = layer.feed_forward(layer.constant, hidden)
+            hidden = layer.run(hidden, bias)
         return hidden
 
     def _padding(self, batch: Batch) -> torch.Tensor | None:

@@ -207,6 +207,11 @@ class Context:
         """A progress bar under the probe's name."""
         return progress(total, self.label, unit)
 
+    def cell(self, estimate: Estimate) -> Value:
+        """The estimate with its interval, for a table."""
+        ends = estimate.interval(self.resamples, self.seed) or (None, None)
+        return Value(known(estimate.value), *map(known, ends))
+
     def settings(self) -> dict[str, Any]:
         """The settings in every probe's result, as plain JSON values."""
         return {
@@ -520,19 +525,14 @@ def _measurement(
 ) -> Measurement:
     if texts.value(f"measurements.{name}") is None:
         raise ArgumentError(f"{texts.name}.toml has no measurement {name!r}")
-    low = high = None
-    queries = 0
-    number = value
-    if isinstance(value, Estimate):
-        interval = value.interval(context.resamples, context.seed)
-        low, high = interval if interval is not None else (None, None)
-        number, queries = value.value, value.n_queries
+    estimate = value if isinstance(value, Estimate) else None
+    cell = context.cell(estimate) if estimate else Value(known(value))
     return Measurement(
         id=name,
-        value=known(number),
-        ci_low=known(low),
-        ci_high=known(high),
-        n_queries=queries,
+        value=cell.value,
+        ci_low=cell.ci_low,
+        ci_high=cell.ci_high,
+        n_queries=estimate.n_queries if estimate else 0,
         unit=texts.value(f"measurements.{name}.unit", ""),
         source=source_of(texts, f"measurements.{name}"),
     )
@@ -669,19 +669,12 @@ def estimate_points(
     context: Context, xs: Sequence[float], estimates: Sequence[Estimate]
 ) -> list[Point]:
     """Points of a curve, with the intervals of their estimates; none where an estimate is undefined."""
-    none = (None, None)
-    ends = [estimate.interval(context.resamples, context.seed) or none for estimate in estimates]
+    cells = map(context.cell, estimates)
     return [
-        Point(x=x, y=estimate.value, low=low, high=high)
-        for x, estimate, (low, high) in zip(xs, estimates, ends, strict=True)
-        if np.isfinite(estimate.value)
+        Point(x=x, y=cell.value, low=cell.ci_low, high=cell.ci_high)
+        for x, cell in zip(xs, cells, strict=True)
+        if cell.value is not None
     ]
-
-
-def table_value(context: Context, estimate: Estimate) -> Value:
-    """A table's number: the estimate with its interval."""
-    ends = estimate.interval(context.resamples, context.seed) or (None, None)
-    return Value(known(estimate.value), *ends)
 
 
 def score_unit(labels: ModelLabels) -> str:

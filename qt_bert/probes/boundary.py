@@ -10,27 +10,40 @@ their ratio), a threshold and a side, chosen for each head on discovery.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import compress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
-from qt_bert.ablation.engine import Reduction, View
-from qt_bert.ablation.interventions import NONE, Variant
-from qt_bert.data.pairs import Pair
-from qt_bert.data.segmenters import Segmenter, read_segmented
+from qt_bert.data.segmenters import GRANULARITIES, Ends, granularities, word_ends
 from qt_bert.data.splits import half_of
-from qt_bert.data.tokenise import QUERY, TITLE, PairTokenizer
-from qt_bert.figures import Figure, Point, curve, head_map
+from qt_bert.data.tokenise import PairTokenizer
+from qt_bert.figures import Figure, curve, head_map
 from qt_bert.heads import Head
-from qt_bert.probes.base import Context, Result, estimate_bars, head_table, partition
+from qt_bert.probes.base import (
+    Context,
+    Result,
+    estimate_bars,
+    estimate_points,
+    head_table,
+    partition,
+)
 from qt_bert.probes.base_model import open_base, other_seed, random_like, scorer_like
+from qt_bert.probes.boundary_decisions import (
+    LEAST_DECISIONS,
+    CharacterAttention,
+    Decisions,
+    Float32Array,
+    PairText,
+    attention_of,
+    decisions_of,
+    distinct_texts,
+    gold_texts,
+)
 from qt_bert.probes.naming import (
     VALIDATION,
     Elsewhere,
@@ -42,261 +55,28 @@ from qt_bert.probes.naming import (
     ranked,
     stability,
 )
-from qt_bert.probes.streams import few_in_quick, is_han, stream, uncut_tokens
-from qt_bert.progress import Progress, silent
-from qt_bert.results.probe import Stability
+from qt_bert.probes.streams import few_in_quick
+from qt_bert.probes.texts import texts_of
+from qt_bert.results.probe import ResultTable, Row, Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
-from qt_bert.stats.estimate import Estimate, from_leave_one_out, group_queries
+from qt_bert.stats.estimate import Estimate, from_leave_one_out
+from qt_bert.text import Label
 
 LEAST_BALANCED = 0.60
 """The balanced accuracy that a named head must reach."""
 LEAST_COVERAGE = 0.5
 """The least share of neighbouring characters that the model must decide on for the claim."""
-LEAST_DECISIONS = 4
-"""Discovery texts with fewer decisions have too few shifts and are left out."""
-EPSILON = 1e-6
 QUICK_SHIFTS, FULL_SHIFTS = 20, 100
-UNION_SHIFTS = 200
-GOLD = ("gold_rule_accuracy", "gold_characters_accuracy", "gold_head_word_f1")
-"""Measurements on the gold file; None where a half of it leaves nothing to decide."""
-
-Ends = Callable[[str], set[int]]
-"""A reference: a text → the positions (index of the next character) at which a word ends."""
-Float32Array = npt.NDArray[np.float32]
-
-
-# References: where words end.
-
-
-def word_ends(partition: Segmenter) -> Ends:
-    """Word ends of a segmenter whose words do not overlap."""
-    return lambda text: {end for _, end in partition.spans(text)}
-
-
-class PairText(NamedTuple):
-    """One side of a pair, and the query with which it is resampled."""
-
-    text: str
-    pair: tuple[str, str]
-    side: int
-    query: str
-
-
-def distinct_texts(pairs: Iterable[Pair], without: Iterable[str] = ()) -> list[PairText]:
-    """Each distinct text of `pairs` at its first occurrence; none of `without`."""
-    distinct: dict[str, PairText] = {}
-    excluded = set(without)
-    for pair in pairs:
-        texts = (pair.query, pair.title)
-        for side in (QUERY, TITLE):
-            if texts[side] not in excluded:
-                distinct.setdefault(texts[side], PairText(texts[side], texts, side, pair.query))
-    return list(distinct.values())
-
-
-def gold_texts(path: Path, most: int) -> tuple[list[PairText], Ends]:
-    """The segments of a file of segmented lines, and their word ends.
-
-    Above `most` characters a line is split after punctuation, or after a word where a clause is longer. A
-    segment has the next one as its title, and its line as its query: the segments of a line stay together in
-    halves and resamples. Raises PairFileError as `read_segmented` does.
-    """
-    segments: dict[str, tuple[str, set[int]]] = {}
-    for line in read_segmented(path):
-        for words in _segments(line, most):
-            ends = set(accumulate(map(len, words)))
-            segments.setdefault("".join(words), ("".join(line), ends))
-    texts = list(segments)
-    following = [*texts[1:], texts[0]]
-    paired = [
-        PairText(text, (text, after), QUERY, segments[text][0])
-        for text, after in zip(texts, following, strict=True)
-    ]
-    return paired, lambda text: segments[text][1]
-
-
-def _segments(words: Sequence[str], most: int) -> Iterator[list[str]]:
-    """A line's words in segments of at most `most` characters (or one word, if that is longer)."""
-    clauses: list[list[str]] = [[]]
-    for word in words:
-        clauses[-1].append(word)
-        if not any(is_han(character) or character.isalnum() for character in word):
-            clauses.append([])
-    segment: list[str] = []
-    for clause in filter(None, clauses):
-        parts = [clause] if len("".join(clause)) <= most else [[word] for word in clause]
-        for part in parts:
-            if segment and len("".join([*segment, *part])) > most:
-                yield segment
-                segment = []
-            segment = [*segment, *part]
-    if segment:
-        yield segment
-
-
-# Decisions and their attention.
-
-
-@dataclass(frozen=True, eq=False)
-class Decisions:
-    """D decisions in text order, the texts of a query together.
-
-    `pairs` are the model's inputs. For each decision: `pair` its row in `pairs`, `side` its side,
-    `token` the left character's token (the right one's is the next), `place` the left character's index
-    in its text, `text` and `query` the numbers of both, from 0 without gaps. `coverage` is the share of
-    neighbouring Chinese characters in all requested texts that the model can decide on.
-    """
-
-    texts: tuple[PairText, ...]
-    pairs: list[tuple[str, str]]
-    pair: IntArray
-    side: IntArray
-    token: IntArray
-    place: IntArray
-    text: IntArray
-    query: IntArray
-    coverage: float
-
-    def __len__(self) -> int:
-        return len(self.place)
-
-    @cached_property
-    def queries(self) -> tuple[Hashable, ...]:
-        """The query of each number in `query`."""
-        return group_queries([text.query for text in self.texts])[0]
-
-    @cached_property
-    def query_starts(self) -> IntArray:
-        """The first decision of each query [Q]."""
-        return np.flatnonzero(np.diff(self.query, prepend=-1))
-
-    @cached_property
-    def text_starts(self) -> IntArray:
-        """The first decision of each text."""
-        return np.flatnonzero(np.diff(self.text, prepend=-1))
-
-    @cached_property
-    def text_sizes(self) -> IntArray:
-        """How many decisions each text has."""
-        return np.diff(np.append(self.text_starts, len(self)))
-
-    def counts(self) -> dict[str, int]:
-        """The numbers of pairs, queries, texts and decisions."""
-        return {
-            "pairs": len(self.pairs),
-            "queries": len(self.queries),
-            "texts": len(self.texts),
-            "decisions": len(self),
-        }
-
-    def characters(self) -> list[str]:
-        """The left character of each decision."""
-        return [self.texts[t].text[p] for t, p in zip(self.text, self.place, strict=True)]
-
-    def labels(self, ends: Ends) -> BoolArray:
-        """Whether a word ends at each decision, by a reference [D]."""
-        ends_of = [ends(text.text) for text in self.texts]
-        labels = [p + 1 in ends_of[t] for t, p in zip(self.text, self.place, strict=True)]
-        return np.array(labels, bool)
-
-
-def decisions_of(
-    tokenizer: PairTokenizer, texts: Sequence[PairText], *, least: int = 1
-) -> Decisions:
-    """The decisions of `texts`; texts with fewer than `least` are left out."""
-    pairs = list(dict.fromkeys(text.pair for text in texts))
-    rows = {pair: row for row, pair in enumerate(pairs)}
-    encoded = tokenizer.encode(pairs)
-    first = group_queries([text.query for text in texts])[1]
-    numbers: dict[int, int] = {}
-    kept: list[PairText] = []
-    decisions: list[tuple[int, int, int, int, int, int]] = []
-    covered = 0
-    for place_of_text in np.argsort(first, kind="stable"):
-        text = texts[place_of_text]
-        row = rows[text.pair]
-        cuts = [
-            (token, place - 1)
-            for (token, (_, place)), (after, (start, _)) in pairwise(
-                uncut_tokens(encoded[row], text.side).items()
-            )
-            if (start, after) == (place, token + 1)
-            and all(map(is_han, text.text[place - 1 : place + 1]))
-        ]
-        covered += len(cuts)
-        if len(cuts) < least:
-            continue
-        number = numbers.setdefault(int(first[place_of_text]), len(numbers))
-        decisions += [(row, text.side, *cut, len(kept), number) for cut in cuts]
-        kept.append(text)
-    neighbours = sum(is_han(a) and is_han(b) for text in texts for a, b in pairwise(text.text))
-    coverage = covered / neighbours if neighbours else 1.0
-    pair, side, token, place, number_of_text, query = np.array(decisions, np.int64).reshape(-1, 6).T
-    return Decisions(tuple(kept), pairs, pair, side, token, place, number_of_text, query, coverage)
-
-
-@dataclass(frozen=True, eq=False)
-class CharacterAttention:
-    """Attention of each decision's left character to the right one and to all separators, each
-    [layers, heads, D]; to its own text, mean over decisions [layers, heads]."""
-
-    next: Float32Array
-    sep: Float32Array
-    weight_on_text: FloatArray
-
-    def features(self, layer: int) -> Float32Array:
-        """next, sep and log((sep + ε) / (next + ε)) of one layer [3, heads, D]."""
-        following, separators = self.next[layer], self.sep[layer]
-        log_ratio = np.log(separators + EPSILON) - np.log(following + EPSILON)
-        return np.stack([following, separators, log_ratio])
-
-    def rule(self) -> BoolArray:
-        """Word ends by the article's rule [layers, heads, D]."""
-        return np.asarray(self.sep > self.next)
-
-
-FEATURES = ("next", "sep", "ratio")
-
-
-def attention_of(
-    scorer: Scorer, decisions: Decisions, shown: Progress = silent, *, variant: Variant = NONE
-) -> CharacterAttention:
-    """The attention of `decisions`, from one pass of `variant` over their pairs, which `shown` counts."""
-    shape, number = scorer.checkpoint.shape, len(decisions)
-    sums = np.zeros((3, *shape.size, number), np.float32)
-    if not number:
-        return CharacterAttention(sums[0], sums[1], np.zeros(shape.size))
-    order = np.argsort(decisions.pair, kind="stable")
-    sizes = np.bincount(decisions.pair, minlength=len(decisions.pairs))
-    of_pair = np.split(order, np.cumsum(sizes)[:-1])
-
-    def compute(view: View) -> torch.Tensor:
-        batch = view.batch
-        items = np.concatenate([of_pair[row] for row in batch.rows])
-        rows = torch.from_numpy(np.repeat(np.arange(len(batch)), sizes[batch.rows]))
-        separators = torch.zeros(batch.input_ids.shape)
-        sides = torch.full(batch.input_ids.shape, -1)
-        for row, encoded in enumerate(batch.encoded):
-            separators[row, encoded.separators] = 1
-            sides[row, : len(encoded)] = torch.tensor(encoded.side)
-        same_text = (sides[rows] == torch.from_numpy(decisions.side[items])[:, None]).float()
-        token = torch.from_numpy(decisions.token[items])
-        weights = view.values[rows, :, token].float().cpu()
-        numbers = torch.stack(
-            [
-                weights[torch.arange(len(items)), :, token + 1],
-                torch.einsum("nhl,nl->nh", weights, separators[rows]),
-                torch.einsum("nhl,nl->nh", weights, same_text),
-            ]
-        )
-        sums[:, view.layer][..., items] = numbers.transpose(1, 2).numpy()
-        return torch.zeros(len(batch))
-
-    layers = tuple(range(shape.layers))
-    reduction = Reduction("rows", "attention", layers, compute)
-    stream(scorer, decisions.pairs, [reduction], [variant], shown=shown)
-    return CharacterAttention(sums[0], sums[1], sums[2].mean(-1, dtype=np.float64))
+UNION_HEADS, UNION_SHIFTS = 5, 200
+MOST_DRAWN = 12
+"""The most heads in the figure of granularity."""
+GOLD = {
+    "gold_rule_accuracy": ("accuracy", "rule"),
+    "gold_characters_accuracy": ("accuracy", "characters"),
+    "gold_head_word_f1": ("word_f1", "calibrated"),
+}
+"""Measurements on the gold file: metric and answer; None where a half of it leaves nothing to decide."""
 
 
 # Metrics.
@@ -310,8 +90,6 @@ def counts_by_query(predicted: BoolArray, labels: BoolArray, decisions: Decision
     Columns: true positives, true negatives, positives, negatives; then right words, words of the
     reference, predicted words.
     """
-    if not len(decisions):
-        return np.zeros((0, 7))
     words = _words(predicted, labels, decisions)
     counts = np.stack([predicted & labels, ~predicted & ~labels, labels, ~labels, *words])
     return np.add.reduceat(counts.astype(np.float64), decisions.query_starts, axis=1).T
@@ -343,12 +121,17 @@ def _words(predicted: BoolArray, labels: BoolArray, decisions: Decisions) -> lis
 
 
 def metric(name: str, counts: FloatArray) -> FloatArray:
-    """One of `METRICS` of counts [..., 7]; NaN where it is not defined."""
+    """One of `METRICS`, or `length`, of counts [..., 7]; NaN where it is not defined.
+
+    `length`: mean number of characters of the predicted words.
+    """
     hits, rejections, ends, others, right_words, words, predicted_words = np.moveaxis(counts, -1, 0)
     if name == "accuracy":
         return ratio(hits + rejections, ends + others)
     if name == "balanced":
         return (ratio(hits, ends) + ratio(rejections, others)) / 2
+    if name == "length":  # a run has a word and a character more than cuts and decisions
+        return ratio(others + words, predicted_words)
     return ratio(2 * right_words, words + predicted_words)
 
 
@@ -521,60 +304,30 @@ def _gain(labels: BoolArray) -> FloatArray:
 # The article's union of heads: at least one of them is right.
 
 
-@dataclass(frozen=True, eq=False)
-class HeadUnion:
-    """How many decisions of each query at least one of the first k heads gets right, k from 0.
-
-    One of many heads that differ is right about any reference, so `null` holds the same counts for
-    shifted references. `right` and `null` [Q, heads + 1]; `size` [Q] counts all decisions.
-    """
-
-    right: FloatArray
-    null: FloatArray
-    size: FloatArray
-    queries: tuple[Hashable, ...]
-
-    def share(self, k: int, *, null: bool = False) -> Estimate:
-        """The union's share of decisions; `null`: that of the shifted references."""
-        right = (self.null if null else self.right)[:, k]
-        value = ratio(right.sum(), self.size.sum())
-        left = ratio(right.sum() - right, self.size.sum() - self.size)
-        return from_leave_one_out(float(value), left, self.queries)
-
-
 def head_union(
-    predicted: BoolArray,
-    labels: BoolArray,
-    decisions: Decisions,
-    order: Sequence[Head],
-    *,
-    seed: int,
-) -> HeadUnion:
-    """The union of heads taken in `order`; `predicted` [layers, heads, D]. Short texts are left out."""
+    predicted: BoolArray, labels: BoolArray, decisions: Decisions, *, seed: int
+) -> tuple[list[Estimate], list[Estimate]]:
+    """Share of decisions that at least one of the first 1, 2, … heads gets right; `predicted` [heads, D].
+
+    Among heads that differ one is right about any reference: the second list is the mean share for
+    shifted references. Texts with fewer than LEAST_DECISIONS are left out.
+    """
     long = np.repeat(decisions.text_sizes >= LEAST_DECISIONS, decisions.text_sizes)
-    ordered = predicted[[head.layer for head in order], [head.head for head in order]]
-    # The first head in `order` that predicts no end, and the first that predicts an end [2, D].
-    first = np.stack(
-        [
-            np.where((ordered == end).any(0), (ordered == end).argmax(0), len(order))
-            for end in (False, True)
-        ]
-    )
-    width, queries = len(order) + 2, len(decisions.queries)
+    size = np.bincount(decisions.query[long], minlength=len(decisions.queries)).astype(np.float64)
+    queries = tuple(compress(decisions.queries, size > 0))
 
-    def hits(reference: BoolArray) -> FloatArray:
-        needed = np.where(reference, first[1], first[0])[long]
-        counts = np.bincount(decisions.query[long] * width + needed + 1, minlength=queries * width)
-        return np.asarray(counts.reshape(-1, width).cumsum(1)[:, :-1], np.float64)
+    def hits(reference: BoolArray) -> BoolArray:
+        return np.logical_or.accumulate(predicted == reference, axis=0)
 
-    right = hits(labels)
-    null = np.zeros_like(right)
+    def share(right: FloatArray) -> Estimate:
+        counts = np.add.reduceat(right * long, decisions.query_starts)
+        left = ratio(counts.sum() - counts, size.sum() - size)[size > 0]
+        return from_leave_one_out(float(ratio(counts.sum(), size.sum())), left, queries)
+
+    null = np.zeros(predicted.shape)
     for moved in shifted_labels(labels, decisions, UNION_SHIFTS, seed):
         null += hits(moved) / UNION_SHIFTS
-    size = np.bincount(decisions.query[long], minlength=queries).astype(np.float64)
-    kept = size > 0
-    names = tuple(name for name, keep in zip(decisions.queries, kept, strict=True) if keep)
-    return HeadUnion(right[kept], null[kept], size[kept], names)
+    return [share(right.astype(np.float64)) for right in hits(labels)], [*map(share, null)]
 
 
 # The probe.
@@ -582,14 +335,25 @@ def head_union(
 
 @dataclass(frozen=True, eq=False)
 class LabelledHalves:
-    """The decisions of both halves, and the reference's labels [D]; `shared`: validation texts that are
-    left out because discovery has them."""
+    """The decisions of both halves, and the reference's labels [D]."""
 
     discovery: Decisions
     validation: Decisions
     discovery_labels: BoolArray
     validation_labels: BoolArray
-    shared: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        tokenizer: PairTokenizer,
+        discovery: Sequence[PairText],
+        validation: Sequence[PairText],
+        ends: Ends,
+    ) -> LabelledHalves:
+        """The decisions of the texts of both halves; short ones of discovery are left out."""
+        learned = decisions_of(tokenizer, discovery, least=LEAST_DECISIONS)
+        tested = decisions_of(tokenizer, validation)
+        return cls(learned, tested, learned.labels(ends), tested.labels(ends))
 
     def __bool__(self) -> bool:
         """Whether both halves have decisions."""
@@ -597,28 +361,26 @@ class LabelledHalves:
 
 
 def halves_of_pairs(context: Context) -> LabelledHalves:
-    """The distinct queries and titles of both halves; a quick run takes two pairs of each query."""
-    sample = few_in_quick(context, context.validation)
+    """The distinct queries and titles of both halves, in validation without those of discovery; a quick
+    run takes two pairs of each query."""
     discovery = distinct_texts(few_in_quick(context, context.discovery))
-    validation = distinct_texts(sample, {text.text for text in discovery})
-    shared = len(distinct_texts(sample)) - len(validation)
-    return _halves(
-        discovery, validation, word_ends(partition(context)), context.model.tokenizer, shared
-    )
+    known = [text.text for text in discovery]
+    validation = distinct_texts(few_in_quick(context, context.validation), known)
+    ends = word_ends(partition(context))
+    return LabelledHalves.of(context.model.tokenizer, discovery, validation, ends)
 
 
-def halves_of_gold(
-    context: Context, path: Path
-) -> tuple[LabelledHalves, dict[str, dict[str, int]]]:
+def halves_of_gold(context: Context, path: Path) -> tuple[LabelledHalves, dict[str, Any]]:
     """The segments of the gold file, halved by a hash of the line; how many lines, segments, words and
     decisions of each half are used."""
     tokenizer = context.model.tokenizer
     # Two segments and at most four special tokens have to fit.
     texts, ends = gold_texts(path, (tokenizer.max_length - 4) // 2)
-    segments: dict[str, list[PairText]] = {"discovery": [], "validation": []}
-    for text in texts:
-        segments[half_of(text.query)].append(text)
-    halves = _halves(segments["discovery"], segments["validation"], ends, tokenizer)
+    discovery, validation = (
+        [text for text in texts if half_of(text.query) == half]
+        for half in ("discovery", "validation")
+    )
+    halves = LabelledHalves.of(tokenizer, discovery, validation, ends)
     used = {
         half: {
             "lines": len(decisions.queries),
@@ -631,43 +393,33 @@ def halves_of_gold(
     return halves, used
 
 
-def _halves(
-    discovery: list[PairText],
-    validation: list[PairText],
-    ends: Ends,
-    tokenizer: PairTokenizer,
-    shared: int = 0,
-) -> LabelledHalves:
-    learned = decisions_of(tokenizer, discovery, least=LEAST_DECISIONS)
-    tested = decisions_of(tokenizer, validation)
-    return LabelledHalves(learned, tested, learned.labels(ends), tested.labels(ends), shared)
-
-
 @dataclass(frozen=True, eq=False)
 class HeadEvaluation:
     """One model's heads on one reference: calibrated on discovery, tested on validation.
 
-    `weight_on_text` [layers, heads]: attention to the own text on discovery. `predicted` and `rule`
-    [layers, heads, D]: word ends on validation by the calibrated and by the article's rules. `rule_order`:
-    heads by the rule's accuracy on discovery; `rule_head`: the best by balanced accuracy there.
+    `weight_on_text` [layers, heads]: attention to the own text on discovery; `cuts` [layers, heads]: how
+    many word ends the calibrated rule predicts there. `predicted` and `rule` [layers, heads, D]: word ends on
+    validation by the calibrated and by the article's rules; `rule_head`: the article's best by balanced
+    accuracy on discovery.
     """
 
     halves: LabelledHalves
     weight_on_text: FloatArray
     calibrated: CalibratedHeads
+    cuts: IntArray
     predicted: BoolArray
     rule: BoolArray
     rule_head: Head
-    rule_order: list[Head]
 
-    def measure(self, name: str, predicted: BoolArray) -> Estimate:
-        """One of `METRICS` of predictions [D] on validation."""
-        decisions = self.halves.validation
-        counts = counts_by_query(predicted, self.halves.validation_labels, decisions)
+    def measure(self, name: str, predicted: BoolArray, labels: BoolArray | None = None) -> Estimate:
+        """A metric of predictions [D] on validation, by default against the reference."""
+        decisions, reference = self.halves.validation, self.halves.validation_labels
+        counts = counts_by_query(predicted, reference if labels is None else labels, decisions)
         total = counts.sum(0)
         left = metric(name, total - counts)
         return from_leave_one_out(float(metric(name, total)), left, decisions.queries)
 
+    @cached_property
     def answers(self) -> dict[str, BoolArray]:
         """Predictions on validation: the article's rule, the best calibrated one (`calibrated`), each
         character's own rate of ending words, and the majority class."""
@@ -678,30 +430,37 @@ class HeadEvaluation:
             "characters": predict_by_character(
                 halves.discovery.characters(), labels, halves.validation.characters()
             ),
-            "majority": np.full(
-                len(halves.validation_labels), bool(labels.size) and bool(labels.mean() >= 0.5)
-            ),
+            "majority": np.full(len(halves.validation_labels), labels.mean() >= 0.5),
         }
 
+    @cached_property
+    def per_query(self) -> FloatArray:
+        """Each query's share of the balanced accuracy on validation [queries, layers, heads]."""
+        labels, decisions = self.halves.validation_labels, self.halves.validation
+        return np.stack([balanced_by_query(of, labels, decisions) for of in self.predicted], axis=1)
 
-def evaluate_heads(
-    scorer: Scorer, halves: LabelledHalves, *, shifts: int, seed: int, shown: Progress
-) -> HeadEvaluation:
+
+def evaluate_heads(context: Context, scorer: Scorer, halves: LabelledHalves) -> HeadEvaluation:
     """The heads of a model on `halves`, by two clean passes."""
-    weights, labels = attention_of(scorer, halves.discovery, shown), halves.discovery_labels
-    tested = attention_of(scorer, halves.validation, shown)
-    calibrated = calibrate(weights, halves.discovery, labels, shifts=shifts, seed=seed)
-    rule = weights.rule()
-    balanced = balanced_of(rule, labels)
-    accuracy = (rule == labels).mean(-1) if labels.size else balanced
+    pairs = len(halves.discovery.pairs) + len(halves.validation.pairs)
+    with context.progress(pairs, "pairs") as shown:
+        weights = attention_of(scorer, halves.discovery, shown)
+        tested = attention_of(scorer, halves.validation, shown)
+    calibrated = calibrate(
+        weights,
+        halves.discovery,
+        halves.discovery_labels,
+        shifts=context.choose(QUICK_SHIFTS, FULL_SHIFTS),
+        seed=context.seed,
+    )
     return HeadEvaluation(
         halves=halves,
         weight_on_text=weights.weight_on_text,
         calibrated=calibrated,
+        cuts=calibrated.predict(weights).sum(-1),
         predicted=calibrated.predict(tested),
         rule=tested.rule(),
-        rule_head=ranked(balanced)[0],
-        rule_order=ranked(accuracy),
+        rule_head=ranked(balanced_of(weights.rule(), halves.discovery_labels))[0],
     )
 
 
@@ -728,15 +487,8 @@ def measure(context: Context) -> Result:
     halves = halves_of_pairs(context)
     if not halves:
         return Result(nothing="no_characters", claims={"beyond_characters": "no_characters"})
-    shifts = context.choose(QUICK_SHIFTS, FULL_SHIFTS)
-
-    def run(scorer: Scorer, on: LabelledHalves) -> HeadEvaluation:
-        pairs = len(on.discovery.pairs) + len(on.validation.pairs)
-        with context.progress(pairs, "pairs") as shown:
-            return evaluate_heads(scorer, on, shifts=shifts, seed=context.seed, shown=shown)
-
-    main = run(context.model, halves)
-    answers = main.answers()
+    main = evaluate_heads(context, context.model, halves)
+    answers, named = main.answers, main.calibrated.named.heads()
     accuracy = {name: main.measure("accuracy", answer) for name, answer in answers.items()}
     measurements: dict[str, Estimate | float | None] = {
         "rule_accuracy": accuracy["rule"],
@@ -746,104 +498,85 @@ def measure(context: Context) -> Result:
         "head_balanced": main.measure("balanced", answers["calibrated"]),
         "head_word_f1": main.measure("word_f1", answers["calibrated"]),
     }
-    union = head_union(
-        main.rule, halves.validation_labels, halves.validation, main.rule_order, seed=context.seed
+    union, null = head_union(
+        main.predicted[[head.layer for head in named], [head.head for head in named]][:UNION_HEADS],
+        halves.validation_labels,
+        halves.validation,
+        seed=context.seed,
     )
-    heads = len(main.rule_order)
+    by_length = sorted(named, key=lambda head: -main.cuts[head])
+    references = granularities(partition(context), context.request.userdict)
+    rows = granularity(main, by_length, references)
+    lengths = [rows[str(head)][0] for head in by_length]
     measurements |= {
-        "union": union.share(heads),
-        "union_by_luck": union.share(heads, null=True),
-        "union_2": union.share(min(2, heads)),
-        "union_2_by_luck": union.share(min(2, heads), null=True),
+        "union": union[-1] if union else None,
+        "union_null": null[-1] if null else None,
+        "granularity_range": lengths[-1] - lengths[0] if lengths else None,
     }
-    balanced: dict[str, Estimate] = {}
     for name, scorer in other_models(context):
-        other = run(scorer, halves)
-        balanced[name] = other.measure("balanced", other.predicted[other.calibrated.best])
-    measurements |= {f"{name}_balanced": estimate for name, estimate in balanced.items()}
+        other = evaluate_heads(context, scorer, halves)
+        best = other.predicted[other.calibrated.best]
+        measurements[f"{name}_balanced"] = other.measure("balanced", best)
     gold: dict[str, Any] = {}
     if (path := context.request.gold) is not None:
         gold_halves, used = halves_of_gold(context, path)
         gold = {"gold": path.name, "gold_texts": used}
-        measurements |= dict.fromkeys(GOLD)
-        if gold_halves:
-            on_gold = run(context.model, gold_halves)
-            answers_on_gold = on_gold.answers()
-            values = (
-                on_gold.measure("accuracy", answers_on_gold["rule"]),
-                on_gold.measure("accuracy", answers_on_gold["characters"]),
-                on_gold.measure("word_f1", answers_on_gold["calibrated"]),
-            )
-            measurements |= dict(zip(GOLD, values, strict=True))
+        on_gold = evaluate_heads(context, context.model, gold_halves) if gold_halves else None
+        measurements |= {
+            name: on_gold.measure(of, on_gold.answers[answer]) if on_gold else None
+            for name, (of, answer) in GOLD.items()
+        }
     covered = halves.validation.coverage >= LEAST_COVERAGE
-    named = main.calibrated.named.heads()
+    p_again = one_sided_p(main.per_query - main.calibrated.null)
+    again = name_heads(means(main.per_query), p_again, main.weight_on_text, least=LEAST_BALANCED)
+    scores = main.calibrated.named
+    beyond = 100.0 * (accuracy["rule"] - accuracy["characters"])
     return Result(
-        claims={
-            "beyond_characters": 100.0 * (accuracy["rule"] - accuracy["characters"])
-            if covered
-            else "coverage"
-        },
+        claims={"beyond_characters": beyond if covered else "coverage"},
         measurements=measurements,
-        heads=head_table(context.model.checkpoint.shape, _columns(main)),
+        heads=head_table(
+            context.model.checkpoint.shape,
+            {  # p, q, the null and `discovery_…` are of discovery
+                "balanced": balanced_of(main.predicted, halves.validation_labels),
+                "rule_balanced": balanced_of(main.rule, halves.validation_labels),
+                "discovery_balanced": scores.score,
+                "null_balanced": main.calibrated.null,
+                "p": scores.p,
+                "q": scores.q,
+                "weight_on_text": main.weight_on_text,
+            },
+        ),
         sets={"boundary": named},
         selected="boundary",
-        shown=_named_again(main),
-        stability={"boundary": _stability(context, main, named)},
-        figures=tuple(_figures(context, main, union, balanced)),
+        shown=again.heads(),
+        stability={"boundary": _stability(context, main)},
+        figures=tuple(_figures(context, main, rows, {"union": union, "union_null": null})),
+        tables=[_table(context, rows)],
         facts={
             "head": str(main.calibrated.best),
             "rule_head": str(main.rule_head),
             "named": len(named),
-            "decisions": len(halves.validation),
+            "union_heads": len(union),
+            "coarsest": str(by_length[-1]) if named else "–",
+            "finest": str(by_length[0]) if named else "–",
             "coverage": halves.validation.coverage,
         },
         settings={
             **gold,
-            "shifts": shifts,
-            "union_shifts": UNION_SHIFTS,
-            "least_balanced": LEAST_BALANCED,
             "texts": {
                 "discovery": halves.discovery.counts(),
                 "validation": halves.validation.counts(),
             },
-            "shared_with_discovery": halves.shared,
             "reference": partition(context).name,
         },
         pairs=few_in_quick(context, context.validation),
     )
 
 
-def _columns(main: HeadEvaluation) -> dict[str, FloatArray]:
-    """Scores of every head; p, q, the null and `discovery_…` are of discovery."""
-    named, labels = main.calibrated.named, main.halves.validation_labels
-    return {
-        "balanced": balanced_of(main.predicted, labels),
-        "rule_balanced": balanced_of(main.rule, labels),
-        "discovery_balanced": named.score,
-        "null_balanced": main.calibrated.null,
-        "p": named.p,
-        "q": named.q,
-        "weight_on_text": main.weight_on_text,
-    }
-
-
-def _on_validation(main: HeadEvaluation) -> FloatArray:
-    """Balanced accuracy by query on validation [queries, layers, heads]."""
-    labels, decisions = main.halves.validation_labels, main.halves.validation
-    return np.stack([balanced_by_query(of, labels, decisions) for of in main.predicted], axis=1)
-
-
-def _named_again(main: HeadEvaluation) -> list[Head]:
-    """The heads that meet the criteria on validation, above their null of discovery."""
-    again = _on_validation(main)
-    p = one_sided_p(again - main.calibrated.null)
-    return name_heads(means(again), p, main.weight_on_text, least=LEAST_BALANCED).heads()
-
-
-def _stability(context: Context, main: HeadEvaluation, named: Sequence[Head]) -> Stability | None:
+def _stability(context: Context, main: HeadEvaluation) -> Stability | None:
     """Stability of the named heads by balanced accuracy, also on validation and on another seed's model."""
-    halves, again = main.halves, _on_validation(main)
-    elsewhere = [Elsewhere(VALIDATION, by_mean(again), len(again))]
+    halves, first = main.halves, main.calibrated.per_query
+    samples = {VALIDATION: main.per_query}
     second = other_seed(
         context,
         lambda scorer: calibrate(
@@ -855,35 +588,57 @@ def _stability(context: Context, main: HeadEvaluation, named: Sequence[Head]) ->
         ),
     )
     if second is not None:
-        name, calibrated = second
-        elsewhere.append(Elsewhere(name, by_mean(calibrated.per_query), len(calibrated.per_query)))
-    per_query = main.calibrated.per_query
-    return stability(
-        by_mean(per_query), named, len(per_query), elsewhere=elsewhere, seed=context.seed
+        samples[second[0]] = second[1].per_query
+    elsewhere = [Elsewhere(name, by_mean(of), len(of)) for name, of in samples.items()]
+    named = main.calibrated.named.heads()
+    return stability(by_mean(first), named, len(first), elsewhere=elsewhere, seed=context.seed)
+
+
+def granularity(
+    main: HeadEvaluation, heads: Sequence[Head], references: Mapping[str, Ends]
+) -> dict[str, list[Estimate]]:
+    """Mean word length, and agreement with each reference, of `heads` by their calibrated rules and of the
+    references, on validation.
+
+    Agreement is the share of decisions on which both cut or both do not.
+    """
+    labels = {name: main.halves.validation.labels(ends) for name, ends in references.items()}
+    cuts = {str(head): main.predicted[head] for head in heads} | labels
+    return {
+        name: [
+            main.measure("length", cut),
+            *(main.measure("accuracy", cut, reference) for reference in labels.values()),
+        ]
+        for name, cut in cuts.items()
+    }
+
+
+def _table(context: Context, rows: Mapping[str, Sequence[Estimate]]) -> ResultTable:
+    """The rows of `granularity` as a table."""
+    texts = texts_of("boundary")
+    label = {name: texts.label(f"words.{name}", name) for name in ("head", "length", *rows)}
+    return ResultTable(
+        name="granularity",
+        columns={name: label[name] for name in ("head", "length", *GRANULARITIES)},
+        rows=tuple(Row((label[name],), tuple(map(context.cell, of))) for name, of in rows.items()),
     )
 
 
 def _figures(
-    context: Context, main: HeadEvaluation, union: HeadUnion, others: Mapping[str, Estimate]
+    context: Context,
+    main: HeadEvaluation,
+    rows: Mapping[str, Sequence[Estimate]],
+    unions: Mapping[Label, Sequence[Estimate]],
 ) -> Iterator[Figure]:
-    """Heads on a map, answers and models as bars, the union by k."""
-    named, labels = main.calibrated.named.heads(), main.halves.validation_labels
-    yield head_map("heads", balanced_of(main.predicted, labels), marked=map(str, named), low=0.5)
-    yield head_map("rule", balanced_of(main.rule, labels), marked=[str(main.rule_head)], low=0.5)
-    answers = main.answers()
-    metrics = {
-        name: [main.measure(name, answer) for answer in answers.values()] for name in METRICS
+    """Heads on a map, answers as bars, the union by number of heads, and the lengths of `granularity`."""
+    balanced = balanced_of(main.predicted, main.halves.validation_labels)
+    yield head_map("heads", balanced, marked=map(str, main.calibrated.named.heads()), low=0.5)
+    metrics = {name: [main.measure(name, of) for of in main.answers.values()] for name in METRICS}
+    yield estimate_bars(context, "answers", tuple(main.answers), metrics)
+    shares = {
+        name: estimate_points(context, range(1, len(of) + 1), of) for name, of in unions.items()
     }
-    yield estimate_bars(context, "answers", tuple(answers), metrics)
-    models = {"graded": main.measure("balanced", answers["calibrated"]), **others}
-    yield estimate_bars(context, "models", tuple(models), {"balanced": list(models.values())})
-    ks = range(1, len(main.rule_order) + 1)
-    size = union.size.sum()
-    yield curve(
-        "union",
-        {
-            name: [Point(x=k, y=float(ratio(right[:, k].sum(), size))) for k in ks]
-            for name, right in (("union", union.right), ("union_by_luck", union.null))
-        },
-        dashed=("union_by_luck",),
-    )
+    yield curve("union", shares, dashed=("union_null",))
+    drawn = [*[name for name in rows if name not in GRANULARITIES][:MOST_DRAWN], *GRANULARITIES]
+    lengths = {"length": [rows[name][0] for name in drawn]}
+    yield estimate_bars(context, "granularity", drawn, lengths)

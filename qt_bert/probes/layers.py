@@ -2,7 +2,8 @@
 
 Linear probes (`layers_reading`) read properties of characters, arcs and pairs from frozen vectors. The
 centre of gravity of the layers' gains shows where a property becomes readable. The articles place surface
-properties in low layers, words and syntax in middle ones, and relations between the texts in high ones.
+properties in low layers, words and syntax in middle ones, and relations between the texts in high ones,
+which correct low ones: here, the model's own head reads the score after every layer.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter, Tagger, jieba_tagger
@@ -23,8 +25,8 @@ from qt_bert.data.shuffles import shuffle_characters
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
 from qt_bert.data.treebank import Sentence, halves, read_treebank
-from qt_bert.figures import Figure, head_map
-from qt_bert.probes.base import Context, Result, estimate_bars, partition
+from qt_bert.figures import Figure, curve, head_map
+from qt_bert.probes.base import Context, Result, estimate_bars, estimate_points, partition
 from qt_bert.probes.base_model import open_base, random_like, scorer_like
 from qt_bert.probes.layers_reading import (
     BOUNDARY,
@@ -44,16 +46,21 @@ from qt_bert.probes.layers_reading import (
     Task,
     Unit,
     VectorReader,
+    decided_at,
     decode,
     in_words,
     read_vectors,
+    scores_by_layer,
     task_of,
 )
-from qt_bert.probes.streams import characters_of, shared_terms, tokens_within
+from qt_bert.probes.streams import characters_of, few_in_quick, shared_terms, tokens_within
+from qt_bert.probes.texts import texts_of
+from qt_bert.results.probe import ResultTable, Row, Value
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.stats.arrays import FloatArray, IntArray, ratio
-from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries
-from qt_bert.stats.judgements import index_queries
+from qt_bert.stats.arrays import FloatArray, fractional_ranks, ratio
+from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries, rho
+from qt_bert.stats.judgements import known, set_means
+from qt_bert.text import Label
 
 SURFACE = (POSITION, LENGTH)
 SYNTAX = (BOUNDARY, POS, DEPENDENCY)
@@ -64,6 +71,8 @@ SPLITS = 5
 """How often the queries are halved; gains are means over the splits, in both directions."""
 LATE = 4
 """Position falls from r4 on, a third of the way up the source's model, against r2."""
+LOW, HIGH = 2.5, 3.5
+"""A grade on either side of the middle; between them it is on none."""
 UNTRAINED = 5
 """Number of models with random weights compared with the pretrained one."""
 QUICK_DRAWS, FULL_DRAWS = 2, 20
@@ -95,10 +104,6 @@ class Half(NamedTuple):
     texts: tuple[tuple[str, str], ...]
     labels: Sequence[float | str | None]
 
-    def groups(self) -> IntArray:
-        """The number of each text's query, from 0 in order of first occurrence."""
-        return index_queries([query for query, _ in self.texts])[0]
-
 
 def checked(context: Context) -> list[Pair]:
     """The validation pairs to score probes on."""
@@ -109,12 +114,6 @@ def checked(context: Context) -> list[Pair]:
 def counts(context: Context) -> dict[str, int]:
     """The numbers of pairs to fit on and to score on, and the least number of each."""
     return {"fitted": len(_to_fit(context)), "scored": len(checked(context)), "least": LEAST_TEXTS}
-
-
-def too_few(context: Context) -> dict[str, int] | None:
-    """`counts` where there are too few pairs, else None."""
-    pairs = counts(context)
-    return pairs if min(pairs["fitted"], pairs["scored"]) < LEAST_TEXTS else None
 
 
 def natural(context: Context) -> tuple[Half, Half]:
@@ -163,19 +162,15 @@ def recombine(pairs: Sequence[tuple[str, str]], count: int, seed: int) -> Half:
     return Half(tuple(texts), ["shuffled" if n % 2 else "kept" for n in range(len(texts))])
 
 
-def _held_out(context: Context) -> set[str]:
-    return {text for pair in context.validation for text in (pair.query, pair.title)}
-
-
 def _to_fit(context: Context) -> list[Pair]:
     """The discovery pairs that share no text with validation."""
-    held_out = _held_out(context)
+    held_out = {text for pair in context.validation for text in (pair.query, pair.title)}
     return [pair for pair in context.discovery if not held_out & {pair.query, pair.title}]
 
 
 def _further(context: Context) -> list[tuple[str, str]]:
     """Further pairs of texts that share none with validation, shuffled."""
-    held_out = _held_out(context)
+    held_out = {text for pair in context.validation for text in (pair.query, pair.title)}
     pairs = [texts for texts in context.further_texts if not held_out & set(texts)]
     order = np.random.default_rng([context.seed, 5]).permutation(len(pairs))
     return [pairs[place] for place in order]
@@ -187,7 +182,7 @@ def _further(context: Context) -> list[tuple[str, str]]:
 def tasks(
     context: Context, properties: Collection[Property] = tuple(PROPERTIES.values())
 ) -> list[Task]:
-    """The tasks for `properties`; `too_few` must be None.
+    """The tasks for `properties`; there must be LEAST_TEXTS of each half.
 
     Tasks read in one pass share their texts; at the same positions, their positions. A property with
     too few examples, or one label, has no task; dependency needs a treebank. Raises PairFileError for a
@@ -205,18 +200,17 @@ def tasks(
     return [task for task in every if task is not None and task.about in properties]
 
 
-Labels = tuple[float | str, ...]
-Row = tuple[Sequence[tuple[int, int]], Labels, str]
+Spans = tuple[Sequence[tuple[int, int]], tuple[float | str, ...], str]
 """Spans of tokens, their label for each property, and the kind: the character or word."""
 
 
-def _labelled(half: Half, ends: int, by_text: Iterable[Iterable[Row]]) -> list[Labelled]:
+def _labelled(half: Half, ends: int, by_text: Iterable[Iterable[Spans]]) -> list[Labelled]:
     """The rows of every text, each of `ends` spans, once for each property; empty without rows."""
     rows = [(number, *row) for number, of_text in enumerate(by_text) for row in of_text]
     spans = np.array([spans for _, spans, _, _ in rows], np.int64).reshape(-1, ends, 2)
     text = np.array([number for number, *_ in rows], np.int64)
     unit: Unit = "token" if ends == 1 else "edge"
-    positions = Positions(unit, half.texts, text, spans, half.groups())
+    positions = Positions(unit, half.texts, text, spans)
     kinds = [row[3] for row in rows]
     return [
         Labelled(positions, labels, kinds) for labels in zip(*(r[2] for r in rows), strict=True)
@@ -228,7 +222,7 @@ def token_tasks(
 ) -> list[Task | None]:
     """The properties of characters, at the same positions: tokens of one Chinese character."""
 
-    def rows(texts: tuple[str, str], encoded: EncodedPair) -> Iterator[Row]:
+    def rows(texts: tuple[str, str], encoded: EncodedPair) -> Iterator[Spans]:
         shared = shared_terms(*texts, segmenter).values()
         for side in (QUERY, TITLE):
             ends = {end for _, end in segmenter.spans(texts[side])}
@@ -289,7 +283,7 @@ def _whole(half: Half, tokenizer: PairTokenizer) -> tuple[Positions, list[float]
             count = pair.side.count(side)
             start = pair.side.index(side) if count else 0
             spans[row, place] = start, start + count
-    positions = Positions("text", half.texts, np.arange(len(encoded)), spans, half.groups())
+    positions = Positions("text", half.texts, np.arange(len(encoded)), spans)
     return positions, [float(len(pair)) for pair in encoded]
 
 
@@ -315,7 +309,7 @@ def treebank_task(
     return task_of(DEPENDENCY, *(arcs for (arcs,) in labelled))
 
 
-def _arcs(sentence: Sentence, encoded: EncodedPair) -> Iterator[Row]:
+def _arcs(sentence: Sentence, encoded: EncodedPair) -> Iterator[Spans]:
     """The arcs between words that are whole and share no token with another."""
     words = [tokens_within(encoded, QUERY, span) for span in sentence.spans]
     owners = Counter(chain(*words))
@@ -436,26 +430,86 @@ def _of_spread(errors: FloatArray, decoded: Decoded) -> Estimate:
     return over_queries(errors[groups], names) / over_queries(decoded.own.total[groups, 0], names)
 
 
+# When the grade is decided.
+
+
+def turns(
+    scores: FloatArray, labels: FloatArray, *, graded: bool
+) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    """How far the upper half of the layers moves each pair across the middle, and whether towards its label.
+
+    `scores` [pairs, layers + 1], `labels` [pairs]. The middle is LOW to HIGH of `graded` scores; of
+    others, which count as ranks among the pairs, the median. 0 for a pair that stays on its side.
+    """
+    read, last = scores[:, (scores.shape[1] - 1) // 2], scores[:, -1]
+    low, high = LOW, HIGH
+    if not graded:
+        read, last, labels = map(fractional_ranks, (read, last, labels))
+        low = high = (1 + 1 / len(read)) / 2
+    across = (np.minimum(read, last) < low) & (np.maximum(read, last) > high)
+    nearer = np.abs(last - labels) < np.abs(read - labels)
+    return np.where(across, np.abs(last - read), 0.0), nearer
+
+
+def decided(context: Context) -> Result:
+    """From which layer on validation's scores stay near the last ones, and which are turned until then."""
+    model, pairs = context.model, few_in_quick(context, context.validation)
+    queries, labels = [p.query for p in pairs], set_means([known(p.grades) for p in pairs])
+    encoded = model.tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False)
+    with context.progress(len(pairs), "pairs") as shown:
+        scores = scores_by_layer(model, encoded, shown)
+    half, layers, outputs = (scores.shape[1] - 1) // 2, scores.shape[1], model.settings.labels
+    # One logit has no scale of its own.
+    scaled = scores / ((scores[:, -1].std() or 1.0) if outputs.logits == 1 else 1.0)
+    moved, nearer = turns(scores, labels, graded=outputs.grades is not None)
+    turned = moved > 0
+    lines: dict[Label, list[Estimate]] = {
+        "distance": [over_queries(of, queries) for of in np.abs(scaled - scaled[:, -1:]).T],
+        # The first token's r0 is the same in all pairs but for rounding.
+        "rho": [rho(of, labels, queries) for of in scaled.T.round(4)],
+    }
+    points = {line: estimate_points(context, range(layers), of) for line, of in lines.items()}
+    cells = np.stack([labels, scores[:, half], scores[:, -1]], axis=1).tolist()
+    words, headings = texts_of("layers"), ("query", "title", "label", "half", "last")
+    columns = {name: words.label(f"words.{name}") for name in headings}
+    rows = [
+        Row((queries[row], pairs[row].title), tuple(map(Value, cells[row])))
+        for row in np.argsort(-moved, kind="stable")[:5]
+        if turned[row]
+    ]
+    return Result(
+        measurements={
+            "decided_layer": over_queries(decided_at(scaled), queries),
+            "turned": over_queries(turned, queries),
+            "turned_rightly": over_queries(np.where(turned, nearer, np.nan), queries),
+        },
+        figures=[curve("decided", points)],
+        tables=[ResultTable(name="turned", columns=columns, rows=tuple(rows))] if rows else [],
+        facts={"half": f"r{half}", "read": len(pairs)},
+    )
+
+
 # The probe.
 
 
 def measure(context: Context) -> Result:
     """Probe all properties in the model and in its base, and compare the layers' gains."""
-    if few := too_few(context):
-        return Result(nothing="few", facts=few)
+    if min((sizes := counts(context)).values()) < LEAST_TEXTS:
+        return Result(nothing="few", facts=sizes)
     every = tasks(context)
     draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
     models: dict[str, dict[str, Decoded]] = {}
-    untrained: Estimate | None = None
+    measurements: dict[str, Estimate | float | None] = {}
     if context.request.base is not None:
         base = open_base(context.request.base, context.model.checkpoint)
         models["pretrained"] = _decode(scorer_like(context, base), every, draws, context)
+        measurements["length_untrained"] = None
         if (length := models["pretrained"].get(LENGTH.name)) is not None:
             random: list[Decoded] = []
             for draw in range(UNTRAINED):
                 read = _reader(scorer_like(context, random_like(base, context.seed + draw)))
                 random += decode(read, [length.task], draws=0, seed=context.seed).values()
-            untrained = length_untrained(length, random)
+            measurements["length_untrained"] = length_untrained(length, random)
     models["model"] = _decode(context.model, every, draws, context)
     centres = {
         name: {
@@ -464,21 +518,20 @@ def measure(context: Context) -> Result:
         }
         for name, decoded in models.items()
     }
-    measurements: dict[str, Estimate | float | None] = {}
     for name, decoded in models.items():
         suffix = "" if name == "pretrained" else "_model"
         measurements[f"surface_below_syntax{suffix}"] = higher(centres[name], SURFACE, SYNTAX)
         measurements[f"syntax_below_semantics{suffix}"] = higher(centres[name], SYNTAX, MEANING)
         if (position := decoded.get(POSITION.name)) is not None:
             measurements[f"position_falls{suffix}"] = position_falls(position)
-    if context.request.base is not None:
-        measurements["length_untrained"] = untrained
-    first = next(iter(models))
+    first, own_head = next(iter(models)), decided(context)
     return Result(
-        measurements=measurements,
-        figures=_figures(models, centres, context),
+        measurements={**measurements, **own_head.measurements},
+        figures=[*_figures(models, centres, context), *own_head.figures],
+        tables=own_head.tables,
         facts={
-            **counts(context),
+            **sizes,
+            **own_head.facts,
             "which": first,
             "centres": in_words(
                 {n: each.value for n, each in centres[first].items() if each}, ".1f"
@@ -490,14 +543,7 @@ def measure(context: Context) -> Result:
         settings={
             "treebanks": [path.name for path in context.request.treebank],
             "control_draws": draws,
-            "examples": {
-                task.about.name: {
-                    "fit": len(task.fit),
-                    "check": len(task.check),
-                    "classes": list(task.classes),
-                }
-                for task in every
-            },
+            "examples": {t.about.name: {"fit": len(t.fit), "check": len(t.check)} for t in every},
         },
         pairs=checked(context),
     )
@@ -511,12 +557,8 @@ def _decode(
     scorer: Scorer, every: Sequence[Task], draws: int, context: Context
 ) -> dict[str, Decoded]:
     """Every property of one model, from the surface up."""
-    texts = {
-        id(half.positions.texts): len(half.positions.texts)
-        for task in every
-        for half in (task.fit, task.check)
-    }
-    with context.progress(sum(texts.values()), "texts") as shown:
+    texts = {half.positions.texts for task in every for half in (task.fit, task.check)}
+    with context.progress(sum(map(len, texts)), "texts") as shown:
         decoded = decode(_reader(scorer), every, draws=draws, seed=context.seed, shown=shown)
     return {name: decoded[name] for name in PROPERTIES if name in decoded}
 

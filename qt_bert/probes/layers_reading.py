@@ -4,13 +4,14 @@ Vectors are r0, the embeddings, to rn, the last layer's output. A probe is a rid
 form on running sums, with one covariance a layer for all properties at the same positions; no vector is
 kept. Its control (Hewitt and Liang 2019, "Designing and Interpreting Probes with Control Tasks") has the
 same positions and random labels: it measures what the probe memorises.
+The model's own head reads its score from every r as it does from rn.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -18,13 +19,14 @@ import numpy as np
 import torch
 
 from qt_bert.ablation.engine import batch_tokens
-from qt_bert.errors import ArgumentError
-from qt_bert.models.batches import Batch
-from qt_bert.models.forward import Encoder
+from qt_bert.data.tokenise import EncodedPair
+from qt_bert.models.batches import Batch, batches_of
 from qt_bert.probes.texts import texts_of
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio, sum_by
+from qt_bert.stats.estimate import group_queries
 from qt_bert.text import Text
 
 Unit = Literal["token", "edge", "text"]
@@ -100,36 +102,30 @@ class Positions:
     `texts` are (query, title) pairs. For each position: `text` [N], the number of its text, in order;
     `spans` [N, S, 2], its tokens [start, end). A `token` has one span of one token. A `text` has the
     spans of query and title, read as one mean (special tokens in it would leak the length). An `edge`
-    has the spans of its two words, whose means u and v are read as u, v and u·v. `groups` [T] numbers
-    the queries or sentences that are resampled together, from 0 without gaps.
+    has the spans of its two words, whose means u and v are read as u, v and u·v.
     """
 
     unit: Unit
     texts: tuple[tuple[str, str], ...]
     text: IntArray
     spans: IntArray
-    groups: IntArray
 
     def __len__(self) -> int:
         return len(self.text)
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The query or sentence of each group."""
-        names: dict[int, str] = {}
-        for group, (query, _) in zip(self.groups.tolist(), self.texts, strict=True):
-            names.setdefault(group, query)
-        return tuple(names[group] for group in range(len(names)))
+    def _grouped(self) -> tuple[tuple[Hashable, ...], IntArray]:
+        return group_queries([query for query, _ in self.texts])
 
     @property
-    def group_count(self) -> int:
-        """The number of queries or sentences."""
-        return len(self.names)
+    def names(self) -> tuple[Hashable, ...]:
+        """The queries or sentences, which are resampled."""
+        return self._grouped[0]
 
     @cached_property
     def group(self) -> IntArray:
-        """The query or sentence of each position [N]."""
-        return np.asarray(self.groups[self.text])
+        """The number in `names` of each position's query or sentence [N]."""
+        return np.asarray(self._grouped[1][self.text])
 
     @cached_property
     def starts(self) -> IntArray:
@@ -233,17 +229,6 @@ VectorReader = Callable[[Sequence[Positions], Progress], Iterator[tuple[Vectors,
 """Reads positions of the same texts, in batches with one `Vectors` for each of the `Positions`."""
 
 
-def states(encoder: Encoder, batch: Batch) -> Iterator[torch.Tensor]:
-    """r0 … rn of a batch, each [B, L, hidden]; r(l + 1) is the output of layer l."""
-    batch = batch.to(encoder.device)
-    hidden = encoder.embed(batch)
-    yield hidden
-    for layer, bias in zip(encoder.layers, encoder.biases(batch), strict=True):
-        query, key, value = layer.project(hidden)
-        hidden = layer.finish(layer.attend(query, key, value, bias), hidden)
-        yield hidden
-
-
 def read_vectors(
     scorer: Scorer,
     positions: Sequence[Positions],
@@ -251,24 +236,16 @@ def read_vectors(
     *,
     shown: Progress = silent,
 ) -> Iterator[tuple[Vectors, ...]]:
-    """The vectors at `positions`, batch by batch, of all r or of the r numbered `layers`.
+    """The vectors at `positions`, batch by batch, of all r or of the r numbered `layers`, in rising order.
 
-    Several `positions` of the same texts are read in one pass, with one `Vectors` for each. `shown`
-    counts texts. Raises ArgumentError for positions of different texts, and for an r that the model
-    does not have.
+    All `positions` are of the same texts, which are read in one pass. `shown` counts texts.
     """
-    if any(other.texts != positions[0].texts for other in positions[1:]):
-        raise ArgumentError("positions that are read together must be of the same texts")
-    numbers = range(len(scorer.encoder.layers) + 1)
-    chosen = list(numbers) if layers is None else list(layers)
-    if outside := [number for number in chosen if number not in numbers]:
-        raise ArgumentError(f"r{outside[0]}: the model has r0 to r{numbers[-1]}")
-    order = [sorted(chosen).index(number) for number in chosen]
+    chosen = range(len(scorer.encoder.layers) + 1) if layers is None else layers
     for batch in scorer.fresh().batches(positions[0].texts, batch_tokens()):
         in_batch = [_in_batch(batch, each) for each in positions]
         stores: list[list[torch.Tensor]] = [[] for _ in positions]
         with torch.inference_mode():
-            for number, hidden in enumerate(states(scorer.encoder, batch)):
+            for number, hidden in enumerate(scorer.encoder.states(batch)):
                 if number in chosen:
                     values = hidden.float().cpu()
                     sums = torch.nn.functional.pad(values.cumsum(1), (0, 0, 1, 0))
@@ -276,10 +253,10 @@ def read_vectors(
                         positions, in_batch, stores, strict=True
                     ):
                         store.append(_read(each.unit, of, spans, values, sums))
-                if number == max(chosen):
+                if number == chosen[-1]:
                     break
             vectors = tuple(
-                Vectors(rows, torch.stack([store[place] for place in order]))
+                Vectors(rows, torch.stack(store))
                 for (rows, _, _), store in zip(in_batch, stores, strict=True)
             )
         yield vectors
@@ -306,6 +283,34 @@ def _read(
         return totals.sum(1) / sizes.sum(1)
     left, right = (totals / sizes).unbind(1)
     return torch.cat([left, right, left * right], dim=-1)
+
+
+# The model's own head after every layer.
+
+WITHIN = 0.5
+"""A score is decided from the layer on from which it stays so near to the last one."""
+
+
+@torch.inference_mode()
+def scores_by_layer(
+    scorer: Scorer, encoded: Sequence[EncodedPair], shown: Progress = silent
+) -> FloatArray:
+    """The scores that the model's own head reads from r0 … rn [pairs, layers + 1]; `shown` counts pairs.
+
+    They are expected grades or levels, or the one logit (`Encoder.logits_by_layer`).
+    """
+    scores = np.empty((len(encoded), len(scorer.encoder.layers) + 1))
+    for batch in batches_of(encoded, batch_tokens(), pad=scorer.pad, padded=scorer.padded):
+        logits = scorer.encoder.logits_by_layer(batch).float().cpu().numpy()
+        scores[batch.rows] = ranking_scores(logits, scorer.settings.labels).T
+        shown.advance(len(batch))
+    return scores
+
+
+def decided_at(scores: FloatArray) -> IntArray:
+    """The first r [pairs] from which on scores [pairs, layers + 1] stay WITHIN of the last one."""
+    away = np.abs(scores - scores[:, -1:]) > WITHIN
+    return np.asarray(np.logical_or.accumulate(away[:, ::-1], axis=1).sum(axis=1))
 
 
 # Targets: labels and controls side by side, classes one-hot.
@@ -419,11 +424,8 @@ class Moments:
         return cls(
             shift,
             0,
-            np.zeros((layers, width)),
-            np.zeros((layers, width, width)),
-            np.zeros((layers, width, targets)),
-            np.zeros(targets),
-            np.zeros(targets),
+            *map(np.zeros, ((layers, width), (layers, width, width), (layers, width, targets))),
+            *map(np.zeros, (targets, targets)),
         )
 
     def add(self, x: torch.Tensor, y: torch.Tensor) -> None:
@@ -438,27 +440,15 @@ class Moments:
         self.yy += y.double().square().sum(0).numpy()
 
     def __add__(self, other: Moments) -> Moments:
-        return Moments(
-            self.shift,
-            self.n + other.n,
-            self.x + other.x,
-            self.xx + other.xx,
-            self.xy + other.xy,
-            self.y + other.y,
-            self.yy + other.yy,
-        )
+        sums = ("n", "x", "xx", "xy", "y", "yy")
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in sums})
 
 
-@dataclass(frozen=True, eq=False)
-class Ridge:
-    """Weights [layers, width, targets] and intercepts [layers, targets], float32.
-
-    `penalties`: those chosen for each block of targets [layers].
-    """
+class Ridge(NamedTuple):
+    """Weights [layers, width, targets] and intercepts [layers, targets], float32."""
 
     weights: torch.Tensor
     intercepts: torch.Tensor
-    penalties: Mapping[str, FloatArray]
 
     def predict(self, x: torch.Tensor) -> torch.Tensor:
         """Predictions for vectors [layers, n, width]: [layers, n, targets]."""
@@ -468,7 +458,7 @@ class Ridge:
 def fit(
     part: Moments,
     rest: Moments,
-    blocks: Mapping[str, slice],
+    blocks: Collection[slice],
     penalties: Sequence[float] = PENALTIES,
 ) -> Ridge:
     """Ridge on the examples of both; the penalty is chosen by fits on `part` and errors on `rest`.
@@ -483,15 +473,14 @@ def fit(
     else:
         errors = np.ones((len(penalties), *whole.xy.shape[::2]))
         errors[len(penalties) // 2] = 0.0
-    weights, chosen = np.empty(whole.xy.shape), {}
-    for name, block in blocks.items():
+    weights = np.empty(whole.xy.shape)
+    for block in blocks:
         best = errors[:, :, block].sum(axis=2).argmin(axis=0)
-        chosen[name] = np.asarray(penalties)[best]
-        weights[:, :, block] = solver.axes @ solver.shrunk(chosen[name], block)
+        weights[:, :, block] = solver.axes @ solver.shrunk(np.asarray(penalties)[best], block)
     n = max(whole.n, 1)
     mean = whole.x / n + whole.shift.double().numpy()  # the shift goes into the intercepts
     intercepts = whole.y / n - np.einsum("lw,lwt->lt", mean, weights)
-    return Ridge(torch.from_numpy(weights).float(), torch.from_numpy(intercepts).float(), chosen)
+    return Ridge(torch.from_numpy(weights).float(), torch.from_numpy(intercepts).float())
 
 
 @dataclass(frozen=True, eq=False)
@@ -608,7 +597,9 @@ def decode(
                 targets = group.fit[vectors.rows]
                 part.add(vectors.values[:, ~held], targets[~held])
                 rest.add(vectors.values[:, held], targets[held])
-        fitted = [fit(*both, group.blocks) for group, both in zip(groups, sums, strict=True)]
+        fitted = [
+            fit(*both, group.blocks.values()) for group, both in zip(groups, sums, strict=True)
+        ]
         predictions: dict[str, np.ndarray] = {}
         for batch in read([group.positions("check") for group in groups], shown):
             for group, probe, vectors in zip(groups, fitted, batch, strict=True):
@@ -652,7 +643,7 @@ def empty_moments(group: Group, first: Vectors) -> tuple[Moments, Moments]:
 def sums_of(column: Column, predictions: np.ndarray) -> Sums:
     """The sums of these predictions [layers, n]."""
     positions = column.task.check.positions
-    group, n = positions.group, positions.group_count
+    group, n = positions.group, len(positions.names)
     if column.task.classes:
         right = [sum_by(group, layer == column.check, n) for layer in predictions]
         total = sum_by(group, np.ones(len(group)), n)

@@ -2,15 +2,15 @@
 
 Heads are ablated (`zero`): random fifths of all heads, each half of the layers, each layer, each head; beside
 each layer's heads its feed-forward block. With --full also both together, and the heads by `uniform`
-(Kovaleva et al. 2019) and by resampling. The layer that costs least, and the head, layer and block that harm most, are
-chosen on discovery. Single heads take all discovery pairs, as the plan chooses among them too.
+(Kovaleva et al. 2019) and by resampling. The layer that costs least, and the head, layer and block that
+harm most, are chosen on discovery. Single heads take all discovery pairs, as the plan chooses among them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,14 +25,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import SPECIAL
 from qt_bert.figures import LAYER, Curve, HeatMap, Point, cells_of, curve, head_map, known
 from qt_bert.heads import Head, Shape
-from qt_bert.probes.base import (
-    Context,
-    Result,
-    estimate_points,
-    head_table,
-    lies_above_0,
-    table_value,
-)
+from qt_bert.probes.base import Context, Result, estimate_points, head_table, lies_above_0
 from qt_bert.probes.contests import (
     RESAMPLED,
     Ablate,
@@ -66,7 +59,6 @@ CURVE, CURVE_DRAWS, FULL_DRAWS = (0.1, 0.4, 0.6, 0.8, 1.0), 4, 20
 LEAST_LOSS, SIGNIFICANT = 2.0, 0.05
 """A critical head's least loss in points, and its q over all heads."""
 CLAIMS = ("random", "layer", "halves", "harmful")
-UNIFORM: Final = "uniform"
 SPOILED = 5
 """Pairs shown that the harmful head spoils."""
 LOOKS = ("other_text", "punctuation", "itself", "sep", "cls")
@@ -139,6 +131,11 @@ def measure(context: Context) -> Result:
     gain = claims["harmful"]
     harms = isinstance(gain, Estimate) and lies_above_0(context, gain)
     bound = simultaneous_bound(-values, context.resamples, context.seed)
+    harm = {
+        "harmful_head": str(harmful),
+        "harmful": -whole.loss(str(harmful)).value,
+        "harmful_bound": bound,
+    }
     block_map, block_table = _blocks(run, shape, masks, context)
     return Result(
         claims=claims,
@@ -180,14 +177,7 @@ def measure(context: Context) -> Result:
             "head": str(costliest),
             "chosen_layer": layer,
             "harmful_head": str(harmful),
-            "harm": texts_of("redundancy").text(
-                "harm.some" if harms else "harm.none",
-                {
-                    "harmful_head": str(harmful),
-                    "harmful": -whole.loss(str(harmful)).value,
-                    "harmful_bound": bound,
-                },
-            ),
+            "harm": texts_of("redundancy").text("harm.some" if harms else "harm.none", harm),
             "worst_layer": worst_layer,
             "worst_feed_forward": worst_feed_forward.partition(":")[0],
             "alone": len(critical),
@@ -289,10 +279,7 @@ def _further_masks(context: Context) -> dict[str, Ablate]:
     """The ablations beside zero, by name; none in a quick run."""
     if not context.full:
         return {}
-    return {
-        UNIFORM: lambda heads: HeadMask(tuple(heads), UNIFORM),
-        RESAMPLED: resampling(context),
-    }
+    return {"uniform": lambda h: HeadMask(tuple(h), "uniform"), RESAMPLED: resampling(context)}
 
 
 def _head_maps(
@@ -303,19 +290,10 @@ def _head_maps(
     for kind, mask in masks.items():
         run = ablate(context, f"{SINGLES}_{kind}", single(shape, mask), context.discovery)
         maps[f"heads_{kind}"] = shape.spread([run.loss(str(h)).value for h in shape.all_heads])
-    end = float(np.nan_to_num(np.abs([*maps.values()])).max()) or None
-    return [
-        head_map(
-            name,
-            values,
-            marked=map(str, critical if name == "heads" else ()),
-            scale="diverging",
-            low=end and -end,
-            high=end,
-            digits=1,
-        )
-        for name, values in maps.items()
-    ]
+    end = float(np.nan_to_num(np.abs([*maps.values()])).max())
+    options: dict[str, Any] = {"scale": "diverging", "high": end, "digits": 1}
+    marked = {"heads": map(str, critical)}
+    return [head_map(n, of, marked=marked.get(n, ()), **options) for n, of in maps.items()]
 
 
 def _blocks(
@@ -324,34 +302,36 @@ def _blocks(
     """Points lost without each layer's heads, its feed-forward block, with --full both; with intervals."""
     suffixes = {"heads": "", **{f"heads_{kind}": f":{kind}" for kind in masks}}
     suffixes |= {"feed_forward": ":feed_forward"} | context.choose({}, {"both": ":both"})
-    with_heads = {head.layer for head in shape.all_heads}
-    rows = [
-        Row(
-            (f"L{layer}",),
-            tuple(
-                table_value(context, run.loss(f"L{layer}{suffix}"))
-                if layer in with_heads or column == "feed_forward"
-                else Value(None)
-                for column, suffix in suffixes.items()
-            ),
-        )
-        for layer in range(shape.layers)
+    names = {*map(str, run.folder.variants["name"])}
+    layers_of = [f"L{layer}" for layer in range(shape.layers)]
+    cells = [
+        [
+            context.cell(run.loss(layer + suffix)) if layer + suffix in names else Value(None)
+            for suffix in suffixes.values()
+        ]
+        for layer in layers_of
     ]
     figure = HeatMap(
         name="blocks",
         y_label=LAYER,
         columns=tuple(suffixes),
-        rows=tuple(f"L{layer}" for layer in range(shape.layers)),
-        values=cells_of([each.value for each in row.values] for row in rows),
+        rows=tuple(layers_of),
+        values=cells_of([cell.value for cell in row] for row in cells),
         scale="diverging",
         digits=1,
     )
-    return figure, ResultTable(name="blocks", columns=_headings("of", *suffixes), rows=tuple(rows))
+    rows = (Row((layer,), tuple(row)) for layer, row in zip(layers_of, cells, strict=True))
+    return figure, _table("blocks", ("of", *suffixes), rows)
 
 
-def _headings(*columns: str) -> dict[str, Label]:
-    texts = texts_of("redundancy")
-    return {name: texts.label(f"words.{name}") for name in columns}
+def _table(name: str, columns: Sequence[str], rows: Iterable[Row]) -> ResultTable:
+    return ResultTable(
+        name=name, columns=dict(zip(columns, _words(columns), strict=True)), rows=tuple(rows)
+    )
+
+
+def _words(ids: Iterable[str]) -> list[Label]:
+    return [texts_of("redundancy").label(f"words.{name}") for name in ids]
 
 
 # What the harmful head does.
@@ -361,31 +341,21 @@ def _spoiled(run: Ablated, head: Head, context: Context) -> list[ResultTable]:
     """The pairs whose label gains most without the head, and where it looks on them; none for one logit."""
     if run.labels.logits == 1:
         return []
-    now, without = run.points("none"), run.points(str(head))
-    gained = without - now
-    order = np.argsort(-gained, kind="stable")[:SPOILED]
-    most = [int(place) for place in order if gained[place] > 0]
+    now, without = (run.points(name).tolist() for name in ("none", str(head)))
+    order = sorted(range(len(now)), key=lambda at: now[at] - without[at])[:SPOILED]
+    most = [at for at in order if without[at] > now[at]]
+    spoiled = [
+        Row((pair.query, pair.title, pair.label or ""), (Value(now[at]), Value(without[at])))
+        for at, pair in ((at, run.pairs[at]) for at in most)
+    ]
     looks = _looks(head, run.pairs, context)
+    both = zip(_words(LOOKS), means(looks[most]), means(looks), strict=True)
+    of_looks = (
+        Row((word,), (Value(known(here)), Value(known(overall)))) for word, here, overall in both
+    )
     return [
-        ResultTable(
-            name="spoiled",
-            columns=_headings("query", "title", "label", "now", "without"),
-            rows=tuple(
-                Row(
-                    (run.pairs[at].query, run.pairs[at].title, run.pairs[at].label or ""),
-                    (Value(float(now[at])), Value(float(without[at]))),
-                )
-                for at in most
-            ),
-        ),
-        ResultTable(
-            name="looks",
-            columns=_headings("to", "on_spoiled", "on_all"),
-            rows=tuple(
-                Row((label,), tuple(Value(known(means(of)[place])) for of in (looks[most], looks)))
-                for place, label in enumerate(_headings(*LOOKS).values())
-            ),
-        ),
+        _table("spoiled", ("query", "title", "label", "now", "without"), spoiled),
+        _table("looks", ("to", "on_spoiled", "on_all"), of_looks),
     ]
 
 

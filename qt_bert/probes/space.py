@@ -203,7 +203,6 @@ def _scores(
         tuple((pair.query, pair.title) for pair in pairs),
         np.array([item.pair for item in items], np.int64),
         np.array([[item.span] for item in items], np.int64).reshape(-1, 1, 2),
-        np.arange(len(pairs)),
     )
     with context.progress(len(pairs), "pairs") as shown, torch.inference_mode():
         batches = [vectors for (vectors,) in read_vectors(context.model, [positions], shown=shown)]

@@ -63,9 +63,9 @@ def of_slices(trial: Trial) -> Result:
         found[outcome].append(name)
         word, in_words = texts.text(f"words.{outcome}"), part_name(part) if part else ""
         values = (
-            *(Value(gains[name].n_queries), trial.cell(gains[name]), Value(q)),
-            trial.cell(halves[name]),
-            Value(None) if of_part is None else trial.cell(of_part),
+            *(Value(gains[name].n_queries), trial.context.cell(gains[name]), Value(q)),
+            trial.context.cell(halves[name]),
+            Value(None) if of_part is None else trial.context.cell(of_part),
         )
         rows.append(Row((name, word, f"{best[name]:g}", in_words), values))
         settings.append({"outcome": outcome, "alpha": best[name], "part": part})

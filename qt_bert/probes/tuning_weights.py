@@ -28,7 +28,7 @@ from qt_bert.models.mixing import (
     part_of,
     unlike,
 )
-from qt_bert.probes.base import Context, Result, distinct_names, estimate_points, table_value
+from qt_bert.probes.base import Context, Result, distinct_names, estimate_points
 from qt_bert.probes.base_model import Base
 from qt_bert.probes.streams import few_in_quick
 from qt_bert.probes.texts import texts_of
@@ -185,10 +185,6 @@ class Trial:
             for q, gain in zip(q_values(p), gains, strict=True)
         ]
 
-    def cell(self, estimate: Estimate) -> Value:
-        """The estimate with its interval."""
-        return table_value(self.context, estimate)
-
 
 def sign_of(estimate: Estimate, context: Context) -> int:
     """1 where the interval over queries lies above 0, −1 where it lies below, else 0."""
@@ -244,7 +240,10 @@ def of_parts(trial: Trial) -> Result:
                 name="parts",
                 columns=headings("part", *trial.metrics, "q"),
                 rows=tuple(
-                    Row((part_name(part),), (*map(trial.cell, of.values()), Value(tested[part][0])))
+                    Row(
+                        (part_name(part),),
+                        (*map(trial.context.cell, of.values()), Value(tested[part][0])),
+                    )
                     for part, of in gains.items()
                 ),
             )
@@ -278,7 +277,7 @@ def of_mixtures(trial: Trial) -> Result:
                     Value(known(trial.value(alpha, sample, metric).value))
                     for metric in trial.metrics
                 ]
-                change = trial.cell(trial.gain(alpha, sample))
+                change = trial.context.cell(trial.gain(alpha, sample))
                 rows.append(Row((name, f"{alpha:g}"), (*cells, change)))
                 shown.advance(1)
     chosen = best_of({a: trial.value(a, trial.halves["discovery"]) for a in trial.alphas})

@@ -22,7 +22,7 @@ from qt_bert.ablation.weights import AffineMap, Erasure
 from qt_bert.figures import Figure, head_map
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.contests import Ablated, ablate
-from qt_bert.probes.layers import counts, tasks, too_few
+from qt_bert.probes.layers import LEAST_TEXTS, counts, tasks
 from qt_bert.probes.layers_reading import (
     GRADE,
     MATCHED,
@@ -308,8 +308,8 @@ def change_of_rho(
 
 def measure(context: Context) -> Result:
     """Probe and erase properties at several depths; compare the change of the grades with controls."""
-    if few := too_few(context):
-        return Result(nothing="few", facts=few)
+    if min((sizes := counts(context)).values()) < LEAST_TEXTS:
+        return Result(nothing="few", facts=sizes)
     chosen = context.choose(QUICK_PROPERTIES, tuple(PROPERTIES.values()))
     probed = [on_dependents(task) for task in tasks(context, chosen)]
     if not probed:
@@ -391,7 +391,7 @@ def measure(context: Context) -> Result:
         },
         figures=[_map(names, depths, encoded, cells, context)],
         facts={
-            **counts(context),
+            **sizes,
             "pairs": len(pairs),
             "used": in_words(
                 {n: each.value for n, each in used.items() if each}, "+.3f", reverse=True

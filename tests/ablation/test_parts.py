@@ -100,7 +100,7 @@ def test_without_feed_forward_by_hand(opened, family, normed_after):
         np.testing.assert_allclose(got[batch.rows], want, atol=1e-5)
     hidden = torch.randn(2, 3, 16, generator=torch.Generator().manual_seed(0))
     layer = encoder.layers[1]
-    left = layer.without_feed_forward(hidden, hidden)
+    left = layer.feed_forward(hidden, hidden, block=False)
     alone = layer.down_norm(layer.output_norm(2 * hidden)) if normed_after else 2 * hidden
     torch.testing.assert_close(left, alone)
 

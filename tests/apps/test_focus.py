@@ -102,6 +102,16 @@ def test_the_numbers_by_hand(model: SharedModel) -> None:
     assert change.scale == "diverging"
 
 
+def test_the_score_by_layer_ends_in_the_score(model: SharedModel) -> None:
+    seen = focus(model, STATE)
+    (line,) = page.score_curve(seen).series
+    assert [point.x for point in line.points] == [0, 1, 2, 3, 4]
+    last = float(seen.grades[0].ranking_score[0])
+    assert line.points[-1].y == pytest.approx(last, abs=1e-5)
+    text = page.decided(replace(seen, by_layer=np.array([1, 4.5, 2, 4.2, 4.6])))
+    assert "4.6" in text.en and "r3" in text.en and "r3" in text.zh
+
+
 @pytest.mark.parametrize("mode", ["zero", "uniform"])
 def test_grades_are_those_of_explain(model: SharedModel, folder: Path, mode: str) -> None:
     seen = focus(model, replace(STATE, mode=mode))

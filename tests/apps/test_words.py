@@ -11,7 +11,6 @@ import pytest
 from apps.screens.words import (
     Words,
     calibration_of,
-    granularities,
     notes,
     pair_texts,
     text_figure,
@@ -19,10 +18,9 @@ from apps.screens.words import (
 )
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import read_pairs
-from qt_bert.data.segmenters import Segmenter
+from qt_bert.data.segmenters import Segmenter, word_ends
 from qt_bert.heads import Head
 from qt_bert.page.model import SharedModel
-from qt_bert.probes.boundary import word_ends
 from tests.apps.conftest import Build, Visit, opened, plain
 from tests.probes.planted_boundary import (
     ENDS,
@@ -73,18 +71,6 @@ def test_the_head_that_knows_is_the_best_and_cuts_as_the_segmenter(
     labels = found.decisions.labels(word_ends(planted.segmenter))
     for rule in ("calibrated", "article"):
         assert (found.predictions[0][rule][KNOWS] == labels).all()  # type: ignore[index]
-
-
-def test_three_granularities(monkeypatch: pytest.MonkeyPatch) -> None:
-    spans = [(0, 2), (0, 4), (2, 4), (4, 5)]
-    overlapping = Segmenter("overlapping", lambda _: spans)
-    monkeypatch.setattr("apps.screens.words.segmenter", lambda _: overlapping)
-    ends = granularities(Segmenter("jieba", lambda _: [(0, 4), (4, 5)]))
-    assert {name: ends_of("一二三四五") for name, ends_of in ends.items()} == {
-        "precise": {4, 5},
-        "search": {0, 2, 4, 5},
-        "full": {4, 5},
-    }
 
 
 def test_rows_of_text_show_the_cuts_and_the_numbers_behind_them(found: Words) -> None:

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qt_bert.data import segmenters
-from qt_bert.data.segmenters import check_segmenter, jieba_tagger, segmenter
+from qt_bert.data.segmenters import (
+    Segmenter,
+    check_segmenter,
+    granularities,
+    jieba_tagger,
+    segmenter,
+)
 from qt_bert.errors import ArgumentError
 
 TEXT = "我来到北京清华大学abc 12！"
@@ -117,6 +123,18 @@ def test_jieba_comes_up_without_a_word():
 def test_a_check_refuses_what_the_segmenter_refuses(name):
     with pytest.raises(ArgumentError):
         check_segmenter(name)
+
+
+def test_three_granularities(monkeypatch):
+    spans = [(0, 2), (0, 4), (2, 4), (4, 5)]
+    overlapping = Segmenter("overlapping", lambda _: spans)
+    monkeypatch.setattr(segmenters, "segmenter", lambda *_: overlapping)
+    ends = granularities(Segmenter("jieba", lambda _: [(0, 4), (4, 5)]))
+    assert {name: ends_of("一二三四五") for name, ends_of in ends.items()} == {
+        "precise": {4, 5},
+        "search": {0, 2, 4, 5},
+        "full": {4, 5},
+    }
 
 
 def test_words_stand_in_their_places():

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from qt_bert.models.families import FAMILIES
+from qt_bert.models.families import FAMILIES, put
 from qt_bert.models.forward import Encoder
 from qt_bert.models.opening import open_checkpoint
+from qt_bert.scoring.bulk import Scorer
 
 TEXTS = [("北京到上海高铁票价", "上海到北京高铁票价"), ("京东小哥", "小"), ("狗", "猫追狗" * 12)]
 
@@ -41,3 +42,28 @@ def test_what_a_row_sees_is_what_the_hugging_face_model_gives_weight(checkpoint_
     assert encoder.visible(0, 40).all() == (not causal)
     assert encoder.visible(1, 40)[20].sum() == (9 if narrow else 21 if causal else 40)
     assert checkpoint.windows == ((None, 4) if narrow else ())
+
+
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [
+        *((family, {}) for family in sorted(FAMILIES)),
+        ("modernbert", {"classifier_pooling": "mean"}),
+    ],
+)
+def test_a_layers_logits_are_those_of_the_hugging_face_model_cut_off_there(
+    checkpoint_of, family, options
+):
+    scorer = Scorer(open_checkpoint(checkpoint_of(family, layers=3, **options)))
+    (batch,) = scorer.batches(TEXTS, 1000)
+    with torch.inference_mode():
+        ours = scorer.encoder.logits_by_layer(batch)
+        torch.testing.assert_close(ours[-1], scorer.encoder.logits_of(batch), atol=1e-5, rtol=0)
+    model, declared = scorer.checkpoint.model, scorer.checkpoint.family
+    layers, inputs = declared.layers_of(model), {"input_ids": batch.input_ids}
+    inputs |= {"attention_mask": batch.mask}
+    inputs |= {"token_type_ids": batch.token_type_ids} if declared.segments else {}
+    for depth in range(family == "deberta-v2", 4):  # DeBERTa's own code needs a layer
+        put(declared.backbone_of(model), declared.layers, layers[:depth])
+        with torch.inference_mode():
+            torch.testing.assert_close(ours[depth], model(**inputs).logits, atol=1e-4, rtol=0)

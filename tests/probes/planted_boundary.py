@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-from qt_bert.probes.boundary import Decisions, PairText
+from qt_bert.probes.boundary_decisions import Decisions, PairText
 
 HEADS, WIDTH, PLACES = 4, 48, 40
 END, SEPARATOR = PLACES, PLACES + 1

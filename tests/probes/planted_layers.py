@@ -21,7 +21,6 @@ def positions(count: int, unit: Unit = "token", per_text: int = 5) -> Positions:
         tuple((f"query {n}", f"title {n}") for n in range(texts)),
         np.arange(count) // per_text,
         np.zeros((count, 1, 2), np.int64),
-        np.arange(texts),
     )
 
 

@@ -115,7 +115,7 @@ def _places(half: list[Pair], tokenizer) -> tuple[Positions, IntArray]:
                 tokens.append(at.token)
                 predictions.append(signs(at.text))
     spans = np.array([[[token, token + 1]] for token in tokens])
-    positions = Positions("token", texts, np.array(text), spans, np.arange(len(texts)))
+    positions = Positions("token", texts, np.array(text), spans)
     return positions, np.array(predictions)
 
 

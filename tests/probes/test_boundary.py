@@ -18,19 +18,26 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.boundary import (
     GOLD,
     UNION_SHIFTS,
-    CharacterAttention,
-    Decisions,
-    PairText,
-    attention_of,
+    CalibratedHeads,
+    HeadEvaluation,
+    LabelledHalves,
     calibrate,
     counts_by_query,
-    decisions_of,
-    gold_texts,
+    granularity,
     head_union,
     metric,
     predict_by_character,
     shifted_labels,
 )
+from qt_bert.probes.boundary_decisions import (
+    CharacterAttention,
+    Decisions,
+    PairText,
+    attention_of,
+    decisions_of,
+    gold_texts,
+)
+from qt_bert.probes.naming import Named
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.another_seed import tuned_again
@@ -92,6 +99,11 @@ def test_the_planted_head_is_named_and_no_other(run, planted, made_pairs, tmp_pa
     measures = values(result)
     for name in ("rule_accuracy", "head_accuracy", "head_balanced", "head_word_f1", "union"):
         assert measures[name] == pytest.approx(1.0)
+    assert (measures["union_null"] or 1) < 0.9 and measures["granularity_range"] == 0
+    (table,) = result.tables
+    assert [*table.columns] == ["head", "length", "precise", "search", "full"]
+    head, precise, *_ = (row.values for row in table.rows)
+    assert head == precise and head[1].value == 1.0  # the planted head cuts as the segmenter
     assert (measures["characters_accuracy"] or 0) > 0.9
     assert 0.4 < (measures["majority_accuracy"] or 0) < 0.7
     assert 0.5 < (measures["random_balanced"] or 0) < 0.8
@@ -360,23 +372,40 @@ def test_labels_of_one_kind_name_nothing():
     assert np.isnan(result.named.score).all() and result.named.heads() == []
 
 
-def test_the_union_and_luck_by_hand():
-    decisions = made([4, 4, 2])
-    predicted = RNG.random((2, 2, 10)) < 0.5
+def test_the_union_and_its_null_by_hand():
+    decisions = made([4, 4, 2], queries=[0, 1, 2])
+    predicted = RNG.random((4, 10)) < 0.5
     labels = RNG.random(10) < 0.5
-    order = [Head(1, 0), Head(0, 1), Head(0, 0), Head(1, 1)]
-    result = head_union(predicted, labels, decisions, order, seed=2)
+    union, null = head_union(predicted, labels, decisions, seed=2)
     long = np.arange(10) < 8  # the last text is too short to be shifted
     moved = list(shifted_labels(labels, decisions, UNION_SHIFTS, 2))
+    assert len(union) == len(null) == 4
     for k in range(1, 5):
-        first = np.stack([predicted[head] for head in order[:k]])
-        right = (first == labels).any(0)
-        share = result.share(k)
-        assert share.value == pytest.approx(right[long].mean())
-        assert share.leave_one_out == pytest.approx([right[4:8].mean(), right[:4].mean()])
-        luck = np.mean([(first == one).any(0)[long].mean() for one in moved])
-        assert result.share(k, null=True).value == pytest.approx(luck)
-    assert result.share(0).value == 0 and result.size.tolist() == [4, 4]
+        right = (predicted[:k] == labels).any(0)
+        assert union[k - 1].value == pytest.approx(right[long].mean())
+        assert union[k - 1].leave_one_out == pytest.approx([right[4:8].mean(), right[:4].mean()])
+        luck = np.mean([(predicted[:k] == one).any(0)[long].mean() for one in moved])
+        assert null[k - 1].value == pytest.approx(luck)
+
+
+def test_granularity_of_a_fine_and_a_coarse_head_by_hand():
+    """Texts of seven and five characters; one head cuts everywhere, one into 3 + 4 and 5."""
+    texts = tuple(PairText(HAN[:size], ("", ""), 0, str(size)) for size in (7, 5))
+    decisions = replace(made([6, 4]), texts=texts)
+    predicted = np.array([[np.ones(10, bool), np.arange(10) == 2]])
+    none, zero = decisions_of(PairTokenizer(metaspace("京"), 64), []), np.zeros((1, 2))
+    calibrated = CalibratedHeads((), Named(zero, zero, zero, zero > 0), zero[None], zero)
+    halves = LabelledHalves(none, decisions, none.labels(set), predicted[0, 1])
+    main = HeadEvaluation(halves, zero, calibrated, zero, predicted, predicted, Head(0, 0))
+    references = {"precise": lambda text: {len(text) - 4}, "full": lambda text: {len(text)}}
+    rows = granularity(main, [Head(0, 0), Head(0, 1)], references)
+    assert {name: [each.value for each in row] for name, row in rows.items()} == {
+        "L0H0": pytest.approx([1.0, 0.2, 0.0]),
+        "L0H1": pytest.approx([4.0, 0.9, 0.9]),
+        "precise": pytest.approx([3.0, 1.0, 0.8]),
+        "full": pytest.approx([6.0, 0.8, 1.0]),
+    }
+    assert rows["L0H1"][0].leave_one_out == pytest.approx([5.0, 3.5])
 
 
 def test_characters_alone():

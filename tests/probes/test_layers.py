@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import jieba_tagger, segmenter
 from qt_bert.data.splits import half_of
 from qt_bert.data.tokenise import PairTokenizer
-from qt_bert.figures import Bars, HeatMap
+from qt_bert.figures import Bars, Curve, HeatMap
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import layers
 from qt_bert.probes.base import Context, probe_named, run_probe
@@ -259,6 +260,46 @@ def test_groups_of_properties_are_compared_over_the_queries_of_all():
     assert layers.higher({"length": low}, [LENGTH], [GRADE]) is None
 
 
+# When the grade is decided.
+
+
+@pytest.mark.parametrize(
+    ("graded", "moved", "right"),
+    [
+        # 1.2 → 4.4 is turned and right, 4 → 2 wrong; 2.4 → 3.5 ends in the middle.
+        (True, [3.2, 2, 0, 0], [True, False]),
+        # As ranks among the four, labels too: .25 → 1, 1 → .25 and, for the rest, no turn.
+        (False, [0.75, 0.75, 0, 0], [True, False]),
+    ],
+)
+def test_turns_by_hand(graded, moved, right):
+    scores = np.array([[0, 1.2, 4.4], [0, 4, 2], [0, 2.4, 3.5], [0, 2.3, 2.4]])
+    found, nearer = layers.turns(scores, np.array([5.0, 4.0, 3.0, 2.0]), graded=graded)
+    assert found == pytest.approx(np.array(moved))
+    assert nearer[:2].tolist() == right
+
+
+def test_a_planted_turn_of_the_last_layer(fresh_checkpoint, tmp_path):
+    folder = fresh_checkpoint()
+    model = open_checkpoint(folder).model
+    with torch.no_grad():
+        for layer, sign in zip(model.bert.encoder.layer, (1, -1), strict=True):
+            layer.output.LayerNorm.weight.zero_()
+            layer.output.LayerNorm.bias.fill_(sign)  # every pair has this state
+        model.bert.pooler.dense.weight.copy_(torch.eye(16))
+        model.classifier.weight.copy_(torch.tensor([[5.0], [0], [0], [0], [-5]]).expand(5, 16))
+    model.save_pretrained(folder)
+    result = layers.decided(layers_of(folder, tmp_path))
+    values = {name: one.value for name, one in result.measurements.items() if one is not None}
+    assert values == pytest.approx({"decided_layer": 2, "turned": 1, "turned_rightly": 0.4})
+    (table,) = result.tables
+    assert [one.value for one in table.rows[0].values[1:]] == pytest.approx([1, 5], abs=1e-4)
+    assert len(table.rows) == 5
+    distance, ranks = result.figures[0].series
+    assert [point.y for point in distance.points[1:]] == pytest.approx([4, 0], abs=1e-4)
+    assert ranks.points == ()  # no layer tells the pairs apart
+
+
 # The probe.
 
 
@@ -267,10 +308,12 @@ def test_the_base_and_the_model_are_measured(checkpoint_of, tmp_path):
     result = run_probe(probe_named("layers"), layers_of(checkpoint_of("bert"), tmp_path, base=base))
     found = {one.id: one for one in result.measurements}
     assert {"position_falls", "length_untrained", "position_falls_model"} <= set(found)
+    assert {"decided_layer", "turned", "turned_rightly"} <= set(found)
     assert found["position_falls"].ci_low is not None and found["position_falls"].n_queries == 20
     assert found["position_falls"].source.article == "what_bert_and_transformer_learn"
     assert result.claims == () and result.heads == () and result.sets == {}
-    centres, before, after = result.figures
+    centres, before, after, by_layer = result.figures
+    assert isinstance(by_layer, Curve) and [len(one.points) for one in by_layer.series] == [3, 2]
     assert isinstance(centres, Bars) and len(centres.series) == 2
     assert isinstance(before, HeatMap) and isinstance(after, HeatMap)
     assert before.columns == ("r0", "r1", "r2") and before.annotations is not None
@@ -281,5 +324,5 @@ def test_few_pairs_are_enough(checkpoint_of, tmp_path):
     few = {"discovery": pairs_of(5, 1), "validation": pairs_of(5, 2)}
     alone = run_probe(probe_named("layers"), layers_of(checkpoint_of("bert"), tmp_path, **few))
     measured = {one.id for one in alone.measurements}
-    assert "position_falls_model" in measured and len(alone.figures) == 2
-    assert all(one.endswith("_model") for one in measured)  # there is no base
+    assert "position_falls_model" in measured and len(alone.figures) == 3
+    assert "position_falls" not in measured  # there is no base

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ import torch
 from sklearn.linear_model import Ridge as Reference
 
 from qt_bert.data.tokenise import SPECIAL
-from qt_bert.errors import ArgumentError
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.layers import centre_of_gravity, gains
 from qt_bert.probes.layers_reading import (
@@ -28,14 +26,17 @@ from qt_bert.probes.layers_reading import (
     Task,
     Vectors,
     columns_of,
+    decided_at,
     decode,
     fit,
     majority_sums,
     read_vectors,
+    scores_by_layer,
     sums_of,
     task_of,
 )
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.judge import ranking_scores
 from tests.probes import planted_layers as planted
 
 # Vectors.
@@ -53,7 +54,7 @@ def places_of(scorer: Scorer, unit: str) -> Positions:
     else:
         text = np.arange(3)
         spans = [[_span(one.side, side) for side in (0, 1)] for one in encoded]
-    return Positions(unit, TEXTS, text, np.array(spans), np.arange(3))
+    return Positions(unit, TEXTS, text, np.array(spans))
 
 
 def _span(sides: list[int], side: int) -> list[int]:
@@ -104,15 +105,22 @@ def test_vectors_are_made_of_the_hidden_states(scorer):
 def test_some_layers_are_those_of_all(scorer):
     positions = places_of(scorer, "token")
     every = gathered(scorer, positions)
-    assert (gathered(scorer, positions, [2, 0]) == every[[2, 0]]).all()
+    assert (gathered(scorer, positions, [0, 2]) == every[[0, 2]]).all()
 
 
-def test_other_texts_and_layers_that_are_not_there_are_refused(scorer):
-    positions = places_of(scorer, "token")
-    with pytest.raises(ArgumentError, match="same texts"):
-        next(read_vectors(scorer, [positions, replace(positions, texts=TEXTS[::-1])]))
-    with pytest.raises(ArgumentError, match="r5: the model has r0 to r3"):
-        next(read_vectors(scorer, [positions], [5]))
+# The model's own head.
+
+
+def test_scores_by_layer_end_in_the_models_own(scorer):
+    scores = scores_by_layer(scorer, scorer.tokenizer.encode(TEXTS))
+    labels = scorer.settings.labels
+    assert scores.shape == (3, 4)
+    assert scores[:, -1] == pytest.approx(ranking_scores(scorer.logits(TEXTS), labels), abs=1e-5)
+
+
+def test_a_score_is_decided_once_it_stays_near_the_last_one():
+    scores = np.array([[4.6, 1, 4.2, 4.6], [1, 1, 1, 4], [3.6, 4.4, 3.5, 4]])
+    assert decided_at(scores).tolist() == [2, 3, 0]
 
 
 # Ridge.
@@ -143,7 +151,7 @@ def empty(y: torch.Tensor) -> Moments:
 @pytest.mark.parametrize("penalty", [1e-4, 0.1, 10.0])
 def test_the_weights_are_those_of_scikit_learn(penalty):
     x, y = examples()
-    found = fit(summed(x, y), empty(y), {"all": slice(0, 3)}, [penalty])
+    found = fit(summed(x, y), empty(y), [slice(0, 3)], [penalty])
     for layer in range(LAYERS):
         mean_variance = np.var(x[layer].double().numpy(), axis=0).mean()
         reference = Reference(alpha=N * penalty * mean_variance).fit(x[layer].double(), y.double())
@@ -157,20 +165,21 @@ def test_the_penalty_has_the_least_error_on_held_back_examples():
     y = y + 5 * torch.from_numpy(np.random.default_rng(4).standard_normal((N, 1))).float()
     held, tried = np.arange(N) % 3 == 0, (1e-4, 1.0, 100.0)
     part, rest = summed(x[:, ~held], y[~held]), summed(x[:, held], y[held])
-    found = fit(part, rest, {"all": slice(0, 1)}, tried).penalties["all"]
+    found = fit(part, rest, [slice(0, 1)], tried).weights
     for layer in range(LAYERS):
         errors = []
         for penalty in tried:
-            ridge = fit(part, empty(y), {"all": slice(0, 1)}, [penalty])
+            ridge = fit(part, empty(y), [slice(0, 1)], [penalty])
             missed = ridge.predict(x[:, held])[layer] - y[held]
             errors.append(float(missed.square().sum()))
-        assert found[layer] == tried[int(np.argmin(errors))]
+        best = tried[int(np.argmin(errors))]
+        assert torch.equal(found[layer], fit(part, rest, [slice(0, 1)], [best]).weights[layer])
 
 
 def test_vectors_without_variance_predict_the_mean():
     _, y = examples()
     same = torch.full((LAYERS, N, WIDTH), FAR)
-    found = fit(summed(same, y), empty(y), {"all": slice(0, 3)})
+    found = fit(summed(same, y), empty(y), [slice(0, 3)])
     assert found.weights.abs().max() == 0
     assert found.predict(same)[0].numpy() == pytest.approx(
         np.tile(y.mean(0).numpy(), (N, 1)), abs=1e-5
@@ -183,9 +192,7 @@ def test_vectors_without_variance_predict_the_mean():
 def described(labels: Sequence[float | str]) -> Labelled:
     count = len(labels)
     return Labelled(
-        Positions(
-            "token", (("a", "b"),), np.zeros(count, int), np.zeros((count, 1, 2), int), np.zeros(1)
-        ),
+        Positions("token", (("a", "b"),), np.zeros(count, int), np.zeros((count, 1, 2), int)),
         labels,
     )
 
@@ -206,7 +213,7 @@ def of_labels(about: Property, true: Sequence[float], classes: tuple[str, ...] =
     """Labels of four places in three texts, the first text with two."""
     text = np.array([0, 0, 1, 2])
     positions = Positions(
-        "token", (("a", ""), ("b", ""), ("c", "")), text, np.zeros((4, 1, 2), int), np.arange(3)
+        "token", (("a", ""), ("b", ""), ("c", "")), text, np.zeros((4, 1, 2), int)
     )
     labels = np.array(true)
     examples = Examples(about, positions, labels, classes)
@@ -262,7 +269,7 @@ def test_the_planted_layer_has_it_and_no_other(about):
     gravity = centre_of_gravity(found, 200, seed=0)
     assert gravity is not None and gravity.value == pytest.approx(HERE, abs=0.1)
     assert gravity.interval(200) == pytest.approx((HERE, HERE), abs=0.3)
-    assert gravity.n_queries == found.task.check.positions.group_count
+    assert gravity.n_queries == len(found.task.check.positions.names)
     assert len(found.controls) == 3
 
 

@@ -127,7 +127,7 @@ def task(
 ) -> reading.Task:
     spans = np.arange(len(text) * ends * 2).reshape(len(text), ends, 2)
     texts = tuple((str(number), "t") for number in range(4))
-    positions = reading.Positions(unit, texts, text, spans, np.arange(len(texts)))
+    positions = reading.Positions(unit, texts, text, spans)
     examples = reading.Examples(about, positions, labels, ("a", "b"), kinds)
     return reading.Task(examples, examples)
 

@@ -10,8 +10,7 @@ and a claim is judged at a margin that is the true value: every decision is then
 their mean; the nightly ones hold the limits themselves, on 10,000 runs and 2,000 contests.
 
 An effect on so few queries that samples miss it no sample can see: 3 % of the queries at n = 160
-and 15 % at n = 40 are the rarest that hold the limits. Nor do the intervals quite hold them for the most
-skewed of the effects (`other`: skewness 2 within a grade), which has a limit of its own.
+and 15 % at n = 40 are the rarest that hold the limits.
 """
 
 import csv
@@ -33,7 +32,7 @@ from qt_bert.stats.estimate import (
 from qt_bert.stats.tests import sign_flip_p
 from qt_bert.stats.verdict import CLAIM_QUERIES, judge_contest, judge_difference
 
-MOST, MOST_SKEWED, MOST_CONTESTS = 0.032, 0.045, 0.06
+MOST, MOST_CONTESTS = 0.032, 0.06
 FAR = -50.0  # a margin that any target passes: the rank alone decides
 NIGHTLY = pytest.mark.nightly
 SIZES = pytest.mark.parametrize("n", (40, 160))
@@ -216,8 +215,7 @@ def shares_of(estimates: list[Estimate], margins: list[float]) -> tuple[float, f
 def within_limits(rates: dict[str, tuple[float, float]], n: int, runs: int) -> None:
     for name, rate in rates.items():
         print(f"{name:34s} n = {n:3d}   {rate[0]:6.2%} {rate[1]:6.2%}")
-        most = MOST_SKEWED if name.startswith("other") else MOST
-        assert max(rate) <= allowed(most, runs, 10_000), (name, n)
+        assert max(rate) <= allowed(MOST, runs, 10_000), (name, n)
     every = len(rates)
     mean = np.mean(list(rates.values()), axis=0)
     assert (mean <= allowed(MOST, runs * every, 10_000 * every)).all(), n
