@@ -357,8 +357,8 @@ class Grader:
     ) -> pd.DataFrame:
         """The model once without each set of heads: a row an effect, as in `effects.csv`.
 
-        `variants` as `--masks`: `single`, `layers`, `halves`, `random`, a file, or heads; `options` are the
-        other fields of `SweepOptions` (`mode`, `draws`, `limit`, `seed`, …) and of `ReaderOptions`. The
+        `variants` as `--masks`: `single`, `layers`, `sublayers`, `halves`, `random`, a file, or heads;
+        `options` are the other fields of `SweepOptions` (`mode`, `draws`, `limit`, `seed`, …) and of `ReaderOptions`. The
         folder `out` (default: a temporary one) holds logits and resumes.
         """
         import pandas as pd

@@ -102,8 +102,9 @@ class SweepOptions:
     pairs: Path | None = None
     """File of pairs, graded or not. [default: the test split that ships]"""
     masks: list[str] | None = None
-    """What is left out at a time: single, layers, halves, random, a file in the form of variants.csv, or
-    heads, 'L2H1 L3H7' (repeatable). [default: single]"""
+    """What is left out at a time: single, layers, sublayers (a layer's feed-forward block, also with its
+    heads), halves, random, a file in the form of variants.csv, or heads, 'L2H1 L3H7' (repeatable).
+    [default: single]"""
     mode: str = "zero"
     """What a head is replaced by: zero, uniform, mean, resample; or block: in it query and title cannot
     see each other."""

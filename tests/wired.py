@@ -21,13 +21,14 @@ from qt_bert.heads import Head
 from tests.conftest import make_checkpoint
 
 DIRECT, RELAYED, MIDDLE, READER = Head(0, 1), Head(0, 2), Head(1, 3), Head(2, 0)
+SPOILER = Head(2, 2)
 LAYERS, HEADS, WIDTH = 3, 4, 32
 WORDS = tuple(
     ["北京", "上海", "高铁", "票价", "时刻", "衣服", "油渍", "排骨", "电影", "苹果", "手机", "假期"]
 )
 
 CODE = 24
-TEXT, CONTENT, FOR_READER, FOR_MIDDLE, COPIED, RESULT, GROUND = range(CODE, CODE + 14, 2)
+TEXT, CONTENT, FOR_READER, FOR_MIDDLE, COPIED, RESULT, GROUND, DRAFT = range(CODE, CODE + 16, 2)
 LARGE = 30.0
 SURE = 60.0
 """A score that far above the others takes all of the softmax."""
@@ -36,14 +37,15 @@ NOTICED = 1.5
 SPECIAL = ("[PAD]", "[CLS]", "[SEP]")
 
 
-def wired_checkpoint(folder: Path) -> Path:
+def wired_checkpoint(folder: Path, *, spoiler: float = 0, by_block: bool = False) -> Path:
     """Save the model with its tokenizer (characters of `tests.conftest`), five grades; the folder.
 
     L0H1 (`DIRECT`) and L0H2 (`RELAYED`) look from each character to the same one of the other text,
     and mark those that have one; each has a mark of its own. L1H3 (`MIDDLE`) looks at the same
     character in both texts, and copies the mark of L0H2 to a third. L2H0 (`READER`) turns [CLS] to
     the characters with the mark of L0H1, and to those with the third; it gives the share of
-    attention that content has, which makes the grade. So L0H1 reaches L2H0's key directly, and L0H2 by
+    attention that content has, which makes the grade. With `spoiler` L2H2 (`SPOILER`) adds so much to that
+    share; with `by_block` the feed-forward block of layer 2 takes it from `DRAFT`. So L0H1 reaches L2H0's key directly, and L0H2 by
     L1H3 alone. Nothing enters its query, and what enters its value is no mark.
     """
     from transformers import AutoTokenizer, BertForSequenceClassification
@@ -58,7 +60,12 @@ def wired_checkpoint(folder: Path) -> Path:
         _mark_matches(first, DIRECT.head, FOR_READER)
         _mark_matches(first, RELAYED.head, FOR_MIDDLE)
         _copy_marks(second, MIDDLE.head)
-        _read_marks(third, READER.head)
+        _read_marks(third, READER.head, DRAFT if by_block else RESULT)
+        if by_block:
+            _copy_draft(model.bert.encoder.layer[2])
+        if spoiler:
+            third.self.value.bias[SPOILER.head * WIDTH] = spoiler
+            _give(third, SPOILER.head, RESULT)
         _read(model.bert.pooler.dense.weight[0], RESULT, 4.0)
         model.bert.pooler.dense.bias[0] = -2.0
         model.classifier.weight[:, 0] = torch.tensor([-4.0, -2.0, 0.0, 2.0, 4.0])
@@ -153,7 +160,7 @@ def _copy_marks(attention: torch.nn.Module, head: int) -> None:
     _give(attention, head, COPIED)
 
 
-def _read_marks(attention: torch.nn.Module, head: int) -> None:
+def _read_marks(attention: torch.nn.Module, head: int, result: int) -> None:
     """The same query for every token; keys of marked tokens and of separators."""
     query, key, value = _parts(attention)
     row = head * WIDTH
@@ -162,7 +169,16 @@ def _read_marks(attention: torch.nn.Module, head: int) -> None:
     _read(key.weight[row], FOR_READER, NOTICED)
     _read(key.weight[row], COPIED, NOTICED)
     _is_content(value, row)
-    _give(attention, head, RESULT)
+    _give(attention, head, result)
+
+
+def _copy_draft(layer: torch.nn.Module) -> None:
+    """One unit copies DRAFT to RESULT; 6 more, where GELU is the identity, is taken off again."""
+    up, down = layer.intermediate.dense, layer.output.dense
+    _read(up.weight[0], DRAFT, 1.0)
+    up.bias[0] = 6.0
+    down.weight[RESULT, 0], down.weight[RESULT + 1, 0] = 1.0, -1.0
+    down.bias[RESULT], down.bias[RESULT + 1] = -6.0, 6.0
 
 
 def _is_content(part: torch.nn.Linear, row: int) -> None:

@@ -205,7 +205,8 @@ class LayerPass:
         self._reduced: dict[tuple[str, int], torch.Tensor] = {}
 
     def finish(self, chunk: Sequence[Branch]) -> torch.Tensor:
-        """The layer's output for branches of the same rows [branches, B, L or 1, size]."""
+        """The layer's output for branches of the same rows [branches, B, L or 1, size], all with the
+        feed-forward block or all without it."""
         rows = self.hidden.shape[2] if chunk[0].full else 1
         run = [branch for branch in chunk if branch.passed is None]
         if len(run) == len(chunk):
@@ -218,10 +219,9 @@ class LayerPass:
     def _run(self, chunk: Sequence[Branch], rows: int) -> torch.Tensor:
         states = [branch.state for branch in chunk]
         mixed = [self._mixed(branch) for branch in chunk]
+        end = partial(self.layer.feed_forward, block=not chunk[0].change.no_feed_forward)
         if states == list(range(len(self.hidden))) and all(m is None for m in mixed):
-            return self.layer.feed_forward(
-                self._rows(self.mixed, rows), self._rows(self.hidden, rows)
-            )
+            return end(self._rows(self.mixed, rows), self._rows(self.hidden, rows))
         stacked = torch.stack(
             [
                 self._rows(self.mixed[state] if m is None else m, rows).expand(-1, rows, -1)
@@ -229,7 +229,7 @@ class LayerPass:
             ]
         )
         hidden = self._rows(self.hidden, rows)
-        return self.layer.feed_forward(stacked, hidden[index(tuple(states), hidden.device)])
+        return end(stacked, hidden[index(tuple(states), hidden.device)])
 
     def _rows(self, tensor: torch.Tensor, rows: int) -> torch.Tensor:
         """All rows of [..., B, L or 1, size], or with `rows` 1 that of the token that is read."""
@@ -619,11 +619,12 @@ class _Pass:
         return branches, hidden[index(tuple(running), hidden.device)]
 
     def _chunks(self, number: int, branches: list[Branch], length: int) -> Iterator[list[Branch]]:
-        """Branches to run together: of the same rows, within the token budget."""
-        alike: dict[bool, list[Branch]] = {}
+        """Branches to run together: of the same rows, with or without the feed-forward block, within the
+        token budget."""
+        alike: dict[tuple[bool, bool], list[Branch]] = {}
         for branch in branches:
-            alike.setdefault(branch.full, []).append(branch)
-        for full, members in alike.items():
+            alike.setdefault((branch.full, branch.change.no_feed_forward), []).append(branch)
+        for (full, _), members in alike.items():
             rows = length if full or number in self.plan.every_row else 1
             most = max(1, self.budget // (len(self.batch) * rows))
             parts = -(-len(members) // most)

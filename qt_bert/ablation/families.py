@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from qt_bert.ablation.interventions import Intervention, Variant
+from qt_bert.ablation.masks import BlocksOut
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape, by_layer, checked_heads, parse_heads
 
@@ -34,6 +35,19 @@ def layers(shape: Shape, mask: MaskOf) -> list[Variant]:
     """Every layer's heads together: `L3`, family `layers`."""
     by_number = {layer: _heads_of(shape, [layer]) for layer in range(shape.layers)}
     return [Variant(f"L{n}", (mask(heads),), "layers") for n, heads in by_number.items() if heads]
+
+
+def sublayers(shape: Shape, mask: MaskOf) -> list[Variant]:
+    """Every layer's feed-forward block, and with it the layer's heads; family `sublayers`.
+
+    `L3:feed_forward`, whose output is 0 whatever the mask, and `L3:both`. The heads alone are `layers`.
+    """
+    heads = {layer: _heads_of(shape, [layer]) for layer in range(shape.layers)}
+    block = {layer: BlocksOut((layer,), "feed_forward") for layer in heads}
+    return [
+        *(Variant(f"L{n}:feed_forward", (part,), "sublayers") for n, part in block.items()),
+        *(Variant(f"L{n}:both", (mask(h), block[n]), "sublayers") for n, h in heads.items() if h),
+    ]
 
 
 def halves(shape: Shape, mask: MaskOf, draws: int = DRAWS, seed: int = 0) -> list[Variant]:
@@ -157,6 +171,7 @@ def named_set(shape: Shape, mask: MaskOf, text: str) -> list[Variant]:
 FAMILIES: Mapping[str, Callable[[Shape, MaskOf, int, int], list[Variant]]] = {
     "single": lambda shape, mask, draws, seed: single(shape, mask),
     "layers": lambda shape, mask, draws, seed: layers(shape, mask),
+    "sublayers": lambda shape, mask, draws, seed: sublayers(shape, mask),
     "halves": halves,
     "random": random_shares,
 }

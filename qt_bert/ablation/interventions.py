@@ -165,19 +165,21 @@ class LayerIntervention:
     """The changes of one layer; None is as in the plain model.
 
     In the order of the layer: `projections` edits query, key and value, `attention` the scores, `z` the
-    head outputs, `output` the layer's output. A `skipped` layer returns its input and takes no other
-    change (ArgumentError). Equal changes of two variants are computed once.
+    head outputs, `output` the layer's output; the feed-forward block adds nothing where
+    `no_feed_forward`. A `skipped` layer returns its input and takes no other change (ArgumentError).
+    Equal changes of two variants are computed once.
     """
 
     z: ZEdit | None = None
     attention: AttentionEdit | None = None
     projections: ProjectionEdit | None = None
     output: OutputEdit | None = None
+    no_feed_forward: bool = False
     skipped: bool = False
 
     def __post_init__(self) -> None:
         others = (self.z, self.attention, self.projections, self.output)
-        if self.skipped and any(change is not None for change in others):
+        if self.skipped and (self.no_feed_forward or any(change is not None for change in others)):
             raise ArgumentError("a layer that is left out whole cannot be changed besides")
 
     @property

@@ -1,4 +1,4 @@
-"""Interventions that ablate heads, cut attention between query and title, and skip layers."""
+"""Interventions that ablate heads or feed-forward blocks, cut attention between the texts, skip layers."""
 
 from __future__ import annotations
 
@@ -211,21 +211,21 @@ INTERVENTIONS: dict[str, Callable[[tuple[Head, ...], Reference], Intervention]] 
 """The modes of `--mode`: heads and the reference set → intervention."""
 
 
-# Whole layers left out, as Fan et al. 2020 ("Reducing Transformer Depth on Demand with Structured
+# Whole layers left out, or their feed-forward blocks. Layers as Fan et al. 2020 ("Reducing Transformer Depth on Demand with Structured
 # Dropout") and Sajjad et al. 2023 ("On the effect of dropping layers of pre-trained transformer
 # models") make a model shallower.
 
 
 @dataclass(frozen=True)
 class BlocksOut:
-    """Layers left out whole, by number.
+    """Layers left out whole, by number, or their feed-forward blocks, whose norms stay.
 
-    `heads` is empty: in `variants.csv` the variant's name has the layers (`B3+B5`). Raises ArgumentError
-    for no layers, or numbers below 0.
+    `heads` is empty: in `variants.csv` the variant's name has the layers (`B3+B5`, `L3:feed_forward`).
+    Raises ArgumentError for no layers, or numbers below 0.
     """
 
     layers: tuple[int, ...]
-    kind: ClassVar[str] = "skip"
+    kind: Literal["skip", "feed_forward"] = "skip"
     heads: ClassVar[tuple[Head, ...]] = ()
     means: ClassVar[None] = None
 
@@ -235,13 +235,15 @@ class BlocksOut:
         object.__setattr__(self, "layers", tuple(sorted(set(self.layers))))
 
     def changes(self) -> Mapping[int, LayerIntervention]:
-        """The layers that are skipped."""
-        return dict.fromkeys(self.layers, LayerIntervention(skipped=True))
+        """The same change of each layer."""
+        whole = self.kind == "skip"
+        change = LayerIntervention(skipped=whole, no_feed_forward=not whole)
+        return dict.fromkeys(self.layers, change)
 
     def install(self, model: PlainModel) -> None:
-        """Hooks that return each layer's input."""
+        """Hooks that return each layer's input, or zeros of its feed-forward block."""
         for layer in self.layers:
-            model.skip(layer)
+            (model.skip if self.kind == "skip" else model.silence)(layer)
 
 
 def blocks(shape: Shape) -> list[Variant]:

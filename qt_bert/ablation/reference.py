@@ -63,7 +63,7 @@ class Installable(Protocol):
     """A change of the plain model: a part of a variant."""
 
     def install(self, model: PlainModel) -> None:
-        """Apply it, by `PlainModel.edit`, `cut`, `skip`, `map` or `project`."""
+        """Apply it, by `PlainModel.edit`, `cut`, `skip`, `silence`, `map` or `project`."""
 
 
 class PlainModel:
@@ -83,6 +83,7 @@ class PlainModel:
         self._cuts: dict[int, list[_Cut]] = {}
         self._edits: dict[int, list[Edit]] = {}
         self._skipped: set[int] = set()
+        self._silenced: set[int] = set()
         self._mapped: list[tuple[int, Map]] = []
         self._projected: list[tuple[Any, Callable[..., Any]]] = []
 
@@ -169,6 +170,10 @@ class PlainModel:
         """Make a layer return its input."""
         self._skipped.add(layer)
 
+    def silence(self, layer: int) -> None:
+        """Make a layer's feed-forward block add zeros to the residual stream."""
+        self._silenced.add(layer)
+
     def map(self, place: int, function: Map) -> None:
         """Apply `function` to the vectors of real tokens at a place of the residual stream: 0 after the
         embeddings, n after layer n − 1."""
@@ -243,6 +248,9 @@ class PlainModel:
     @contextmanager
     def _hooked(self, batch: Batch) -> Iterator[None]:
         handles = [self.layers[n].register_forward_hook(_return_input) for n in self._skipped]
+        for number in self._silenced:
+            down = at(self.layers[number], self.family.parts.down)
+            handles.append(down.register_forward_hook(lambda _, x, out: torch.zeros_like(out)))
         for place, function in self._mapped:
             hook = _map(function, batch)
             handles.append(self._module_before(place).register_forward_hook(hook))

@@ -360,16 +360,23 @@ class Layer:
         return F.linear(z.transpose(-3, -2).flatten(-2), columns)
 
     def feed_forward(
-        self, mixed: torch.Tensor, hidden: torch.Tensor, gates: torch.Tensor | None = None
+        self,
+        mixed: torch.Tensor,
+        hidden: torch.Tensor,
+        gates: torch.Tensor | None = None,
+        *,
+        block: bool = True,
     ) -> torch.Tensor:
         """The layer's output, from the heads' mixed output and its input, all [..., rows, hidden].
 
-        `gates` [..., 1, units] multiply the activations of the feed-forward units.
+        `gates` [..., 1, units] multiply the activations of the feed-forward units. Without `block` the
+        feed-forward block adds nothing; the norms stay.
         """
-        attended = mixed + hidden
-        attended = attended if self.norm_before else self.output_norm(attended)
-        units = self.up(self.down_norm(attended) if self.norm_before else attended)
-        output = self.down(units if gates is None else units * gates) + attended
+        output = mixed + hidden
+        output = output if self.norm_before else self.output_norm(output)
+        if block:
+            units = self.up(self.down_norm(output) if self.norm_before else output)
+            output = self.down(units if gates is None else units * gates) + output
         return output if self.norm_before else self.down_norm(output)  # type: ignore[no-any-return]
 
     def finish(self, z: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:

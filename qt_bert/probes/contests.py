@@ -229,8 +229,13 @@ def resampled(context: Context, name: str, part: Intervention) -> list[Variant]:
     """
     if not isinstance(part, HeadMask):
         return []
+    return [Variant(f"{name}:{RESAMPLED}", (resampling(context)(part.heads),), "target")]
+
+
+def resampling(context: Context) -> Ablate:
+    """The ablation by resampling, with donors of discovery."""
     donors = context.cached("donors", lambda: reference_donors(context.model, context.discovery))
-    return [Variant(f"{name}:{RESAMPLED}", (Resample(part.heads, donors),), "target")]
+    return lambda heads: Resample(tuple(heads), donors)
 
 
 def random_sets(

@@ -1,36 +1,52 @@
 """How redundant are the heads? (`heads_of_query_title_bert`, 2.1; Michel, Levy and Neubig 2019)
 
-Heads are ablated (`zero`): random fifths of all heads, each half of the layers, each layer, each head. The layer
-that costs least and the head that harms most are chosen on discovery. Single heads take all discovery
-pairs, as the plan chooses among them too.
+Heads are ablated (`zero`): random fifths of all heads, each half of the layers, each layer, each head; beside
+each layer's heads its feed-forward block. With --full also both together, and the heads by `uniform`
+(Kovaleva et al. 2019) and by resampling. The layer that costs least, and the head, layer and block that
+harm most, are chosen on discovery. Single heads take all discovery pairs, as the plan chooses among them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import torch
 from scipy.special import log_softmax
 
-from qt_bert.ablation.families import layers, random_parts, random_shares, single
+from qt_bert.ablation.engine import Reduction, View
+from qt_bert.ablation.families import layers, random_parts, random_shares, single, sublayers
 from qt_bert.ablation.importance import importance_on
 from qt_bert.ablation.interventions import Variant
+from qt_bert.ablation.masks import HeadMask
 from qt_bert.data.pairs import Pair
-from qt_bert.figures import Curve, Point, curve, head_map, known
+from qt_bert.data.tokenise import SPECIAL
+from qt_bert.figures import LAYER, Curve, HeatMap, Point, cells_of, curve, head_map, known
 from qt_bert.heads import Head, Shape
-from qt_bert.probes.base import Context, Result, estimate_bars, estimate_points, head_table
+from qt_bert.probes.base import Context, Result, estimate_points, head_table, lies_above_0
 from qt_bert.probes.contests import (
+    RESAMPLED,
+    Ablate,
     Ablated,
     ablate,
     classes_settings,
     contest_pairs,
     grades_nothing,
+    resampling,
     zeroed,
 )
-from qt_bert.probes.streams import PAIRS_A_QUERY, few_a_query
+from qt_bert.probes.features import PLACE, by_tags, of_tokens
+from qt_bert.probes.naming import means
+from qt_bert.probes.streams import PAIRS_A_QUERY, Shared, few_a_query, stream
+from qt_bert.probes.texts import texts_of
+from qt_bert.probes.tuning_maps import TokenMasks, links
+from qt_bert.results.probe import ResultTable, Row, Value
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, mean_of, simultaneous_bound, spearman
 from qt_bert.stats.tests import q_values, sign_flip_p
+from qt_bert.text import Label
 
 SINGLES = "singles"
 """The folder of the sweep over single heads, which a plan in the same run reuses."""
@@ -43,10 +59,14 @@ CURVE, CURVE_DRAWS, FULL_DRAWS = (0.1, 0.4, 0.6, 0.8, 1.0), 4, 20
 LEAST_LOSS, SIGNIFICANT = 2.0, 0.05
 """A critical head's least loss in points, and its q over all heads."""
 CLAIMS = ("random", "layer", "halves", "harmful")
+SPOILED = 5
+"""Pairs shown that the harmful head spoils."""
+LOOKS = ("other_text", "punctuation", "itself", "sep", "cls")
+"""Where the harmful head looks, from the tokens of both texts."""
 
 
 def measure(context: Context) -> Result:
-    """Choose a layer and a head on discovery; ablate fifths, halves, that layer and head on validation."""
+    """Choose layers, a block and a head on discovery; ablate fifths, halves and those on validation."""
     shape = context.model.checkpoint.shape
     singles = ablate(context, SINGLES, single(shape, zeroed), context.discovery)
     alone = {head: singles.loss(str(head)) for head in shape.all_heads}
@@ -61,8 +81,15 @@ def measure(context: Context) -> Result:
     costliest = max(alone, key=lambda head: alone[head].value)
     harmful = min(alone, key=lambda head: alone[head].value)
 
-    every_layer = layers(shape, zeroed)
-    on_discovery = ablate(context, "layers", every_layer, _few(context, context.discovery))
+    every_layer, beside = layers(shape, zeroed), sublayers(shape, zeroed)
+    feed_forward = [variant for variant in beside if not variant.heads]
+    on_discovery = ablate(
+        context, "layers", [*every_layer, *feed_forward], _few(context, context.discovery)
+    )
+    worst_layer, worst_feed_forward = (
+        min((variant.name for variant in of), key=lambda name: on_discovery.loss(name).value)
+        for of in (every_layer, feed_forward)
+    )
     rhos = {variant.name: on_discovery.rho(variant.name) for variant in every_layer}
     layer = max(rhos, key=lambda name: np.nan_to_num(rhos[name], nan=-np.inf))
 
@@ -80,8 +107,14 @@ def measure(context: Context) -> Result:
     pairs = contest_pairs(context, context.validation)
     draws = context.choose(CURVE_DRAWS, FULL_DRAWS)
     shares = random_shares(shape, zeroed, draws, context.seed, CURVE)
-    run = ablate(context, "shares", [*every_layer, *shares], pairs)
-    of_layers = {variant.name: run.loss(variant.name) for variant in every_layer}
+    masks = _further_masks(context)
+    further = [
+        replace(variant, name=f"{variant.name}:{kind}")
+        for kind, mask in masks.items()
+        for variant in layers(shape, mask)
+    ]
+    beside = context.choose(feed_forward, beside)
+    run = ablate(context, "shares", [*every_layer, *further, *beside, *shares], pairs)
     fifth = mean_of([whole.loss(name) for name in names], draws=ORDERS)
     claims: dict[str, Estimate | str] = {
         "random": change,
@@ -93,8 +126,19 @@ def measure(context: Context) -> Result:
     }
     if not whole.judged:
         claims |= {"halves": "few_queries", "harmful": "few_queries"}
+    if grades_nothing(context):
+        claims = dict.fromkeys(CLAIMS, "grades_nothing")
+    gain = claims["harmful"]
+    harms = isinstance(gain, Estimate) and lies_above_0(context, gain)
+    bound = simultaneous_bound(-values, context.resamples, context.seed)
+    harm = {
+        "harmful_head": str(harmful),
+        "harmful": -whole.loss(str(harmful)).value,
+        "harmful_bound": bound,
+    }
+    block_map, block_table = _blocks(run, shape, masks, context)
     return Result(
-        claims=dict.fromkeys(CLAIMS, "grades_nothing") if grades_nothing(context) else claims,
+        claims=claims,
         measurements={
             "rho_without_fifth": change,
             "fifth_median": float(np.median(of_fifths)),
@@ -102,7 +146,9 @@ def measure(context: Context) -> Result:
             "fifth": fifth,
             **{"low_half": None, "high_half": None, **half_losses},
             "layer_points": whole.loss(layer),
-            "harmful_bound": simultaneous_bound(-values, context.resamples, context.seed),
+            "harmful_bound": bound,
+            "harmful_layer": -run.loss(worst_layer),
+            "harmful_feed_forward": -run.loss(worst_feed_forward),
             "costliest": alone[costliest],
             "within_a_point": float(np.mean(np.abs(finite) < 1)) if finite.size else None,
             "importance": None
@@ -113,20 +159,15 @@ def measure(context: Context) -> Result:
             ),
         },
         heads=head_table(shape, _columns(singles, shape, alone, p, q, importance, context)),
-        sets={"critical": critical},
+        sets={"critical": critical, "harmful": [harmful] if harms else []},
         selected="critical",
         shown=_shown(whole, critical, context),
         figures=[
             _curve(run, shares, fifth, context),
-            head_map("heads", losses, marked=map(str, critical), digits=1, scale="diverging"),
-            estimate_bars(
-                context,
-                "layers",
-                list(of_layers),
-                {"layer_loss": list(of_layers.values())},
-                digits=1,
-            ),
+            *_head_maps(losses, critical, masks, context),
+            block_map,
         ],
+        tables=[block_table, *(_spoiled(whole, harmful, context) if harms else ())],
         facts={
             "number": round(len(shape.all_heads) / PARTS),
             "orders": ORDERS,
@@ -136,6 +177,9 @@ def measure(context: Context) -> Result:
             "head": str(costliest),
             "chosen_layer": layer,
             "harmful_head": str(harmful),
+            "harm": texts_of("redundancy").text("harm.some" if harms else "harm.none", harm),
+            "worst_layer": worst_layer,
+            "worst_feed_forward": worst_feed_forward.partition(":")[0],
             "alone": len(critical),
             "pairs": len(pairs),
             "whole": len(whole.pairs),
@@ -226,3 +270,112 @@ def _curve(run: Ablated, shares: Sequence[Variant], fifth: Estimate, context: Co
     steps = sorted(means)
     points = [Point(x=0, y=0), *estimate_points(context, steps, [means[step] for step in steps])]
     return curve("effects", {"loss": points})
+
+
+# Maps of heads and layers.
+
+
+def _further_masks(context: Context) -> dict[str, Ablate]:
+    """The ablations beside zero, by name; none in a quick run."""
+    if not context.full:
+        return {}
+    return {"uniform": lambda h: HeadMask(tuple(h), "uniform"), RESAMPLED: resampling(context)}
+
+
+def _head_maps(
+    losses: FloatArray, critical: Sequence[Head], masks: Mapping[str, Ablate], context: Context
+) -> list[HeatMap]:
+    """Points lost without each head, a map for each ablation, all in the same colours."""
+    shape, maps = context.model.checkpoint.shape, {"heads": losses}
+    for kind, mask in masks.items():
+        run = ablate(context, f"{SINGLES}_{kind}", single(shape, mask), context.discovery)
+        maps[f"heads_{kind}"] = shape.spread([run.loss(str(h)).value for h in shape.all_heads])
+    end = float(np.nan_to_num(np.abs([*maps.values()])).max())
+    options: dict[str, Any] = {"scale": "diverging", "high": end, "digits": 1}
+    marked = {"heads": map(str, critical)}
+    return [head_map(n, of, marked=marked.get(n, ()), **options) for n, of in maps.items()]
+
+
+def _blocks(
+    run: Ablated, shape: Shape, masks: Mapping[str, Ablate], context: Context
+) -> tuple[HeatMap, ResultTable]:
+    """Points lost without each layer's heads, its feed-forward block, with --full both; with intervals."""
+    suffixes = {"heads": "", **{f"heads_{kind}": f":{kind}" for kind in masks}}
+    suffixes |= {"feed_forward": ":feed_forward"} | context.choose({}, {"both": ":both"})
+    names = {*map(str, run.folder.variants["name"])}
+    layers_of = [f"L{layer}" for layer in range(shape.layers)]
+    cells = [
+        [
+            context.cell(run.loss(layer + suffix)) if layer + suffix in names else Value(None)
+            for suffix in suffixes.values()
+        ]
+        for layer in layers_of
+    ]
+    figure = HeatMap(
+        name="blocks",
+        y_label=LAYER,
+        columns=tuple(suffixes),
+        rows=tuple(layers_of),
+        values=cells_of([cell.value for cell in row] for row in cells),
+        scale="diverging",
+        digits=1,
+    )
+    rows = (Row((layer,), tuple(row)) for layer, row in zip(layers_of, cells, strict=True))
+    return figure, _table("blocks", ("of", *suffixes), rows)
+
+
+def _table(name: str, columns: Sequence[str], rows: Iterable[Row]) -> ResultTable:
+    return ResultTable(
+        name=name, columns=dict(zip(columns, _words(columns), strict=True)), rows=tuple(rows)
+    )
+
+
+def _words(ids: Iterable[str]) -> list[Label]:
+    return [texts_of("redundancy").label(f"words.{name}") for name in ids]
+
+
+# What the harmful head does.
+
+
+def _spoiled(run: Ablated, head: Head, context: Context) -> list[ResultTable]:
+    """The pairs whose label gains most without the head, and where it looks on them; none for one logit."""
+    if run.labels.logits == 1:
+        return []
+    now, without = (run.points(name).tolist() for name in ("none", str(head)))
+    order = sorted(range(len(now)), key=lambda at: now[at] - without[at])[:SPOILED]
+    most = [at for at in order if without[at] > now[at]]
+    spoiled = [
+        Row((pair.query, pair.title, pair.label or ""), (Value(now[at]), Value(without[at])))
+        for at, pair in ((at, run.pairs[at]) for at in most)
+    ]
+    looks = _looks(head, run.pairs, context)
+    both = zip(_words(LOOKS), means(looks[most]), means(looks), strict=True)
+    of_looks = (
+        Row((word,), (Value(known(here)), Value(known(overall)))) for word, here, overall in both
+    )
+    return [
+        _table("spoiled", ("query", "title", "label", "now", "without"), spoiled),
+        _table("looks", ("to", "on_spoiled", "on_all"), of_looks),
+    ]
+
+
+def _looks(head: Head, pairs: Sequence[Pair], context: Context) -> FloatArray:
+    """The head's mean attention to LOOKS on each pair [pairs, LOOKS], NaN without such tokens."""
+    texts = [(pair.query, pair.title) for pair in pairs]
+
+    def compute(view: View) -> torch.Tensor:
+        batch = view.batch.to(torch.device("cpu"))
+        maps = view.values[:, head.head, None].float().cpu()
+        to_other, to_marks = [], []
+        for row, encoded in zip(batch.rows, batch.encoded, strict=True):
+            whole = [Shared(*([(0, len(text))] for text in texts[row]))]
+            to_other.append(links(encoded, whole))
+            kinds = of_tokens(encoded, *(by_tags(text, lambda _: []) for text in texts[row]))
+            of_texts = np.array(encoded.side) != SPECIAL
+            to_marks.append(np.outer(of_texts, kinds[:, PLACE["punctuation"]] > 0))
+        other, marks = (TokenMasks.of(batch, to).weights(maps)[:, 0] for to in (to_other, to_marks))
+        return torch.cat([other[:, :1], marks[:, :1], other[:, 1:]], -1)
+
+    with context.progress(len(texts), "pairs") as shown:
+        reduction = Reduction("looks", "attention", (head.layer,), compute)
+        return stream(context.model, texts, [reduction], shown=shown)["looks"][0, :, 0]

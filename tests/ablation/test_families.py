@@ -16,6 +16,7 @@ from qt_bert.ablation.families import (
     random_parts,
     random_sets,
     random_shares,
+    sublayers,
 )
 from qt_bert.ablation.interventions import Variant, with_plain
 from qt_bert.ablation.masks import HeadMask
@@ -54,6 +55,16 @@ def test_halves_step_by_a_tenth_of_all_heads():
     assert {head.layer for head in result["high:50%"].heads} == {2, 3}
     assert (result["low:50%"].draw, result["low:50%"].seed) == (None, None)
     assert (result["low:20%#02"].draw, result["low:20%#02"].seed) == (2, 8)
+
+
+def test_a_layer_without_heads_has_its_feed_forward_block():
+    result = named(sublayers(Shape(2, 1, frozenset({Head(1, 0)})), zero))
+    assert {name: variant.mode for name, variant in result.items()} == {
+        "L0:feed_forward": "feed_forward",
+        "L1:feed_forward": "feed_forward",
+        "L0:both": "zero+feed_forward",
+    }
+    assert result["L0:both"].heads == (Head(0, 0),)
 
 
 def test_of_an_odd_number_of_layers_the_middle_one_is_high():

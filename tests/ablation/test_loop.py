@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
 from qt_bert.ablation.engine import LayerPass, Reduction, masked_forward, sweep
+from qt_bert.ablation.families import sublayers
 from qt_bert.ablation.interventions import EMBEDDINGS, NONE, LayerIntervention, MeanZ, Variant
 from qt_bert.ablation.masks import BlocksOut, Cut, HeadMask, SegmentBlock, blocks, without_blocks
 from qt_bert.ablation.patches import ENTRIES, Path
@@ -31,6 +33,7 @@ TEXTS = [
 SHAPE = Shape(3, 4)
 OPTIONS = {"layers": 3, "heads": 4, "hidden": 16}
 FEW = [Head(0, 1), Head(1, 0), Head(1, 2), Head(2, 3)]
+OTHER = ("uniform", "mean", "resample")
 GROUPED = ("qwen2", "qwen3")
 IDLE = {"cut:T<Q@2-2", "cut:Q<T@2-2", "cut:<C@2-2"}
 """Above the last layer only the first token is read, which these do not touch."""
@@ -120,8 +123,11 @@ def other_parts(family: str = "bert") -> list[Variant]:
         Variant("erased, first token above", (Erasure(2, a_map()), top_off)),
         Variant("erased twice", (Erasure(0, a_map()), Erasure(3, a_map(1)))),
         *blocks(SHAPE),
+        *sublayers(SHAPE, mask),
+        *(Variant(f"{m} both", sublayers(SHAPE, partial(mask, mode=m))[4].parts) for m in OTHER),
         Variant("layer and heads out", (BlocksOut((1,)), mask([Head(0, 1), Head(2, 0)]))),
         Variant("nothing above mixes", (BlocksOut((2,)), mask(heads_of(1)))),
+        Variant("blocks out, one erased", (BlocksOut((0, 2), "feed_forward"), Erasure(1, a_map()))),
         *(Variant(f"path {entry}", (Path(sender, Head(2, 1), entry),)) for entry in entries),
         Variant("path of uniform", (Path(mask([Head(0, 0)], "uniform"), Head(1, 0), entries[-1]),)),
     ]
@@ -340,6 +346,11 @@ class Strange:
         ((mask([Head(0, 0)]), mask([Head(0, 1)])), "changes the z of layer 0 twice"),
         ((Erasure(2, a_map()), Erasure(2, a_map(1))), "changes the output of layer 1 twice"),
         ((BlocksOut((1,)), mask([Head(1, 0)])), "layer 1: .* cannot be changed besides"),
+        (
+            (BlocksOut((1,)), BlocksOut((1,), "feed_forward")),
+            "layer 1: .* cannot be changed besides",
+        ),
+        ((BlocksOut((3,), "feed_forward"),), "changes layer 3; the model has layers 0 to 2"),
         ((BlocksOut((0, 1, 2)),), "'v' leaves out every layer"),
         ((Strange(),), "more of the embeddings than their output"),
     ],

@@ -24,6 +24,7 @@ from qt_bert.ablation.weights import AffineMap, Erasure
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import batches_of
+from qt_bert.models.families import at
 from qt_bert.models.opening import open_checkpoint
 from tests.ablation.test_loop import OPTIONS, SHAPE, a_map, batches, plain, run
 from tests.conftest import FAMILIES
@@ -75,6 +76,33 @@ def test_layers_out_are_the_model_without_them(opened, family):
             with torch.no_grad():
                 want = model(batch.input_ids, batch.real.long(), batch.token_type_ids).logits
             np.testing.assert_allclose(logits[batch.rows], want, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("family", "normed_after"),
+    [("bert", True), ("gte", True), ("modernbert", False), ("qwen3", False)],
+)
+def test_without_feed_forward_by_hand(opened, family, normed_after):
+    """The block's last weights and bias are 0: post-norm layers normalise once more, others do not."""
+    checkpoint, encoder = opened(family, biases=0.1)
+    given = batches(checkpoint)
+    out = Variant("out", (BlocksOut((1,), "feed_forward"),))
+    _, got = run(encoder, given, [NONE, out])
+    model, parts = copy.deepcopy(checkpoint.model), checkpoint.family.parts
+    down = at(checkpoint.family.layers_of(model)[1], parts.down)
+    with torch.no_grad():
+        for weights in down.parameters():
+            weights.zero_()
+    for batch in given:
+        types = {"token_type_ids": batch.token_type_ids} if checkpoint.family.segments else {}
+        with torch.no_grad():
+            want = model(batch.input_ids, batch.real.long(), **types).logits
+        np.testing.assert_allclose(got[batch.rows], want, atol=1e-5)
+    hidden = torch.randn(2, 3, 16, generator=torch.Generator().manual_seed(0))
+    layer = encoder.layers[1]
+    left = layer.feed_forward(hidden, hidden, block=False)
+    alone = layer.down_norm(layer.output_norm(2 * hidden)) if normed_after else 2 * hidden
+    torch.testing.assert_close(left, alone)
 
 
 def test_uniform_heads_are_those_whose_queries_say_nothing(opened):

@@ -34,11 +34,15 @@ def test_every_single_head_by_default(run, command, tmp_path):
 
 
 def test_json_is_the_record_and_the_effects(run, command, tmp_path):
-    ended = run(*command, "--out", tmp_path / "s", "--masks", "layers", "--masks", "L0H1", "--json")
+    masks = ["layers", "L0H1", "sublayers"]
+    options = [part for mask in masks for part in ("--masks", mask)]
+    ended = run(*command, "--out", tmp_path / "s", *options, "--json")
     record = json.loads(ended.out)
     assert record["complete"] and record["guards"]["unmasked"] <= record["guards"]["bound"]
-    assert record["arguments"]["masks"] == ["layers", "L0H1"]
-    assert {row["name"] for row in record["effects"]} == {"L0", "L1", "L0H1"}
+    assert record["arguments"]["masks"] == masks
+    sublayers = {f"L{layer}:{part}" for layer in (0, 1) for part in ("feed_forward", "both")}
+    assert {row["name"] for row in record["effects"]} == {"L0", "L1", "L0H1"} | sublayers
+    assert sublayers & set(record["guards"]["variants"])
     row = next(r for r in record["effects"] if (r["name"], r["metric"]) == ("L1", "accuracy"))
     assert row["absolute"] == pytest.approx(row["value"] - row["base"])
 

@@ -86,7 +86,7 @@ def test_what_the_fast_engine_computes_otherwise_runs_as_transformers_runs_it(
 @pytest.mark.parametrize(
     "command",
     [
-        ("sweep", "--masks", "single"),
+        ("sweep", "--masks", "sublayers"),
         ("probe", "matching"),
         ("report", "--only", "matching"),
         ("plan", "--budget", "layers=1"),

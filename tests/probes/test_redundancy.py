@@ -9,13 +9,14 @@ from scipy.stats import spearmanr
 
 from qt_bert.ablation.families import random_parts
 from qt_bert.data.pairs import Pair
+from qt_bert.figures import HeatMap
 from qt_bert.planning.runs import single_losses
 from qt_bert.probes.contests import ablate, zeroed
 from qt_bert.probes.redundancy import CLAIMS, ORDERS, PARTS, SINGLES
 from tests.conftest import PAIRS, pair_of
 from tests.probes.probe_results import result_of, values
 from tests.probes.verdicts_again import of_result
-from tests.wired import READER, wired_checkpoint, wired_pairs
+from tests.wired import READER, SPOILER, wired_checkpoint, wired_pairs
 
 
 def numbered(count: int) -> list[Pair]:
@@ -35,6 +36,45 @@ def test_heads_that_carry_the_grade_are_critical(context_of, tmp_path):
     assert [one.id for one in result.claims] == [f"redundancy.{name}" for name in CLAIMS]
     assert [row[1] == row[2] for row in of_result(result.to_json())] == [True] * 4
     assert by_head[str(READER)].shown
+    assert result.sets["harmful"] == () and len(result.tables) == 1
+
+
+def figures(result) -> dict[str, np.ndarray]:
+    """The heat maps of a result, by name."""
+    maps = {one.name: one for one in result.figures if isinstance(one, HeatMap)}
+    return {name: np.array(one.values, float) for name, one in maps.items()}
+
+
+def test_a_head_that_harms_is_named_with_what_it_spoils(context_of, tmp_path):
+    pairs = wired_pairs(60)
+    model = wired_checkpoint(tmp_path / "wired", spoiler=-0.25)
+    result = result_of("redundancy", context_of(model, pairs, full=True))
+    assert result.sets["harmful"] == (str(SPOILER),)
+    maps = figures(result)
+    assert list(maps) == ["heads", "heads_uniform", "heads_resampled", "blocks"]
+    # It gives the same whatever it looks at, so that only its absence helps.
+    assert maps["heads"][SPOILER] < -1
+    assert abs(maps["heads_uniform"][SPOILER]) < 0.01 > abs(maps["heads_resampled"][SPOILER])
+    heads, _, _, feed_forward, both = maps["blocks"].T
+    assert abs(feed_forward).max() < 0.01 and both == pytest.approx(heads, abs=0.01)
+    _, spoiled, looks = result.tables
+    rises = [row.values[1].value - row.values[0].value for row in spoiled.rows]
+    assert len(rises) == 5 and rises == sorted(rises, reverse=True) and rises[-1] > 0
+    known = {(pair.query, pair.title, pair.label) for pair in pairs}
+    assert {row.labels for row in spoiled.rows} <= known
+    shares = np.array([[value.value or 0 for value in row.values] for row in looks.rows])
+    assert shares.shape == (5, 2) and (shares >= 0).all() and (shares.sum(0) <= 1 + 1e-6).all()
+
+
+def test_a_layer_whose_feed_forward_block_makes_the_grade(context_of, tmp_path):
+    model = wired_checkpoint(tmp_path / "wired", by_block=True)
+    result = result_of("redundancy", context_of(model, wired_pairs(60)))
+    blocks = figures(result)["blocks"]
+    feed_forward = blocks[:, 1]
+    assert abs(feed_forward[:2]).max() < 0.01 < 2 < feed_forward[2]
+    (table,) = result.tables
+    assert [row.values[1].value for row in table.rows] == pytest.approx(list(feed_forward))
+    assert result.sets["harmful"] == ()
 
 
 def test_values_are_those_of_the_logits(context_of, checkpoint_of):

@@ -41,12 +41,13 @@ from tests.probes.planted_boundary import (
     words_of,
     write_pairs,
 )
+from tests.wired import wired_checkpoint, wired_pairs
 
 PROBES = [name for name in declared() if texts_of(name).value("order") is not None]
 CHAINED = ("focus", "patch", "routes")
 """Probes run on the chain of two heads, on its pairs."""
 HEADS = {"patch": "L1H0 L2H1", "routes": planted_focus.MATCHER}
-FULL = ("behaviour", "usage")
+FULL = ("behaviour", "usage", "redundancy")
 """Probes that show all they have under `--full` alone."""
 REASONS = {
     "reproduced": ("decided",),
@@ -75,6 +76,7 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
         "patch": planted_focus.plant(folder / "chain"),
         "order": planted_order.plant(checkpoint_of(**planted_order.SHAPE), folder / "order"),
         "features": checkpoint_of(layers=3, heads=4, hidden=32),
+        "redundancy": wired_checkpoint(folder / "wired", spoiler=-0.25),
         "relations": planted_relations.plant_links(folder / "links"),
         "tuning": planted_tuning.plant(
             checkpoint_of(**planted_tuning.SHAPE), folder / "tuned", 1.0
@@ -83,7 +85,7 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
     many_heads = checkpoint_of(layers=4, heads=5, hidden=40)
     models = {
         **dict.fromkeys(PROBES, checkpoint_of()),
-        **dict.fromkeys(("matching", "redundancy", "ladder"), many_heads),
+        **dict.fromkeys(("matching", "ladder"), many_heads),
         **planted,
     }
     graded = planted_order.graded_by(Scorer(open_checkpoint(models["order"])), queries=110)
@@ -92,6 +94,7 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
         **dict.fromkeys(CHAINED, chain),
         "order": graded,
         "baselines": planted_baselines.pairs_of(60),
+        "redundancy": wired_pairs(120),
     }
     for probe, listed in own.items():
         rows = [f"{one.query}\t{one.title}\t{(one.grades or (0,))[0]}" for one in listed]
