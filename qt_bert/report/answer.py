@@ -23,9 +23,10 @@ from qt_bert.report.evaluation import headlines, with_value
 from qt_bert.report.probes import FILED, badge, filed, measured, source_value
 from qt_bert.report.stored import Stored
 from qt_bert.results.evaluation import EvaluationResult
+from qt_bert.results.heads import table_of
 from qt_bert.results.probe import set_label
 from qt_bert.stats.verdict import MOST_QUERIES
-from qt_bert.text import Text, interval, join, number, shortest
+from qt_bert.text import Text, interval, join, number, sentences, shortest
 
 LEAST_PAIRS = 30
 """A slice of fewer pairs is never called the weakest."""
@@ -82,7 +83,9 @@ def _claims(stored: Stored) -> Table:
         title=wording("claims"),
         columns=(
             Column("claim", wording("claim"), whole=True),
-            *columns(verdict="verdict", value="value", source="source_value"),
+            *columns(verdict="verdict", value="value"),
+            Column("beside", wording("beside"), whole=True, optional=True),
+            *columns(source="source_value"),
             *FILED,
         ),
         rows=tuple(
@@ -90,13 +93,21 @@ def _claims(stored: Stored) -> Table:
                 Link(worded.short, anchor),
                 badge(worded),
                 measured(worded),
+                worded.beside,
                 source_value(worded.claim.source),
                 *filed(worded),
             )
             for worded, anchor in stored.claims
         ),
-        note=wording("claims_note", tally=tally),
+        note=sentences((tally, *_points(stored), wording("claims_note"))),
     )
+
+
+def _points(stored: Stored) -> Iterator[Text]:
+    """What a point is for this model."""
+    if stored.evaluation is not None:
+        one_logit = any(pair.score is not None for pair in stored.evaluation.examples)
+        yield wording("points_of_order" if one_logit else "points_of_label")
 
 
 def _heads(stored: Stored) -> list[Text]:
@@ -104,7 +115,7 @@ def _heads(stored: Stored) -> list[Text]:
     sets = []
     for result in stored.probes:
         for name in SHOWN_SETS:
-            if heads := result.sets.get(name, ()):
+            if heads := table_of(result, ()).shown_sets.get(name):
                 shown: str | Text = " ".join(heads[:MOST_HEADS])
                 if len(heads) > MOST_HEADS:
                     shown = wording("heads_more", heads=shown, n=len(heads))
@@ -170,4 +181,4 @@ def _next(stored: Stored) -> Iterator[Text]:
         needs, claim = min(undecided, key=lambda row: row[0][1])
         yield wording("next_queries", needs=queries_needed(needs), claim=claim)
     if stored.plan is not None:
-        yield wording("next_plan")
+        yield wording("next_plan" if plan.is_faster(stored.plan) else "next_faster")

@@ -47,6 +47,8 @@ TITLE = wording("plan_smaller_model")
 RHO = wording("spearman_s")
 _NAMES = {TESTED: RHO, "qwk": wording("qwk_weighted")}
 MEGABYTE = 1_000_000
+LEAST_GAIN = 1.05
+"""A plan with a smaller gain of speed is not recommended."""
 
 VERDICTS: dict[Verdict, Badge] = {
     "non-inferior": Badge(wording("no_worse"), "good"),
@@ -131,9 +133,15 @@ def _measured_on(evidence: PlanEvidence) -> Text:
 
 
 def in_one_sentence(plan: Plan) -> Iterator[Text]:
-    """The recommendation of a plan with its cost; nothing for a plan made by hand."""
+    """A plan with its cost; nothing for a plan made by hand."""
     if plan.evidence is not None:
         yield recommended(plan, plan.evidence)
+
+
+def is_faster(plan: Plan) -> bool:
+    """Whether latency or throughput gains at least 5 % (True where neither was timed)."""
+    speed = None if plan.evidence is None else plan.evidence.speed
+    return speed is None or max(1 / speed.latency.value, speed.throughput.value) >= LEAST_GAIN
 
 
 def recommended(plan: Plan, evidence: PlanEvidence) -> Text:
@@ -143,6 +151,8 @@ def recommended(plan: Plan, evidence: PlanEvidence) -> Text:
     if speed is not None:
         latency, rate = (number(ratio.value, 2) for ratio in (speed.latency, speed.throughput))
         clauses.append(wording("plan_speed", latency=latency, rate=rate))
+        if not is_faster(plan):
+            clauses.append(wording("plan_not_faster"))
         if plan.budget.kind_of == "latency" and speed.latency.value > plan.budget.value:
             clauses.append(wording("plan_over_budget"))
     return sentences((wording("sentence", clause=join(clauses, "", "")), _cost(evidence)))
@@ -175,7 +185,14 @@ def _cost(evidence: PlanEvidence) -> Text:
         ends = interval(expected.pi_low, expected.pi_high)
         name = "expected_within" if ends else "expected_at"
         prediction = wording(name, value=signed(expected.value), ends=ends)
+    others = join(
+        wording("plan_costs_other", metric=metric_name(name), change=_in_words(other))
+        for name, other in validation.measured.items()
+        if name != TESTED
+    )
     cost = wording("plan_costs", rho=RHO, change=_in_words(change), expected=prediction)
+    if others.en:
+        cost = wording("plan_costs_beside", cost=cost, others=others)
     if validation.verdict is not None:
         cost = wording("plan_costs_judged", cost=cost, verdict=_MEANINGS[validation.verdict])
     return wording("sentence", clause=cost)

@@ -63,7 +63,15 @@ class Stored:
         ]
         of_plan = self._judged[1]
         if of_plan is not None:
-            claims.append(ClaimOf(plan_claim_in_words(of_plan), "plan"))
+            evidence = None if self.plan is None else self.plan.evidence
+            tests = () if evidence is None else evidence.tests
+            changes = {
+                metric: change.change
+                for test in tests
+                if test.role == "validation"
+                for metric, change in test.measured.items()
+            }
+            claims.append(ClaimOf(plan_claim_in_words(of_plan, changes), "plan"))
         return claims
 
     @cached_property
