@@ -8,7 +8,7 @@ texts and adds what all results have in common.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache, cached_property
@@ -302,7 +302,7 @@ class Result:
     `claims`: an estimate, a share or a contest to be judged, or the reason id why it cannot be. `measurements`:
     an estimate, a plain number, or None where it is not defined. `heads`: a row a head (the index
     holds names such as `L3H7`), a column a score. `sets`: named sets of heads, best first; `selected`
-    names the set whose heads are marked in the table, `shown` the heads of the sets that are named and pass on
+    names the set whose heads are marked in the table; `shown`: whether a head of the sets is named and passes on
     validation, too, where that was tested. `facts` fill the texts. `nothing`: the id of the
     sentence on why nothing could be measured.
     """
@@ -312,7 +312,7 @@ class Result:
     heads: pd.DataFrame | None = None
     sets: Mapping[str, Sequence[Head]] = field(default_factory=dict)
     selected: str | None = None
-    shown: Collection[Head] | None = None
+    shown: Mapping[Head, bool] = field(default_factory=dict)
     stability: Mapping[str, Stability | None] = field(default_factory=dict)
     figures: Sequence[Figure] = ()
     tables: Sequence[ResultTable] = ()
@@ -547,14 +547,13 @@ def _head_scores(result: Result, sets: Mapping[str, tuple[str, ...]]) -> tuple[H
     if result.heads is None:
         return ()
     chosen = set(sets.get(result.selected or "", ()))
-    in_sets = {head for heads in sets.values() for head in heads}
-    shown = None if result.shown is None else set(map(str, result.shown))
+    shown = {str(head): passed for head, passed in result.shown.items()}
     return tuple(
         HeadScores(
             head=str(head),
             scores={str(name): known(value) for name, value in row.items()},
             selected=str(head) in chosen,
-            shown=None if shown is None or str(head) not in in_sets else str(head) in shown,
+            shown=shown.get(str(head)),
         )
         for head, row in zip(result.heads.index, result.heads.to_dict("records"), strict=True)
     )

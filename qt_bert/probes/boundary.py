@@ -776,7 +776,7 @@ def measure(context: Context) -> Result:
             )
             measurements |= dict(zip(GOLD, values, strict=True))
     covered = halves.validation.coverage >= LEAST_COVERAGE
-    named = main.calibrated.named.heads()
+    named, again = main.calibrated.named.heads(), _named_again(main)
     return Result(
         claims={
             "beyond_characters": 100.0 * (accuracy["rule"] - accuracy["characters"])
@@ -787,7 +787,7 @@ def measure(context: Context) -> Result:
         heads=head_table(context.model.checkpoint.shape, _columns(main)),
         sets={"boundary": named},
         selected="boundary",
-        shown=_named_again(main),
+        shown={head: head in again for head in named},
         stability={"boundary": _stability(context, main, named)},
         figures=tuple(_figures(context, main, union, balanced)),
         facts={

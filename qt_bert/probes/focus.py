@@ -346,9 +346,9 @@ def measure(context: Context) -> Result:
     focus_heads, validated = map(name_focus_heads, (discovery_rows, validation_rows))
     named_again = {*focus_heads.focused} & {*validated.focused}
     reader = max(heads, key=lambda head: np.nan_to_num(focus_heads.focus[head], nan=-np.inf))
-    shown = named_again | {*focus_heads.averted} & {*validated.averted} - {reader}
-    # This probe does not test whether the heads ablated below match.
-    shown |= {*matching} - {*focus_heads.focused, *focus_heads.averted}
+    averted_again = {*focus_heads.averted} & {*validated.averted}
+    shown = {head: head in averted_again for head in focus_heads.averted}
+    shown |= {head: head in named_again for head in (reader, *focus_heads.focused)}
     contested = few_a_query(validation, context.choose(1, len(validation)))
     rows = cls_rows(context, contested, [layer], [*together, *beside])[:, :, 0]
     controls: list[FloatArray] = []

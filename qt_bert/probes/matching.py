@@ -152,7 +152,7 @@ def measure(context: Context) -> Result:
         "heads": head_table(chosen.shape, _columns(chosen)),
         "sets": chosen.sets,
         "selected": "matching",
-        "shown": passed,
+        "shown": {head: head in passed for heads in chosen.sets.values() for head in heads},
         "stability": chosen.stability(context.seed),
         "settings": _settings(chosen),
     }

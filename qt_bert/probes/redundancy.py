@@ -27,6 +27,7 @@ from qt_bert.probes.contests import (
     grades_nothing,
     zeroed,
 )
+from qt_bert.probes.naming import by_mean, stability
 from qt_bert.probes.streams import PAIRS_A_QUERY, few_a_query
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, mean_of, simultaneous_bound, spearman
@@ -116,6 +117,15 @@ def measure(context: Context) -> Result:
         sets={"critical": critical},
         selected="critical",
         shown=_shown(whole, critical, context),
+        stability={
+            "critical": stability(
+                by_mean(np.stack([shape.spread(list(row)) for row in values])),
+                critical,
+                len(values),
+                pool=shape.all_heads,
+                seed=context.seed,
+            )
+        },
         figures=[
             _curve(run, shares, fifth, context),
             head_map("heads", losses, marked=map(str, critical), digits=1, scale="diverging"),
@@ -177,14 +187,14 @@ def _critical(alone: dict[Head, Estimate], q: FloatArray) -> list[Head]:
     return sorted(heads, key=lambda head: -alone[head].value)
 
 
-def _shown(run: Ablated, critical: Sequence[Head], context: Context) -> list[Head]:
-    """The critical heads whose loss on validation is large enough and significant."""
+def _shown(run: Ablated, critical: Sequence[Head], context: Context) -> dict[Head, bool]:
+    """Whether the loss of each critical head on validation is large enough and significant."""
     losses = {head: run.loss(str(head)) for head in critical}
-    return [
-        head
+    return {
+        head: loss.value >= LEAST_LOSS
+        and bool(sign_flip_p(loss.centred, seed=context.seed) < SIGNIFICANT)
         for head, loss in losses.items()
-        if loss.value >= LEAST_LOSS and sign_flip_p(loss.centred, seed=context.seed) < SIGNIFICANT
-    ]
+    }
 
 
 def _columns(

@@ -53,6 +53,7 @@ def answer_section(stored: Stored) -> Section | None:
 
 def _subject(stored: Stored, evaluation: EvaluationResult) -> Prose:
     model, pairs = evaluation.judged_model(), evaluation.pairs
+    one_logit = any(pair.score is not None for pair in evaluation.examples)
     return Prose(
         body=wording(
             "subject",
@@ -64,6 +65,7 @@ def _subject(stored: Stored, evaluation: EvaluationResult) -> Prose:
             n=pairs.n_pairs,
             queries=pairs.n_queries,
             labels=wording("labels_shipped" if stored.on_shipped else "labels_own"),
+            points=wording("points_of_order" if one_logit else "points_of_label"),
         )
     )
 
@@ -85,7 +87,7 @@ def _claims(stored: Stored) -> Table:
             Column("claim", wording("claim"), whole=True),
             *columns(verdict="verdict", value="value"),
             Column("beside", wording("beside"), whole=True, optional=True),
-            *columns(source="source_value"),
+            Column("source", wording("source_value"), filed=True),
             *FILED,
         ),
         rows=tuple(
@@ -99,15 +101,8 @@ def _claims(stored: Stored) -> Table:
             )
             for worded, anchor in stored.claims
         ),
-        note=sentences((tally, *_points(stored), wording("claims_note"))),
+        note=sentences((tally, wording("claims_note"))),
     )
-
-
-def _points(stored: Stored) -> Iterator[Text]:
-    """What a point is for this model."""
-    if stored.evaluation is not None:
-        one_logit = any(pair.score is not None for pair in stored.evaluation.examples)
-        yield wording("points_of_order" if one_logit else "points_of_label")
 
 
 def _heads(stored: Stored) -> list[Text]:
