@@ -174,7 +174,6 @@ def measure(context: Context) -> Result:
             **{f"{name}_loss": loss for name, loss in losses.items() if name in _NAMED_LOSSES},
             "five_grade": run.grade_change("five"),
             "five_rho": run.rho_change("five"),
-            "cut_rho": run.rho_change("cut"),
             **{f"alone_{rank + 1}": losses[str(h)] for rank, h in enumerate(chosen.five)},
             **_accuracies(chosen, run),
             **resampled,

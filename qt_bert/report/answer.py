@@ -85,9 +85,9 @@ def _claims(stored: Stored) -> Table:
         title=wording("claims"),
         columns=(
             Column("claim", wording("claim"), whole=True),
-            *columns(verdict="verdict", value="value"),
+            *columns(verdict="verdict", value="measured_interval"),
             Column("beside", wording("beside"), whole=True, optional=True),
-            Column("source", wording("source_value"), filed=True),
+            Column("source", wording("article_s_figure"), filed=True),
             *FILED,
         ),
         rows=tuple(
@@ -115,7 +115,9 @@ def _heads(stored: Stored) -> list[Text]:
                 if len(heads) > MOST_HEADS:
                     shown = wording("heads_more", heads=shown, n=len(heads))
                 sets.append(
-                    wording("heads_of", name=set_label(name, result.stability), heads=shown)
+                    wording(
+                        "metric_meaning", title=set_label(name, result.stability), described=shown
+                    )
                 )
     return [join(sets, "；", "; ")] if sets else []
 
@@ -175,5 +177,5 @@ def _next(stored: Stored) -> Iterator[Text]:
     if undecided:
         needs, claim = min(undecided, key=lambda row: row[0][1])
         yield wording("next_queries", needs=queries_needed(needs), claim=claim)
-    if stored.plan is not None:
-        yield wording("next_plan" if plan.is_faster(stored.plan) else "next_faster")
+    if stored.plan is not None and plan.is_faster(stored.plan):
+        yield wording("next_plan")

@@ -185,14 +185,13 @@ def _cost(evidence: PlanEvidence) -> Text:
         ends = interval(expected.pi_low, expected.pi_high)
         name = "expected_within" if ends else "expected_at"
         prediction = wording(name, value=signed(expected.value), ends=ends)
-    others = join(
-        wording("plan_costs_other", metric=metric_name(name), change=_in_words(other))
-        for name, other in validation.measured.items()
-        if name != TESTED
-    )
     cost = wording("plan_costs", rho=RHO, change=_in_words(change), expected=prediction)
-    if others.en:
-        cost = wording("plan_costs_beside", cost=cost, others=others)
+    others = (
+        Text(*(f"{label} {_in_words(other)}" for label in (title.zh, title.en)))
+        for title, other in ((metric_name(n), c) for n, c in validation.measured.items())
+        if other is not change
+    )
+    cost = join((cost, *others), "，", ", ")
     if validation.verdict is not None:
         cost = wording("plan_costs_judged", cost=cost, verdict=_MEANINGS[validation.verdict])
     return wording("sentence", clause=cost)
@@ -203,7 +202,7 @@ def _cards(evidence: PlanEvidence) -> Iterator[Card]:
         f"{size.stored / MEGABYTE:.1f} MB" for size in (evidence.size, evidence.teacher_size)
     )
     yield Card(
-        title=wording("parameters_card"),
+        title=wording("parameters"),
         value=Interval(value=100 * evidence.size.share, low=None, high=None, unit="%", digits=0),
         base=wording("float16", stored=stored, whole=whole),
     )
@@ -390,7 +389,7 @@ def _layer_map(plan: Plan) -> Table:
                 student="layer_student",
                 starts="starts_as_teacher_s",
                 imitates="imitates_output",
-                heads="number_of_heads",
+                heads="how_many",
             ),
             Column("which", wording("heads_stay"), whole=True),
             Column("units", wording("feed_forward_units")),

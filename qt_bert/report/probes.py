@@ -111,7 +111,7 @@ def atlas_section(results: Sequence[ProbeResult]) -> Section | None:
         Prose(body=wording("one_cell_head_rows")),
         Table(
             name="atlas_sets",
-            title=wording("which_heads_do_what"),
+            title=wording("heads"),
             columns=(
                 *columns(probe="probe", set="set_of_heads", does="what_they_do", n="how_many"),
                 Column("heads", wording("which"), whole=True),
@@ -157,7 +157,7 @@ def _atlas_heads(tables: Sequence[HeadTable]) -> Table:
         name="atlas_heads",
         title=wording("every_head_chosen"),
         columns=(
-            *columns(head="head", does="what_does"),
+            *columns(head="head", does="what_they_do"),
             *(
                 Column(quantity.name, quantity.title, digits=quantity.digits)
                 for quantity, _ in shown
@@ -190,10 +190,7 @@ _MEASUREMENTS = (
 
 
 def probe_section(result: ProbeResult) -> Section:
-    """Question, summary and sample; claims, figures; folded: measurements, heads, settings.
-
-    Without claims it is in the appendix.
-    """
+    """Question, summary, sample; claims, figures; folded: the rest. Without claims, in the appendix."""
     details = filled(_measurements(result), _sets(result), _heads(result), _settings(result))
     # A figure's name is unique in its file, and may begin with the probe's.
     prefix = f"{result.probe}_"
@@ -213,12 +210,8 @@ def probe_section(result: ProbeResult) -> Section:
         *(_table(table, prefix) for table in result.tables),
         Folded(title=wording("all_measurements_heads_chosen"), blocks=details),
     )
-    return Section(
-        name=anchor_of(result),
-        title=title_of(result),
-        blocks=blocks,
-        appendix=not result.claims,
-    )
+    name, appendix = anchor_of(result), not result.claims
+    return Section(name=name, title=title_of(result), blocks=blocks, appendix=appendix)
 
 
 def _claim(worded: ClaimInWords) -> tuple[Cell, ...]:

@@ -63,14 +63,9 @@ class Stored:
         ]
         of_plan = self._judged[1]
         if of_plan is not None:
-            evidence = None if self.plan is None else self.plan.evidence
-            tests = () if evidence is None else evidence.tests
-            changes = {
-                metric: change.change
-                for test in tests
-                if test.role == "validation"
-                for metric, change in test.measured.items()
-            }
+            evidence = self.plan.evidence if self.plan else None
+            tests = [t for t in (evidence.tests if evidence else ()) if t.role == "validation"]
+            changes = {name: metric.change for t in tests for name, metric in t.measured.items()}
             claims.append(ClaimOf(plan_claim_in_words(of_plan, changes), "plan"))
         return claims
 
