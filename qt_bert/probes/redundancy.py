@@ -56,6 +56,8 @@ def measure(context: Context) -> Result:
     q = np.array(q_values([known(value) for value in p]), np.float64)
     with context.progress(len(singles.pairs), "pairs") as shown:
         importance = importance_on(context.model, singles.pairs, shown)
+    of_queries = np.full((len(values), *shape.size), np.nan)
+    of_queries[:, *np.transpose(shape.all_heads)] = values
     critical = _critical(alone, q)
     losses = shape.spread([loss.value for loss in alone.values()])
     finite = losses[np.isfinite(losses)]
@@ -119,7 +121,7 @@ def measure(context: Context) -> Result:
         shown=_shown(whole, critical, context),
         stability={
             "critical": stability(
-                by_mean(np.stack([shape.spread(list(row)) for row in values])),
+                by_mean(of_queries),
                 critical,
                 len(values),
                 pool=shape.all_heads,
