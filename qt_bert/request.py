@@ -165,7 +165,8 @@ class Request(ModelOptions):
     """Gold-standard word segmentation for `boundary`: a text a line, words separated by spaces. It adds
     measurements; the claim keeps the segmenter."""
     treebank: list[Path] = field(default_factory=list, metadata=_PANEL)
-    """Universal Dependencies file, CoNLL-U (repeatable), for `relations`, `features`, `layers`."""
+    """Universal Dependencies file, CoNLL-U (repeatable), for `relations`, `features`, `layers`, `usage`: such
+    as UD_Chinese-GSDSimp or UD_Chinese-PUD (CC BY-SA) of universaldependencies.org."""
     texts: Path | None = field(default=None, metadata=_PANEL)
     """Pairs of other queries, for labels of `layers` that need no grader. [default: the train split
     that ships, with the test split that ships]"""

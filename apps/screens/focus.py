@@ -254,16 +254,10 @@ def about_head(head: Head, sets: Sets, example: Head | None, *, studied: bool) -
         return Text(f"{head} 是阅读头。", f"{head} is the reader.")
     if reader is not None:
         return Text(f"阅读头是 {reader}。", f"The reader is {reader}.")
-    named = next(iter(sets.get("reader", ())), None)
     if not studied:
         text = Text("没有探针结果，不知道阅读头。", "No probe results: the reader is not known.")
-    elif named is None:
-        text = Text("这个模型没有阅读头。", "This model has no reader.")
     else:
-        text = Text(
-            f"这个模型没有阅读头：{named} 在它那一层关注度最大，但没有达到命名的标准。",
-            f"This model has no reader: {named} has the largest focus of its layer, but is not named.",
-        )
+        text = Text("这个模型没有阅读头。", "This model has no reader.")
     if example is None:
         return text
     where = Text("", "") if sets.get("focused") else Text("在这一对上", " on this pair")

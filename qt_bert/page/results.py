@@ -30,12 +30,11 @@ class HeadResults:
 
     @cached_property
     def sets(self) -> dict[str, tuple[Head, ...]]:
-        """The named sets that are not empty, in a fixed order; heads in the order of the probe."""
+        """The sets that are shown, in a fixed order; heads in the order of the probe."""
         sets: dict[str, tuple[Head, ...]] = {}
         for table in self.tables:
-            for name, heads in table.sets.items():
-                if heads:
-                    sets.setdefault(name, tuple(map(Head.parse, heads)))
+            for name, heads in table.shown_sets.items():
+                sets.setdefault(name, tuple(map(Head.parse, heads)))
         order = {name: place for place, name in enumerate(SETS)}
         return dict(
             sorted(sets.items(), key=lambda item: (order.get(item[0], len(order)), item[0]))
@@ -62,8 +61,12 @@ def most_focused(sets: Mapping[str, Sequence[Head]], out: Sequence[Head]) -> Hea
 def named_beside(results: HeadResults | None, heads: Sequence[Head]) -> frozenset[Head]:
     """All heads that the score of matching, or of order, names, where it names all of `heads`: random heads
     must avoid them."""
-    sets = {} if results is None else results.sets
-    named = (set(sets.get(name, ())) for name in ("named", "order_named"))
+    tables = () if results is None else results.tables
+    named = (
+        set(map(Head.parse, table.sets.get(name, ())))
+        for table in tables
+        for name in ("named", "order_named")
+    )
     return frozenset().union(*(of_score for of_score in named if of_score.issuperset(heads)))
 
 

@@ -8,7 +8,7 @@ texts and adds what all results have in common.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache, cached_property
@@ -23,7 +23,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.data.splits import split_halves
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.figures import Bars, Figure, Point, bars, known
+from qt_bert.figures import Bars, Figure, HeatMap, Point, bars, known
 from qt_bert.files import sha256_file
 from qt_bert.heads import Head, Shape
 from qt_bert.probes.texts import COMMON, Texts, declared, texts_of, unit
@@ -300,8 +300,8 @@ class Result:
     `claims`: an estimate or a contest to be judged, or the reason id why it cannot be. `measurements`:
     an estimate, a plain number, or None where it is not defined. `heads`: a row a head (the index
     holds names such as `L3H7`), a column a score. `sets`: named sets of heads, best first; `selected`
-    names the set whose heads are marked in the table, `shown` those of them that pass on validation, too,
-    where that was tested. `facts` fill the texts. `nothing`: the id of the
+    names the set whose heads are marked in the table; `shown`: whether a head of the sets is named and passes on
+    validation, too, where that was tested. `facts` fill the texts. `nothing`: the id of the
     sentence on why nothing could be measured.
     """
 
@@ -310,7 +310,7 @@ class Result:
     heads: pd.DataFrame | None = None
     sets: Mapping[str, Sequence[Head]] = field(default_factory=dict)
     selected: str | None = None
-    shown: Collection[Head] | None = None
+    shown: Mapping[Head, bool] = field(default_factory=dict)
     stability: Mapping[str, Stability | None] = field(default_factory=dict)
     figures: Sequence[Figure] = ()
     tables: Sequence[ResultTable] = ()
@@ -534,13 +534,13 @@ def _head_scores(result: Result, sets: Mapping[str, tuple[str, ...]]) -> tuple[H
     if result.heads is None:
         return ()
     chosen = set(sets.get(result.selected or "", ()))
-    shown = None if result.shown is None else set(map(str, result.shown))
+    shown = {str(head): passed for head, passed in result.shown.items()}
     return tuple(
         HeadScores(
             head=str(head),
             scores={str(name): known(value) for name, value in row.items()},
             selected=str(head) in chosen,
-            shown=None if shown is None or str(head) not in chosen else str(head) in shown,
+            shown=shown.get(str(head)),
         )
         for head, row in zip(result.heads.index, result.heads.to_dict("records"), strict=True)
     )
@@ -588,7 +588,11 @@ def _relabelled(value: Any, words: Mapping[str, Label], *, top: bool = True) -> 
 
 
 def _noted(figure: Figure, probe: Probe, result: ProbeResult) -> Figure:
-    """A figure with a note on those of its sets that are not stable."""
+    """A figure with a note on those of its sets that are not stable; the heads outlined are those shown."""
+    if figure.name in probe.shows and isinstance(figure, HeatMap):
+        unshown = {Head.parse(head.head) for head in result.heads if head.shown is False}
+        marked = tuple(place for place in figure.marked if place not in unshown)
+        figure = replace(figure, marked=marked)
     shown = probe.shows.get(figure.name, ())
     of_them = {
         name: stability

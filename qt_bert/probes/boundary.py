@@ -548,7 +548,7 @@ def measure(context: Context) -> Result:
         ),
         sets={"boundary": named},
         selected="boundary",
-        shown=again.heads(),
+        shown={head: head in again.heads() for head in named},
         stability={"boundary": _stability(context, main)},
         figures=tuple(_figures(context, main, rows, {"union": union, "union_null": null})),
         tables=[_table(context, rows)],

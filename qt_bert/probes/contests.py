@@ -186,6 +186,12 @@ class Ablated:
         clean, *ablated = (self.scores(name) for name in ("none", *names))
         return change_of_rho(ablated, clean, self.grades, self.queries, draws=draws)
 
+    def grade_change(self, name: str) -> Estimate | None:
+        """Mean expected grade (or level) under a variant, less the clean model's; None for a one-logit model."""
+        if self.labels.logits == 1:
+            return None
+        return over_queries(self.scores(name) - self.scores("none"), self.queries)
+
     def accuracy(self, name: str) -> Estimate | None:
         """Points of accuracy under a variant; None for a one-logit model."""
         if self.labels.logits == 1:

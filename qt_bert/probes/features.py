@@ -410,6 +410,7 @@ def measure(context: Context) -> Result:
             "over_half": len(sets["over_half"]),
             "all_heads": len(shape.all_heads),
             "rival": rival,
+            "treebank": "read" if sentences else "no_treebank",
             "reads": len(validation.queries),
             "queries": len(set(validation.queries)),
             "sentences": 2 * len(attention["treebank"]["validation"].queries) if sentences else 0,

@@ -344,8 +344,11 @@ def measure(context: Context) -> Result:
         cls_rows(context, pairs, every)[:, 0] for pairs in (discovery, validation)
     )
     focus_heads, validated = map(name_focus_heads, (discovery_rows, validation_rows))
-    shown = {*focus_heads.focused} & {*validated.focused}
+    named_again = {*focus_heads.focused} & {*validated.focused}
     reader = max(heads, key=lambda head: np.nan_to_num(focus_heads.focus[head], nan=-np.inf))
+    averted_again = {*focus_heads.averted} & {*validated.averted}
+    shown = {head: head in averted_again for head in focus_heads.averted}
+    shown |= {head: head in named_again for head in (reader, *focus_heads.focused)}
     contested = few_a_query(validation, context.choose(1, len(validation)))
     rows = cls_rows(context, contested, [layer], [*together, *beside])[:, :, 0]
     controls: list[FloatArray] = []
@@ -376,8 +379,10 @@ def measure(context: Context) -> Result:
     loss = ablate(context, "reader", alone, contest_pairs(context, context.validation))
 
     facts: dict[str, Any] = {
-        "read": reader in shown,
-        "status": texts_of("focus").text("words.named" if reader in shown else "words.unnamed"),
+        "read": reader in named_again,
+        "status": texts_of("focus").text(
+            "words.named" if reader in named_again else "words.unnamed"
+        ),
         "layer": layer,
         "reader": str(reader),
         "number": len(matching),

@@ -23,7 +23,7 @@ from qt_bert.stats.estimate import Estimate
 from qt_bert.text import Label
 
 LEAST_LOSS = 2.0
-"""Points of the label's probability: a rung whose interval ends below this is free."""
+"""In points: a rung whose interval ends below this is free."""
 DIRECTIONS: dict[str, Direction] = {
     "title_to_query": "T<Q",
     "query_to_title": "Q<T",

@@ -151,7 +151,7 @@ def measure(context: Context) -> Result:
         "heads": head_table(chosen.shape, _columns(chosen)),
         "sets": chosen.sets,
         "selected": "matching",
-        "shown": passed,
+        "shown": {head: head in passed for heads in chosen.sets.values() for head in heads},
         "stability": chosen.stability(context.seed),
         "settings": _settings(chosen),
     }
@@ -171,6 +171,7 @@ def measure(context: Context) -> Result:
         claims=claims,
         measurements={
             **{f"{name}_loss": loss for name, loss in losses.items() if name in _NAMED_LOSSES},
+            "five_grade": run.grade_change("five"),
             "five_rho": run.rho_change("five"),
             **{f"alone_{rank + 1}": losses[str(h)] for rank, h in enumerate(chosen.five)},
             **_accuracies(chosen, run),

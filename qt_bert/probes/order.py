@@ -504,6 +504,7 @@ def measure(context: Context) -> Result:
     )
     second = other_seed(context, lambda other: scores_of_half(other, context, "discovery"))
     best, named = discovery.best(K), discovery.named().heads()
+    passed = {*named} & {*validation.named().heads()}
     heads = [head for head in best if head in named]
     checkpoint = context.model.checkpoint
     labels, trained = checkpoint.settings.labels, trained_on_shuffled(checkpoint.folder)
@@ -514,7 +515,7 @@ def measure(context: Context) -> Result:
         heads=head_table(checkpoint.shape, _columns(discovery, validation)),
         sets={"order": best, "order_named": named},
         selected="order",
-        shown=set(named) & set(validation.named().heads()),
+        shown={head: head in passed for head in (*best, *named)},
         stability=_stability(context, discovery, validation, second),
         figures=[scores],
         facts={

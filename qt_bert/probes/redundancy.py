@@ -38,7 +38,7 @@ from qt_bert.probes.contests import (
     zeroed,
 )
 from qt_bert.probes.features import PLACE, by_tags, of_tokens
-from qt_bert.probes.naming import means
+from qt_bert.probes.naming import by_mean, means, stability
 from qt_bert.probes.streams import PAIRS_A_QUERY, Shared, few_a_query, stream
 from qt_bert.probes.texts import texts_of
 from qt_bert.probes.tuning_maps import TokenMasks, links
@@ -75,6 +75,8 @@ def measure(context: Context) -> Result:
     q = np.array(q_values([known(value) for value in p]), np.float64)
     with context.progress(len(singles.pairs), "pairs") as shown:
         importance = importance_on(context.model, singles.pairs, shown)
+    of_queries = np.full((len(values), *shape.size), np.nan)
+    of_queries[:, *np.transpose(shape.all_heads)] = values
     critical = _critical(alone, q)
     losses = shape.spread([loss.value for loss in alone.values()])
     finite = losses[np.isfinite(losses)]
@@ -162,6 +164,15 @@ def measure(context: Context) -> Result:
         sets={"critical": critical, "harmful": [harmful] if harms else []},
         selected="critical",
         shown=_shown(whole, critical, context),
+        stability={
+            "critical": stability(
+                by_mean(of_queries),
+                critical,
+                len(values),
+                pool=shape.all_heads,
+                seed=context.seed,
+            )
+        },
         figures=[
             _curve(run, shares, fifth, context),
             *_head_maps(losses, critical, masks, context),
@@ -221,14 +232,14 @@ def _critical(alone: dict[Head, Estimate], q: FloatArray) -> list[Head]:
     return sorted(heads, key=lambda head: -alone[head].value)
 
 
-def _shown(run: Ablated, critical: Sequence[Head], context: Context) -> list[Head]:
-    """The critical heads whose loss on validation is large enough and significant."""
+def _shown(run: Ablated, critical: Sequence[Head], context: Context) -> dict[Head, bool]:
+    """Whether the loss of each critical head on validation is large enough and significant."""
     losses = {head: run.loss(str(head)) for head in critical}
-    return [
-        head
+    return {
+        head: loss.value >= LEAST_LOSS
+        and bool(sign_flip_p(loss.centred, seed=context.seed) < SIGNIFICANT)
         for head, loss in losses.items()
-        if loss.value >= LEAST_LOSS and sign_flip_p(loss.centred, seed=context.seed) < SIGNIFICANT
-    ]
+    }
 
 
 def _columns(

@@ -23,12 +23,13 @@ NOTHING = Text("", "")
 class ClaimInWords:
     """A claim with its text, a short text, its verdict, what follows from it, and its unit.
 
-    `reason`: why an undecided claim is not decided, and how many queries would decide it; else empty.
+    `beside`: further figures to read the value by. `reason`: why an undecided claim is not decided, and how many queries would decide it; else empty.
     """
 
     claim: SourcedClaim
     text: Text
     short: Text
+    beside: Text
     verdict: Text
     follows: Text
     reason: Text
@@ -64,9 +65,9 @@ def claims_in_words(result: ProbeResult | HeadTable) -> tuple[ClaimInWords, ...]
     return tuple(_claim(claim, result.probe, result.facts) for claim in result.claims)
 
 
-def plan_claim_in_words(claim: SourcedClaim) -> ClaimInWords:
-    """The claim of a plan, with the texts of `plan.toml`."""
-    return _claim(claim, "plan", {})
+def plan_claim_in_words(claim: SourcedClaim, changes: Mapping[str, float]) -> ClaimInWords:
+    """The claim of a plan, with the texts of `plan.toml`; `changes` on validation by metric."""
+    return _claim(claim, "plan", changes)
 
 
 def measurements_in_words(result: ProbeResult) -> tuple[MeasurementInWords, ...]:
@@ -89,6 +90,7 @@ def _claim(claim: SourcedClaim, probe: str, facts: Mapping[str, Any]) -> ClaimIn
         claim=claim,
         text=text,
         short=_filled(own, f"claims.{name}.short", facts) or text,
+        beside=_filled(own, f"claims.{name}.beside", facts) or NOTHING,
         verdict=common.text(f"verdicts.{claim.verdict}"),
         follows=follows or common.text(f"follows.{claim.verdict}"),
         reason=_reason(claim, own, facts),

@@ -23,9 +23,10 @@ from qt_bert.report.evaluation import headlines, with_value
 from qt_bert.report.probes import FILED, badge, filed, measured, source_value
 from qt_bert.report.stored import Stored
 from qt_bert.results.evaluation import EvaluationResult
+from qt_bert.results.heads import table_of
 from qt_bert.results.probe import set_label
 from qt_bert.stats.verdict import MOST_QUERIES
-from qt_bert.text import Text, interval, join, number, shortest
+from qt_bert.text import Text, interval, join, number, sentences, shortest
 
 LEAST_PAIRS = 30
 """A slice of fewer pairs is never called the weakest."""
@@ -52,6 +53,7 @@ def answer_section(stored: Stored) -> Section | None:
 
 def _subject(stored: Stored, evaluation: EvaluationResult) -> Prose:
     model, pairs = evaluation.judged_model(), evaluation.pairs
+    one_logit = any(pair.score is not None for pair in evaluation.examples)
     return Prose(
         body=wording(
             "subject",
@@ -63,6 +65,7 @@ def _subject(stored: Stored, evaluation: EvaluationResult) -> Prose:
             n=pairs.n_pairs,
             queries=pairs.n_queries,
             labels=wording("labels_shipped" if stored.on_shipped else "labels_own"),
+            points=wording("points_of_order" if one_logit else "points_of_label"),
         )
     )
 
@@ -82,7 +85,9 @@ def _claims(stored: Stored) -> Table:
         title=wording("claims"),
         columns=(
             Column("claim", wording("claim"), whole=True),
-            *columns(verdict="verdict", value="value", source="source_value"),
+            *columns(verdict="verdict", value="measured_interval"),
+            Column("beside", wording("beside"), whole=True, optional=True),
+            Column("source", wording("article_s_figure"), filed=True),
             *FILED,
         ),
         rows=tuple(
@@ -90,12 +95,13 @@ def _claims(stored: Stored) -> Table:
                 Link(worded.short, anchor),
                 badge(worded),
                 measured(worded),
+                worded.beside,
                 source_value(worded.claim.source),
                 *filed(worded),
             )
             for worded, anchor in stored.claims
         ),
-        note=wording("claims_note", tally=tally),
+        note=sentences((tally, wording("claims_note"))),
     )
 
 
@@ -104,12 +110,14 @@ def _heads(stored: Stored) -> list[Text]:
     sets = []
     for result in stored.probes:
         for name in SHOWN_SETS:
-            if heads := result.sets.get(name, ()):
+            if heads := table_of(result, ()).shown_sets.get(name):
                 shown: str | Text = " ".join(heads[:MOST_HEADS])
                 if len(heads) > MOST_HEADS:
                     shown = wording("heads_more", heads=shown, n=len(heads))
                 sets.append(
-                    wording("heads_of", name=set_label(name, result.stability), heads=shown)
+                    wording(
+                        "metric_meaning", title=set_label(name, result.stability), described=shown
+                    )
                 )
     return [join(sets, "；", "; ")] if sets else []
 
@@ -169,5 +177,5 @@ def _next(stored: Stored) -> Iterator[Text]:
     if undecided:
         needs, claim = min(undecided, key=lambda row: row[0][1])
         yield wording("next_queries", needs=queries_needed(needs), claim=claim)
-    if stored.plan is not None:
+    if stored.plan is not None and plan.is_faster(stored.plan):
         yield wording("next_plan")

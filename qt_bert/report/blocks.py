@@ -184,11 +184,12 @@ def columns(**words: str) -> tuple[Column, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the page; `name` is its anchor."""
+    """A part of the page; `name` is its anchor. Sections of the `appendix` are folded, after all others."""
 
     name: str
     title: Text
     blocks: tuple[Block, ...]
+    appendix: bool = False
 
 
 def wording(name: str, /, **facts: Any) -> Text:

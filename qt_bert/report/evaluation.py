@@ -296,7 +296,7 @@ def _metrics(evaluation: EvaluationResult) -> Table:
         columns=columns(
             group="group",
             metric="metric",
-            value="value_95_interval",
+            value="measured_interval",
             better="better_direction",
             n="pairs",
             n_eligible="eligible_queries",

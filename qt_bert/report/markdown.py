@@ -47,7 +47,14 @@ def _lines(stored: Stored, language: str) -> Iterator[str]:
     yield from ("", words("results_made", profile=profile_of(inputs)))
     if stored.claims:
         yield from ("", f"## {words('claims')}", "")
-        heads = ("claim", "verdict", "value", "source_value", "margin", "queries_needed")
+        heads = (
+            "claim",
+            "verdict",
+            "measured_interval",
+            "article_s_figure",
+            "margin",
+            "queries_needed",
+        )
         yield from _table([words(name) for name in heads])
         yield from (_row(_claim(row, localised)) for row in stored.claims)
     if plan is not None:
@@ -55,7 +62,9 @@ def _lines(stored: Stored, language: str) -> Iterator[str]:
         yield from map(localised, in_one_sentence(plan))
     if evaluation is not None:
         yield from ("", f"## {words('quality')}", "")
-        yield from _table([words(name) for name in ("metric", "value", "without_grade_1_column")])
+        yield from _table(
+            [words(name) for name in ("metric", "measured_interval", "without_grade_1_column")]
+        )
         for _, name, metric in in_groups(evaluation.metrics):
             harder = evaluation.without_grade_1.get(name)
             yield _row(
@@ -70,7 +79,7 @@ def _lines(stored: Stored, language: str) -> Iterator[str]:
         )
         if measurements := measurements_in_words(result):
             yield ""
-            columns = ("measurement", "value", "source_value", "place")
+            columns = ("measurement", "measured_interval", "article_s_figure", "place")
             yield from _table([words(name) for name in columns])
             yield from (_row(_measurement(row, localised)) for row in measurements)
 

@@ -47,6 +47,8 @@ TITLE = wording("plan_smaller_model")
 RHO = wording("spearman_s")
 _NAMES = {TESTED: RHO, "qwk": wording("qwk_weighted")}
 MEGABYTE = 1_000_000
+LEAST_GAIN = 1.05
+"""A plan with a smaller gain of speed is not recommended."""
 
 VERDICTS: dict[Verdict, Badge] = {
     "non-inferior": Badge(wording("no_worse"), "good"),
@@ -131,9 +133,15 @@ def _measured_on(evidence: PlanEvidence) -> Text:
 
 
 def in_one_sentence(plan: Plan) -> Iterator[Text]:
-    """The recommendation of a plan with its cost; nothing for a plan made by hand."""
+    """A plan with its cost; nothing for a plan made by hand."""
     if plan.evidence is not None:
         yield recommended(plan, plan.evidence)
+
+
+def is_faster(plan: Plan) -> bool:
+    """Whether latency or throughput gains at least 5 % (True where neither was timed)."""
+    speed = None if plan.evidence is None else plan.evidence.speed
+    return speed is None or max(1 / speed.latency.value, speed.throughput.value) >= LEAST_GAIN
 
 
 def recommended(plan: Plan, evidence: PlanEvidence) -> Text:
@@ -143,6 +151,8 @@ def recommended(plan: Plan, evidence: PlanEvidence) -> Text:
     if speed is not None:
         latency, rate = (number(ratio.value, 2) for ratio in (speed.latency, speed.throughput))
         clauses.append(wording("plan_speed", latency=latency, rate=rate))
+        if not is_faster(plan):
+            clauses.append(wording("plan_not_faster"))
         if plan.budget.kind_of == "latency" and speed.latency.value > plan.budget.value:
             clauses.append(wording("plan_over_budget"))
     return sentences((wording("sentence", clause=join(clauses, "", "")), _cost(evidence)))
@@ -176,6 +186,12 @@ def _cost(evidence: PlanEvidence) -> Text:
         name = "expected_within" if ends else "expected_at"
         prediction = wording(name, value=signed(expected.value), ends=ends)
     cost = wording("plan_costs", rho=RHO, change=_in_words(change), expected=prediction)
+    others = (
+        Text(*(f"{label} {_in_words(other)}" for label in (title.zh, title.en)))
+        for title, other in ((metric_name(n), c) for n, c in validation.measured.items())
+        if other is not change
+    )
+    cost = join((cost, *others), "，", ", ")
     if validation.verdict is not None:
         cost = wording("plan_costs_judged", cost=cost, verdict=_MEANINGS[validation.verdict])
     return wording("sentence", clause=cost)
@@ -186,7 +202,7 @@ def _cards(evidence: PlanEvidence) -> Iterator[Card]:
         f"{size.stored / MEGABYTE:.1f} MB" for size in (evidence.size, evidence.teacher_size)
     )
     yield Card(
-        title=wording("parameters_card"),
+        title=wording("parameters"),
         value=Interval(value=100 * evidence.size.share, low=None, high=None, unit="%", digits=0),
         base=wording("float16", stored=stored, whole=whole),
     )
@@ -373,7 +389,7 @@ def _layer_map(plan: Plan) -> Table:
                 student="layer_student",
                 starts="starts_as_teacher_s",
                 imitates="imitates_output",
-                heads="number_of_heads",
+                heads="how_many",
             ),
             Column("which", wording("heads_stay"), whole=True),
             Column("units", wording("feed_forward_units")),

@@ -111,7 +111,7 @@ def atlas_section(results: Sequence[ProbeResult]) -> Section | None:
         Prose(body=wording("one_cell_head_rows")),
         Table(
             name="atlas_sets",
-            title=wording("which_heads_do_what"),
+            title=wording("heads"),
             columns=(
                 *columns(probe="probe", set="set_of_heads", does="what_they_do", n="how_many"),
                 Column("heads", wording("which"), whole=True),
@@ -128,19 +128,18 @@ def atlas_section(results: Sequence[ProbeResult]) -> Section | None:
 
 def _atlas_sets(tables: Sequence[HeadTable]) -> Iterator[tuple[Cell, ...]]:
     for table in tables:
-        for name, heads in table.sets.items():
-            if heads:
-                words, more = set_words(name), " …" if len(heads) > _MOST_HEADS else ""
-                shown = " ".join(heads[:_MOST_HEADS]) + more
-                stable = _stable(table.stability.get(name))
-                yield table.title, words.name, words.does, len(heads), shown, stable
+        for name, heads in table.shown_sets.items():
+            words, more = set_words(name), " …" if len(heads) > _MOST_HEADS else ""
+            shown = " ".join(heads[:_MOST_HEADS]) + more
+            stable = _stable(table.stability.get(name))
+            yield table.title, words.name, words.does, len(heads), shown, stable
 
 
 def _atlas_heads(tables: Sequence[HeadTable]) -> Table:
     """A row for each head of the sets: its functions (each sentence once), and its quantities."""
     does: dict[str, list[Text]] = {}
     for table in tables:
-        for set_name, heads in table.sets.items():
+        for set_name, heads in table.shown_sets.items():
             for head in heads:
                 does.setdefault(head, []).append(set_words(set_name).does)
     shown = [(quantity, table.rows()) for quantity, table in offered(tables)]
@@ -158,7 +157,7 @@ def _atlas_heads(tables: Sequence[HeadTable]) -> Table:
         name="atlas_heads",
         title=wording("every_head_chosen"),
         columns=(
-            *columns(head="head", does="what_does"),
+            *columns(head="head", does="what_they_do"),
             *(
                 Column(quantity.name, quantity.title, digits=quantity.digits)
                 for quantity, _ in shown
@@ -191,7 +190,7 @@ _MEASUREMENTS = (
 
 
 def probe_section(result: ProbeResult) -> Section:
-    """Question, summary and sample; claims, figures; folded: measurements, heads, settings."""
+    """Question, summary, sample; claims, figures; folded: the rest. Without claims, in the appendix."""
     details = filled(_measurements(result), _sets(result), _heads(result), _settings(result))
     # A figure's name is unique in its file, and may begin with the probe's.
     prefix = f"{result.probe}_"
@@ -211,7 +210,8 @@ def probe_section(result: ProbeResult) -> Section:
         *(_table(table, prefix) for table in result.tables),
         Folded(title=wording("all_measurements_heads_chosen"), blocks=details),
     )
-    return Section(name=anchor_of(result), title=title_of(result), blocks=blocks)
+    name, appendix = anchor_of(result), not result.claims
+    return Section(name=name, title=title_of(result), blocks=blocks, appendix=appendix)
 
 
 def _claim(worded: ClaimInWords) -> tuple[Cell, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from qt_bert.codec import encode
@@ -68,12 +69,14 @@ def render_probe(result: ProbeResult, inputs: RunInputs, out: Path) -> Path:
     )
     target = out / f"{result.probe}.html"
     with atomic_write(target) as temporary:
-        temporary.write_text(page(record, (), [probe_section(result)]), encoding="utf-8")
+        temporary.write_text(
+            page(record, (), [replace(probe_section(result), appendix=False)]), encoding="utf-8"
+        )
     return target
 
 
 def sections(stored: Stored) -> list[Section]:
-    """All sections that the run has results for, in the order of the page.
+    """All sections that the run has results for, in the order of the page, the appendix last.
 
     Raises RunFolderError for a damaged result.
     """
@@ -81,12 +84,13 @@ def sections(stored: Stored) -> list[Section]:
         answer_section(stored),
         evaluation_section(stored),
         atlas_section(stored.probes),
-        None if stored.plan is None else plan_section(stored.plan),
         *map(probe_section, stored.probes),
+        None if stored.plan is None else plan_section(stored.plan),
         card_section(stored),
         run_section(stored),
     )
-    return [section for section in parts if section is not None]
+    drawn = [section for section in parts if section is not None]
+    return sorted(drawn, key=lambda section: section.appendix)
 
 
 _STATES = {

@@ -63,7 +63,10 @@ class Stored:
         ]
         of_plan = self._judged[1]
         if of_plan is not None:
-            claims.append(ClaimOf(plan_claim_in_words(of_plan), "plan"))
+            evidence = self.plan.evidence if self.plan else None
+            tests = [t for t in (evidence.tests if evidence else ()) if t.role == "validation"]
+            changes = {name: metric.change for t in tests for name, metric in t.measured.items()}
+            claims.append(ClaimOf(plan_claim_in_words(of_plan, changes), "plan"))
         return claims
 
     @cached_property

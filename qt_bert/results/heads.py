@@ -53,6 +53,7 @@ class HeadTable:
     `windows`: how many tokens each layer sees to either side (None: all), where layers differ. Scores
     are measured on `pairs`; heads are chosen, and p and q computed, on `discovery`. `metric` measures
     ablated heads. `facts` fill the texts of `claims`; `measurements` are kept for probes in `_SHOWN`.
+    `unshown`: heads of the sets that are not named, or fail on validation.
     """
 
     probe: str
@@ -67,6 +68,7 @@ class HeadTable:
     facts: Mapping[str, Any] = field(default_factory=dict)
     measurements: tuple[Measurement, ...] = ()
     sets: dict[str, tuple[str, ...]]
+    unshown: tuple[str, ...] = ()
     stability: dict[str, Stability] = field(default_factory=dict)
     scores: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
@@ -84,6 +86,15 @@ class HeadTable:
                 f"the table of {self.probe!r} does not hold {len(self.scores)} scores of each of "
                 f"{len(self.heads)} heads"
             )
+
+    @property
+    def shown_sets(self) -> dict[str, tuple[str, ...]]:
+        """The sets as they are displayed: without `unshown`, and without empty ones."""
+        shown = {
+            name: tuple(head for head in heads if head not in self.unshown)
+            for name, heads in self.sets.items()
+        }
+        return {name: heads for name, heads in shown.items() if heads}
 
     def rows(self) -> dict[str, dict[str, float | None]]:
         """Head → score → value."""
@@ -113,6 +124,7 @@ def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTa
         },
         measurements=tuple(map(_few_digits, result.measurements)) if result.probe in _SHOWN else (),
         sets={name: tuple(heads) for name, heads in sorted(result.sets.items())},
+        unshown=tuple(row.head for row in result.heads if row.shown is False),
         stability={
             name: _few_digits(
                 replace(stability, sources=tuple(map(_few_digits, stability.sources)))
@@ -264,7 +276,8 @@ def values_of(quantity: Quantity, table: HeadTable) -> dict[Head, float]:
 def marked(quantity: Quantity, table: HeadTable) -> set[Head]:
     """The heads to outline: those of the quantity's sets, or those whose effect is significant."""
     if quantity.marks:
-        return {Head.parse(head) for name in quantity.marks for head in table.sets.get(name, ())}
+        sets = table.shown_sets
+        return {Head.parse(head) for name in quantity.marks for head in sets.get(name, ())}
     rows = table.rows().items()
     return {Head.parse(head) for head, scores in rows if quantity.stands_out(scores)}
 
@@ -304,7 +317,7 @@ def _outlined(quantity: Quantity, table: HeadTable) -> Text:
             f"粗框：q < {SIGNIFICANT}（在全部头上校正）。",
             f"Outlined: q < {SIGNIFICANT}, over all heads.",
         )
-    marks = (name for name in quantity.marks if table.sets.get(name))
+    marks = (name for name in quantity.marks if name in table.shown_sets)
     names = [set_label(name, table.stability) for name in marks]
     if not names:
         return Text("没有选出的头。", "No head was named.")

@@ -195,7 +195,8 @@ class PairsRef:
 class HeadScores:
     """One head (`L3H7`, both numbers from 0), its scores by name, and whether it was selected.
 
-    `shown`: whether a selected head passes on validation, too; None where it was not tested. `teacher` is its name in the teacher, if the model has one.
+    `shown`: whether a head of the sets is named and passes on validation, too; None where that was not tested.
+    `teacher` is its name in the teacher, if the model has one.
     """
 
     head: str

@@ -106,7 +106,7 @@ def test_every_colour_draws(results: Path, app: Visit) -> None:
     at = app("atlas", lang="en", layer="0", head="1")
     assert "They look at their own character" in shown(at)
     box = at.selectbox(key="atlas.colour")
-    assert box.options[0] == "Change of the label's probability without this head"
+    assert box.options[0] == "Change without this head"
     for name in ("kl", "matching"):
         box.set_value(name).run()
         assert not at.exception and not at.error

@@ -180,7 +180,6 @@ EXAMPLE = {"focused": (Head(0, 2), Head(2, 1))}
     ("sets", "studied", "words"),
     [
         (EXAMPLE | {"reader": (Head(2, 1),)}, True, "L2H1 is the reader."),
-        ({"reader": (Head(2, 1),)}, True, "no reader: L2H1 has the largest focus of its layer"),
         (EXAMPLE, True, "no reader. L2H1 is an example"),
         ({}, False, "No probe results"),
     ],

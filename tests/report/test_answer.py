@@ -10,7 +10,7 @@ from qt_bert.report.render import render
 from qt_bert.report.stored import Stored
 from qt_bert.run.folder import RunFolder
 from qt_bert.stats.verdict import MOST_QUERIES
-from tests.results.made_claims import undecided
+from tests.results.made_claims import claim, undecided
 
 UNITS = {"results.md": "] points", "results.zh-CN.md": "] 个百分点"}
 
@@ -40,6 +40,17 @@ def test_claims_link_to_their_sections_and_stand_in_json_and_csv(run_of, result_
     assert len(lines) == 5 and lines[0].startswith("claim_zh,claim_en,verdict_zh")
     assert lines[0].endswith(",margin,p,q,n_queries")
     assert "> " in lines[1].split(",")[-4] and ">margin<" not in first
+
+
+def test_further_figures_stand_beside_a_claim_and_the_unit_above(run_of, result_of, evaluation):
+    evaluation["examples"] = [{**evaluation["examples"][0], "score": 0.5}]
+    facts = {"five_grade": 1.03, "five_rho": -0.668}
+    five = claim("matching.five")
+    run = run_of(result_of("matching", 10, claims=(five,), facts=facts))
+    subject, claims, *_ = answer_section(Stored(RunFolder.read(run))).blocks
+    (row,) = claims.rows
+    beside = row[[column.name for column in claims.columns].index("beside")]
+    assert beside.en == "expected grade +1.03, ρ −0.668" and "ordered right" in subject.body.en
 
 
 def test_cards_give_the_figure_without_grade_1(run_of, evaluation):

@@ -1,7 +1,12 @@
+from dataclasses import replace
+
+from qt_bert.heads import Head
 from qt_bert.report.blocks import Interval, Table
 from qt_bert.report.probes import atlas_section
 from qt_bert.results.head_sets import set_words
+from qt_bert.results.heads import marked, table_of
 from qt_bert.results.probe import HeadScores, ProbeResult
+from qt_bert.results.quantities import QUANTITIES
 
 
 def matching(result_of) -> ProbeResult:
@@ -35,6 +40,16 @@ def test_each_named_head_has_one_row(result_of):
     assert all(isinstance(effect, Interval) for effect in effects)
     assert (effects[0].value, effects[0].low, effects[0].high) == (-25.0, -40.0, -10.0)
     assert effects[1].value is None
+
+
+def test_a_head_that_fails_on_validation_is_not_shown(result_of):
+    result = matching(result_of)
+    heads = tuple(replace(row, shown=row.head == "L0H1") for row in result.heads)
+    table = table_of(replace(result, heads=heads))
+    assert table.sets["matching"] == ("L1H2", "L0H1")
+    assert table.shown_sets == {"matching": ("L0H1",), "low_half": ("L0H1",)}
+    (quantity,) = [each for each in QUANTITIES if each.name == "matching"]
+    assert marked(quantity, table) == {Head(0, 1)}
 
 
 def test_probes_without_such_scores_give_no_atlas(result_of):

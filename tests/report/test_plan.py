@@ -27,6 +27,18 @@ def test_the_answer_has_size_latency_change_and_prediction():
     assert "within the 0.02" in answer
 
 
+@pytest.mark.parametrize(("latency", "throughput", "faster"), [(0.97, 1.02, False), (0.9, 1, True)])
+def test_a_plan_that_is_no_faster_is_not_recommended(latency, throughput, faster):
+    full = plan()
+    speed = replace(
+        full.evidence.speed,
+        latency=replace(full.evidence.speed.latency, value=latency),
+        throughput=replace(full.evidence.speed.throughput, value=throughput),
+    )
+    answer = answer_of(replace(full, evidence=replace(full.evidence, speed=speed)))
+    assert ("not faster" not in answer) == faster
+
+
 @pytest.mark.parametrize(("latency", "over"), [(0.8, True), (0.82, False)])
 def test_a_latency_over_the_budget_is_named(latency, over):
     budget = replace(plan().budget, kind_of="latency", value=latency, asked=f"latency={latency}")

@@ -36,6 +36,18 @@ def test_the_answer_comes_first_and_probes_follow_the_evaluation(run_of, result_
     assert re.findall(r'<a href="#([^"]+)"', contents) == names[1:]
 
 
+def test_probes_without_claims_are_a_folded_appendix_after_the_body(run_of, result_of):
+    run = run_of(result_of("patterns", 5, claims=()), result_of("boundary", 20))
+    assert sections(run)[-3:] == ["model_card", "run", "probe-patterns"]
+    page = (run / "report.html").read_text(encoding="utf-8")
+    body, appendix = page.split('id="appendix"')
+    assert 'id="probe-boundary"' in body and 'class="appendix"' not in body
+    assert re.findall(r'<details class="appendix">.*?<section id="([^"]+)"', appendix, re.S) == [
+        "probe-patterns"
+    ]
+    assert re.findall(r'<a href="#([^"]+)"', body[body.index("<nav") :])[-1] == "probe-patterns"
+
+
 def test_sets_have_their_stability(run_of, result_of):
     run = run_of(result_of("redundancy", 10, stability={"harmful": LOOSE}))
     first, second = table(run, "redundancy_sets")
