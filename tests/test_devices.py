@@ -98,11 +98,11 @@ def short_of_memory(monkeypatch) -> Callable[[int], list[int]]:
     plain = forward.Layer.feed_forward
 
     def install(most: int) -> list[int]:
-        def limited(self, mixed: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        def limited(self, mixed: torch.Tensor, hidden: torch.Tensor, **more: Any) -> torch.Tensor:
             tried.append(mixed.shape[:-1].numel())
             if tried[-1] > most:
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
-            return plain(self, mixed, hidden)
+            return plain(self, mixed, hidden, **more)
 
         monkeypatch.setattr(forward.Layer, "feed_forward", limited)
         return tried

@@ -121,7 +121,8 @@ def reference_donors(scorer: Scorer, pairs: Sequence[Pair]) -> Donors:
     (swept,) = sweep(scorer.encoder, [batch], [NONE], [Reduction("z", "z", layers, compute)])
     z = np.empty_like(swept.reduced["z"][0], dtype=np.float32)
     z[swept.rows] = swept.reduced["z"][0]
-    return Donors.of(torch.from_numpy(z), tuple(tuple(pair.input_ids) for pair in encoded))
+    ids = tuple(tuple(pair.input_ids) for pair in encoded)
+    return Donors.of(torch.from_numpy(z), ids)  # on the CPU
 
 
 def reference_of(scorer: Scorer, pairs: Callable[[], Sequence[Pair]]) -> Reference:

@@ -48,9 +48,9 @@ class Donors:
         number = zlib.crc32(repr(tuple(ids)).encode()) % len(self.ids)
         return (number + 1) % len(self.ids) if self.ids[number] == tuple(ids) else number
 
-    def place(self, places: torch.Tensor) -> torch.Tensor:
-        """Places of a pair as places of a donor; those past its end are its last one."""
-        return places.clamp(max=self.z.shape[3] - 1)
+    def places(self, length: int) -> torch.Tensor:
+        """The places of a donor for those of a pair; past its end its last one."""
+        return torch.arange(length, device=self.z.device).clamp(max=self.z.shape[3] - 1)
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class Resample(OfHeads):
 
         def replace_z(layer: int, heads: tuple[int, ...], plain: PlainLayer) -> None:
             donor = donors.number(model.batch.encoded[plain.row].input_ids)
-            places = donors.place(torch.arange(plain.z.shape[1]))
             for head in heads:
-                plain.z[head] = donors.z[donor, layer, head, places].to(plain.z)
+                z = donors.z[donor, layer, head]
+                plain.z[head] = z[donors.places(plain.z.shape[1])].to(plain.z)
 
         for layer, heads in by_layer(self.heads).items():
             model.edit(layer, partial(replace_z, layer, heads))
@@ -96,5 +96,5 @@ class Resampled:
     def _of_batch(self, site: Site) -> torch.Tensor:
         """The layer's outputs of each pair's donor [B, heads, L, width]."""
         numbers = [self.donors.number(pair.input_ids) for pair in site.batch.encoded]
-        places = self.donors.place(torch.arange(site.batch.length))
-        return self.donors.z[:, self.layer][numbers][:, :, places].to(site.hidden)
+        z = self.donors.z[:, self.layer][numbers]
+        return z[:, :, self.donors.places(site.batch.length)].to(site.hidden)

@@ -222,7 +222,7 @@ ChangesOfRemovals = Mapping[Removal, Changes]
 
 @dataclass(frozen=True)
 class Grid:
-    """The budgets chosen on all of discovery: heads, by one path, and layers, most kept first."""
+    """The budgets chosen on discovery: heads, by one path, and layers, most kept first."""
 
     path: HeadPath
     heads: tuple[Removal, ...]

@@ -62,7 +62,7 @@ IN_REPORT = Effort(
     alone=8,
     bulk=16,
 )
-"""A stage of a quick report: heads alone, in one round over all of discovery."""
+"""A stage of a quick report: heads alone, in one round over the pairs of `redundancy`."""
 
 QUICK = Effort(profile="quick", choosing=128, measuring=256)
 """`qt-bert plan`: some minutes."""

@@ -74,16 +74,20 @@ def label_points(logits: FloatArray, pairs: Sequence[Pair], labels: ModelLabels)
 
 
 def contest_pairs(context: Context, pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs that a contest takes of a half: all under --full, else few of each query.
+    """The pairs that a contest takes of a half: all under --full, else `quick_pairs`."""
+    labels = context.model.checkpoint.settings.labels
+    return list(pairs) if context.full else quick_pairs(pairs, labels)
 
-    As few as keep every label set that is judged on all; for one logit two titles of unlike labels.
+
+def quick_pairs(pairs: Sequence[Pair], labels: ModelLabels, least: int = 1) -> list[Pair]:
+    """At least `least` pairs of each query, and as few as keep every label set that is judged on all.
+
+    For one logit two titles of unlike labels.
     """
-    if context.full:
-        return list(pairs)
-    if context.model.checkpoint.settings.labels.logits == 1:
+    if labels.logits == 1:
         return few_a_query(pairs, 2, unlike=True)
     kept = {*_classes(pairs)[0]}
-    samples = (few_a_query(pairs, most) for most in count(1))
+    samples = (few_a_query(pairs, most) for most in count(least))
     return next(few for few in samples if kept <= {*_classes(few)[0]})
 
 

@@ -3,7 +3,7 @@
 Heads are ablated (`zero`): random fifths of all heads, each half of the layers, each layer, each head; beside
 each layer's heads its feed-forward block. With --full also both together, and the heads by `uniform`
 (Kovaleva et al. 2019) and by resampling. The layer that costs least, and the head, layer and block that
-harm most, are chosen on discovery. Single heads take all discovery pairs, as the plan chooses among them.
+harm most, are chosen on discovery. In the same run the plan chooses among the single heads.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import SPECIAL
 from qt_bert.figures import LAYER, Curve, HeatMap, Point, cells_of, curve, head_map, known
 from qt_bert.heads import Head, Shape
+from qt_bert.models.card import ModelLabels
 from qt_bert.probes.base import Context, Result, estimate_points, head_table, lies_above_0
 from qt_bert.probes.contests import (
     RESAMPLED,
@@ -34,12 +35,13 @@ from qt_bert.probes.contests import (
     classes_settings,
     contest_pairs,
     grades_nothing,
+    quick_pairs,
     resampling,
     zeroed,
 )
 from qt_bert.probes.features import PLACE, by_tags, of_tokens
 from qt_bert.probes.naming import by_mean, means, stability
-from qt_bert.probes.streams import PAIRS_A_QUERY, Shared, few_a_query, stream
+from qt_bert.probes.streams import PAIRS_A_QUERY, Shared, stream
 from qt_bert.probes.texts import texts_of
 from qt_bert.probes.tuning_maps import TokenMasks, links
 from qt_bert.results.probe import ResultTable, Row, Value
@@ -68,7 +70,12 @@ LOOKS = ("other_text", "punctuation", "itself", "sep", "cls")
 def measure(context: Context) -> Result:
     """Choose layers, a block and a head on discovery; ablate fifths, halves and those on validation."""
     shape = context.model.checkpoint.shape
-    singles = ablate(context, SINGLES, single(shape, zeroed), context.discovery)
+    labels = context.model.checkpoint.settings.labels
+    discovery, validation = (
+        pairs_taken(pairs, labels, full=context.full)
+        for pairs in (context.discovery, context.validation)
+    )
+    singles = ablate(context, SINGLES, single(shape, zeroed), discovery)
     alone = {head: singles.loss(str(head)) for head in shape.all_heads}
     values = np.stack([loss.centred for loss in alone.values()], axis=1)
     p = sign_flip_p(values, seed=context.seed)
@@ -85,9 +92,7 @@ def measure(context: Context) -> Result:
 
     every_layer, beside = layers(shape, zeroed), sublayers(shape, zeroed)
     feed_forward = [variant for variant in beside if not variant.heads]
-    on_discovery = ablate(
-        context, "layers", [*every_layer, *feed_forward], _few(context, context.discovery)
-    )
+    on_discovery = ablate(context, "layers", [*every_layer, *feed_forward], discovery)
     worst_layer, worst_feed_forward = (
         min((variant.name for variant in of), key=lambda name: on_discovery.loss(name).value)
         for of in (every_layer, feed_forward)
@@ -100,7 +105,7 @@ def measure(context: Context) -> Result:
     heads = [v for v in single(shape, zeroed) if v.name in map(str, {harmful, *critical})]
     chosen_layer = [variant for variant in every_layer if variant.name == layer]
     variants = [*fifths, *halves, *chosen_layer, *heads]
-    whole = ablate(context, "claims", variants, _few(context, context.validation))
+    whole = ablate(context, "claims", variants, validation)
     half_losses = {variant.name: whole.loss(variant.name) for variant in halves}
     names = [variant.name for variant in fifths]
     change = whole.rho_change(*names, draws=ORDERS)
@@ -194,7 +199,7 @@ def measure(context: Context) -> Result:
             "alone": len(critical),
             "pairs": len(pairs),
             "whole": len(whole.pairs),
-            "chosen": len(context.discovery),
+            "chosen": len(discovery),
         },
         settings={
             "classes": classes_settings(whole.pairs),
@@ -205,11 +210,9 @@ def measure(context: Context) -> Result:
     )
 
 
-def _few(context: Context, pairs: Sequence[Pair]) -> list[Pair]:
-    """All under --full, else two pairs a query, for ρ; of unlike labels for one logit."""
-    few = contest_pairs(context, pairs)
-    at_least = few_a_query(pairs, context.choose(PAIRS_A_QUERY, len(pairs)))
-    return few if len(few) >= len(at_least) else at_least
+def pairs_taken(pairs: Sequence[Pair], labels: ModelLabels, *, full: bool) -> list[Pair]:
+    """All of a half under --full, else at least two pairs of each query, for ρ."""
+    return list(pairs) if full else quick_pairs(pairs, labels, PAIRS_A_QUERY)
 
 
 def _halves(shape: Shape) -> list[Variant]:

@@ -189,6 +189,11 @@ def _task(options: PlanOptions, quick: Effort, context: StageContext) -> PlanTas
         else (options.run, None)
     )
     alone = "probe:redundancy" in needs and choosing is None and options.replacement == "zero"
+    if alone:
+        from qt_bert.probes.redundancy import pairs_taken
+
+        taken = pairs_taken(discovery.pairs, labels, full=request.full)
+        discovery = Sample.of(discovery.ref.name, discovery.ref.sha256, taken)
     return PlanTask(
         scorer=scorer,
         budget=parse_budget(options.budget),
