@@ -30,7 +30,7 @@ from qt_bert.ablation.sweep import run_sweep
 from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.heads import Head, Shape
 from qt_bert.probes.base import Contest, Context, reference
-from qt_bert.probes.streams import few_a_query
+from qt_bert.probes.streams import balanced_a_query, few_a_query
 from qt_bert.probes.texts import texts_of
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats import estimate, verdict
@@ -73,10 +73,10 @@ def label_points(logits: FloatArray, pairs: Sequence[Pair], labels: ModelLabels)
     return np.asarray((softmax(np.asarray(logits, np.float64), axis=-1) * meant).sum(-1) * POINTS)
 
 
-def contest_pairs(context: Context, pairs: Sequence[Pair]) -> list[Pair]:
+def contest_pairs(context: Context, pairs: Sequence[Pair], least: int = 1) -> list[Pair]:
     """The pairs that a contest takes of a half: all under --full, else `quick_pairs`."""
     labels = context.model.checkpoint.settings.labels
-    return list(pairs) if context.full else quick_pairs(pairs, labels)
+    return list(pairs) if context.full else quick_pairs(pairs, labels, least)
 
 
 def quick_pairs(pairs: Sequence[Pair], labels: ModelLabels, least: int = 1) -> list[Pair]:
@@ -87,7 +87,7 @@ def quick_pairs(pairs: Sequence[Pair], labels: ModelLabels, least: int = 1) -> l
     if labels.logits == 1:
         return few_a_query(pairs, 2, unlike=True)
     kept = {*_classes(pairs)[0]}
-    samples = (few_a_query(pairs, most) for most in count(least))
+    samples = (balanced_a_query(pairs, most, kept) for most in count(least))
     return next(few for few in samples if kept <= {*_classes(few)[0]})
 
 

@@ -55,7 +55,7 @@ CLAIMS = ("five", "set", "cut", "kept")
 RESAMPLED_TARGETS = ("five_resampled", "kept_resampled")
 LEAST_KEPT, LEAST_LOW_LOSS = 3, 10.0
 """Matching heads of the low half, and points lost without that half, for `kept` to be judged."""
-FREE_SETS = 20
+QUICK_FREE_SETS, FREE_SETS = 10, 20
 """Sets of as many heads drawn from all layers, for comparison."""
 PERCENT = 100.0
 
@@ -160,9 +160,10 @@ def measure(context: Context) -> Result:
         return Result(nothing="nothing_shared", claims=nothing, facts=facts, **common)
     pairs = contest_pairs(context, context.validation)
     costliest = _costliest(context, chosen.five)
-    run = ablate(context, "parts", _parts(chosen, context.seed), pairs)
+    free = context.choose(QUICK_FREE_SETS, FREE_SETS)
+    run = ablate(context, "parts", _parts(chosen, free, context.seed), pairs)
     losses = _losses(chosen, run)
-    common["settings"] |= {"classes": classes_settings(pairs)}
+    common["settings"] |= {"classes": classes_settings(pairs), "free_sets": free}
     resampled: dict[str, Estimate | None] = dict.fromkeys(RESAMPLED_TARGETS)
     claims = _claims(context, chosen, run, losses, costliest, resampled)
     if (kept := resampled["kept_resampled"]) is not None:
@@ -203,7 +204,6 @@ def _settings(chosen: Chosen) -> dict[str, Any]:
     """The scored samples, and the chosen heads' directions."""
     return {
         "least_score": LEAST_SCORE,
-        "free_sets": FREE_SETS,
         "scored": {
             "discovery": asdict(chosen.discovery.sample),
             "validation": asdict(chosen.validation.sample),
@@ -227,7 +227,7 @@ def _costliest(context: Context, five: list[Head]) -> Head:
     return max(five, key=lambda head: np.nan_to_num(run.loss(str(head)).value, nan=-np.inf))
 
 
-def _parts(chosen: Chosen, seed: int) -> list[Variant]:
+def _parts(chosen: Chosen, free_sets: int, seed: int) -> list[Variant]:
     """The variants measured beside the contests; a single head has the head's name."""
     shape, five = chosen.shape, chosen.five
     sets: dict[str, Intervention] = {
@@ -239,7 +239,7 @@ def _parts(chosen: Chosen, seed: int) -> list[Variant]:
     if chosen.low:
         sets["low_half"] = zeroed(chosen.low_half)
         sets["low_half_kept"] = zeroed({*chosen.low_half} - {*chosen.low})
-    free = families.random_sets(shape, zeroed, len(five), FREE_SETS, seed)
+    free = families.random_sets(shape, zeroed, len(five), free_sets, seed)
     return [*(Variant(name, (part,), "part") for name, part in sets.items()), *free]
 
 

@@ -612,17 +612,19 @@ def _needed(
         return "precondition:cost"
     if grades_nothing(context):
         return "grades_nothing"
+    places = [place for place, part in enumerate(texts.part) if part != POOR]
+    moved = GoodAndPoor([texts.pairs[p] for p in places], [texts.part[p] for p in places])
     judged, run = contest(
         context,
         "needed",
         heads,
         named=named,
-        pairs=texts.pairs,
-        statistic=lambda run, name: cost - texts.cost(run.scores(name)),
+        pairs=moved.pairs,
+        statistic=lambda run, name: cost - moved.cost(run.scores(name)),
         claim="order.needed",
         whole=cost,
     )
-    beside["order_resampled"] = (cost - texts.cost(run.scores(f"needed:{RESAMPLED}"))) / cost
+    beside["order_resampled"] = (cost - moved.cost(run.scores(f"needed:{RESAMPLED}"))) / cost
     return judged or "few_sets"
 
 

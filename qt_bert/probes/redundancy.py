@@ -25,7 +25,6 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import SPECIAL
 from qt_bert.figures import LAYER, Curve, HeatMap, Point, cells_of, curve, head_map, known
 from qt_bert.heads import Head, Shape
-from qt_bert.models.card import ModelLabels
 from qt_bert.probes.base import Context, Result, estimate_points, head_table, lies_above_0
 from qt_bert.probes.contests import (
     RESAMPLED,
@@ -35,7 +34,6 @@ from qt_bert.probes.contests import (
     classes_settings,
     contest_pairs,
     grades_nothing,
-    quick_pairs,
     resampling,
     zeroed,
 )
@@ -56,7 +54,7 @@ PARTS, ORDERS = 5, 8
 """Random orders of all heads, and the number of sets that each is cut in: one claim is of a fifth."""
 MARGIN = -0.02
 """The change of ρ down to which a set counts as safe."""
-CURVE, CURVE_DRAWS, FULL_DRAWS = (0.1, 0.4, 0.6, 0.8, 1.0), 4, 20
+CURVE, CURVE_DRAWS, FULL_DRAWS = (0.1, 0.4, 0.6, 0.8, 1.0), 2, 20
 """Further shares of the curve, and draws of each."""
 LEAST_LOSS, SIGNIFICANT = 2.0, 0.05
 """A critical head's least loss in points, and its q over all heads."""
@@ -70,11 +68,8 @@ LOOKS = ("other_text", "punctuation", "itself", "sep", "cls")
 def measure(context: Context) -> Result:
     """Choose layers, a block and a head on discovery; ablate fifths, halves and those on validation."""
     shape = context.model.checkpoint.shape
-    labels = context.model.checkpoint.settings.labels
-    discovery, validation = (
-        pairs_taken(pairs, labels, full=context.full)
-        for pairs in (context.discovery, context.validation)
-    )
+    discovery = contest_pairs(context, context.discovery)
+    validation = contest_pairs(context, context.validation, PAIRS_A_QUERY)  # two for ρ
     singles = ablate(context, SINGLES, single(shape, zeroed), discovery)
     alone = {head: singles.loss(str(head)) for head in shape.all_heads}
     values = np.stack([loss.centred for loss in alone.values()], axis=1)
@@ -208,11 +203,6 @@ def measure(context: Context) -> Result:
         },
         pairs=whole.pairs,
     )
-
-
-def pairs_taken(pairs: Sequence[Pair], labels: ModelLabels, *, full: bool) -> list[Pair]:
-    """All of a half under --full, else at least two pairs of each query, for ρ."""
-    return list(pairs) if full else quick_pairs(pairs, labels, PAIRS_A_QUERY)
 
 
 def _halves(shape: Shape) -> list[Variant]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from qt_bert.ablation.engine import Reduction, Swept, batch_tokens, sweep
 from qt_bert.ablation.interventions import NONE, Variant
-from qt_bert.data.pairs import Pair
+from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.data.segmenters import Segmenter, Span
 from qt_bert.data.splits import sample_queries, spread_over_queries
 from qt_bert.data.tokenise import QUERY, SPECIAL, EncodedPair
@@ -45,18 +45,44 @@ def few_a_query(
     `unlike`: no two of a query have labels of the same mean grade.
     """
 
-    def rank(place: int) -> bytes:
-        return hashlib.sha256(f"0\0{pairs[place].title}".encode()).digest()
-
     taken: dict[Hashable, list[float | None]] = {}
     kept = []
-    for place in sorted(range(len(pairs)), key=rank):
+    for place in sorted(range(len(pairs)), key=lambda place: title_hash(pairs[place])):
         grades, of_query = pairs[place].grades, taken.setdefault(query_key(pairs[place].query), [])
         mean = float(np.mean(grades)) if grades else None
         if len(of_query) < most and not (unlike and mean in of_query):
             of_query.append(mean)
             kept.append(place)
     return [pairs[place] for place in sorted(kept)]
+
+
+def balanced_a_query(pairs: Sequence[Pair], most: int, judged: Collection[GradeSet]) -> list[Pair]:
+    """At most `most` pairs of each query, in file order, so that the label sets `judged` are equally many.
+
+    Queries and their pairs in the order of their titles' hashes; each pair is of the judged set that has fewest.
+    """
+    of_query: dict[Hashable, list[int]] = {}
+    for place in sorted(range(len(pairs)), key=lambda place: title_hash(pairs[place])):
+        of_query.setdefault(query_key(pairs[place].query), []).append(place)
+    taken: Counter[GradeSet | None] = Counter()
+    kept = []
+
+    def rank(place: int) -> tuple[bool, int]:
+        grades = pairs[place].grades
+        return grades not in judged, taken[grades]
+
+    for places in of_query.values():
+        for _ in range(min(most, len(places))):
+            place = min(places, key=rank)
+            places.remove(place)
+            taken[pairs[place].grades] += 1
+            kept.append(place)
+    return [pairs[place] for place in sorted(kept)]
+
+
+def title_hash(pair: Pair) -> bytes:
+    """An order of titles that is that of no file."""
+    return hashlib.sha256(f"0\0{pair.title}".encode()).digest()
 
 
 def few_in_quick(context: Context, pairs: Sequence[Pair], most: int = PAIRS_A_QUERY) -> list[Pair]:

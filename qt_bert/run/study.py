@@ -189,10 +189,10 @@ def _task(options: PlanOptions, quick: Effort, context: StageContext) -> PlanTas
         else (options.run, None)
     )
     alone = "probe:redundancy" in needs and choosing is None and options.replacement == "zero"
-    if alone:
-        from qt_bert.probes.redundancy import pairs_taken
+    if alone and not request.full:
+        from qt_bert.probes.contests import quick_pairs
 
-        taken = pairs_taken(discovery.pairs, labels, full=request.full)
+        taken = quick_pairs(discovery.pairs, labels)
         discovery = Sample.of(discovery.ref.name, discovery.ref.sha256, taken)
     return PlanTask(
         scorer=scorer,

@@ -87,6 +87,17 @@ def test_a_quick_contest_takes_few_pairs_but_keeps_every_label_set(queries, few)
     assert contests.contest_pairs(context_of(Shape(2, 2), full=True), pairs) == pairs
 
 
+def test_one_pair_of_each_query_can_keep_every_label_set():
+    """120 queries with a title of each grade: 24 of each; titles of rarer labels come last."""
+    pairs = [pair(10 * n + k, (1 + k,), f"q{n}") for n in range(120) for k in range(5)]
+    rare = [pair(5_000 + n, (1, 2), f"q{n}") for n in range(9)]
+    few = contests.quick_pairs([*pairs, *rare], FIVE)
+    assert Counter(one.grades for one in few) == {(1 + k,): 24 for k in range(5)}
+    assert len({one.query for one in few}) == 120
+    two = contests.quick_pairs(pairs, FIVE, 2)
+    assert Counter(one.grades for one in two) == {(1 + k,): 48 for k in range(5)}
+
+
 def test_at_most_so_many_pairs_of_a_query_in_file_order():
     pairs = [pair(number, (1,), query=f"q{number % 3}") for number in range(12)]
     few = contests.few_a_query(pairs)
