@@ -110,6 +110,7 @@ def measure(context: Context) -> Result:
     draws = context.choose(CURVE_DRAWS, FULL_DRAWS)
     shares = random_shares(shape, zeroed, draws, context.seed, CURVE)
     masks = _further_masks(context)
+    others = _further_losses(masks, context)
     further = [
         replace(variant, name=f"{variant.name}:{kind}")
         for kind, mask in masks.items()
@@ -160,7 +161,11 @@ def measure(context: Context) -> Result:
                 np.array([importance[head] for head in shape.all_heads]),
             ),
         },
-        heads=head_table(shape, _columns(singles, shape, alone, p, q, importance, context)),
+        heads=head_table(
+            shape,
+            _columns(singles, shape, alone, p, q, importance, context)
+            | {kind: -of / 100 for kind, of in others.items()},
+        ),
         sets={"critical": critical, "harmful": [harmful] if harms else []},
         selected="critical",
         shown=_shown(whole, critical, context),
@@ -175,7 +180,9 @@ def measure(context: Context) -> Result:
         },
         figures=[
             _curve(run, shares, fifth, context),
-            *_head_maps(losses, critical, masks, context),
+            *_head_maps(
+                {"heads": losses, **{f"heads_{kind}": of for kind, of in others.items()}}, critical
+            ),
             block_map,
         ],
         tables=[block_table, *(_spoiled(whole, harmful, context) if harms else ())],
@@ -244,7 +251,7 @@ def _columns(
     importance: FloatArray,
     context: Context,
 ) -> dict[str, FloatArray]:
-    """Scores by name [layers, heads]; changes of the label's probability (0 to 1), below 0 worse."""
+    """Scores by name [layers, heads]; changes in points / 100, below 0 worse."""
     none = (np.nan, np.nan)
     ends = [loss.interval(context.resamples, context.seed) or none for loss in alone.values()]
     columns = {
@@ -286,14 +293,21 @@ def _further_masks(context: Context) -> dict[str, Ablate]:
     return {"uniform": lambda h: HeadMask(tuple(h), "uniform"), RESAMPLED: resampling(context)}
 
 
-def _head_maps(
-    losses: FloatArray, critical: Sequence[Head], masks: Mapping[str, Ablate], context: Context
-) -> list[HeatMap]:
+def _further_losses(masks: Mapping[str, Ablate], context: Context) -> dict[str, FloatArray]:
+    """Points lost without each head by the other ablations [layers, heads]."""
+    shape = context.model.checkpoint.shape
+    runs = {
+        kind: ablate(context, f"{SINGLES}_{kind}", single(shape, mask), context.discovery)
+        for kind, mask in masks.items()
+    }
+    return {
+        kind: shape.spread([run.loss(str(head)).value for head in shape.all_heads])
+        for kind, run in runs.items()
+    }
+
+
+def _head_maps(maps: Mapping[str, FloatArray], critical: Sequence[Head]) -> list[HeatMap]:
     """Points lost without each head, a map for each ablation, all in the same colours."""
-    shape, maps = context.model.checkpoint.shape, {"heads": losses}
-    for kind, mask in masks.items():
-        run = ablate(context, f"{SINGLES}_{kind}", single(shape, mask), context.discovery)
-        maps[f"heads_{kind}"] = shape.spread([run.loss(str(h)).value for h in shape.all_heads])
     end = float(np.nan_to_num(np.abs([*maps.values()])).max())
     options: dict[str, Any] = {"scale": "diverging", "high": end, "digits": 1}
     marked = {"heads": map(str, critical)}

@@ -52,6 +52,8 @@ def test_a_head_that_harms_is_named_with_what_it_spoils(context_of, tmp_path):
     assert result.sets["harmful"] == (str(SPOILER),)
     maps = figures(result)
     assert list(maps) == ["heads", "heads_uniform", "heads_resampled", "blocks"]
+    spoiler = next(head.scores for head in result.heads if head.head == str(SPOILER))
+    assert spoiler["resampled"] == pytest.approx(-maps["heads_resampled"][SPOILER] / 100)
     # It gives the same whatever it looks at, so that only its absence helps.
     assert maps["heads"][SPOILER] < -1
     assert abs(maps["heads_uniform"][SPOILER]) < 0.01 > abs(maps["heads_resampled"][SPOILER])
