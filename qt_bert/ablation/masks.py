@@ -211,9 +211,9 @@ INTERVENTIONS: dict[str, Callable[[tuple[Head, ...], Reference], Intervention]] 
 """The modes of `--mode`: heads and the reference set → intervention."""
 
 
-# Whole layers left out, or their feed-forward blocks. Layers as Fan et al. 2020 ("Reducing Transformer Depth on Demand with Structured
-# Dropout") and Sajjad et al. 2023 ("On the effect of dropping layers of pre-trained transformer
-# models") make a model shallower.
+# Whole layers left out, or their feed-forward blocks. Layers as Fan et al. 2020 ("Reducing Transformer
+# Depth on Demand with Structured Dropout") and Sajjad et al. 2023 ("On the effect of dropping layers of
+# pre-trained transformer models") make a model shallower.
 
 
 @dataclass(frozen=True)

@@ -528,7 +528,9 @@ def measure(context: Context) -> Result:
         }
     covered = halves.validation.coverage >= LEAST_COVERAGE
     p_again = one_sided_p(main.per_query - main.calibrated.null)
-    again = name_heads(means(main.per_query), p_again, main.weight_on_text, least=LEAST_BALANCED)
+    again = name_heads(
+        means(main.per_query), p_again, main.weight_on_text, least=LEAST_BALANCED
+    ).heads()
     scores = main.calibrated.named
     beyond = 100.0 * (accuracy["rule"] - accuracy["characters"])
     return Result(
@@ -548,7 +550,7 @@ def measure(context: Context) -> Result:
         ),
         sets={"boundary": named},
         selected="boundary",
-        shown={head: head in again.heads() for head in named},
+        shown={head: head in again for head in named},
         stability={"boundary": _stability(context, main)},
         figures=tuple(_figures(context, main, rows, {"union": union, "union_null": null})),
         tables=[_table(context, rows)],

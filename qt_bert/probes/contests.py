@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, cast
@@ -305,32 +305,31 @@ def contest(
     name: str,
     heads: Sequence[Head],
     *,
+    pairs: Sequence[Pair],
     named: Collection[Head] = (),
-    pairs: Sequence[Pair] | None = None,
     ablated: Ablate = zeroed,
     statistic: Callable[[Ablated, str], Estimate] = Ablated.loss,
-    most: int | None = None,
     claim: str | None = None,
     whole: Estimate | None = None,
 ) -> tuple[Contest | None, Ablated]:
-    """Ablate `heads` against at most `most` of `random_sets`: the contest (None without a set), the target's run.
+    """Ablate `heads` on `pairs` against `random_sets`: the contest (None without a set), the target's run.
 
-    The run also has the target as `resampled` makes it. `statistic` is compared, larger for a larger effect; by default the points lost. `claim` is the id of
-    the claim that rests on the contest, `whole` what its share is of (see `against`).
+    The run also has the target as `resampled` makes it. `statistic` is compared, larger for a larger effect;
+    by default the points lost. `claim` is the id of the claim that rests on the contest, `whole` what its
+    share is of (see `against`).
     """
-    chosen = contest_pairs(context, context.validation) if pairs is None else list(pairs)
-    most = context.choose(QUICK_SETS, SETS) if most is None else most
+    most = context.choose(QUICK_SETS, SETS)
     shape = context.model.checkpoint.shape
     sets, enumerated = random_sets(
         heads, shape, named=named, ablated=ablated, name=name, seed=context.seed, most=most
     )
     part = ablated(heads)
     variants = [Variant(name, (part,), "target"), *resampled(context, name, part)]
-    of_target = ablate(context, name, variants, chosen)
+    of_target = ablate(context, name, variants, pairs)
     value = statistic(of_target, name)
 
     def run(variants: list[Variant], number: int) -> list[Estimate]:
-        swept = ablate(context, f"{name}_sets_{number}", variants, chosen)
+        swept = ablate(context, f"{name}_sets_{number}", variants, pairs)
         return [statistic(swept, variant.name) for variant in variants]
 
     judged = against(context, claim, value, sets, run, enumerated=enumerated, whole=whole)
@@ -371,7 +370,6 @@ def _beyond_margin(context: Context, claim: str, contest: Contest) -> bool:
     """Whether the interval of target − mean set lies beyond the claim's margin."""
     owner, _, name = claim.partition(".")
     declared = texts_of(owner).value(f"claims.{name}")
-    beyond = replace(contest.beyond, reach=0.0)
-    judged, edge = verdict.linear(beyond, contest.whole, declared["margin"])
-    interval = judged.interval(context.resamples, context.seed)
+    judged, edge = verdict.linear(contest.beyond, contest.whole, declared["margin"])
+    interval = judged.query_interval(context.resamples, context.seed)
     return interval is not None and verdict.place(interval, declared["side"], edge) == "beyond"

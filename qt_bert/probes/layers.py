@@ -162,15 +162,20 @@ def recombine(pairs: Sequence[tuple[str, str]], count: int, seed: int) -> Half:
     return Half(tuple(texts), ["shuffled" if n % 2 else "kept" for n in range(len(texts))])
 
 
+def _held_out(context: Context) -> set[str]:
+    """The texts of validation."""
+    return {text for pair in context.validation for text in (pair.query, pair.title)}
+
+
 def _to_fit(context: Context) -> list[Pair]:
     """The discovery pairs that share no text with validation."""
-    held_out = {text for pair in context.validation for text in (pair.query, pair.title)}
+    held_out = _held_out(context)
     return [pair for pair in context.discovery if not held_out & {pair.query, pair.title}]
 
 
 def _further(context: Context) -> list[tuple[str, str]]:
     """Further pairs of texts that share none with validation, shuffled."""
-    held_out = {text for pair in context.validation for text in (pair.query, pair.title)}
+    held_out = _held_out(context)
     pairs = [texts for texts in context.further_texts if not held_out & set(texts)]
     order = np.random.default_rng([context.seed, 5]).permutation(len(pairs))
     return [pairs[place] for place in order]

@@ -119,24 +119,24 @@ def measure(context: Context) -> Result:
     beside = context.choose(feed_forward, beside)
     run = ablate(context, "shares", [*every_layer, *further, *beside, *shares], pairs)
     fifth = mean_of([whole.loss(name) for name in names], draws=ORDERS)
+    gain = -whole.loss(str(harmful))
     claims: dict[str, Estimate | str] = {
         "random": change,
         "layer": whole.rho_change(layer) if shape.layers > 1 else "one_layer",
         "halves": half_losses["low_half"] - half_losses["high_half"]
         if len(half_losses) == 2
         else "one_layer",
-        "harmful": -whole.loss(str(harmful)),
+        "harmful": gain,
     }
     if not whole.judged:
         claims |= {"halves": "few_queries", "harmful": "few_queries"}
     if grades_nothing(context):
         claims = dict.fromkeys(CLAIMS, "grades_nothing")
-    gain = claims["harmful"]
-    harms = isinstance(gain, Estimate) and lies_above_0(context, gain)
+    harms = claims["harmful"] is gain and lies_above_0(context, gain)
     bound = simultaneous_bound(-values, context.resamples, context.seed)
     harm = {
         "harmful_head": str(harmful),
-        "harmful": -whole.loss(str(harmful)).value,
+        "harmful": gain.value,
         "harmful_bound": bound,
     }
     block_map, block_table = _blocks(run, shape, masks, context)

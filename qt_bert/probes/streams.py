@@ -44,26 +44,23 @@ def few_a_query(
 
     `unlike`: no two of a query have labels of the same mean grade.
     """
-
-    taken: dict[Hashable, list[float | None]] = {}
-    kept = []
-    for place in sorted(range(len(pairs)), key=lambda place: title_hash(pairs[place])):
-        grades, of_query = pairs[place].grades, taken.setdefault(query_key(pairs[place].query), [])
-        mean = float(np.mean(grades)) if grades else None
-        if len(of_query) < most and not (unlike and mean in of_query):
-            of_query.append(mean)
-            kept.append(place)
+    kept: list[int] = []
+    for places in _places_by_query(pairs):
+        if unlike:
+            first: dict[float | None, int] = {}
+            for place in places:
+                grades = pairs[place].grades
+                first.setdefault(float(np.mean(grades)) if grades else None, place)
+            places = [*first.values()]
+        kept += places[:most]
     return [pairs[place] for place in sorted(kept)]
 
 
 def balanced_a_query(pairs: Sequence[Pair], most: int, judged: Collection[GradeSet]) -> list[Pair]:
     """At most `most` pairs of each query, in file order, so that the label sets `judged` are equally many.
 
-    Queries and their pairs in the order of their titles' hashes; each pair is of the judged set that has fewest.
+    In the order of the titles' hashes each pair taken is of the judged set that has fewest.
     """
-    of_query: dict[Hashable, list[int]] = {}
-    for place in sorted(range(len(pairs)), key=lambda place: title_hash(pairs[place])):
-        of_query.setdefault(query_key(pairs[place].query), []).append(place)
     taken: Counter[GradeSet | None] = Counter()
     kept = []
 
@@ -71,7 +68,7 @@ def balanced_a_query(pairs: Sequence[Pair], most: int, judged: Collection[GradeS
         grades = pairs[place].grades
         return grades not in judged, taken[grades]
 
-    for places in of_query.values():
+    for places in _places_by_query(pairs):
         for _ in range(min(most, len(places))):
             place = min(places, key=rank)
             places.remove(place)
@@ -80,9 +77,16 @@ def balanced_a_query(pairs: Sequence[Pair], most: int, judged: Collection[GradeS
     return [pairs[place] for place in sorted(kept)]
 
 
-def title_hash(pair: Pair) -> bytes:
-    """An order of titles that is that of no file."""
-    return hashlib.sha256(f"0\0{pair.title}".encode()).digest()
+def _places_by_query(pairs: Sequence[Pair]) -> list[list[int]]:
+    """The places of each query's pairs, all in the order of their titles' hashes, which is that of no file."""
+
+    def rank(place: int) -> bytes:
+        return hashlib.sha256(f"0\0{pairs[place].title}".encode()).digest()
+
+    of_query: dict[Hashable, list[int]] = {}
+    for place in sorted(range(len(pairs)), key=rank):
+        of_query.setdefault(query_key(pairs[place].query), []).append(place)
+    return [*of_query.values()]
 
 
 def few_in_quick(context: Context, pairs: Sequence[Pair], most: int = PAIRS_A_QUERY) -> list[Pair]:

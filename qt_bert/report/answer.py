@@ -109,8 +109,9 @@ def _heads(stored: Stored) -> list[Text]:
     """The heads of the sets that the claims are about, in one line."""
     sets = []
     for result in stored.probes:
+        of_probe = table_of(result, ()).shown_sets
         for name in SHOWN_SETS:
-            if heads := table_of(result, ()).shown_sets.get(name):
+            if heads := of_probe.get(name):
                 shown: str | Text = " ".join(heads[:MOST_HEADS])
                 if len(heads) > MOST_HEADS:
                     shown = wording("heads_more", heads=shown, n=len(heads))

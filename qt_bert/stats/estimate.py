@@ -104,7 +104,18 @@ class Estimate:
             return np.asarray((n * self.value - self.values) / np.float64(n - 1))
 
     def interval(self, resamples: int = RESAMPLES, seed: int = 0) -> Interval | None:
-        """The two-sided 95 % studentised bootstrap interval over queries, widened by `reach`.
+        """The two-sided 95 % interval: that over queries, widened by `reach`."""
+        return self.widened(self.query_interval(resamples, seed))
+
+    def widened(self, interval: Interval | None) -> Interval | None:
+        """The interval over queries, joined with `reach` in quadrature."""
+        if interval is None or not self.reach:
+            return interval
+        low, high = joined(self.value, *interval, self.reach)
+        return float(low), float(high)
+
+    def query_interval(self, resamples: int = RESAMPLES, seed: int = 0) -> Interval | None:
+        """The two-sided 95 % studentised bootstrap interval over queries.
 
         None where the value is undefined or there are fewer than two queries; of zero width where
         all queries agree. See `studentised_interval`.
@@ -114,7 +125,7 @@ class Estimate:
             return None
         ends = np.concatenate(studentised_interval(values[:, None], resamples, seed))
         low, high = np.tanh(ends) if self.kind == "correlation" else ends
-        return _widened(self.value, float(low), float(high), self.reach)
+        return float(low), float(high)
 
     def judged(self, margin: float = 0.0) -> tuple[FloatArray, float]:
         """`centred` and a margin on the scale that tests use: Fisher's z for a correlation.
@@ -412,6 +423,14 @@ def studentised_interval(
     return mean - np.maximum(high, symmetric) * error, mean + np.maximum(-low, symmetric) * error
 
 
+def joined(
+    value: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike, reach: float
+) -> tuple[FloatArray, FloatArray]:
+    """The ends of intervals about `value`, each joined with `reach` in quadrature."""
+    down, up = np.subtract(value, low), np.subtract(high, value)
+    return np.subtract(value, np.hypot(down, reach)), np.add(value, np.hypot(up, reach))
+
+
 def simultaneous_bound(values: FloatArray, resamples: int = RESAMPLES, seed: int = 0) -> float:
     """The 95 % upper bound of the largest of k means over queries, `values` [queries, k].
 
@@ -543,12 +562,6 @@ def _checked(values: npt.ArrayLike, queries: Sequence[Hashable], name: str) -> F
     if np.isinf(array).any():
         raise ArgumentError(f"{name}: item {int(np.argmax(np.isinf(array)))} is infinite")
     return array
-
-
-def _widened(value: float, low: float, high: float, reach: float) -> Interval:
-    if not reach:
-        return low, high
-    return value - math.hypot(value - low, reach), value + math.hypot(high - value, reach)
 
 
 def _those(keys: tuple[Hashable, ...], kept: npt.NDArray[np.bool_]) -> tuple[Hashable, ...]:

@@ -23,6 +23,7 @@ from qt_bert.stats.estimate import (
     RESAMPLES,
     Estimate,
     Interval,
+    joined,
     mean_of,
     query_draws,
     studentised_interval,
@@ -91,11 +92,12 @@ def judge_difference(
     sign-flip p against the margin is under .05. *Not reproduced*: the same on the other side.
     """
     _check(side, margin)
-    interval, p = estimate.interval(resamples, seed), None
+    alone = estimate.query_interval(resamples, seed)
+    interval, p = estimate.widened(alone), None
     verdict: Verdict = "not testable"
-    reason = _untestable(estimate, resamples, seed)
-    if interval is not None and not reason:
-        p = _flip_p(estimate, margin, resamples, seed)
+    reason = _untestable(estimate, alone)
+    if interval is not None and alone is not None and not reason:
+        p = _flip_p(estimate, margin, alone, seed)
         where = place(interval, side, margin)
         verdict, reason = "inconclusive", "interval" if where == "across" else "p"
         if where != "across" and p < ALPHA:
@@ -148,18 +150,19 @@ def judge_contest(
     ended = not enumerated and len(hits) >= END_AT
     counted = int(hits[END_AT - 1]) + 1 if ended else len(sets)
     p: float | None = END_AT / counted if ended else rank_p(len(hits), len(sets))
-    interval = judged.interval(resamples, seed)
+    alone = judged.query_interval(resamples, seed)
+    interval = judged.widened(alone)
     verdict: Verdict = "not testable"
-    reason = _untestable(judged, resamples, seed)
+    reason = _untestable(judged, alone)
     if not reason and len(sets) < LEAST_SETS and not ended:
         reason = "few_sets"
-    if interval is None or reason:
+    if interval is None or alone is None or reason:
         p = None
     else:
         where = place(interval, side, edge)
         if where == "beyond" and p is not None and p <= ALPHA:
             verdict, reason = "reproduced", "decided"
-        elif (where == "short" and _flip_p(judged, edge, resamples, seed) < ALPHA) or _is_common(
+        elif (where == "short" and _flip_p(judged, edge, alone, seed) < ALPHA) or _is_common(
             target, sets[:counted], side, resamples, seed
         ):
             verdict, reason = "not reproduced", "decided"
@@ -250,11 +253,10 @@ def linear(estimate: Estimate, whole: Estimate | None, margin: float) -> tuple[E
     return (estimate, margin) if whole is None else (estimate - margin * whole, 0.0)
 
 
-def _untestable(estimate: Estimate, resamples: int, seed: int) -> str:
-    """Why an estimate cannot be judged, empty where it can."""
+def _untestable(estimate: Estimate, interval: Interval | None) -> str:
+    """Why an estimate with this interval over queries cannot be judged, empty where it can."""
     if estimate.n_queries < CLAIM_QUERIES:
         return "few_queries"
-    interval = replace(estimate, reach=0.0).interval(resamples, seed)
     if interval is None:
         return "undefined"
     return "zero_width" if interval[0] == interval[1] else ""
@@ -278,12 +280,12 @@ def _is_common(
     return share_interval(reached, len(sets))[0] > ALPHA
 
 
-def _flip_p(estimate: Estimate, margin: float, resamples: int, seed: int) -> float:
-    """The sign-flip p; where heads were drawn, of a distance as much smaller as the interval is wider."""
+def _flip_p(estimate: Estimate, margin: float, interval: Interval, seed: int) -> float:
+    """The sign-flip p; where heads were drawn, of a distance as much smaller as `reach` makes the interval
+    over queries wider."""
     values, edge = estimate.judged(margin)
     if estimate.reach:
-        plain = replace(estimate, reach=0.0).interval(resamples, seed)
-        facing = 0.0 if plain is None else (plain[1] - plain[0]) / 2
+        facing = (interval[1] - interval[0]) / 2
         kept = facing / math.hypot(facing, estimate.reach)
         values = values + (kept - 1) * (estimate.value - margin)
     return float(sign_flip_p(values, edge, seed=seed))
@@ -328,8 +330,7 @@ def _shown(
     low, high = studentised_interval(
         part.centred[:, None] - whole.centred[:, None] * r, resamples, seed
     )
-    low = middle - np.hypot(middle - low, part.reach)
-    high = middle + np.hypot(high - middle, part.reach)
+    low, high = joined(middle, low, high, part.reach)
     # Both fall in r: they cross 0 at the ends of the share's interval.
     return share.value, (
         float(np.interp(0.0, -np.maximum.accumulate(low[::-1])[::-1], r)),
