@@ -207,6 +207,11 @@ class Context:
         """A progress bar under the probe's name."""
         return progress(total, self.label, unit)
 
+    def sign(self, estimate: Estimate) -> int:
+        """1 where the 95 % interval lies above 0, −1 where it lies below, else 0."""
+        low, high = estimate.interval(self.resamples, self.seed) or (0.0, 0.0)
+        return int(low > 0) - int(high < 0)
+
     def cell(self, estimate: Estimate) -> Value:
         """The estimate with its interval, for a table."""
         ends = estimate.interval(self.resamples, self.seed) or (None, None)
@@ -238,7 +243,8 @@ class Probe:
     `name` is the file's, the command's and the result's; `order` its place in the report; `title`
     heads its section. `quick_seconds` is its time in the profile `quick` on two cores.
     `uses` names further fields of the request that it reads; it gets no others, and its result does not
-    depend on them. `needs_base`: it runs only with a model before fine-tuning.
+    depend on them. `needs_base`: it runs only with a model before fine-tuning. `only_full`: a quick report
+    leaves it out, unless `--only` names it.
     `reads` are files that ship and that its result depends on, by their names in `data/`. `needs` are
     probes of a lower `order` whose results it reads (`Context.result_of`). `shows`: the named sets
     that a figure shows, by the figure's name; None stands for all of them.
@@ -252,6 +258,7 @@ class Probe:
     quick_seconds: float
     uses: tuple[str, ...] = ()
     needs_base: bool = False
+    only_full: bool = False
     reads: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     shows: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict, hash=False)
@@ -355,6 +362,7 @@ def _declared(name: str) -> Probe:
         quick_seconds=texts.value("quick_seconds"),
         uses=tuple(texts.value("uses", ())),
         needs_base=texts.value("needs_base", False),
+        only_full=texts.value("only_full", False),
         reads=tuple(texts.value("reads", ())),
         needs=tuple(texts.value("needs", ())),
         shows={
@@ -672,12 +680,6 @@ def score_unit(labels: ModelLabels) -> str:
     if labels.logits == 1:
         return "score"
     return "levels" if labels.grades is None else "grades"
-
-
-def lies_above_0(context: Context, estimate: Estimate) -> bool:
-    """Whether the 95 % interval lies above 0."""
-    interval = estimate.interval(context.resamples, context.seed)
-    return interval is not None and interval[0] > 0
 
 
 def head_table(shape: Shape, columns: Mapping[str, FloatArray]) -> pd.DataFrame:

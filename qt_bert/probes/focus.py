@@ -30,7 +30,7 @@ from qt_bert.figures import Figure, head_map
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch, row_at
 from qt_bert.models.forward import Encoder
-from qt_bert.probes.base import Contest, Context, Result, estimate_bars, head_table, lies_above_0
+from qt_bert.probes.base import Contest, Context, Result, estimate_bars, head_table
 from qt_bert.probes.contests import (
     QUICK_SETS,
     SETS,
@@ -371,7 +371,7 @@ def measure(context: Context) -> Result:
             against(context, "focus.needs", lost(rows[:, 1]), sets, run_sets, enumerated=enumerated)
             or "few_sets"
         )
-        if not lies_above_0(context, focus):
+        if context.sign(focus) <= 0:
             needs = "precondition:focus"
     ablated = np.concatenate([rows[:, : 1 + len(together)], *controls], axis=1)
     control = np.concatenate(controls, axis=1).mean(axis=1) if controls else None

@@ -91,7 +91,7 @@ class Sizes(NamedTuple):
     sentences: int
 
 
-QUICK = Sizes(160, 60, 160, 200, 110, 120)
+QUICK = Sizes(120, 40, 120, 120, 80, 80)
 FULL = Sizes(100_000, 100_000, 100_000, 5_000, 1_500, 100_000)
 
 

@@ -39,7 +39,6 @@ from qt_bert.probes.base import (
     Result,
     estimate_bars,
     head_table,
-    lies_above_0,
     score_unit,
 )
 from qt_bert.probes.base_model import other_seed
@@ -549,7 +548,7 @@ def measure(context: Context) -> Result:
     grades = {name: every[: -len(CASE)] for name, every in values.items()}
     case = {name: every[-len(CASE) :] for name, every in values.items()}
     cost, reach = texts.cost(grades["none"]), texts.reach(grades["none"])
-    notices = lies_above_0(context, cost)
+    notices = context.sign(cost) > 0
     measurements: dict[str, Estimate | float | None] = {
         "order_sensitivity": cost,
         "order_reach": reach,
@@ -608,7 +607,7 @@ def _needed(
         return "no_heads"
     if cost.n_queries < verdict.CLAIM_QUERIES:
         return "few_queries"
-    if not lies_above_0(context, cost - (LEAST_OF_R * reach if one_logit else LEAST_S)):
+    if context.sign(cost - (LEAST_OF_R * reach if one_logit else LEAST_S)) <= 0:
         return "precondition:cost"
     if grades_nothing(context):
         return "grades_nothing"

@@ -29,7 +29,7 @@ from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.figures import Figure, head_map
 from qt_bert.heads import Head, Shape
 from qt_bert.models.forward import Encoder
-from qt_bert.probes.base import Context, Result, estimate_bars, head_table, lies_above_0, score_unit
+from qt_bert.probes.base import Context, Result, estimate_bars, head_table, score_unit
 from qt_bert.probes.contests import QUICK_SETS, SETS, against, random_sets
 from qt_bert.probes.naming import FunctionHeads, function_heads, named_beside
 from qt_bert.probes.streams import (
@@ -47,7 +47,7 @@ from qt_bert.stats.verdict import CLAIM_QUERIES
 
 LEAST_CHARACTERS = 2
 """The least length of a term, or that of its query if shorter."""
-QUICK_MAPPED = 32
+QUICK_MAPPED = 16
 """Pairs of a quick run for the map of all heads, on which no claim rests."""
 CHECKED = 4
 """Pairs on which the identities are checked."""
@@ -352,7 +352,7 @@ def measure(context: Context) -> Result:
         },
         pairs=[each.pair for each in pairs],
     )
-    if not lies_above_0(context, gap):
+    if context.sign(gap) <= 0:
         reason = "few_queries" if gap.n_queries < CLAIM_QUERIES else "precondition:gap"
         return replace(result, claims={"restores": reason}, nothing="no_gap")
 
@@ -420,7 +420,7 @@ def _every_head(context: Context, pairs: Sequence[CorruptedPair]) -> dict[str, F
     clean = patched_scores(context, pairs, [], noising=True)[0]
     corrupted, *denoised = patched_scores(context, pairs, single_patches(shape))
     gap = over_queries(clean - corrupted, queries)
-    if not lies_above_0(context, gap):
+    if context.sign(gap) <= 0:
         return None
     shares = shares_of(np.stack(denoised) - corrupted, gap, queries)
     ends = [each.interval(context.resamples, context.seed) or (np.nan, np.nan) for each in shares]

@@ -25,7 +25,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import SPECIAL
 from qt_bert.figures import LAYER, Curve, HeatMap, Point, cells_of, curve, head_map, known
 from qt_bert.heads import Head, Shape
-from qt_bert.probes.base import Context, Result, estimate_points, head_table, lies_above_0
+from qt_bert.probes.base import Context, Result, estimate_points, head_table
 from qt_bert.probes.contests import (
     RESAMPLED,
     Ablate,
@@ -132,7 +132,7 @@ def measure(context: Context) -> Result:
         claims |= {"halves": "few_queries", "harmful": "few_queries"}
     if grades_nothing(context):
         claims = dict.fromkeys(CLAIMS, "grades_nothing")
-    harms = claims["harmful"] is gain and lies_above_0(context, gain)
+    harms = claims["harmful"] is gain and context.sign(gain) > 0
     bound = simultaneous_bound(-values, context.resamples, context.seed)
     harm = {
         "harmful_head": str(harmful),

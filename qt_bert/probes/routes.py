@@ -211,13 +211,7 @@ def check_paths(context: Context, sender: HeadMask, reader: Head, pairs: Sequenc
 
 def share(context: Context, part: Estimate, whole: Estimate) -> Estimate | None:
     """Σ direct / Σ total; None where the total does not differ from 0."""
-    return part / whole if differs_from_0(context, whole) else None
-
-
-def differs_from_0(context: Context, whole: Estimate) -> bool:
-    """Whether the 95 % interval excludes 0."""
-    ends = whole.interval(context.resamples, context.seed)
-    return ends is not None and not ends[0] <= 0 <= ends[1]
+    return part / whole if context.sign(whole) else None
 
 
 def _measurements(context: Context, routes: Routes) -> dict[str, Estimate | float | None]:
@@ -243,7 +237,7 @@ def _measurements(context: Context, routes: Routes) -> dict[str, Estimate | floa
 def _bars(context: Context, routes: Routes, outcome: Outcome) -> Figure | None:
     """The direct shares of the set and of each of its heads; None where the total does not differ from 0."""
     whole, heads = routes.whole(outcome), list(map(str, routes.senders))
-    if not differs_from_0(context, whole):
+    if not context.sign(whole):
         return None
     shares: dict[str, list[Estimate]] = {
         entry: [routes.direct(outcome, entry, sender) / whole for sender in (SET, *heads)]

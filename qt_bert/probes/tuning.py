@@ -31,7 +31,7 @@ from qt_bert.probes.naming import Named, means, name_heads, one_sided_p, stabili
 from qt_bert.probes.streams import few_in_quick
 from qt_bert.probes.tuning_maps import SIMILARITIES, WEIGHTS, Comparison, compare
 from qt_bert.probes.tuning_slices import of_slices
-from qt_bert.probes.tuning_weights import Trial, of_mixtures, of_parts, sign_of
+from qt_bert.probes.tuning_weights import Trial, of_mixtures, of_parts
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, over_queries
@@ -95,12 +95,12 @@ def _attention(context: Context, base: Scorer) -> Result:
     change = _of(rise, either)
     cosine = means(comparison.similarity_of("cosine"))
     most_changed = min(shape.all_heads, key=lambda head: float(cosine[head]))
-    signs = [sign_of(_points(rise[:, head.layer, head.head]), context) for head in either]
+    signs = [context.sign(_points(rise[:, head.layer, head.head])) for head in either]
     facts = {
         "named": len(either),
         "rose": signs.count(1),
         "fell": signs.count(-1),
-        "direction": DIRECTIONS[0 if change is None else sign_of(change, context)],
+        "direction": DIRECTIONS[0 if change is None else context.sign(change)],
         "strengthened": len(strong.heads()),
         "head": str(most_changed),
         "head_cosine": float(cosine[most_changed]),

@@ -282,7 +282,8 @@ class Stage:
     `arguments` names the fields of the request that its figures depend on; it gets no others. `needs` are
     the earlier stages whose files it reads; `reads` are files that ship and that it reads besides, by their
     names in `data/`. `quick_seconds` is its time in the profile `quick` on two cores.
-    `applies`: whether a run of this request has the stage at all.
+    `applies`: whether a run of this request has the stage at all. `only_full`: a quick run of all stages
+    leaves it out.
     """
 
     name: str
@@ -295,6 +296,7 @@ class Stage:
     reads: tuple[str, ...] = ()
     quick_seconds: float
     applies: Callable[[Request], bool] = lambda request: True
+    only_full: bool = False
 
 
 def stage_key(stage: Stage, record: RunRecord, needed: Mapping[str, str]) -> str:
@@ -342,14 +344,15 @@ def split_of(context: StageContext) -> Split:
 def select(
     stages: Iterable[Stage], request: Request, only: Sequence[str] | None = None
 ) -> list[Stage]:
-    """The stages of a run: those that apply, or `only` some with those that they need.
+    """The stages of a run: those that apply, in a quick run but the `only_full`; or `only` some with those
+    that they need.
 
     `only` names probes or other stages. The plan then uses the results of these probes alone. Raises
     ArgumentError for a name that is no stage of this run.
     """
     applying = {stage.name: stage for stage in stages if stage.applies(request)}
     if only is None:
-        return list(applying.values())
+        return [stage for stage in applying.values() if request.full or not stage.only_full]
     short = {name.removeprefix("probe:"): name for name in applying}
     if unknown := [name for name in only if name not in short]:
         raise ArgumentError(f"--only {unknown[0]!r}: this run has {', '.join(short)}")

@@ -55,6 +55,7 @@ def probe_stage(probe: Probe) -> Stage:
         reads=probe.reads,
         quick_seconds=probe.quick_seconds,
         applies=lambda request: not probe.needs_base or request.base is not None,
+        only_full=probe.only_full,
     )
 
 
@@ -288,8 +289,10 @@ def stages() -> list[Stage]:
         PlanOptions(budget=BUDGET),
         folder="plan",
         order=5_000,
-        # A stage can only need stages that every run has, so no probe that needs a base.
-        needs=tuple(f"probe:{probe.name}" for probe in probes() if not probe.needs_base),
+        # A stage can only need stages that every run has.
+        needs=tuple(
+            f"probe:{probe.name}" for probe in probes() if not (probe.needs_base or probe.only_full)
+        ),
         quick=IN_REPORT,
     )
     return sorted([evaluation, *each, plan], key=lambda stage: stage.order)
@@ -378,8 +381,7 @@ def _run_requested(
         notify(ahead.text)
         label = names[0] if names is not None and len(names) == 1 else "report"
         with progress(ahead.runs or None, label, "runs") as shown:
-            beside = () if names is None else stages()
-            return folder, run_stages(chosen, context, shown, ahead.share, beside)
+            return folder, run_stages(chosen, context, shown, ahead.share, stages())
     except (QtBertError, KeyboardInterrupt):
         failed()
         raise

@@ -13,6 +13,7 @@ from qt_bert.heads import Head
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import order
+from qt_bert.probes.base import Context
 from qt_bert.scoring.bulk import Scorer
 from tests.probes import planted_order
 from tests.probes.another_seed import tuned_again
@@ -197,7 +198,7 @@ def halves(pairs: list[Pair]) -> tuple[list[Pair], list[Pair]]:
 
 
 def test_the_probe_ablates_the_planted_head(planted, graded, context_of, tmp_path, monkeypatch):
-    monkeypatch.setattr(order, "lies_above_0", lambda *_: True)  # it hardly notices
+    monkeypatch.setattr(Context, "sign", lambda *_: 1)  # it hardly notices
     second = tuned_again(planted, tmp_path / "second")
     found = result_of("order", context_of(planted, halves(graded), second=second))
     assert found.sets["order_named"] == (str(PLANTED),)

@@ -18,7 +18,7 @@ from qt_bert.heads import Head
 from qt_bert.probes import routes
 from qt_bert.probes.base import Context, probe_named, run_probe
 from qt_bert.probes.contests import layer_matched_sets
-from qt_bert.probes.routes import differs_from_0, run_routes, share
+from qt_bert.probes.routes import run_routes, share
 from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult
 from qt_bert.stats.estimate import over_queries
 from qt_bert.text import Text
@@ -159,5 +159,5 @@ def test_a_share_is_a_ratio_of_sums_and_none_of_nothing(wired, context):
     found = share(made, part, whole - 9)
     assert found is not None and found.value == pytest.approx((-1.0) / (-6.001 / 4 - 9))
     even = over_queries([1.0, -1.0] * 10, tuple(range(20)))
-    assert not differs_from_0(made, even) and share(made, even, even) is None
-    assert not differs_from_0(made, over_queries([1.0], "a"))  # one query has no interval
+    assert made.sign(even) == 0 and share(made, even, even) is None
+    assert made.sign(over_queries([1.0], "a")) == 0  # one query has no interval

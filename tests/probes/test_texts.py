@@ -15,8 +15,7 @@ import pytest
 from qt_bert import probes
 from qt_bert.data.segmenters import Segmenter
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.probes import order
-from qt_bert.probes.base import probe_named, read_split, run_probe
+from qt_bert.probes.base import Context, probe_named, read_split, run_probe
 from qt_bert.probes.texts import COMMON, Texts, declared, texts_of
 from qt_bert.probes.wording import claims_in_words, measurements_in_words
 from qt_bert.request import Request
@@ -134,7 +133,7 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
             if name not in own:
                 context.segmenter = Segmenter("jieba", spans_of)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(order, "lies_above_0", lambda *_: True)
+                patch.setattr(Context, "sign", lambda *_: 1)
                 known[name] = run_probe(probe_named(name), context)
         return known[name]
 

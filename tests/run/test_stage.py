@@ -171,6 +171,14 @@ def test_some_stages_alone_bring_what_they_need():
     assert len(select(there, Request())) == 5
 
 
+def test_a_quick_run_leaves_out_what_only_full_runs_have():
+    fast = Stage(name="probe:order", order=1, run=print, outputs=(), quick_seconds=1)
+    stages = [fast, replace(fast, name="probe:ladder", only_full=True)]
+    assert select(stages, Request()) == stages[:1]
+    assert select(stages, Request(full=True)) == stages
+    assert select(stages, Request(), ["ladder"]) == stages[1:]
+
+
 def test_a_forecast_counts_the_fastest_pass_of_two_seconds(monkeypatch):
     clock = iter([0, 1.5, 10, 10.25, 20, 20.5])  # a slow start, then two passes; no fourth
     monkeypatch.setattr(run_folder.time, "perf_counter", lambda: next(clock))
