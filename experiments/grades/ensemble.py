@@ -3,7 +3,7 @@
 python -m experiments.grades.ensemble --data DATA --out DATA/taught.tsv MODEL MODEL...
 
 Of this project's own pairs and of the judged ones, or of `--pairs`; the pairs that follow a rule or a
-contrast are left to their labels. Columns as of `qt-bert score`: p_1 … p_5 of grades, p_0 … of levels.
+contrast, or that models still get wrong, are left to their labels. Columns as of `qt-bert score`: p_1 … p_5 of grades, p_0 … of levels.
 """
 
 from __future__ import annotations
@@ -31,20 +31,22 @@ def mean_probabilities(
 ) -> tuple[list[str], np.ndarray]:
     """The names of the grades or levels, and the probability of each [text, K], the mean over the models.
 
-    Raises CheckpointError for a folder that cannot be read, ArgumentError for models of other outputs.
+    A folder that is named twice counts twice. Raises CheckpointError for a folder that cannot be read,
+    ArgumentError for models of other outputs.
     """
-    opened = [open_checkpoint(path, dtype="bfloat16") for path in models]
-    common = opened[0].settings.labels
-    for path, labels in zip(models, (one.settings.labels for one in opened), strict=True):
+    opened = {path: open_checkpoint(path, dtype="bfloat16") for path in models}
+    common = opened[models[0]].settings.labels
+    for path, model in opened.items():
+        labels = model.settings.labels
         if labels.logits < 2 or labels != common:
             raise ArgumentError(
                 f"{path}: {labels.logits} logits; all models need the same labels, two or more"
             )
-    parts = []
-    for one in opened:
-        with progress(len(texts), one.name, "pairs") as shown:
-            parts.append(softmax(Scorer(one).logits(texts, shown), axis=1))
-    return common.names, np.mean(parts, axis=0)
+    parts = {}
+    for path, model in opened.items():
+        with progress(len(texts), model.name, "pairs") as shown:
+            parts[path] = softmax(Scorer(model).logits(texts, shown), axis=1)
+    return common.names, np.mean([parts[path] for path in models], axis=0)
 
 
 def write_taught(data: Path, models: Sequence[Path], sources: Sequence[str], out: Path) -> int:
