@@ -85,9 +85,9 @@ def compare(
     plain, drawn = [], []
     for model in (a, b):
         estimators = [metric.estimator(model) for metric in tested]
-        plain.append(resample(estimators, iter([np.ones((1, a.n_queries))])).ravel())
+        plain.append(resample(estimators, iter([a.weights[None]])).ravel())
         weights = bootstrap_weights(a.n_queries, resamples, seed, width=len(a))
-        drawn.append(resample(estimators, weights))
+        drawn.append(resample(estimators, (rows * a.weights for rows in weights)))
     p_values = swap_p_values(a, [b], tested, draws=draws, seed=seed)[0]
     rows = {metric.name: row for row, metric in enumerate(tested)}
     differences: dict[str, MetricDifference] = {}
@@ -144,7 +144,7 @@ def swap_p_values(
         for pooled in (side_by_side(a, b) for b in others)
         for metric in metrics
     ]
-    unswapped = np.repeat([[1.0, 0.0]], a.n_queries, axis=1)
+    unswapped = np.concatenate([a.weights, np.zeros(a.n_queries)])[None]
     observed = np.abs(_side_differences(estimators, unswapped))
     hits = np.zeros(len(estimators))
     for weights in _swap_weights(a, draws, seed):
@@ -188,6 +188,13 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
             [fractional_ranks(getattr(judgements, name)) for judgements in (a, b)]
         )
 
+    unjudged = None
+    if a.unjudged is not None and b.unjudged is not None:
+        scores = [_ranks_among(m.ranking_score, m.unjudged[0]) for m in (a, b) if m.unjudged]
+        unjudged = (
+            np.concatenate(scores),
+            np.concatenate([a.unjudged[1], b.unjudged[1] + a.n_queries]),
+        )
     fields = ("truth", "label_probability", "predicted", "correct", "ranking_truth")
     same_levels = a.levels == b.levels
     return replace(
@@ -198,7 +205,16 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
         spearman_target=ranks("spearman_target"),
         query_index=np.concatenate([a.query_index, b.query_index + a.n_queries]),
         n_queries=2 * a.n_queries,
+        query_weights=np.tile(a.weights, 2),
+        unjudged=unjudged,
     )
+
+
+def _ranks_among(scores: FloatArray, others: FloatArray) -> FloatArray:
+    """Ranks of `others` [m] on the scale of the fractional ranks of `scores` [n]."""
+    ordered = np.sort(scores)
+    below, up_to = (np.searchsorted(ordered, others, side=side) for side in ("left", "right"))
+    return (below + up_to + 1) / 2 / len(scores)
 
 
 def _refusal(metric: Metric, a: Judgements, b: Judgements) -> str | None:
@@ -212,7 +228,7 @@ def _swap_weights(a: Judgements, draws: int, seed: int) -> Iterator[FloatArray]:
     generator = np.random.default_rng(seed)
     for rows in chunk_sizes(draws, 2 * max(len(a), a.n_queries)):
         swapped = generator.integers(2, size=(rows, a.n_queries)).astype(np.float64)
-        yield np.concatenate([1 - swapped, swapped], axis=1)
+        yield np.concatenate([1 - swapped, swapped], axis=1) * np.tile(a.weights, 2)
 
 
 def _side_differences(estimators: Sequence[Estimator], weights: FloatArray) -> FloatArray:
@@ -221,16 +237,19 @@ def _side_differences(estimators: Sequence[Estimator], weights: FloatArray) -> F
     return resample(estimators, iter([mirrored])) - resample(estimators, iter([weights]))
 
 
-def metric_estimate(judgements: Judgements, name: str) -> Estimate:
-    """A metric over all pairs, judged on jackknife pseudo-values over queries; NaN where it is undefined."""
-    n, metric = judgements.n_queries, METRICS[name]
+def metric_estimate(judgements: Judgements, name: str, units: IntArray | None = None) -> Estimate:
+    """A metric over all pairs, judged on jackknife pseudo-values over queries; NaN where it is undefined.
+
+    `units` [Q] numbers groups of queries from 0, each left out as one: of many queries, to save time.
+    """
+    units = np.arange(judgements.n_queries) if units is None else units
+    n, metric = int(units.max()) + 1, METRICS[name]
     if metric.refusal(judgements) is not None:
         return from_leave_one_out(np.nan, np.full(n, np.nan), range(n))
     estimator, left = metric.estimator(judgements), list[FloatArray]()
-    for rows in chunk_sizes(n, max(len(judgements), n)):
-        weights = np.ones((rows, n))
-        weights[np.arange(rows), np.arange(rows) + sum(map(len, left))] = 0
-        left.append(estimator(weights))
-    value = float(estimator(np.ones((1, n)))[0])
+    for rows in chunk_sizes(n, max(len(judgements), judgements.n_queries)):
+        out = np.arange(rows) + sum(map(len, left))
+        left.append(estimator(judgements.weights * (units != out[:, None])))
+    value = float(estimator(judgements.weights[None])[0])
     correlation = name == "spearman"
     return from_leave_one_out(value, np.concatenate(left), range(n), correlation=correlation)

@@ -140,7 +140,11 @@ class Judgements:
     n_queries: int
     """Q."""
     auc_cut: float
-    """The least `ranking_truth` that `auc` counts as relevant."""
+    """The least `ranking_truth` that counts as relevant."""
+    query_weights: FloatArray | None = None
+    """How much each query counts in every metric [Q]; None: all alike."""
+    unjudged: tuple[FloatArray, IntArray] | None = None
+    """Scores and queries of titles without a label: where relevant titles are ranked, they take places."""
     levels: tuple[str, ...] = ()
     """Names of the L levels, lowest first; level i has the numeric value i + 1."""
     truth: IntArray | None = None
@@ -156,6 +160,11 @@ class Judgements:
 
     def __len__(self) -> int:
         return len(self.ranking_score)
+
+    @property
+    def weights(self) -> FloatArray:
+        """How much each query counts [Q]."""
+        return np.ones(self.n_queries) if self.query_weights is None else self.query_weights
 
     @property
     def expected(self) -> FloatArray:
@@ -184,10 +193,18 @@ class Judgements:
             raise ArgumentError("no graded pair is left in this subset")
         queries, query_index = np.unique(self.query_index[keep], return_inverse=True)
         arrays = {
-            name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)
+            name: value
+            for name, value in vars(self).items()
+            if isinstance(value, np.ndarray) and name != "query_weights"
         }
         kept: dict[str, Any] = {name: array[keep] for name, array in arrays.items()}
         kept["query_index"] = query_index.astype(np.int64)
+        if self.query_weights is not None:
+            kept["query_weights"] = self.query_weights[queries]
+        if self.unjudged is not None:
+            scores, of = self.unjudged
+            there = np.isin(of, queries)
+            kept["unjudged"] = scores[there], np.searchsorted(queries, of[there])
         return replace(self, **kept, n_queries=len(queries))
 
     def with_predicted(self, predicted: npt.ArrayLike) -> Judgements:

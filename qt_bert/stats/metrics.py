@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import gammaln
 
 from qt_bert.stats.arrays import FloatArray, IntArray, count_cells, ratio, sum_by
 from qt_bert.stats.judgements import Judgements, Mode, known
@@ -64,7 +65,7 @@ class Metric:
         """The metric over all pairs; None where it is not defined."""
         if self.refusal(judgements):
             return None
-        value = float(self.estimator(judgements)(np.ones((1, judgements.n_queries)))[0])
+        value = float(self.estimator(judgements)(judgements.weights[None])[0])
         return None if np.isnan(value) else value
 
 
@@ -275,14 +276,20 @@ def dcg_by_query(
     query: IntArray, n_queries: int, score: FloatArray, gain: FloatArray, depth: int
 ) -> FloatArray:
     """Discounted cumulated gain of each query's `depth` best-scored titles [Q], ties averaged."""
-    order = np.lexsort((-score, query))
-    query, score, gain = query[order], score[order], gain[order]
-    position = np.arange(len(query)) - np.searchsorted(query, query, side="left")
+    order, position, tie = ranked_titles(query, score)
     discount = np.where(position < depth, 1 / np.log2(position + 2), 0.0)
+    mean_gain = sum_by(tie, gain[order], len(query))[tie] / np.bincount(tie)[tie]
+    return sum_by(query[order], mean_gain * discount, n_queries)
+
+
+def ranked_titles(query: IntArray, score: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
+    """The order of titles by query, best score first [n]; in it each one's position from 0 in its query,
+    and the number of its group of equal scores."""
+    order = np.lexsort((-score, query))
+    query, score = query[order], score[order]
+    position = np.arange(len(query)) - np.searchsorted(query, query, side="left")
     changes = (np.diff(query) != 0) | (np.diff(score) != 0)
-    tie = np.concatenate(([0], np.cumsum(changes)))
-    mean_gain = sum_by(tie, gain, len(query))[tie] / np.bincount(tie)[tie]
-    return sum_by(query, mean_gain * discount, n_queries)
+    return order, position, np.concatenate(([0], np.cumsum(changes)))
 
 
 def exponential_gain(truth: FloatArray) -> FloatArray:
@@ -334,6 +341,98 @@ NDCG_METRICS = tuple(
         ("ndcg_linear_at", "g−1", lambda truth: truth - 1),
     )
     for depth in (1, 3, 5, 10)
+)
+
+
+# Where relevant titles are ranked, as trec_eval and ir_measures count: over all queries, of which one
+# without a relevant title gives 0; unjudged titles take places, as not relevant. Of equal scores the mean
+# over their orders (McSherry and Najork, as above).
+
+
+def _at_places(
+    judgements: Judgements, depth: int
+) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
+    """Expected precision at each relevant place, chance of the first one, relevant titles among the first
+    `depth`, all by place [n], and the query of each place."""
+    others = judgements.unjudged or (np.empty(0), np.empty(0, dtype=np.int64))
+    query = np.concatenate([judgements.query_index, others[1]])
+    relevant = np.zeros(len(query))
+    relevant[: len(judgements)] = judgements.ranking_truth >= judgements.auc_cut
+    order, position, tie = ranked_titles(
+        query, np.concatenate([judgements.ranking_score, others[0]])
+    )
+    query, relevant = query[order], relevant[order]
+    size = np.bincount(tie)[tie]
+    start = np.searchsorted(tie, tie)
+    ahead = np.concatenate(([0.0], relevant.cumsum()))
+    before = ahead[start] - ahead[np.searchsorted(query, query)]
+    r, j = ahead[start + size] - ahead[start], np.arange(len(tie)) - start
+    more = j * (r - 1) / np.maximum(size - 1, 1)
+    precision = r / size * (1 + before + more) / (position + 1)
+    with np.errstate(invalid="ignore"):
+        ways = gammaln(size - j) - gammaln(size - j - r + 1) - gammaln(size + 1)
+        first = np.exp(ways + np.log(np.maximum(r, 1)) + gammaln(size - r + 1))
+    possible = (before == 0) & (r > 0) & (j <= size - r)
+    within = position < depth
+    first = np.where(possible & within, first / (position + 1), 0.0)
+    return precision, first, r / size * within, query
+
+
+def _relevant_titles(
+    name: str, title: str, zh: str, en: str, depth: int, column: int, *, shares: bool
+) -> Metric:
+    """A metric from a column of `_at_places`, as a share of the query's relevant titles if `shares`."""
+
+    def statistics(judgements: Judgements) -> FloatArray:
+        *columns, query = _at_places(judgements, depth)
+        value = sum_by(query, columns[column], judgements.n_queries)
+        if shares:
+            relevant = judgements.ranking_truth >= judgements.auc_cut
+            total = sum_by(judgements.query_index, relevant, judgements.n_queries)
+            value = np.where(total > 0, value / np.maximum(total, 1), 0.0)
+        return np.stack([value, np.ones(judgements.n_queries)], axis=1)
+
+    return Metric(
+        name=name,
+        title=Text(title, title),
+        description=Text(zh, en),
+        needs="ranking",
+        modes=WITH_GRADES,
+        estimator=additive(statistics, quotient),
+    )
+
+
+RELEVANCE_METRICS = (
+    _relevant_titles(
+        "mrr_at_10",
+        "MRR@10",
+        "每个查询第一条相关标题的名次的倒数，前 10 条没有则为 0，取平均。",
+        "Mean over queries of 1 / rank of the first relevant title, 0 where it is not among ten.",
+        10,
+        1,
+        shares=False,
+    ),
+    _relevant_titles(
+        "map",
+        "MAP",
+        "每个查询在各相关标题处的精确率的平均，再对查询平均。",
+        "Mean over queries of the average precision at the relevant titles.",
+        1,
+        0,
+        shares=True,
+    ),
+    *(
+        _relevant_titles(
+            f"recall_at_{depth}",
+            f"recall@{depth}",
+            f"每个查询的相关标题中排在前 {depth} 条的比例，取平均。",
+            f"Mean over queries of the share of relevant titles among the first {depth}.",
+            depth,
+            2,
+            shares=True,
+        )
+        for depth in (5, 10)
+    ),
 )
 
 
@@ -611,6 +710,7 @@ METRICS: dict[str, Metric] = {
     for metric in (
         *CLASS_METRICS,
         *NDCG_METRICS,
+        *RELEVANCE_METRICS,
         *ORDERED_PAIR_METRICS,
         *RANK_METRICS,
         *PROBABILITY_METRICS,
