@@ -188,14 +188,14 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
             [fractional_ranks(getattr(judgements, name)) for judgements in (a, b)]
         )
 
-    unjudged = None
-    if a.unjudged is not None and b.unjudged is not None:
-        scores = [_ranks_among(m.ranking_score, m.unjudged[0]) for m in (a, b) if m.unjudged]
-        unjudged = (
-            np.concatenate(scores),
-            np.concatenate([a.unjudged[1], b.unjudged[1] + a.n_queries]),
-        )
-    fields = ("truth", "label_probability", "predicted", "correct", "ranking_truth")
+    fields = [
+        "truth",
+        "label_probability",
+        "predicted",
+        "correct",
+        "ranking_truth",
+        "unjudged_ahead",
+    ]
     same_levels = a.levels == b.levels
     return replace(
         a,
@@ -206,15 +206,7 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
         query_index=np.concatenate([a.query_index, b.query_index + a.n_queries]),
         n_queries=2 * a.n_queries,
         query_weights=np.tile(a.weights, 2),
-        unjudged=unjudged,
     )
-
-
-def _ranks_among(scores: FloatArray, others: FloatArray) -> FloatArray:
-    """Ranks of `others` [m] on the scale of the fractional ranks of `scores` [n]."""
-    ordered = np.sort(scores)
-    below, up_to = (np.searchsorted(ordered, others, side=side) for side in ("left", "right"))
-    return (below + up_to + 1) / 2 / len(scores)
 
 
 def _refusal(metric: Metric, a: Judgements, b: Judgements) -> str | None:
@@ -237,19 +229,16 @@ def _side_differences(estimators: Sequence[Estimator], weights: FloatArray) -> F
     return resample(estimators, iter([mirrored])) - resample(estimators, iter([weights]))
 
 
-def metric_estimate(judgements: Judgements, name: str, units: IntArray | None = None) -> Estimate:
-    """A metric over all pairs, judged on jackknife pseudo-values over queries; NaN where it is undefined.
-
-    `units` [Q] numbers groups of queries from 0, each left out as one: of many queries, to save time.
-    """
-    units = np.arange(judgements.n_queries) if units is None else units
-    n, metric = int(units.max()) + 1, METRICS[name]
+def metric_estimate(judgements: Judgements, name: str) -> Estimate:
+    """A metric over all pairs, judged on jackknife pseudo-values over queries; NaN where it is undefined."""
+    n, metric = judgements.n_queries, METRICS[name]
     if metric.refusal(judgements) is not None:
         return from_leave_one_out(np.nan, np.full(n, np.nan), range(n))
     estimator, left = metric.estimator(judgements), list[FloatArray]()
-    for rows in chunk_sizes(n, max(len(judgements), judgements.n_queries)):
-        out = np.arange(rows) + sum(map(len, left))
-        left.append(estimator(judgements.weights * (units != out[:, None])))
+    for rows in chunk_sizes(n, max(len(judgements), n)):
+        weights = np.tile(judgements.weights, (rows, 1))
+        weights[np.arange(rows), np.arange(rows) + sum(map(len, left))] = 0
+        left.append(estimator(weights))
     value = float(estimator(judgements.weights[None])[0])
     correlation = name == "spearman"
     return from_leave_one_out(value, np.concatenate(left), range(n), correlation=correlation)

@@ -236,7 +236,8 @@ def evaluate(
 ) -> Evaluation:
     """Compute the `metrics` with a 95 % bootstrap interval over queries.
 
-    `resamples` 0 leaves the intervals out. Relevant is grade 4 and up, or the levels above the middle. An undefined metric has the value None and a reason.
+    `resamples` 0 leaves the intervals out. Relevant is grade 4 and up, or the levels above the middle. An
+    undefined metric has the value None and a reason.
     """
     levelled = judgements.truth is not None
     return Evaluation(

@@ -143,8 +143,8 @@ class Judgements:
     """The least `ranking_truth` that counts as relevant."""
     query_weights: FloatArray | None = None
     """How much each query counts in every metric [Q]; None: all alike."""
-    unjudged: tuple[FloatArray, IntArray] | None = None
-    """Scores and queries of titles without a label: where relevant titles are ranked, they take places."""
+    unjudged_ahead: FloatArray | None = None
+    """Titles without a label of the same query with this score or a higher one [n]."""
     levels: tuple[str, ...] = ()
     """Names of the L levels, lowest first; level i has the numeric value i + 1."""
     truth: IntArray | None = None
@@ -194,17 +194,13 @@ class Judgements:
         queries, query_index = np.unique(self.query_index[keep], return_inverse=True)
         arrays = {
             name: value
-            for name, value in vars(self).items()
-            if isinstance(value, np.ndarray) and name != "query_weights"
+            for name, value in vars(replace(self, query_weights=None)).items()
+            if isinstance(value, np.ndarray)
         }
         kept: dict[str, Any] = {name: array[keep] for name, array in arrays.items()}
         kept["query_index"] = query_index.astype(np.int64)
         if self.query_weights is not None:
             kept["query_weights"] = self.query_weights[queries]
-        if self.unjudged is not None:
-            scores, of = self.unjudged
-            there = np.isin(of, queries)
-            kept["unjudged"] = scores[there], np.searchsorted(queries, of[there])
         return replace(self, **kept, n_queries=len(queries))
 
     def with_predicted(self, predicted: npt.ArrayLike) -> Judgements:

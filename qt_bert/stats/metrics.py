@@ -344,96 +344,56 @@ NDCG_METRICS = tuple(
 )
 
 
-# Where relevant titles are ranked, as trec_eval and ir_measures count: over all queries, of which one
-# without a relevant title gives 0; unjudged titles take places, as not relevant. Of equal scores the mean
-# over their orders (McSherry and Najork, as above).
+# The ranks of relevant titles, as trec_eval counts them: a query without a relevant title gives 0, and
+# unjudged titles take places. Of equal scores the mean over their orders (McSherry and Najork, as above).
 
 
-def _at_places(
-    judgements: Judgements, depth: int
-) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-    """Expected precision at each relevant place, chance of the first one, relevant titles among the first
-    `depth`, all by place [n], and the query of each place."""
-    others = judgements.unjudged or (np.empty(0), np.empty(0, dtype=np.int64))
-    query = np.concatenate([judgements.query_index, others[1]])
-    relevant = np.zeros(len(query))
-    relevant[: len(judgements)] = judgements.ranking_truth >= judgements.auc_cut
-    order, position, tie = ranked_titles(
-        query, np.concatenate([judgements.ranking_score, others[0]])
-    )
-    query, relevant = query[order], relevant[order]
-    size = np.bincount(tie)[tie]
-    start = np.searchsorted(tie, tie)
-    ahead = np.concatenate(([0.0], relevant.cumsum()))
-    before = ahead[start] - ahead[np.searchsorted(query, query)]
-    r, j = ahead[start + size] - ahead[start], np.arange(len(tie)) - start
-    more = j * (r - 1) / np.maximum(size - 1, 1)
-    precision = r / size * (1 + before + more) / (position + 1)
-    with np.errstate(invalid="ignore"):
-        ways = gammaln(size - j) - gammaln(size - j - r + 1) - gammaln(size + 1)
-        first = np.exp(ways + np.log(np.maximum(r, 1)) + gammaln(size - r + 1))
-    possible = (before == 0) & (r > 0) & (j <= size - r)
-    within = position < depth
-    first = np.where(possible & within, first / (position + 1), 0.0)
-    return precision, first, r / size * within, query
+def relevant_by_query(judgements: Judgements, depth: int) -> FloatArray:
+    """Average precision, 1 / rank of the first relevant title and the share of the relevant ones, the last two
+    among the first `depth`, and a 1, of each query [Q, 4]."""
+    order, position, tie = ranked_titles(judgements.query_index, judgements.ranking_score)
+    query, n_queries = judgements.query_index[order], judgements.n_queries
+    hit = (judgements.ranking_truth >= judgements.auc_cut)[order].astype(np.float64)
+    ahead = judgements.unjudged_ahead
+    rank = position + 1 + (0 if ahead is None else ahead[order])
+    size, start = np.bincount(tie)[tie], np.searchsorted(tie, tie)
+    seen = np.concatenate(([0.0], hit.cumsum()))
+    before = seen[start] - seen[np.searchsorted(query, query)]
+    hits, place = seen[start + size] - seen[start], np.arange(len(tie)) - start
+    precision = (1 + before + place * (hits - 1) / np.maximum(size - 1, 1)) / rank
+    # The chance that the first of the tied relevant titles takes this place, which leaves `left` behind it.
+    left = np.maximum(size - place - hits, 0)
+    ways = gammaln(size - place) - gammaln(left + 1) - gammaln(size + 1) + gammaln(size - hits + 1)
+    first = np.where((before == 0) & (size - place >= hits), hits * np.exp(ways), 0.0) / rank
+    near, share, total = rank <= depth, hits / size, np.maximum(sum_by(query, hit, n_queries), 1)
+    average = sum_by(query, share * precision, n_queries) / total
+    recall = sum_by(query, near * share, n_queries) / total
+    reciprocal = sum_by(query, near * first, n_queries)
+    return np.stack([average, reciprocal, recall, np.ones(n_queries)], axis=1)
 
 
-def _relevant_titles(
-    name: str, title: str, zh: str, en: str, depth: int, column: int, *, shares: bool
-) -> Metric:
-    """A metric from a column of `_at_places`, as a share of the query's relevant titles if `shares`."""
-
-    def statistics(judgements: Judgements) -> FloatArray:
-        *columns, query = _at_places(judgements, depth)
-        value = sum_by(query, columns[column], judgements.n_queries)
-        if shares:
-            relevant = judgements.ranking_truth >= judgements.auc_cut
-            total = sum_by(judgements.query_index, relevant, judgements.n_queries)
-            value = np.where(total > 0, value / np.maximum(total, 1), 0.0)
-        return np.stack([value, np.ones(judgements.n_queries)], axis=1)
-
+def _of_relevant(name: str, title: str, column: int, depth: int, zh: str, en: str) -> Metric:
     return Metric(
         name=name,
         title=Text(title, title),
         description=Text(zh, en),
         needs="ranking",
         modes=WITH_GRADES,
-        estimator=additive(statistics, quotient),
+        estimator=additive(lambda j: relevant_by_query(j, depth)[:, [column, 3]], quotient),
     )
 
 
+# fmt: off
 RELEVANCE_METRICS = (
-    _relevant_titles(
-        "mrr_at_10",
-        "MRR@10",
-        "每个查询第一条相关标题的名次的倒数，前 10 条没有则为 0，取平均。",
-        "Mean over queries of 1 / rank of the first relevant title, 0 where it is not among ten.",
-        10,
-        1,
-        shares=False,
-    ),
-    _relevant_titles(
-        "map",
-        "MAP",
-        "每个查询在各相关标题处的精确率的平均，再对查询平均。",
-        "Mean over queries of the average precision at the relevant titles.",
-        1,
-        0,
-        shares=True,
-    ),
-    *(
-        _relevant_titles(
-            f"recall_at_{depth}",
-            f"recall@{depth}",
-            f"每个查询的相关标题中排在前 {depth} 条的比例，取平均。",
-            f"Mean over queries of the share of relevant titles among the first {depth}.",
-            depth,
-            2,
-            shares=True,
-        )
-        for depth in (5, 10)
-    ),
+    _of_relevant("mrr_at_10", "MRR@10", 1, 10, "每个查询第一条相关标题名次的倒数（前 10 条没有则为 0）的平均。",
+                 "Mean over queries of 1 / rank of the first relevant title, 0 beyond the tenth."),
+    _of_relevant("map", "MAP", 0, 1, "每个查询在各条相关标题处的精确率的平均，再对查询平均。",
+                 "Mean over queries of the mean precision at their relevant titles."),
+    *(_of_relevant(f"recall_at_{k}", f"recall@{k}", 2, k, f"相关标题中排在前 {k} 条的比例，对查询平均。",
+                   f"Mean over queries of the share of their relevant titles among the first {k}.")
+      for k in (5, 10)),
 )
+# fmt: on
 
 
 # Pairs of titles of one query with different labels: which one scores higher.
