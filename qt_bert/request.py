@@ -96,6 +96,31 @@ class HeadsOutOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LabelOptions:
+    """Which labels judge, and what counts. Raises ArgumentError for a judge without labels beside it."""
+
+    labels: str | None = None
+    """Column with people's labels of some of the pairs."""
+    judge: str | None = None
+    """Column with an LLM's labels, which narrow the intervals of --labels."""
+    weights: str | None = None
+    """Column with the weight of a query, such as its traffic."""
+    unjudged: bool = False
+    """Rank titles without a label too, as not relevant."""
+    relevant: float | None = None
+    """Least relevant grade, of MRR, MAP, recall and AUC. [default: 4, or labels above the middle]"""
+
+    def __post_init__(self) -> None:
+        if self.judge is not None and self.labels is None:
+            raise ArgumentError(f"--judge {self.judge} goes with --labels COLUMN, people's labels")
+
+    def read_by(self, reader: ReaderOptions) -> ReaderOptions:
+        """The reader, of these labels."""
+        columns = filter(None, (reader.columns, f"grade={self.labels}"))
+        return reader if self.labels is None else replace(reader, columns=",".join(columns))
+
+
+@dataclass(frozen=True, kw_only=True)
 class SweepOptions:
     """What `sweep` leaves out at a time, and on which pairs."""
 

@@ -14,7 +14,7 @@ from qt_bert.cli import options, terminal
 from qt_bert.cli.terminal import differences_table, figure, interval, left_out, metrics_table, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.request import HeadsOutOptions, ModelOptions, pairs_or_test
+from qt_bert.request import HeadsOutOptions, LabelOptions, ModelOptions, pairs_or_test
 from qt_bert.shipped import DEV, shipped
 
 
@@ -96,6 +96,7 @@ def _shortcuts_text(result: dict[str, Any]) -> str:
 def evaluate(
     model: ModelOptions,
     without: HeadsOutOptions,
+    labels: LabelOptions,
     reader: options.Reader,
     pairs: options.Pairs = None,
     by: options.By = None,
@@ -103,9 +104,15 @@ def evaluate(
         bool,
         typer.Option(
             "--auto-slices",
-            help="Error rates by length, shared characters and kind of query, worst first.",
+            help="Error rates by length, shared characters, kind of query, and mismatches, worst first.",
         ),
     ] = False,
+    suspects: Annotated[
+        Path | None, typer.Option(help="Write the labels that are likely wrong to this file.")
+    ] = None,
+    trec: Annotated[
+        Path | None, typer.Option(help="Write qrels.txt and run.txt for trec_eval to this folder.")
+    ] = None,
     errors: Annotated[
         Path | None, typer.Option(help="Write the pairs, largest errors first, to this file.")
     ] = None,
@@ -123,25 +130,49 @@ def evaluate(
     """Accuracy, ordinal, ranking and calibration figures, each with a 95 % interval."""
     path = pairs_or_test(pairs)
     reader.open(path)
-    for option, out in (("--errors", errors), ("--queries", queries)):
+    for option, out in (("--errors", errors), ("--queries", queries), ("--suspects", suspects)):
         if out is not None:
             _check_new(option, out, path)
+    if trec is not None and trec.exists():
+        raise ArgumentError(f"--trec {trec} is there already; name another folder or remove it")
     from qt_bert.run.scorers import open_scorer
-    from qt_bert.scoring.evaluate import evaluation_json, query_table, write_beside, write_errors
+    from qt_bert.scoring.evaluate import (
+        evaluation_json,
+        query_table,
+        write_beside,
+        write_errors,
+        write_trec,
+    )
+    from qt_bert.scoring.few_labels import suspects as find_suspects
+    from qt_bert.scoring.few_labels import with_judge
     from qt_bert.scoring.judge import judge_file, requested_calibration
 
     scorer = open_scorer(model, without, reader, notify=terminal.note)
     applied = requested_calibration(scorer, calibration or calibrated)
-    judged = judge_file(path, reader, scorer, calibration=applied, rejects_path=rejects)
+    reader = labels.read_by(reader)
+    judged = judge_file(
+        path, reader, scorer, calibration=applied, rejects_path=rejects, count=labels
+    )
+    few = None
+    if labels.labels is not None:
+        few = with_judge([judged], [scorer], path, reader, labels, resamples=resamples, seed=seed)
     evaluation = evaluation_json(
         judged,
         scorer,
         path,
         by=tuple(by or ()),
         auto_slices=auto_slices,
+        few_labels=few,
         resamples=resamples,
         seed=seed,
     )
+    if suspects is not None:
+        table_of = find_suspects(judged, path, reader, labels.judge)
+        write_beside(suspects, "--suspects", path, reader, table_of)
+        terminal.note(f"{len(table_of['line']):,} labels that are likely wrong: {suspects}")
+    if trec is not None:
+        write_trec(trec, judged, scorer)
+        terminal.note(f"qrels.txt and run.txt, relevant from {judged.judgements.auc_cut:g}: {trec}")
     if errors is not None:
         write_errors(errors, judged, scorer, path, reader)
         terminal.note(f"pairs with the largest errors: {errors}")
@@ -150,14 +181,37 @@ def evaluate(
         terminal.note(f"queries by possible gain: {queries}")
     terminal.note_rejects(judged.rejected, rejects)
     terminal.note_truncation(scorer)
+    if unjudged := evaluation["pairs"]["unjudged"]:
+        terminal.note(f"{unjudged:,} titles without a label")
     if evaluation["alike"]:
         terminal.note(f"warning: {evaluation['alike']}")
     if as_json:
         typer.echo(json.dumps(_flat(evaluation), ensure_ascii=False))
     else:
         typer.echo(metrics_table(evaluation))
+        if few is not None:
+            typer.echo("\n" + _few_table(few))
         if auto_slices:
             typer.echo("\n" + _auto_table(evaluation["auto_slices"]))
+
+
+def _few_table(few: dict[str, Any], detect: float | None = None) -> str:
+    """Figures by people's labels and a judge's beside people's alone, and how many labels a difference needs."""
+    needs = [] if detect is None else [f"labels for {detect:g}", "without judge"]
+    rows = [["metric", "with judge", "", "people alone", "", "labels", "worth", *needs, ""]]
+    for name, facts in few["metrics"].items():
+        both = facts, facts.get("people", {"value": None})
+        values = [text for part in both for text in (figure(part["value"]), interval(part))]
+        keys = ("labels", "worth", "needs", "needs_alone")[: 2 + len(needs)]
+        counts = [_count(facts.get(key)) for key in keys]
+        rows.append([name, *values, *counts, facts["reason"] or ""])
+    labels = f"{few['labels']:,} labels of people ({few['n_queries']:,} queries)"
+    rest = f"{few['judged_pairs']:,} more of {few['judge']} ({few['judged_queries']:,} queries)"
+    return f"{labels}, {rest}; worth: labels of people that alone would tell as much\n{table(rows)}"
+
+
+def _count(number: int | None) -> str:
+    return "–" if number is None else f"{number:,}"
 
 
 def _auto_table(slices: list[dict[str, Any]]) -> str:
@@ -192,6 +246,7 @@ def _flat(evaluation: dict[str, Any]) -> dict[str, Any]:
         "pnr_counts",
         "slices",
         "auto_slices",
+        "few_labels",
         "alike",
         "guards",
     )
@@ -206,6 +261,7 @@ def compare(
     ],
     shared: Annotated[ModelOptions, options.Without(("model",))],
     without: HeadsOutOptions,
+    labels: LabelOptions,
     reader: options.Reader,
     pairs: options.Pairs = None,
     rejects: options.Rejects = None,
@@ -240,7 +296,7 @@ def compare(
     ]
     comparison = Grader(scorers[0]).compare(
         Grader(scorers[1]), path, gate=gate, options=reader, by=by or (), detect=detect, most=most,
-        seed=seed, rejects_path=rejects,
+        seed=seed, rejects_path=rejects, labels=labels,
     )  # fmt: skip
     terminal.note_rejects(comparison["rejected"], rejects)
     for scorer in scorers:
@@ -258,7 +314,8 @@ def compare(
 
 def _print_comparison(comparison: dict[str, Any], path: Path, detect: float | None) -> None:
     typer.echo(f"{path}: {comparison['n_pairs']:,} pairs\n")
-    more = () if detect is None else (f"queries for {detect:g}",)
+    more = () if detect is None else (f"queries for {detect:g}", "labels")
+    counted = ("queries", "labels") if more else ()
     head = ("A", "B", "B − A", "95 % interval", "p", "q", *more, "")
 
     def row(change: dict[str, Any]) -> tuple[str, ...]:
@@ -267,7 +324,7 @@ def _print_comparison(comparison: dict[str, Any], path: Path, detect: float | No
         return (
             *values,
             *tests,
-            *(f"{change['queries']:,}" if "queries" in change else "–" for _ in more),
+            *(_count(change.get(name)) for name in counted),
             change["reason"] or "",
         )
 
@@ -276,6 +333,8 @@ def _print_comparison(comparison: dict[str, Any], path: Path, detect: float | No
             [("metric", *head)] + [(n, *row(change)) for n, change in comparison["metrics"].items()]
         )
     )
+    if "few_labels" in comparison:
+        typer.echo("\nB − A: " + _few_table(comparison["few_labels"], detect))
     for column, slices in comparison["slices"].items():
         rows = [
             (v, n, *row(change)) for v, metrics in slices.items() for n, change in metrics.items()
@@ -384,6 +443,10 @@ def agree(
     ],
     reader: Annotated[ReaderOptions, options.Without(("limit", "no_header"))],
     by: options.By = None,
+    next: Annotated[
+        int | None, typer.Option(help="Draw about so many pairs for the first rater to label.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The file of --next, with drawn_p.")] = None,
     rejects: options.Rejects = None,
     resamples: options.Resamples = 2000,
     seed: options.Seed = 0,
@@ -393,6 +456,18 @@ def agree(
     from qt_bert.scoring.agreement import agree as measure
 
     names = [name.strip() for name in raters.split(",")]
+    if (next is None) != (out is None):
+        raise ArgumentError("--next N and --out FILE go together")
+    if next is not None and out is not None:
+        from qt_bert.scoring.evaluate import write_beside
+        from qt_bert.scoring.few_labels import draw_next
+
+        _check_new("--out", out, file)
+        drawn, rows = draw_next(file, names, reader, next, seed=seed)
+        write_beside(out, "--out", file, reader, rows)
+        text = f"{names[0]}: label the first {drawn['pairs']:,} rows ({drawn['queries']:,} queries) of {out}"
+        typer.echo(json.dumps(drawn) if as_json else text)
+        return
     result = measure(
         file, names, reader, by=by or (), resamples=resamples, seed=seed, rejects_path=rejects
     )

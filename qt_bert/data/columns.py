@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from qt_bert.errors import ArgumentError, PairFileError
 
@@ -15,14 +16,18 @@ _NAMES_SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Field indices, from 0, of the columns of one file; `extra` in file order."""
+    """Field indices, from 0, of the columns of one file; `extra` in file order, `title` joined of several."""
 
     query: int
-    title: int
+    title: tuple[int, ...]
     grade: int | None
     id: int | None
     extra: tuple[tuple[str, int], ...]
     width: int
+
+    def title_of(self, cells: Sequence[Any]) -> Any:
+        """The title among the cells of a row."""
+        return join_fields([cells[place] for place in self.title])
 
 
 @dataclass(frozen=True)
@@ -78,15 +83,24 @@ class Columns:
         for name, times in Counter(names).items():
             if times > 1:
                 raise PairFileError(f"{where}: {times} columns are called {name!r}; rename them")
+        parts = [self.targets["title"]] if self.targets["title"] in names else self.title_parts
+        titles = [_index_of(part, names) for part in parts]
         index = {name: _index_of(target, names) for name, target in self.targets.items()}
+        index["title"] = None if None in titles else titles[0]
         for name in COLUMN_NAMES:
             if index.get(name) is None and name in self.required:
                 raise PairFileError(self._missing(name, names, where))
         taken = set(index.values())
         extra = tuple((name, i) for i, name in enumerate(names) if i not in taken)
-        query, title = index["query"], index["title"]
-        assert query is not None and title is not None
+        query, title = index["query"], tuple(place for place in titles if place is not None)
+        assert query is not None
         return Placement(query, title, index.get("grade"), index.get("id"), extra, len(names))
+
+    @property
+    def title_parts(self) -> list[str | int]:
+        """The columns that the title is joined of: `title=title+abstract`."""
+        parts = str(self.targets["title"]).split("+")
+        return [_target("title", part.strip(), self.header) for part in parts]
 
     def _missing(self, name: str, names: Sequence[str], where: str) -> str:
         shown = ", ".join(repr(other[:40]) for other in names[:_NAMES_SHOWN])
@@ -100,6 +114,13 @@ class Columns:
             advice = f"its fields seem to be separated by {mark!r}; .tsv has tabs, .csv commas"
         target = self.targets.get(name, name)
         return f"{where}: no column {target!r} for the {name}; there are {shown}{more}; {advice}"
+
+
+def join_fields(cells: Sequence[Any]) -> Any:
+    """The texts with a space between, without empty ones; the first cell where it is no text."""
+    if len(cells) == 1 or not isinstance(cells[0], str):
+        return cells[0]
+    return " ".join(cell for cell in cells if isinstance(cell, str) and cell)
 
 
 def parse_columns(spec: str) -> dict[str, str | int]:
@@ -119,7 +140,7 @@ def parse_columns(spec: str) -> dict[str, str | int]:
 
 
 def _target(name: str, target: str | int, header: bool) -> str | int:
-    if header and isinstance(target, str):
+    if isinstance(target, str) and (header or (name == "title" and "+" in target)):
         return target
     text = str(target)
     if not (text.isascii() and text.isdecimal() and 0 < int(text) < 100_000):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from qt_bert.data.columns import Columns, Placement
+from qt_bert.data.columns import Columns, Placement, join_fields
 from qt_bert.data.lines import (
     NO_EXTRA,
     PACKED_SUFFIXES,
@@ -120,7 +120,7 @@ def _row(line: int, text: str, fields: list[str] | None, place: Placement) -> Ra
     return RawRow(
         line,
         fields[place.query],
-        fields[place.title],
+        place.title_of(fields),
         None if place.grade is None else fields[place.grade],
         None if place.id is None else fields[place.id],
         {name: fields[i] for name, i in place.extra} if place.extra else NO_EXTRA,
@@ -156,6 +156,8 @@ class JsonLinesFile:
     def __init__(self, source: Lines, columns: Columns) -> None:
         self._source = source
         self._keys = {name: str(key) for name, key in columns.targets.items()}
+        self._titles = list(map(str, columns.title_parts))
+        self._keys["title"] = self._titles[0]
         self._known = frozenset(self._keys.values())
         self._required = {self._keys[name] for name in columns.required}
 
@@ -252,7 +254,7 @@ class JsonLinesFile:
         return RawRow(
             line,
             query=value[self._keys["query"]],
-            title=value[self._keys["title"]],
+            title=join_fields([value.get(key) for key in self._titles]),
             grade=self._optional("grade", value),
             id=self._optional("id", value),
             extra=extra,

@@ -207,7 +207,7 @@ class ParquetFile:
 
     def _placement(self, schema: Any) -> Placement:
         place = self._columns.place(schema.names, str(self._path))
-        for field in (schema.field(place.query), schema.field(place.title)):
+        for field in map(schema.field, (place.query, *place.title)):
             if import_module("pyarrow.types").is_nested(field.type):
                 raise PairFileError(
                     f"{self._path}: the column {field.name!r} holds {field.type}; name a text column"
@@ -260,7 +260,7 @@ def _decoded(value: bytes | None) -> Cell:
 
 
 def _row(line: int, cells: tuple[Any, ...], place: Placement) -> RawRow | Reject:
-    query, title = cells[place.query], cells[place.title]
+    query, title = cells[place.query], place.title_of(cells)
     shown = "\t".join(_shown(cell) for cell in (query, title))
     if any(isinstance(cell, bytes) for cell in cells):
         return Reject.of(line, Reason.UNDECODABLE, shown)

@@ -39,13 +39,15 @@ class JudgedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedPairs:
-    """The file of pairs that the model was judged on; `rejected` counts rows that are no pairs."""
+    """The file of pairs that the model was judged on; `rejected` counts rows that are no pairs, `unjudged` pairs
+    without a label."""
 
     name: str
     sha256: str
     n_pairs: int
     n_queries: int
     rejected: int = 0
+    unjudged: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +127,7 @@ class EvaluationResult(ResultFile):
     `card` is the README of the checkpoint.
     """
 
-    omit_none: ClassVar = ("auto_slices", "guards", "card")
+    omit_none: ClassVar = ("auto_slices", "few_labels", "guards", "card")
 
     schema: Literal[1] = 1
     model: Mapping[str, Any]
@@ -147,6 +149,7 @@ class EvaluationResult(ResultFile):
     truncated_titles: int = 0
     truncated_queries: int = 0
     auto_slices: tuple[SliceErrors, ...] | None = None
+    few_labels: Mapping[str, Any] | None = None
     guards: Mapping[str, Any] | None = None
     card: str | None = None
 

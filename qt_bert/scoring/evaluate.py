@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from math import ceil
 from pathlib import Path
@@ -16,8 +16,10 @@ from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.files import sha256_file
+from qt_bert.files import atomic_folder, sha256_file
+from qt_bert.request import LabelOptions
 from qt_bert.results.evaluation import EvaluationResult, GradedPair, JudgedPairs, MetricDescription
+from qt_bert.scoring.few_labels import with_judge
 from qt_bert.scoring.judge import (
     JudgedFile,
     Outputs,
@@ -37,7 +39,7 @@ from qt_bert.stats.evaluation import (
     furthest_off,
     signed_error,
 )
-from qt_bert.stats.judgements import known
+from qt_bert.stats.judgements import index_queries, known
 from qt_bert.stats.metrics import METRICS, exponential_gain, ndcg_by_query
 from qt_bert.stats.tests import q_values
 from qt_bert.stats.verdict import POWER_FACTOR
@@ -58,6 +60,7 @@ def evaluation_json(
     *,
     by: tuple[str, ...] = (),
     auto_slices: bool = False,
+    few_labels: Mapping[str, Any] | None = None,
     resamples: int = 2000,
     seed: int = 0,
 ) -> dict[str, Any]:
@@ -76,7 +79,9 @@ def evaluation_json(
             n_pairs=len(judged.pairs),
             n_queries=judged.judgements.n_queries,
             rejected=judged.rejected,
+            unjudged=len(judged.unjudged[0]) if judged.unjudged else 0,
         ),
+        few_labels=few_labels,
         **vars(evaluate(judged.judgements, resamples=resamples, seed=seed)),
         descriptions={
             name: MetricDescription(**asdict(m.description), title=m.title, direction=m.direction)
@@ -106,7 +111,7 @@ def _automatic(judged: JudgedFile, resamples: int, seed: int) -> tuple[SliceErro
         raise ArgumentError(
             "--auto-slices: one logit has no grades, so no errors; calibrate it first"
         )
-    masks = automatic(judged.pairs)
+    masks = automatic(judged.pairs) | mismatches(judged.pairs)
     return errors_in_slices(judged.judgements, masks, resamples=resamples, seed=seed)
 
 
@@ -184,6 +189,28 @@ def write_errors(
     )
 
 
+def write_trec(folder: Path, judged: JudgedFile, scorer: PairScorer) -> None:
+    """Write `qrels.txt` and `run.txt`, unjudged titles in the run alone. Queries are numbered from 0; titles have
+    their `id` if ids differ and have no spaces, else the row's number. A set of grades counts as its lowest."""
+    pairs, logits = judged.everything
+    scores = read_outputs(logits, scorer.settings.labels, judged.calibration).ranking_score
+    index, _ = index_queries([pair.query for pair in pairs])
+    ids = [pair.id for pair in pairs]
+    if len(set(ids)) < len(ids) or any(len(name.split()) != 1 for name in ids):
+        ids = [str(row) for row in range(1, len(pairs) + 1)]
+    grades = np.floor(judged.judgements.ranking_truth).astype(int)
+    order = np.lexsort((-scores, index))
+    rank = np.arange(len(order)) - np.searchsorted(index[order], index[order]) + 1
+    name = scorer.name.replace(" ", "_")
+    qrels = [f"{q} 0 {i} {g}" for q, i, g in zip(index, ids, grades, strict=False)]
+    run = [
+        f"{index[r]} Q0 {ids[r]} {n} {scores[r]} {name}" for r, n in zip(order, rank, strict=True)
+    ]
+    with atomic_folder(folder) as files:
+        for file, lines in {"qrels.txt": qrels, "run.txt": run}.items():
+            (files / file).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
 def query_table(judged: JudgedFile) -> dict[str, list[Any]]:
     """A row a query, sorted by the possible `gain` of the mean NDCG@5.
 
@@ -194,7 +221,8 @@ def query_table(judged: JudgedFile) -> dict[str, list[Any]]:
     error, index = signed_error(judgements), judgements.query_index
     side = error if judgements.truth is None else known(judgements.predicted) - judgements.truth
     ndcg, eligible = ndcg_by_query(judgements, exponential_gain, 5).T
-    gains = np.where(eligible > 0, 1 - ndcg, 0) / max(eligible.sum(), 1)
+    weights = judgements.weights * eligible
+    gains = weights * (1 - ndcg) / max(weights.sum(), np.finfo(float).tiny)
     order = np.argsort(index, kind="stable")
     titles_of = np.split(order, np.flatnonzero(np.diff(index[order])) + 1)
     rows: list[dict[str, Any]] = []
@@ -234,20 +262,27 @@ def compare_models(
     detect: float | None = None,
     seed: int = 0,
     rejects_path: Path | None = None,
+    labels: LabelOptions | None = None,
 ) -> dict[str, Any]:
     """Every metric of both with the paired difference, and the `most` pairs that differ most.
 
     `by` names columns to slice by, with q over all slices. `detect` is a difference: how many queries
-    like these would show it with 80 % power. A one-logit model and a graded one are compared by the
+    like these, and labels, would show it with 80 % power. `labels` as `count`
+    of `judge_file`, and for `with_judge`. A one-logit model and a graded one are compared by the
     ranking metrics; the others are null with a reason. Raises ArgumentError as `check_comparable` does,
     and for a missing column.
     """
     check_comparable(a, b)
     if detect is not None and not detect > 0:
         raise ArgumentError(f"--detect {detect}: give a difference above 0")
+    count = labels or LabelOptions()
+    reader, few = count.read_by(options), None
     first, second = (
-        judge_file(path, options, scorer, rejects_path=rejects_path) for scorer in (a, b)
+        judge_file(path, reader, scorer, rejects_path=rejects_path, count=count)
+        for scorer in (a, b)
     )
+    if count.labels is not None:
+        few = with_judge((first, second), (a, b), path, reader, count, detect=detect, seed=seed)
     compared = compare(first.judgements, second.judgements, seed=seed, most_different=most)
     result: dict[str, Any] = {
         "schema": 1,
@@ -270,6 +305,8 @@ def compare_models(
             for i in compared.most_different
         ],
     } | ({"guards": dict(b.left_out.guards)} if b.left_out else {})
+    if few is not None:
+        result["few_labels"] = few
 
     def inside(rows: BoolArray) -> dict[str, dict[str, Any]]:
         both = (judged.judgements.subset(rows) for judged in (first, second))
@@ -291,7 +328,9 @@ def compare_models(
             change["q"] = q
             if detect is not None and change["ci_low"] is not None:
                 half = (change["ci_high"] - change["ci_low"]) / 2
-                change["queries"] = ceil(POWER_FACTOR * change["n_queries"] * (half / detect) ** 2)
+                more = POWER_FACTOR * (half / detect) ** 2
+                change["queries"] = ceil(more * change["n_queries"])
+                change["labels"] = ceil(more * change["n"])
     return result
 
 
@@ -341,6 +380,37 @@ def character_overlap(query: str, title: str) -> float:
     """The share of the query's distinct characters, ignoring case, that the title has."""
     characters = set("".join(query.casefold().split()))
     return len(characters & set(title.casefold())) / len(characters) if characters else 0.0
+
+
+_PLACES = (
+    "北京 上海 天津 重庆 河北 山西 辽宁 吉林 黑龙江 江苏 浙江 安徽 福建 江西 山东 河南 湖北 湖南 广东 海南 四川 "
+    "贵州 云南 陕西 甘肃 青海 台湾 内蒙古 广西 西藏 宁夏 新疆 香港 澳门 石家庄 太原 沈阳 大连 长春 哈尔滨 南京 "
+    "苏州 无锡 杭州 宁波 温州 合肥 福州 厦门 南昌 济南 青岛 郑州 洛阳 武汉 长沙 广州 深圳 珠海 佛山 东莞 南宁 "
+    "桂林 海口 三亚 成都 贵阳 昆明 大理 拉萨 西安 兰州 西宁 银川 乌鲁木齐 呼和浩特 台北"
+)
+_NAMED = {
+    "year": re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)"),
+    "number": re.compile(r"(?<![\d.])(?!(?:19|20)\d\d(?!\d))\d+(?:\.\d+)?"),
+    "Latin name": re.compile("[a-z][a-z0-9+#-]*"),
+    "place": re.compile(_PLACES.replace(" ", "|")),
+}
+
+
+def mismatches(pairs: Sequence[Pair]) -> dict[str, BoolArray]:
+    """Slice → which pairs [n]: the title lacks a year, number, Latin name or place of the query, and has none or
+    another."""
+    slices: dict[str, BoolArray] = {}
+    for kind, pattern in _NAMED.items():
+        lacks, other = np.zeros((2, len(pairs)), dtype=bool)
+        for row, pair in enumerate(pairs):
+            query, title = (
+                set(pattern.findall(unicodedata.normalize("NFKC", text).casefold()))
+                for text in (pair.query, pair.title)
+            )
+            lacks[row], other[row] = query > title & query, bool(title - query)
+        slices[f"{kind} not in the title"] = lacks & ~other
+        slices[f"{kind} unlike the title's"] = lacks & other
+    return slices
 
 
 def automatic(pairs: Sequence[Pair]) -> dict[str, BoolArray]:

@@ -21,15 +21,18 @@ from qt_bert.data.tokenise import Counts, PairTokenizer
 from qt_bert.errors import ArgumentError, CheckpointError, PairFileError
 from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.progress import Progress, progress, silent
-from qt_bert.stats.arrays import FloatArray
+from qt_bert.request import LabelOptions
+from qt_bert.stats.arrays import FloatArray, IntArray
 from qt_bert.stats.calibration import (
     Calibration,
     ScoreCalibration,
     apply_cutoffs,
     apply_temperature,
 )
+from qt_bert.stats.judge import chance_weights
 from qt_bert.stats.judgements import (
     Judgements,
+    index_queries,
     judge_grades,
     judge_levels,
     judge_numbers,
@@ -168,6 +171,14 @@ class JudgedFile:
     judgements: Judgements
     rejected: int
     calibration: AnyCalibration | None = None
+    unjudged: tuple[Sequence[Pair], np.ndarray] | None = None
+    """Pairs without a label and their logits, where these are no rejects."""
+
+    @property
+    def everything(self) -> tuple[list[Pair], np.ndarray]:
+        """All pairs and their logits, those without a label last."""
+        others, logits = self.unjudged or ((), self.logits[:0])
+        return [*self.pairs, *others], np.concatenate([self.logits, logits])
 
 
 def judge_file(
@@ -178,9 +189,12 @@ def judge_file(
     calibration: AnyCalibration | None = None,
     rejects_path: Path | None = None,
     numbers: bool = True,
+    count: LabelOptions = LabelOptions(),  # noqa: B008 (frozen)
 ) -> JudgedFile:
     """Read the graded pairs of `path`, score them, and judge them at the levels of model and labels.
 
+    `count` says from which label on a title is relevant, whether pairs without one are scored too and take
+    places among the titles of their query, and how much a query counts (`weights_of`).
     With `numbers`, labels are numbers, judged by their order, where over 1 % are decimals and `options`
     give them no grades. Raises PairFileError where too many rows (`--max-rejects`) have no or a bad
     label, ArgumentError where labels and model do not fit.
@@ -190,13 +204,84 @@ def judge_file(
         rows = options.open(path).rows()
         values = [number_of(row.label) for row in rows if isinstance(row, Pair) and row.label]
         numbers = sum(not v.is_integer() for v in values if isfinite(v)) > 0.01 * len(values)
+    unjudged = count.unjudged or count.labels is not None
     pairs, rejected = graded_pairs(
-        path, options, labels, rejects_path=rejects_path, numbers=numbers
+        path, options, labels, rejects_path=rejects_path, numbers=numbers, unjudged=unjudged
+    )
+    graded, others = (
+        [p for p in pairs if (p.label is None) == missing] for missing in (False, True)
     )
     with progress(len(pairs), "scoring", "pairs") as shown:
-        logits = scorer.logits([(p.query, p.title) for p in pairs], shown)
-    judgements = judge_logits(logits, pairs, labels, calibration)
-    return JudgedFile(pairs, logits, judgements, rejected, calibration)
+        logits = scorer.logits([(p.query, p.title) for p in (*graded, *others)], shown)
+    n = len(graded)
+    judgements = judge_logits(logits[:n], graded, labels, calibration)
+    if others:
+        scores = read_outputs(logits, labels, calibration).ranking_score
+        judgements = replace(judgements, unjudged_ahead=_ahead(scores, [*graded, *others], n))
+    if count.relevant is not None:
+        levels = judgements.levels[:1] == ("0",) or graded[0].grades is None
+        value = [number_of(p.label or "") if levels else np.mean(p.grades or ()) for p in graded]
+        relevant = judgements.ranking_truth[np.array(value) >= count.relevant]
+        judgements = replace(judgements, auc_cut=float(relevant.min(initial=np.inf)))
+    if (weights := weights_of(graded, n, path, count.weights)) is not None:
+        judgements = weigh(judgements, weights)
+    return JudgedFile(graded, logits[:n], judgements, rejected, calibration, (others, logits[n:]))
+
+
+def weigh(judgements: Judgements, weights: FloatArray) -> Judgements:
+    """The judgements with the weight of each pair's query [n]."""
+    of_queries = np.zeros(judgements.n_queries)
+    of_queries[judgements.query_index] = weights
+    return replace(judgements, query_weights=of_queries)
+
+
+DRAWN = "drawn_p"
+"""The column of the chance with which `agree --next` drew the labels of a query."""
+
+
+def weights_of(pairs: Sequence[Pair], n: int, path: Path, column: str | None) -> FloatArray | None:
+    """The weight of each pair's query [pairs], of which the first n have labels: that in the `column`, over the
+    chance with which its labels were drawn (DRAWN, if there) or, for the others, not drawn. None without either.
+
+    Raises PairFileError, with the line, for a label without DRAWN, a bad number, or two in one query.
+    """
+    if not (drawn := any(DRAWN in pair.extra for pair in pairs)) and column is None:
+        return None
+    index, n_queries = index_queries([pair.query for pair in pairs])
+    weights = np.ones(n_queries) if column is None else numbers_of(pairs, index, path, column)
+    if drawn:
+        chance = np.minimum(numbers_of(pairs, index, path, DRAWN), 1)
+        labelled = np.bincount(index[:n], minlength=n_queries) > 0
+        weights = weights * chance_weights(chance, labelled)
+    return weights[index]
+
+
+def numbers_of(pairs: Sequence[Pair], index: IntArray, path: Path, column: str) -> FloatArray:
+    """The number above 0 that all pairs of a query have in a column [queries]; `index` [pairs] numbers these.
+
+    Raises PairFileError, with the line, for another cell.
+    """
+    numbers: dict[int, float] = {}
+    for pair, query in zip(pairs, index.tolist(), strict=True):
+        cell = pair.extra.get(column, "").strip()
+        if not number_of(cell) == numbers.setdefault(query, number_of(cell)) > 0:
+            why = " (a label that was picked, not drawn, biases every figure)" * (column == DRAWN)
+            raise PairFileError(
+                f"{path}, line {pair.line}: {column} is {cell[:40]!r}; it must be a number above 0, one for all "
+                f"lines of the query{why}"
+            )
+    return np.array([numbers[query] for query in range(len(numbers))])
+
+
+def _ahead(scores: FloatArray, pairs: Sequence[Pair], n: int) -> FloatArray:
+    """How many pairs after the first n, of the same query, have as high a score as each of these [n]."""
+    index, _ = index_queries([pair.query for pair in pairs])
+    others = np.arange(len(pairs)) >= n
+    order = np.lexsort((~others, -scores, index))
+    seen = np.concatenate(([0], others[order].cumsum()))
+    ahead = np.empty(len(pairs))
+    ahead[order] = seen[1:] - seen[np.searchsorted(index[order], index[order])]
+    return ahead[:n]
 
 
 def graded_pairs(
@@ -207,18 +292,19 @@ def graded_pairs(
     rejects_path: Path | None = None,
     most: int | None = None,
     numbers: bool = False,
+    unjudged: bool = False,
 ) -> tuple[list[Pair], int]:
     """The pairs of `path`, their labels read on the model's scale, and the number of rejects.
 
-    With `numbers` a label is any number, and `grades` are None. At most `most` pairs are read; under
-    `options.limit` about that many are drawn, in whole queries.
+    With `numbers` a label is any number, and `grades` are None; with `unjudged` it may be missing. At most
+    `most` pairs are read; under `options.limit` about that many are drawn, in whole queries.
     """
     reader = options.open(
         path,
         default_map=None if numbers else default_scheme(labels),
-        grade_required=True,
+        grade_required=not unjudged,
         rejects_path=rejects_path,
-        refuse=_no_number if numbers else None,
+        refuse=_no_number if numbers else _no_grade if unjudged else None,
     )
     try:
         with closing(iter(reader)) as rows:
@@ -237,7 +323,13 @@ def graded_pairs(
 
 def _no_number(pair: Pair) -> Reject | None:
     text = f"{pair.label}\t{pair.query}\t{pair.title}"
-    known = isfinite(number_of(pair.label or ""))
+    known = pair.label is None or isfinite(number_of(pair.label))
+    return None if known else Reject.of(pair.line, Reason.BAD_GRADE, text)
+
+
+def _no_grade(pair: Pair) -> Reject | None:
+    text = f"{pair.label}\t{pair.query}\t{pair.title}"
+    known = pair.label is None or pair.grades is not None
     return None if known else Reject.of(pair.line, Reason.BAD_GRADE, text)
 
 

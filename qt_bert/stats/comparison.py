@@ -85,9 +85,9 @@ def compare(
     plain, drawn = [], []
     for model in (a, b):
         estimators = [metric.estimator(model) for metric in tested]
-        plain.append(resample(estimators, iter([np.ones((1, a.n_queries))])).ravel())
+        plain.append(resample(estimators, iter([a.weights[None]])).ravel())
         weights = bootstrap_weights(a.n_queries, resamples, seed, width=len(a))
-        drawn.append(resample(estimators, weights))
+        drawn.append(resample(estimators, (rows * a.weights for rows in weights)))
     p_values = swap_p_values(a, [b], tested, draws=draws, seed=seed)[0]
     rows = {metric.name: row for row, metric in enumerate(tested)}
     differences: dict[str, MetricDifference] = {}
@@ -144,7 +144,7 @@ def swap_p_values(
         for pooled in (side_by_side(a, b) for b in others)
         for metric in metrics
     ]
-    unswapped = np.repeat([[1.0, 0.0]], a.n_queries, axis=1)
+    unswapped = np.concatenate([a.weights, np.zeros(a.n_queries)])[None]
     observed = np.abs(_side_differences(estimators, unswapped))
     hits = np.zeros(len(estimators))
     for weights in _swap_weights(a, draws, seed):
@@ -188,7 +188,14 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
             [fractional_ranks(getattr(judgements, name)) for judgements in (a, b)]
         )
 
-    fields = ("truth", "label_probability", "predicted", "correct", "ranking_truth")
+    fields = [
+        "truth",
+        "label_probability",
+        "predicted",
+        "correct",
+        "ranking_truth",
+        "unjudged_ahead",
+    ]
     same_levels = a.levels == b.levels
     return replace(
         a,
@@ -198,6 +205,7 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
         spearman_target=ranks("spearman_target"),
         query_index=np.concatenate([a.query_index, b.query_index + a.n_queries]),
         n_queries=2 * a.n_queries,
+        query_weights=np.tile(a.weights, 2),
     )
 
 
@@ -212,7 +220,7 @@ def _swap_weights(a: Judgements, draws: int, seed: int) -> Iterator[FloatArray]:
     generator = np.random.default_rng(seed)
     for rows in chunk_sizes(draws, 2 * max(len(a), a.n_queries)):
         swapped = generator.integers(2, size=(rows, a.n_queries)).astype(np.float64)
-        yield np.concatenate([1 - swapped, swapped], axis=1)
+        yield np.concatenate([1 - swapped, swapped], axis=1) * np.tile(a.weights, 2)
 
 
 def _side_differences(estimators: Sequence[Estimator], weights: FloatArray) -> FloatArray:
@@ -228,9 +236,9 @@ def metric_estimate(judgements: Judgements, name: str) -> Estimate:
         return from_leave_one_out(np.nan, np.full(n, np.nan), range(n))
     estimator, left = metric.estimator(judgements), list[FloatArray]()
     for rows in chunk_sizes(n, max(len(judgements), n)):
-        weights = np.ones((rows, n))
+        weights = np.tile(judgements.weights, (rows, 1))
         weights[np.arange(rows), np.arange(rows) + sum(map(len, left))] = 0
         left.append(estimator(weights))
-    value = float(estimator(np.ones((1, n)))[0])
+    value = float(estimator(judgements.weights[None])[0])
     correlation = name == "spearman"
     return from_leave_one_out(value, np.concatenate(left), range(n), correlation=correlation)

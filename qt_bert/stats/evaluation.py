@@ -163,10 +163,12 @@ def errors_in_slices(
     wrong, rows = ~known(judgements.correct), list[SliceErrors]()
     for name, mask in slices.items():
         counts = sums_by_query(judgements, mask, ~mask)
-        errors = sums_by_query(judgements, wrong & mask, wrong & ~mask)
-        n, n_queries = counts.sum(axis=0), np.count_nonzero(counts, axis=0)
+        n_queries = np.count_nonzero(counts, axis=0)
         if n_queries.min() < LEAST_QUERIES:
             continue
+        counts = counts * judgements.weights[:, None]
+        errors = sums_by_query(judgements, wrong & mask, wrong & ~mask)
+        errors, n = errors * judgements.weights[:, None], counts.sum(axis=0)
         inside, outside = errors.sum(axis=0) / n
         left = ratio(errors.sum(axis=0) - errors, n - counts)
         change = from_leave_one_out(inside - outside, left[:, 0] - left[:, 1], range(len(counts)))
@@ -174,7 +176,7 @@ def errors_in_slices(
         rows.append(
             SliceErrors(
                 slice=name,
-                n=int(n[0]),
+                n=int(mask.sum()),
                 n_queries=int(n_queries[0]),
                 inside=float(inside),
                 outside=float(outside),
@@ -234,8 +236,8 @@ def evaluate(
 ) -> Evaluation:
     """Compute the `metrics` with a 95 % bootstrap interval over queries.
 
-    `resamples` 0 leaves the intervals out. AUC counts as relevant grade 4 and up, or the levels
-    above the middle. An undefined metric has the value None and a reason.
+    `resamples` 0 leaves the intervals out. Relevant is grade 4 and up, or the levels above the middle. An
+    undefined metric has the value None and a reason.
     """
     levelled = judgements.truth is not None
     return Evaluation(
@@ -258,8 +260,9 @@ def _measure_all(
         name: metric for name, metric in metrics.items() if metric.refusal(judgements) is None
     }
     estimators = [metric.estimator(judgements) for metric in defined.values()]
-    points = resample(estimators, iter([np.ones((1, n_queries))]))[:, 0]
-    samples = resample(estimators, bootstrap_weights(n_queries, resamples, seed, width=n))
+    points = resample(estimators, iter([judgements.weights[None]]))[:, 0]
+    drawn = bootstrap_weights(n_queries, resamples, seed, width=n)
+    samples = resample(estimators, (rows * judgements.weights for rows in drawn))
     samples_of = dict(zip(defined, zip(points, samples, strict=True), strict=True))
     values = {}
     for name, metric in metrics.items():
@@ -268,12 +271,12 @@ def _measure_all(
         value = low = high = None
         reason = metric.refusal(judgements)
         if name in samples_of:
-            point, drawn = samples_of[name]
+            point, resampled = samples_of[name]
             if np.isnan(point):
                 reason = NO_ORDER if ranking and not resting else metric.undefined
             else:
                 value = float(point)
-                low, high, reason = interval_or_reason(drawn, n_queries)
+                low, high, reason = interval_or_reason(resampled, n_queries)
         values[name] = MetricValue(
             value=value,
             ci_low=low,

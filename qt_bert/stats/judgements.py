@@ -140,7 +140,11 @@ class Judgements:
     n_queries: int
     """Q."""
     auc_cut: float
-    """The least `ranking_truth` that `auc` counts as relevant."""
+    """The least `ranking_truth` that counts as relevant."""
+    query_weights: FloatArray | None = None
+    """How much each query counts in every metric [Q]; None: all alike."""
+    unjudged_ahead: FloatArray | None = None
+    """Titles without a label of the same query with this score or a higher one [n]."""
     levels: tuple[str, ...] = ()
     """Names of the L levels, lowest first; level i has the numeric value i + 1."""
     truth: IntArray | None = None
@@ -156,6 +160,11 @@ class Judgements:
 
     def __len__(self) -> int:
         return len(self.ranking_score)
+
+    @property
+    def weights(self) -> FloatArray:
+        """How much each query counts [Q]."""
+        return np.ones(self.n_queries) if self.query_weights is None else self.query_weights
 
     @property
     def expected(self) -> FloatArray:
@@ -184,10 +193,14 @@ class Judgements:
             raise ArgumentError("no graded pair is left in this subset")
         queries, query_index = np.unique(self.query_index[keep], return_inverse=True)
         arrays = {
-            name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)
+            name: value
+            for name, value in vars(replace(self, query_weights=None)).items()
+            if isinstance(value, np.ndarray)
         }
         kept: dict[str, Any] = {name: array[keep] for name, array in arrays.items()}
         kept["query_index"] = query_index.astype(np.int64)
+        if self.query_weights is not None:
+            kept["query_weights"] = self.query_weights[queries]
         return replace(self, **kept, n_queries=len(queries))
 
     def with_predicted(self, predicted: npt.ArrayLike) -> Judgements:

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import gammaln
 
 from qt_bert.stats.arrays import FloatArray, IntArray, count_cells, ratio, sum_by
 from qt_bert.stats.judgements import Judgements, Mode, known
@@ -64,7 +65,7 @@ class Metric:
         """The metric over all pairs; None where it is not defined."""
         if self.refusal(judgements):
             return None
-        value = float(self.estimator(judgements)(np.ones((1, judgements.n_queries)))[0])
+        value = float(self.estimator(judgements)(judgements.weights[None])[0])
         return None if np.isnan(value) else value
 
 
@@ -275,14 +276,20 @@ def dcg_by_query(
     query: IntArray, n_queries: int, score: FloatArray, gain: FloatArray, depth: int
 ) -> FloatArray:
     """Discounted cumulated gain of each query's `depth` best-scored titles [Q], ties averaged."""
-    order = np.lexsort((-score, query))
-    query, score, gain = query[order], score[order], gain[order]
-    position = np.arange(len(query)) - np.searchsorted(query, query, side="left")
+    order, position, tie = ranked_titles(query, score)
     discount = np.where(position < depth, 1 / np.log2(position + 2), 0.0)
+    mean_gain = sum_by(tie, gain[order], len(query))[tie] / np.bincount(tie)[tie]
+    return sum_by(query[order], mean_gain * discount, n_queries)
+
+
+def ranked_titles(query: IntArray, score: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
+    """The order of titles by query, best score first [n]; in it each one's position from 0 in its query,
+    and the number of its group of equal scores."""
+    order = np.lexsort((-score, query))
+    query, score = query[order], score[order]
+    position = np.arange(len(query)) - np.searchsorted(query, query, side="left")
     changes = (np.diff(query) != 0) | (np.diff(score) != 0)
-    tie = np.concatenate(([0], np.cumsum(changes)))
-    mean_gain = sum_by(tie, gain, len(query))[tie] / np.bincount(tie)[tie]
-    return sum_by(query, mean_gain * discount, n_queries)
+    return order, position, np.concatenate(([0], np.cumsum(changes)))
 
 
 def exponential_gain(truth: FloatArray) -> FloatArray:
@@ -335,6 +342,58 @@ NDCG_METRICS = tuple(
     )
     for depth in (1, 3, 5, 10)
 )
+
+
+# The ranks of relevant titles, as trec_eval counts them: a query without a relevant title gives 0, and
+# unjudged titles take places. Of equal scores the mean over their orders (McSherry and Najork, as above).
+
+
+def relevant_by_query(judgements: Judgements, depth: int) -> FloatArray:
+    """Average precision, 1 / rank of the first relevant title and the share of the relevant ones, the last two
+    among the first `depth`, and a 1, of each query [Q, 4]."""
+    order, position, tie = ranked_titles(judgements.query_index, judgements.ranking_score)
+    query, n_queries = judgements.query_index[order], judgements.n_queries
+    hit = (judgements.ranking_truth >= judgements.auc_cut)[order].astype(np.float64)
+    ahead = judgements.unjudged_ahead
+    rank = position + 1 + (0 if ahead is None else ahead[order])
+    size, start = np.bincount(tie)[tie], np.searchsorted(tie, tie)
+    seen = np.concatenate(([0.0], hit.cumsum()))
+    before = seen[start] - seen[np.searchsorted(query, query)]
+    hits, place = seen[start + size] - seen[start], np.arange(len(tie)) - start
+    precision = (1 + before + place * (hits - 1) / np.maximum(size - 1, 1)) / rank
+    # The chance that the first of the tied relevant titles takes this place, which leaves `left` behind it.
+    left = np.maximum(size - place - hits, 0)
+    ways = gammaln(size - place) - gammaln(left + 1) - gammaln(size + 1) + gammaln(size - hits + 1)
+    first = np.where((before == 0) & (size - place >= hits), hits * np.exp(ways), 0.0) / rank
+    near, share, total = rank <= depth, hits / size, np.maximum(sum_by(query, hit, n_queries), 1)
+    average = sum_by(query, share * precision, n_queries) / total
+    recall = sum_by(query, near * share, n_queries) / total
+    reciprocal = sum_by(query, near * first, n_queries)
+    return np.stack([average, reciprocal, recall, np.ones(n_queries)], axis=1)
+
+
+def _of_relevant(name: str, title: str, column: int, depth: int, zh: str, en: str) -> Metric:
+    return Metric(
+        name=name,
+        title=Text(title, title),
+        description=Text(zh, en),
+        needs="ranking",
+        modes=WITH_GRADES,
+        estimator=additive(lambda j: relevant_by_query(j, depth)[:, [column, 3]], quotient),
+    )
+
+
+# fmt: off
+RELEVANCE_METRICS = (
+    _of_relevant("mrr_at_10", "MRR@10", 1, 10, "每个查询第一条相关标题名次的倒数（前 10 条没有则为 0）的平均。",
+                 "Mean over queries of 1 / rank of the first relevant title, 0 beyond the tenth."),
+    _of_relevant("map", "MAP", 0, 1, "每个查询在各条相关标题处的精确率的平均，再对查询平均。",
+                 "Mean over queries of the mean precision at their relevant titles."),
+    *(_of_relevant(f"recall_at_{k}", f"recall@{k}", 2, k, f"相关标题中排在前 {k} 条的比例，对查询平均。",
+                   f"Mean over queries of the share of their relevant titles among the first {k}.")
+      for k in (5, 10)),
+)
+# fmt: on
 
 
 # Pairs of titles of one query with different labels: which one scores higher.
@@ -611,6 +670,7 @@ METRICS: dict[str, Metric] = {
     for metric in (
         *CLASS_METRICS,
         *NDCG_METRICS,
+        *RELEVANCE_METRICS,
         *ORDERED_PAIR_METRICS,
         *RANK_METRICS,
         *PROBABILITY_METRICS,

@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pytest
 
 from qt_bert.cli.terminal import metrics_table
@@ -121,6 +122,47 @@ def test_evaluate_writes_queries_and_finds_slices(
     gains = [float(row.split("\t")[head.split("\t").index("gain")]) for row in rows]
     assert len(rows) == 80 and gains == sorted(gains, reverse=True)
     refused("is there already", *command, "--queries", out)
+
+
+def test_few_labels_a_judge_and_files_for_other_tools(run, refused, checkpoint_of, write, tmp_path):
+    rng, model = np.random.default_rng(0), checkpoint_of()
+    rows = [
+        (f"查询{n // 2}", f"狗{n % 7}追猫{n}", *rng.integers(1, 6, 2), 1 + n // 2 % 3)
+        for n in range(160)
+    ]
+    rows = [(q, t, p if n % 8 < 4 else "", j, w) for n, (q, t, p, j, w) in enumerate(rows)]
+    lines = [("query", "title", "人工", "llm", "pv"), *rows]
+    path = write("few.tsv", "".join("\t".join(map(str, line)) + "\n" for line in lines))
+    command = (
+        "evaluate",
+        "--model",
+        model,
+        "--pairs",
+        path,
+        "--resamples",
+        "50",
+        "--labels",
+        "人工",
+    )
+    command = (*command, "--judge", "llm", "--weights", "pv", "--relevant", "3")
+    files = {name: tmp_path / name for name in ("suspects.tsv", "trec")}
+    ended = run(*command, "--suspects", files["suspects.tsv"], "--trec", files["trec"])
+    assert ended.status == 0, ended.err
+    assert "80 labels of people (40 queries), 80 more of llm (40 queries)" in ended.out
+    assert "80 titles without a label" in ended.err and "relevant from 3" in ended.err
+    assert len((files["trec"] / "run.txt").read_text("utf-8").splitlines()) == 160
+    assert "p_likely" in files["suspects.tsv"].read_text("utf-8")
+    few = json.loads(run(*command, "--json").out)["few_labels"]
+    assert few["metrics"]["qwk"]["labels"] == 80 and few["metrics"]["qwk"]["worth"] > 0
+    refused("is there already", *command, "--trec", files["trec"])
+    options = ("--pairs", path, "--labels", "人工", "--judge", "llm", "--detect", "0.3")
+    ended = run("compare", model, model, *options)
+    assert ended.status == 0 and "labels for 0.3" in ended.out, ended.err
+    out = tmp_path / "next.tsv"
+    options = ("agree", path, "--raters", "人工,llm", "--next", "20", "--out")
+    ended = run(*options, out)
+    assert ended.status == 0 and "label the first" in ended.out, ended.err
+    refused("is there already", *options, out)
 
 
 @pytest.mark.parametrize("labels", [1, 5])

@@ -388,7 +388,7 @@ def test_invalid_columns_are_refused(columns, header, reason):
 )
 def test_where_columns_stand(columns, header, names, places):
     place = Columns.resolve(columns, header=header).place(names, "f")
-    assert (place.query, place.title, place.grade, place.id) == places
+    assert (place.query, *place.title, place.grade, place.id) == places
 
 
 @pytest.mark.parametrize(
@@ -460,3 +460,29 @@ def test_rejects_are_listed_when_reading_stops_and_an_old_list_goes(write, tmp_p
     assert listed.exists()
     with pytest.raises(ArgumentError, match="cannot be written"):
         read_pairs(path, rejects_path=path / "rejects.tsv")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("f.tsv", "query\ttitle\tabstract\n猫\t标题\t摘要\n猫\t标题\t\n"),
+        (
+            "f.jsonl",
+            '{"query": "猫", "title": "标题", "abstract": "摘要"}\n{"query": "猫", "title": "标题"}\n',
+        ),
+    ],
+)
+def test_a_title_may_be_joined_of_two_columns(write, name, text):
+    path = write(name, text)
+    pairs = read_pairs(path, columns={"title": "title+abstract"})
+    assert [pair.title for pair in pairs] == ["标题 摘要", "标题"]
+    with pytest.raises(PairFileError, match=r"no column 'title\+body'|no object has"):
+        read_pairs(write("g.tsv", "query\ttitle\n猫\t标题\n"), columns={"title": "title+body"})
+
+
+def test_joined_columns_may_be_positions(write):
+    path = write("f.csv", "猫,标题,摘要,3\n")
+    (pair,) = read_pairs(path, columns={"title": "2+3", "grade": 4}, header=False)
+    assert (pair.title, pair.label) == ("标题 摘要", "3")
+    with pytest.raises(ArgumentError, match="title=x"):
+        read_pairs(path, columns={"title": "2+x", "grade": 4}, header=False)

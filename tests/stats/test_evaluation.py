@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn import metrics as reference
 from sklearn.metrics import roc_auc_score
 
 from qt_bert.errors import ArgumentError
+from qt_bert.stats.comparison import compare
 from qt_bert.stats.estimate import bootstrap_weights, percentile_interval, resample
 from qt_bert.stats.evaluation import (
     PairCounts,
@@ -45,6 +48,39 @@ def test_a_slice_beside_the_rest(random_judgements):
     assert even.ci_low < even.difference < even.ci_high and even.q == even.p > 0.05
 
 
+def test_a_querys_weight_counts_in_value_interval_slices_and_test(random_judgements):
+    judged = random_judgements(3, n=200, n_queries=60)
+    whole = np.random.default_rng(0).integers(1, 4, judged.n_queries)
+    rows = np.concatenate(
+        [np.tile(np.flatnonzero(judged.query_index == q), k) for q, k in enumerate(whole)]
+    )
+    weighted, repeated = replace(judged, query_weights=whole + 0.0), judged.subset(rows)
+    names = [name for name in METRICS if METRICS[name].needs != "ranking"]
+    values = evaluate(weighted, resamples=50).metrics
+    for name in names:  # over pairs a weight is a number of copies
+        assert values[name].value == pytest.approx(METRICS[name].value(repeated), abs=1e-12)
+        assert values[name].ci_low == pytest.approx(
+            evaluate(repeated, resamples=50).metrics[name].ci_low
+        )
+    inside = judged.query_index % 2 == 0
+    (row,) = errors_in_slices(weighted, {"even": inside}, resamples=0)
+    assert row.inside == pytest.approx((~repeated.correct)[repeated.query_index % 2 == 0].mean())
+    assert row.n == inside.sum()
+    other = replace(random_judgements(4, n=200, n_queries=60), query_index=judged.query_index)
+    other = replace(other, n_queries=judged.n_queries, truth=judged.truth)
+    other = replace(
+        other, correct=other.predicted == other.truth, ranking_truth=judged.ranking_truth
+    )
+    both = replace(other, query_weights=weighted.query_weights), other.subset(rows)
+    first, second = (
+        compare(a, b, metrics=["accuracy"], draws=99).metrics["accuracy"]
+        for a, b in zip((weighted, repeated), both, strict=True)
+    )
+    assert (first.difference, first.ci_low, first.p) == pytest.approx(
+        (second.difference, second.ci_low, second.p)
+    )
+
+
 RIGHT = [[0, 0, 0, 0, 1.0], [1.0, 0, 0, 0, 0]]
 
 
@@ -61,7 +97,7 @@ def test_overlapping_labels_keep_accuracy_and_ranking_only():
     evaluation = evaluate(judged, resamples=0)
     values = {name for name, metric in evaluation.metrics.items() if metric.value is not None}
     assert values == {"accuracy", "auc", "spearman", "pairwise_accuracy"} | {
-        name for name in METRICS if name.startswith("ndcg")
+        name for name in METRICS if name.startswith(("ndcg", "mrr", "map", "recall"))
     }
     assert evaluation.metrics["accuracy"].value == 3 / 4
     assert "overlap" in (evaluation.metrics["qwk"].reason or "")
@@ -73,7 +109,7 @@ def test_a_one_logit_model_is_judged_by_its_order_only():
     judged = judge_scores([3.0, 1.0, 2.0], [(5,), (1,), (2,)], ["猫"] * 3)
     evaluation = evaluate(judged, resamples=0)
     names = {"spearman", "pairwise_accuracy", "auc"}
-    names |= {name for name in METRICS if name.startswith("ndcg")}
+    names |= {name for name in METRICS if name.startswith(("ndcg", "mrr", "map", "recall"))}
     values = {name: metric.value for name, metric in evaluation.metrics.items()}
     assert values == {name: pytest.approx(1) if name in names else None for name in METRICS}
     assert "one-logit" in (evaluation.metrics["qwk"].reason or "")

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ir_measures import AP, RR, Qrel, R, ScoredDoc, calc_aggregate
 from scipy import stats
 from sklearn import metrics as reference
 
+from qt_bert.stats.comparison import side_by_side
 from qt_bert.stats.judgements import Judgements, judge_grades, judge_numbers, judge_scores, known
 from qt_bert.stats.metrics import METRICS, dcg_by_query, log_loss, ordered_pairs_by_query
 
@@ -31,6 +33,7 @@ BY_HAND = {
     **{f"ndcg_at_{k}": 16.5 / (15 + 3 / log2(3)) for k in (3, 5, 10)},
     "ndcg_linear_at_1": 1.0,
     **{f"ndcg_linear_at_{k}": 5 / (4 + 2 / log2(3)) for k in (3, 5, 10)},
+    **dict.fromkeys(("mrr_at_10", "map", "recall_at_5", "recall_at_10"), 2 / 3),  # 猫粮: none, 0
     "pnr": 2 / 1,
     "pairwise_accuracy": 2 / 3,
     "auc": 1.0,
@@ -103,6 +106,34 @@ def test_ndcg_with_ties(judged, prefix, depth):
     assert METRICS[f"{prefix}_{depth}"].value(judged) == pytest.approx(np.mean(values), abs=1e-12)
 
 
+RELEVANCE = {"mrr_at_10": RR(rel=4) @ 10, "map": AP(rel=4), "recall_at_5": R(rel=4) @ 5}
+RELEVANCE["recall_at_10"] = R(rel=4) @ 10
+
+
+def test_relevant_titles_are_counted_as_ir_measures_counts_them():
+    rng = np.random.default_rng(0)
+    query, grades, scores = (
+        rng.integers(40, size=300),
+        rng.integers(1, 6, 300),
+        rng.permutation(400),
+    )
+    judged = judge_scores(scores[:300], [(grade,) for grade in grades], list(map(str, query)))
+    others, of_others = scores[300:], rng.integers(40, size=100)
+    higher = (of_others == judged.query_index[:, None]) & (others > scores[:300, None])
+    judged = replace(judged, unjudged_ahead=higher.sum(axis=1) + 0.0)
+    of = list(map(str, (*judged.query_index, *of_others)))
+    qrels = [Qrel(of[i], str(i), int(grade)) for i, grade in enumerate(grades)]
+    run = [ScoredDoc(of[i], str(i), float(score)) for i, score in enumerate(scores)]
+    expected = calc_aggregate(list(RELEVANCE.values()), qrels, run)
+    for name, measure in RELEVANCE.items():
+        assert METRICS[name].value(judged) == pytest.approx(expected[measure], abs=1e-9)
+    both = side_by_side(judged, judged)
+    for name in RELEVANCE:  # the second model's half alone
+        half = np.repeat([[0.0, 1.0]], judged.n_queries, axis=1)
+        value = METRICS[name].estimator(both)(half)[0]
+        assert value == pytest.approx(METRICS[name].value(judged), abs=1e-12)
+
+
 TITLES = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5)), min_size=1, max_size=6)
 
 
@@ -116,6 +147,29 @@ def test_dcg_is_the_mean_over_all_orders_of_ties(titles, depth):
         ranked = sorted(order, key=lambda title: -score[title])
         dcgs.append(sum(gain[t] / np.log2(i + 2) for i, t in enumerate(ranked[:depth])))
     assert dcg == pytest.approx(np.mean(dcgs))
+
+
+@settings(max_examples=60, deadline=None)
+@given(titles=TITLES, unjudged=st.lists(st.integers(0, 2), max_size=1))
+def test_ranks_of_relevant_titles_are_the_mean_over_all_orders_of_ties(titles, unjudged):
+    scores, grades = zip(*titles, strict=True)
+    judged = judge_scores(
+        np.array(scores) + 0.0, [(grade,) for grade in grades], ["猫"] * len(titles)
+    )
+    ahead = np.sum(
+        [[other >= score for score in scores] for other in unjudged] + [[0] * len(scores)], axis=0
+    )
+    judged = replace(judged, unjudged_ahead=ahead + 0.0)
+    scores = (*scores, *(other + 0.5 for other in unjudged))  # ahead of titles with the same score
+    relevant, values = sum(g >= 4 for g in grades), []
+    for order in permutations(range(len(scores))):
+        ranked = sorted(order, key=lambda title: -scores[title])
+        hits = [i + 1 for i, t in enumerate(ranked) if t < len(grades) and grades[t] >= 4]
+        precision = sum((n + 1) / rank for n, rank in enumerate(hits)) / max(relevant, 1)
+        found = sum(rank <= 5 for rank in hits) / max(relevant, 1)
+        values.append((1 / hits[0] if hits else 0, precision, found))
+    names = ("mrr_at_10", "map", "recall_at_5")
+    assert [METRICS[n].value(judged) for n in names] == pytest.approx(np.mean(values, axis=0))
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,0 +1,59 @@
+"""The study on a tiny corpus: what it reads, its scorers, its tables."""
+
+import numpy as np
+import pytest
+
+from experiments.few_labels import run
+from experiments.few_labels.run import as_levels, bm25, main, shared_bigrams, suspects_found
+
+TEXTS = ("北京天气预报", "上海地铁票价", "孕妇能吃什么", "苹果手机关机")
+
+
+@pytest.fixture
+def data(tmp_path):
+    rng, judged, corpus = np.random.default_rng(0), [], []
+    for n in range(400):
+        pair = f"{TEXTS[n // 2 % 4]}{n // 2}\t{TEXTS[rng.integers(4)]}{n}"
+        grade = int(rng.integers(1, 6))
+        judged.append(f"{pair}\t{grade if n % 9 else '3-4'}")
+        corpus.append(f"{pair}\t{min(max(grade - 2, 0), 3)}")
+    for name, header, rows in (
+        ("judged/train.tsv", "query\ttitle\tgrade", judged[:350]),
+        ("judged/dev.tsv", "query\ttitle\tgrade", judged[350:]),
+        ("pairs/kuake_qtr_train.tsv", "query\ttitle\tlabel_0_3", corpus),
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_scorers_by_hand():
+    pairs = [("北京天气", "北京天气"), ("北京天气", "北京地铁"), ("北京天气", "手机")]
+    assert shared_bigrams(pairs) == pytest.approx([1, 1 / 3, 0])
+    first, second, none = bm25(pairs)
+    assert first > second > none == 0
+    assert as_levels(np.array([3.0, 1.0, 2.0]), 3).argmax(axis=1).tolist() == [2, 0, 1]
+
+
+def test_tables(data, capsys, monkeypatch):
+    monkeypatch.setattr(run, "REST", 100)
+    arguments = ["--data", str(data), "--labels", "60", "--samples", "25"]
+    for more in ([], ["--next"], ["--human", "corpus", "--scorer", "bigrams"]):
+        main([*arguments, *more])
+        head, _, *rows = capsys.readouterr().out.splitlines()
+        assert "400 pairs, 200 queries" in head and len(rows) == 5
+    with pytest.raises(SystemExit):
+        main(["--data", str(data / "none")])
+    assert "error: " in capsys.readouterr().err
+
+
+def test_flipped_labels_are_found(tmp_path):
+    rows = [
+        f"q{n}\tt{n}\t{n % 5 + 1}\t" + "\t".join("0.9" if g == n % 5 else "0.025" for g in range(5))
+        for n in range(200)
+    ]
+    path = tmp_path / "scored.tsv"
+    path.write_text(
+        "\n".join(["query\ttitle\tgrade\tp_1\tp_2\tp_3\tp_4\tp_5", *rows]) + "\n", "utf-8"
+    )
+    assert suspects_found(path) == (10, 10, 10)

@@ -1,0 +1,290 @@
+"""`evaluate` and `compare` with few labels: weights, drawn labels, a judge, suspects, files for trec_eval."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from ir_measures import AP, RR, calc_aggregate, read_trec_qrels, read_trec_run
+
+from qt_bert.data.pairs import Pair
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.models.card import ModelLabels
+from qt_bert.request import LabelOptions
+from qt_bert.scoring.evaluate import compare_models, mismatches, write_trec
+from qt_bert.scoring.few_labels import draw_next, suspects, with_judge
+from qt_bert.scoring.judge import judge_file
+from qt_bert.stats.metrics import METRICS
+
+LABELS = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
+
+
+class Titles:
+    """A scorer that is sure of the grade at the end of each title."""
+
+    name, left_out = "titles", None
+    settings = SimpleNamespace(labels=LABELS)
+
+    def __init__(self, off=0):
+        self._off = off
+
+    def describe(self):
+        return {"name": self.name, "sha256": ""}
+
+    def logits(self, pairs, shown=None):
+        grades = np.array([int(title[-1]) for _, title in pairs])
+        return 3.0 * np.eye(5)[np.clip(grades + self._off, 1, 5) - 1]
+
+
+@pytest.fixture
+def file(write):
+    """`file(rows, header=)`: a TSV of rows of cells."""
+
+    def to_file(rows, header=("query", "title", "grade")):
+        return write("p.tsv", "".join("\t".join(map(str, row)) + "\n" for row in (header, *rows)))
+
+    return to_file
+
+
+def judged(path, **options):
+    count = LabelOptions(**options)
+    return judge_file(path, count.read_by(ReaderOptions()), Titles(), count=count)
+
+
+def test_a_weight_belongs_to_a_query(file):
+    header = ("query", "title", "grade", "pv")
+    rows = [("猫", "a5", 5, 3), ("猫", "b1", 2, 3), ("狗", "c4", 4, "1.0")]
+    result = judged(file(rows, header), weights="pv").judgements
+    assert result.weights.tolist() == [3, 1]
+    assert METRICS["accuracy"].value(result) == pytest.approx(4 / 7)
+    for cell in ("2", "x", "0", "", "-1"):
+        path = file([*rows, ("猫", "d1", 1, cell)], header)
+        with pytest.raises(PairFileError, match=r"p\.tsv, line 5: pv is"):
+            judged(path, weights="pv")
+    with pytest.raises(PairFileError, match="line 2: no is ''"):
+        judged(file(rows, header), weights="no")
+
+
+def test_titles_without_a_label_take_places(file):
+    path = file([("猫", "a3", 5), ("猫", "b5", ""), ("猫", "c4", 2), ("狗", "d5", "")])
+    assert judge_file(path, ReaderOptions(), Titles()).rejected == 2
+    result = judged(path, unjudged=True)
+    assert [pair.title for pair in result.unjudged[0]] == ["b5", "d5"]
+    assert result.judgements.unjudged_ahead.tolist() == [1, 1]
+    assert METRICS["mrr_at_10"].value(result.judgements) == pytest.approx(1 / 3)
+    assert judged(path, unjudged=True, relevant=2).judgements.auc_cut == 2
+    assert METRICS["mrr_at_10"].value(judged(path, unjudged=True, relevant=2).judgements) == 1 / 2
+
+
+def test_files_for_trec_eval_give_the_same_figures(file, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [
+        (f"查询 {n % 9}", f"标题{n}_{rng.integers(1, 6)}", "" if n % 5 == 0 else n % 4 + 2)
+        for n in range(60)
+    ]
+    result = judged(file(rows), unjudged=True)
+    scorer = Titles()
+    scores = result.logits + np.arange(len(result.logits))[:, None] * 1e-3 * np.arange(5)
+    others = result.unjudged[1] - np.arange(12)[:, None] * 1e-3 * np.arange(5)
+    scorer.logits = lambda pairs, shown=None: np.concatenate([scores, others])
+    path = tmp_path / "p.tsv"
+    result = judge_file(path, ReaderOptions(), scorer, count=LabelOptions(unjudged=True))
+    write_trec(tmp_path / "trec", result, scorer)
+    qrels = list(read_trec_qrels(str(tmp_path / "trec/qrels.txt")))
+    run = list(read_trec_run(str(tmp_path / "trec/run.txt")))
+    assert len(qrels) == 48 and len(run) == 60
+    values = calc_aggregate([RR(rel=4) @ 10, AP(rel=4)], qrels, run)
+    for name, measure in (("mrr_at_10", RR(rel=4) @ 10), ("map", AP(rel=4))):
+        assert METRICS[name].value(result.judgements) == pytest.approx(values[measure], abs=1e-9)
+
+
+def few_rows(seed, labelled, *, queries=120):
+    """Rows of two titles a query, the judge right in three quarters; people's labels where `labelled(query)`."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for query in range(queries):
+        for title in range(2):
+            truth = int(rng.integers(1, 6))
+            judge = truth if rng.random() < 0.75 else min(truth + 1, 5)
+            shown = truth if rng.random() < 0.6 else int(rng.integers(1, 6))
+            rows.append(
+                (f"q{query}", f"{query}_{title}_{shown}", truth if labelled(query) else "", judge)
+            )
+    return rows
+
+
+HEADER = ("query", "title", "人工", "llm")
+
+
+def test_a_judge_narrows_what_few_labels_say(file):
+    path = file(few_rows(0, lambda query: query % 4 == 0), HEADER)
+    options = LabelOptions(labels="人工", judge="llm")
+    reader = options.read_by(ReaderOptions())
+    result = judge_file(path, reader, Titles(), count=options)
+    few = with_judge([result], [Titles()], path, reader, options, detect=0.3)
+    assert (few["labels"], few["n_queries"], few["judged_pairs"], few["judged_queries"]) == (
+        60,
+        30,
+        180,
+        90,
+    )
+    accuracy = few["metrics"]["accuracy"]
+    rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()[1:]]
+    right = [
+        [title[-1] == label for _, title, *labels in [row] for label in labels] for row in rows
+    ]
+    human = np.mean([a for (a, _), row in zip(right, rows, strict=True) if row[2]])
+    judge = np.mean([b for (_, b), row in zip(right, rows, strict=True) if row[2]])
+    rest = np.mean([b for (_, b), row in zip(right, rows, strict=True) if not row[2]])
+    assert accuracy["people"]["value"] == pytest.approx(human)
+    assert accuracy["value"] == pytest.approx(human + 90 / 120 * (rest - judge))
+    qwk = few["metrics"]["qwk"]
+    assert qwk["worth"] > qwk["labels"] == 60 and qwk["needs"] < qwk["needs_alone"]
+    assert few["metrics"]["ndcg_at_5"]["value"] is not None
+    compared = compare_models(
+        path, ReaderOptions(), Titles(), Titles(-1), labels=options, detect=0.05
+    )
+    change = compared["few_labels"]["metrics"]["accuracy"]
+    assert change["value"] < 0 and change["people"]["value"] == pytest.approx(
+        compared["metrics"]["accuracy"]["difference"]
+    )
+    assert compared["metrics"]["accuracy"]["labels"] == pytest.approx(
+        2 * compared["metrics"]["accuracy"]["queries"], abs=2
+    )
+
+
+def test_ranking_takes_queries_whose_titles_are_all_labelled(file):
+    rows = few_rows(1, lambda query: query % 3 == 0)
+    rows = [
+        (q, t, "" if q == "q0" and t.startswith("0_0") else label, j) for q, t, label, j in rows
+    ]
+    path, options = file(rows, HEADER), LabelOptions(labels="人工", judge="llm")
+    reader = options.read_by(ReaderOptions())
+    result = judge_file(path, reader, Titles(), count=options)
+    metrics = with_judge([result], [Titles()], path, reader, options, resamples=50)["metrics"]
+    assert (metrics["accuracy"]["labels"], metrics["accuracy"]["n_queries"]) == (79, 40)
+    assert (metrics["ndcg_at_5"]["labels"], metrics["ndcg_at_5"]["n_queries"]) == (78, 39)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        (lambda q: q < 15, {"judge": "llm"}, None),
+        (lambda q: True, {"judge": "no"}, "no column no; it has grade, llm"),
+    ],
+)
+def test_too_few_labels_and_missing_columns(file, rows, options, message):
+    path, count = file(few_rows(2, rows), HEADER), LabelOptions(labels="人工", **options)
+    reader = count.read_by(ReaderOptions())
+    result = judge_file(path, reader, Titles(), count=count)
+    if message:
+        with pytest.raises(ArgumentError, match=message):
+            with_judge([result], [Titles()], path, reader, count)
+    else:
+        few = with_judge([result], [Titles()], path, reader, count)
+        assert "15 labelled queries, 105 others" in few["metrics"]["qwk"]["reason"]
+
+
+def test_a_judge_goes_with_labels_and_gives_grades(file):
+    with pytest.raises(ArgumentError, match="--labels"):
+        LabelOptions(judge="llm")
+    rows = [*few_rows(3, lambda q: q % 3 == 0), ("q", "t1", "", "N/A")]
+    path, count = file(rows, HEADER), LabelOptions(labels="人工", judge="llm")
+    reader = count.read_by(ReaderOptions())
+    result = judge_file(path, reader, Titles(), count=count)
+    with pytest.raises(PairFileError, match=r"p\.tsv, line 242: llm: the label 'N/A'"):
+        with_judge([result], [Titles()], path, reader, count)
+
+
+def test_picked_labels_are_refused(file):
+    rows = few_rows(4, lambda query: False, queries=400)
+    agree = {r[0] for r in rows} - {r[0] for r in rows if r[1][-1] != str(r[3])}
+    path = file([(q, t, t[-1] if q not in agree else "", j) for q, t, _, j in rows], HEADER)
+    count = LabelOptions(labels="人工")
+    reader = count.read_by(ReaderOptions())
+    result = judge_file(path, reader, Titles(), count=LabelOptions(labels="人工", judge="llm"))
+    with pytest.raises(ArgumentError, match="not drawn evenly.* are 1 where people labelled"):
+        with_judge([result], [Titles()], path, reader, LabelOptions(labels="人工", judge="llm"))
+
+
+def test_the_next_labels_are_drawn_with_a_chance(file, tmp_path):
+    rows = few_rows(5, lambda query: False, queries=300)
+    rows = [(*row, row[1][-1]) for row in rows]
+    path = file(rows, (*HEADER, "predicted_grade"))
+    raters = ["人工", "llm", "predicted_grade"]
+    counts, table = draw_next(path, raters, ReaderOptions(), 100, seed=1)
+    assert abs(counts["pairs"] - 100) <= 8 and counts["rows"] == 600 == len(table["query"])
+    first = table["query"][: counts["pairs"]]
+    assert len(set(first)) == counts["queries"] and not set(first) & set(
+        table["query"][counts["pairs"] :]
+    )
+    chance = dict(zip(table["query"], table["drawn_p"], strict=True))
+    assert sum(chance.values()) == pytest.approx(50, abs=1)
+    doubted = {row[0] for row in rows if abs(row[3] - int(row[4])) > 1}
+    agreed = set(chance) - doubted
+    of_doubted, of_agreed = ([chance[q] for q in queries] for queries in (doubted, agreed))
+    assert np.mean(of_doubted) > 1.2 * np.mean(of_agreed) and min(of_agreed) > 0
+    # the first rows labelled, the file evaluates, weighted; a second draw counts the first
+    truth = {row[1]: str(n % 5 + 1) for n, row in enumerate(rows)}
+    table["人工"] = [
+        truth[t] if q in set(first) else ""
+        for q, t in zip(table["query"], table["title"], strict=True)
+    ]
+    names = ["query", "title", "人工", "llm", "predicted_grade", "drawn_p"]
+    drawn = file(list(zip(*(table[name] for name in names), strict=True)), names)
+    options = LabelOptions(labels="人工", judge="llm")
+    reader = options.read_by(ReaderOptions())
+    result = judge_file(drawn, reader, Titles(), count=options)
+    assert sorted(result.judgements.weights) == pytest.approx(
+        sorted(1 / chance[q] for q in set(first))
+    )
+    few = with_judge([result], [Titles()], drawn, reader, options, resamples=50)
+    assert few["metrics"]["accuracy"]["ci_low"] is not None
+    _, again = draw_next(drawn, raters, ReaderOptions(), 100, seed=2)
+    later = dict(zip(again["query"], again["drawn_p"], strict=True))
+    assert all(later[q] > chance[q] for q in chance)
+    assert not set(again["query"][:90]) & set(first)
+    lines = drawn.read_text("utf-8").splitlines()
+    lines[3] = "\t".join([*lines[3].split("\t")[:-1], ""])
+    drawn.write_text("\n".join(lines) + "\n", "utf-8")
+    with pytest.raises(PairFileError, match="line 4: drawn_p is ''.*picked"):
+        judge_file(drawn, reader, Titles(), count=options)
+
+
+@pytest.mark.parametrize(
+    ("n", "raters"), [(0, ["人工", "llm"]), (241, ["人工", "llm"]), (5, ["人工", "no"])]
+)
+def test_what_cannot_be_drawn_is_refused(file, n, raters):
+    path = file(few_rows(6, lambda query: False), HEADER)
+    with pytest.raises(ArgumentError, match="--next|no column no"):
+        draw_next(path, raters, ReaderOptions(), n)
+
+
+def test_labels_that_the_model_contradicts_are_suspect(file):
+    rows = [(f"q{n}", f"t{n % 5 + 1}", n % 5 + 1, n % 5 + 1) for n in range(50)]
+    rows[7], rows[11] = ("q7", "t3", 1, 3), ("q11", "t2", 5, 5)
+    path = file(rows, ("query", "title", "grade", "llm"))
+    table = suspects(judged(path), path, ReaderOptions(), "llm")
+    assert table["line"] == [9, 13]  # the judge confirms the second
+    assert table["likely"] == ["3", "2"]
+    assert sorted(suspects(judged(path), path, ReaderOptions(), None)["line"]) == [9, 13]
+
+
+@pytest.mark.parametrize(
+    ("query", "title", "slices"),
+    [
+        ("2023年个税", "2022年个税", {"year unlike the title's"}),
+        ("2023年个税", "个税怎么交", {"year not in the title"}),
+        (
+            "iphone15换屏",
+            "iPhone 14 换屏",
+            {"Latin name unlike the title's", "number unlike the title's"},
+        ),
+        ("上海到北京高铁", "上海到北京高铁", set()),
+        ("上海到北京高铁", "北京到广州高铁", {"place unlike the title's"}),
+        ("3.5寸硬盘", "硬盘", {"number not in the title"}),
+    ],
+)
+def test_mismatches_of_query_and_title(query, title, slices):
+    result = mismatches([Pair(query, title, (1,), "1", 1, "1", {})])
+    assert {name for name, rows in result.items() if rows[0]} == slices
