@@ -175,7 +175,7 @@ def test_what_is_not_asked_for_stays_while_it_holds(run, tmp_path):
 # The plan.
 
 
-LEAST = Effort(profile="quick", choosing=12, measuring=12, heads=(0.5,), counts=1, alone=2, bulk=4)
+LEAST = Effort(profile="quick", choosing=12, measuring=12, heads=(0.5,), counts=1)
 
 
 def test_the_plan_lies_in_the_run_and_is_drawn_from_it(run, more_pairs, tmp_path):
