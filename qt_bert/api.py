@@ -443,33 +443,27 @@ class Grader:
         out: str | Path,
         limit: int | None = None,
         pairs_to_train: Sequence[str | Path] = (),
-        trial: int | None = None,
-        finished: Sequence[str | Path] | None = None,
         **options: Any,
     ) -> Planned:
         """The frontier of smaller shapes, or which heads or layers stay under a budget (`heads=0.6`).
 
         Chosen on one half of the queries and tested on the other. The frontier forecasts quality after
-        training by a trial on `pairs_to_train`; `trial` and `finished` as in `FrontierOptions`; `options` are fields of `Request`, but
+        training by a trial on `pairs_to_train`. `options` are fields of `Request`, but
         those that only probes use, and of `ReaderOptions`. `out` is the plan's folder, and resumes.
         """
         from qt_bert.report.frontier import render_plan
         from qt_bert.run.study import FrontierOptions, PlanOptions, run_frontier, run_plan
 
         request, folder = self._request(pairs, options, NOT_OF_A_PLAN), Path(out)
-        how = FrontierOptions(
-            limit=limit,
-            pairs_to_train=tuple(map(Path, pairs_to_train)),
-            trial=trial,
-            finished=None if finished is None else tuple(map(Path, finished)),
-        )
-        plan: Plan | Frontier
         with one_writer(folder):
             if budget is None:
-                plan = run_frontier(how, request, folder, scorer=self._by_head(), resume=True)
+                of = FrontierOptions(limit=limit, pairs_to_train=tuple(map(Path, pairs_to_train)))
+                plan: Plan | Frontier = run_frontier(
+                    of, request, folder, scorer=self._by_head(), resume=True
+                )
             else:
-                of = PlanOptions(budget=budget, limit=limit)
-                plan = run_plan(of, request, folder, scorer=self._by_head(), resume=True)
+                how = PlanOptions(budget=budget, limit=limit)
+                plan = run_plan(how, request, folder, scorer=self._by_head(), resume=True)
         render_plan(folder)
         return Planned(plan, folder, self._whole().folder)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from qt_bert.data.cases import BETTER, read_cases, titles_then_others
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import has_bfloat16
 from qt_bert.models.opening import open_checkpoint
@@ -93,7 +93,7 @@ def _engines(task: PlanTask, checkpoint: Checkpoint, out: Path) -> Engines:
         half = open_checkpoint(checkpoint.folder, dtype="bfloat16", compact=True)
         short = Scorer(half, max_length=most)
         engines["torch bfloat16"] = lambda threads: short
-    with suppress(ArgumentError):
+    with suppress(ArgumentError, CheckpointError):  # not installed, or not to be traced
         need(EXPORTING)
         pairs = GradedPairs(task.discovery.ref, task.discovery.pairs[:CHECKED])
         export_onnx(checkpoint, out, int8_on=pairs)

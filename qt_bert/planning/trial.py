@@ -76,14 +76,14 @@ def with_trial(task: PlanTask, frontier: Frontier, options: TrialOptions) -> Fro
     """`frontier` with trials, forecasts and hours, and the fastest shape that the forecasts recommend.
 
     Every shape is trained for a short trial, and the best LONG_SHAPES that are at least twice as fast for a long
-    one; so are the shapes of the finished students. Without a finished student there is no forecast, and
-    nothing is recommended. Trainings resume. Raises ArgumentError for a finished student of another teacher,
+    one; so are the shapes of the finished students. Forecast is a training of as many steps as RECIPE has.
+    Without a finished student there is no forecast, and nothing is recommended. Trainings resume. Raises ArgumentError for a finished student of another teacher,
     and for training pairs whose queries the forecast is judged on.
     """
     _check_apart(task, options)
-    finished = [_FinishedStudent.of(folder, task) for folder in options.finished]
-    plans = {row.shape: frontier.plan_of(row.shape) for row in frontier.rows[1:]}
     trainings = _Trainings(task, options)
+    finished = {folder: _plan_of(folder, task) for folder in options.finished}
+    plans = {row.shape: frontier.plan_of(row.shape) for row in frontier.rows[1:]}
     runs = {shape: [trainings.run(plan, options.steps)] for shape, plan in plans.items()}
     ranked = sorted(
         frontier.rows[1:],
@@ -94,15 +94,13 @@ def with_trial(task: PlanTask, frontier: Frontier, options: TrialOptions) -> Fro
     )
     for row in ranked[:LONG_SHAPES]:
         runs[row.shape].append(trainings.run(plans[row.shape], LONGER * options.steps))
-    curves, full = dict[str, Curve](), max((student.steps for student in finished), default=0)
-    if finished:
-        anchors = [student.courses(trainings) for student in finished]
-        for metric in trainings.teacher:
-            courses = [courses[metric] for courses in anchors if metric in courses]
-            others = [_course(of, metric, full) for of in runs.values() if len(of) > 1]
-            curve = fit([*courses, *(course for course in others if course)], metric)
-            if curve is not None:
-                curves[metric] = curve
+    curves, full = dict[str, Curve](), RECIPE["max_steps"]
+    anchors = [trainings.courses(folder) for folder in finished]
+    for metric in trainings.teacher:
+        courses = [courses[metric] for courses in anchors if metric in courses]
+        others = [_course(of, metric, full) for of in runs.values() if len(of) > 1]
+        if courses and (curve := fit([*courses, *filter(None, others)], metric)) is not None:
+            curves[metric] = curve
     rows = [frontier.rows[0]]
     for row in frontier.rows[1:]:
         of = runs[row.shape]
@@ -111,7 +109,7 @@ def with_trial(task: PlanTask, frontier: Frontier, options: TrialOptions) -> Fro
             for name, curve in curves.items()
             if (course := _course(of, name, full)) is not None
         }
-        hours = full * trainings.seconds_a_step(plans[row.shape]) / 3600 if full else None
+        hours = full * trainings.seconds_a_step(plans[row.shape]) / 3600
         rows.append(replace(row, trial=tuple(of), forecast=ahead, hours=hours))
     safe = [row.shape for row in rows if _is_safe(row, trainings.teacher)]
     return replace(
@@ -122,7 +120,7 @@ def with_trial(task: PlanTask, frontier: Frontier, options: TrialOptions) -> Fro
             steps=(options.steps, LONGER * options.steps),
             files=tuple(source.file.name for source in options.sources),
             dev=options.dev.ref,
-            finished={student.folder.name: student.steps for student in finished},
+            finished={folder.name: steps for folder, (_, steps) in finished.items()},
             measured_error=len(finished) >= LEAST,
         ),
     )
@@ -154,47 +152,38 @@ def trial_folder(task: PlanTask, plan: Plan, steps: int) -> Path:
 def _check_apart(task: PlanTask, options: TrialOptions) -> None:
     judged = {pair.query for sample in (options.dev, task.validation) for pair in sample.pairs}
     for source in options.sources:
-        both = judged & {
-            pair.query for pair in source.read(levels=levels_of(task.scorer.settings.labels))
-        }
-        if both:
+        pairs = source.read(levels=levels_of(task.scorer.settings.labels))
+        if both := judged & {pair.query for pair in pairs}:
             raise ArgumentError(
                 f"--pairs-to-train {source.file}: {len(both):,} queries, such as {min(both)!r}, are also among "
                 "those that the shapes are judged on; leave them out"
             )
 
 
-@dataclass(frozen=True)
-class _FinishedStudent:
-    """A student in its `folder`, the plan that it was trained by, and the steps of its training."""
+def _plan_of(folder: Path, task: PlanTask) -> tuple[Plan, int]:
+    """The plan that a finished student was trained by, and the steps of its training."""
+    kept, facts = KeptFile.read(folder), folder / "training.json"
+    if kept is None or not facts.is_file():
+        raise ArgumentError(f"--finished {folder}: no student of `qt-bert distill`")
+    if kept.teacher.sha256 != task.teacher.sha256:
+        raise ArgumentError(
+            f"--finished {folder}: its teacher {kept.teacher.name} has other weights than "
+            f"{task.teacher.name}; give a student of this model"
+        )
+    stored = read_json(facts)
+    units = decode(dict[str, tuple[int, ...]], stored["asked"]["plan"].get("units", {}))
+    shape = StudentShape(layers=len(kept.layers))
+    return shape_plan(task.teacher, shape, kept.layers, units), int(stored["planned_steps"])
 
-    folder: Path
-    plan: Plan
-    steps: int
 
-    @classmethod
-    def of(cls, folder: Path, task: PlanTask) -> _FinishedStudent:
-        kept, facts = KeptFile.read(folder), folder / "training.json"
-        if kept is None or not facts.is_file():
-            raise ArgumentError(f"--finished {folder}: no student of `qt-bert distill`")
-        if kept.teacher.sha256 != task.teacher.sha256:
-            raise ArgumentError(
-                f"--finished {folder}: its teacher {kept.teacher.name} has other weights than "
-                f"{task.teacher.name}; give a student of this model"
-            )
-        stored = read_json(facts)
-        units = decode(dict[str, tuple[int, ...]], stored["asked"]["plan"].get("units", {}))
-        shape = StudentShape(layers=len(kept.layers))
-        plan = shape_plan(task.teacher, shape, kept.layers, units)
-        return cls(folder, plan, int(stored["planned_steps"]))
+def courses_of(task: PlanTask, options: TrialOptions) -> list[dict[str, Course]]:
+    """Of each finished student, metric → its course from both trials to its full training.
 
-    def courses(self, trainings: _Trainings) -> dict[str, Course]:
-        """Metric → the course from both trials to the finished student."""
-        steps = trainings.options.steps
-        runs = [trainings.run(self.plan, count) for count in (steps, LONGER * steps)]
-        changes = trainings.changes(self.folder)
-        courses = {name: _course(runs, name, self.steps, full) for name, full in changes.items()}
-        return {name: course for name, course in courses.items() if course is not None}
+    Raises ArgumentError as `with_trial` does.
+    """
+    _check_apart(task, options)
+    trainings = _Trainings(task, options)
+    return [trainings.courses(folder) for folder in options.finished]
 
 
 def _seconds_of(folder: Path) -> Path:
@@ -227,6 +216,14 @@ class _Trainings:
             write_json(seconds, {"seconds": perf_counter() - start})
         return TrialRun(steps=steps, changes=self.changes(out))
 
+    def courses(self, folder: Path) -> dict[str, Course]:
+        """Metric → the course of the finished student in `folder`."""
+        (plan, full), steps = _plan_of(folder, self.task), self.options.steps
+        runs = [self.run(plan, count) for count in (steps, LONGER * steps)]
+        changes = self.changes(folder)
+        courses = {name: _course(runs, name, full, change) for name, change in changes.items()}
+        return {name: course for name, course in courses.items() if course is not None}
+
     def seconds_a_step(self, plan: Plan) -> float:
         """Seconds a step of the plan's trials; the slower one, for one that was interrupted seems faster."""
         steps = (self.options.steps, LONGER * self.options.steps)
@@ -235,10 +232,8 @@ class _Trainings:
 
     def changes(self, folder: Path) -> dict[str, float]:
         """Metric → the change of the student in `folder` against the teacher on the dev pairs."""
-        student = open_checkpoint(
-            folder, device=str(self.task.scorer.checkpoint.device), compact=True
-        )
-        figures = self._figures(Scorer(student))
+        device = str(self.task.scorer.checkpoint.device)
+        figures = self._figures(Scorer(open_checkpoint(folder, device=device, compact=True)))
         return {
             name: figures[name] - base for name, base in self.teacher.items() if name in figures
         }

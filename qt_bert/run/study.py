@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -83,9 +83,6 @@ def _run_probe(probe: Probe, context: StageContext) -> None:
 # A plan as a stage: of a whole run, or alone in a folder.
 
 
-_WORK, _FRONTIER_WORK = "sweeps/plan", "sweeps/frontier"
-
-
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
     """The options of a plan beside the request.
@@ -116,7 +113,7 @@ class PlanOptions:
 
 
 def plan_stage(
-    options: PlanOptions,
+    options: PlanOptions | FrontierOptions,
     *,
     folder: str = "",
     order: int = 10,
@@ -124,21 +121,28 @@ def plan_stage(
     arguments: tuple[str, ...] = (),
     quick: Effort = QUICK,
 ) -> Stage:
-    """The stage that writes `plan.json`, and mean head outputs beside it where the plan uses them.
+    """The stage that writes `plan.json`, and mean head outputs beside it where the plan uses them, or
+    `frontier.json`.
 
     `folder`: their folder below the run's; `quick`: the effort of the profile of that name.
     """
-    names = ("plan.json", *([MEANS] if options.replacement == "mean" else []))
+    if isinstance(options, PlanOptions):
+        name, seconds, run = "plan", 12, partial(_run_plan, options)
+        names = ("plan.json", *([MEANS] if options.replacement == "mean" else []))
+    else:
+        name, seconds, run = "frontier", 75, partial(_run_frontier, options)
+        names = (FRONTIER,)
     outputs = tuple(f"{folder}/{name}" if folder else name for name in names)
     return Stage(
-        name="plan",
+        name=name,
         order=order,
-        run=partial(_run_plan, options, outputs, quick),
+        run=partial(run, outputs, quick),
         outputs=outputs,
         arguments=(*SELECTION_FIELDS, *arguments),
         needs=needs,
-        folders=(_WORK,),
-        quick_seconds=12,
+        folders=(f"sweeps/{name}",),
+        reads=(TRAIN, f"{STUDENT}/training.json") if name == "frontier" else (),
+        quick_seconds=seconds,
         applies=_is_whole,
     )
 
@@ -160,6 +164,7 @@ def _run_plan(
     from qt_bert.ablation.folder import write_means
     from qt_bert.planning.budgets import parse_budget
     from qt_bert.planning.make_plan import make_plan
+    from qt_bert.planning.runs import check_removals
     from qt_bert.planning.task import Sample, functions_of
 
     # The probes of the same run that the plan needs name the functions of heads; `redundancy` left every
@@ -170,7 +175,7 @@ def _run_plan(
         if needs
         else (options.run, None)
     )
-    request, task = context.request, _task(context, quick, options.limit, _WORK)
+    request, task = context.request, _task(context, quick, options.limit, "sweeps/plan")
     labels = task.scorer.checkpoint.settings.labels
     task.replacement = options.replacement
     task.functions = functions_of(_model_folder(request), task.teacher.sha256, run, names)
@@ -188,17 +193,11 @@ def _run_plan(
 
             ref, taken = task.discovery.ref, quick_pairs(task.discovery.pairs, labels)
             task.discovery = Sample.of(ref.name, ref.sha256 or "", taken)
-    context.guards.update(_check_removals(task))
+    context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64], task.mask))
     plan = make_plan(task, parse_budget(options.budget))
     if task.means is not None:
         write_means(context.folder.file(outputs[1]), task.means)
     plan.write(context.folder.file(outputs[0]))
-
-
-def _check_removals(task: PlanTask) -> Mapping[str, Any]:
-    from qt_bert.planning.runs import check_removals
-
-    return check_removals(task.scorer, task.discovery.pairs[:64], task.mask)
 
 
 def _task(context: StageContext, quick: Effort, limit: int | None, work: str) -> PlanTask:
@@ -222,21 +221,20 @@ def _task(context: StageContext, quick: Effort, limit: int | None, work: str) ->
     )
 
 
-# A frontier as a stage.
-
-
 @dataclass(frozen=True, kw_only=True)
 class FrontierOptions:
     """The options of a frontier beside the request.
 
     `limit` as of a plan. Each shape is trained for `trial` steps on `pairs_to_train`, without files for none.
     `finished`: folders of fully trained students; None: the student that ships, if it is of this model.
+    `in_report`: under `full` the trial is on the pairs that ship, where the run's own pairs ship.
     """
 
     limit: int | None = None
     trial: int | None = None
     pairs_to_train: tuple[Path, ...] = ()
     finished: tuple[Path, ...] | None = None
+    in_report: bool = False
 
     def __post_init__(self) -> None:
         if not self.pairs_to_train and (self.trial is not None or self.finished is not None):
@@ -270,43 +268,19 @@ class FrontierOptions:
         return (student,) if student is not None and of_model else ()
 
 
-def frontier_stage(
-    options: FrontierOptions | None = None,
-    *,
-    folder: str = "",
-    order: int = 10,
-    arguments: tuple[str, ...] = (),
-    quick: Effort = QUICK,
-) -> Stage:
-    """The stage that writes `frontier.json`, as `plan_stage` does. Without `options` it is that of a report:
-    under `full` it makes the trial on the training pairs that ship, if the run's pairs ship."""
-    return Stage(
-        name="frontier",
-        order=order,
-        run=partial(_run_frontier, options, f"{folder}/{FRONTIER}" if folder else FRONTIER, quick),
-        outputs=(f"{folder}/{FRONTIER}" if folder else FRONTIER,),
-        arguments=(*SELECTION_FIELDS, *arguments),
-        folders=(_FRONTIER_WORK,),
-        reads=(TRAIN, f"{STUDENT}/training.json") if options is None else (),
-        quick_seconds=75,
-        applies=_is_whole,
-    )
-
-
 def _run_frontier(
-    options: FrontierOptions | None, output: str, quick: Effort, context: StageContext
+    options: FrontierOptions, outputs: Sequence[str], quick: Effort, context: StageContext
 ) -> None:
     from qt_bert.planning.frontier import make_frontier
+    from qt_bert.planning.runs import check_removals
     from qt_bert.planning.trial import STEPS, TrialOptions
     from qt_bert.training.recipes import PairSource
 
     request = context.request
-    if options is None:
-        with_trial = request.full and is_shipped(request.validation_file, TEST) and ships(TRAIN)
-        files = (shipped(TRAIN),) if with_trial else ()
-        options = FrontierOptions(pairs_to_train=files)
-    task = _task(context, quick, options.limit, _FRONTIER_WORK)
-    context.guards.update(_check_removals(task))
+    if options.in_report and request.full and is_shipped(request.validation_file, TEST):
+        options = replace(options, pairs_to_train=(shipped(TRAIN),) if ships(TRAIN) else ())
+    task = _task(context, quick, options.limit, "sweeps/frontier")
+    context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64], task.mask))
     trial = None
     if options.pairs_to_train:
         dev, _ = _both(context)
@@ -316,7 +290,7 @@ def _run_frontier(
             dev=dev.smaller(options.limit, whole_queries=True, seed=request.seed),
             finished=options.students(_model_folder(request)),
         )
-    make_frontier(task, trial).write(context.folder.file(output))
+    make_frontier(task, trial).write(context.folder.file(outputs[0]))
 
 
 def _both(context: StageContext) -> tuple[Sample, Sample]:
@@ -401,7 +375,8 @@ def stages() -> list[Stage]:
         needs=tuple(f"probe:{probe.name}" for probe in probes() if not probe.needs_base),
         quick=IN_REPORT,
     )
-    frontier = frontier_stage(folder="plan", order=5_010, quick=FRONTIER_IN_REPORT)
+    of_report = FrontierOptions(in_report=True)
+    frontier = plan_stage(of_report, folder="plan", order=5_010, quick=FRONTIER_IN_REPORT)
     return sorted([evaluation, *each, plan, frontier], key=lambda stage: stage.order)
 
 
@@ -546,8 +521,8 @@ def run_frontier(
     overwrite: bool = False,
 ) -> Frontier:
     """Measure the frontier in the folder `out`, or resume it, and return it; as `run_plan` does."""
-    stage, model = frontier_stage(options, arguments=("frontier",)), _model_folder(request)
-    arguments = options.arguments(model)
+    stage = plan_stage(options, arguments=("frontier",))
+    arguments = options.arguments(_model_folder(request))
     folder = _run_alone(stage, "frontier", arguments, request, out, scorer, resume, overwrite)
     return Frontier.read(folder.file(FRONTIER))
 

@@ -120,3 +120,19 @@ def test_stopped_it_goes_on_where_it_was(run, command, tmp_path, monkeypatch):
     assert run(*command, "--budget", "heads=2", "--out", out, "--resume").status == 0
     assert all(path.stat().st_mtime_ns == then for path, then in there.items())
     assert (out / "plan.json").is_file()
+
+
+def test_a_shape_is_distilled_by_the_recipe(run, refused, checkpoint_of, pair_file, tmp_path):
+    out, files = tmp_path / "s", ("--pairs", pair_file, "--dev", pair_file)
+    command = ("distill", "--model", checkpoint_of(), *files, "--out", out)
+    refused("give --shape layers=4, or --plan", *command)
+    refused("write layers=4", *command, "--shape", "4")
+    refused("has 2 layers", *command, "--shape", "layers=3")
+    short = ("--steps", "2", "--slots", "192", "--no-compile")
+    ended = run(*command, "--shape", "layers=1,units=0.5", *short)
+    assert ended.status == 0, ended.err
+    facts = json.loads((out / "training.json").read_text(encoding="utf-8"))
+    (kept,) = facts["asked"]["plan"]["kept"]
+    assert len(facts["asked"]["plan"]["units"][str(kept["layer"])]) == kept["units"]
+    asked = {name: facts["asked"][name] for name in ("lr", "average", "evaluations", "max_steps")}
+    assert asked == {"lr": 8e-4, "average": 0.998, "evaluations": 4, "max_steps": 2}
