@@ -147,6 +147,10 @@ def options(pair_file) -> TrialOptions:
     return TrialOptions(steps=2, sources=(PairSource(pair_file),), dev=sample("dev.tsv", 24, 1))
 
 
+def untimed(frontier: Frontier) -> Frontier:
+    return replace(frontier, rows=tuple(replace(row, hours=None) for row in frontier.rows))
+
+
 def weights(work: Path) -> dict[str, bytes]:
     return {path.parent.name: path.read_bytes() for path in work.glob("trial/*/model.safetensors")}
 
@@ -168,7 +172,7 @@ def test_a_killed_trial_resumes_to_the_same_bytes(task_of, options, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         make_frontier(task_of(work="killed"), options)
     again = make_frontier(task_of(work="killed"), options)
-    assert again == whole and weights(work) == weights(task_of().work) != {}
+    assert untimed(again) == untimed(whole) and weights(work) == weights(task_of().work) != {}
     shapes = whole.rows[1:]
     assert [len(row.trial) for row in shapes].count(2) == min(3, len(shapes))
     assert whole.trial.steps == (2, 8) and not whole.trial.finished
