@@ -163,13 +163,12 @@ def _ends(measured: Ratio | Forecast | None, digits: int | None = None) -> Inter
     return Interval(value=measured.value, low=measured.low, high=measured.high, digits=digits)
 
 
-def _now(of: MetricDifference) -> Interval | None:
+def _now(of: MetricDifference) -> Interval:
     """The untrained shape's value, with the interval of its change around the teacher's."""
-    base, ends = of.value_a, (of.ci_low, of.ci_high)
-    if base is None:
-        return None
-    low, high = (None if end is None else base + end for end in ends)
-    return Interval(value=of.value_b, low=low, high=high)
+    base, low, high = of.value_a, of.ci_low, of.ci_high
+    if base is None or low is None or high is None or low == high:  # the teacher itself
+        return Interval(value=of.value_b, low=None, high=None)
+    return Interval(value=of.value_b, low=base + low, high=base + high)
 
 
 def _notes(frontier: Frontier) -> Iterator[Text]:
