@@ -30,9 +30,10 @@ from qt_bert.errors import QtBertError
 from qt_bert.files import write_json
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.export_session import MODEL, OnnxScorer
-from qt_bert.planning.speeds import Scores, TextPairs, in_turns, ratio, spread
+from qt_bert.planning.speeds import TextPairs, in_turns, ratio
 from qt_bert.results.plan import Ratio
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.judge import PairScorer
 from qt_bert.shipped import GRADED, shipped
 
 HEAD = ("model", "ms a pair", "latency", "95 % interval", "pairs/s", "throughput", "95 % interval")
@@ -69,14 +70,14 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(2)
 
 
-def scorers_of(teacher: Path | None, models: Sequence[Path]) -> dict[str, Scores]:
+def scorers_of(teacher: Path | None, models: Sequence[Path]) -> dict[str, PairScorer]:
     """The timed models by name, the teacher first."""
     folder = teacher or shipped(GRADED)
-    scorers: dict[str, Scores] = {f"teacher {folder.name}": Scorer(open_checkpoint(folder))}
+    scorers: dict[str, PairScorer] = {f"teacher {folder.name}": Scorer(open_checkpoint(folder))}
     return scorers | {str(path): opened(path) for path in models}
 
 
-def opened(path: Path) -> Scores:
+def opened(path: Path) -> PairScorer:
     """A model folder in torch, or an ONNX file; both with torch's number of threads."""
     if path.suffix == ".onnx" or (path / MODEL).exists():
         return OnnxScorer(path, threads=torch.get_num_threads())
@@ -84,7 +85,7 @@ def opened(path: Path) -> Scores:
 
 
 def measure(
-    scorers: Mapping[str, Scores], texts: TextPairs, alone: int, rounds: int, seed: int = 0
+    scorers: Mapping[str, PairScorer], texts: TextPairs, alone: int, rounds: int, seed: int = 0
 ) -> dict[str, Timed]:
     """Every model in turns, on single pairs and in bulk."""
     models = list(scorers.values())
@@ -101,6 +102,13 @@ def measure(
         )
         for place, name in enumerate(scorers)
     }
+
+
+def spread(texts: TextPairs, count: int) -> list[tuple[str, str]]:
+    """At most `count` of the texts, spread over their lengths."""
+    ordered = sorted(texts, key=lambda text: len(text[0]) + len(text[1]))
+    places = np.unique(np.linspace(0, len(ordered) - 1, min(count, len(ordered))).round())
+    return [ordered[int(place)] for place in places]
 
 
 def row(name: str, timed: Timed) -> tuple[str, ...]:

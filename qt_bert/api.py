@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from qt_bert.figures import Figure
     from qt_bert.models.checkpoint import Checkpoint
     from qt_bert.planning.prune import Pruned
+    from qt_bert.results.frontier import Frontier
     from qt_bert.results.plan import Plan
     from qt_bert.results.probe import ProbeResult
     from qt_bert.run.folder import RunInputs
@@ -153,24 +154,35 @@ class Probed:
 
 @dataclass(frozen=True, eq=False)
 class Planned:
-    """A plan in its folder: what stays is `plan.kept`, what was measured `plan.evidence`."""
+    """A frontier in its folder (`plan.rows`), or a plan under a budget: what stays is `plan.kept`, what was
+    measured `plan.evidence`."""
 
-    plan: Plan
+    plan: Plan | Frontier
     folder: Path
     model: Path
 
-    def prune(self, out: str | Path, *, device: str = "auto", overwrite: bool = False) -> Pruned:
-        """The model without the heads and layers that the plan removes, saved at `out`; checked against the
-        masked one."""
+    def prune(
+        self,
+        out: str | Path,
+        shape: str | None = None,
+        *,
+        device: str = "auto",
+        overwrite: bool = False,
+    ) -> Pruned:
+        """The model without what the plan, or a `shape` of the frontier (`layers=4`), removes, saved at `out`;
+        checked against the masked one."""
         from itertools import islice
 
         from qt_bert.planning.prune import CHECKED, open_teacher, plan_means, prune
+        from qt_bert.results.frontier import FRONTIER, read_plan
 
-        place = self.folder / "plan.json"
-        teacher = open_teacher(self.plan, self.model, device)
+        frontier = self.folder / FRONTIER
+        place = frontier if frontier.exists() else self.folder / "plan.json"
+        plan = read_plan(place, shape)
+        teacher = open_teacher(plan, self.model, device)
         pairs = list(islice(ReaderOptions().open(shipped(DEV)), CHECKED))
-        means = plan_means(place, self.plan)
-        return prune(teacher, self.plan, pairs, Path(out), means=means, overwrite=overwrite)
+        means = plan_means(place, plan)
+        return prune(teacher, plan, pairs, Path(out), means=means, overwrite=overwrite)
 
 
 class Grader:
@@ -425,25 +437,33 @@ class Grader:
 
     def plan(
         self,
-        budget: str,
+        budget: str | None = None,
         pairs: str | Path | None = None,
         *,
         out: str | Path,
         limit: int | None = None,
+        pairs_to_train: Sequence[str | Path] = (),
         **options: Any,
     ) -> Planned:
-        """Which heads and layers stay under a budget (`heads=0.6`, `layers=4`, `latency=0.5`).
+        """The frontier of smaller shapes, or which heads or layers stay under a budget (`heads=0.6`).
 
-        Chosen on one half of the queries and tested on the other; `options` are fields of `Request`, but
+        Chosen on one half of the queries and tested on the other. The frontier forecasts quality after
+        training by a trial on `pairs_to_train`. `options` are fields of `Request`, but
         those that only probes use, and of `ReaderOptions`. `out` is the plan's folder, and resumes.
         """
-        from qt_bert.report.plan import render_plan
-        from qt_bert.run.study import PlanOptions, run_plan
+        from qt_bert.report.frontier import render_plan
+        from qt_bert.run.study import FrontierOptions, PlanOptions, run_frontier, run_plan
 
         request, folder = self._request(pairs, options, NOT_OF_A_PLAN), Path(out)
-        how = PlanOptions(budget=budget, limit=limit)
         with one_writer(folder):
-            plan = run_plan(how, request, folder, scorer=self._by_head(), resume=True)
+            if budget is None:
+                of = FrontierOptions(limit=limit, pairs_to_train=tuple(map(Path, pairs_to_train)))
+                plan: Plan | Frontier = run_frontier(
+                    of, request, folder, scorer=self._by_head(), resume=True
+                )
+            else:
+                how = PlanOptions(budget=budget, limit=limit)
+                plan = run_plan(how, request, folder, scorer=self._by_head(), resume=True)
         render_plan(folder)
         return Planned(plan, folder, self._whole().folder)
 

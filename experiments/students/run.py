@@ -26,7 +26,7 @@ from qt_bert.planning.distill import IMITATION, DistillJob, Student
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import LayerMatch, Plan, layer_map
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.judge import judge_logits
+from qt_bert.scoring.judge import judge_logits, read_outputs
 from qt_bert.shipped import GRADED, shipped
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import RESAMPLES, bootstrap_weights, interval_or_reason, resample
@@ -41,9 +41,9 @@ from qt_bert.training.state import STATE_FILE, workspace_of
 # The students: same size, same data, same steps.
 
 
-PLAN, EVEN, GRADES, MIDDLE = "plan", "even", "grades", "middle"
+PLAN, EVEN, GRADES, MIDDLE, DOUBT = "plan", "even", "grades", "middle", "doubt"
 
-SEEDS = {PLAN: 5, EVEN: 5, GRADES: 3, MIDDLE: 3}
+SEEDS = {PLAN: 5, EVEN: 5, GRADES: 3, MIDDLE: 3, DOUBT: 5}
 """Runs of each arm: seeds 0, 1, …; runs of one seed see the data in one order."""
 
 
@@ -65,6 +65,42 @@ def arms_of(job: DistillJob) -> dict[str, DistillJob]:
         GRADES: replace(job, loss=alone),
         MIDDLE: replace(job, student=replace(job.student, plan=middle_plan(plan))),
     }
+
+
+def order_arms(job: DistillJob, keep: int, out: Path) -> dict[str, DistillJob]:
+    """The plan of `job` with `keep` of its unlabelled pairs, drawn at random, and its rival with those that the
+    teacher doubts most, by the entropy of its grades; both are written below `out`.
+
+    Raises ArgumentError where there are no more unlabelled pairs, and for a teacher of one output.
+    """
+    texts = [
+        (pair.query, pair.title)
+        for source in job.sources
+        if source.unlabelled
+        for pair in source.read()
+    ]
+    if not 0 < keep < len(texts):
+        raise ArgumentError(f"--doubt {keep}: give fewer than the {len(texts):,} unlabelled pairs")
+    scorer = Scorer(open_checkpoint(job.student.model))
+    outputs = read_outputs(scorer.logits(texts), scorer.settings.labels)
+    if outputs.probabilities is None:
+        raise ArgumentError("--doubt: a teacher of one output has no doubt about its grade")
+    p = outputs.probabilities
+    entropy = -(p * np.log(np.maximum(p, 1e-12))).sum(1)
+    chosen = {
+        PLAN: np.sort(np.random.default_rng(0).permutation(len(texts))[:keep]),
+        DOUBT: np.sort(np.argsort(-entropy, kind="stable")[:keep]),
+    }
+    labelled, arms = tuple(one for one in job.sources if not one.unlabelled), {}
+    for name, rows in chosen.items():
+        path = out / "unlabelled" / f"{name}.tsv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = ["query\ttitle", *("\t".join(texts[row]) for row in rows)]
+        with atomic_write(path) as temporary:
+            temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        sources = (*labelled, PairSource(path, unlabelled=True))
+        arms[name] = replace(job, sources=sources)
+    return arms
 
 
 def even_plan(plan: Plan) -> Plan:
@@ -253,13 +289,14 @@ def run_arms(
     *,
     validation: PairSource | None = None,
     seeds: Mapping[str, int] = SEEDS,
+    doubt: int | None = None,
     resume: bool = False,
     overwrite: bool = False,
 ) -> dict[str, Any]:
     """Train every arm with its seeds under `out/runs`, judge them, and write `out/arms.json`.
 
     Seed s trains with `settings.seed` + s, which fixes the order of the data, and for all steps,
-    whatever `settings.patience`. A teacher of one output has no arm on grades alone. The logits of
+    whatever `settings.patience`. With `doubt` the arms are `order_arms` of so many pairs. A teacher of one output has no arm on grades alone. The logits of
     each run are kept in `out/logits/ARM-SEED.dev.npy` (float32 [pair, output], pairs in file order).
     The pairs of `validation` are for the end: given with `resume` to finished runs, they train
     nothing anew.
@@ -276,8 +313,9 @@ def run_arms(
         name: (one.file, one.read(levels=levels_of(labels), labelled=True))
         for name, one in named.items()
     }
-    arms = {n: one for n, one in arms_of(job).items() if n != GRADES or labels.logits > 1}
     _open(out, resume=resume, overwrite=overwrite)
+    arms = arms_of(job) if doubt is None else order_arms(job, doubt, out)
+    arms = {n: one for n, one in arms.items() if n != GRADES or labels.logits > 1}
     for arm, seed in _order(arms, seeds):
         folder = out / RUNS / f"{arm}-{seed}"
         own = replace(settings, patience=0, seed=settings.seed + seed)
@@ -405,6 +443,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", help="the teacher [default: the checkpoint that ships]")
     parser.add_argument("--steps", type=int, default=250)
     parser.add_argument("--validation", type=Path, help="graded pairs for the end")
+    parser.add_argument(
+        "--doubt",
+        type=int,
+        metavar="N",
+        help="instead of the rivals: N unlabelled pairs that the teacher doubts against N drawn ones",
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--overwrite", action="store_true")
@@ -425,6 +469,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             options.out,
             typed(TuneSettings, settings, f"{stored.where} [settings]"),
             validation=None if options.validation is None else PairSource(options.validation),
+            doubt=options.doubt,
             resume=options.resume,
             overwrite=options.overwrite,
         )

@@ -142,7 +142,12 @@ Unlabelled = Annotated[
 ]
 Model = Annotated[str | None, typer.Option(help=docs_of(ModelOptions)["model"])]
 MaxLength = Annotated[int | None, typer.Option(help=docs_of(ModelOptions)["max_length"])]
-PlanFile = Annotated[Path, typer.Option(help="The plan.json of `qt-bert plan`.")]
+PlanFile = Annotated[
+    Path | None, typer.Option(help="The frontier.json or plan.json of `qt-bert plan`.")
+]
+OfFrontier = Annotated[
+    str | None, typer.Option(help="Shape of the frontier, layers=4,units=0.5 (of a frontier.json).")
+]
 Calibrated = Annotated[
     bool,
     typer.Option("--calibrated", help="Apply what `qt-bert calibrate --save` left in the model."),

@@ -19,6 +19,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.progress import progress
 from qt_bert.request import NOT_OF_A_PLAN, Request, check_device, pairs_or_test, resolve
+from qt_bert.results.frontier import FRONTIER, StudentShape
 from qt_bert.shipped import DEV, GRADED, shipped
 from qt_bert.training.recipes import LossOptions, TrainingFiles, TuningOptions
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from qt_bert.models.checkpoint import Checkpoint
     from qt_bert.planning.export_session import GradedPairs
     from qt_bert.planning.prune import Pruned
+    from qt_bert.results.frontier import Frontier
     from qt_bert.results.plan import ExportFile, Int8Loss, Plan, PlanTest
 
 
@@ -39,15 +41,37 @@ class Replace(StrEnum):
 
 @options.command(options.SMALLER)
 def plan(
-    budget: Annotated[
-        str,
-        typer.Option(
-            help="What to keep: heads=, layers=, latency= or params=. With a point the share "
-            "(heads=0.6, latency=0.5), without one the number (layers=6, params=4M)."
-        ),
+    out: Annotated[
+        Path, typer.Option(help="Folder for frontier.json or plan.json, and plan.html.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder for plan.json and plan.html.")],
     request: Annotated[Request, options.Without(NOT_OF_A_PLAN)],
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of the frontier: how redundant heads or layers are. With a point the share that "
+            "is kept (heads=0.6), without one the number (layers=6)."
+        ),
+    ] = None,
+    pairs_to_train: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Graded pairs for a trial: short trainings of every shape, which forecast its quality "
+            "after a full one (repeatable)."
+        ),
+    ] = None,
+    trial: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Steps of the trial; the best three get four times as many. [150]"
+        ),
+    ] = None,
+    finished: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Student of this model that `distill` trained fully; the forecast's curve is fitted to it "
+            "(repeatable). [default: the student that ships, for its teacher]"
+        ),
+    ] = None,
     replace: Annotated[
         Replace, typer.Option(help="What replaces a head: zero, or its mean head output.")
     ] = Replace.zero,
@@ -66,17 +90,70 @@ def plan(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Choose the heads and layers to remove under a budget; with the cost, its interval, and the risks."""
+    """Which smaller shapes are worth it: how fast and how good each is now and, with --pairs-to-train, after
+    training; or, with --budget, which heads or layers can go."""
+    of_trial = {"--pairs-to-train": pairs_to_train, "--trial": trial, "--finished": finished}
+    of_budget = {
+        "--run": run,
+        "--replace": replace is Replace.mean,
+        "--held-out": request.held_out,
+        "--held-out-columns": request.held_out_columns,
+        "--held-out-grades": request.held_out_grades,
+    }
+    others, rule = (
+        (of_budget, "goes with --budget") if budget is None else (of_trial, "goes without --budget")
+    )
+    if wrong := [name for name, value in others.items() if value]:
+        raise ArgumentError(f"{wrong[0]} {rule}")
     request = resolve(request)
-    from qt_bert.report.plan import render_plan
-    from qt_bert.run.study import PlanOptions, run_plan
+    from qt_bert.report.frontier import render_plan
+    from qt_bert.run.study import FrontierOptions, PlanOptions, run_frontier, run_plan
 
-    how = PlanOptions(budget=budget, replacement=replace.value, limit=limit, run=run)
     with terminal.resumable(out):
-        result = run_plan(how, request, out, resume=resume, overwrite=overwrite)
-    page = render_plan(out)
-    terminal.note(f"plan: {out / 'plan.json'}, to read: {page}")
-    typer.echo((out / "plan.json").read_text(encoding="utf-8") if as_json else _as_text(result))
+        if budget is None:
+            frontier = run_frontier(
+                FrontierOptions(
+                    limit=limit,
+                    trial=trial,
+                    pairs_to_train=tuple(pairs_to_train or ()),
+                    finished=None if finished is None else tuple(finished),
+                ),
+                request,
+                out,
+                resume=resume,
+                overwrite=overwrite,
+            )
+            text, file = _frontier_as_text(frontier, out / FRONTIER), out / FRONTIER
+        else:
+            how = PlanOptions(budget=budget, replacement=replace.value, limit=limit, run=run)
+            chosen = run_plan(how, request, out, resume=resume, overwrite=overwrite)
+            text, file = _as_text(chosen), out / "plan.json"
+    terminal.note(f"plan: {file}, to read: {render_plan(out)}")
+    typer.echo(file.read_text(encoding="utf-8") if as_json else text)
+
+
+def _frontier_as_text(frontier: Frontier, path: Path) -> str:
+    """The shapes, the recommendation, and the next commands."""
+    from qt_bert.report.frontier import next_commands, recommendation
+
+    metrics, ahead = list(frontier.rows[0].quality), list(frontier.rows[-1].forecast)
+    trials = frontier.trial.steps if frontier.trial is not None else ()
+    after = [*(f"{name} after training" for name in ahead), *(f"ρ, {n} steps" for n in trials)]
+    rows = [("shape", "M", "ms", "pairs/s", "×", *metrics, *after)]
+    for row in frontier.rows:
+        size = (figure(row.parameters / 1e6, 1), figure(row.milliseconds, 1), f"{row.rate:,.0f}")
+        now = (figure(row.quality[name].value_b) for name in metrics)
+        forecasts = (row.forecast.get(name) for name in ahead)
+        changes = (
+            "–" if c is None else f"{c.value:+.3f} [{c.low:+.3f}, {c.high:+.3f}]" for c in forecasts
+        )
+        tried = {run.steps: run.changes.get("spearman") for run in row.trial}
+        trial = (figure(tried.get(steps)) for steps in trials)
+        rows.append(
+            (str(row.shape), *size, figure(row.throughput.value, 2), *now, *changes, *trial)
+        )
+    commands = "\n".join(next_commands(frontier, str(path)))
+    return f"{table(rows)}\n\n{recommendation(frontier).en}\n\n{commands}"
 
 
 def _as_text(plan: Plan) -> str:
@@ -91,11 +168,6 @@ def _as_text(plan: Plan) -> str:
     if evidence is None:
         return lines[0]
     lines.append(f"{evidence.size.parameters:,} parameters ({evidence.size.share:.0%})")
-    if evidence.speed is not None:
-        speed = evidence.speed
-        lines.append(
-            f"latency × {speed.latency.value:.2f}, throughput × {speed.throughput.value:.2f}"
-        )
     rows: list[tuple[str, ...]] = [
         ("tested on", "pairs", "metric", "whole", "change", "95 % interval", "")
     ]
@@ -118,7 +190,8 @@ def _rows(test: PlanTest) -> list[tuple[str, ...]]:
 def prune(
     out: Annotated[Path, typer.Option(help="Folder of the smaller model.")],
     reader: options.Reader,
-    plan: Annotated[Path | None, typer.Option(help="The plan.json of `qt-bert plan`.")] = None,
+    plan: options.PlanFile = None,
+    shape: options.OfFrontier = None,
     vocabulary: Annotated[
         Path | None,
         typer.Option(
@@ -155,8 +228,10 @@ def prune(
     folder = model if model is not None else shipped(GRADED)
     if (plan is None) == (vocabulary is None):
         raise ArgumentError("give --plan PLAN.json, or --vocabulary TEXTS")
-    if units if plan is None else keep or min_count > 1:
-        raise ArgumentError("--units goes with --plan; --keep and --min-count go with --vocabulary")
+    if (units or shape) if plan is None else keep or min_count > 1:
+        raise ArgumentError(
+            "--shape and --units go with --plan; --keep and --min-count go with --vocabulary"
+        )
     if vocabulary is not None:
         from qt_bert.models.opening import open_checkpoint
         from qt_bert.planning.vocabulary import prune_vocabulary
@@ -179,9 +254,9 @@ def prune(
     reader.open(path)
     from qt_bert.planning.prune import narrowed, open_teacher, plan_means
     from qt_bert.planning.prune import prune as prune_model
-    from qt_bert.results.plan import Plan
+    from qt_bert.results.frontier import read_plan
 
-    chosen = Plan.read(plan)
+    chosen = read_plan(plan, shape)
     chosen = chosen if units is None else narrowed(chosen, units)
     teacher = open_teacher(chosen, folder, device)
     weighs = any(layer.units is not None for layer in chosen.kept) and not chosen.units
@@ -342,16 +417,24 @@ def _int8_table(loss: Int8Loss) -> str:
 @options.command(options.SMALLER)
 def distill(
     out: Annotated[Path, typer.Option(help="Folder of the finished student.")],
-    plan: options.PlanFile,
     files: TrainingFiles,
     how: TuningOptions,
     what: LossOptions,
+    plan: options.PlanFile = None,
+    shape: Annotated[
+        str | None,
+        typer.Option(
+            help="Shape of the student, layers=4 or layers=4,units=0.5: of --plan, else chosen on the dev "
+            "pairs (--dev, or the dev split that ships)."
+        ),
+    ] = None,
     unlabelled: options.Unlabelled = None,
     model: Annotated[
         str | None, typer.Option(help="The teacher's folder. [default: the checkpoint that ships]")
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="End after this many steps, over any number of epochs.")
+        int | None,
+        typer.Option(help="Steps, over any number of epochs. [default: 4000, unless --epochs]"),
     ] = None,
     stop_on: Annotated[
         str | None, typer.Option(help="Metric of the dev file. [qwk; of one output, spearman]")
@@ -360,9 +443,12 @@ def distill(
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Train a smaller model to imitate its teacher, by a plan; resumes after a kill."""
+    """Train a smaller model to imitate its teacher, by a shape or a plan; resumes after a kill."""
+    if plan is None and shape is None:
+        raise ArgumentError("give --shape layers=4, or --plan of `qt-bert plan`")
+    StudentShape.parse(shape or "layers=1")
     from qt_bert.models.folder import resolve_folder
-    from qt_bert.planning.distill import DistillJob, Student
+    from qt_bert.planning.distill import DistillJob, Student, student_of_shape
 
     folder = resolve_folder(model if model is not None else shipped(GRADED))
     tune(
@@ -372,7 +458,9 @@ def distill(
         how,
         what,
         unlabelled,
-        student=Student.of(plan, folder),
+        student=Student.of(plan, folder, shape)
+        if plan is not None
+        else student_of_shape(shape or "", folder, files.judge(files.stored())),
         stop_on=stop_on,
         max_length=max_length,
         steps=steps,

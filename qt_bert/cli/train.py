@@ -157,7 +157,10 @@ def tune(
         "teacher": what.source(),
     }
     job = typed(kind, values, f"{stored.where} [job]")
-    over = how.over(stored.settings, max_steps=steps)
+    defaults = dict(kind.default_settings)
+    if how.epochs is not None or "epochs" in stored.settings:
+        defaults.pop("max_steps", None)
+    over = how.over(defaults | stored.settings, max_steps=steps)
     settings = typed(TuneSettings, over, f"{stored.where} [settings]")
     with terminal.resumable(out):
         facts = run_tuning(

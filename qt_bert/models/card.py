@@ -38,8 +38,8 @@ def check_readable(folder: Path, config: Mapping[str, Any]) -> None:
     if block is not None or str(config.get("model_type")).startswith(_APART):
         raise CheckpointError(
             f"{folder}: its lowest layers read query and title apart (titles computed ahead), which this "
-            "version no longer does; train a four-layer student instead: `qt-bert plan --budget "
-            "layers=4`, then `qt-bert distill`"
+            "version no longer does; train a four-layer student instead: `qt-bert distill --shape "
+            "layers=4`"
         )
 
 

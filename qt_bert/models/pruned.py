@@ -120,12 +120,6 @@ def head_parameters(family: Family, module: Any) -> float:
     return (rows + at(module, family.parts.output).weight.numel()) / family.heads(module)  # type: ignore[no-any-return]
 
 
-def unit_parameters(family: Family, module: Any) -> float:
-    """The parameters of a feed-forward unit: its rows of the up and its column of the down projection."""
-    ups = sum(parameter_count(at(module, path)) for path in family.parts.up)
-    return (ups + at(module, family.parts.down).weight.numel()) / family.units(module)  # type: ignore[no-any-return]
-
-
 def parameter_count(module: Any) -> int:
     """The number of a module's parameters."""
     return sum(parameter.numel() for parameter in module.parameters())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,32 +14,13 @@ from qt_bert.ablation.masks import without_blocks
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head
-from qt_bert.models.pruned import Units
-from qt_bert.planning.budgets import (
-    FLOAT16_BYTES,
-    Form,
-    count_kept,
-    form_of,
-    forms_within,
-    parameter_costs,
-)
+from qt_bert.models.pruned import head_parameters, parameter_count
+from qt_bert.planning.budgets import count_kept
 from qt_bert.planning.prune import kept_by, names_of_removal, removal_of
-from qt_bert.planning.runs import (
-    Changes,
-    Losses,
-    Removal,
-    losses,
-    losses_of,
-    parts_of,
-    without_samples,
-)
-from qt_bert.planning.speeds import SpeedTable, forms_in_time
+from qt_bert.planning.runs import Changes, Losses, Removal, losses, parts_of
 from qt_bert.planning.task import PlanTask
 from qt_bert.progress import progress
-from qt_bert.results.kept import KeptLayer
-from qt_bert.results.plan import Expected, GridRow, Size
-
-_SKIPPED = "skipped layers"
+from qt_bert.results.plan import Budget, GridRow, Size
 
 
 @dataclass(frozen=True)
@@ -47,7 +28,7 @@ class HeadPath:
     """An order of heads to remove: each budget removes a prefix of it.
 
     `order`: heads in the order of removal; `effects`: what ablating each head alone adds to the mean
-    loss, with the skipped layers left out; `cost`: the variants run, in sweeps over all single heads.
+    loss; `cost`: the variants run, in sweeps over all single heads.
     """
 
     order: tuple[Head, ...]
@@ -61,7 +42,6 @@ def choose_heads(
     number: int,
     *,
     rounds: int | None = None,
-    skipped: Sequence[int] = (),
     before: HeadPath | None = None,
     work: Path | None = None,
 ) -> HeadPath:
@@ -70,8 +50,7 @@ def choose_heads(
     Each of the `rounds` (default: those of the task's effort) removes its share, the heads whose removal
     costs least, and the others are measured again: redundant heads, harmless alone, may do harm together
     (Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 4.2). Heads that share a key
-    and value go together, by the sum of their losses. The layers `skipped` are left out as whole blocks.
-    `before` is a path to continue. If nothing is left out yet, the first round is `task.singles`. The
+    and value go together, by the sum of their losses. `before` is a path to continue. If nothing is left out yet, the first round is `task.singles`. The
     rounds are stored in the folder `work` and resumed.
 
     Raises ArgumentError for a number of heads or of rounds that is out of range, a part of a group of
@@ -80,7 +59,7 @@ def choose_heads(
     every, sharing = task.scorer.checkpoint.shape.all_heads, task.form.sharing
     rounds = task.effort.rounds if rounds is None else rounds
     removed = [] if before is None else list(before.order)
-    left = [head for head in every if head not in removed and head.layer not in skipped]
+    left = [head for head in every if head not in removed]
     if not 1 <= number <= len(left) or number % sharing or rounds < 1:
         raise ArgumentError(
             f"{number} heads in {rounds} rounds: {sharing} to {len(left)} heads can go, {sharing} at a time"
@@ -88,7 +67,7 @@ def choose_heads(
     each, more = divmod(number // sharing, rounds)
     sizes = [sharing * (each + (turn < more)) for turn in range(rounds)]
     sizes = [size for size in sizes if size]
-    known = not removed and not skipped
+    known = not removed
     if known:
         _ = task.singles  # which shows a progress of its own
     runs = [1 + len(left) - sum(sizes[:turn]) for turn in range(len(sizes))]
@@ -100,15 +79,13 @@ def choose_heads(
                 measured = task.singles.on(pairs)
             else:
                 variants = [
-                    Variant(str(head), parts_of([*removed, head], skipped, task.mask), "plan")
+                    Variant(str(head), parts_of([*removed, head], (), task.mask), "plan")
                     for head in left
                 ]
-                if skipped and turn == 0:
-                    variants.append(Variant(_SKIPPED, parts_of([], skipped, task.mask), "plan"))
                 name = f"heads-{turn}"
                 measured = losses(task.scorer, pairs, variants, work=work, name=name, shown=shown)
             if turn == 0 and before is None:
-                start = measured.mean(_SKIPPED if skipped else NONE.name)
+                start = measured.mean(NONE.name)
                 effects = {head: measured.mean(str(head)) - start for head in left}
             ran += len(left)
             left = _by_loss(left, measured, sharing)
@@ -156,59 +133,22 @@ def choose_layers(
 
 @dataclass(frozen=True)
 class Choice:
-    """`kept` layers, their `units` where feed-forwards are narrower, and the `removal`.
+    """The `removal` of a budget; `cost` of choosing heads, in sweeps over all single heads."""
 
-    `cost` of choosing heads, in sweeps over all single heads.
-    """
-
-    kept: tuple[KeptLayer, ...]
     removal: Removal
-    units: Units | None = None
     cost: float | None = None
 
 
-def requested_forms(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
-    """The forms to choose from: the one that the budget names, or those that meet it (a budget of latency
-    by `speeds`). Raises ArgumentError for a budget that cannot be met."""
-    whole, kind = task.form, task.budget.kind_of
-    if kind == "heads":
-        return (replace(whole, heads=count_kept(task.budget, whole.heads, whole.sharing)),)
-    if kind == "layers":
-        return (whole.of_layers(count_kept(task.budget, whole.layers)),)
-    if kind == "latency":
-        return forms_in_time(task, speeds)
-    checkpoint = task.scorer.checkpoint
-    return forms_within(task.budget, parameter_costs(checkpoint.model, checkpoint.family), whole)
-
-
-def choose(
-    task: PlanTask, forms: Sequence[Form], pairs: Sequence[Pair], work: Path | None = None
-) -> Choice:
-    """The best of `forms`, by the mean loss on `pairs`; of each, layers are chosen first, then heads of the
-    kept layers, then units."""
-    candidates = []
-    for form in forms:
-        layers: tuple[int, ...] = ()
-        if form.layers < task.form.layers:
-            number = task.form.layers - form.layers
-            layers = choose_layers(task, pairs, number, work=below(work, "layers"))
-        heads: tuple[Head, ...] = ()
-        cost = None
-        if number := form.layers * task.teacher.heads - form.heads:
-            folder = below(work, "heads", number, *layers)
-            path = choose_heads(task, pairs, number, skipped=layers, work=folder)
-            heads, cost = path.order, path.cost
-        removal = removal_of(heads, layers)
-        kept = kept_by(removal, task.teacher, form.units)
-        candidates.append(Choice(kept, removal, task.units_of(kept, pairs), cost))
-    if len(candidates) == 1:
-        return candidates[0]
-    texts = [(pair.query, pair.title) for pair in pairs]
-    smaller = (task.pruned(candidate.kept, candidate.units) for candidate in candidates)
-    logits = np.stack([scorer.fresh().logits(texts) for scorer in (task.scorer, *smaller)])
-    names = ["whole", *map(str, range(len(candidates)))]
-    measured = losses_of(logits, names, pairs, task.scorer.checkpoint.settings.labels)
-    return candidates[int(np.argmin([measured.mean(name) for name in names[1:]]))]
+def choose(task: PlanTask, budget: Budget, work: Path | None = None) -> Choice:
+    """The heads or layers that the budget removes. Raises ArgumentError for one that cannot be met."""
+    pairs, form = task.discovery.pairs, task.form
+    if budget.kind_of == "layers":
+        number = form.layers - count_kept(budget, form.layers)
+        layers = choose_layers(task, pairs, number, work=below(work, "layers"))
+        return Choice(removal_of(blocks=layers))
+    number = form.heads - count_kept(budget, form.heads, form.sharing)
+    path = choose_heads(task, pairs, number, work=below(work, "heads", number))
+    return Choice(removal_of(path.order), path.cost)
 
 
 def below(work: Path | None, *names: object) -> Path | None:
@@ -234,20 +174,21 @@ LARGEST_ROUND = 1 / 3
 
 
 def grid_heads(
-    task: PlanTask, pairs: Sequence[Pair], work: Path | None = None
+    task: PlanTask, budget: Budget, work: Path | None = None
 ) -> tuple[tuple[Removal, ...], HeadPath]:
-    """The removals of the budgets of heads, prefixes of one path chosen on `pairs`, and the path.
+    """The removals of the budgets of heads, prefixes of one path chosen on discovery, and the path.
 
     For a plan of heads the path begins with the plan's rounds, and continues in as few further rounds as
     remove at most a third of all heads each.
     """
+    pairs = task.discovery.pairs
     total, sharing = task.form.heads, task.form.sharing
     counts = {sharing * round(share * total / sharing) for share in task.effort.heads}
     kept = sorted((n for n in counts if 1 <= n < total), reverse=True)
     deepest = total - min(kept)
     first = deepest
-    if task.budget.kind_of == "heads":
-        first = min(deepest, total - count_kept(task.budget, total, sharing))
+    if budget.kind_of == "heads":
+        first = min(deepest, total - count_kept(budget, total, sharing))
     path = choose_heads(task, pairs, first, work=below(work, "heads", first))
     if more := deepest - first:
         rounds = math.ceil(more / max(1, int(LARGEST_ROUND * total)))
@@ -256,9 +197,7 @@ def grid_heads(
     return tuple(removal_of(path.order[: total - n]) for n in kept), path
 
 
-def grid_layers(
-    task: PlanTask, pairs: Sequence[Pair], work: Path | None = None
-) -> tuple[Removal, ...]:
+def grid_layers(task: PlanTask, work: Path | None = None) -> tuple[Removal, ...]:
     """The removals of the budgets of layers; none for a model of one layer."""
     layers, effort = task.form.layers, task.effort
     least = max(1, round(effort.layers * layers))
@@ -266,17 +205,13 @@ def grid_layers(
     kept = sorted({int(n) for n in steps if 1 <= n < layers}, reverse=True)
     if not kept:
         return ()
-    order = choose_layers(task, pairs, layers - min(kept), work=below(work, "layers"))
+    order = choose_layers(
+        task, task.discovery.pairs, layers - min(kept), work=below(work, "layers")
+    )
     return tuple(removal_of(blocks=order[: layers - n]) for n in kept)
 
 
-def grid_rows(
-    task: PlanTask,
-    grid: Grid,
-    speeds: SpeedTable,
-    expected: Mapping[Removal, Mapping[str, Expected]],
-    measured: ChangesOfRemovals,
-) -> tuple[GridRow, ...]:
+def grid_rows(task: PlanTask, grid: Grid, measured: ChangesOfRemovals) -> tuple[GridRow, ...]:
     """The rows of the grid, heads first."""
     rows = []
     for removal in (*grid.heads, *grid.layers):
@@ -289,22 +224,21 @@ def grid_rows(
                 kept=count,
                 share=count / (task.form.heads if of_heads else task.form.layers),
                 removed=names_of_removal(removal),
-                size=size_of(task, kept),
-                speed=speeds.of(kept),
-                expected=dict(expected.get(removal, {})),
-                measured=without_samples(measured.get(removal, {})),
+                size=size_of(task, removal),
+                measured=measured.get(removal, {}),
             )
         )
     return tuple(rows)
 
 
-def size_of(task: PlanTask, kept: Sequence[KeptLayer] | None = None) -> Size:
-    """Parameters and bytes of a model that keeps `kept`; by default of the whole model."""
+FLOAT16_BYTES = 2
+
+
+def size_of(task: PlanTask, removal: Removal) -> Size:
+    """Parameters and bytes of the model without what `removal` removes."""
     checkpoint = task.scorer.checkpoint
-    costs = parameter_costs(checkpoint.model, checkpoint.family)
-    parameters = round(costs.of(task.form if kept is None else form_of(kept, task.teacher)))
-    return Size(
-        parameters=parameters,
-        share=parameters / costs.of(task.form),
-        stored=FLOAT16_BYTES * parameters,
-    )
+    layers, whole = checkpoint.family.layers_of(checkpoint.model), parameter_count(checkpoint.model)
+    gone: float = sum(parameter_count(layers[layer]) for layer in removal.blocks)
+    gone += sum(head_parameters(checkpoint.family, layers[h.layer]) for h in removal.heads)
+    parameters = round(whole - gone)
+    return Size(parameters=parameters, share=parameters / whole, stored=FLOAT16_BYTES * parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import check_apart
 from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
 from qt_bert.models.families import Family
+from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.prune import (
     important_units,
     open_teacher,
@@ -25,16 +27,29 @@ from qt_bert.planning.prune import (
     plan_units,
     save_smaller,
 )
+from qt_bert.results.frontier import StudentShape, read_plan
 from qt_bert.results.plan import LayerMatch, Plan
-from qt_bert.training.batches import TrainingSet
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.shipped import DEV, shipped
+from qt_bert.training.batches import TrainingSet, levels_of
 from qt_bert.training.finetune import TrainingModule, TuneJob, Tuner
 from qt_bert.training.losses import Losses, LossWeights
 from qt_bert.training.packing import packed_layers, read_states
+from qt_bert.training.recipes import PairSource
 from qt_bert.training.steps import weights_dtype
 from qt_bert.training.teachers import key_of
 
 IMITATION = LossWeights(soft=1.0, hidden=1.0)
 """The labels, the teacher's distribution and the outputs of its layers."""
+
+RECIPE: dict[str, Any] = {
+    "max_steps": 4000,
+    "lr": 8e-4,
+    "average": 0.998,
+    "evaluations": 4,
+    "patience": 0,
+}
+"""The settings by which the student that ships was trained; a recipe's and the options' come before them."""
 
 
 def hidden_loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
@@ -131,9 +146,9 @@ class Student:
     means: MeanZ | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, plan: Path, model: Path) -> Student:
-        """From a `plan.json`. Raises RunFolderError where it cannot be read."""
-        stored = Plan.read(plan)
+    def of(cls, plan: Path, model: Path, shape: str | None = None) -> Student:
+        """From a `plan.json`, or a `shape` of a `frontier.json`. Raises as `read_plan` does."""
+        stored = read_plan(plan, shape)
         return cls(model, stored, plan_means(plan, stored))
 
     def describe(self) -> dict[str, Any]:
@@ -179,12 +194,34 @@ class Student:
                 )
 
 
+CHOSEN_ON = 128
+"""Pairs on which a shape's layers and units are chosen where there is no frontier."""
+
+
+def student_of_shape(shape: str, model: Path, dev: PairSource | None) -> Student:
+    """A student of the model in the folder `model` with this shape, its layers and units chosen on the dev
+    pairs (default: those that ship). Raises ArgumentError as `StudentShape.parse` and `plan_for` do."""
+    from qt_bert.planning.shapes import layer_order, plan_for
+    from qt_bert.planning.task import PlanTask, Sample
+
+    wanted, scorer = StudentShape.parse(shape), Scorer(open_checkpoint(model))
+    source = dev or PairSource(shipped(DEV))
+    pairs = source.read(levels=levels_of(scorer.settings.labels), labelled=True)
+    sample = Sample.of(source.file.name, "", pairs)
+    sample = sample.smaller(CHOSEN_ON, whole_queries=scorer.settings.labels.logits == 1, seed=0)
+    with tempfile.TemporaryDirectory() as work:
+        task = PlanTask(scorer=scorer, discovery=sample, validation=sample, work=Path(work))
+        order = layer_order(task, min(wanted.layers, task.form.layers))
+        return Student(model, plan_for(task, wanted, order))
+
+
 @dataclass(frozen=True, kw_only=True)
 class DistillJob(TuneJob):
     """Train a `student`; `max_length` 0 is that of its teacher. The outputs of an outside `teacher` replace
     those of the plan's."""
 
     default_loss = IMITATION
+    default_settings = RECIPE
 
     student: Student
     max_length: int = 0

@@ -1,4 +1,4 @@
-"""From a model, pairs and a budget to a plan, its expected cost, its test and its figures."""
+"""From a model, pairs and a budget to a plan, its test and its figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from qt_bert.ablation.effects import Effects
 from qt_bert.figures import Curve, Figure, HeatMap, Point, Series, colour_end, head_map
 from qt_bert.heads import Head
-from qt_bert.planning.budgets import Form
 from qt_bert.planning.choice import (
     ChangesOfRemovals,
     Choice,
@@ -19,13 +18,10 @@ from qt_bert.planning.choice import (
     grid_heads,
     grid_layers,
     grid_rows,
-    requested_forms,
     size_of,
 )
-from qt_bert.planning.expectation import expectations
-from qt_bert.planning.prune import lost_heads, removal_of
-from qt_bert.planning.runs import Removal, changes, changes_of, without_samples
-from qt_bert.planning.speeds import SpeedTable
+from qt_bert.planning.prune import kept_by, lost_heads, removal_of
+from qt_bert.planning.runs import Removal, changes, changes_of
 from qt_bert.planning.task import Functions, PlanTask, Sample
 from qt_bert.probes.base import judged, values_behind
 from qt_bert.probes.contests import LEAST_RHO
@@ -34,6 +30,7 @@ from qt_bert.results.kept import TeacherRef
 from qt_bert.results.plan import (
     TESTED,
     AtRisk,
+    Budget,
     GridRow,
     MetricChange,
     Plan,
@@ -59,7 +56,7 @@ def plan_tests(
 
     Beside them its claim, and the values that the claim is judged by.
     """
-    models = task.scorer, task.pruned(chosen.kept, chosen.units)
+    models = task.scorer, task.pruned(kept_by(chosen.removal, task.teacher))
     samples = [task.validation, *task.held_out]
     runs = 2 * sum(len(sample.pairs) for sample in samples)
     with progress(runs, "testing the plan", "pairs") as shown:
@@ -88,7 +85,7 @@ def _measured(task: PlanTask, sample: Sample, both: FloatArray) -> dict[str, Met
     """
     labels = task.scorer.checkpoint.settings.labels
     effects = Effects(both, sample.pairs, labels, resamples=task.resamples, draws=0, seed=task.seed)
-    measured = without_samples(changes_of(effects, 1, task.metrics))
+    measured = changes_of(effects, 1, task.metrics)
     if TESTED in measured:
         interval = _of_rho(task, sample, both).interval(task.resamples, task.seed)
         low, high = interval or (None, None)
@@ -145,9 +142,7 @@ def at_risk(
             name=name,
             heads=heads,
             lost=lost[name],
-            measured=without_samples(measured[removals[name]]).get(TESTED)
-            if name in removals
-            else None,
+            measured=measured[removals[name]].get(TESTED) if name in removals else None,
             unstable=name in functions.unstable,
         )
         for name, heads in functions.sets.items()
@@ -165,7 +160,7 @@ LETTERS: dict[str, tuple[str, Text]] = {
 
 
 def quality_curve(rows: Sequence[GridRow], queries: int) -> Curve | None:
-    """ρ's change on validation against the share that stays, and what was expected beforehand.
+    """ρ's change on validation against the share that stays.
 
     `rows` are budgets of heads or of layers, measured on this number of `queries`. None for fewer than two
     budgets, or where ρ is not defined.
@@ -198,27 +193,13 @@ def quality_curve(rows: Sequence[GridRow], queries: int) -> Curve | None:
         x_unit="%",
         y_label=Text("Spearman ρ 的变化", "change of Spearman's ρ"),
         unit="",
-        series=(
-            Series(name=Text("按本计划选", "as this plan chooses"), points=chosen),
-            *_expected_curve(rows),
-        ),
+        series=(Series(name=Text("按本计划选", "as this plan chooses"), points=chosen),),
         note=Text(
             f"在验证集的 {queries:,} 个查询上实测，不重新训练；色带为 95% 区间。",
             f"Measured on {counted(queries, 'query', 'queries')} of validation, without training. The "
             "band is the 95 % interval.",
         ),
     )
-
-
-def _expected_curve(rows: Sequence[GridRow]) -> Iterator[Series]:
-    """What was expected beforehand, as a dashed line."""
-    points = tuple(
-        Point(x=100 * row.share, y=row.expected[TESTED].value)
-        for row in rows
-        if TESTED in row.expected
-    )
-    if points:
-        yield Series(name=Text("事先预计", "expected beforehand"), points=points, dashed=True)
 
 
 def kept_heads_map(
@@ -279,36 +260,31 @@ def _with_letters(note: Text, functions: Functions) -> Text:
     )
 
 
-def make_plan(task: PlanTask) -> Plan:
-    """The plan under the task's budget, with its evidence and the grid.
+def make_plan(task: PlanTask, budget: Budget) -> Plan:
+    """The plan under the budget, with its evidence and the grid.
 
     Finished work is stored in `task.work`, so that an interrupted plan resumes. Raises ArgumentError for
-    a budget that cannot be met, or that the whole model meets.
+    a budget that cannot be met.
     """
-    speeds = SpeedTable(task)
-    forms = requested_forms(task, speeds)
-    chosen = choose(task, forms, task.discovery.pairs, task.work)
+    chosen = choose(task, budget, task.work)
+    kept = kept_by(chosen.removal, task.teacher)
     return Plan(
         teacher=task.teacher,
-        budget=task.budget,
+        budget=budget,
         replacement=task.replacement,
-        kept=chosen.kept,
-        layer_map=layer_map(chosen.kept, task.teacher.layers),
-        units={str(layer): tuple(units) for layer, units in (chosen.units or {}).items()},
-        evidence=_evidence(task, forms, chosen, speeds),
+        kept=kept,
+        layer_map=layer_map(kept, task.teacher.layers),
+        evidence=_evidence(task, budget, chosen),
     )
 
 
-def _evidence(
-    task: PlanTask, forms: Sequence[Form], chosen: Choice, speeds: SpeedTable
-) -> PlanEvidence:
-    heads, path = grid_heads(task, task.discovery.pairs, task.work)
-    grid = Grid(path, heads, grid_layers(task, task.discovery.pairs, task.work))
-    expected, expected_of_plan = expectations(task, forms, grid)
+def _evidence(task: PlanTask, budget: Budget, chosen: Choice) -> PlanEvidence:
+    heads, path = grid_heads(task, budget, task.work)
+    grid = Grid(path, heads, grid_layers(task, task.work))
     lost = lost_by_function(task.functions, chosen.removal, task.teacher)
     risks = risk_removals(lost).values()
     measured = _measure(task, [chosen.removal, *grid.heads, *grid.layers, *risks])
-    rows = grid_rows(task, grid, speeds, expected, measured)
+    rows = grid_rows(task, grid, measured)
     tests, claim, values = plan_tests(task, chosen)
     return PlanEvidence(
         profile=task.effort.profile,
@@ -322,10 +298,8 @@ def _evidence(
             "max_length": task.scorer.tokenizer.max_length,
             "means_sha256": None if task.means is None else task.means.sha256,
         },
-        teacher_size=size_of(task),
-        size=size_of(task, chosen.kept),
-        speed=speeds.of(chosen.kept),
-        expected=dict(expected_of_plan),
+        teacher_size=size_of(task, Removal()),
+        size=size_of(task, chosen.removal),
         cost=chosen.cost,
         effects={str(head): effect for head, effect in sorted(grid.path.effects.items())},
         grid=rows,

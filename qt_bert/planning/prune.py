@@ -89,16 +89,13 @@ def removal_of(heads: Iterable[Head] = (), blocks: Iterable[int] = ()) -> Remova
     return Removal(tuple(sorted(head for head in set(heads) if head.layer not in layers)), layers)
 
 
-def kept_by(
-    removal: Removal, teacher: TeacherRef, units: int | None = None
-) -> tuple[KeptLayer, ...]:
-    """The layers of `teacher` that stay, each with `units` feed-forward units (default: all)."""
+def kept_by(removal: Removal, teacher: TeacherRef) -> tuple[KeptLayer, ...]:
+    """The layers of `teacher` that stay, each with its heads that stay."""
     removed = set(removal.heads)
     return tuple(
         KeptLayer(
             layer=layer,
             heads=tuple(head for head in range(teacher.heads) if Head(layer, head) not in removed),
-            units=None if units == teacher.units else units,
         )
         for layer in range(teacher.layers)
         if layer not in removal.blocks

@@ -209,22 +209,8 @@ class Removal:
     blocks: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class SampledChange:
-    """The change of one metric by a removal, and the changes [R] under resamples of the queries, which all
-    removals and metrics share."""
-
-    change: MetricChange
-    samples: FloatArray = field(repr=False)
-
-
-Changes = Mapping[str, SampledChange]
+Changes = dict[str, MetricChange]
 """By metric."""
-
-
-def without_samples(changes: Changes) -> dict[str, MetricChange]:
-    """Changes as they are stored."""
-    return {name: sampled.change for name, sampled in changes.items()}
 
 
 def changes(
@@ -264,11 +250,12 @@ def changes_of(effects: Effects, row: int, metrics: Sequence[str]) -> Changes:
     """The changes in one row of the effects, of the metrics that are defined there and for row 0."""
     metrics = [name for name in metrics if effects.change(row, name) is not None]
     samples = effects.resampled_by(row, metrics) if metrics else ()
-    result: dict[str, SampledChange] = {}
+    result: Changes = {}
     for metric, drawn in zip(metrics, samples, strict=True):
         base, value = effects.base(metric), effects.value(row, metric)
         assert base is not None and value is not None
         low, high = effects.interval(drawn) or (None, None)
-        change = MetricChange(base=base, value=value, change=value - base, ci_low=low, ci_high=high)
-        result[metric] = SampledChange(change, drawn)
+        result[metric] = MetricChange(
+            base=base, value=value, change=value - base, ci_low=low, ci_high=high
+        )
     return result

@@ -1,4 +1,4 @@
-"""The inputs of a plan: the model, the pairs, the budget, the heads' functions, the effort."""
+"""The inputs of a plan: the model, the pairs, the heads' functions, the effort."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.heads import Head
 from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
 from qt_bert.models.pruned import Units, reference_of
-from qt_bert.planning.budgets import Form
 from qt_bert.planning.prune import important_units
 from qt_bert.planning.runs import Losses, single_losses
 from qt_bert.progress import progress
 from qt_bert.results.heads import HeadsFile, HeadTable, table_of
 from qt_bert.results.kept import KeptLayer, TeacherRef
-from qt_bert.results.plan import Budget
 from qt_bert.results.probe import PairsRef, ProbeResult, is_unstable
 from qt_bert.scoring.bulk import Scorer
 
@@ -38,7 +36,9 @@ class Effort:
     `choosing`: pairs of discovery; `measuring`: pairs of validation for the grid (None: all; the plan is
     tested on all). Heads are removed in `rounds` rounds. The grid keeps the shares `heads` of the heads,
     and at least the share `layers` of the layers, in at most `counts` steps (0: no budgets of layers).
-    Latency is timed on `alone` pairs, throughput on `bulk`.
+    A frontier has shapes of at most `depths` numbers of layers, with the shares `widths` of feed-forward
+    units. A shape is timed on `requests` queries and, in bulk, on `bulk` pairs; engines are compared on
+    `engines` queries (0: not at all).
     """
 
     profile: Literal["quick", "full"]
@@ -48,8 +48,11 @@ class Effort:
     heads: tuple[float, ...] = _ALL_SHARES
     layers: float = 0.0
     counts: int = 11
-    alone: int = 32
+    depths: int = 12
+    widths: tuple[float, ...] = (1.0, 0.5, 0.25)
+    requests: int = 12
     bulk: int = 128
+    engines: int = 20
 
 
 IN_REPORT = Effort(
@@ -59,15 +62,18 @@ IN_REPORT = Effort(
     rounds=1,
     heads=_ALL_SHARES[:4],
     counts=0,
-    alone=8,
-    bulk=16,
 )
-"""A stage of a quick report: heads alone, in one round over the pairs of `redundancy`."""
+"""The plan of a quick report: heads alone, in one round over the pairs of `redundancy`."""
 
 QUICK = Effort(profile="quick", choosing=128, measuring=256)
 """`qt-bert plan`: some minutes."""
 
-FULL = Effort(profile="full", choosing=None, measuring=None)
+FRONTIER_IN_REPORT = replace(
+    QUICK, choosing=96, measuring=128, depths=7, widths=(1.0, 0.5), requests=6, bulk=64, engines=0
+)
+"""The frontier of a quick report."""
+
+FULL = Effort(profile="full", choosing=None, measuring=None, requests=30, engines=100)
 """Everything."""
 
 
@@ -175,9 +181,18 @@ class Sample:
         return Sample.of(self.ref.name, self.ref.sha256, draw(self.pairs, limit, seed))
 
 
+@dataclass(frozen=True)
+class Form:
+    """The layers of a model and the heads in all of them; `sharing` heads share one key and value."""
+
+    layers: int
+    heads: int
+    sharing: int = 1
+
+
 @dataclass(kw_only=True)
 class PlanTask:
-    """One plan to make.
+    """The model and the pairs of one plan or frontier.
 
     Everything is chosen on `discovery`; `validation` and `held_out` are only measured on. `functions`:
     those of the heads. `work`: the folder of resumable sweeps; `singles_work`: that of the single-head
@@ -185,7 +200,6 @@ class PlanTask:
     """
 
     scorer: Scorer
-    budget: Budget
     discovery: Sample
     validation: Sample
     work: Path
@@ -218,7 +232,7 @@ class PlanTask:
         """The model's own form."""
         whole, family = self.teacher, self.scorer.checkpoint.family
         sharing = family.sharing(family.layers_of(self.scorer.checkpoint.model)[0])
-        return Form(whole.layers, whole.layers * whole.heads, whole.units, sharing)
+        return Form(whole.layers, whole.layers * whole.heads, sharing)
 
     @cached_property
     def singles(self) -> Losses:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from qt_bert.probes.wording import queries_needed
-from qt_bert.report import plan
 from qt_bert.report.blocks import (
     Column,
     Link,
@@ -20,6 +19,7 @@ from qt_bert.report.blocks import (
     wording,
 )
 from qt_bert.report.evaluation import headlines, with_value
+from qt_bert.report.frontier import in_one_sentence
 from qt_bert.report.probes import FILED, badge, filed, measured, source_value
 from qt_bert.report.stored import Stored
 from qt_bert.results.evaluation import EvaluationResult
@@ -39,7 +39,7 @@ def answer_section(stored: Stored) -> Section | None:
     lines = {
         "heads": _heads(stored),
         "breaks": list(_breaks(stored)),
-        "plan": [] if stored.plan is None else list(plan.in_one_sentence(stored.plan)),
+        "plan": list(in_one_sentence(stored.frontier, stored.plan)),
         "next": list(_next(stored)),
     }
     rows = tuple((wording(name), tuple(texts)) for name, texts in lines.items() if texts)
@@ -178,5 +178,5 @@ def _next(stored: Stored) -> Iterator[Text]:
     if undecided:
         needs, claim = min(undecided, key=lambda row: row[0][1])
         yield wording("next_queries", needs=queries_needed(needs), claim=claim)
-    if stored.plan is not None and plan.is_faster(stored.plan):
+    if stored.frontier is not None:
         yield wording("next_plan")

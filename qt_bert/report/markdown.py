@@ -14,7 +14,7 @@ from qt_bert.probes.wording import (
 )
 from qt_bert.report.blocks import Interval, wording
 from qt_bert.report.evaluation import as_interval, in_groups
-from qt_bert.report.plan import in_one_sentence
+from qt_bert.report.frontier import in_one_sentence
 from qt_bert.report.probes import measured, source_place, source_value, title_of
 from qt_bert.report.stored import ClaimOf, Stored
 from qt_bert.run.folder import RunFolder, profile_of
@@ -35,7 +35,7 @@ def save_results(folder: RunFolder, out: Path) -> tuple[Path, ...]:
 
 
 def _lines(stored: Stored, language: str) -> Iterator[str]:
-    inputs, evaluation, plan = stored.folder.record.inputs, stored.evaluation, stored.plan
+    inputs, evaluation = stored.folder.record.inputs, stored.evaluation
 
     def localised(label: Label) -> str:
         return in_language(label, language).replace("|", "\\|")
@@ -57,9 +57,9 @@ def _lines(stored: Stored, language: str) -> Iterator[str]:
         )
         yield from _table([words(name) for name in heads])
         yield from (_row(_claim(row, localised)) for row in stored.claims)
-    if plan is not None:
+    if smaller := list(in_one_sentence(stored.frontier, stored.plan)):
         yield from ("", f"## {words('plan')}", "")
-        yield from map(localised, in_one_sentence(plan))
+        yield from map(localised, smaller)
     if evaluation is not None:
         yield from ("", f"## {words('quality')}", "")
         yield from _table(

@@ -24,10 +24,11 @@ from qt_bert.report.blocks import (
     wording,
 )
 from qt_bert.report.evaluation import card_section, evaluation_section, summary_cards
+from qt_bert.report.frontier import smaller_section
 from qt_bert.report.page import page
-from qt_bert.report.plan import plan_section
 from qt_bert.report.probes import atlas_section, probe_section
 from qt_bert.report.stored import Stored
+from qt_bert.results.frontier import FRONTIER
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import RunFolder, RunInputs, RunRecord
 from qt_bert.shipped import installed_versions, source_hash
@@ -85,7 +86,7 @@ def sections(stored: Stored) -> list[Section]:
         evaluation_section(stored),
         atlas_section(stored.probes),
         *map(probe_section, stored.probes),
-        None if stored.plan is None else plan_section(stored.plan),
+        smaller_section(stored.frontier, stored.plan, str(stored.folder.path / "plan" / FRONTIER)),
         card_section(stored),
         run_section(stored),
     )

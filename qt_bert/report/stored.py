@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from qt_bert.files import sha256_file
 from qt_bert.probes.wording import ClaimInWords, claims_in_words, plan_claim_in_words
 from qt_bert.results.evaluation import EvaluationResult
+from qt_bert.results.frontier import FRONTIER, Frontier
 from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ProbeResult, SourcedClaim
 from qt_bert.run.folder import RunFolder, judged_together
 from qt_bert.shipped import TEST, shipped, ships
+
+Result = TypeVar("Result", Plan, Frontier)
 
 
 class ClaimOf(NamedTuple):
@@ -48,10 +51,18 @@ class Stored:
 
     @cached_property
     def plan(self) -> Plan | None:
-        """The plan of a smaller model."""
-        stage, path = self.folder.record.stages.get("plan"), self.folder.file("plan/plan.json")
+        """The plan under the report's budget."""
+        return self._result("plan", "plan.json", Plan)
+
+    @cached_property
+    def frontier(self) -> Frontier | None:
+        """The frontier of smaller shapes."""
+        return self._result("frontier", FRONTIER, Frontier)
+
+    def _result(self, name: str, file: str, kind: type[Result]) -> Result | None:
+        stage, path = self.folder.record.stages.get(name), self.folder.file(f"plan/{file}")
         done = stage is not None and stage.status == "done" and path.is_file()
-        return Plan.read(path) if done else None
+        return kind.read(path) if done else None
 
     @cached_property
     def claims(self) -> list[ClaimOf]:

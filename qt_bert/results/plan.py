@@ -29,21 +29,6 @@ Verdict = Literal["non-inferior", "undecided", "inferior"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
-    """The expected change of a metric on queries that took no part in choosing.
-
-    `ci_low` to `ci_high` is the 95 % interval of the estimate, `pi_low` to `pi_high` the prediction interval
-    of the change in a new sample.
-    """
-
-    value: float
-    ci_low: float | None
-    ci_high: float | None
-    pi_low: float | None
-    pi_high: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MetricChange:
     """A metric of the teacher (`base`) and of the smaller model, and the paired change with its interval."""
 
@@ -64,21 +49,6 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Speed:
-    """Time for one pair at a time (`latency`, smaller is faster) and pairs a second in bulk.
-
-    `teacher_ms` is the teacher's median time for one pair, in milliseconds; `pairs` how many were
-    timed one at a time, `bulk_pairs` how many in bulk.
-    """
-
-    latency: Ratio
-    throughput: Ratio
-    teacher_ms: float
-    pairs: int
-    bulk_pairs: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
     """Parameters, as a number and as a share of the teacher's, and bytes stored in float16."""
 
@@ -91,8 +61,7 @@ class Size:
 class GridRow:
     """One budget: `kept` of the teacher's heads or layers.
 
-    `removed`: the removed heads (`L3H7`) or layers (`L3`). `expected` and `measured` (on validation) are by
-    metric.
+    `removed`: the removed heads (`L3H7`) or layers (`L3`). `measured`: metric → its change on validation.
     """
 
     of: Literal["heads", "layers"]
@@ -100,18 +69,7 @@ class GridRow:
     share: float
     removed: tuple[str, ...]
     size: Size
-    speed: Speed | None = None
-    expected: dict[str, Expected] = field(default_factory=dict)
     measured: dict[str, MetricChange] = field(default_factory=dict)
-
-    def inside(self, metric: str = TESTED) -> bool | None:
-        """Whether the measured change lies in its prediction interval; None where either is unknown."""
-        expected, measured = self.expected.get(metric), self.measured.get(metric)
-        if expected is None or measured is None:
-            return None
-        if expected.pi_low is None or expected.pi_high is None:
-            return None
-        return expected.pi_low <= measured.change <= expected.pi_high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,8 +127,6 @@ class PlanEvidence:
     settings: Mapping[str, Any] = field(default_factory=dict)
     teacher_size: Size
     size: Size
-    speed: Speed | None = None
-    expected: dict[str, Expected] = field(default_factory=dict)
     cost: float | None = None
     effects: dict[str, float] = field(default_factory=dict)
     grid: tuple[GridRow, ...] = ()
@@ -185,13 +141,13 @@ class PlanEvidence:
 MEANS = "means.safetensors"
 """Mean head outputs beside a plan that replaces heads by them."""
 
-BudgetKind = Literal["heads", "layers", "latency", "params"]
+BudgetKind = Literal["heads", "layers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """The budget of a smaller model: a share of the teacher's (always for latency), or a number. `asked` is
-    the text of the option, `heads=0.6`."""
+    """The budget of a smaller model: a share of the teacher's heads or layers, or a number. `asked` is the
+    text of the option, `heads=0.6`."""
 
     kind_of: BudgetKind
     value: float

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.files import sha256_file, write_json
-from qt_bert.planning.task import FULL, IN_REPORT, QUICK, Effort
+from qt_bert.planning.task import FRONTIER_IN_REPORT, FULL, IN_REPORT, QUICK, Effort
 from qt_bert.probes.base import Context, Probe, probe_named, probes, read_held_out, run_probe
 from qt_bert.progress import progress
-from qt_bert.request import EVALUATION_FIELDS, SELECTION_FIELDS, Request
+from qt_bert.request import EVALUATION_FIELDS, SELECTION_FIELDS, Request, is_shipped
+from qt_bert.results.frontier import FRONTIER, Frontier
 from qt_bert.results.kept import KeptFile
 from qt_bert.results.plan import MEANS, PAGE, Plan
 from qt_bert.results.probe import ProbeResult
@@ -30,6 +31,7 @@ from qt_bert.run.folder import (
     select,
     split_of,
 )
+from qt_bert.shipped import STUDENT, TEST, TRAIN, shipped, ships
 
 if TYPE_CHECKING:
     from qt_bert.planning.task import PlanTask, Sample
@@ -82,9 +84,6 @@ def _run_probe(probe: Probe, context: StageContext) -> None:
 # A plan as a stage: of a whole run, or alone in a folder.
 
 
-_WORK = "sweeps/plan"
-
-
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
     """The options of a plan beside the request.
@@ -115,7 +114,7 @@ class PlanOptions:
 
 
 def plan_stage(
-    options: PlanOptions,
+    options: PlanOptions | FrontierOptions,
     *,
     folder: str = "",
     order: int = 10,
@@ -123,26 +122,36 @@ def plan_stage(
     arguments: tuple[str, ...] = (),
     quick: Effort = QUICK,
 ) -> Stage:
-    """The stage that writes `plan.json`, and mean head outputs beside it where the plan uses them.
+    """The stage that writes `plan.json`, and mean head outputs beside it where the plan uses them, or
+    `frontier.json`.
 
     `folder`: their folder below the run's; `quick`: the effort of the profile of that name.
     """
-    names = ("plan.json", *([MEANS] if options.replacement == "mean" else []))
+    if isinstance(options, PlanOptions):
+        name, seconds, run = "plan", 12, partial(_run_plan, options)
+        names = ("plan.json", *([MEANS] if options.replacement == "mean" else []))
+    else:
+        name, seconds, run = "frontier", 75, partial(_run_frontier, options)
+        names = (FRONTIER,)
     outputs = tuple(f"{folder}/{name}" if folder else name for name in names)
     return Stage(
-        name="plan",
+        name=name,
         order=order,
-        run=partial(_run_plan, options, outputs, quick),
+        run=partial(run, outputs, quick),
         outputs=outputs,
         arguments=(*SELECTION_FIELDS, *arguments),
         needs=needs,
-        folders=(_WORK,),
-        quick_seconds=18,
-        # A plan for a model from which heads were pruned is made from its teacher.
-        applies=lambda request: (
-            (kept := KeptFile.read(_model_folder(request))) is None or kept.whole_heads
-        ),
+        folders=(f"sweeps/{name}",),
+        reads=(TRAIN, f"{STUDENT}/training.json") if name == "frontier" else (),
+        quick_seconds=seconds,
+        applies=_is_whole,
     )
+
+
+def _is_whole(request: Request) -> bool:
+    """A plan for a model from which heads were pruned is made from its teacher."""
+    kept = KeptFile.read(_model_folder(request))
+    return kept is None or kept.whole_heads
 
 
 def _model_folder(request: Request) -> Path:
@@ -154,33 +163,11 @@ def _run_plan(
     options: PlanOptions, outputs: Sequence[str], quick: Effort, context: StageContext
 ) -> None:
     from qt_bert.ablation.folder import write_means
+    from qt_bert.planning.budgets import parse_budget
     from qt_bert.planning.make_plan import make_plan
     from qt_bert.planning.runs import check_removals
+    from qt_bert.planning.task import Sample, functions_of
 
-    task = _task(options, quick, context)
-    context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64], task.mask))
-    plan = make_plan(task)
-    if task.means is not None:
-        write_means(context.folder.file(outputs[1]), task.means)
-    plan.write(context.folder.file(outputs[0]))
-
-
-def _task(options: PlanOptions, quick: Effort, context: StageContext) -> PlanTask:
-    from qt_bert.planning.budgets import parse_budget
-    from qt_bert.planning.task import PlanTask, Sample, functions_of
-
-    scorer, request = scorer_of(context), context.request
-    effort, seed = FULL if request.full else quick, request.seed
-    discovery, validation = _both(context)
-    labels = scorer.checkpoint.settings.labels
-    held_out = [
-        Sample.of(path.name, sha256_file(path), pairs)
-        for path, pairs in read_held_out(request, labels)
-    ]
-    for sample in held_out:
-        _check_apart(discovery, sample)
-    limits = [limit for limit in (options.limit, effort.choosing) if limit is not None]
-    choosing = min(limits, default=None)
     # The probes of the same run that the plan needs name the functions of heads; `redundancy` left every
     # head out on the same pairs.
     needs = context.folder.record.stages["plan"].needs
@@ -189,26 +176,122 @@ def _task(options: PlanOptions, quick: Effort, context: StageContext) -> PlanTas
         if needs
         else (options.run, None)
     )
-    alone = "probe:redundancy" in needs and choosing is None and options.replacement == "zero"
-    if alone and not request.full:
-        from qt_bert.probes.contests import quick_pairs
+    request, task = context.request, _task(context, quick, options.limit, "sweeps/plan")
+    labels = task.scorer.checkpoint.settings.labels
+    task.replacement = options.replacement
+    task.functions = functions_of(_model_folder(request), task.teacher.sha256, run, names)
+    task.held_out = [
+        Sample.of(path.name, sha256_file(path), pairs)
+        for path, pairs in read_held_out(request, labels)
+    ]
+    for sample in task.held_out:
+        _check_apart(task.discovery, sample)
+    chosen_on_all = options.limit is None and task.effort.choosing is None
+    if "probe:redundancy" in needs and chosen_on_all and options.replacement == "zero":
+        task.singles_work = context.folder.work("sweeps/redundancy")
+        if not request.full:
+            from qt_bert.probes.contests import quick_pairs
 
-        taken = quick_pairs(discovery.pairs, labels)
-        discovery = Sample.of(discovery.ref.name, discovery.ref.sha256, taken)
+            ref, taken = task.discovery.ref, quick_pairs(task.discovery.pairs, labels)
+            task.discovery = Sample.of(ref.name, ref.sha256 or "", taken)
+    context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64], task.mask))
+    plan = make_plan(task, parse_budget(options.budget))
+    if task.means is not None:
+        write_means(context.folder.file(outputs[1]), task.means)
+    plan.write(context.folder.file(outputs[0]))
+
+
+def _task(context: StageContext, quick: Effort, limit: int | None, work: str) -> PlanTask:
+    """The model, and discovery and validation cut to the effort and to `limit`."""
+    from qt_bert.planning.task import PlanTask
+
+    scorer, request = scorer_of(context), context.request
+    effort, seed = FULL if request.full else quick, request.seed
+    discovery, validation = _both(context)
+    limits = [most for most in (limit, effort.choosing) if most is not None]
+    whole = scorer.checkpoint.settings.labels.logits == 1
+    choosing = min(limits, default=None)
     return PlanTask(
         scorer=scorer,
-        budget=parse_budget(options.budget),
-        replacement=options.replacement,
-        discovery=discovery.smaller(choosing, whole_queries=labels.logits == 1, seed=seed),
-        validation=validation.smaller(options.limit, whole_queries=labels.logits == 1, seed=seed),
-        held_out=held_out,
-        functions=functions_of(_model_folder(request), scorer.checkpoint.sha256, run, names),
-        work=context.folder.work(_WORK),
-        singles_work=context.folder.work("sweeps/redundancy") if alone else None,
+        discovery=discovery.smaller(choosing, whole_queries=whole, seed=seed),
+        validation=validation.smaller(limit, whole_queries=whole, seed=seed),
+        work=context.folder.work(work),
         effort=effort,
         resamples=request.resamples,
         seed=seed,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontierOptions:
+    """The options of a frontier beside the request.
+
+    `limit` as of a plan. Each shape is trained for `trial` steps on `pairs_to_train`, without files for none.
+    `finished`: folders of fully trained students; None: the student that ships, if it is of this model.
+    `in_report`: under `full` the trial is on the pairs that ship, where the run's own pairs ship.
+    """
+
+    limit: int | None = None
+    trial: int | None = None
+    pairs_to_train: tuple[Path, ...] = ()
+    finished: tuple[Path, ...] | None = None
+    in_report: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.pairs_to_train and (self.trial is not None or self.finished is not None):
+            option = "--trial" if self.trial is not None else "--finished"
+            raise ArgumentError(f"{option} goes with --pairs-to-train FILE, which names no file")
+        if missing := next((path for path in self.pairs_to_train if not path.is_file()), None):
+            raise ArgumentError(f"--pairs-to-train {missing}: no such file")
+        if missing := next((path for path in self.finished or () if not path.is_dir()), None):
+            raise ArgumentError(f"--finished {missing}: no such folder")
+
+    def arguments(self, model: Path) -> dict[str, Any]:
+        """As arguments of a run."""
+        from qt_bert.models.folder import folder_sha256
+
+        return {
+            "limit": self.limit,
+            "trial": self.trial,
+            "pairs_to_train": [sha256_file(path) for path in self.pairs_to_train],
+            "finished": [folder_sha256(path) for path in self.students(model)],
+        }
+
+    def students(self, model: Path) -> tuple[Path, ...]:
+        """The finished students of a trial."""
+        if self.finished is not None or not self.pairs_to_train:
+            return self.finished or ()
+        from qt_bert.models.folder import weights_sha256
+
+        student = shipped(STUDENT) if ships(STUDENT) else None
+        kept = None if student is None else KeptFile.read(student)
+        of_model = kept is not None and kept.teacher.sha256 == weights_sha256(model)
+        return (student,) if student is not None and of_model else ()
+
+
+def _run_frontier(
+    options: FrontierOptions, outputs: Sequence[str], quick: Effort, context: StageContext
+) -> None:
+    from qt_bert.planning.frontier import make_frontier
+    from qt_bert.planning.runs import check_removals
+    from qt_bert.planning.trial import STEPS, TrialOptions
+    from qt_bert.training.recipes import PairSource
+
+    request = context.request
+    if options.in_report and request.full and is_shipped(request.validation_file, TEST):
+        options = replace(options, pairs_to_train=(shipped(TRAIN),) if ships(TRAIN) else ())
+    task = _task(context, quick, options.limit, "sweeps/frontier")
+    context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64], task.mask))
+    trial = None
+    if options.pairs_to_train:
+        dev, _ = _both(context)
+        trial = TrialOptions(
+            steps=options.trial or STEPS,
+            sources=tuple(map(PairSource, options.pairs_to_train)),
+            dev=dev.smaller(options.limit, whole_queries=True, seed=request.seed),
+            finished=options.students(_model_folder(request)),
+        )
+    make_frontier(task, trial).write(context.folder.file(outputs[0]))
 
 
 def _both(context: StageContext) -> tuple[Sample, Sample]:
@@ -295,10 +378,12 @@ def stages() -> list[Stage]:
         ),
         quick=IN_REPORT,
     )
-    return sorted([evaluation, *each, plan], key=lambda stage: stage.order)
+    of_report = FrontierOptions(in_report=True)
+    frontier = plan_stage(of_report, folder="plan", order=5_010, quick=FRONTIER_IN_REPORT)
+    return sorted([evaluation, *each, plan, frontier], key=lambda stage: stage.order)
 
 
-# Running them: a report, one probe, or a plan.
+# Running them: a report, one probe, a plan or a frontier.
 
 
 def run_report(
@@ -422,12 +507,45 @@ def run_plan(
         count_kept(budget, layers)
     held_out = ("held_out", "held_out_columns", "held_out_grades")
     stage = plan_stage(options, arguments=("plan", *held_out))
+    folder = _run_alone(
+        stage, "plan", options.arguments(model), request, out, scorer, resume, overwrite
+    )
+    return Plan.read(folder.file("plan.json"))
+
+
+def run_frontier(
+    options: FrontierOptions,
+    request: Request,
+    out: Path,
+    *,
+    scorer: Scorer | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Frontier:
+    """Measure the frontier in the folder `out`, or resume it, and return it; as `run_plan` does."""
+    stage = plan_stage(options, arguments=("frontier",))
+    arguments = options.arguments(_model_folder(request))
+    folder = _run_alone(stage, "frontier", arguments, request, out, scorer, resume, overwrite)
+    return Frontier.read(folder.file(FRONTIER))
+
+
+def _run_alone(
+    stage: Stage,
+    name: str,
+    arguments: dict[str, Any],
+    request: Request,
+    out: Path,
+    scorer: Scorer | None,
+    resume: bool,
+    overwrite: bool,
+) -> RunFolder:
+    """The folder of a run of one stage, whose own `arguments` are the run's argument `name`."""
     if not stage.applies(request):
-        raise ArgumentError(f"{model} was pruned itself; make the plan from its teacher")
+        raise ArgumentError(f"{request.model} was pruned itself; make the plan from its teacher")
     inputs = run_inputs(request.only(stage.arguments))
-    inputs = replace(inputs, arguments={**inputs.arguments, "plan": options.arguments(model)})
+    inputs = replace(inputs, arguments={**inputs.arguments, name: arguments})
     folder = RunFolder.open(out, inputs, resume=resume, overwrite=overwrite)
     # A page of another plan must not outlive this one's being stopped.
     folder.file(PAGE).unlink(missing_ok=True)
     run_stages([stage], _context(folder, request, scorer))
-    return Plan.read(folder.file("plan.json"))
+    return folder

@@ -313,11 +313,13 @@ class TuneJob(ABC):
 
     `sources` are labelled and unlabelled pairs. `dev` is the file for early stopping by the metric
     `stop_on` ("": QWK, or Spearman's ρ for a single output); without one, it gets the pairs of a tenth
-    of the training queries, by hash. `loss` None is `default_loss`, with `soft` or `mse` for an outside
+    of the training queries, by hash. `default_settings` come before a command's own. `loss` None is
+    `default_loss`, with `soft` or `mse` for an outside
     `teacher`.
     """
 
     default_loss: ClassVar[LossWeights]
+    default_settings: ClassVar[Mapping[str, Any]] = {}
 
     sources: tuple[PairSource, ...]
     dev: PairSource | None = None

@@ -176,7 +176,7 @@ def test_a_model_that_computes_titles_ahead(
     stored = json.loads((folder / file).read_text()) if (folder / file).exists() else {}
     (folder / file).write_text(json.dumps(stored | {key: value}))
     arguments = [*command.format(out=tmp_path / "out").split(), folder, "--pairs", pair_file]
-    ended = refused("qt-bert plan --budget layers=4", *arguments)
+    ended = refused("qt-bert distill --shape", *arguments)
     assert str(folder) in ended.err and ended.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
 

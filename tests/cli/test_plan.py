@@ -2,7 +2,9 @@ import json
 
 import pytest
 
-from qt_bert.planning import expectation
+from qt_bert.planning import frontier as frontiers
+from qt_bert.planning import make_plan
+from qt_bert.results.frontier import Frontier
 from qt_bert.results.plan import Plan
 
 
@@ -19,12 +21,30 @@ def test_a_plan_and_its_page(run, command, tmp_path):
     plan = Plan.read(out / "plan.json")
     assert plan.budget.asked == "heads=0.5"
     page = (out / "plan.html").read_text(encoding="utf-8")
-    assert "缩小相关性模型的计划" in page and "report.json" not in page
+    assert "缩小相关性模型" in page and "report.json" not in page
     again = run(*command, "--budget", "heads=0.5", "--out", out)
     assert again.status == 2 and "--resume" in again.err
     first = (out / "plan.json").read_bytes()
     assert run(*command, "--budget", "heads=0.5", "--out", out, "--resume").status == 0
     assert (out / "plan.json").read_bytes() == first
+
+
+def test_a_frontier_its_page_and_the_commands(run, command, pair_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(frontiers, "details", lambda *_: ())
+    out = tmp_path / "plan"
+    ended = run(*command, "--pairs-to-train", pair_file, "--trial", "1", "--out", out)
+    assert ended.status == 0, ended.err
+    assert "ρ, 4 steps" in ended.out and "--finished" in ended.out
+    frontier = Frontier.read(out / "frontier.json")
+    assert f"--plan {out / 'frontier.json'} --shape" in ended.out
+    page = (out / "plan.html").read_text(encoding="utf-8")
+    assert "缩小相关性模型" in page and "plan_frontier" in page
+    shape, model = str(frontier.rows[-1].shape), command[2]
+    of = ("--plan", out / "frontier.json", "--shape", shape, "--model", model)
+    ended = run("prune", *of, "--out", tmp_path / "small")
+    assert ended.status == 0, ended.err
+    ended = run("prune", *of[:2], "--model", model, "--out", tmp_path / "other")
+    assert ended.status == 2 and "give --shape" in ended.err
 
 
 def test_json_is_the_plan_and_held_out_files_have_their_own_columns(run, command, write, tmp_path):
@@ -54,7 +74,14 @@ def test_means_lie_beside_the_plan(run, command, tmp_path):
     [
         (("--budget", "heads=60%"), "the share that is kept"),
         (("--budget", "heads=4"), "heads=1 to heads=3"),
-        (("--budget", "params=0.01"), "is the nearest that can be met"),
+        (("--budget", "params=0.01"), "heads= or layers="),
+        (("--run", "."), "--run goes with --budget"),
+        (("--replace", "mean"), "--replace goes with --budget"),
+        (("--held-out", "nowhere.tsv"), "--held-out goes with --budget"),
+        (("--budget", "heads=0.5", "--trial", "3"), "--trial goes without --budget"),
+        (("--trial", "3"), "--trial goes with --pairs-to-train"),
+        (("--finished", "."), "--finished goes with --pairs-to-train"),
+        (("--pairs-to-train", "nowhere.tsv"), "--pairs-to-train nowhere.tsv: no such file"),
         (("--budget", "heads=0.5", "--held-out-grades", "0=1"), "names no file"),
         (("--budget", "heads=0.5", "--held-out", "nowhere.tsv"), "nowhere.tsv"),
         (("--budget", "heads=0.5", "--run", "."), "no finished probe"),
@@ -85,7 +112,7 @@ def test_stopped_it_goes_on_where_it_was(run, command, tmp_path, monkeypatch):
 
     assert run(*command, "--budget", "heads=3", "--out", out).status == 0
     with monkeypatch.context() as patch:
-        patch.setattr(expectation, "expected", stopped)
+        patch.setattr(make_plan, "plan_tests", stopped)
         assert run(*command, "--budget", "heads=2", "--out", out, "--resume").status == 130
     assert not (out / "plan.html").exists()  # it would be of another plan
     there = {path: path.stat().st_mtime_ns for path in out.rglob("logits.npy")}
@@ -93,3 +120,19 @@ def test_stopped_it_goes_on_where_it_was(run, command, tmp_path, monkeypatch):
     assert run(*command, "--budget", "heads=2", "--out", out, "--resume").status == 0
     assert all(path.stat().st_mtime_ns == then for path, then in there.items())
     assert (out / "plan.json").is_file()
+
+
+def test_a_shape_is_distilled_by_the_recipe(run, refused, checkpoint_of, pair_file, tmp_path):
+    out, files = tmp_path / "s", ("--pairs", pair_file, "--dev", pair_file)
+    command = ("distill", "--model", checkpoint_of(), *files, "--out", out)
+    refused("give --shape layers=4, or --plan", *command)
+    refused("write layers=4", *command, "--shape", "4")
+    refused("has 2 layers", *command, "--shape", "layers=3")
+    short = ("--steps", "2", "--slots", "192", "--no-compile")
+    ended = run(*command, "--shape", "layers=1,units=0.5", *short)
+    assert ended.status == 0, ended.err
+    facts = json.loads((out / "training.json").read_text(encoding="utf-8"))
+    (kept,) = facts["asked"]["plan"]["kept"]
+    assert len(facts["asked"]["plan"]["units"][str(kept["layer"])]) == kept["units"]
+    asked = {name: facts["asked"][name] for name in ("lr", "average", "evaluations", "max_steps")}
+    assert asked == {"lr": 8e-4, "average": 0.998, "evaluations": 4, "max_steps": 2}

@@ -1,7 +1,5 @@
 """Functions at risk, and the plan's figures."""
 
-import numpy as np
-
 from qt_bert.heads import Head
 from qt_bert.planning.make_plan import (
     at_risk,
@@ -10,7 +8,6 @@ from qt_bert.planning.make_plan import (
     risk_removals,
 )
 from qt_bert.planning.prune import kept_by, lost_heads, names_of_removal, removal_of, removed_from
-from qt_bert.planning.runs import SampledChange
 from qt_bert.planning.task import Functions
 from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.plan import MetricChange
@@ -21,7 +18,7 @@ TEACHER = TeacherRef(name="t", sha256="0", layers=3, heads=2, units=8)
 def change(value, samples):
     low, high = min(samples), max(samples)
     measured = MetricChange(base=0.8, value=0.8 + value, change=value, ci_low=low, ci_high=high)
-    return {"spearman": SampledChange(measured, np.array(samples, float))}
+    return {"spearman": measured}
 
 
 def test_functions_at_risk_are_those_whose_heads_go():

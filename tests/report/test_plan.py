@@ -2,72 +2,100 @@ from dataclasses import replace
 
 import pytest
 
-from qt_bert.report.blocks import Prose, Table
+from qt_bert.planning.frontier import frontier_curve
+from qt_bert.report.blocks import Block, Folded, Prose, Section, Table
+from qt_bert.report.frontier import TITLE, next_commands, recommendation, smaller_section
 from qt_bert.report.page import page
-from qt_bert.report.plan import TITLE, plan_section
+from qt_bert.report.plan import plan_blocks
 from qt_bert.report.render import write_csv
 from qt_bert.results.plan import Plan
 from qt_bert.run.folder import RunFolder
-from tests.results.made_plan import plan
+from tests.results.made_plan import frontier, plan
 
 
 def answer_of(plan: Plan) -> str:
     """The English text of the untitled prose."""
-    blocks = [block for block in plan_section(plan).blocks if isinstance(block, Prose)]
+    blocks = [block for block in plan_blocks(plan) if isinstance(block, Prose)]
     (answer,) = [block.body.en for block in blocks if not block.title]
     return answer
 
 
-def test_the_answer_has_size_latency_change_and_prediction():
+def section_of(frontier, plan) -> Section:
+    return smaller_section(frontier, plan, "runs/plan/frontier.json")
+
+
+def tables(blocks: tuple[Block, ...]) -> dict[str, Table]:
+    inner = [
+        b for block in blocks for b in (block.blocks if isinstance(block, Folded) else [block])
+    ]
+    return {block.name: block for block in inner if isinstance(block, Table)}
+
+
+def test_the_answer_has_size_and_change():
     answer = answer_of(plan())
-    assert "132 of 144 heads" in answer
-    assert "86 % of the parameters, 0.81 times the latency" in answer
+    assert "132 of 144 heads" in answer and "86 % of the parameters" in answer
     assert "changes by −0.011 [−0.019, −0.003] on validation" in answer
-    assert "(expected: −0.012, prediction interval [−0.032, 0.008])" in answer
     assert "within the 0.02" in answer
 
 
-@pytest.mark.parametrize(("latency", "throughput", "faster"), [(0.97, 1.02, False), (0.9, 1, True)])
-def test_a_plan_that_is_no_faster_is_not_recommended(latency, throughput, faster):
-    full = plan()
-    speed = replace(
-        full.evidence.speed,
-        latency=replace(full.evidence.speed.latency, value=latency),
-        throughput=replace(full.evidence.speed.throughput, value=throughput),
-    )
-    answer = answer_of(replace(full, evidence=replace(full.evidence, speed=speed)))
-    assert ("not faster" not in answer) == faster
+def test_a_forecast_recommends_a_shape_and_its_commands():
+    made = frontier()
+    words = recommendation(made).en
+    assert "layers=4,units=0.5" in words and "3.0 times" in words and "1.5 hours" in words
+    assert "−0.010 [−0.040, 0.020]" in words
+    commands = [line.split()[1] for line in next_commands(made, "f.json")]
+    assert commands == ["prune", "distill", "export", "compare"]
+    untried = frontier(trial=False)
+    assert "--pairs-to-train" in recommendation(untried).zh
+    assert next(iter(next_commands(untried, "f.json"))).startswith("qt-bert plan")
+    alone = replace(made, recommended=None, trial=replace(made.trial, finished={}))
+    assert "--finished" in recommendation(alone).en
+    assert "0.02" in recommendation(replace(made, recommended=None)).en
 
 
-@pytest.mark.parametrize(("latency", "over"), [(0.8, True), (0.82, False)])
-def test_a_latency_over_the_budget_is_named(latency, over):
-    budget = replace(plan().budget, kind_of="latency", value=latency, asked=f"latency={latency}")
-    assert ("over the budget" in answer_of(replace(plan(), budget=budget))) == over
+def test_shapes_and_engines_have_a_row_each():
+    shown = tables(section_of(frontier(), plan()).blocks)
+    assert {"plan_frontier", "plan_engines", "plan_grid"} <= set(shown)
+    (_, row), engines = shown["plan_frontier"].rows, shown["plan_engines"].rows
+    names = [column.name for column in shown["plan_frontier"].columns]
+    cells = dict(zip(names, row, strict=True))
+    assert (cells["millions"], cells["disk"], cells["memory"]) == (4, 8, 16)
+    assert cells["spearman"].low == pytest.approx(0.8 - 0.31)
+    assert cells["after_spearman"].value == -0.01 and cells["trial_150"] == -0.1
+    assert engines[-1] == ("layers=4,units=0.5", "ONNX int8", "1.5 / 9.0 (4.0×)")
+    without = tables(section_of(frontier(trial=False, details=()), None).blocks)
+    assert list(without) == ["plan_frontier"]
 
 
-def test_the_layer_map_names_the_heads_that_stay():
-    tables = [block for block in plan_section(plan(2, 3)).blocks if isinstance(block, Table)]
-    (layers,) = [table for table in tables if table.name == "plan_layer_map"]
-    assert layers.rows == (("L0", "L0", "L0", 2, "H1 H2", 768), ("L1", "L1", "L1", 2, "H1 H2", 768))
+def test_the_curve_has_the_shapes_forecast_teacher_and_baseline():
+    curve = frontier_curve(frontier())
+    assert [len(series.points) for series in curve.series] == [2, 1, 1, 1]
+    point = curve.series[1].points[0]
+    assert (point.y, point.low, point.high) == pytest.approx((0.79, 0.76, 0.82))
 
 
 @pytest.mark.parametrize("shape", [(12, 12), (2, 4), (1, 2)])
 def test_a_plan_of_any_shape_is_drawn_with_its_texts_escaped(run, tmp_path, shape):
-    section = plan_section(plan(*shape))
+    made = replace(frontier(), figures=(frontier_curve(frontier()),))
+    section = section_of(made, plan(*shape))
     html = page(RunFolder.read(run).record, (), [section])
     assert TITLE.zh in html and "qbqtc &lt;b&gt;.jsonl" in html
     assert "qbqtc <b>" not in html
-    for block in section.blocks:
-        if isinstance(block, Table):
-            write_csv(block, tmp_path / f"{block.name}.csv")
+    for table in tables(section.blocks).values():
+        write_csv(table, tmp_path / f"{table.name}.csv")
 
 
-def test_a_plan_with_little_known_is_drawn(run):
+def test_a_plan_with_little_known_is_drawn():
     full = plan(2, 4)
     least = replace(
-        full.evidence, speed=None, expected={}, cost=None, effects={}, grid=(), tests=(),
-        functions="none", at_risk=(), figures=(),
-    )  # fmt: skip
+        full.evidence,
+        cost=None,
+        effects={},
+        grid=(),
+        tests=(),
+        functions="none",
+        at_risk=(),
+        figures=(),
+    )
     assert "there is no test" in answer_of(replace(full, evidence=least))
-    section = plan_section(replace(full, evidence=None))
-    assert "plan_layer_map" in page(RunFolder.read(run).record, (), [section])
+    assert section_of(None, replace(full, evidence=None)) is None

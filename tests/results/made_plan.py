@@ -1,13 +1,22 @@
-"""A plan of any shape with plausible figures."""
+"""A plan of any shape, and a frontier, with plausible figures."""
 
 from typing import Any
 
 from qt_bert.figures import Curve, HeatMap, Point, Series
+from qt_bert.results.frontier import (
+    Detail,
+    Forecast,
+    Frontier,
+    FrontierRow,
+    StudentShape,
+    Timing,
+    Trial,
+    TrialRun,
+)
 from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.plan import (
     AtRisk,
     Budget,
-    Expected,
     GridRow,
     MetricChange,
     Plan,
@@ -15,10 +24,10 @@ from qt_bert.results.plan import (
     PlanTest,
     Ratio,
     Size,
-    Speed,
     layer_map,
 )
 from qt_bert.results.probe import PairsRef
+from qt_bert.stats.comparison import MetricDifference
 from qt_bert.text import Text
 
 PAIRS = PairsRef(name="test.tsv", sha256="a7" * 32, n_pairs=800, n_queries=160)
@@ -28,19 +37,6 @@ def measured(change: float = -0.011, half: float = 0.008) -> MetricChange:
     return MetricChange(
         base=0.774, value=0.774 + change, change=change, ci_low=change - half, ci_high=change + half
     )
-
-
-def expected(value: float = -0.012, half: float = 0.02) -> Expected:
-    ends = {"ci_low": value - half / 2, "ci_high": value + half / 2}
-    return Expected(value=value, **ends, pi_low=value - half, pi_high=value + half)
-
-
-SPEED = Speed(
-    latency=Ratio(value=0.81, low=0.78, high=0.85),
-    throughput=Ratio(value=1.31, low=1.2, high=1.4),
-    teacher_ms=4.2,
-    pairs=32,
-)
 
 
 def rows(layers: int, heads: int) -> tuple[GridRow, ...]:
@@ -53,22 +49,19 @@ def rows(layers: int, heads: int) -> tuple[GridRow, ...]:
             share=1 - out / total,
             removed=tuple(f"L0H{head}" for head in range(min(out, heads))),
             size=size,
-            speed=SPEED,
-            expected={"spearman": expected(-0.01 * out)},
             measured={"spearman": measured(-0.011 * out)},
         )
         for out in range(1, 3)
     ]
-    outside = GridRow(  # of the predicted interval
+    by_layers = GridRow(
         of="layers",
         kept=1,
         share=1 / layers,
         removed=tuple(f"L{layer}" for layer in range(1, layers)),
         size=size,
-        expected={"spearman": expected(-0.1)},
         measured={"spearman": measured(-0.3)},
     )
-    return (*by_heads, outside)
+    return (*by_heads, by_layers)
 
 
 def figures(layers: int, heads: int) -> tuple[Curve | HeatMap, ...]:
@@ -97,8 +90,6 @@ def evidence(layers: int, heads: int, **changes: Any) -> PlanEvidence:
         "settings": {"seed": 0},
         "teacher_size": Size(parameters=7_000_000, share=1.0, stored=14_000_000),
         "size": Size(parameters=6_000_000, share=6 / 7, stored=12_000_000),
-        "speed": SPEED,
-        "expected": {"spearman": expected()},
         "cost": 2.6,
         "effects": {"L0H0": -0.001, "L0H1": 0.02},
         "grid": rows(layers, heads),
@@ -137,3 +128,67 @@ def plan(layers: int = 12, heads: int = 12, **changes: Any) -> Plan:
         layer_map=layer_map(kept, layers),
         evidence=evidence(layers, heads, **changes),
     )
+
+
+def difference(change: float) -> MetricDifference:
+    ends = {"ci_low": change - 0.01, "ci_high": change + 0.01, "n": 800, "n_queries": 160}
+    return MetricDifference(value_a=0.8, value_b=0.8 + change, difference=change, **ends)
+
+
+WHOLE, SMALL = StudentShape(layers=12), StudentShape(layers=4, units=0.5)
+
+
+def frontier(trial: bool = True, **changes: Any) -> Frontier:
+    """A teacher and one shape, by default with a trial that recommends it."""
+    rows = [
+        FrontierRow(
+            shape=shape,
+            kept=tuple(KeptLayer(layer=layer, heads=(0, 1)) for layer in range(shape.layers)),
+            parameters=1_000_000 * shape.layers,
+            milliseconds=2.5 * shape.layers,
+            rate=6000 / shape.layers,
+            latency=Ratio(value=shape.layers / 12, low=None, high=None),
+            throughput=Ratio(value=12 / shape.layers, low=2.9, high=3.1),
+            quality={"spearman": difference(-0.3 if shape == SMALL else 0.0)},
+            trial=(TrialRun(steps=150, changes={"spearman": -0.1}),)
+            if trial and shape == SMALL
+            else (),
+            forecast={"spearman": Forecast(value=-0.01, low=-0.04, high=0.02)}
+            if trial and shape == SMALL
+            else {},
+            hours=1.5 if trial and shape == SMALL else None,
+        )
+        for shape in (WHOLE, SMALL)
+    ]
+    timings = {
+        shape: tuple(
+            Timing(shape=shape, engine=engine, titles=10, threads=1, p50=p50, p99=9.0, requests=5)
+            for engine, p50 in (("torch float32", 6.0), ("ONNX int8", 1.5))
+        )
+        for shape in (WHOLE, SMALL)
+    }
+    facts: dict[str, Any] = {
+        "teacher": TeacherRef(name="graded", sha256="4f" * 32, layers=12, heads=2, units=768),
+        "profile": "quick",
+        "dtype": "float32",
+        "threads": 2,
+        "discovery": PAIRS,
+        "validation": PairsRef(name="qbqtc <b>.jsonl", sha256="c9", n_pairs=800, n_queries=160),
+        "candidates": 36,
+        "half_heads": Ratio(value=0.95, low=None, high=None),
+        "rows": tuple(rows),
+        "baseline": difference(-0.4),
+        "baseline_ms": 0.1,
+        "vocabulary": {"tokens": 21_000, "needed": 4_000, "saved": 6_500_000},
+        "trial": Trial(
+            steps=(150, 600), files=("train.tsv",), dev=PAIRS, finished={"student": 4000}
+        )
+        if trial
+        else None,
+        "recommended": SMALL if trial else None,
+        "details": tuple(
+            Detail(shape=shape, trained=0, timings=timings[shape], worst_slice="negation")
+            for shape in timings
+        ),
+    }
+    return Frontier(**(facts | changes))

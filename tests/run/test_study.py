@@ -14,12 +14,13 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.planning.task import Effort
 from qt_bert.probes.base import Context, Probe, probe_named
+from qt_bert.report.render import sections
 from qt_bert.report.stored import Stored
 from qt_bert.request import PROBE_FIELDS, Request, resolve
 from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import RunFolder, StageContext, run_inputs, run_stages
-from qt_bert.run.study import PlanOptions, plan_stage, probe_stage
+from qt_bert.run.study import FrontierOptions, PlanOptions, plan_stage, probe_stage
 from qt_bert.shipped import BASELINES, TEST, shipped
 from qt_bert.text import Text
 
@@ -175,7 +176,7 @@ def test_what_is_not_asked_for_stays_while_it_holds(run, tmp_path):
 # The plan.
 
 
-LEAST = Effort(profile="quick", choosing=12, measuring=12, heads=(0.5,), counts=1, alone=2, bulk=4)
+LEAST = Effort(profile="quick", choosing=12, measuring=12, heads=(0.5,), counts=1)
 
 
 def test_the_plan_lies_in_the_run_and_is_drawn_from_it(run, more_pairs, tmp_path):
@@ -191,6 +192,17 @@ def test_the_plan_lies_in_the_run_and_is_drawn_from_it(run, more_pairs, tmp_path
     assert run(stage, pairs=more_pairs, seed=1) == ("plan",)
     with pytest.raises(ArgumentError, match="are also in"):
         run(stage, pairs=more_pairs, discovery=more_pairs)
+
+
+def test_the_frontier_lies_beside_the_plan_and_is_drawn_with_it(run, more_pairs, tmp_path):
+    quick = replace(LEAST, requests=3, bulk=4, engines=0)
+    options = FrontierOptions(in_report=True)
+    stage = plan_stage(options, folder="plan", quick=quick)
+    assert run(stage, pairs=more_pairs) == ("frontier",)
+    stored = Stored(RunFolder.read(tmp_path / "run"))
+    assert stored.frontier.trial is None and stored.plan is None
+    assert [section.name for section in sections(stored)].count("plan") == 1
+    assert run(stage, pairs=more_pairs) == ()
 
 
 # What a run reads, where nothing else is named.

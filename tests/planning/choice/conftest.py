@@ -10,7 +10,6 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.data.pairs import Pair
 from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.planning.budgets import parse_budget
 from qt_bert.planning.task import QUICK, PlanTask, Sample
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import PAIRS
@@ -62,7 +61,6 @@ def task_of(scorer_of, tmp_path) -> Callable[..., PlanTask]:
         sample = Sample.of("dev.tsv", "0", pairs or graded())
         return PlanTask(
             scorer=scorer_of(**shape),
-            budget=parse_budget("heads=0.5"),
             discovery=sample,
             validation=sample,
             work=tmp_path / "work",

@@ -84,17 +84,6 @@ def test_heads_that_share_a_key_go_together(task_of):
         choose_heads(task, pairs, 3)
 
 
-def test_after_layers_are_gone(task_of):
-    task, pairs = task_of(), graded()
-    path = choose_heads(task, pairs, 3, skipped=(1,))
-    assert list(path.order) == by_hand(task, pairs, [1, 1, 1], (1,))
-    start = loss_without(task.scorer, pairs, [], (1,))
-    assert {head.layer for head in path.effects} == {0, 2}
-    for head, effect in path.effects.items():
-        added = loss_without(task.scorer, pairs, [head], (1,)) - start
-        assert effect == pytest.approx(added, abs=1e-5)
-
-
 def test_a_path_goes_on_behind_what_is_gone(task_of):
     task, pairs = task_of(), graded()
     first = choose_heads(task, pairs, 2, rounds=1)

@@ -1,0 +1,245 @@
+"""The frontier of smaller shapes: its part of the report's section, and its page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from qt_bert.files import atomic_write
+from qt_bert.report.blocks import (
+    Block,
+    Cell,
+    Column,
+    FigureBlock,
+    Folded,
+    Interval,
+    Prose,
+    Section,
+    Table,
+    columns,
+    filled,
+    wording,
+)
+from qt_bert.report.page import page
+from qt_bert.report.plan import metric_name, of_pairs, plan_blocks, redundant
+from qt_bert.results.frontier import FRONTIER, Detail, Forecast, Frontier, FrontierRow
+from qt_bert.results.plan import MARGIN, PAGE, Plan, Ratio
+from qt_bert.run.folder import RunFolder
+from qt_bert.stats.comparison import MetricDifference
+from qt_bert.text import Text, interval, join, number, sentences, signed
+
+MILLION = 1_000_000
+
+
+TITLE = wording("plan_smaller_model")
+
+
+def render_plan(out: Path) -> Path:
+    """Draw `plan.html` beside the `plan.json` or `frontier.json` of the folder `out`; return its path.
+
+    Raises RunFolderError where the folder holds none of this program.
+    """
+    folder = RunFolder.read(out)
+    file = folder.file(FRONTIER)
+    frontier = Frontier.read(file) if file.exists() else None
+    plan = None if frontier else Plan.read(folder.file("plan.json"))
+    section = smaller_section(frontier, plan, str(out / FRONTIER))
+    heading, footer = wording("plan_smaller_relevance_model"), wording("made_with_plan")
+    drawn = page(folder.record, (), [section] if section else [], heading=heading, footer=footer)
+    with atomic_write(folder.file(PAGE)) as temporary:
+        temporary.write_text(drawn, encoding="utf-8")
+    return folder.file(PAGE)
+
+
+def smaller_section(frontier: Frontier | None, plan: Plan | None, path: str) -> Section | None:
+    """What may go: the frontier in the file at `path`, and behind it, folded, the plan under a budget."""
+    blocks: tuple[Block, ...] = () if plan is None else plan_blocks(plan)
+    if frontier is not None:
+        redundancy = Folded(title=wording("how_redundant"), blocks=blocks) if blocks else None
+        blocks = filled(*frontier_blocks(frontier, path), redundancy)
+    return Section(name="plan", title=TITLE, blocks=blocks) if blocks else None
+
+
+def in_one_sentence(frontier: Frontier | None, plan: Plan | None) -> Iterator[Text]:
+    """The frontier's recommendation, and how redundant heads or layers are."""
+    if frontier is not None:
+        yield recommendation(frontier)
+    if plan is not None and plan.evidence is not None:
+        yield redundant(plan, plan.evidence)
+
+
+def frontier_blocks(frontier: Frontier, path: str) -> tuple[Block, ...]:
+    """The answer, the curve, the shapes, the engines, and the next commands for the file at `path`."""
+    return filled(
+        Prose(body=recommendation(frontier)),
+        *(FigureBlock(figure=figure) for figure in frontier.figures),
+        _shapes(frontier),
+        _engines(frontier),
+        Prose(
+            title=wording("frontier_commands"),
+            body="\n".join(next_commands(frontier, path)),
+            preformatted=True,
+        ),
+    )
+
+
+def recommendation(frontier: Frontier) -> Text:
+    """The shape that the forecasts recommend, or why none is, and how to get one."""
+    for row in (row for row in frontier.rows if row.shape == frontier.recommended):
+        ahead = join(
+            Text(
+                *(
+                    f"{label} {signed(change.value)} {interval(change.low, change.high)}"
+                    for label in (name.zh, name.en)
+                )
+            )
+            for name, change in ((metric_name(n), c) for n, c in row.forecast.items())
+        )
+        return wording(
+            "frontier_recommended",
+            shape=row.shape,
+            rate=number(row.throughput.value, 1),
+            ahead=ahead,
+            hours=number(row.hours, 1),
+            MARGIN=MARGIN,
+        )
+    if frontier.trial is None:
+        return wording("frontier_untried")
+    if not frontier.trial.finished:
+        return wording("frontier_no_anchor")
+    return wording("frontier_none", MARGIN=MARGIN)
+
+
+def next_commands(frontier: Frontier, path: str) -> Iterator[str]:
+    """The commands that make, distil, export and gate a shape, behind that of a trial where there was none."""
+    last = frontier.details[-1].shape if frontier.details else frontier.rows[-1].shape
+    shape = frontier.recommended or last
+    of = f"--plan {path} --shape {shape} --model MODEL"
+    if frontier.trial is None:
+        yield "qt-bert plan --model MODEL --pairs pairs.tsv --pairs-to-train train.tsv --out runs/trial"
+    yield f"qt-bert prune {of} --out runs/small"
+    yield f"qt-bert distill {of} --pairs train.tsv --unlabelled queries.tsv --out runs/student"
+    yield "qt-bert export --onnx --int8 --model runs/student --out runs/onnx"
+    yield "qt-bert compare MODEL runs/onnx/model.int8.onnx --pairs pairs.tsv --gate gate.toml"
+
+
+def _shapes(frontier: Frontier) -> Table:
+    """A row a shape; what was not tried has no column on the page."""
+    rows = [list(_cells(frontier, row)) for row in frontier.rows]
+    return Table(
+        name="plan_frontier",
+        title=wording("frontier_shapes"),
+        columns=tuple(column for column, _ in rows[0]),
+        rows=tuple(tuple(cell for _, cell in row) for row in rows),
+        note=sentences(_notes(frontier)),
+    )
+
+
+def _cells(frontier: Frontier, row: FrontierRow) -> Iterator[tuple[Column, Cell]]:
+    """The columns of a shape, each with its cell; the same columns for all shapes."""
+    millions = row.parameters / MILLION
+    yield Column("shape", wording("frontier_shape"), whole=True), str(row.shape)
+    yield Column("millions", wording("frontier_millions"), 1), millions
+    yield Column("disk", wording("frontier_disk"), 1), 2 * millions
+    yield Column("memory", wording("frontier_memory"), 1), 4 * millions
+    yield Column("milliseconds", wording("frontier_ms"), 1), row.milliseconds
+    yield Column("rate", wording("frontier_rate"), 0), row.rate
+    yield Column("throughput", wording("throughput")), _ends(row.throughput, 2)
+    for name in frontier.rows[0].quality:
+        yield Column(name, metric_name(name)), _now(row.quality[name])
+    for name in frontier.rows[-1].forecast:
+        title = wording("frontier_after", metric=metric_name(name))
+        yield Column(f"after_{name}", title), _ends(row.forecast.get(name))
+    tried = {run.steps: run.changes.get("spearman") for run in row.trial}
+    for steps in frontier.trial.steps if frontier.trial else ():
+        title = wording("frontier_trial", steps=steps)
+        yield Column(f"trial_{steps}", title, optional=True), tried.get(steps)
+    yield Column("hours", wording("frontier_hours"), 1, optional=True), row.hours
+
+
+def _ends(measured: Ratio | Forecast | None, digits: int | None = None) -> Interval | None:
+    if measured is None:
+        return None
+    return Interval(value=measured.value, low=measured.low, high=measured.high, digits=digits)
+
+
+def _now(of: MetricDifference) -> Interval:
+    """The untrained shape's value, with the interval of its change around the teacher's."""
+    base, low, high = of.value_a, of.ci_low, of.ci_high
+    if base is None or low is None or high is None or low == high:  # the teacher itself
+        return Interval(value=of.value_b, low=None, high=None)
+    return Interval(value=of.value_b, low=base + low, high=base + high)
+
+
+def _notes(frontier: Frontier) -> Iterator[Text]:
+    """How the shapes were found and measured; heads, the vocabulary, and the trial."""
+    yield wording(
+        "frontier_measured",
+        kept=len(frontier.rows),
+        candidates=frontier.candidates,
+        threads=frontier.threads,
+        dtype=frontier.dtype,
+        discovery=of_pairs(frontier.discovery),
+        validation=of_pairs(frontier.validation),
+    )
+    if frontier.half_heads is not None and all(row.shape.heads == 1 for row in frontier.rows):
+        yield wording("frontier_heads", ratio=number(frontier.half_heads.value, 2))
+    if cut := frontier.vocabulary:
+        saved = number(cut["saved"] / MILLION, 1)
+        yield wording("frontier_vocabulary", **cut | {"saved": saved})
+    if (trial := frontier.trial) is not None:
+        short, long = trial.steps
+        yield wording(
+            "frontier_trials",
+            short=short,
+            long=long,
+            dev=trial.dev.name,
+            files=", ".join(trial.files),
+        )
+        if trial.finished:
+            finished = join(f"{name} ({steps:,})" for name, steps in trial.finished.items())
+            yield wording("frontier_curve", finished=finished)
+            if not trial.measured_error:
+                yield wording("frontier_assumed")
+
+
+def _engines(frontier: Frontier) -> Table | None:
+    """A row an engine of the teacher and of one shape: p50 / p99 by titles and threads."""
+    if not frontier.details:
+        return None
+    places = list(dict.fromkeys((t.titles, t.threads) for t in frontier.details[0].timings))
+    cells: dict[tuple[str, str], list[str]] = {}
+    whole: dict[tuple[int, int], float] = {}
+    for timing in (timing for detail in frontier.details for timing in detail.timings):
+        times = whole.setdefault((timing.titles, timing.threads), timing.p50) / timing.p50
+        shown = f"{timing.p50:.1f} / {timing.p99:.1f} ({times:.1f}×)"
+        cells.setdefault((str(timing.shape), timing.engine), []).append(shown)
+    settings = [wording("frontier_setting", titles=n, threads=threads) for n, threads in places]
+    return Table(
+        name="plan_engines",
+        title=wording("frontier_engines"),
+        columns=(
+            *columns(shape="frontier_shape", engine="frontier_engine"),
+            *(
+                Column(f"titles{n}_threads{m}", s)
+                for (n, m), s in zip(places, settings, strict=True)
+            ),
+        ),
+        rows=tuple((*engine, *times) for engine, times in cells.items()),
+        note=sentences(map(_behaves, frontier.details)),
+        grouped=True,
+    )
+
+
+def _behaves(detail: Detail) -> Text:
+    trained = wording(
+        "frontier_trained" if detail.trained else "frontier_as_cut", steps=detail.trained
+    )
+    return wording(
+        "frontier_behaves",
+        shape=detail.shape,
+        trained=trained,
+        behaviour=number(detail.behaviour),
+        slice=detail.worst_slice or "—",
+        errors=number(detail.slice_errors),
+    )

@@ -1,0 +1,211 @@
+"""The frontier and its trial, on random models of a few small layers."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from qt_bert.errors import ArgumentError
+from qt_bert.models.opening import open_checkpoint
+from qt_bert.planning import detail, trial
+from qt_bert.planning.distill import DistillJob, Student
+from qt_bert.planning.frontier import make_frontier, on_frontier
+from qt_bert.planning.shapes import candidates, layer_order, plan_for
+from qt_bert.planning.task import QUICK, PlanTask
+from qt_bert.planning.trial import TrialOptions
+from qt_bert.results.frontier import Frontier, StudentShape, read_plan
+from qt_bert.results.kept import KeptLayer
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.training.finetune import TuneSettings, run_tuning
+from qt_bert.training.recipes import PairSource
+from tests.planning.made_pairs import sample
+
+LEAST = replace(QUICK, requests=5, bulk=8, engines=0)
+WIDTHS = QUICK.widths
+
+
+@pytest.fixture
+def task_of(checkpoint_of, tmp_path):
+    def build(labels=5, work="work", **shape):
+        folder = checkpoint_of(**{"layers": 3, "labels": labels} | shape)
+        return PlanTask(
+            scorer=Scorer(open_checkpoint(folder)),
+            discovery=sample("dev.tsv", 24, 1),
+            validation=sample("test.tsv", 24, 2),
+            work=tmp_path / work,
+            effort=LEAST,
+            resamples=40,
+        )
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("layers=4", StudentShape(layers=4)),
+        ("layers=4, units=0.5", StudentShape(layers=4, units=0.5)),
+        ("layers=2,heads=.5,units=1", StudentShape(layers=2, heads=0.5)),
+    ],
+)
+def test_shapes_are_read_and_written(text, shape):
+    assert StudentShape.parse(text) == StudentShape.parse(str(shape)) == shape
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "4",
+        "layers=0",
+        "layers=4,units=2",
+        "units=0.5",
+        "layers=4,units=.0",
+        "layers=4,units=1,units=1",
+    ],
+)
+def test_other_shapes_are_refused(text):
+    with pytest.raises(ArgumentError, match="--shape .* write layers=4"):
+        StudentShape.parse(text)
+
+
+def test_a_shape_stays_where_nothing_as_fast_is_as_good():
+    latencies = [1.0, 0.95, 0.5, 0.52, 0.3, 0.29, 0.1]
+    values = [0.8, 0.9, 0.7, 0.75, 0.6, 0.7, None]
+    # 1 is no tenth faster than 0; 2 no tenth faster than the better 3; 4 slower and worse than 5.
+    assert on_frontier(latencies, values) == [0, 3, 5, 6]
+    assert len(candidates(24, 12, WIDTHS)) == 36 and candidates(2, 12, WIDTHS, (1.0, 0.5))[
+        3
+    ] == StudentShape(layers=2, heads=0.5)
+
+
+def test_a_layer_that_does_nothing_goes_first(task_of):
+    task = task_of(labels=1, layers=4)
+    model = task.scorer.checkpoint.model
+    with torch.no_grad():
+        for part in (
+            model.bert.encoder.layer[2].attention.output,
+            model.bert.encoder.layer[2].output,
+        ):
+            part.dense.weight.zero_()
+            part.dense.bias.zero_()
+    task.scorer = Scorer(task.scorer.checkpoint)
+    order = layer_order(task)
+    assert order[0] == 2 and len(order) == 3
+    kept = [layer.layer for layer in plan_for(task, StudentShape(layers=3), order).kept]
+    assert kept == [0, 1, 3]
+
+
+def test_units_and_heads_of_a_shape(task_of):
+    task = task_of(family="qwen3", heads=4, num_key_value_heads=2)
+    plan = plan_for(task, StudentShape(layers=2, units=0.5, heads=0.5), layer_order(task, 2))
+    assert [len(layer.heads) for layer in plan.kept] == [2, 2]
+    assert {layer.heads[0] // 2 == layer.heads[1] // 2 for layer in plan.kept} == {True}
+    assert {len(units) for units in plan.units.values()} == {task.teacher.units // 2}
+    with pytest.raises(ArgumentError, match="has 3 layers"):
+        plan_for(task, StudentShape(layers=4), ())
+
+
+def test_a_frontier_is_measured_stored_and_resumed(task_of, tmp_path):
+    frontier = make_frontier(task_of(layers=4))
+    first, last = frontier.rows[0], frontier.rows[-1]
+    assert first.shape == StudentShape(layers=4) and len(frontier.rows) > 1
+    assert last.parameters < first.parameters and last.milliseconds < first.milliseconds
+    assert {"spearman", "accuracy", "qwk", "ndcg_at_5"} == set(last.quality)
+    change = last.quality["spearman"]
+    assert change.ci_low <= change.difference <= change.ci_high
+    assert frontier.recommended is None and frontier.vocabulary["saved"] >= 0
+    frontier.write(tmp_path / "frontier.json")
+    assert Frontier.read(tmp_path / "frontier.json") == frontier == make_frontier(task_of(layers=4))
+    plan = read_plan(tmp_path / "frontier.json", str(last.shape))
+    assert plan.kept == last.kept and plan.budget.asked == str(last.shape)
+    for shape, message in ((None, "give --shape"), ("layers=9", "not on this frontier")):
+        with pytest.raises(ArgumentError, match=message):
+            read_plan(tmp_path / "frontier.json", shape)
+
+
+def test_the_teacher_and_one_shape_are_detailed(task_of, monkeypatch):
+    def missing(packages):
+        raise ArgumentError("no onnxruntime")
+
+    monkeypatch.setattr(detail, "need", missing)
+    monkeypatch.setattr(detail, "has_bfloat16", lambda: False)
+    task = task_of()
+    task.effort = replace(LEAST, engines=4)
+    teacher, small = make_frontier(task).details
+    assert teacher.shape.layers == 3 and small.trained == 0 and 0 <= small.behaviour <= 1
+    settings = [(timing.titles, timing.threads) for timing in small.timings]
+    assert settings == [(10, 1), (100, 1), (10, 2), (100, 2)]
+    assert all(timing.p50 <= timing.p99 for timing in small.timings)
+
+
+# The trial.
+
+
+@pytest.fixture
+def options(pair_file) -> TrialOptions:
+    return TrialOptions(steps=2, sources=(PairSource(pair_file),), dev=sample("dev.tsv", 24, 1))
+
+
+def untimed(frontier: Frontier) -> Frontier:
+    return replace(frontier, rows=tuple(replace(row, hours=None) for row in frontier.rows))
+
+
+def weights(work: Path) -> dict[str, bytes]:
+    return {path.parent.name: path.read_bytes() for path in work.glob("trial/*/model.safetensors")}
+
+
+def test_a_killed_trial_resumes_to_the_same_bytes(task_of, options, monkeypatch):
+    whole = make_frontier(task_of(), options)
+    count, run = [0], trial.run_tuning
+
+    def killed(*arguments, **named):
+        count[0] += 1
+        if count[0] == 2:
+            raise KeyboardInterrupt
+        return run(*arguments, **named)
+
+    monkeypatch.setattr(trial, "run_tuning", killed)
+    work = task_of(work="killed").work
+    work.mkdir()
+    (work / "measured.json").write_bytes((task_of().work / "measured.json").read_bytes())
+    with pytest.raises(KeyboardInterrupt):
+        make_frontier(task_of(work="killed"), options)
+    again = make_frontier(task_of(work="killed"), options)
+    assert untimed(again) == untimed(whole) and weights(work) == weights(task_of().work) != {}
+    shapes = whole.rows[1:]
+    assert [len(row.trial) for row in shapes].count(2) == min(3, len(shapes))
+    assert whole.trial.steps == (2, 8) and not whole.trial.finished
+    assert not any(row.forecast for row in shapes) and whole.recommended is None
+
+
+def test_a_finished_student_anchors_the_forecast(task_of, options, checkpoint_of, tmp_path):
+    task = task_of()
+    kept = (KeptLayer(layer=0, heads=(0, 1)), KeptLayer(layer=2, heads=(0, 1)))
+    plan = trial.shape_plan(task.teacher, StudentShape(layers=2), kept, {})
+    job = DistillJob(
+        student=Student(task.scorer.checkpoint.folder, plan),
+        sources=options.sources,
+        dev=options.sources[0],
+    )
+    settings = TuneSettings(max_steps=20, evaluations=1, compile=False)
+    run_tuning(job, tmp_path / "student", settings)
+    frontier = make_frontier(task, replace(options, finished=(tmp_path / "student",)))
+    assert frontier.trial.finished == {"student": 20} and not frontier.trial.measured_error
+    for row in frontier.rows[1:]:
+        assert set(row.forecast) == {"spearman", "accuracy", "qwk"} and row.hours > 0
+        safe = all(change.value >= -0.02 for change in row.forecast.values())
+        assert row.shape != frontier.recommended or safe
+    with pytest.raises(ArgumentError, match="other weights"):
+        make_frontier(
+            task_of(seed=5, work="other"), replace(options, finished=(tmp_path / "student",))
+        )
+    with pytest.raises(ArgumentError, match="no student"):
+        make_frontier(task, replace(options, finished=(checkpoint_of(),)))
+
+
+def test_pairs_that_are_judged_on_are_not_trained_on(task_of, options):
+    same = replace(options, dev=replace(options.dev, pairs=options.sources[0].read()))
+    with pytest.raises(ArgumentError, match="queries, such as .* judged on"):
+        make_frontier(task_of(), same)
