@@ -113,6 +113,10 @@ def evaluate(
         Path | None,
         typer.Option(help="Write the queries, sorted by possible NDCG@5 gain, to this file."),
     ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="Compare with this model, or column FILE:COLUMN, on the same pairs."),
+    ] = None,
     rejects: options.Rejects = None,
     calibrated: options.Calibrated = False,
     calibration: options.Calibration = None,
@@ -127,12 +131,22 @@ def evaluate(
         if out is not None:
             _check_new(option, out, path)
     from qt_bert.run.scorers import open_scorer
-    from qt_bert.scoring.evaluate import evaluation_json, query_table, write_beside, write_errors
+    from qt_bert.scoring.evaluate import (
+        beside_baseline,
+        evaluation_json,
+        query_table,
+        write_beside,
+        write_errors,
+    )
     from qt_bert.scoring.judge import judge_file, requested_calibration
 
     scorer = open_scorer(model, without, reader, notify=terminal.note)
     applied = requested_calibration(scorer, calibration or calibrated)
-    judged = judge_file(path, reader, scorer, calibration=applied, rejects_path=rejects)
+    first = replace(model, model=baseline, model_grades=None)
+    others = [open_scorer(first, None, reader, notify=terminal.note)] if baseline else []
+    judged = judge_file(
+        path, reader, scorer, others=others, calibration=applied, rejects_path=rejects
+    )
     evaluation = evaluation_json(
         judged,
         scorer,
@@ -142,6 +156,10 @@ def evaluate(
         resamples=resamples,
         seed=seed,
     )
+    for other in others:
+        evaluation["baseline"] = beside_baseline(
+            judged, scorer, other, resamples=resamples, seed=seed
+        )
     if errors is not None:
         write_errors(errors, judged, scorer, path, reader)
         terminal.note(f"pairs with the largest errors: {errors}")
@@ -149,13 +167,18 @@ def evaluate(
         write_beside(queries, "--queries", path, reader, query_table(judged))
         terminal.note(f"queries by possible gain: {queries}")
     terminal.note_rejects(judged.rejected, rejects)
-    terminal.note_truncation(scorer)
+    for each in (scorer, *others):
+        terminal.note_counts(each)
     if evaluation["alike"]:
         terminal.note(f"warning: {evaluation['alike']}")
     if as_json:
         typer.echo(json.dumps(_flat(evaluation), ensure_ascii=False))
     else:
         typer.echo(metrics_table(evaluation))
+        if baseline:
+            metrics = evaluation["baseline"]["metrics"]
+            typer.echo(f"\nbaseline {baseline}:")
+            typer.echo(differences_table(metrics, "baseline", "model"))
         if auto_slices:
             typer.echo("\n" + _auto_table(evaluation["auto_slices"]))
 
@@ -194,6 +217,7 @@ def _flat(evaluation: dict[str, Any]) -> dict[str, Any]:
         "auto_slices",
         "alike",
         "guards",
+        "baseline",
     )
     return evaluation["metrics"] | {name: evaluation[name] for name in names if name in evaluation}
 
@@ -235,7 +259,7 @@ def compare(
     a = replace(shared, model=model_a)
     b = replace(shared, model=model_b, model_grades=model_grades_b)
     scorers = [
-        open_scorer(a, notify=terminal.note),
+        open_scorer(a, None, reader, notify=terminal.note),
         open_scorer(b, without, reader, notify=terminal.note),
     ]
     comparison = Grader(scorers[0]).compare(
@@ -244,7 +268,7 @@ def compare(
     )  # fmt: skip
     terminal.note_rejects(comparison["rejected"], rejects)
     for scorer in scorers:
-        terminal.note_truncation(scorer)
+        terminal.note_counts(scorer)
     if as_json:
         typer.echo(json.dumps(comparison, ensure_ascii=False))
     else:
@@ -338,11 +362,12 @@ def calibrate(
     from qt_bert.run.scorers import open_scorer
     from qt_bert.scoring.calibrate import calibrate_model
 
-    scorer = open_scorer(model, notify=terminal.note)
+    scorer = open_scorer(model, None, reader, notify=terminal.note)
     result = calibrate_model(
         path, reader, scorer, method=method, precision=precision, recall=recall, by=by or (), out=out,
         save=save, resamples=resamples, seed=seed, rejects_path=rejects,
     )  # fmt: skip
+    terminal.note_counts(scorer)
     typer.echo(json.dumps(result, ensure_ascii=False) if as_json else _calibration_text(result))
     for line in result["warnings"]:
         terminal.note(f"warning: {line}")
@@ -380,7 +405,8 @@ def _calibration_text(result: dict[str, Any]) -> str:
 def agree(
     file: Annotated[Path, typer.Argument(help="File of pairs with a column of grades per rater.")],
     raters: Annotated[
-        str, typer.Option(help="The raters' columns, separated by commas: 人工,LLM.")
+        str,
+        typer.Option(help="The raters' columns, of this or another file: 人工,LLM,llm.tsv:grade."),
     ],
     reader: Annotated[ReaderOptions, options.Without(("limit", "no_header"))],
     by: options.By = None,

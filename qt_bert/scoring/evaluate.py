@@ -18,12 +18,14 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
 from qt_bert.results.evaluation import EvaluationResult, GradedPair, JudgedPairs, MetricDescription
+from qt_bert.scoring.column import ColumnScorer
 from qt_bert.scoring.judge import (
     JudgedFile,
     Outputs,
     PairScorer,
     hardly_differ,
     judge_file,
+    judge_pairs,
     read_outputs,
 )
 from qt_bert.scoring.tables import Columns, InputColumns, growing_table
@@ -92,13 +94,34 @@ def evaluation_json(
         },
         errors=tuple(_graded_pair(judged, outputs, int(row)) for row in furthest),
         examples=_examples(judged, outputs),
-        alike=hardly_differ(outputs.ranking_score) if judged.judgements.eligible.any() else None,
+        alike=hardly_differ(outputs.ranking_score)
+        if judged.judgements.eligible.any() and not isinstance(scorer, ColumnScorer)
+        else None,
         truncated_titles=scorer.counts.truncated_titles,
         truncated_queries=scorer.counts.truncated_queries,
         auto_slices=_automatic(judged, resamples, seed) if auto_slices else None,
         guards=scorer.left_out.guards if scorer.left_out else None,
     )
     return encode(result)  # type: ignore[no-any-return]
+
+
+def beside_baseline(
+    judged: JudgedFile,
+    scorer: PairScorer,
+    baseline: PairScorer,
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """The baseline's facts, and every metric of it (a) and of the judged model (b) with the paired
+    difference. Raises ArgumentError as `check_comparable` does."""
+    check_comparable(baseline, scorer)
+    first = judge_pairs(judged.pairs, baseline).judgements
+    compared = compare(
+        first, judged.judgements, resamples=resamples, draws=0, seed=seed, most_different=0
+    )
+    metrics = {name: asdict(difference) for name, difference in compared.metrics.items()}
+    return {"model": baseline.describe(), "metrics": metrics}
 
 
 def _automatic(judged: JudgedFile, resamples: int, seed: int) -> tuple[SliceErrors, ...]:
@@ -245,9 +268,8 @@ def compare_models(
     check_comparable(a, b)
     if detect is not None and not detect > 0:
         raise ArgumentError(f"--detect {detect}: give a difference above 0")
-    first, second = (
-        judge_file(path, options, scorer, rejects_path=rejects_path) for scorer in (a, b)
-    )
+    first = judge_file(path, options, a, others=[b], rejects_path=rejects_path)
+    second = judge_pairs(first.pairs, b)
     compared = compare(first.judgements, second.judgements, seed=seed, most_different=most)
     result: dict[str, Any] = {
         "schema": 1,

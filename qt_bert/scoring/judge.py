@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from math import isfinite, nan
+from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from qt_bert.codec import decode, read_result
-from qt_bert.data.pairs import GradeMap, Pair, Reason, Reject
+from qt_bert.data.pairs import GradeMap, Pair, Reason, Reject, number_of
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import sample_queries
 from qt_bert.data.tokenise import Counts, PairTokenizer
 from qt_bert.errors import ArgumentError, CheckpointError, PairFileError
 from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.progress import Progress, progress, silent
+from qt_bert.scoring.column import ColumnScorer
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.calibration import (
     Calibration,
@@ -41,7 +41,7 @@ AnyCalibration = Calibration | ScoreCalibration
 
 
 class PairScorer(Protocol):
-    """A model as scoring and judging use it: a checkpoint (`scoring.bulk`) or an ONNX export."""
+    """What scores pairs: a checkpoint (`scoring.bulk`), an ONNX export or a column (`scoring.column`)."""
 
     tokenizer: PairTokenizer
     counts: Counts
@@ -175,11 +175,14 @@ def judge_file(
     options: ReaderOptions,
     scorer: PairScorer,
     *,
+    others: Sequence[PairScorer] = (),
     calibration: AnyCalibration | None = None,
     rejects_path: Path | None = None,
     numbers: bool = True,
 ) -> JudgedFile:
     """Read the graded pairs of `path`, score them, and judge them at the levels of model and labels.
+
+    A pair without a score of `scorer` or of the `others`, which are columns of files, is a reject.
 
     With `numbers`, labels are numbers, judged by their order, where over 1 % are decimals and `options`
     give them no grades. Raises PairFileError where too many rows (`--max-rejects`) have no or a bad
@@ -191,11 +194,26 @@ def judge_file(
         values = [number_of(row.label) for row in rows if isinstance(row, Pair) and row.label]
         numbers = sum(not v.is_integer() for v in values if isfinite(v)) > 0.01 * len(values)
     pairs, rejected = graded_pairs(
-        path, options, labels, rejects_path=rejects_path, numbers=numbers
+        path,
+        options,
+        labels,
+        rejects_path=rejects_path,
+        numbers=numbers,
+        scorers=(scorer, *others),
     )
+    return judge_pairs(pairs, scorer, rejected, calibration)
+
+
+def judge_pairs(
+    pairs: list[Pair],
+    scorer: PairScorer,
+    rejected: int = 0,
+    calibration: AnyCalibration | None = None,
+) -> JudgedFile:
+    """Score graded pairs and judge them; `rejected` rows of their file were none."""
     with progress(len(pairs), "scoring", "pairs") as shown:
         logits = scorer.logits([(p.query, p.title) for p in pairs], shown)
-    judgements = judge_logits(logits, pairs, labels, calibration)
+    judgements = judge_logits(logits, pairs, scorer.settings.labels, calibration)
     return JudgedFile(pairs, logits, judgements, rejected, calibration)
 
 
@@ -207,10 +225,11 @@ def graded_pairs(
     rejects_path: Path | None = None,
     most: int | None = None,
     numbers: bool = False,
+    scorers: Sequence[PairScorer] = (),
 ) -> tuple[list[Pair], int]:
     """The pairs of `path`, their labels read on the model's scale, and the number of rejects.
 
-    With `numbers` a label is any number, and `grades` are None. At most `most` pairs are read; under
+    With `numbers` a label is any number, and `grades` are None. Each of the `scorers` has a score of them. At most `most` pairs are read; under
     `options.limit` about that many are drawn, in whole queries.
     """
     reader = options.open(
@@ -218,7 +237,7 @@ def graded_pairs(
         default_map=None if numbers else default_scheme(labels),
         grade_required=True,
         rejects_path=rejects_path,
-        refuse=_no_number if numbers else None,
+        refuse=refusal(scorers, [_no_number] if numbers else []),
     )
     try:
         with closing(iter(reader)) as rows:
@@ -235,16 +254,18 @@ def graded_pairs(
     return pairs, reader.rejected
 
 
+def refusal(
+    scorers: Sequence[PairScorer], checks: Sequence[Callable[[Pair], Reject | None]] = ()
+) -> Callable[[Pair], Reject | None]:
+    """The reject of a pair that a check refuses, or that a column among the `scorers` has no score of."""
+    every = [*checks, *(s.refuse for s in scorers if isinstance(s, ColumnScorer))]
+    return lambda pair: next(filter(None, [check(pair) for check in every]), None)
+
+
 def _no_number(pair: Pair) -> Reject | None:
     text = f"{pair.label}\t{pair.query}\t{pair.title}"
     known = isfinite(number_of(pair.label or ""))
     return None if known else Reject.of(pair.line, Reason.BAD_GRADE, text)
-
-
-def number_of(label: str) -> float:
-    """A label such as `3`, `3.67` or `-1e-2` as a number; NaN for any other text."""
-    written = re.fullmatch(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", label)
-    return float(label) if written else nan
 
 
 def judge_logits(
@@ -322,7 +343,8 @@ def requested_calibration(
         file, where = read_result(dict[str, Any], Path(requested)), str(requested)
         stored, mine = file.get("calibration"), scorer.describe()
         model = decode(dict[str, Any], file.get("model"), f"{requested}: model")
-        if model.get("sha256", "") not in (mine["sha256"], mine.get("exported")):
+        same = model.get("sha256", "") in (mine["sha256"], mine.get("exported"))
+        if not (model.get("columns") == mine["columns"] if "columns" in mine else same):
             raise ArgumentError(
                 f"--calibration {requested} was fitted to {model.get('name')}, whose weights are not those of "
                 f"{scorer.name}; run qt-bert calibrate again"
