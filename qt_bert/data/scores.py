@@ -33,13 +33,13 @@ def column_of(scorer: str | None) -> tuple[Path, str] | None:
         return None
     if place.is_file():
         return place, ""
-    raise ArgumentError(f"{scorer}: no such file {name!r}; a column of scores is FILE:COLUMN")
+    raise ArgumentError(f"{scorer}: no such file {name!r}; write FILE:COLUMN")
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells of some `columns`: (query, title) → the line and its cells; pairs whose cells are all empty are
-    left out. `rejected` counts rows of the file that are no pairs."""
+    """Cells of `columns`: (query, title) → line and cells, but for pairs whose cells are all empty.
+    `rejected` rows of the file are no pairs."""
 
     columns: tuple[str, ...]
     of: dict[tuple[str, str], tuple[int, tuple[str, ...]]]
@@ -49,44 +49,41 @@ class Cells:
 def read_cells(file: Path, column: str, reader: ReaderOptions) -> Cells:
     """The cells of a column, or of several separated by commas.
 
-    Query and title stand in the columns of `reader`, or in `query` and `title`. Raises ArgumentError for a
-    missing column, PairFileError for a pair with different cells on two lines.
+    Query and title stand in the columns that `reader` names, or in `query` and `title`. Raises ArgumentError
+    for a missing column, PairFileError for a pair with different cells on two lines.
     """
-    names: tuple[str, ...] = ()
-    there: dict[str, None] = {}
-    of: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {}
-    conflicts: list[tuple[int, int]] = []
+    cells, there, conflicts = Cells((), {}, 0), dict[str, None](), list[tuple[int, int]]()
     rows = _columns_in(file, reader).open(file)
     for row in rows:
-        cells = row.extra if row.label is None else {"grade": row.label, **row.extra}
-        there |= dict.fromkeys(cells)
-        names = names or ((column,) if column in cells else tuple(column.split(",")))
-        values = tuple((cells.get(name) or "").strip() for name in names)
+        named = row.extra if row.label is None else {"grade": row.label, **row.extra}
+        there |= dict.fromkeys(named)
+        if not cells.columns:
+            names = [column] if column in named else column.split(",")
+            cells = replace(cells, columns=tuple(names))
+        values = tuple((named.get(name) or "").strip() for name in cells.columns)
         if any(values):
-            line, before = of.setdefault((row.query, row.title), (row.line, values))
-            if before != values:
-                conflicts.append((line, row.line))
-    if missing := [name for name in names if name not in there]:
+            line, before = cells.of.setdefault((row.query, row.title), (row.line, values))
+            conflicts += [(line, row.line)] if before != values else []
+    if missing := [name for name in cells.columns if name not in there]:
+        known = ", ".join(there) or "none"
         raise ArgumentError(
-            f"{file}: no column {missing[0]!r}; there are {', '.join(there) or 'none'}; a scorer is FILE:COLUMN"
+            f"{file}: no column {missing[0]!r}; there are {known}; write FILE:COLUMN"
         )
     if conflicts:
         raise PairFileError(
             f"{file}: {len(conflicts):,} rows repeat a pair with another {column}, first lines "
             f"{conflicts[0][0]} and {conflicts[0][1]}; keep one row a pair"
         )
-    return Cells(names, of, rows.rejected)
+    return replace(cells, rejected=rows.rejected)
 
 
 def _columns_in(file: Path, reader: ReaderOptions) -> ReaderOptions:
-    """`reader` with the names of query and title that `file` has: its own, or the default ones."""
-    texts = parse_columns(reader.columns) if reader.columns is not None else {}
-    texts = {name: target for name, target in texts.items() if name in ("query", "title")}
-    spec = ",".join(f"{name}={target}" for name, target in texts.items())
-    named = replace(reader, columns=spec or None, grades=None)
-    default = replace(named, columns=None)
+    """`reader` with names of query and title that `file` has: its own, or the default ones."""
+    names = parse_columns(reader.columns) if reader.columns is not None else {}
+    spec = [f"{name}={names[name]}" for name in ("query", "title") if name in names]
     faults = []
-    for options in (named, default):
+    for columns in (",".join(spec) or None, None):
+        options = replace(reader, columns=columns, grades=None)
         try:
             with closing(iter(options.open(file))) as rows:
                 next(rows)

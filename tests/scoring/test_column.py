@@ -56,16 +56,15 @@ def test_probabilities_of_grades(write, column):
 @pytest.mark.parametrize(
     ("cells", "grades", "words"),
     [
-        ("nan", None, "line 3: score is 'nan', no finite number; so in 1 of 2"),
+        ("nan", None, "line 3: score is 'nan', no finite number.*; so in 1 of 2"),
         ("1e999", None, "line 3"),
         ("高", None, "line 3.*'高'"),
-        ("6", "1=1,2=2,3=3", "line 3.*none of 1, 2, 3"),
-        ("1", "1=3", "two grades or more"),
+        ("6", "1=1,2=2,3=3", "line 3.*no label of --model-grades"),
     ],
 )
 def test_a_cell_that_is_no_score_has_its_line(write, column, cells, grades, words):
     path = write("s.tsv", f"query\ttitle\tscore\na\tb\t1\nc\td\t{cells}\n")
-    with pytest.raises((PairFileError, ArgumentError), match=words):
+    with pytest.raises(PairFileError, match=words):
         column("score", path, model_grades=grades)
 
 
