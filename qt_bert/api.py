@@ -289,9 +289,10 @@ class Grader:
 
     def compare(
         self,
-        other: Grader,
+        other: Grader | Sequence[Grader],
         pairs: str | Path | None = None,
         *,
+        seeds: Sequence[Grader] = (),
         by: str | Sequence[str] = (),
         gate: str | Path | None = None,
         options: ReaderOptions | None = None,
@@ -299,7 +300,8 @@ class Grader:
     ) -> dict[str, Any]:
         """This model (a) and the `other` (b) on the same pairs, as `qt-bert compare --json` gives it.
 
-        A `gate` is a file of rules; `options` are the pairs' reader's; `by` and `settings` (`detect`, …) as
+        `seeds` are this model trained with other seeds; a list of `other`s is the other model so. A `gate`
+        is a file of rules; `options` are the pairs' reader's; `by` and `settings` (`detect`, …) as
         `compare_models` takes them.
         """
         from qt_bert.scoring.evaluate import compare_models
@@ -308,10 +310,11 @@ class Grader:
         path, reader = pairs_or_test(Path(pairs) if pairs else None), options or ReaderOptions()
         rules = Gate() if gate is None else read_gate(Path(gate))
         columns = tuple(dict.fromkeys((*_names(by), *rules.slices)))
-        models = self._scorer, other._scorer
-        comparison = compare_models(path, reader, *models, by=columns, **settings)
+        others = [other] if isinstance(other, Grader) else other
+        a, b = ([grader._scorer for grader in side] for side in ((self, *seeds), others))
+        comparison = compare_models(path, reader, a, b, by=columns, **settings)
         if gate is not None:
-            comparison["gate"] = judge_gate(rules, comparison, models, path, reader)
+            comparison["gate"] = judge_gate(rules, comparison, (a[0], b[0]), path, reader)
         return comparison
 
     def calibrate(self, pairs: str | Path | None = None, **settings: Any) -> dict[str, Any]:

@@ -224,7 +224,9 @@ def _flat(evaluation: dict[str, Any]) -> dict[str, Any]:
 
 @options.command(options.SCORING)
 def compare(
-    model_a: Annotated[str, typer.Argument(help="The first model, A.")],
+    model_a: Annotated[
+        str, typer.Argument(help="The first model, A; of several seeds A1,A2,A3; or FILE:COLUMN.")
+    ],
     model_b: Annotated[
         str, typer.Argument(help="The second model, B; --heads-out leaves heads of B out.")
     ],
@@ -251,28 +253,32 @@ def compare(
     path = pairs_or_test(pairs)
     reader.open(path)
     from qt_bert.api import Grader
-    from qt_bert.run.scorers import open_scorer
+    from qt_bert.run.scorers import open_scorer, split_seeds
     from qt_bert.scoring.gate import read_gate
 
     if gate is not None:
         read_gate(gate)  # before the models are opened
-    a = replace(shared, model=model_a)
-    b = replace(shared, model=model_b, model_grades=model_grades_b)
-    scorers = [
-        open_scorer(a, None, reader, notify=terminal.note),
-        open_scorer(b, without, reader, notify=terminal.note),
+    graders = [
+        [
+            Grader(open_scorer(replace(how, model=name), heads, reader, notify=terminal.note))
+            for name in split_seeds(models)
+        ]
+        for models, how, heads in (
+            (model_a, shared, None),
+            (model_b, replace(shared, model_grades=model_grades_b), without),
+        )
     ]
-    comparison = Grader(scorers[0]).compare(
-        Grader(scorers[1]), path, gate=gate, options=reader, by=by or (), detect=detect, most=most,
-        seed=seed, rejects_path=rejects,
+    comparison = graders[0][0].compare(
+        graders[1], path, seeds=graders[0][1:], gate=gate, options=reader, by=by or (), detect=detect,
+        most=most, seed=seed, rejects_path=rejects,
     )  # fmt: skip
     terminal.note_rejects(comparison["rejected"], rejects)
-    for scorer in scorers:
-        terminal.note_counts(scorer)
+    for grader in (*graders[0], *graders[1]):
+        terminal.note_counts(grader._scorer)
     if as_json:
         typer.echo(json.dumps(comparison, ensure_ascii=False))
     else:
-        typer.echo(f"A = {model_a}\nB = {model_b}{left_out(comparison['b'])}")
+        typer.echo(f"A = {model_a}\nB = {model_b}{left_out(graders[1][0]._scorer.describe())}")
         _print_comparison(comparison, path, detect)
     if gate is not None:
         _note_gate(comparison["gate"])

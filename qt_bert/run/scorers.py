@@ -85,3 +85,18 @@ def open_scorer(
     return OnnxScorer(
         options.model, max_length=options.max_length, model_grades=options.model_grades
     )
+
+
+def split_seeds(models: str) -> list[str]:
+    """The models of `A1,A2,A3`, one trained with several seeds. A part that is no path after a FILE:COLUMN is a
+    further column of that file."""
+    parts = [models] if Path(models).exists() else models.split(",")
+    names: list[str] = []
+    for part in parts:
+        if names and column_of(names[-1]) and not (Path(part).exists() or column_of(part)):
+            names[-1] += f",{part}"
+        else:
+            names.append(part)
+    if not all(names):
+        raise ArgumentError(f"{models!r}: an empty name among models separated by commas")
+    return names

@@ -249,8 +249,8 @@ def write_beside(
 def compare_models(
     path: Path,
     options: ReaderOptions,
-    a: PairScorer,
-    b: PairScorer,
+    a: Sequence[PairScorer],
+    b: Sequence[PairScorer],
     *,
     most: int = 10,
     by: Sequence[str] = (),
@@ -260,21 +260,27 @@ def compare_models(
 ) -> dict[str, Any]:
     """Every metric of both with the paired difference, and the `most` pairs that differ most.
 
-    `by` names columns to slice by, with q over all slices. `detect` is a difference: how many queries
+    `a` and `b` are a model each, or the same one trained with several seeds. `by` names columns to slice by, with q over all slices. `detect` is a difference: how many queries
     like these would show it with 80 % power. A one-logit model and a graded one are compared by the
     ranking metrics; the others are null with a reason. Raises ArgumentError as `check_comparable` does,
     and for a missing column.
     """
-    check_comparable(a, b)
+    scorers = (*a, *b)
+    for scorer in scorers[1:]:
+        check_comparable(a[0], scorer)
     if detect is not None and not detect > 0:
         raise ArgumentError(f"--detect {detect}: give a difference above 0")
-    first = judge_file(path, options, a, others=[b], rejects_path=rejects_path)
-    second = judge_pairs(first.pairs, b)
-    compared = compare(first.judgements, second.judgements, seed=seed, most_different=most)
+    first = judge_file(path, options, a[0], others=scorers[1:], rejects_path=rejects_path)
+    rest = (judge_pairs(first.pairs, scorer).judgements for scorer in scorers[1:])
+    judged = [first.judgements, *rest]
+    sides = judged[: len(a)], judged[len(a) :]
+    scores = [np.mean([model.ranking_score for model in side], axis=0) for side in sides]
+    compared = compare(*sides, seed=seed, most_different=most)
+    described = [[scorer.describe() for scorer in side] for side in (a, b)]
     result: dict[str, Any] = {
         "schema": 1,
-        "a": a.describe(),
-        "b": b.describe(),
+        "a": described[0] if len(a) > 1 else described[0][0],
+        "b": described[1] if len(b) > 1 else described[1][0],
         "n_pairs": len(first.pairs),
         "rejected": first.rejected,
         "metrics": {name: asdict(difference) for name, difference in compared.metrics.items()},
@@ -286,15 +292,15 @@ def compare_models(
                 "query": first.pairs[i].query,
                 "title": first.pairs[i].title,
                 "grade": first.pairs[i].label,
-                "a": float(first.judgements.ranking_score[i]),
-                "b": float(second.judgements.ranking_score[i]),
+                "a": float(scores[0][i]),
+                "b": float(scores[1][i]),
             }
             for i in compared.most_different
         ],
-    } | ({"guards": dict(b.left_out.guards)} if b.left_out else {})
+    } | ({"guards": dict(b[0].left_out.guards)} if b[0].left_out else {})
 
     def inside(rows: BoolArray) -> dict[str, dict[str, Any]]:
-        both = (judged.judgements.subset(rows) for judged in (first, second))
+        both = ([model.subset(rows) for model in side] for side in sides)
         metrics = compare(*both, metrics=SHOWN_IN_SLICES, seed=seed, most_different=0).metrics
         return {name: asdict(change) for name, change in metrics.items()}
 

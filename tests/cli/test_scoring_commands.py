@@ -184,3 +184,17 @@ def test_a_column_read_in_place_of_a_model(run, refused, write, tmp_path):
         ("no such file", (*evaluate, "--model", f"{tmp_path}/none.tsv:得分")),
     ):
         assert refused(words, *command).err.splitlines()[-1].startswith("error")
+
+
+def test_compare_several_seeds_a_model(run, write):
+    rows = (f"q{n // 3}\tt{n}\t{n % 5 + 1}\t{n % 5}\t{n % 4}\t{n % 3}" for n in range(90))
+    path = write("log.tsv", "query\ttitle\tgrade\ta\tb\tc\n" + "\n".join(rows) + "\n")
+    a, b, c = (f"{path}:{name}" for name in "abc")
+    values, spreads = {}, {}
+    for models in (f"{a},{b}", a, b):
+        result = json.loads(run("compare", models, c, "--pairs", path, "--json").out)
+        metric = result["metrics"]["pairwise_accuracy"]
+        values[models], spreads[models] = metric["value_a"], metric["ci_high"] - metric["ci_low"]
+    assert values[f"{a},{b}"] == pytest.approx((values[a] + values[b]) / 2) and values[a] == 1
+    assert spreads[f"{a},{b}"] > max(spreads[a], spreads[b])
+    assert len(json.loads(run("compare", f"{a},{b}", c, "--pairs", path, "--json").out)["a"]) == 2
