@@ -293,6 +293,7 @@ class Grader:
         pairs: str | Path | None = None,
         *,
         seeds: Sequence[Grader] = (),
+        unlabelled: str | Path | None = None,
         by: str | Sequence[str] = (),
         gate: str | Path | None = None,
         options: ReaderOptions | None = None,
@@ -300,19 +301,31 @@ class Grader:
     ) -> dict[str, Any]:
         """This model (a) and the `other` (b) on the same pairs, as `qt-bert compare --json` gives it.
 
-        `seeds` are this model trained with other seeds; a list of `other`s is the other model so. A `gate`
-        is a file of rules; `options` are the pairs' reader's; `by` and `settings` (`detect`, …) as
+        `seeds` are this model trained with other seeds; a list of `other`s is the other model so. A file
+        `unlabelled` adds the `agreement` of both on pairs without labels, and stands alone without `pairs`. A
+        `gate` is a file of rules; `options` are the pairs' reader's; `by` and `settings` (`detect`, …) as
         `compare_models` takes them.
         """
         from qt_bert.scoring.evaluate import compare_models
         from qt_bert.scoring.gate import Gate, judge_gate, read_gate
+        from qt_bert.scoring.unlabelled import compare_unlabelled
 
         path, reader = pairs_or_test(Path(pairs) if pairs else None), options or ReaderOptions()
         rules = Gate() if gate is None else read_gate(Path(gate))
-        columns = tuple(dict.fromkeys((*_names(by), *rules.slices)))
         others = [other] if isinstance(other, Grader) else other
         a, b = ([grader._scorer for grader in side] for side in ((self, *seeds), others))
-        comparison = compare_models(path, reader, a, b, by=columns, **settings)
+        comparison: dict[str, Any] = {"schema": 1, "a": a[0].describe(), "b": b[0].describe()}
+        if pairs is not None or unlabelled is None:
+            columns = dict.fromkeys((*_names(by), *rules.columns(labelled=True)))
+            comparison = compare_models(path, reader, a, b, by=list(columns), **settings)
+        if unlabelled is not None:
+            if len(a) + len(b) > 2:
+                raise ArgumentError("--unlabelled compares two models, not several seeds of them")
+            columns = dict.fromkeys((*_names(by), *rules.columns(labelled=False)))
+            how = {key: settings[key] for key in ("seed", "rejects_path") if key in settings}
+            comparison["agreement"] = compare_unlabelled(
+                Path(unlabelled), reader, a[0], b[0], by=list(columns), **how
+            )
         if gate is not None:
             comparison["gate"] = judge_gate(rules, comparison, (a[0], b[0]), path, reader)
         return comparison

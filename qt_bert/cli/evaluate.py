@@ -183,8 +183,8 @@ def evaluate(
             typer.echo("\n" + _auto_table(evaluation["auto_slices"]))
 
 
-def _auto_table(slices: list[dict[str, Any]]) -> str:
-    rows = [("slice", "n", "queries", "error", "rest", "more", "95 % interval", "q")]
+def _auto_table(slices: list[dict[str, Any]], what: str = "error") -> str:
+    rows = [("slice", "n", "queries", what, "rest", "more", "95 % interval", "q")]
     for row in slices:
         counts = (f"{row['n']:,}", f"{row['n_queries']:,}")
         values = (figure(row[name]) for name in ("inside", "outside", "difference"))
@@ -237,6 +237,10 @@ def compare(
     rejects: options.Rejects = None,
     model_grades_b: Annotated[str | None, typer.Option(help="--model-grades of B.")] = None,
     by: options.By = None,
+    unlabelled: Annotated[
+        Path | None,
+        typer.Option(help="Pairs without labels: first titles, order and grades that change."),
+    ] = None,
     detect: Annotated[
         float | None,
         typer.Option(help="Estimate how many queries would show a difference of this size."),
@@ -251,7 +255,8 @@ def compare(
 ) -> None:
     """Paired intervals and tests of every metric, and the pairs where the two differ most."""
     path = pairs_or_test(pairs)
-    reader.open(path)
+    for file in (path, unlabelled or path):
+        reader.open(file)
     from qt_bert.api import Grader
     from qt_bert.run.scorers import open_scorer, split_seeds
     from qt_bert.scoring.gate import read_gate
@@ -269,17 +274,21 @@ def compare(
         )
     ]
     comparison = graders[0][0].compare(
-        graders[1], path, seeds=graders[0][1:], gate=gate, options=reader, by=by or (), detect=detect,
-        most=most, seed=seed, rejects_path=rejects,
+        graders[1], pairs, seeds=graders[0][1:], unlabelled=unlabelled, gate=gate, options=reader,
+        by=by or (), detect=detect, most=most, seed=seed, rejects_path=rejects,
     )  # fmt: skip
-    terminal.note_rejects(comparison["rejected"], rejects)
+    for part in (comparison, comparison.get("agreement", {})):
+        terminal.note_rejects(part.get("rejected", 0), rejects)
     for grader in (*graders[0], *graders[1]):
         terminal.note_counts(grader._scorer)
     if as_json:
         typer.echo(json.dumps(comparison, ensure_ascii=False))
     else:
         typer.echo(f"A = {model_a}\nB = {model_b}{left_out(graders[1][0]._scorer.describe())}")
-        _print_comparison(comparison, path, detect)
+        if "metrics" in comparison:
+            _print_comparison(comparison, path, detect)
+        if unlabelled is not None:
+            typer.echo("\n\n".join(_agreement(comparison["agreement"])))
     if gate is not None:
         _note_gate(comparison["gate"])
         if not comparison["gate"]["passed"]:
@@ -320,14 +329,50 @@ def _print_comparison(comparison: dict[str, Any], path: Path, detect: float | No
         typer.echo(table(pairs_rows))
 
 
+def _agreement(result: dict[str, Any]) -> Iterator[str]:
+    """The measures of all pairs and of each slice, automatic slices that part more, queries."""
+    from qt_bert.scoring.unlabelled import span
+
+    yield (
+        f"{result['pairs']['name']}, without labels: {result['pairs']['n_pairs']:,} pairs of "
+        f"{result['n_queries']:,} queries; {result['repeated']:,} rows repeat a pair"
+    )
+    for column, slices in ({"": {"all pairs": result["metrics"]}} | result["slices"]).items():
+        rows = [(column, "measure", "value", "95 % interval", "n", "queries", "")]
+        for value, measures in slices.items():
+            for name, metric in measures.items():
+                counts = (f"{metric['n']:,}", f"{metric['n_queries']:,}", metric["reason"] or "")
+                rows.append((value, name, figure(metric["value"]), interval(metric), *counts))
+        yield table(rows, left=2)
+    tested = result["auto_slices"]
+    worse = [
+        row for row in tested if row["q"] < 0.05 and row["difference"] / span(row["measure"]) > 0
+    ]
+    yield f"automatic slices that part more than the rest (q < .05 of {len(tested)}): {len(worse)}"
+    if worse:
+        yield _auto_table(
+            [row | {"slice": f"{row['slice']}, {row['measure']}"} for row in worse], "inside"
+        )
+    firsts = [("query", "A", "B", "title (first of A, first of B)")]
+    for query in result["queries"]:
+        titles = query["titles"]
+        for title in dict.fromkeys((0, max(range(len(titles)), key=lambda i: titles[i]["b"]))):
+            shown = titles[title]
+            firsts.append((query["query"], figure(shown["a"]), figure(shown["b"]), shown["title"]))
+    yield "where they part most:\n" + table(firsts, sentence=True)
+
+
 def _note_gate(gate: dict[str, Any]) -> None:
     """Print every failed rule and the outcome, for the log of a CI job."""
+    from qt_bert.scoring.unlabelled import MEASURES
+
     failed = [rule for rule in gate["rules"] if rule["reason"]]
     for rule in failed:
-        change = f"B − A {figure(rule['change'])} {interval(rule)}".rstrip()
-        terminal.note(
-            f"{rule['what']}: {change}, loss allowed {rule['margin']:g}: {rule['reason']}"
-        )
+        value = f"{figure(rule['change'])} {interval(rule)}".rstrip()
+        allowed = f"{rule['margin']:g} allowed: {rule['reason']}"
+        if rule["what"].split(",")[0] not in MEASURES:
+            value, allowed = f"B − A {value}", f"loss {allowed}"
+        terminal.note(f"{rule['what']}: {value}, {allowed}")
     answer = "B may not replace A" if failed else "B may replace A"
     terminal.note(f"gate: {answer}: {len(failed)} of {len(gate['rules'])} rules failed")
 

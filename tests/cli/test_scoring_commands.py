@@ -198,3 +198,21 @@ def test_compare_several_seeds_a_model(run, write):
     assert values[f"{a},{b}"] == pytest.approx((values[a] + values[b]) / 2) and values[a] == 1
     assert spreads[f"{a},{b}"] > max(spreads[a], spreads[b])
     assert len(json.loads(run("compare", f"{a},{b}", c, "--pairs", path, "--json").out)["a"]) == 2
+
+
+def test_compare_without_labels(run, refused, checkpoint_of, write, tmp_path):
+    rows = "".join(f"票价{n // 2}\t高铁{n}\n" for n in range(60))
+    path = write("traffic.tsv", "query\ttitle\n" + rows)
+    models = (checkpoint_of(), checkpoint_of(seed=1))
+    ended = run("compare", *models, "--unlabelled", path, "--json")
+    assert ended.status == 0, ended.err
+    result = json.loads(ended.out)
+    assert "metrics" not in result and result["agreement"]["metrics"]["first_title"]["n"] == 30
+    assert len(result["agreement"]["queries"]) == 20
+    gate = write("gate.toml", "[agreement]\nfirst_title = 0.0\n")
+    ended = run("compare", *models, "--unlabelled", path, "--gate", gate)
+    assert (
+        ended.status == 1 and "first_title: " in ended.err and "0 allowed: it may be" in ended.err
+    )
+    assert "rank_correlation" in ended.out and "where they part most" in ended.out
+    refused("none.tsv", "compare", *models, "--unlabelled", tmp_path / "none.tsv")

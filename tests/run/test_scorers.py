@@ -4,8 +4,9 @@ from qt_bert.errors import ArgumentError
 from qt_bert.run.scorers import split_seeds
 
 
-def test_models_and_columns_separated_by_commas(write):
-    log, model = write("log.tsv", ""), write("m/config.json", "").parent
+def test_models_and_columns_separated_by_commas(write, tmp_path):
+    log, model = write("log.tsv", ""), tmp_path / "model"
+    model.mkdir()
     assert split_seeds(f"{model},org/name") == [str(model), "org/name"]
     assert split_seeds(f"{log}:s1,{log}:s2") == [f"{log}:s1", f"{log}:s2"]
     # What is no scorer of its own is another column.
