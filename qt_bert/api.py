@@ -322,10 +322,10 @@ class Grader:
             if len(a) + len(b) > 2:
                 raise ArgumentError("--unlabelled compares two models, not several seeds of them")
             columns = dict.fromkeys((*_names(by), *rules.columns(labelled=False)))
-            how = {key: settings[key] for key in ("seed", "rejects_path") if key in settings}
-            comparison["agreement"] = compare_unlabelled(
-                Path(unlabelled), reader, a[0], b[0], by=list(columns), **how
-            )
+            kept = ("seed",) if pairs is not None else ("seed", "rejects_path")
+            how = {"by": list(columns)} | {k: settings[k] for k in kept if k in settings}
+            agreement = compare_unlabelled(Path(unlabelled), reader, a[0], b[0], **how)
+            comparison["agreement"] = agreement
         if gate is not None:
             comparison["gate"] = judge_gate(rules, comparison, (a[0], b[0]), path, reader)
         return comparison

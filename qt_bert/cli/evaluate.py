@@ -263,28 +263,27 @@ def compare(
 
     if gate is not None:
         read_gate(gate)  # before the models are opened
-    graders = [
+    b = replace(shared, model_grades=model_grades_b)
+    sides = [
         [
-            Grader(open_scorer(replace(how, model=name), heads, reader, notify=terminal.note))
+            open_scorer(replace(how, model=name), heads, reader, notify=terminal.note)
             for name in split_seeds(models)
         ]
-        for models, how, heads in (
-            (model_a, shared, None),
-            (model_b, replace(shared, model_grades=model_grades_b), without),
-        )
+        for models, how, heads in ((model_a, shared, None), (model_b, b, without))
     ]
-    comparison = graders[0][0].compare(
-        graders[1], pairs, seeds=graders[0][1:], unlabelled=unlabelled, gate=gate, options=reader,
+    first, *seeds = map(Grader, sides[0])
+    comparison = first.compare(
+        [*map(Grader, sides[1])], pairs, seeds=seeds, unlabelled=unlabelled, gate=gate, options=reader,
         by=by or (), detect=detect, most=most, seed=seed, rejects_path=rejects,
     )  # fmt: skip
     for part in (comparison, comparison.get("agreement", {})):
         terminal.note_rejects(part.get("rejected", 0), rejects)
-    for grader in (*graders[0], *graders[1]):
-        terminal.note_counts(grader._scorer)
+    for scorer in (*sides[0], *sides[1]):
+        terminal.note_counts(scorer)
     if as_json:
         typer.echo(json.dumps(comparison, ensure_ascii=False))
     else:
-        typer.echo(f"A = {model_a}\nB = {model_b}{left_out(graders[1][0]._scorer.describe())}")
+        typer.echo(f"A = {model_a}\nB = {model_b}{left_out(sides[1][0].describe())}")
         if "metrics" in comparison:
             _print_comparison(comparison, path, detect)
         if unlabelled is not None:
@@ -333,10 +332,8 @@ def _agreement(result: dict[str, Any]) -> Iterator[str]:
     """The measures of all pairs and of each slice, automatic slices that part more, queries."""
     from qt_bert.scoring.unlabelled import span
 
-    yield (
-        f"{result['pairs']['name']}, without labels: {result['pairs']['n_pairs']:,} pairs of "
-        f"{result['n_queries']:,} queries; {result['repeated']:,} rows repeat a pair"
-    )
+    pairs, n_queries = result["pairs"], result["n_queries"]
+    yield f"{pairs['name']}: {pairs['n_pairs']:,} pairs of {n_queries:,} queries, without labels"
     for column, slices in ({"": {"all pairs": result["metrics"]}} | result["slices"]).items():
         rows = [(column, "measure", "value", "95 % interval", "n", "queries", "")]
         for value, measures in slices.items():
@@ -344,15 +341,14 @@ def _agreement(result: dict[str, Any]) -> Iterator[str]:
                 counts = (f"{metric['n']:,}", f"{metric['n_queries']:,}", metric["reason"] or "")
                 rows.append((value, name, figure(metric["value"]), interval(metric), *counts))
         yield table(rows, left=2)
-    tested = result["auto_slices"]
-    worse = [
-        row for row in tested if row["q"] < 0.05 and row["difference"] / span(row["measure"]) > 0
+    every = [
+        row | {"more": row["difference"] / span(row["measure"])} for row in result["auto_slices"]
     ]
-    yield f"automatic slices that part more than the rest (q < .05 of {len(tested)}): {len(worse)}"
+    worse = [row for row in every if row["q"] < 0.05 and row["more"] > 0]
+    named = [row | {"slice": f"{row['slice']}, {row['measure']}"} for row in worse]
+    yield f"automatic slices that part more than the rest (q < .05 of {len(every)}): {len(worse)}"
     if worse:
-        yield _auto_table(
-            [row | {"slice": f"{row['slice']}, {row['measure']}"} for row in worse], "inside"
-        )
+        yield _auto_table(named, "inside")
     firsts = [("query", "A", "B", "title (first of A, first of B)")]
     for query in result["queries"]:
         titles = query["titles"]

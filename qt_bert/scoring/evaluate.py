@@ -276,25 +276,17 @@ def compare_models(
     sides = judged[: len(a)], judged[len(a) :]
     scores = [np.mean([model.ranking_score for model in side], axis=0) for side in sides]
     compared = compare(*sides, seed=seed, most_different=most)
-    described = [[scorer.describe() for scorer in side] for side in (a, b)]
     result: dict[str, Any] = {
         "schema": 1,
-        "a": described[0] if len(a) > 1 else described[0][0],
-        "b": described[1] if len(b) > 1 else described[1][0],
+        "a": a[0].describe() if len(a) == 1 else [scorer.describe() for scorer in a],
+        "b": b[0].describe() if len(b) == 1 else [scorer.describe() for scorer in b],
         "n_pairs": len(first.pairs),
         "rejected": first.rejected,
         "metrics": {name: asdict(difference) for name, difference in compared.metrics.items()},
         "settings": compared.settings,
         "most_different": [
-            {
-                "id": first.pairs[i].id,
-                "line": first.pairs[i].line,
-                "query": first.pairs[i].query,
-                "title": first.pairs[i].title,
-                "grade": first.pairs[i].label,
-                "a": float(scores[0][i]),
-                "b": float(scores[1][i]),
-            }
+            {name: getattr(first.pairs[i], name) for name in ("id", "line", "query", "title")}
+            | {"grade": first.pairs[i].label, "a": float(scores[0][i]), "b": float(scores[1][i])}
             for i in compared.most_different
         ],
     } | ({"guards": dict(b[0].left_out.guards)} if b[0].left_out else {})

@@ -64,11 +64,7 @@ def read_gate(path: Path) -> Gate:
             [n for n, metric in METRICS.items() if metric.direction != "zero"],
         ),
         ("measure", gate.agreement, MEASURES),
-        (
-            "metric of slices",
-            {name for rules in slices for name in rules},
-            (*SHOWN_IN_SLICES, *MEASURES),
-        ),
+        ("metric of slices", set().union(*slices), (*SHOWN_IN_SLICES, *MEASURES)),
         ("behaviour", gate.behaviours, cases),
     ):
         if unknown := set(names) - set(known):

@@ -14,7 +14,15 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.files import sha256_file
 from qt_bert.scoring.evaluate import automatic, by_column
 from qt_bert.scoring.judge import PairScorer, read_outputs, refusal
-from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, mid_ranks, ratio, sum_by
+from qt_bert.stats.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    fractional_ranks,
+    mid_ranks,
+    ratio,
+    sum_by,
+)
 from qt_bert.stats.estimate import CONFIDENCE, RESAMPLES, pooled
 from qt_bert.stats.evaluation import slice_difference
 from qt_bert.stats.judgements import index_queries
@@ -56,10 +64,10 @@ def compare_unlabelled(
     read = [read_outputs(scorer.logits(texts), scorer.settings.labels) for scorer in (a, b)]
     scores = np.array([outputs.ranking_score for outputs in read])
     index, n_queries = index_queries([pair.query for pair in pairs])
-    names, moved = read[0].labels.names, None
-    if read[0].predicted and read[1].predicted and read[0].labels == read[1].labels:
-        levels = [[names.index(name) for name in outputs.predicted or ()] for outputs in read]
-        moved = np.abs(np.subtract(levels[0], levels[1]))
+    moved, names = None, read[0].labels.names
+    if read[0].predicted and read[0].labels == read[1].labels:
+        first, second = ([names.index(name) for name in out.predicted or ()] for out in read)
+        moved = np.abs(np.subtract(first, second))
 
     def parting(rows: BoolArray) -> dict[str, FloatArray]:
         some = None if moved is None else moved[rows]
@@ -73,21 +81,21 @@ def compare_unlabelled(
             auto += [{"measure": measure, **asdict(row)}] if row else []
     for slice_row, q in zip(auto, q_values([row["p"] for row in auto]), strict=True):
         slice_row["q"] = q
+    everywhere = parting(np.ones(len(pairs), np.bool_))
     return {
         "pairs": {"name": path.name, "sha256": sha256_file(path), "n_pairs": len(pairs)},
         "n_queries": n_queries,
         "rejected": rows.rejected,
         "repeated": rows.accepted - len(pairs),
-        "metrics": _measured(parting(np.ones(len(pairs), np.bool_)), seed),
+        "metrics": _measured(everywhere, seed),
         "slices": {
             column: {
-                value: _measured(parting(inside), seed)
-                for value, inside in by_column(pairs, column).items()
+                v: _measured(parting(some), seed) for v, some in by_column(pairs, column).items()
             }
             for column in by
         },
         "auto_slices": sorted(auto, key=lambda row: -row["difference"] / span(row["measure"])),
-        "queries": _most_parted(pairs, scores, index, n_queries),
+        "queries": _most_parted(pairs, scores, index, everywhere["first_title"][:, 0]),
     }
 
 
@@ -112,7 +120,7 @@ def _sums(
         return ranks - ratio(total(ranks), titles)[index]
 
     titles = total(np.ones(len(index)))
-    (_, a), (_, b) = (_first(score, index, n_queries) for score in scores)
+    a, b = (_first(score, index, n_queries) for score in scores)
     x, y = map(centred, scores)
     spread = total(x * x), total(y * y)
     rho = np.nan_to_num(ratio(total(x * y), np.sqrt(spread[0] * spread[1])))
@@ -125,11 +133,11 @@ def _sums(
     return {name: np.stack(columns, axis=1, dtype=np.float64) for name, columns in sums.items()}
 
 
-def _first(score: FloatArray, index: IntArray, n_queries: int) -> tuple[FloatArray, BoolArray]:
-    """The highest score of each query [Q], and which titles have it [n]."""
+def _first(score: FloatArray, index: IntArray, n_queries: int) -> BoolArray:
+    """Which titles have the highest score of their query [n]."""
     best = np.full(n_queries, -np.inf)
     np.maximum.at(best, index, score)
-    return best, score == best[index]
+    return np.asarray(score == best[index])
 
 
 def _measured(sums: dict[str, FloatArray], seed: int) -> dict[str, dict[str, Any]]:
@@ -161,25 +169,18 @@ def _measured(sums: dict[str, FloatArray], seed: int) -> dict[str, dict[str, Any
 
 
 def _most_parted(
-    pairs: Sequence[Pair], scores: FloatArray, index: IntArray, n_queries: int
+    pairs: Sequence[Pair], scores: FloatArray, index: IntArray, changed: FloatArray
 ) -> list[dict[str, Any]]:
-    """The MOST queries where each scorer puts the other's first title lowest, in standard deviations of its
-    scores; then where scores differ most. Titles in the order of the first scorer."""
-    spread = scores.std(axis=1, keepdims=True)
-    z = (scores - scores.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)
-    (best_a, a), (best_b, b) = (_first(score, index, n_queries) for score in z)
-
-    def mean(values: FloatArray, rows: BoolArray) -> FloatArray:
-        return ratio(sum_by(index, values * rows, n_queries), sum_by(index, rows, n_queries))
-
-    parting = best_a - mean(z[0], b) + best_b - mean(z[1], a)
-    gap = mean(np.abs(z[0] - z[1]), np.ones(len(index), np.bool_))
+    """The MOST queries, those first whose first title has `changed` [Q], by how far ranks over all pairs
+    differ. Titles in the order of the first scorer."""
+    apart = np.abs(np.subtract(*map(fractional_ranks, scores)))
+    gap = sum_by(index, apart, len(changed)) / np.bincount(index)
     shown = []
-    for query in np.lexsort((-gap, -parting))[:MOST]:
+    for query in np.lexsort((-gap, -changed))[:MOST]:
         rows = np.flatnonzero(index == query)
         titles = [
             {"line": pairs[i].line, "title": pairs[i].title, "a": scores[0, i], "b": scores[1, i]}
             for i in rows[np.argsort(-scores[0, rows], kind="stable")]
         ]
-        shown.append({"query": pairs[rows[0]].query, "parting": parting[query], "titles": titles})
+        shown.append({"query": pairs[rows[0]].query, "titles": titles})
     return shown

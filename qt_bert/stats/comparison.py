@@ -82,11 +82,10 @@ def compare(
     """
     sides = [[side] if isinstance(side, Judgements) else list(side) for side in (a, b)]
     a, b = (_of_several(side) for side in sides)
-    for side in sides:
-        for other in side:
-            _check_same_pairs(a, other)
-            if (other.mode, other.levels) != (side[0].mode, side[0].levels):
-                raise ArgumentError("one model of several seeds is judged at other levels")
+    for first, other in ((side[0], other) for side in sides for other in side):
+        _check_same_pairs(a, other)
+        if (other.mode, other.levels) != (first.mode, first.levels):
+            raise ArgumentError("one model of several seeds is judged at other levels")
     unknown = [
         metric for metric in metrics or () if isinstance(metric, str) and metric not in METRICS
     ]
