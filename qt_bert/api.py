@@ -20,7 +20,6 @@ from qt_bert.data.segmenters import segmenter
 from qt_bert.errors import ArgumentError
 from qt_bert.files import one_writer
 from qt_bert.heads import Head, checked_heads
-from qt_bert.models.opening import reopened
 from qt_bert.request import (
     NOT_OF_A_PLAN,
     ModelOptions,
@@ -30,8 +29,6 @@ from qt_bert.request import (
     pairs_or_test,
     resolve,
 )
-from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.explain import Explanation, explain_pair
 from qt_bert.scoring.judge import Outputs, PairScorer, read_outputs, requested_calibration
 from qt_bert.shipped import DEV, shipped
 from qt_bert.text import Text, clip
@@ -47,6 +44,8 @@ if TYPE_CHECKING:
     from qt_bert.results.plan import Plan
     from qt_bert.results.probe import ProbeResult
     from qt_bert.run.folder import RunInputs
+    from qt_bert.scoring.bulk import Scorer
+    from qt_bert.scoring.explain import Explanation
 
 
 @dataclass(frozen=True)
@@ -201,9 +200,13 @@ class Grader:
 
     @property
     def scorer(self) -> Scorer:
-        """The scorer of a checkpoint. Raises ArgumentError for an ONNX export, which gives scores alone."""
+        """The scorer of a checkpoint. Raises ArgumentError for an ONNX export or a column, which give scores alone."""
+        from qt_bert.scoring.bulk import Scorer
+
         if not isinstance(self._scorer, Scorer):
-            raise ArgumentError(f"{self._scorer.name} is an ONNX export: it scores, and no more")
+            raise ArgumentError(
+                f"{self._scorer.name} gives scores alone; this needs a model: load its folder"
+            )
         return self._scorer
 
     def grade(self, query: str, title: str) -> Graded:
@@ -251,6 +254,8 @@ class Grader:
 
     def explain(self, query: str, title: str, *, words: str = "jieba") -> Explanation:
         """The pair's grades, and the change of the expected grade with each term filled."""
+        from qt_bert.scoring.explain import explain_pair
+
         return explain_pair(query, title, self.scorer, segmenter(words))
 
     def evaluate(
@@ -259,22 +264,30 @@ class Grader:
         *,
         by: str | Sequence[str] = (),
         auto_slices: bool = False,
+        baseline: Grader | None = None,
         calibrated: bool | str | Path = False,
         **reader: Any,
     ) -> dict[str, Any]:
         """Every metric on a graded file (default: the test split that ships), with intervals.
 
         `by` names columns to repeat them for; `auto_slices` adds error rates by what the texts show,
-        worst first; `calibrated` as for `score`; `reader` are fields of `ReaderOptions` (`columns`,
+        worst first; `baseline` adds the paired differences from another grader; `calibrated` as for
+        `score`; `reader` are fields of `ReaderOptions` (`columns`,
         `grades`, `no_header`, `max_rejects`).
         """
-        from qt_bert.scoring.evaluate import evaluation_json
+        from qt_bert.scoring.evaluate import beside_baseline, evaluation_json
         from qt_bert.scoring.judge import judge_file
 
         path = pairs_or_test(None if pairs is None else Path(pairs))
         applied = requested_calibration(self._scorer, calibrated)
-        judged = judge_file(path, ReaderOptions(**reader), self._scorer, calibration=applied)
-        return evaluation_json(judged, self._scorer, path, by=_names(by), auto_slices=auto_slices)
+        scorer, others = self._scorer, [] if baseline is None else [baseline._scorer]
+        judged = judge_file(
+            path, ReaderOptions(**reader), scorer, others=others, calibration=applied
+        )
+        result = evaluation_json(judged, scorer, path, by=_names(by), auto_slices=auto_slices)
+        for other in others:
+            result["baseline"] = beside_baseline(judged, scorer, other, path)
+        return result
 
     def queries(self, pairs: str | Path | None = None, **reader: Any) -> pd.DataFrame:
         """A row a query of a graded file, sorted by possible NDCG@5 gain (`query_table`)."""
@@ -288,9 +301,11 @@ class Grader:
 
     def compare(
         self,
-        other: Grader,
+        other: Grader | Sequence[Grader],
         pairs: str | Path | None = None,
         *,
+        seeds: Sequence[Grader] = (),
+        unlabelled: str | Path | None = None,
         by: str | Sequence[str] = (),
         gate: str | Path | None = None,
         options: ReaderOptions | None = None,
@@ -298,19 +313,33 @@ class Grader:
     ) -> dict[str, Any]:
         """This model (a) and the `other` (b) on the same pairs, as `qt-bert compare --json` gives it.
 
-        A `gate` is a file of rules; `options` are the pairs' reader's; `by` and `settings` (`detect`, …) as
+        `seeds` are this model trained with other seeds; a list of `other`s is the other model so. A file
+        `unlabelled` adds the `agreement` of both on pairs without labels, and stands alone without `pairs`. A
+        `gate` is a file of rules; `options` are the pairs' reader's; `by` and `settings` (`detect`, …) as
         `compare_models` takes them.
         """
         from qt_bert.scoring.evaluate import compare_models
         from qt_bert.scoring.gate import Gate, judge_gate, read_gate
+        from qt_bert.scoring.unlabelled import compare_unlabelled
 
         path, reader = pairs_or_test(Path(pairs) if pairs else None), options or ReaderOptions()
         rules = Gate() if gate is None else read_gate(Path(gate))
-        columns = tuple(dict.fromkeys((*_names(by), *rules.slices)))
-        models = self._scorer, other._scorer
-        comparison = compare_models(path, reader, *models, by=columns, **settings)
+        others = [other] if isinstance(other, Grader) else other
+        a, b = ([grader._scorer for grader in side] for side in ((self, *seeds), others))
+        comparison: dict[str, Any] = {"schema": 1, "a": a[0].describe(), "b": b[0].describe()}
+        if pairs is not None or unlabelled is None:
+            columns = dict.fromkeys((*_names(by), *rules.columns(labelled=True)))
+            comparison = compare_models(path, reader, a, b, by=list(columns), **settings)
+        if unlabelled is not None:
+            if len(a) + len(b) > 2:
+                raise ArgumentError("--unlabelled compares two models, not several seeds of them")
+            columns = dict.fromkeys((*_names(by), *rules.columns(labelled=False)))
+            kept = ("seed",) if pairs is not None else ("seed", "rejects_path")
+            how = {"by": list(columns)} | {k: settings[k] for k in kept if k in settings}
+            agreement = compare_unlabelled(Path(unlabelled), reader, a[0], b[0], **how)
+            comparison["agreement"] = agreement
         if gate is not None:
-            comparison["gate"] = judge_gate(rules, comparison, models, path, reader)
+            comparison["gate"] = judge_gate(rules, comparison, (a[0], b[0]), path, reader)
         return comparison
 
     def calibrate(self, pairs: str | Path | None = None, **settings: Any) -> dict[str, Any]:
@@ -484,6 +513,8 @@ class Grader:
 
     def _stored(self) -> Checkpoint:
         """The model as it is stored, in float32, without heads that were pruned."""
+        from qt_bert.models.opening import reopened
+
         return reopened(self._whole(), dtype="float32", compact=True)
 
     def _whole(self) -> Checkpoint:
@@ -501,6 +532,9 @@ class Grader:
 
     def _by_head(self) -> Scorer:
         """The scorer with every head in its place: a pruned model's that went are zeros."""
+        from qt_bert.models.opening import reopened
+        from qt_bert.scoring.bulk import Scorer
+
         opened = self.scorer.checkpoint
         if opened.kept is None or not opened.compact:
             return self.scorer
@@ -548,8 +582,12 @@ def load(
     template: str | None = None,
     token_types: str | None = None,
     allow_unknown: bool = False,
+    columns: str | None = None,
 ) -> Grader:
-    """Open a model folder (default: the graded checkpoint that ships) for grading.
+    """Open a model folder (default: the graded checkpoint that ships) for grading, or a column of a file.
+
+    A column is `scores.tsv:score`, or `scores.tsv:p_1,p_2,p_3,p_4,p_5`; `columns` names its queries and titles
+    (`query=q,title=t`). It can be evaluated, compared and calibrated on the pairs of its file.
 
     `device`: auto (a CUDA GPU where there is one), cpu, cuda, cuda:1 or mps; `dtype` on a GPU also
     tf32 or float16. `template`: the prompt of a causal language model, `qwen3-reranker` or a JSON file;
@@ -565,4 +603,5 @@ def load(
     options = ModelOptions(
         name, dtype, max_length, model_grades, device, template, token_types, allow_unknown
     )
-    return Grader(open_scorer(options), max_length=max_length)
+    scorer = open_scorer(options, reader=ReaderOptions(columns))
+    return Grader(scorer, max_length=max_length)

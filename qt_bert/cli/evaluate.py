@@ -120,6 +120,10 @@ def evaluate(
         Path | None,
         typer.Option(help="Write the queries, sorted by possible NDCG@5 gain, to this file."),
     ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="Compare with this model, or column FILE:COLUMN, on the same pairs."),
+    ] = None,
     rejects: options.Rejects = None,
     calibrated: options.Calibrated = False,
     calibration: options.Calibration = None,
@@ -137,6 +141,7 @@ def evaluate(
         raise ArgumentError(f"--trec {trec} is there already; name another folder or remove it")
     from qt_bert.run.scorers import open_scorer
     from qt_bert.scoring.evaluate import (
+        beside_baseline,
         evaluation_json,
         query_table,
         write_beside,
@@ -149,9 +154,17 @@ def evaluate(
 
     scorer = open_scorer(model, without, reader, notify=terminal.note)
     applied = requested_calibration(scorer, calibration or calibrated)
+    first = replace(model, model=baseline, model_grades=None)
+    others = [open_scorer(first, None, reader, notify=terminal.note)] if baseline else []
     reader = labels.read_by(reader)
     judged = judge_file(
-        path, reader, scorer, calibration=applied, rejects_path=rejects, count=labels
+        path,
+        reader,
+        scorer,
+        others=others,
+        calibration=applied,
+        rejects_path=rejects,
+        count=labels,
     )
     few = None
     if labels.labels is not None:
@@ -166,6 +179,10 @@ def evaluate(
         resamples=resamples,
         seed=seed,
     )
+    for other in others:
+        evaluation["baseline"] = beside_baseline(
+            judged, scorer, other, path, labels, resamples=resamples, seed=seed
+        )
     if suspects is not None:
         table_of = find_suspects(judged, path, reader, labels.judge)
         write_beside(suspects, "--suspects", path, reader, table_of)
@@ -180,7 +197,8 @@ def evaluate(
         write_beside(queries, "--queries", path, reader, query_table(judged))
         terminal.note(f"queries by possible gain: {queries}")
     terminal.note_rejects(judged.rejected, rejects)
-    terminal.note_truncation(scorer)
+    for each in (scorer, *others):
+        terminal.note_counts(each)
     if unjudged := evaluation["pairs"]["unjudged"]:
         terminal.note(f"{unjudged:,} titles without a label")
     if evaluation["alike"]:
@@ -191,6 +209,10 @@ def evaluate(
         typer.echo(metrics_table(evaluation))
         if few is not None:
             typer.echo("\n" + _few_table(few))
+        if baseline:
+            metrics = evaluation["baseline"]["metrics"]
+            typer.echo(f"\nbaseline {baseline}:")
+            typer.echo(differences_table(metrics, "baseline", "model"))
         if auto_slices:
             typer.echo("\n" + _auto_table(evaluation["auto_slices"]))
 
@@ -214,8 +236,8 @@ def _count(number: int | None) -> str:
     return "–" if number is None else f"{number:,}"
 
 
-def _auto_table(slices: list[dict[str, Any]]) -> str:
-    rows = [("slice", "n", "queries", "error", "rest", "more", "95 % interval", "q")]
+def _auto_table(slices: list[dict[str, Any]], what: str = "error") -> str:
+    rows = [("slice", "n", "queries", what, "rest", "more", "95 % interval", "q")]
     for row in slices:
         counts = (f"{row['n']:,}", f"{row['n_queries']:,}")
         values = (figure(row[name]) for name in ("inside", "outside", "difference"))
@@ -249,13 +271,16 @@ def _flat(evaluation: dict[str, Any]) -> dict[str, Any]:
         "few_labels",
         "alike",
         "guards",
+        "baseline",
     )
     return evaluation["metrics"] | {name: evaluation[name] for name in names if name in evaluation}
 
 
 @options.command(options.SCORING)
 def compare(
-    model_a: Annotated[str, typer.Argument(help="The first model, A.")],
+    model_a: Annotated[
+        str, typer.Argument(help="The first model, A; of several seeds A1,A2,A3; or FILE:COLUMN.")
+    ],
     model_b: Annotated[
         str, typer.Argument(help="The second model, B; --heads-out leaves heads of B out.")
     ],
@@ -267,6 +292,10 @@ def compare(
     rejects: options.Rejects = None,
     model_grades_b: Annotated[str | None, typer.Option(help="--model-grades of B.")] = None,
     by: options.By = None,
+    unlabelled: Annotated[
+        Path | None,
+        typer.Option(help="Pairs without labels: first titles, order and grades that change."),
+    ] = None,
     detect: Annotated[
         float | None,
         typer.Option(help="Estimate how many queries would show a difference of this size."),
@@ -281,31 +310,39 @@ def compare(
 ) -> None:
     """Paired intervals and tests of every metric, and the pairs where the two differ most."""
     path = pairs_or_test(pairs)
-    reader.open(path)
+    for file in (path, unlabelled or path):
+        reader.open(file)
     from qt_bert.api import Grader
-    from qt_bert.run.scorers import open_scorer
+    from qt_bert.run.scorers import open_scorer, split_seeds
     from qt_bert.scoring.gate import read_gate
 
     if gate is not None:
         read_gate(gate)  # before the models are opened
-    a = replace(shared, model=model_a)
-    b = replace(shared, model=model_b, model_grades=model_grades_b)
-    scorers = [
-        open_scorer(a, notify=terminal.note),
-        open_scorer(b, without, reader, notify=terminal.note),
+    b = replace(shared, model_grades=model_grades_b)
+    sides = [
+        [
+            open_scorer(replace(how, model=name), heads, reader, notify=terminal.note)
+            for name in split_seeds(models)
+        ]
+        for models, how, heads in ((model_a, shared, None), (model_b, b, without))
     ]
-    comparison = Grader(scorers[0]).compare(
-        Grader(scorers[1]), path, gate=gate, options=reader, by=by or (), detect=detect, most=most,
-        seed=seed, rejects_path=rejects, labels=labels,
+    first, *seeds = map(Grader, sides[0])
+    comparison = first.compare(
+        [*map(Grader, sides[1])], pairs, seeds=seeds, unlabelled=unlabelled, gate=gate, options=reader,
+        by=by or (), detect=detect, most=most, seed=seed, rejects_path=rejects, labels=labels,
     )  # fmt: skip
-    terminal.note_rejects(comparison["rejected"], rejects)
-    for scorer in scorers:
-        terminal.note_truncation(scorer)
+    for part in (comparison, comparison.get("agreement", {})):
+        terminal.note_rejects(part.get("rejected", 0), rejects)
+    for scorer in (*sides[0], *sides[1]):
+        terminal.note_counts(scorer)
     if as_json:
         typer.echo(json.dumps(comparison, ensure_ascii=False))
     else:
-        typer.echo(f"A = {model_a}\nB = {model_b}{left_out(comparison['b'])}")
-        _print_comparison(comparison, path, detect)
+        typer.echo(f"A = {model_a}\nB = {model_b}{left_out(sides[1][0].describe())}")
+        if "metrics" in comparison:
+            _print_comparison(comparison, path, detect)
+        if unlabelled is not None:
+            typer.echo("\n\n".join(_agreement(comparison["agreement"])))
     if gate is not None:
         _note_gate(comparison["gate"])
         if not comparison["gate"]["passed"]:
@@ -349,14 +386,47 @@ def _print_comparison(comparison: dict[str, Any], path: Path, detect: float | No
         typer.echo(table(pairs_rows))
 
 
+def _agreement(result: dict[str, Any]) -> Iterator[str]:
+    """The measures of all pairs and of each slice, automatic slices that part more, queries."""
+    from qt_bert.scoring.unlabelled import span
+
+    pairs, n_queries = result["pairs"], result["n_queries"]
+    yield f"{pairs['name']}: {pairs['n_pairs']:,} pairs of {n_queries:,} queries, without labels"
+    for column, slices in ({"": {"all pairs": result["metrics"]}} | result["slices"]).items():
+        rows = [(column, "measure", "value", "95 % interval", "n", "queries", "")]
+        for value, measures in slices.items():
+            for name, metric in measures.items():
+                counts = (f"{metric['n']:,}", f"{metric['n_queries']:,}", metric["reason"] or "")
+                rows.append((value, name, figure(metric["value"]), interval(metric), *counts))
+        yield table(rows, left=2)
+    every = [
+        row | {"more": row["difference"] / span(row["measure"])} for row in result["auto_slices"]
+    ]
+    worse = [row for row in every if row["q"] < 0.05 and row["more"] > 0]
+    named = [row | {"slice": f"{row['slice']}, {row['measure']}"} for row in worse]
+    yield f"automatic slices that part more than the rest (q < .05 of {len(every)}): {len(worse)}"
+    if worse:
+        yield _auto_table(named, "inside")
+    firsts = [("query", "A", "B", "title (first of A, first of B)")]
+    for query in result["queries"]:
+        titles = query["titles"]
+        for title in dict.fromkeys((0, max(range(len(titles)), key=lambda i: titles[i]["b"]))):
+            shown = titles[title]
+            firsts.append((query["query"], figure(shown["a"]), figure(shown["b"]), shown["title"]))
+    yield "where they part most:\n" + table(firsts, sentence=True)
+
+
 def _note_gate(gate: dict[str, Any]) -> None:
     """Print every failed rule and the outcome, for the log of a CI job."""
+    from qt_bert.scoring.unlabelled import MEASURES
+
     failed = [rule for rule in gate["rules"] if rule["reason"]]
     for rule in failed:
-        change = f"B − A {figure(rule['change'])} {interval(rule)}".rstrip()
-        terminal.note(
-            f"{rule['what']}: {change}, loss allowed {rule['margin']:g}: {rule['reason']}"
-        )
+        value = f"{figure(rule['change'])} {interval(rule)}".rstrip()
+        allowed = f"{rule['margin']:g} allowed: {rule['reason']}"
+        if rule["what"].split(",")[0] not in MEASURES:
+            value, allowed = f"B − A {value}", f"loss {allowed}"
+        terminal.note(f"{rule['what']}: {value}, {allowed}")
     answer = "B may not replace A" if failed else "B may replace A"
     terminal.note(f"gate: {answer}: {len(failed)} of {len(gate['rules'])} rules failed")
 
@@ -397,11 +467,12 @@ def calibrate(
     from qt_bert.run.scorers import open_scorer
     from qt_bert.scoring.calibrate import calibrate_model
 
-    scorer = open_scorer(model, notify=terminal.note)
+    scorer = open_scorer(model, None, reader, notify=terminal.note)
     result = calibrate_model(
         path, reader, scorer, method=method, precision=precision, recall=recall, by=by or (), out=out,
         save=save, resamples=resamples, seed=seed, rejects_path=rejects,
     )  # fmt: skip
+    terminal.note_counts(scorer)
     typer.echo(json.dumps(result, ensure_ascii=False) if as_json else _calibration_text(result))
     for line in result["warnings"]:
         terminal.note(f"warning: {line}")
@@ -439,7 +510,8 @@ def _calibration_text(result: dict[str, Any]) -> str:
 def agree(
     file: Annotated[Path, typer.Argument(help="File of pairs with a column of grades per rater.")],
     raters: Annotated[
-        str, typer.Option(help="The raters' columns, separated by commas: 人工,LLM.")
+        str,
+        typer.Option(help="The raters' columns, of this or another file: 人工,LLM,llm.tsv:grade."),
     ],
     reader: Annotated[ReaderOptions, options.Without(("limit", "no_header"))],
     by: options.By = None,

@@ -54,7 +54,7 @@ def explain(
     heads = restoring = None
     if scorer.left_out is None:
         heads, restoring = _heads_of(explanation, scorer)
-    terminal.note_truncation(scorer)
+    terminal.note_counts(scorer)
     shown = (explanation, heads, restoring)
     typer.echo(_as_json(*shown) if as_json else _as_text(*shown))
 

@@ -11,6 +11,7 @@ import typer
 from qt_bert.cli import options, terminal
 from qt_bert.cluster.ray import EngineOptions
 from qt_bert.data.reader import ReaderOptions
+from qt_bert.data.scores import column_of
 from qt_bert.errors import ArgumentError
 from qt_bert.request import HeadsOutOptions, ModelOptions
 from qt_bert.shipped import TEST, shipped
@@ -134,6 +135,8 @@ def score(
     """Grade every pair of a file: add probabilities, predicted and expected grade to its columns."""
     if not pairs and engine.rows is None:
         raise ArgumentError("give a file of pairs, or with --dry-run --rows N")
+    if column_of(model.model) is not None:
+        raise ArgumentError(f"--model {model.model} is a column of scores; score needs a model")
     if out is None and not engine.dry_run:
         raise ArgumentError("no file for the scores: give --out FILE")
     pairs = pairs or [str(shipped(TEST))]
@@ -180,6 +183,6 @@ def score(
     if report.already:
         terminal.note(f"{out} is complete already; --overwrite redoes it")
         return
-    terminal.note_truncation(scorer)
+    terminal.note_counts(scorer)
     terminal.note_rejects(report.rejected, Path(f"{out}.rejects.tsv"))
     terminal.note(f"{report.pairs:,} pairs scored: {out}")

@@ -43,7 +43,7 @@ def sweep(
             scorer, variants, out, rejects=rejects, resume=resume, overwrite=overwrite
         )
     terminal.note_rejects(rejected, rejects)
-    terminal.note_truncation(scorer)
+    terminal.note_counts(scorer)
     typer.echo(_as_json(folder) if as_json else _as_text(folder))
 
 

@@ -188,8 +188,10 @@ def note_rejects(rejected: int, listed: Path | None) -> None:
         note(f"{rejected:,} rows rejected, {where}")
 
 
-def note_truncation(scorer: PairScorer) -> None:
-    """Print how many texts were cut."""
+def note_counts(scorer: PairScorer) -> None:
+    """Print how many texts were cut, or how many pairs and scores of a column have no partner."""
+    if coverage := getattr(scorer, "coverage", lambda: None)():
+        note(coverage)
     counts = scorer.counts
     if counts.truncated_titles or counts.truncated_queries:
         note(

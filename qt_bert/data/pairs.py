@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
+from math import nan
 
 from qt_bert.errors import ArgumentError
 
@@ -88,6 +89,12 @@ def _parse_grades(spec: str, meaning: str) -> GradeSet:
 
 def _bad_spec(spec: str, reason: str) -> ArgumentError:
     return ArgumentError(f"--grades {spec!r}: {reason}; write for instance '0=1,1=2,2=3-4,3=5'")
+
+
+def number_of(label: str) -> float:
+    """A label such as `3`, `3.67` or `-1e-2` as a number; NaN for any other text."""
+    written = re.fullmatch(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", label)
+    return float(label) if written else nan
 
 
 EXCERPT_CHARACTERS = 200

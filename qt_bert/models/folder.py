@@ -9,19 +9,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from qt_bert.data.scores import column_of
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json, sha256_file, write_json
 from qt_bert.models.card import check_readable, unmarked
-from qt_bert.models.devices import note_once
 from qt_bert.models.families import Family, family_of
 from qt_bert.models.origins import adapted, modules_of
+from qt_bert.progress import note_once
 
 _HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
 
 
 def resolve_folder(model: str | Path) -> Path:
     """A local folder (or the one that its `modules.json` names), else the fetched weights of a hub name,
-    never code. Raises CheckpointError where neither exists."""
+    never code. Raises CheckpointError where neither exists, and for a column of scores."""
+    if column_of(str(model)) is not None:
+        raise CheckpointError(f"{model} is a column of scores; this needs a model: name its folder")
     path = Path(model)
     if path.is_dir() and not (path / "config.json").exists():
         inner = (place for place, kind in modules_of(path).items() if kind == "Transformer")

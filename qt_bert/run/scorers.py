@@ -1,4 +1,5 @@
-"""Opening what scores, for commands and `load()`: a model, without some heads where named, or an ONNX export."""
+"""Opening what scores, for commands and `load()`: a model, without some heads where named, an ONNX export, or
+a column of a file."""
 
 from __future__ import annotations
 
@@ -8,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qt_bert.data.reader import ReaderOptions
+from qt_bert.data.scores import column_of
 from qt_bert.errors import ArgumentError
 from qt_bert.request import HeadsOutOptions, ModelOptions
+from qt_bert.scoring.column import ColumnScorer
 from qt_bert.shipped import DEV, shipped
 
 if TYPE_CHECKING:
@@ -54,7 +57,18 @@ def open_scorer(
     *,
     notify: Callable[[str], None] = lambda line: None,
 ) -> PairScorer:
-    """As `open_model`, where scores are enough: also a folder or file of `qt-bert export --onnx`."""
+    """As `open_model`, where scores are enough: also a folder or file of `qt-bert export --onnx`, and a column,
+    FILE:COLUMN, of a file whose queries and titles `reader` names."""
+    if (column := column_of(options.model)) is not None:
+        if heads_out is not None and heads_out.heads_out is not None:
+            raise ArgumentError(
+                f"{options.model} is a column of scores: it has no heads to leave out"
+            )
+        grades = options.model_grades
+        scorer = ColumnScorer(*column, reader or ReaderOptions(), model_grades=grades)
+        if scorer.hint is not None:
+            notify(scorer.hint)
+        return scorer
     from qt_bert.planning.export_session import OnnxScorer
     from qt_bert.results.plan import EXPORT
 
@@ -71,3 +85,18 @@ def open_scorer(
     return OnnxScorer(
         options.model, max_length=options.max_length, model_grades=options.model_grades
     )
+
+
+def split_seeds(models: str) -> list[str]:
+    """The models of `A1,A2,A3`, one trained with several seeds. A part that is no path after a FILE:COLUMN is a
+    further column of that file."""
+    parts = [models] if Path(models).exists() else models.split(",")
+    names: list[str] = []
+    for part in parts:
+        if names and column_of(names[-1]) and not (Path(part).exists() or column_of(part)):
+            names[-1] += f",{part}"
+        else:
+            names.append(part)
+    if not all(names):
+        raise ArgumentError(f"{models!r}: an empty name among models separated by commas")
+    return names

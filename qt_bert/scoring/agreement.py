@@ -12,6 +12,7 @@ import numpy as np
 from qt_bert.codec import encode
 from qt_bert.data.pairs import GradeMap, Pair, Reject
 from qt_bert.data.reader import ReaderOptions
+from qt_bert.data.scores import column_of, read_cells
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
 from qt_bert.scoring.evaluate import by_column
@@ -46,6 +47,7 @@ def agree(
 ) -> dict[str, Any]:
     """Agreement of the columns `raters`: of all, of every two, in slices; and the pairs furthest apart.
 
+    A rater may stand in another file, FILE:COLUMN, joined by query and title.
     Labels are the levels of `reader.grades` (default: grades 1–5) by mean grade; an empty cell is no
     rating, a row with an invalid label a reject. Raises ArgumentError for missing columns,
     PairFileError for too many rejects.
@@ -56,9 +58,18 @@ def agree(
     scheme = GradeMap.parse(reader.grades or EXACT)
     sets = sorted(set(scheme.sets.values()), key=lambda grades: (sum(grades) / len(grades), grades))
 
+    places = {rater: place for rater in raters if (place := column_of(rater)) is not None}
+    elsewhere = {rater: read_cells(*place, reader).of for rater, place in places.items()}
+
+    def cells_of(pair: Pair) -> dict[str, str | None]:
+        joined = {rater: of.get((pair.query, pair.title)) for rater, of in elsewhere.items()}
+        others = {rater: row[1][0] if row else None for rater, row in joined.items()}
+        return {**pair.extra, "grade": pair.label, **others}
+
     def refuse(pair: Pair) -> Reject | None:
+        labels = cells_of(pair)
         for rater in raters:
-            label = (pair.label if rater == "grade" else pair.extra.get(rater)) or ""
+            label = labels.get(rater) or ""
             try:
                 if label.strip():
                     scheme.grades_of(label)
@@ -71,7 +82,7 @@ def agree(
 
     source = reader.open(file, rejects_path=rejects_path, refuse=refuse)
     pairs = list(source)
-    cells = [{**pair.extra, "grade": pair.label} for pair in pairs]
+    cells = list(map(cells_of, pairs))
     columns = sorted(set().union(*cells))
     if missing := [rater for rater in raters if rater not in columns]:
         raise ArgumentError(

@@ -86,7 +86,7 @@ def calibrate_model(
     checkpoint = getattr(scorer, "checkpoint", None)
     if save and checkpoint is None:
         raise ArgumentError(
-            f"--save: {scorer.name} is an export and stays as it is; give --out FILE"
+            f"--save: {scorer.name} is no model's folder and stays as it is; give --out FILE"
         )
     judged = judge_file(path, options, scorer, rejects_path=rejects_path, numbers=False)
     split_halves(judged.pairs)  # refuses a half without pairs

@@ -19,6 +19,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_folder, sha256_file
 from qt_bert.request import LabelOptions
 from qt_bert.results.evaluation import EvaluationResult, GradedPair, JudgedPairs, MetricDescription
+from qt_bert.scoring.column import ColumnScorer
 from qt_bert.scoring.few_labels import with_judge
 from qt_bert.scoring.judge import (
     JudgedFile,
@@ -26,6 +27,7 @@ from qt_bert.scoring.judge import (
     PairScorer,
     hardly_differ,
     judge_file,
+    judge_pairs,
     read_outputs,
 )
 from qt_bert.scoring.tables import Columns, InputColumns, growing_table
@@ -97,13 +99,36 @@ def evaluation_json(
         },
         errors=tuple(_graded_pair(judged, outputs, int(row)) for row in furthest),
         examples=_examples(judged, outputs),
-        alike=hardly_differ(outputs.ranking_score) if judged.judgements.eligible.any() else None,
+        alike=hardly_differ(outputs.ranking_score)
+        if judged.judgements.eligible.any() and not isinstance(scorer, ColumnScorer)
+        else None,
         truncated_titles=scorer.counts.truncated_titles,
         truncated_queries=scorer.counts.truncated_queries,
         auto_slices=_automatic(judged, resamples, seed) if auto_slices else None,
         guards=scorer.left_out.guards if scorer.left_out else None,
     )
     return encode(result)  # type: ignore[no-any-return]
+
+
+def beside_baseline(
+    judged: JudgedFile,
+    scorer: PairScorer,
+    baseline: PairScorer,
+    path: Path,
+    count: LabelOptions = LabelOptions(),  # noqa: B008 (frozen)
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """The baseline's facts, and every metric of it (a) and of the judged model (b) with the paired
+    difference; `path` and `count` as for `judge_pairs`. Raises ArgumentError as `check_comparable` does."""
+    check_comparable(baseline, scorer)
+    first = judge_pairs(judged.everything[0], baseline, path, count=count).judgements
+    compared = compare(
+        first, judged.judgements, resamples=resamples, draws=0, seed=seed, most_different=0
+    )
+    metrics = {name: asdict(difference) for name, difference in compared.metrics.items()}
+    return {"model": baseline.describe(), "metrics": metrics}
 
 
 def _automatic(judged: JudgedFile, resamples: int, seed: int) -> tuple[SliceErrors, ...]:
@@ -254,8 +279,8 @@ def write_beside(
 def compare_models(
     path: Path,
     options: ReaderOptions,
-    a: PairScorer,
-    b: PairScorer,
+    a: Sequence[PairScorer],
+    b: Sequence[PairScorer],
     *,
     most: int = 10,
     by: Sequence[str] = (),
@@ -266,55 +291,57 @@ def compare_models(
 ) -> dict[str, Any]:
     """Every metric of both with the paired difference, and the `most` pairs that differ most.
 
-    `by` names columns to slice by, with q over all slices. `detect` is a difference: how many queries
-    like these, and labels, would show it with 80 % power. `labels` as `count`
-    of `judge_file`, and for `with_judge`. A one-logit model and a graded one are compared by the
+    `a` and `b` are a model each, or the same one trained with several seeds. `by` names columns to slice by,
+    with q over all slices. `detect` is a difference: how many queries like these, and labels, would show it
+    with 80 % power. `labels` as `count` of `judge_file`, and for `with_judge`, which takes one model a side.
+    A one-logit model and a graded one are compared by the
     ranking metrics; the others are null with a reason. Raises ArgumentError as `check_comparable` does,
     and for a missing column.
     """
-    check_comparable(a, b)
+    scorers = (*a, *b)
+    for scorer in scorers[1:]:
+        check_comparable(a[0], scorer)
     if detect is not None and not detect > 0:
         raise ArgumentError(f"--detect {detect}: give a difference above 0")
     count = labels or LabelOptions()
     reader, few = count.read_by(options), None
-    first, second = (
-        judge_file(path, reader, scorer, rejects_path=rejects_path, count=count)
-        for scorer in (a, b)
+    file = judge_file(
+        path, reader, a[0], others=scorers[1:], rejects_path=rejects_path, count=count
     )
+    rest = (judge_pairs(file.everything[0], s, path, count=count) for s in scorers[1:])
+    files = [file, *rest]
     if count.labels is not None:
-        few = with_judge((first, second), (a, b), path, reader, count, detect=detect, seed=seed)
-    compared = compare(first.judgements, second.judgements, seed=seed, most_different=most)
+        if len(files) > 2:
+            raise ArgumentError("--labels with --judge: name one model on each side, no seeds")
+        few = with_judge(files, scorers, path, reader, count, detect=detect, seed=seed)
+    judged = [each.judgements for each in files]
+    sides = judged[: len(a)], judged[len(a) :]
+    scores = [np.mean([model.ranking_score for model in side], axis=0) for side in sides]
+    compared = compare(*sides, seed=seed, most_different=most)
     result: dict[str, Any] = {
         "schema": 1,
-        "a": a.describe(),
-        "b": b.describe(),
-        "n_pairs": len(first.pairs),
-        "rejected": first.rejected,
+        "a": a[0].describe() if len(a) == 1 else [scorer.describe() for scorer in a],
+        "b": b[0].describe() if len(b) == 1 else [scorer.describe() for scorer in b],
+        "n_pairs": len(file.pairs),
+        "rejected": file.rejected,
         "metrics": {name: asdict(difference) for name, difference in compared.metrics.items()},
         "settings": compared.settings,
         "most_different": [
-            {
-                "id": first.pairs[i].id,
-                "line": first.pairs[i].line,
-                "query": first.pairs[i].query,
-                "title": first.pairs[i].title,
-                "grade": first.pairs[i].label,
-                "a": float(first.judgements.ranking_score[i]),
-                "b": float(second.judgements.ranking_score[i]),
-            }
+            {name: getattr(file.pairs[i], name) for name in ("id", "line", "query", "title")}
+            | {"grade": file.pairs[i].label, "a": float(scores[0][i]), "b": float(scores[1][i])}
             for i in compared.most_different
         ],
-    } | ({"guards": dict(b.left_out.guards)} if b.left_out else {})
+    } | ({"guards": dict(b[0].left_out.guards)} if b[0].left_out else {})
     if few is not None:
         result["few_labels"] = few
 
     def inside(rows: BoolArray) -> dict[str, dict[str, Any]]:
-        both = (judged.judgements.subset(rows) for judged in (first, second))
+        both = ([model.subset(rows) for model in side] for side in sides)
         metrics = compare(*both, metrics=SHOWN_IN_SLICES, seed=seed, most_different=0).metrics
         return {name: asdict(change) for name, change in metrics.items()}
 
     result["slices"] = {
-        column: {value: inside(rows) for value, rows in by_column(first.pairs, column).items()}
+        column: {value: inside(rows) for value, rows in by_column(file.pairs, column).items()}
         for column in by
     }
     of_slices = [

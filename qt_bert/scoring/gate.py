@@ -3,7 +3,7 @@
 A metric passes where its whole 95 % interval lies above the allowed loss: B is non-inferior. Since all
 rules must pass, intervals are not corrected for their number (R. L. Berger, "Multiparameter hypothesis
 testing and acceptance sampling", Technometrics 24, 1982). Behaviour cases are a fixed list, not a sample:
-B's score may not be lower.
+B's score may not be lower. Rules of agreement limit how far B parts from A on pairs without labels.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.scoring.behaviour import ScoredCases, fixed_band, measured_band, ranked_pairs
 from qt_bert.scoring.evaluate import SHOWN_IN_SLICES
 from qt_bert.scoring.judge import PairScorer, graded_pairs, ranking_scores
+from qt_bert.scoring.unlabelled import MEASURES, span
 from qt_bert.shipped import BEHAVIOURS, shipped
 from qt_bert.stats.estimate import LEAST_QUERIES
 from qt_bert.stats.metrics import METRICS
@@ -30,11 +31,20 @@ from qt_bert.stats.metrics import METRICS
 
 @dataclass(frozen=True)
 class Gate:
-    """Metric → the allowed loss; column → value → metric → loss; phenomena of the cases that ship."""
+    """Metric → the allowed loss; measure of `scoring.unlabelled` → its limit; column → value → either;
+    phenomena of the cases that ship."""
 
     metrics: dict[str, float] = field(default_factory=dict)
+    agreement: dict[str, float] = field(default_factory=dict)
     slices: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     behaviours: tuple[str, ...] = ()
+
+    def columns(self, *, labelled: bool) -> tuple[str, ...]:
+        """The columns of slices with rules of metrics (`labelled`), or of agreement."""
+        every = (
+            (c, name) for c, v in self.slices.items() for rules in v.values() for name in rules
+        )
+        return tuple(dict.fromkeys(c for c, name in every if (name not in MEASURES) == labelled))
 
 
 def read_gate(path: Path) -> Gate:
@@ -53,14 +63,17 @@ def read_gate(path: Path) -> Gate:
             gate.metrics,
             [n for n, metric in METRICS.items() if metric.direction != "zero"],
         ),
-        ("metric of slices", {name for rules in slices for name in rules}, SHOWN_IN_SLICES),
+        ("measure", gate.agreement, MEASURES),
+        ("metric of slices", set().union(*slices), (*SHOWN_IN_SLICES, *MEASURES)),
         ("behaviour", gate.behaviours, cases),
     ):
         if unknown := set(names) - set(known):
             raise ArgumentError(
                 f"--gate {path}: no {what} {min(unknown)!r}; there are {', '.join(known)}"
             )
-    margins = [margin for rules in (gate.metrics, *slices) for margin in rules.values()]
+    margins = [
+        margin for rules in (gate.metrics, gate.agreement, *slices) for margin in rules.values()
+    ]
     if min(margins, default=0 if gate.behaviours else -1) < 0:
         raise ArgumentError(f"--gate {path}: give [metrics], as qwk = 0.01, with losses from 0 on")
     return gate
@@ -75,23 +88,29 @@ def judge_gate(
 ) -> dict[str, Any]:
     """Whether B `passed`, and for each of the `rules` the `change` and the `reason` of a failure, or None.
 
-    `compared` is the result of `compare_models` for A and B, by the gate's columns. Raises ArgumentError
-    for a slice that is not in the pairs.
+    `compared` is the result of `compare_models` for A and B, by the gate's columns, that of
+    `compare_unlabelled` its `agreement`. Raises ArgumentError where one is missing, and for a slice that is
+    not in the pairs.
     """
-    rules = [
-        _rule(name, name, margin, compared["metrics"]) for name, margin in gate.metrics.items()
-    ]
+
+    def part(name: str) -> Mapping[str, Any]:
+        found = compared.get("agreement", {}) if name in MEASURES else compared
+        if "metrics" not in found:
+            option = "--unlabelled" if name in MEASURES else "--pairs"
+            raise ArgumentError(f"--gate: {name} needs {option} FILE")
+        return found
+
+    every = {**gate.metrics, **gate.agreement}
+    rules = [_rule(name, name, margin, part(name)["metrics"]) for name, margin in every.items()]
     for column, values in gate.slices.items():
-        slices = compared["slices"][column]
         for value, margins in values.items():
-            if value not in slices:
-                raise ArgumentError(
-                    f"--gate: the pairs have no {column} {value!r}; there are {', '.join(slices)}"
-                )
-            rules += [
-                _rule(f"{name}, {column} {value}", name, margin, slices[value])
-                for name, margin in margins.items()
-            ]
+            for name, margin in margins.items():
+                slices = part(name)["slices"][column]
+                if value not in slices:
+                    raise ArgumentError(
+                        f"--gate: the pairs have no {column} {value!r}; there are {', '.join(slices)}"
+                    )
+                rules.append(_rule(f"{name}, {column} {value}", name, margin, slices[value]))
     if gate.behaviours:
         a, b = (_cases_of(model, pairs, reader) for model in models)
         for name in gate.behaviours:
@@ -103,23 +122,22 @@ def judge_gate(
 
 
 def _rule(what: str, name: str, margin: float, metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether B is non-inferior in a metric."""
+    """Whether B is non-inferior in a metric, or parts from A within the limit of a measure."""
     measured, reason = metrics[name], None
     low, high, n = measured["ci_low"], measured["ci_high"], measured["n_queries"]
     if low is None:
         reason = measured["reason"]
     elif n < LEAST_QUERIES:
         reason = f"{n} queries; a judgement needs {LEAST_QUERIES}"
+    elif name in MEASURES:
+        rising = span(name) > 0
+        if high > margin if rising else low < margin:
+            reason = f"it may be {high if rising else low:.3f}"
     elif (worst := high if METRICS[name].direction == "lower" else -low) > margin:
         reason = f"B may be worse by {worst:.3f}"
-    ends = {"ci_low": low, "ci_high": high}
-    return {
-        "what": what,
-        "margin": margin,
-        "change": measured["difference"],
-        **ends,
-        "reason": reason,
-    }
+    value = measured["value" if name in MEASURES else "difference"]
+    ends = {"ci_low": low, "ci_high": high, "reason": reason}
+    return {"what": what, "margin": margin, "change": value, **ends}
 
 
 def _cases_of(model: PairScorer, pairs: Path, reader: ReaderOptions) -> dict[str, ScoredCases]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from math import isfinite, nan
+from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from qt_bert.codec import decode, read_result
-from qt_bert.data.pairs import GradeMap, Pair, Reason, Reject
+from qt_bert.data.pairs import GradeMap, Pair, Reason, Reject, number_of
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import sample_queries
 from qt_bert.data.tokenise import Counts, PairTokenizer
@@ -22,6 +21,7 @@ from qt_bert.errors import ArgumentError, CheckpointError, PairFileError
 from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.progress import Progress, progress, silent
 from qt_bert.request import LabelOptions
+from qt_bert.scoring.column import ColumnScorer
 from qt_bert.stats.arrays import FloatArray, IntArray
 from qt_bert.stats.calibration import (
     Calibration,
@@ -44,7 +44,7 @@ AnyCalibration = Calibration | ScoreCalibration
 
 
 class PairScorer(Protocol):
-    """A model as scoring and judging use it: a checkpoint (`scoring.bulk`) or an ONNX export."""
+    """What scores pairs: a checkpoint (`scoring.bulk`), an ONNX export or a column (`scoring.column`)."""
 
     tokenizer: PairTokenizer
     counts: Counts
@@ -186,6 +186,7 @@ def judge_file(
     options: ReaderOptions,
     scorer: PairScorer,
     *,
+    others: Sequence[PairScorer] = (),
     calibration: AnyCalibration | None = None,
     rejects_path: Path | None = None,
     numbers: bool = True,
@@ -193,8 +194,8 @@ def judge_file(
 ) -> JudgedFile:
     """Read the graded pairs of `path`, score them, and judge them at the levels of model and labels.
 
-    `count` says from which label on a title is relevant, whether pairs without one are scored too and take
-    places among the titles of their query, and how much a query counts (`weights_of`).
+    A pair without a score of `scorer` or of the `others`, which are columns of files, is a reject. `count`: see
+    `judge_pairs`; with `unjudged` or `labels` pairs without a label are read, too.
     With `numbers`, labels are numbers, judged by their order, where over 1 % are decimals and `options`
     give them no grades. Raises PairFileError where too many rows (`--max-rejects`) have no or a bad
     label, ArgumentError where labels and model do not fit.
@@ -206,14 +207,37 @@ def judge_file(
         numbers = sum(not v.is_integer() for v in values if isfinite(v)) > 0.01 * len(values)
     unjudged = count.unjudged or count.labels is not None
     pairs, rejected = graded_pairs(
-        path, options, labels, rejects_path=rejects_path, numbers=numbers, unjudged=unjudged
+        path,
+        options,
+        labels,
+        rejects_path=rejects_path,
+        numbers=numbers,
+        unjudged=unjudged,
+        scorers=(scorer, *others),
     )
+    return judge_pairs(pairs, scorer, path, rejected=rejected, calibration=calibration, count=count)
+
+
+def judge_pairs(
+    pairs: Sequence[Pair],
+    scorer: PairScorer,
+    path: Path,
+    *,
+    rejected: int = 0,
+    calibration: AnyCalibration | None = None,
+    count: LabelOptions = LabelOptions(),  # noqa: B008 (frozen)
+) -> JudgedFile:
+    """Score the pairs of `path`, and judge those with a label; `rejected` rows were none.
+
+    `count` says from which label on a title is relevant, and how much a query counts (`weights_of`); pairs
+    without a label take places among the titles of their query.
+    """
     graded, others = (
         [p for p in pairs if (p.label is None) == missing] for missing in (False, True)
     )
     with progress(len(pairs), "scoring", "pairs") as shown:
         logits = scorer.logits([(p.query, p.title) for p in (*graded, *others)], shown)
-    n = len(graded)
+    n, labels = len(graded), scorer.settings.labels
     judgements = judge_logits(logits[:n], graded, labels, calibration)
     if others:
         scores = read_outputs(logits, labels, calibration).ranking_score
@@ -293,18 +317,20 @@ def graded_pairs(
     most: int | None = None,
     numbers: bool = False,
     unjudged: bool = False,
+    scorers: Sequence[PairScorer] = (),
 ) -> tuple[list[Pair], int]:
     """The pairs of `path`, their labels read on the model's scale, and the number of rejects.
 
-    With `numbers` a label is any number, and `grades` are None; with `unjudged` it may be missing. At most
-    `most` pairs are read; under `options.limit` about that many are drawn, in whole queries.
+    With `numbers` a label is any number, and `grades` are None; with `unjudged` it may be missing. Each of the
+    `scorers` has a score of them. At most `most` pairs are read; under `options.limit` about that many are
+    drawn, in whole queries.
     """
     reader = options.open(
         path,
         default_map=None if numbers else default_scheme(labels),
         grade_required=not unjudged,
         rejects_path=rejects_path,
-        refuse=_no_number if numbers else _no_grade if unjudged else None,
+        refuse=refusal(scorers, [_no_number] if numbers else [_no_grade] if unjudged else []),
     )
     try:
         with closing(iter(reader)) as rows:
@@ -321,6 +347,14 @@ def graded_pairs(
     return pairs, reader.rejected
 
 
+def refusal(
+    scorers: Sequence[PairScorer], checks: Sequence[Callable[[Pair], Reject | None]] = ()
+) -> Callable[[Pair], Reject | None]:
+    """The reject of a pair that a check refuses, or that a column among the `scorers` has no score of."""
+    every = [*checks, *(s.refuse for s in scorers if isinstance(s, ColumnScorer))]
+    return lambda pair: next(filter(None, [check(pair) for check in every]), None)
+
+
 def _no_number(pair: Pair) -> Reject | None:
     text = f"{pair.label}\t{pair.query}\t{pair.title}"
     known = pair.label is None or isfinite(number_of(pair.label))
@@ -331,12 +365,6 @@ def _no_grade(pair: Pair) -> Reject | None:
     text = f"{pair.label}\t{pair.query}\t{pair.title}"
     known = pair.label is None or pair.grades is not None
     return None if known else Reject.of(pair.line, Reason.BAD_GRADE, text)
-
-
-def number_of(label: str) -> float:
-    """A label such as `3`, `3.67` or `-1e-2` as a number; NaN for any other text."""
-    written = re.fullmatch(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", label)
-    return float(label) if written else nan
 
 
 def judge_logits(
@@ -414,7 +442,8 @@ def requested_calibration(
         file, where = read_result(dict[str, Any], Path(requested)), str(requested)
         stored, mine = file.get("calibration"), scorer.describe()
         model = decode(dict[str, Any], file.get("model"), f"{requested}: model")
-        if model.get("sha256", "") not in (mine["sha256"], mine.get("exported")):
+        same = model.get("sha256", "") in (mine["sha256"], mine.get("exported"))
+        if not (model.get("columns") == mine["columns"] if "columns" in mine else same):
             raise ArgumentError(
                 f"--calibration {requested} was fitted to {model.get('name')}, whose weights are not those of "
                 f"{scorer.name}; run qt-bert calibrate again"

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from qt_bert.codec import encode
-from qt_bert.data.pairs import GradeMap, GradeSet, Pair
+from qt_bert.data.pairs import GradeMap, GradeSet, Pair, number_of
 from qt_bert.data.reader import ReaderOptions, too_many
 from qt_bert.data.splits import sample_queries
 from qt_bert.progress import Progress, progress
-from qt_bert.scoring.judge import number_of
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
 from qt_bert.stats.estimate import LEAST_QUERIES, pooled, query_key
 from qt_bert.stats.evaluation import evaluate

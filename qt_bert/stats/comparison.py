@@ -7,16 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import FloatArray, IntArray, fractional_ranks
 from qt_bert.stats.estimate import (
+    CONFIDENCE,
     RESAMPLES,
     Estimate,
     bootstrap_weights,
     chunk_sizes,
     from_leave_one_out,
     interval_or_reason,
+    joined,
     resample,
 )
 from qt_bert.stats.judgements import Judgements
@@ -56,8 +59,8 @@ class Comparison:
 
 
 def compare(
-    a: Judgements,
-    b: Judgements,
+    a: Judgements | Sequence[Judgements],
+    b: Judgements | Sequence[Judgements],
     *,
     metrics: Sequence[str | Metric] | None = None,
     resamples: int = RESAMPLES,
@@ -71,9 +74,18 @@ def compare(
     p-value swaps the two predictions of whole queries at random, `draws` times:
     p = (1 + draws at least as large) / (1 + draws). A draw without a value counts as large.
     For AUC and Spearman the ranks that each model gives over all pairs are swapped, so that two scales never
-    mix. Raises ArgumentError where pairs or labels differ, or a metric is unknown.
+    mix.
+
+    A side may be several models, which training drew with other seeds: the difference is that of their means,
+    without p, and its interval over queries is joined with `seeds_reach`. Raises ArgumentError where pairs or
+    labels differ, or a metric is unknown.
     """
-    _check_same_pairs(a, b)
+    sides = [[side] if isinstance(side, Judgements) else list(side) for side in (a, b)]
+    a, b = (_of_several(side) for side in sides)
+    for first, other in ((side[0], other) for side in sides for other in side):
+        _check_same_pairs(a, other)
+        if (other.mode, other.levels) != (first.mode, first.levels):
+            raise ArgumentError("one model of several seeds is judged at other levels")
     unknown = [
         metric for metric in metrics or () if isinstance(metric, str) and metric not in METRICS
     ]
@@ -82,12 +94,17 @@ def compare(
     named = METRICS if metrics is None else metrics
     chosen = [METRICS[metric] if isinstance(metric, str) else metric for metric in named]
     tested = [metric for metric in chosen if _refusal(metric, a, b) is None]
-    plain, drawn = [], []
-    for model in (a, b):
-        estimators = [metric.estimator(model) for metric in tested]
-        plain.append(resample(estimators, iter([a.weights[None]])).ravel())
-        weights = bootstrap_weights(a.n_queries, resamples, seed, width=len(a))
-        drawn.append(resample(estimators, (rows * a.weights for rows in weights)))
+    values, drawn = [], []
+    for side in sides:
+        estimators = [[metric.estimator(model) for metric in tested] for model in side]
+        points = [resample(model, iter([a.weights[None]]))[:, 0] for model in estimators]
+        values.append(np.array(points))
+        samples = []
+        for model in estimators:
+            weights = bootstrap_weights(a.n_queries, resamples, seed, width=len(a))
+            samples.append(resample(model, (rows * a.weights for rows in weights)))
+        drawn.append(sum(samples[1:], start=samples[0]) / len(side))
+    draws = draws if len(sides[0]) == len(sides[1]) == 1 else 0
     p_values = swap_p_values(a, [b], tested, draws=draws, seed=seed)[0]
     rows = {metric.name: row for row, metric in enumerate(tested)}
     differences: dict[str, MetricDifference] = {}
@@ -96,13 +113,14 @@ def compare(
         reason = _refusal(metric, a, b)
         if reason is None:
             row = rows[metric.name]
-            value_a, value_b = (
-                None if np.isnan(values[row]) else float(values[row]) for values in plain
-            )
+            each = [side[:, row] for side in values]
+            value_a, value_b = (None if np.isnan(v).any() else float(v.mean()) for v in each)
             reason = metric.undefined
             if value_a is not None and value_b is not None:
                 difference = value_b - value_a
                 low, high, reason = interval_or_reason(drawn[1][row] - drawn[0][row], a.n_queries)
+                if low is not None and high is not None and (reach := seeds_reach(*each)):
+                    low, high = map(float, joined(difference, low, high, reach))
                 p = None if np.isnan(p_values[row]) else float(p_values[row])
         differences[metric.name] = MetricDifference(
             value_a=value_a,
@@ -120,6 +138,29 @@ def compare(
         most_different=differ_most(a, b, most_different).tolist(),
         settings={"resamples": resamples, "draws": draws, "seed": seed},
     )
+
+
+def seeds_reach(a: FloatArray, b: FloatArray) -> float:
+    """Half-width of the 95 % interval that seeds add to the difference of two models' means.
+
+    `a` and `b` are a metric's values [seeds]; the half-width is t·√(s²ₐ/kₐ + s²_b/k_b), with the degrees of
+    freedom of B. L. Welch ("The generalization of Student's problem", Biometrika 34, 1947). A model of one
+    seed is that model, no draw. Joined with the half-widths over queries in quadrature (G. Y. Zou and A.
+    Donner, "Construction of confidence limits about effect measures", Statistics in Medicine 27, 2008);
+    the seeds' share of the error that is a query's own is in both, so the interval is rather too wide.
+    """
+    errors = [np.var(side, ddof=1) / len(side) for side in (a, b) if len(side) > 1]
+    if not sum(errors):
+        return 0.0
+    sizes = [len(side) - 1 for side in (a, b) if len(side) > 1]
+    freedom = sum(errors) ** 2 / sum(e**2 / n for e, n in zip(errors, sizes, strict=True))
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(sum(errors)))
+
+
+def _of_several(models: Sequence[Judgements]) -> Judgements:
+    """The first model with the mean score of all."""
+    score = np.mean([model.ranking_score for model in models], axis=0)
+    return replace(models[0], ranking_score=score) if len(models) > 1 else models[0]
 
 
 def swap_p_values(

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 from qt_bert.errors import ArgumentError
-from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
+from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, mid_ranks, ratio
 
 Interval: TypeAlias = tuple[float, float]
 Kind: TypeAlias = Literal["mean", "statistic", "correlation"]
@@ -313,11 +313,9 @@ def jackknife(
 
 def spearman(first: FloatArray, second: FloatArray) -> float:
     """ρ of two series [items], ties at their mean rank; NaN where either does not vary, or is empty."""
-    from scipy.stats import rankdata
-
     if not len(first):
         return math.nan
-    first_ranks, second_ranks = rankdata(first), rankdata(second)
+    first_ranks, second_ranks = mid_ranks(first), mid_ranks(second)
     if np.ptp(first_ranks) == 0 or np.ptp(second_ranks) == 0:
         return math.nan
     return float(np.corrcoef(first_ranks, second_ranks)[0, 1])

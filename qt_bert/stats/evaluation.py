@@ -162,33 +162,50 @@ def errors_in_slices(
     """
     wrong, rows = ~known(judgements.correct), list[SliceErrors]()
     for name, mask in slices.items():
-        counts = sums_by_query(judgements, mask, ~mask)
-        n_queries = np.count_nonzero(counts, axis=0)
-        if n_queries.min() < LEAST_QUERIES:
-            continue
-        counts = counts * judgements.weights[:, None]
-        errors = sums_by_query(judgements, wrong & mask, wrong & ~mask)
-        errors, n = errors * judgements.weights[:, None], counts.sum(axis=0)
-        inside, outside = errors.sum(axis=0) / n
-        left = ratio(errors.sum(axis=0) - errors, n - counts)
-        change = from_leave_one_out(inside - outside, left[:, 0] - left[:, 1], range(len(counts)))
-        low, high = (change.interval(resamples, seed) if resamples else None) or (None, None)
-        rows.append(
-            SliceErrors(
-                slice=name,
-                n=int(mask.sum()),
-                n_queries=int(n_queries[0]),
-                inside=float(inside),
-                outside=float(outside),
-                difference=change.value,
-                ci_low=low,
-                ci_high=high,
-                p=float(sign_flip_p(change.centred, seed=seed)),
-            )
+        inside, outside = (sums_by_query(judgements, wrong & m, m) for m in (mask, ~mask))
+        row = slice_difference(
+            name, inside, outside, judgements.weights, resamples=resamples, seed=seed
         )
+        rows += [row] if row else []
     q = q_values([row.p for row in rows])
     tested = [replace(row, q=value) for row, value in zip(rows, q, strict=True)]
     return tuple(sorted(tested, key=lambda row: -row.difference))
+
+
+def slice_difference(
+    name: str,
+    inside: FloatArray,
+    outside: FloatArray,
+    weights: FloatArray | float = 1.0,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> SliceErrors | None:
+    """The mean in a slice less that in the rest, judged on jackknife pseudo-values over queries, without q.
+
+    `inside` and `outside` hold the sum of each query's values and their number [Q, 2], which count with the
+    queries' `weights` [Q]. None for fewer than LEAST_QUERIES queries in either.
+    """
+    sums, counts = np.moveaxis(np.stack([inside, outside], axis=1), 2, 0)
+    n, n_queries = counts.sum(axis=0), np.count_nonzero(counts, axis=0)
+    if n_queries.min() < LEAST_QUERIES:
+        return None
+    sums, counts = (np.transpose(part.T * weights) for part in (sums, counts))
+    means = sums.sum(axis=0) / counts.sum(axis=0)
+    left = ratio(sums.sum(axis=0) - sums, counts.sum(axis=0) - counts)
+    change = from_leave_one_out(means[0] - means[1], left[:, 0] - left[:, 1], range(len(counts)))
+    low, high = (change.interval(resamples, seed) if resamples else None) or (None, None)
+    return SliceErrors(
+        slice=name,
+        n=int(n[0]),
+        n_queries=int(n_queries[0]),
+        inside=float(means[0]),
+        outside=float(means[1]),
+        difference=change.value,
+        ci_low=low,
+        ci_high=high,
+        p=float(sign_flip_p(change.centred, seed=seed)),
+    )
 
 
 def _number_or_none(value: float) -> float | None:

@@ -74,15 +74,15 @@ def q_values(p_values: Sequence[float | None]) -> list[float | None]:
     Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate", JRSS B 57 (1995).
     Raises ArgumentError for a p-value outside 0..1.
     """
-    from scipy.stats import false_discovery_control
-
     family = [place for place, p in enumerate(p_values) if p is not None]
     tested = np.array([p for p in p_values if p is not None], dtype=np.float64)
     if not ((tested >= 0) & (tested <= 1)).all():
         raise ArgumentError(f"p-values must lie in 0..1: {tested.tolist()}")
+    order = np.argsort(-tested, kind="stable")
+    scaled = tested[order] * (len(tested) / np.arange(len(tested), 0, -1))
     result: list[float | None] = [None] * len(p_values)
-    for place, q in zip(family, false_discovery_control(tested), strict=True):
-        result[place] = float(q)
+    for place, q in zip(order, np.minimum.accumulate(scaled), strict=True):
+        result[family[place]] = float(min(q, 1.0))
     return result
 
 

@@ -20,3 +20,13 @@ def test_agreement_as_json_and_as_tables(run, refused, rated):
     ended = run(*options, "人工,LLM", "--by", "三")
     assert ended.status == 0 and "furthest apart" in ended.out and "人工 ↓ LLM →" in ended.out
     assert refused("no such column", *options, "人工,GPT").err.count("\n") == 1
+
+
+def test_a_rater_in_another_file(run, rated, write):
+    rows = rated.read_text("utf-8").splitlines()[1:-1]
+    llm = write(
+        "llm.tsv", "query\ttitle\tg\n" + "\n".join("\t".join(r.split("\t")[:3]) for r in rows)
+    )
+    ended = run("agree", rated, "--raters", f"人工,{llm}:g", "--resamples", "10", "--json")
+    (two,) = json.loads(ended.out)["between"]
+    assert two["metrics"]["kappa"]["value"] == 1.0 and two["metrics"]["kappa"]["n"] == 59

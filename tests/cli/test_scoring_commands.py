@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -178,3 +180,81 @@ def test_a_collapsed_model_is_noticed(run, checkpoint_of, write, tmp_path, label
     lively = checkpoint_of("bert", labels=labels)
     ended = run("score", path, "--model", lively, "--out", tmp_path / "o2.tsv")
     assert ended.status == 0 and "hardly differ" not in ended.err
+
+
+WITHOUT_TORCH = """
+import sys
+from qt_bert.cli import main
+for arguments in (
+    "evaluate --model {0}:score --baseline {0}:grade",
+    "compare {0}:score {0}:grade",
+    "calibrate --model {0}:score",
+):
+    sys.argv = ["qt-bert", *arguments.format(sys.argv[-1]).split(), "--pairs", sys.argv[-1]]
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code
+    assert not {"torch", "transformers"} & set(sys.modules)
+"""
+
+
+def test_a_column_is_judged_without_torch(write):
+    rows = (f"q{n // 3}\tt{n}\t{n % 5 + 1}\t{n % 5 + n % 3}" for n in range(90))
+    path = write("log.tsv", "query\ttitle\tgrade\tscore\n" + "\n".join(rows) + "\n")
+    code = [sys.executable, "-c", WITHOUT_TORCH, path]
+    ended = subprocess.run(code, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "baseline" in ended.stdout and "B − A" in ended.stdout and "precision" in ended.stdout
+
+
+def test_a_column_read_in_place_of_a_model(run, refused, write, tmp_path):
+    path, listed = write("log.tsv", ""), tmp_path / "r.tsv"
+    path.write_bytes(
+        "查询\t标题\t标注\t得分\n狗\t猫\t2\t3\n狗\t狗\t5\t4\n羊\t牛\t1\t\n".encode("gb18030")
+    )
+    columns = ("--columns", "query=查询,title=标题,grade=标注")
+    evaluate = ("evaluate", "--pairs", path, *columns, "--resamples", "5", "--rejects", listed)
+    ended = run(*evaluate, "--model", f"{path}:得分", "--json")
+    assert json.loads(ended.out)["pairwise_accuracy"]["value"] == 1.0
+    assert "1 pairs have no score" in ended.err and "--model-grades 1=1,2=2" in ended.err
+    for words, command in (
+        ("there are 标注, 得分", (*evaluate, "--model", f"{path}:分")),
+        ("a column of scores", ("explain", "狗", "猫", "--model", f"{path}:得分")),
+        ("a column of scores", ("score", path, "--out", listed, "--model", f"{path}:得分")),
+        ("a column of scores", (*evaluate, "--model", f"{path}:得分", "--heads-out", "L0H0")),
+        ("no such file", (*evaluate, "--model", f"{tmp_path}/none.tsv:得分")),
+    ):
+        assert refused(words, *command).err.splitlines()[-1].startswith("error")
+
+
+def test_compare_several_seeds_a_model(run, write):
+    rows = (f"q{n // 3}\tt{n}\t{n % 5 + 1}\t{n % 5}\t{n % 4}\t{n % 3}" for n in range(90))
+    path = write("log.tsv", "query\ttitle\tgrade\ta\tb\tc\n" + "\n".join(rows) + "\n")
+    a, b, c = (f"{path}:{name}" for name in "abc")
+    values, spreads = {}, {}
+    for models in (f"{a},{b}", a, b):
+        result = json.loads(run("compare", models, c, "--pairs", path, "--json").out)
+        metric = result["metrics"]["pairwise_accuracy"]
+        values[models], spreads[models] = metric["value_a"], metric["ci_high"] - metric["ci_low"]
+    assert values[f"{a},{b}"] == pytest.approx((values[a] + values[b]) / 2) and values[a] == 1
+    assert spreads[f"{a},{b}"] > max(spreads[a], spreads[b])
+    assert len(json.loads(run("compare", f"{a},{b}", c, "--pairs", path, "--json").out)["a"]) == 2
+
+
+def test_compare_without_labels(run, refused, checkpoint_of, write, tmp_path):
+    rows = "".join(f"票价{n // 2}\t高铁{n}\n" for n in range(60))
+    path = write("traffic.tsv", "query\ttitle\n" + rows)
+    models = (checkpoint_of(), checkpoint_of(seed=1))
+    ended = run("compare", *models, "--unlabelled", path, "--json")
+    assert ended.status == 0, ended.err
+    result = json.loads(ended.out)
+    assert "metrics" not in result and result["agreement"]["metrics"]["first_title"]["n"] == 30
+    assert len(result["agreement"]["queries"]) == 20
+    gate = write("gate.toml", "[agreement]\nfirst_title = 0.0\n")
+    ended = run("compare", *models, "--unlabelled", path, "--gate", gate)
+    assert (
+        ended.status == 1 and "first_title: " in ended.err and "0 allowed: it may be" in ended.err
+    )
+    assert "rank_correlation" in ended.out and "where they part most" in ended.out
+    refused("none.tsv", "compare", *models, "--unlabelled", tmp_path / "none.tsv")

@@ -25,21 +25,23 @@ def test_every_probe_knows_the_heads_that_are_there(checkpoint_of, tmp_path, mon
     )
     folder = save_smaller(tmp_path / "small", smaller_checkpoint(teacher, kept))
     pairs = write_pairs(tmp_path / "pairs.tsv", pairs_of(30))
+    names = [probe.name for probe in probes() if not probe.needs_base]
     asked = ["report", "--model", folder, "--pairs", pairs, "--out", tmp_path / "run"]
+    asked += ["--only", ",".join(names)]
     monkeypatch.setattr(sys, "argv", ["qt-bert", *map(str, asked)])
     with pytest.raises(SystemExit) as ended:
         main()
     assert not ended.value.code
-    names = {f"L{n}H{h}": f"L{n + 1}H{h}" for n in range(4) for h in (1, 3) if n != bare}
+    heads = {f"L{n}H{h}": f"L{n + 1}H{h}" for n in range(4) for h in (1, 3) if n != bare}
     found = {
         path.stem: json.loads(path.read_text(encoding="utf-8"))
         for path in (tmp_path / "run" / "probes").glob("*.json")
     }
-    assert NOT_OF_HEADS < set(found) == {probe.name for probe in probes() if not probe.needs_base}
+    assert NOT_OF_HEADS < set(found) == set(names)
     for probe, result in found.items():
         scored = {one["head"]: one["teacher"] for one in result["heads"]}
         # Patching scores heads where the term makes a difference, which weights that learned nothing
         # need not show; relations scores them where spans of one meaning are known, and here none are.
         none = probe in NOT_OF_HEADS | {"relations"} or (probe == "patch" and not scored)
-        assert scored == ({} if none else names), probe
-        assert {head for heads in result["sets"].values() for head in heads} <= set(names), probe
+        assert scored == ({} if none else heads), probe
+        assert {head for heads in result["sets"].values() for head in heads} <= set(heads), probe

@@ -142,7 +142,7 @@ def test_a_judge_narrows_what_few_labels_say(file):
     assert qwk["worth"] > qwk["labels"] == 60 and qwk["needs"] < qwk["needs_alone"]
     assert few["metrics"]["ndcg_at_5"]["value"] is not None
     compared = compare_models(
-        path, ReaderOptions(), Titles(), Titles(-1), labels=options, detect=0.05
+        path, ReaderOptions(), [Titles()], [Titles(-1)], labels=options, detect=0.05
     )
     change = compared["few_labels"]["metrics"]["accuracy"]
     assert change["value"] < 0 and change["people"]["value"] == pytest.approx(

@@ -160,7 +160,7 @@ def test_queries_come_in_the_order_of_their_possible_gain(scorer_of, pairs_of, l
 
 def test_one_logit_is_compared_with_grades_by_order_alone(scorer_of, pair_file):
     a, b = scorer_of(), scorer_of(labels=1)
-    metrics = compare_models(pair_file, ReaderOptions(), a, b)["metrics"]
+    metrics = compare_models(pair_file, ReaderOptions(), [a], [b])["metrics"]
     assert metrics["ndcg_at_5"]["difference"] is not None
     assert metrics["ndcg_at_5"]["p"] is not None
     assert metrics["accuracy"]["difference"] is None and metrics["accuracy"]["reason"]
@@ -176,7 +176,7 @@ def test_coarse_labels_do_not_fit_levels(scorer_of, pair_file):
 def test_levels_and_grades_are_not_compared(scorer_of, pair_file):
     a, b = scorer_of(), scorer_of(labels=3)
     with pytest.raises(ArgumentError, match="outputs of different kinds"):
-        compare_models(pair_file, ReaderOptions(), a, b)
+        compare_models(pair_file, ReaderOptions(), [a], [b])
 
 
 def test_cutoffs_act_on_the_scale_they_were_fitted_on():
@@ -214,7 +214,7 @@ def test_decimal_labels_are_judged_by_their_order(scorer_of, pairs_of, tmp_path,
     evaluation = evaluation_json(judged, scorer, path, resamples=50)
     assert evaluation["metrics"]["spearman"]["value"] is not None and evaluation["levels"] == []
     assert "numbers" in evaluation["metrics"]["accuracy"]["reason"] and query_table(judged)["query"]
-    compared = compare_models(path, ReaderOptions(), scorer, scorer)
+    compared = compare_models(path, ReaderOptions(), [scorer], [scorer])
     assert compared["metrics"]["pairwise_accuracy"]["difference"] == 0
 
 

@@ -1,9 +1,16 @@
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
 from qt_bert.errors import ArgumentError
-from qt_bert.stats.comparison import compare, metric_estimate, side_by_side, swap_p_values
-from qt_bert.stats.judgements import Judgements, judge_grades, judge_scores, known
+from qt_bert.stats.comparison import (
+    compare,
+    metric_estimate,
+    seeds_reach,
+    side_by_side,
+    swap_p_values,
+)
+from qt_bert.stats.judgements import Judgements, judge_grades, judge_levels, judge_scores, known
 from qt_bert.stats.metrics import METRICS
 
 N = 200
@@ -109,3 +116,45 @@ def test_an_undefined_metric_has_a_reason():
 def test_what_cannot_be_compared_is_refused(good, rows, options, message):
     with pytest.raises(ArgumentError, match=message):
         compare(good, good.subset(np.arange(N)[rows]), **options)
+
+
+def test_seeds_widen_an_interval_by_welch():
+    # s²/k is 1/3 and 4/3: Welch's freedom is (5/3)² / (1/9/2 + 16/9/2) = 2.94.
+    a, b = np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0])
+    assert seeds_reach(a, b) == pytest.approx(stdtrit(50 / 17, 0.975) * np.sqrt(5 / 3))
+    assert seeds_reach(a[:1], b) == pytest.approx(stdtrit(2, 0.975) * np.sqrt(4 / 3))
+    assert seeds_reach(a[:1], b[:1]) == 0
+
+
+def test_several_seeds_are_compared_by_their_means(good, poor):
+    side = [good, model(1.0, 5), model(1.0, 6)]
+    accuracies = [METRICS["accuracy"].value(judged) for judged in side]
+    several = compare(side, poor, resamples=100, metrics=["accuracy"]).metrics["accuracy"]
+    single = compare(good, poor, resamples=100, draws=9, metrics=["accuracy"]).metrics["accuracy"]
+    assert several.value_a == pytest.approx(np.mean(accuracies)) and several.p is None
+    assert several.ci_high - several.ci_low > single.ci_high - single.ci_low and single.p
+    same = compare([good, good], [poor, poor], resamples=100, metrics=["accuracy"])
+    assert same.metrics["accuracy"].ci_low == pytest.approx(single.ci_low)
+    with pytest.raises(ArgumentError, match="other levels"):
+        compare([good, judge_scores(np.arange(N), LABELS, QUERIES)], poor)
+
+
+def test_intervals_over_seeds_and_queries_cover():
+    """True accuracies .70 and .70; a seed moves a model by .03, a query its pairs by .1."""
+    rng, inside, narrow, runs = np.random.default_rng(0), 0, 0, 200
+    queries = [str(n // 2) for n in range(160)]
+
+    def trained(hard: np.ndarray) -> Judgements:
+        right = rng.random(160) < 0.7 + rng.normal(0, 0.03) + hard
+        return judge_levels(np.eye(2)[(~right).astype(int)], [0] * 160, queries)
+
+    for _ in range(runs):
+        hard = np.repeat(rng.normal(0, 0.1, 80), 2)
+        sides = [[trained(hard) for _ in range(3)] for _ in range(2)]
+        metric = compare(*sides, metrics=["accuracy"], resamples=200).metrics["accuracy"]
+        inside += metric.ci_low <= 0 <= metric.ci_high
+        values = [[METRICS["accuracy"].value(model) for model in side] for side in sides]
+        reach = seeds_reach(*map(np.array, values))
+        half = np.sqrt(max((metric.ci_high - metric.difference) ** 2 - reach**2, 0))
+        narrow += abs(metric.difference) <= half
+    assert inside / runs >= 0.95 > narrow / runs

@@ -1,0 +1,93 @@
+"""Scores that stand in a file of pairs: FILE:COLUMN, or FILE:COLUMN,COLUMN,…"""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from qt_bert.data.columns import parse_columns
+from qt_bert.data.formats import format_of
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.errors import ArgumentError, PairFileError
+
+
+def column_of(scorer: str | None) -> tuple[Path, str] | None:
+    """The file and the column of FILE:COLUMN; None for a model.
+
+    FILE is the shortest part before a colon that is a file, so it may begin with a drive (`C:\\log.tsv`), and
+    the column's name may hold colons. A file of pairs alone has the column "". Raises ArgumentError where
+    FILE has a suffix of pairs and is missing.
+    """
+    place = Path(scorer or "")
+    if scorer is None or place.is_dir():
+        return None
+    for mark in re.finditer(":", scorer):
+        if (file := Path(scorer[: mark.start()])).is_file():
+            return file, scorer[mark.end() :]
+    name = scorer if place.is_file() else scorer.rpartition(":")[0] or scorer
+    try:
+        format_of(Path(name))
+    except PairFileError:
+        return None
+    if place.is_file():
+        return place, ""
+    raise ArgumentError(f"{scorer}: no such file {name!r}; write FILE:COLUMN")
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of `columns`: (query, title) → line and cells, but for pairs whose cells are all empty.
+    `rejected` rows of the file are no pairs."""
+
+    columns: tuple[str, ...]
+    of: dict[tuple[str, str], tuple[int, tuple[str, ...]]]
+    rejected: int
+
+
+def read_cells(file: Path, column: str, reader: ReaderOptions) -> Cells:
+    """The cells of a column, or of several separated by commas.
+
+    Query and title stand in the columns that `reader` names, or in `query` and `title`. Raises ArgumentError
+    for a missing column, PairFileError for a pair with different cells on two lines.
+    """
+    cells, there, conflicts = Cells((), {}, 0), dict[str, None](), list[tuple[int, int]]()
+    rows = _columns_in(file, reader).open(file)
+    for row in rows:
+        named = row.extra if row.label is None else {"grade": row.label, **row.extra}
+        there |= dict.fromkeys(named)
+        if not cells.columns:
+            names = [column] if column in named else column.split(",")
+            cells = replace(cells, columns=tuple(names))
+        values = tuple((named.get(name) or "").strip() for name in cells.columns)
+        if any(values):
+            line, before = cells.of.setdefault((row.query, row.title), (row.line, values))
+            conflicts += [(line, row.line)] if before != values else []
+    if missing := [name for name in cells.columns if name not in there]:
+        known = ", ".join(there) or "none"
+        raise ArgumentError(
+            f"{file}: no column {missing[0]!r}; there are {known}; write FILE:COLUMN"
+        )
+    if conflicts:
+        raise PairFileError(
+            f"{file}: {len(conflicts):,} rows repeat a pair with another {column}, first lines "
+            f"{conflicts[0][0]} and {conflicts[0][1]}; keep one row a pair"
+        )
+    return replace(cells, rejected=rows.rejected)
+
+
+def _columns_in(file: Path, reader: ReaderOptions) -> ReaderOptions:
+    """`reader` with names of query and title that `file` has: its own, or the default ones."""
+    names = parse_columns(reader.columns) if reader.columns is not None else {}
+    spec = [f"{name}={names[name]}" for name in ("query", "title") if name in names]
+    faults = []
+    for columns in (",".join(spec) or None, None):
+        options = replace(reader, columns=columns, grades=None)
+        try:
+            with closing(iter(options.open(file))) as rows:
+                next(rows)
+            return options
+        except PairFileError as error:
+            faults.append(error)
+    raise faults[0]

@@ -1,0 +1,113 @@
+"""A column of a file as a scorer: production scores, an LLM's grades, the outputs of a model elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qt_bert.data.pairs import GradeMap, Pair, Reject, number_of
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.data.scores import read_cells
+from qt_bert.data.tokenise import Counts
+from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.files import sha256_file
+from qt_bert.models.card import ModelLabels, ModelSettings, read_settings
+from qt_bert.progress import Progress, silent
+from qt_bert.text import clip
+
+LEAST_PROBABILITY = 1e-6
+SUM_TOLERANCE = 0.02
+"""Probabilities rounded to two digits may miss a sum of 1 by so much."""
+
+
+class ColumnScorer:
+    """The numbers in the `column` of `file` as scores, joined to pairs by query and title.
+
+    One column is a score or, with `model_grades` ('0=1-2,1=3-4,2=5': cell = grades), a grade; several are the
+    probabilities of grades or levels. Raises PairFileError for a cell that is no such number, naming its
+    line; ArgumentError as `read_cells`.
+    """
+
+    tokenizer: Any = None
+    left_out = None
+
+    def __init__(
+        self, file: Path, column: str, reader: ReaderOptions, *, model_grades: str | None = None
+    ) -> None:
+        self.file, self.name, self.counts = file, f"{file.name}:{column}", Counts()
+        self._cells = read_cells(file, column, reader)
+        self._row = {pair: number for number, pair in enumerate(self._cells.of)}
+        self._unscored, self._used = 0, set[int]()
+        texts, k = [texts for _, texts in self._cells.of.values()], len(self._cells.columns)
+        if model_grades is None or k > 1:
+            labels = read_settings(file, k, 0, model_grades).labels.ascending()
+            rows: list[Any] = [[number_of(text) for text in cells] for cells in texts]
+        else:
+            scheme = GradeMap.parse(model_grades)
+            sets = sorted(set(scheme.sets.values()), key=lambda grades: sum(grades) / len(grades))
+            k, labels = len(sets), ModelLabels(len(sets), tuple(sets))
+            chosen = {label: np.eye(k)[sets.index(of)] for label, of in scheme.sets.items()}
+            rows = [chosen.get(text.removesuffix(".0"), [nan] * k) for (text,) in texts]
+        self.settings = ModelSettings(labels)
+        table = np.array(rows, np.float64).reshape(-1, k)
+        good, fault = (
+            np.isfinite(table).all(axis=1),
+            "no finite number, or no label of --model-grades",
+        )
+        if good.all() and k > 1:
+            good = (table >= 0).all(axis=1) & (np.abs(table.sum(axis=1) - 1) <= SUM_TOLERANCE)
+            fault = "no probabilities that sum to 1"
+            table = np.log(np.maximum(table, LEAST_PROBABILITY))[:, list(labels.order or range(k))]
+        if not good.all():
+            first = int(np.argmin(good))
+            line, cells = list(self._cells.of.values())[first]
+            raise PairFileError(
+                f"{file}: line {line}: {column} is {clip(', '.join(cells), 60)!r}, {fault}; so in "
+                f"{(~good).sum():,} of {len(table):,} rows; leave a cell empty where there is no score"
+            )
+        self._logits = table
+
+    @property
+    def hint(self) -> str | None:
+        """How to read one column of whole numbers 1–5 as grades; None for others."""
+        if self.settings.labels.logits > 1 or not np.isin(self._logits, range(1, 6)).all():
+            return None
+        return (
+            f"{self.name} has whole numbers from 1 to 5, taken as scores to rank by; --model-grades "
+            "1=1,2=2,3=3,4=4,5=5 reads them as grades"
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Name, hash of the file, and `columns`."""
+        columns = list(self._cells.columns)
+        return {"name": self.name, "sha256": sha256_file(self.file), "columns": columns}
+
+    def refuse(self, pair: Pair) -> Reject | None:
+        """The reject of a pair without a score, which is counted."""
+        if (pair.query, pair.title) in self._row:
+            return None
+        self._unscored += 1
+        return Reject.of(pair.line, f"no score in {self.name}", f"{pair.query}\t{pair.title}")
+
+    def coverage(self) -> str | None:
+        """How many pairs and scores have no partner; None where all have one."""
+        unused, bad = len(self._row) - len(self._used), self._cells.rejected
+        if not (self._unscored or unused or bad):
+            return None
+        rejected = f"; {bad:,} of its rows are no pairs" if bad else ""
+        return f"{self.name}: {self._unscored:,} pairs have no score, {unused:,} scores no pair{rejected}"
+
+    def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
+        """Scores [n, 1] or log-probabilities [n, K]. Raises ArgumentError for a pair that is not in the file."""
+        if missing := next((pair for pair in pairs if pair not in self._row), None):
+            raise ArgumentError(
+                f"{self.name} has no score for {clip(missing[0], 60)!r} / {clip(missing[1], 60)!r}, and a "
+                "column scores no other pairs; this needs a model"
+            )
+        rows = [self._row[pair] for pair in pairs]
+        self._used.update(rows)
+        return self._logits[rows]

@@ -1,0 +1,128 @@
+import numpy as np
+import pytest
+
+import qt_bert
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.scoring.column import ColumnScorer
+from qt_bert.scoring.evaluate import beside_baseline
+from qt_bert.scoring.judge import judge_file, requested_calibration
+
+ROWS = (
+    ("狗", "猫", 2, 0.5, 1),
+    ("狗", "狗", 5, 0.9, 4),
+    ("羊", "牛", 1, -3, 2),
+    ("羊", "羊", 4, 0, 5),
+)
+
+
+@pytest.fixture
+def log(write):
+    """Two queries of two titles; `score` orders both right, `llm` grades one of four right."""
+    rows = ("\t".join(map(str, row)) for row in ROWS)
+    return write("log.tsv", "query\ttitle\tgrade\tscore\tllm\n" + "\n".join(rows) + "\n")
+
+
+@pytest.fixture
+def column(log):
+    return lambda name, file=log, **how: ColumnScorer(file, name, ReaderOptions(), **how)
+
+
+def test_a_column_ranks_and_one_read_as_grades_is_judged(log, column):
+    judged = judge_file(log, ReaderOptions(), column("score")).judgements
+    assert judged.mode == "score" and judged.ranking_score.tolist() == [0.5, 0.9, -3, 0]
+    grades = column("llm", model_grades="1=1,2=2,3=3,4=4,5=5")
+    judged = judge_file(log, ReaderOptions(), grades).judgements
+    assert judged.mode == "grades" and judged.predicted.tolist() == [0, 3, 1, 4]
+    assert judged.correct.tolist() == [False] * 4
+    assert column("llm").hint and not column("score").hint and not grades.hint
+
+
+def test_probabilities_of_grades(write, column):
+    rows = "狗\t猫\t.1\t.2\t.3\t.4\t0\n狗\t狗\t0\t0\t0\t.005\t.99\n"  # rounded sums are scaled to 1
+    path = write("p.tsv", "query\ttitle\tp_1\tp_2\tp_3\tp_4\tp_5\n" + rows)
+    scorer = column("p_1,p_2,p_3,p_4,p_5", path)
+    from qt_bert.scoring.judge import read_outputs
+
+    outputs = read_outputs(scorer.logits([("狗", "狗"), ("狗", "猫")]), scorer.settings.labels)
+    assert outputs.predicted == ["5", "4"]
+    np.testing.assert_allclose(outputs.expected, [5 - 0.005 / 0.995, 3.0], atol=1e-4)
+    coarse = column("p_1,p_2,p_3,p_4,p_5", path, model_grades="0=5,1=4,2=3,3=2,4=1")
+    np.testing.assert_allclose(
+        read_outputs(coarse.logits([("狗", "猫")]), coarse.settings.labels).expected, 3.0, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("cells", "grades", "words"),
+    [
+        ("nan", None, "line 3: score is 'nan', no finite number.*; so in 1 of 2"),
+        ("1e999", None, "line 3"),
+        ("高", None, "line 3.*'高'"),
+        ("6", "1=1,2=2,3=3", "line 3.*no label of --model-grades"),
+    ],
+)
+def test_a_cell_that_is_no_score_has_its_line(write, column, cells, grades, words):
+    path = write("s.tsv", f"query\ttitle\tscore\na\tb\t1\nc\td\t{cells}\n")
+    with pytest.raises(PairFileError, match=words):
+        column("score", path, model_grades=grades)
+
+
+def test_probabilities_that_do_not_sum_to_1_have_their_line(write, column):
+    path = write("s.tsv", "query\ttitle\ta\tb\nq\tt\t.5\t.5\nq\tu\t.5\t.6\n")
+    with pytest.raises(PairFileError, match=r"line 3: a,b is '.5, .6', no probabilities"):
+        column("a,b", path)
+
+
+def test_pairs_and_scores_without_a_partner_are_counted(log, column, write, tmp_path):
+    path, listed = (
+        write("s.tsv", "query\ttitle\tscore\n狗\t猫\t1\n羊\t羊\t2\n马\t马\t3\n\t\t\n"),
+        tmp_path / "r",
+    )
+    scorer = column("score", path)
+    judged = judge_file(log, ReaderOptions(), scorer, rejects_path=listed)
+    assert [pair.line for pair in judged.pairs] == [2, 5] and judged.rejected == 2
+    assert "3\tno score in s.tsv:score\t狗 狗" in listed.read_text("utf-8")
+    assert scorer.coverage() == (
+        "s.tsv:score: 2 pairs have no score, 1 scores no pair; 1 of its rows are no pairs"
+    )
+    with pytest.raises(ArgumentError, match="no score for '马' / '牛'"):
+        scorer.logits([("马", "牛")])
+
+
+def test_a_baseline_judges_the_same_pairs(log, column, write):
+    path = write("s.tsv", "query\ttitle\tscore\n狗\t猫\t3\n狗\t狗\t2\n羊\t羊\t2\n羊\t牛\t1\n")
+    first, model = column("score", path), column("score")
+    judged = judge_file(log, ReaderOptions(), model, others=[first])
+    metrics = beside_baseline(judged, model, first, log, resamples=20)["metrics"]
+    metric = metrics["pairwise_accuracy"]
+    assert (metric["value_a"], metric["value_b"], metric["difference"]) == (0.5, 1.0, 0.5)
+
+
+@pytest.fixture
+def graded(write):
+    """`graded(name)`: 60 queries of three titles with noisy scores."""
+    rng = np.random.default_rng(0)
+
+    def to_file(name, noise=1.0):
+        rows = (f"q{n // 3}\tt{n}\t{n % 5 + 1}\t{n % 5 + rng.normal(0, noise)}" for n in range(180))
+        return write(name, "query\ttitle\tgrade\tscore\n" + "\n".join(rows) + "\n")
+
+    return to_file
+
+
+def test_python_evaluates_compares_and_calibrates_a_column(graded, tmp_path):
+    dev, test = graded("dev.tsv"), graded("test.tsv", 3.0)
+    scorer, worse = qt_bert.load(f"{dev}:score"), qt_bert.load(f"{test}:score")
+    assert scorer.evaluate(dev, baseline=worse)["baseline"]["metrics"]["spearman"]["difference"] > 0
+    assert scorer.compare(worse, dev)["metrics"]["spearman"]["difference"] < 0
+    cal = tmp_path / "cal.json"
+    scorer.calibrate(dev, out=cal, resamples=20)
+    # The column of another file is the same scorer; another column is not.
+    assert worse.evaluate(test, calibrated=cal)["metrics"]["qwk"]["value"] > 0
+    with pytest.raises(ArgumentError, match="run qt-bert calibrate again"):
+        requested_calibration(ColumnScorer(dev, "grade", ReaderOptions()), cal)
+    with pytest.raises(ArgumentError, match="gives scores alone"):
+        scorer.explain("q0", "t0")
+    with pytest.raises(ArgumentError, match="--save"):
+        scorer.calibrate(dev, save=True)
