@@ -376,7 +376,7 @@ the first ones also start threads and allocate."""
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class RunForecast:
     """What a run will do: its time in `runs`, pairs through the model; `share`: its number of pairs over that
     of the split that ships."""
 
@@ -385,7 +385,7 @@ class Forecast:
     share: float = 1.0
 
 
-def forecast(stages: Sequence[Stage], context: StageContext) -> Forecast:
+def forecast(stages: Sequence[Stage], context: StageContext) -> RunForecast:
     """Which stages will run and about how long they take, from a few timed pairs.
 
     A stage's time is that on what ships, scaled by this model's rate and its number of pairs. `--full`
@@ -394,7 +394,7 @@ def forecast(stages: Sequence[Stage], context: StageContext) -> Forecast:
     keys = _keys(sorted(stages, key=lambda stage: stage.order), context.folder)
     ahead = [stage for stage in stages if not context.folder.is_done(stage.name, keys[stage.name])]
     if not ahead:
-        return Forecast(0, "nothing to run: all of it is done")
+        return RunForecast(0, "nothing to run: all of it is done")
     names = ", ".join(stage.name.removeprefix("probe:") for stage in ahead)
     scorer = scorer_of(context)
     # A bad label is an error now, not in the middle of the run.
@@ -402,7 +402,7 @@ def forecast(stages: Sequence[Stage], context: StageContext) -> Forecast:
     try:
         split = split_of(context)
     except PairFileError:  # the stage that splits the pairs raises it; the evaluation may still run
-        return Forecast(sum(map(pairs_through_model, ahead)), f"{len(ahead)} stages: {names}")
+        return RunForecast(sum(map(pairs_through_model, ahead)), f"{len(ahead)} stages: {names}")
     pairs = [(pair.query, pair.title) for pair in split.validation[:TIMED]]
     scorer.fresh().logits(pairs[:8])  # the first batch allocates
     rate = len(pairs) / _seconds(scorer, pairs)
@@ -414,7 +414,7 @@ def forecast(stages: Sequence[Stage], context: StageContext) -> Forecast:
         if context.request.full
         else f"about {minutes} min here"
     )
-    return Forecast(
+    return RunForecast(
         runs,
         f"{len(ahead)} stages on {len(split.validation):,} pairs ({len(split.discovery):,} to choose "
         f"on), {rate:,.0f} pairs/s: {duration}\n{names}",

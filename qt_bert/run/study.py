@@ -131,7 +131,7 @@ def plan_stage(
         name, seconds, run = "plan", 12, partial(_run_plan, options)
         names = ("plan.json", *([MEANS] if options.replacement == "mean" else []))
     else:
-        name, seconds, run = "frontier", 75, partial(_run_frontier, options)
+        name, seconds, run = "frontier", 30, partial(_run_frontier, options)
         names = (FRONTIER,)
     outputs = tuple(f"{folder}/{name}" if folder else name for name in names)
     return Stage(
