@@ -329,7 +329,7 @@ def _print_comparison(comparison: dict[str, Any], path: Path, detect: float | No
 
 
 def _agreement(result: dict[str, Any]) -> Iterator[str]:
-    """The measures of all pairs and of each slice, automatic slices that part more, queries."""
+    """The measures of all pairs and of each slice, automatic slices that differ more, queries."""
     from qt_bert.scoring.unlabelled import span
 
     pairs, n_queries = result["pairs"], result["n_queries"]
@@ -346,7 +346,7 @@ def _agreement(result: dict[str, Any]) -> Iterator[str]:
     ]
     worse = [row for row in every if row["q"] < 0.05 and row["more"] > 0]
     named = [row | {"slice": f"{row['slice']}, {row['measure']}"} for row in worse]
-    yield f"automatic slices that part more than the rest (q < .05 of {len(every)}): {len(worse)}"
+    yield f"automatic slices that differ more than the rest (q < .05 of {len(every)}): {len(worse)}"
     if worse:
         yield _auto_table(named, "inside")
     firsts = [("query", "A", "B", "title (first of A, first of B)")]
@@ -355,7 +355,7 @@ def _agreement(result: dict[str, Any]) -> Iterator[str]:
         for title in dict.fromkeys((0, max(range(len(titles)), key=lambda i: titles[i]["b"]))):
             shown = titles[title]
             firsts.append((query["query"], figure(shown["a"]), figure(shown["b"]), shown["title"]))
-    yield "where they part most:\n" + table(firsts, sentence=True)
+    yield "where their ranking differs most:\n" + table(firsts, sentence=True)
 
 
 def _note_gate(gate: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 A metric passes where its whole 95 % interval lies above the allowed loss: B is non-inferior. Since all
 rules must pass, intervals are not corrected for their number (R. L. Berger, "Multiparameter hypothesis
 testing and acceptance sampling", Technometrics 24, 1982). Behaviour cases are a fixed list, not a sample:
-B's score may not be lower. Rules of agreement limit how far B parts from A on pairs without labels.
+B's score may not be lower. Rules of agreement limit how far B differs from A on pairs without labels.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def judge_gate(
 
 
 def _rule(what: str, name: str, margin: float, metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether B is non-inferior in a metric, or parts from A within the limit of a measure."""
+    """Whether B is non-inferior in a metric, or differs from A within the limit of a measure."""
     measured, reason = metrics[name], None
     low, high, n = measured["ci_low"], measured["ci_high"], measured["n_queries"]
     if low is None:

@@ -1,4 +1,4 @@
-"""`compare --unlabelled`: how far two scorers part on pairs without labels, such as a day's traffic."""
+"""`compare --unlabelled`: how far two scorers differ on pairs without labels, such as a day's traffic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MEASURES = {
     "moved_one": (0.0, 1.0),
     "moved_two": (0.0, 1.0),
 }
-"""Measure → its value where the scorers agree, and where they part most:
+"""Measure → its value where the scorers agree, and where they differ most:
 
 - `first_title`: the share of queries whose first title changes; of titles that tie for the first place, the
   share that only one scorer puts there;
@@ -56,8 +56,8 @@ def compare_unlabelled(
     seed: int = 0,
     rejects_path: Path | None = None,
 ) -> dict[str, Any]:
-    """The MEASURES with intervals, by columns too; automatic slices against the rest, those that part most
-    first, q over all; the MOST queries that part most. A pair that repeats counts once."""
+    """The MEASURES with intervals, by columns too; automatic slices against the rest, those that differ most
+    first, q over all; the MOST queries that differ most. A pair that repeats counts once."""
     rows = reader.open(path, refuse=refusal((a, b)), rejects_path=rejects_path)
     pairs = list({(pair.query, pair.title): pair for pair in rows}.values())
     texts = [(pair.query, pair.title) for pair in pairs]
@@ -69,19 +69,19 @@ def compare_unlabelled(
         first, second = ([names.index(name) for name in out.predicted or ()] for out in read)
         moved = np.abs(np.subtract(first, second))
 
-    def parting(rows: BoolArray) -> dict[str, FloatArray]:
+    def summed(rows: BoolArray) -> dict[str, FloatArray]:
         some = None if moved is None else moved[rows]
         return _sums(scores[:, rows], some, index[rows], n_queries)
 
     auto: list[dict[str, Any]] = []
     for name, inside in automatic(pairs).items():
-        rest = parting(~inside)
-        for measure, sums in parting(inside).items():
+        rest = summed(~inside)
+        for measure, sums in summed(inside).items():
             row = slice_difference(name, sums, rest[measure], seed=seed)
             auto += [{"measure": measure, **asdict(row)}] if row else []
     for slice_row, q in zip(auto, q_values([row["p"] for row in auto]), strict=True):
         slice_row["q"] = q
-    everywhere = parting(np.ones(len(pairs), np.bool_))
+    everywhere = summed(np.ones(len(pairs), np.bool_))
     return {
         "pairs": {"name": path.name, "sha256": sha256_file(path), "n_pairs": len(pairs)},
         "n_queries": n_queries,
@@ -90,19 +90,19 @@ def compare_unlabelled(
         "metrics": _measured(everywhere, seed),
         "slices": {
             column: {
-                v: _measured(parting(some), seed) for v, some in by_column(pairs, column).items()
+                v: _measured(summed(some), seed) for v, some in by_column(pairs, column).items()
             }
             for column in by
         },
         "auto_slices": sorted(auto, key=lambda row: -row["difference"] / span(row["measure"])),
-        "queries": _most_parted(pairs, scores, index, everywhere["first_title"][:, 0]),
+        "queries": _most_different(pairs, scores, index, everywhere["first_title"][:, 0]),
     }
 
 
 def span(measure: str) -> float:
     """How far a measure goes from where scorers agree; below 0 where it falls."""
-    agree, part = MEASURES[measure]
-    return part - agree
+    agree, differ = MEASURES[measure]
+    return differ - agree
 
 
 def _sums(
@@ -168,7 +168,7 @@ def _measured(sums: dict[str, FloatArray], seed: int) -> dict[str, dict[str, Any
     return result
 
 
-def _most_parted(
+def _most_different(
     pairs: Sequence[Pair], scores: FloatArray, index: IntArray, changed: FloatArray
 ) -> list[dict[str, Any]]:
     """The MOST queries, those first whose first title has `changed` [Q], by how far ranks over all pairs

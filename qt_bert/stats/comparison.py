@@ -98,7 +98,7 @@ def compare(
     for side in sides:
         estimators = [[metric.estimator(model) for metric in tested] for model in side]
         ones = np.ones((1, a.n_queries))
-        values.append(np.array([resample(model, iter([ones]))[:, 0] for model in estimators]))
+        values.append(np.array([resample(model, iter([ones])).ravel() for model in estimators]))
         samples = [
             resample(model, bootstrap_weights(a.n_queries, resamples, seed, width=len(a)))
             for model in estimators
