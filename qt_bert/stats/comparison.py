@@ -97,7 +97,7 @@ def compare(
     values, drawn = [], []
     for side in sides:
         estimators = [[metric.estimator(model) for metric in tested] for model in side]
-        points = [resample(model, iter([a.weights[None]]))[:, 0] for model in estimators]
+        points = [resample(model, iter([a.weights[None]])).ravel() for model in estimators]
         values.append(np.array(points))
         samples = []
         for model in estimators:

@@ -126,6 +126,12 @@ def test_seeds_widen_an_interval_by_welch():
     assert seeds_reach(a[:1], b[:1]) == 0
 
 
+def test_a_metric_that_needs_grades_is_refused_alone(good):
+    scores = judge_scores(np.arange(N), LABELS, QUERIES)
+    metric = compare(good, scores, metrics=["accuracy"], resamples=20).metrics["accuracy"]
+    assert metric.difference is None and metric.reason
+
+
 def test_several_seeds_are_compared_by_their_means(good, poor):
     side = [good, model(1.0, 5), model(1.0, 6)]
     accuracies = [METRICS["accuracy"].value(judged) for judged in side]
