@@ -19,7 +19,6 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.progress import progress
 from qt_bert.request import NOT_OF_A_PLAN, Request, check_device, pairs_or_test, resolve
-from qt_bert.results.frontier import FRONTIER, StudentShape
 from qt_bert.shipped import DEV, GRADED, shipped
 from qt_bert.training.recipes import LossOptions, TrainingFiles, TuningOptions
 
@@ -107,6 +106,7 @@ def plan(
         raise ArgumentError(f"{wrong[0]} {rule}")
     request = resolve(request)
     from qt_bert.report.frontier import render_plan
+    from qt_bert.results.frontier import FRONTIER
     from qt_bert.run.study import FrontierOptions, PlanOptions, run_frontier, run_plan
 
     with terminal.resumable(out):
@@ -446,7 +446,9 @@ def distill(
     """Train a smaller model to imitate its teacher, by a shape or a plan; resumes after a kill."""
     if plan is None and shape is None:
         raise ArgumentError("give --shape layers=4, or --plan of `qt-bert plan`")
-    StudentShape.parse(shape or "layers=1")
+    from qt_bert.results.frontier import StudentShape
+
+    StudentShape.parse(shape or "layers=1")  # a bad one is refused before PyTorch is loaded
     from qt_bert.models.folder import resolve_folder
     from qt_bert.planning.distill import DistillJob, Student, student_of_shape
 

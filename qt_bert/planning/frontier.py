@@ -80,7 +80,7 @@ def _measured(task: PlanTask) -> Frontier:
     def built(plan: Plan) -> Scorer:
         return task.pruned(plan.kept, plan_units(plan))
 
-    half = _half_heads(task)
+    half = _half_heads(task) if effort.fewer_heads else None
     half_heads = None if half is None else latency(task.pruned(half))
     saves = half_heads is not None and half_heads.value <= FASTER
     heads = (1.0, 0.5) if saves else (1.0,)

@@ -37,7 +37,7 @@ class Effort:
     tested on all). Heads are removed in `rounds` rounds. The grid keeps the shares `heads` of the heads,
     and at least the share `layers` of the layers, in at most `counts` steps (0: no budgets of layers).
     A frontier has shapes of at most `depths` numbers of layers, with the shares `widths` of feed-forward
-    units. A shape is timed on `requests` queries and, in bulk, on `bulk` pairs; engines are compared on
+    units, and with `fewer_heads` half of the heads where that is faster. A shape is timed on `requests` queries and, in bulk, on `bulk` pairs; engines are compared on
     `engines` queries (0: not at all).
     """
 
@@ -50,6 +50,7 @@ class Effort:
     counts: int = 11
     depths: int = 12
     widths: tuple[float, ...] = (1.0, 0.5, 0.25)
+    fewer_heads: bool = True
     requests: int = 12
     bulk: int = 128
     engines: int = 20
@@ -69,7 +70,15 @@ QUICK = Effort(profile="quick", choosing=128, measuring=256)
 """`qt-bert plan`: some minutes."""
 
 FRONTIER_IN_REPORT = replace(
-    QUICK, choosing=96, measuring=128, depths=7, widths=(1.0, 0.5), requests=6, bulk=64, engines=0
+    QUICK,
+    choosing=96,
+    measuring=128,
+    depths=5,
+    widths=(1.0, 0.5),
+    fewer_heads=False,
+    requests=5,
+    bulk=64,
+    engines=0,
 )
 """The frontier of a quick report."""
 

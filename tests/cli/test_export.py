@@ -70,7 +70,7 @@ def test_the_export_gives_the_figures_of_its_model(
     assert run("evaluate", "--model", out, *pairs, "--calibration", kept).status == 0
     exported = qt_bert.load(out)
     assert exported.grade("狗", "猫").probabilities.keys() == set("12345")
-    with pytest.raises(ArgumentError, match="is an ONNX export"):
+    with pytest.raises(ArgumentError, match="gives scores alone"):
         exported.attention("狗", "猫")
     for command in (
         ("evaluate", "--model", out, *pairs, "--heads-out", "L0H0"),

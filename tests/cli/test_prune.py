@@ -57,7 +57,7 @@ def test_a_vocabulary_is_cut_and_its_cost_is_printed(
     [
         ([], "give --plan PLAN.json, or --vocabulary TEXTS"),
         (["--keep", "9"], "give --plan PLAN.json, or"),
-        (["--vocabulary", "texts.txt", "--units", "0.5"], "--units goes with --plan"),
+        (["--vocabulary", "texts.txt", "--units", "0.5"], "--units go with --plan"),
         (["--vocabulary", "gone.txt"], "gone.txt"),
         (["--vocabulary", "texts.txt", "--keep", "3"], "--keep 3: 5 tokens must stay"),
         (["--vocabulary", "texts.txt", "--pairs", "gone.tsv"], "gone.tsv"),

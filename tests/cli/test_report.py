@@ -46,7 +46,7 @@ def test_all_is_probed_and_the_heads_are_saved(run, checkpoint_of, pair_file, tm
     arguments += ["--resamples", "50", "--save-heads", heads]
     ended = run(*arguments)
     assert ended.status == 0, ended.err
-    without_base = {probe.name for probe in probes() if not probe.needs_base}
+    without_base = {p.name for p in probes() if not (p.needs_base or p.only_full)}
     assert {path.stem for path in (out / "probes").glob("*.json")} == without_base
     needs_base = ", ".join(probe.name for probe in probes() if probe.needs_base)
     assert f"left out: {needs_base}, " in ended.err and "--base" in ended.err
