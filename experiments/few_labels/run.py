@@ -25,7 +25,7 @@ from qt_bert.errors import PairFileError
 from qt_bert.stats.arrays import FloatArray, IntArray
 from qt_bert.stats.comparison import metric_estimate
 from qt_bert.stats.estimate import Estimate, studentised_interval
-from qt_bert.stats.judge import (
+from qt_bert.stats.few_labels import (
     ESTIMATED,
     chance_weights,
     doubts,

@@ -16,8 +16,9 @@ import numpy as np
 
 import qt_bert
 from experiments.command import one_line_faults
-from qt_bert.data.cases import BETTER, Case, read_cases
+from qt_bert.data.cases import BETTER, Case, read_cases, titles_then_others
 from qt_bert.data.reader import ReaderOptions
+from qt_bert.probes.behaviour import higher
 from qt_bert.scoring.judge import judge_file
 from qt_bert.shipped import BEHAVIOURS, DEV, shipped
 from qt_bert.stats.comparison import compare
@@ -37,9 +38,9 @@ def half_of_cases(other: bool) -> list[Case]:
 
 def better_higher(model: qt_bert.Grader, cases: list[Case]) -> float:
     """The share of cases whose better title has the higher expected grade; a tie counts half."""
-    pairs = [(case.query, title) for case in cases for title in (case.title, case.other)]
-    scores = model.score(pairs)["expected_grade"].to_numpy().reshape(-1, 2)
-    return float((1 + np.sign(scores[:, 0] - scores[:, 1])).mean() / 2)
+    pairs = [(pair.query, pair.title) for pair in titles_then_others(cases)]
+    titles, others = np.split(model.score(pairs)["expected_grade"].to_numpy(), 2)
+    return float(higher(titles - others).mean())
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -30,6 +30,13 @@ class GradeMap:
 
     sets: Mapping[str, GradeSet]
 
+    @property
+    def ordered(self) -> list[GradeSet]:
+        """The different sets, by mean grade."""
+        return sorted(
+            set(self.sets.values()), key=lambda grades: (sum(grades) / len(grades), grades)
+        )
+
     @classmethod
     def parse(cls, spec: str) -> GradeMap:
         """Parse `0=1,1=2,2=3-4,3=5`: label = a grade, a range `a-b`, or a union `a+b`, `1+3-4`.

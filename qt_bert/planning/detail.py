@@ -74,9 +74,8 @@ def details(task: PlanTask, frontier: Frontier) -> Iterator[Detail]:
 
 
 def _detailed(frontier: Frontier) -> FrontierRow:
-    faster = [row for row in frontier.rows[1:] if row.latency.value <= THRICE]
-    recommended = [row for row in frontier.rows if row.shape == frontier.recommended]
-    return next(iter(recommended or faster), frontier.rows[-1])
+    faster = (row for row in frontier.rows[1:] if row.latency.value <= THRICE)
+    return frontier.row_of(frontier.recommended) or next(faster, frontier.rows[-1])
 
 
 Engines = dict[Engine, Callable[[int], PairScorer]]

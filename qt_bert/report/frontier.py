@@ -85,7 +85,7 @@ def frontier_blocks(frontier: Frontier, path: str) -> tuple[Block, ...]:
 
 def recommendation(frontier: Frontier) -> Text:
     """The shape that the forecasts recommend, or why none is, and how to get one."""
-    for row in (row for row in frontier.rows if row.shape == frontier.recommended):
+    if (row := frontier.row_of(frontier.recommended)) is not None:
         ahead = join(
             Text(
                 *(

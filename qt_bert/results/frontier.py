@@ -163,12 +163,20 @@ class Frontier(ResultFile):
     details: tuple[Detail, ...] = ()
     figures: tuple[Figure, ...] = ()
 
+    def row_of(self, shape: StudentShape | None) -> FrontierRow | None:
+        """The row of a shape; None for none, and for another."""
+        return next((row for row in self.rows if row.shape == shape), None)
+
+    @property
+    def choices(self) -> str:
+        """The smaller shapes, for a message."""
+        return " or ".join(str(row.shape) for row in self.rows[1:])
+
     def plan_of(self, shape: StudentShape) -> Plan:
         """The plan of one of the shapes. Raises ArgumentError for another."""
-        row = next((row for row in self.rows if row.shape == shape), None)
+        row = self.row_of(shape)
         if row is None:
-            known = " or ".join(str(row.shape) for row in self.rows[1:])
-            raise ArgumentError(f"--shape {shape} is not on this frontier; give {known}")
+            raise ArgumentError(f"--shape {shape} is not on this frontier; give {self.choices}")
         return shape_plan(self.teacher, shape, row.kept, row.units)
 
 
@@ -202,6 +210,5 @@ def read_plan(path: Path, shape: str | None = None) -> Plan:
         return Plan.read(path)
     frontier = Frontier.read(path)
     if shape is None:
-        known = " or ".join(str(row.shape) for row in frontier.rows[1:])
-        raise ArgumentError(f"{path} holds several shapes; give --shape {known}")
+        raise ArgumentError(f"{path} holds several shapes; give --shape {frontier.choices}")
     return frontier.plan_of(StudentShape.parse(shape))

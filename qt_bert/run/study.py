@@ -178,12 +178,15 @@ def _run_plan(
     )
     request, task = context.request, _task(context, quick, options.limit, "sweeps/plan")
     labels = task.scorer.checkpoint.settings.labels
-    task.replacement = options.replacement
-    task.functions = functions_of(_model_folder(request), task.teacher.sha256, run, names)
-    task.held_out = [
-        Sample.of(path.name, sha256_file(path), pairs)
-        for path, pairs in read_held_out(request, labels)
-    ]
+    task = replace(
+        task,
+        replacement=options.replacement,
+        functions=functions_of(_model_folder(request), task.teacher.sha256, run, names),
+        held_out=[
+            Sample.of(path.name, sha256_file(path), pairs)
+            for path, pairs in read_held_out(request, labels)
+        ],
+    )
     for sample in task.held_out:
         _check_apart(task.discovery, sample)
     chosen_on_all = options.limit is None and task.effort.choosing is None

@@ -56,7 +56,7 @@ def agree(
     if len(set(raters)) < max(len(raters), 2):
         raise ArgumentError(f"--raters {','.join(raters)}: name two columns or more, each once")
     scheme = GradeMap.parse(reader.grades or EXACT)
-    sets = sorted(set(scheme.sets.values()), key=lambda grades: (sum(grades) / len(grades), grades))
+    sets = scheme.ordered
 
     places = {rater: place for rater in raters if (place := column_of(rater)) is not None}
     elsewhere = {rater: read_cells(*place, reader).of for rater, place in places.items()}

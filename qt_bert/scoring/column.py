@@ -48,7 +48,7 @@ class ColumnScorer:
             rows: list[Any] = [[number_of(text) for text in cells] for cells in texts]
         else:
             scheme = GradeMap.parse(model_grades)
-            sets = sorted(set(scheme.sets.values()), key=lambda grades: sum(grades) / len(grades))
+            sets = scheme.ordered
             k, labels = len(sets), ModelLabels(len(sets), tuple(sets))
             chosen = {label: np.eye(k)[sets.index(of)] for label, of in scheme.sets.items()}
             rows = [chosen.get(text.removesuffix(".0"), [nan] * k) for (text,) in texts]

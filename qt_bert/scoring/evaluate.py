@@ -115,7 +115,7 @@ def beside_baseline(
     scorer: PairScorer,
     baseline: PairScorer,
     path: Path,
-    count: LabelOptions = LabelOptions(),  # noqa: B008 (frozen)
+    count: LabelOptions = LabelOptions(),
     *,
     resamples: int = 2000,
     seed: int = 0,
@@ -423,17 +423,19 @@ _NAMED = {
 }
 
 
+def _normalised(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
 def mismatches(pairs: Sequence[Pair]) -> dict[str, BoolArray]:
     """Slice → which pairs [n]: the title lacks a year, number, Latin name or place of the query, and has none or
     another."""
+    texts = [tuple(map(_normalised, (pair.query, pair.title))) for pair in pairs]
     slices: dict[str, BoolArray] = {}
     for kind, pattern in _NAMED.items():
         lacks, other = np.zeros((2, len(pairs)), dtype=bool)
-        for row, pair in enumerate(pairs):
-            query, title = (
-                set(pattern.findall(unicodedata.normalize("NFKC", text).casefold()))
-                for text in (pair.query, pair.title)
-            )
+        for row, both in enumerate(texts):
+            query, title = (set(pattern.findall(text)) for text in both)
             lacks[row], other[row] = query > title & query, bool(title - query)
         slices[f"{kind} not in the title"] = lacks & ~other
         slices[f"{kind} unlike the title's"] = lacks & other
@@ -443,7 +445,7 @@ def mismatches(pairs: Sequence[Pair]) -> dict[str, BoolArray]:
 def automatic(pairs: Sequence[Pair]) -> dict[str, BoolArray]:
     """Slice → which pairs [n]: the lowest and highest quarter by lengths and shared characters; queries
     with numbers, Latin letters, negation or question words (full-width ones too)."""
-    queries = [unicodedata.normalize("NFKC", pair.query).casefold() for pair in pairs]
+    queries = [_normalised(pair.query) for pair in pairs]
     slices: dict[str, BoolArray] = {}
     for name, values in (
         ("query length", [len(pair.query) for pair in pairs]),

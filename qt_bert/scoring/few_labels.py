@@ -17,7 +17,7 @@ from qt_bert.request import LabelOptions
 from qt_bert.scoring import judge
 from qt_bert.scoring.judge import DRAWN, JudgedFile, PairScorer
 from qt_bert.scoring.tables import Columns, InputColumns
-from qt_bert.stats import judge as stats
+from qt_bert.stats import few_labels as stats
 from qt_bert.stats.arrays import BoolArray, FloatArray
 from qt_bert.stats.estimate import LEAST_QUERIES, RESAMPLES, over_queries
 from qt_bert.stats.judgements import index_queries, known, name_set

@@ -29,7 +29,7 @@ from qt_bert.stats.calibration import (
     apply_cutoffs,
     apply_temperature,
 )
-from qt_bert.stats.judge import chance_weights
+from qt_bert.stats.few_labels import chance_weights
 from qt_bert.stats.judgements import (
     Judgements,
     index_queries,
@@ -190,7 +190,7 @@ def judge_file(
     calibration: AnyCalibration | None = None,
     rejects_path: Path | None = None,
     numbers: bool = True,
-    count: LabelOptions = LabelOptions(),  # noqa: B008 (frozen)
+    count: LabelOptions = LabelOptions(),
 ) -> JudgedFile:
     """Read the graded pairs of `path`, score them, and judge them at the levels of model and labels.
 
@@ -225,7 +225,7 @@ def judge_pairs(
     *,
     rejected: int = 0,
     calibration: AnyCalibration | None = None,
-    count: LabelOptions = LabelOptions(),  # noqa: B008 (frozen)
+    count: LabelOptions = LabelOptions(),
 ) -> JudgedFile:
     """Score the pairs of `path`, and judge those with a label; `rejected` rows were none.
 

@@ -15,7 +15,6 @@ from qt_bert.stats.estimate import (
     CONFIDENCE,
     RESAMPLES,
     Estimate,
-    bootstrap_weights,
     chunk_sizes,
     from_leave_one_out,
     interval_or_reason,
@@ -23,7 +22,7 @@ from qt_bert.stats.estimate import (
     resample,
 )
 from qt_bert.stats.judgements import Judgements
-from qt_bert.stats.metrics import METRICS, Estimator, Metric
+from qt_bert.stats.metrics import METRICS, Estimator, Metric, bootstrap
 
 DRAWS = 9_999
 ROUNDING = 1e-10
@@ -96,14 +95,9 @@ def compare(
     tested = [metric for metric in chosen if _refusal(metric, a, b) is None]
     values, drawn = [], []
     for side in sides:
-        estimators = [[metric.estimator(model) for metric in tested] for model in side]
-        points = [resample(model, iter([a.weights[None]])).ravel() for model in estimators]
-        values.append(np.array(points))
-        samples = []
-        for model in estimators:
-            weights = bootstrap_weights(a.n_queries, resamples, seed, width=len(a))
-            samples.append(resample(model, (rows * a.weights for rows in weights)))
-        drawn.append(sum(samples[1:], start=samples[0]) / len(side))
+        of_models = [bootstrap(model, tested, resamples, seed) for model in side]
+        values.append(np.array([points for points, _ in of_models]))
+        drawn.append(np.mean([samples for _, samples in of_models], axis=0))
     draws = draws if len(sides[0]) == len(sides[1]) == 1 else 0
     p_values = swap_p_values(a, [b], tested, draws=draws, seed=seed)[0]
     rows = {metric.name: row for row, metric in enumerate(tested)}

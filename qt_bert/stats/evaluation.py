@@ -12,10 +12,8 @@ from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, fractional_ran
 from qt_bert.stats.estimate import (
     LEAST_QUERIES,
     RESAMPLES,
-    bootstrap_weights,
     from_leave_one_out,
     interval_or_reason,
-    resample,
 )
 from qt_bert.stats.judgements import Judgements, known
 from qt_bert.stats.metrics import (
@@ -24,6 +22,7 @@ from qt_bert.stats.metrics import (
     NO_ORDER,
     Metric,
     as_matrices,
+    bootstrap,
     confidence,
     confidence_bin,
     confusion_by_query,
@@ -276,10 +275,7 @@ def _measure_all(
     defined = {
         name: metric for name, metric in metrics.items() if metric.refusal(judgements) is None
     }
-    estimators = [metric.estimator(judgements) for metric in defined.values()]
-    points = resample(estimators, iter([judgements.weights[None]]))[:, 0]
-    drawn = bootstrap_weights(n_queries, resamples, seed, width=n)
-    samples = resample(estimators, (rows * judgements.weights for rows in drawn))
+    points, samples = bootstrap(judgements, list(defined.values()), resamples, seed)
     samples_of = dict(zip(defined, zip(points, samples, strict=True), strict=True))
     values = {}
     for name, metric in metrics.items():

@@ -8,7 +8,7 @@ once, and a resample is one matrix product. Command line, report and documents l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from qt_bert.stats.arrays import FloatArray, IntArray, count_cells, ratio, sum_by
+from qt_bert.stats.estimate import bootstrap_weights, resample
 from qt_bert.stats.judgements import Judgements, Mode, known
 from qt_bert.text import Text
 
@@ -90,6 +91,17 @@ def mean_of(
         return sums_by_query(judgements, quantity(judgements), np.ones(len(judgements)))
 
     return additive(statistics, quotient)
+
+
+def bootstrap(
+    judgements: Judgements, metrics: Sequence[Metric], resamples: int, seed: int
+) -> tuple[FloatArray, FloatArray]:
+    """Each metric over all pairs [metrics], and under resamples of the queries [metrics, resamples]; each query
+    counts with its weight."""
+    estimators = [metric.estimator(judgements) for metric in metrics]
+    drawn = bootstrap_weights(judgements.n_queries, resamples, seed, width=len(judgements))
+    values = resample(estimators, iter([judgements.weights[None]])).ravel()
+    return values, resample(estimators, (rows * judgements.weights for rows in drawn))
 
 
 def sums_by_query(judgements: Judgements, *columns: npt.NDArray[np.generic]) -> FloatArray:

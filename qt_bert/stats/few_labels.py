@@ -9,9 +9,9 @@ import numpy as np
 
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
 from qt_bert.stats.comparison import metric_estimate
-from qt_bert.stats.estimate import Estimate, bootstrap_weights, resample
+from qt_bert.stats.estimate import Estimate
 from qt_bert.stats.judgements import Judgements
-from qt_bert.stats.metrics import METRICS
+from qt_bert.stats.metrics import METRICS, bootstrap
 
 MOST_DRAWN = 0.9
 """The largest chance of a query to be drawn: some like it stay unlabelled."""
@@ -45,11 +45,8 @@ def estimate_of(models: Sequence[Judgements], name: str) -> Estimate:
 
 def value_and_error(models: Sequence[Judgements], name: str) -> tuple[float, float]:
     """The same metric or difference, and its standard error by a bootstrap over queries."""
-    drawn = []
-    for model in models:
-        weights = bootstrap_weights(model.n_queries, DRAWS, 0, width=len(model))
-        rows = (model.weights * rows for rows in (np.ones((1, model.n_queries)), *weights))
-        drawn.append(resample([METRICS[name].estimator(model)], rows)[0])
+    of_models = [bootstrap(model, [METRICS[name]], DRAWS, 0) for model in models]
+    drawn = [np.concatenate([points, samples[0]]) for points, samples in of_models]
     change = drawn[-1] - drawn[0] if drawn[1:] else drawn[0]
     return float(change[0]), float(np.nanstd(change[1:]))
 

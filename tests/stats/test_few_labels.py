@@ -5,7 +5,7 @@ import pytest
 
 from qt_bert.stats.comparison import metric_estimate
 from qt_bert.stats.estimate import over_queries
-from qt_bert.stats.judge import (
+from qt_bert.stats.few_labels import (
     MOST_DRAWN,
     chance_weights,
     doubts,
