@@ -1,10 +1,10 @@
 """The figures of the shipped checkpoint on unseen pairs, as the card quotes them.
 
-    python benchmarks/figures.py [--data DATA] [--three-levels DIR] [--model DIR] [--json OUT]
+    python benchmarks/figures.py [--data DATA] [--model DIR] [--json OUT]
 
 Prints accuracy, QWK, Spearman and more on the shipped test split and, with --data (a folder that holds
-pairs/qbqtc_eval.jsonl and pairs/kuake_qtr_eval.tsv), on the public pairs held out; with --three-levels
-also the metrics of a model trained by `qt-bert train --levels 3`. Missing files are skipped with a note.
+pairs/qbqtc_eval.jsonl and pairs/kuake_qtr_eval.tsv), on the public pairs held out. Missing files are
+skipped with a note.
 """
 
 from __future__ import annotations
@@ -37,11 +37,6 @@ def main() -> None:
             print(f"{name}: {path} is not there, left out")
             continue
         results[name] = show(name, grader.evaluate(path, columns=columns, grades=grades))
-        if arguments.three_levels and name == "qbqtc_eval":
-            levels = qt_bert.load(arguments.three_levels)
-            results["three levels"] = show(
-                f"three levels on {name}", levels.evaluate(path, columns=columns)
-            )
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1))
 
@@ -66,7 +61,6 @@ def show(name: str, evaluation: dict[str, Any]) -> dict[str, Any]:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, default=Path("data-not-given"))
-    parser.add_argument("--three-levels", type=Path)
     parser.add_argument("--model", type=Path)
     parser.add_argument("--json", type=Path)
     return parser.parse_args()

@@ -1,10 +1,15 @@
-"""The mean of several models as a teacher: each pair once, probabilities, what is refused."""
+"""A teacher of several models: each pair once, what is refused; the best weights of a stopped run."""
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
 
 import qt_bert
+from experiments.grades import best
 from experiments.grades.ensemble import SOURCES, main
+from qt_bert.cli.app import app
 from qt_bert.data.reader import PairReader
 
 
@@ -47,3 +52,20 @@ def test_a_model_of_other_outputs_is_refused(labels, data, checkpoint_of, capsys
         main([*models, "--data", str(data), "--out", str(data / "taught.tsv")])
     assert f"{labels[-1]} logits" in capsys.readouterr().err
     assert not (data / "taught.tsv").exists()
+
+
+def test_the_best_weights_of_a_run(checkpoint_of, more_pairs, tmp_path, capsys):
+    base, out = str(checkpoint_of()), tmp_path / "run"
+    settings = ["--epochs", "2", "--no-compile", "--max-length", "48"]
+    command = ["train", "--base", base, "--pairs", str(more_pairs), "--out", str(out), *settings]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    best.main([f"{out}.training", "--base", base, "--out", str(tmp_path / "best")])
+    kept, saved = (load_file(path / "model.safetensors") for path in (tmp_path / "best", out))
+    assert list(kept) == list(saved)
+    for name, weights in kept.items():
+        assert weights.dtype == torch.float32
+        torch.testing.assert_close(weights.half(), saved[name], rtol=0, atol=0)
+    assert "best of 2 evaluations" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        best.main([str(out), "--base", base, "--out", str(tmp_path / "again")])
+    assert "OUT.training" in capsys.readouterr().err
