@@ -1,14 +1,16 @@
-"""Scores that stand in a file of pairs: FILE:COLUMN, or FILE:COLUMN,COLUMN,…"""
+"""Cells by column: of pairs, and of another file, FILE:COLUMN or FILE:COLUMN,COLUMN,…"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qt_bert.data.columns import parse_columns
 from qt_bert.data.formats import format_of
+from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError
 
@@ -36,6 +38,37 @@ def column_of(scorer: str | None) -> tuple[Path, str] | None:
     raise ArgumentError(f"{scorer}: no such file {name!r}; write FILE:COLUMN")
 
 
+def cells_of(pair: Pair) -> Mapping[str, str]:
+    """Column → cell; `grade` is the label's."""
+    return pair.extra if pair.label is None else {"grade": pair.label, **pair.extra}
+
+
+def no_column(where: object, column: str, there: Iterable[str]) -> ArgumentError:
+    """The error of a `column` that is not among those that are `there`."""
+    return ArgumentError(f"{where}: no column {column!r}; there are {', '.join(there) or 'none'}")
+
+
+def joined(columns: Sequence[str], reader: ReaderOptions) -> Callable[[Pair], Mapping[str, str]]:
+    """`cells_of` with those `columns` that are FILE:COLUMN, joined by query and title."""
+    places = {column: place for column in columns if (place := column_of(column)) is not None}
+    files = {column: read_cells(*place, reader).of for column, place in places.items()}
+
+    def cells(pair: Pair) -> Mapping[str, str]:
+        rows = {column: of.get((pair.query, pair.title)) for column, of in files.items()}
+        others = {column: row[1][0] if row else "" for column, row in rows.items()}
+        return {**cells_of(pair), **others}
+
+    return cells
+
+
+def column_cells(rows: Iterable[Mapping[str, str]], column: str, where: object) -> list[str]:
+    """The stripped cells of a column. Raises ArgumentError, beginning with `where`, where it is missing."""
+    rows = list(rows)
+    if column not in (there := dict.fromkeys(name for row in rows for name in row)):
+        raise no_column(where, column, there)
+    return [row.get(column, "").strip() for row in rows]
+
+
 @dataclass(frozen=True)
 class Cells:
     """Cells of `columns`: (query, title) → line and cells, but for pairs whose cells are all empty.
@@ -55,7 +88,7 @@ def read_cells(file: Path, column: str, reader: ReaderOptions) -> Cells:
     cells, there, conflicts = Cells((), {}, 0), dict[str, None](), list[tuple[int, int]]()
     rows = _columns_in(file, reader).open(file)
     for row in rows:
-        named = row.extra if row.label is None else {"grade": row.label, **row.extra}
+        named = cells_of(row)
         there |= dict.fromkeys(named)
         if not cells.columns:
             names = [column] if column in named else column.split(",")
@@ -65,10 +98,7 @@ def read_cells(file: Path, column: str, reader: ReaderOptions) -> Cells:
             line, before = cells.of.setdefault((row.query, row.title), (row.line, values))
             conflicts += [(line, row.line)] if before != values else []
     if missing := [name for name in cells.columns if name not in there]:
-        known = ", ".join(there) or "none"
-        raise ArgumentError(
-            f"{file}: no column {missing[0]!r}; there are {known}; write FILE:COLUMN"
-        )
+        raise ArgumentError(f"{no_column(file, missing[0], there)}; write FILE:COLUMN")
     if conflicts:
         raise PairFileError(
             f"{file}: {len(conflicts):,} rows repeat a pair with another {column}, first lines "

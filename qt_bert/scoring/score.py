@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from qt_bert.data.reader import PairReader, ReaderOptions
+from qt_bert.data.reader import PairReader, ReaderOptions, note_abstract
 from qt_bert.data.tokenise import Counts
 from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
 from qt_bert.files import check_apart, read_json, sha256_file, write_json
@@ -195,6 +195,7 @@ def _score_rest(job: _Job, reader: PairReader, work: Work, begun: RunState) -> R
     with progress(count_rows(job.path), "scoring", "pairs", done=begun.pairs) as shown:
         for number, pairs in enumerate(windows(reader, job.window)):
             columns = columns or InputColumns.of(pairs, job.path, job.options)
+            note_abstract(pairs, job.path)
             if number * job.window < begun.pairs:
                 continue
             logits = scorer.logits([(p.query, p.title) for p in pairs], shown)

@@ -19,7 +19,7 @@ def test_agreement_as_json_and_as_tables(run, refused, rated):
     assert sum(map(sum, agreement["between"][0]["confusion"])) == 60
     ended = run(*options, "人工,LLM", "--by", "三")
     assert ended.status == 0 and "furthest apart" in ended.out and "人工 ↓ LLM →" in ended.out
-    assert refused("no such column", *options, "人工,GPT").err.count("\n") == 1
+    assert refused("no column 'GPT'", *options, "人工,GPT").err.count("\n") == 1
 
 
 def test_a_rater_in_another_file(run, rated, write):

@@ -10,7 +10,13 @@ from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.calibrate import calibrate_model, worse
-from qt_bert.scoring.judge import hardly_differ, judge_file, read_outputs, requested_calibration
+from qt_bert.scoring.judge import (
+    TextScorer,
+    hardly_differ,
+    judge_file,
+    read_outputs,
+    requested_calibration,
+)
 
 ROWS = [
     (f"查询{n}", f"标题{t}", 1 + (n + t) % 5, "ab"[n % 2]) for n in range(120) for t in range(4)
@@ -18,10 +24,10 @@ ROWS = [
 DRAWN = np.random.default_rng(3).normal(size=len(ROWS))
 
 
-class OneLogit:
+class OneLogit(TextScorer):
     """Scores a row of ROWS by its grade and some noise."""
 
-    name, settings = "one", ModelSettings(ModelLabels(1, None))
+    name, settings, tokenizer = "one", ModelSettings(ModelLabels(1, None)), None
 
     def describe(self):
         return {"name": self.name, "sha256": "w1"}

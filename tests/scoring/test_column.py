@@ -5,7 +5,7 @@ import qt_bert
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.scoring.column import ColumnScorer
-from qt_bert.scoring.evaluate import beside_baseline
+from qt_bert.scoring.evaluate import evaluation_json
 from qt_bert.scoring.judge import judge_file, requested_calibration
 
 ROWS = (
@@ -59,7 +59,7 @@ def test_probabilities_of_grades(write, column):
         ("nan", None, "line 3: score is 'nan', no finite number.*; so in 1 of 2"),
         ("1e999", None, "line 3"),
         ("高", None, "line 3.*'高'"),
-        ("6", "1=1,2=2,3=3", "line 3.*no label of --model-grades"),
+        ("6", "1=1,2=2,3=3", "line 3: score is '6', no label of --model-grades"),
     ],
 )
 def test_a_cell_that_is_no_score_has_its_line(write, column, cells, grades, words):
@@ -83,9 +83,9 @@ def test_pairs_and_scores_without_a_partner_are_counted(log, column, write, tmp_
     judged = judge_file(log, ReaderOptions(), scorer, rejects_path=listed)
     assert [pair.line for pair in judged.pairs] == [2, 5] and judged.rejected == 2
     assert "3\tno score in s.tsv:score\t狗 狗" in listed.read_text("utf-8")
-    assert scorer.coverage() == (
+    assert list(scorer.notes()) == [
         "s.tsv:score: 2 pairs have no score, 1 scores no pair; 1 of its rows are no pairs"
-    )
+    ]
     with pytest.raises(ArgumentError, match="no score for '马' / '牛'"):
         scorer.logits([("马", "牛")])
 
@@ -94,7 +94,9 @@ def test_a_baseline_judges_the_same_pairs(log, column, write):
     path = write("s.tsv", "query\ttitle\tscore\n狗\t猫\t3\n狗\t狗\t2\n羊\t羊\t2\n羊\t牛\t1\n")
     first, model = column("score", path), column("score")
     judged = judge_file(log, ReaderOptions(), model, others=[first])
-    metrics = beside_baseline(judged, model, first, log, resamples=20)["metrics"]
+    metrics = evaluation_json(judged, model, log, baseline=first, resamples=20)["baseline"][
+        "metrics"
+    ]
     metric = metrics["pairwise_accuracy"]
     assert (metric["value_a"], metric["value_b"], metric["difference"]) == (0.5, 1.0, 0.5)
 
