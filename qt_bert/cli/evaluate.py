@@ -11,16 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from qt_bert.cli import options, terminal
-from qt_bert.cli.terminal import (
-    count,
-    differences_table,
-    figure,
-    interval,
-    left_out,
-    metrics_table,
-    table,
-    with_value,
-)
+from qt_bert.cli.terminal import differences_table, figure, interval, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.request import HeadsOutOptions, LabelOptions, ModelOptions, pairs_or_test
@@ -161,13 +152,7 @@ def evaluate(
     others = [other] if other else []
     reader = labels.read_by(reader)
     judged = judge_file(
-        path,
-        reader,
-        scorer,
-        others=others,
-        calibration=applied,
-        rejects_path=rejects,
-        count=labels,
+        path, reader, scorer, others=others, calibration=applied, rejects_path=rejects, count=labels
     )
     tables = {
         "--suspects": lambda: few_labels.suspects(judged, path, reader, labels.judge),
@@ -195,7 +180,7 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(_flat(evaluation), ensure_ascii=False))
     else:
-        typer.echo(metrics_table(evaluation))
+        typer.echo(terminal.metrics_table(evaluation))
         if evaluation.get("few_labels"):
             typer.echo("\n" + _few_table(evaluation["few_labels"]))
         if baseline:
@@ -210,22 +195,19 @@ def _few_table(few: dict[str, Any], detect: float | None = None) -> str:
     """Figures by people's labels and a judge's beside people's alone, and how many labels a difference needs."""
     needs = [] if detect is None else [f"labels for {detect:g}", "without judge"]
     rows = [["metric", "with judge", "", "people alone", "", "labels", "worth", *needs]]
-    shown, reasons = with_value(few["metrics"])
+    shown, reasons = terminal.with_value(few["metrics"])
     if any(facts.get("needs", 0) is None for facts in shown.values()):
-        reasons.insert(
-            0, f"–: {few['judge']} has too few labels; no number of people's would show it"
-        )
+        reasons.insert(0, f"–: no number of people's labels; label more by {few['judge']}")
     for name, facts in shown.items():
         both = facts, facts["people"]
         values = [text for part in both for text in (figure(part["value"]), interval(part))]
         keys = ("labels", "worth", "needs", "needs_alone")[: 2 + len(needs)]
-        counts = [count(facts.get(key)) for key in keys]
+        counts = [terminal.count(facts.get(key)) for key in keys]
         rows.append([name, *values, *counts])
     labels = f"{few['labels']:,} labels of people ({few['n_queries']:,} queries)"
     rest = f"{few['judged_pairs']:,} more of {few['judge']} ({few['judged_queries']:,} queries)"
-    return f"{labels}, {rest}; worth: labels of people that alone would tell as much\n" + "\n".join(
-        [table(rows), *reasons]
-    )
+    head = f"{labels}, {rest}; worth: labels of people that alone would tell as much"
+    return "\n".join([head, table(rows), *reasons])
 
 
 def _auto_table(slices: list[dict[str, Any]], what: str = "error") -> str:
@@ -318,7 +300,7 @@ def compare(
     if as_json:
         typer.echo(json.dumps(comparison, ensure_ascii=False))
     else:
-        typer.echo(f"A = {model_a}\nB = {model_b}{left_out(sides[1][0].describe())}")
+        typer.echo(f"A = {model_a}\nB = {model_b}{terminal.left_out(sides[1][0].describe())}")
         if "metrics" in comparison:
             _print_comparison(comparison, path, detect)
         if unlabelled is not None:

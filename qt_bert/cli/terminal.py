@@ -104,15 +104,13 @@ def differences_table(
     many queries and labels would show a change of `detect`."""
     shown, reasons = with_value(metrics)
     tests = ["p", "q"] if any("q" in facts for facts in shown.values()) else []
-    needs = [] if detect is None else ["queries", "labels"]
+    needs = [] if detect is None else [f"queries for {detect:g}", "labels"]
     rows = [["metric", a, b, f"{b} − {a}", "95 % interval", *tests, *needs, ""]]
     for name, facts in shown.items():
         values = [figure(facts[which]) for which in ("value_a", "value_b", "difference")]
         values += [interval(facts), *(figure(facts[test], 4) for test in tests)]
-        counts = [count(facts.get(need)) for need in needs]
+        counts = [count(facts.get(need)) for need in ("queries", "labels")[: len(needs)]]
         rows.append([name, *values, *counts, facts["reason"] or ""])
-    if needs:
-        rows[0][-3] = f"queries for {detect:g}"
     return "\n".join([table(rows), *reasons])
 
 

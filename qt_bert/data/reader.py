@@ -270,14 +270,6 @@ def read_pairs(path: str | os.PathLike[str], **options: Any) -> list[Pair]:
     return list(PairReader(path, **options))
 
 
-def note_abstract(pairs: Sequence[Pair], path: Location) -> None:
-    """Print once that the column `abstract` of these pairs is not read, if they have one."""
-    if any("abstract" in pair.extra for pair in pairs[:1]):
-        note_once(
-            f"{path}: abstract is not read; --columns title=title+abstract joins it to the title"
-        )
-
-
 def _is_same(rejects_path: Path, path: Location) -> bool:
     return isinstance(path, Path) and Path(rejects_path).resolve() == path.resolve()
 
@@ -320,6 +312,11 @@ class ReaderOptions:
             rejects_path=rejects_path,
             refuse=refuse,
         )
+
+    def note_abstract(self, pairs: Sequence[Pair], path: Location) -> None:
+        """Print once that the column `abstract` of these pairs is not read, if they have one."""
+        if "abstract" not in (self.columns or "") and any("abstract" in p.extra for p in pairs[:1]):
+            note_once(f"{path}: abstract is not read; --columns title=title+abstract joins it")
 
     def resolve_columns(self) -> Columns:
         """The columns to read. Raises ArgumentError for invalid options."""

@@ -54,9 +54,8 @@ def joined(columns: Sequence[str], reader: ReaderOptions) -> Callable[[Pair], Ma
     files = {column: read_cells(*place, reader).of for column, place in places.items()}
 
     def cells(pair: Pair) -> Mapping[str, str]:
-        rows = {column: of.get((pair.query, pair.title)) for column, of in files.items()}
-        others = {column: row[1][0] if row else "" for column, row in rows.items()}
-        return {**cells_of(pair), **others}
+        key, none = (pair.query, pair.title), (0, ("",))
+        return {**cells_of(pair)} | {name: of.get(key, none)[1][0] for name, of in files.items()}
 
     return cells
 
@@ -85,26 +84,25 @@ def read_cells(file: Path, column: str, reader: ReaderOptions) -> Cells:
     Query and title stand in the columns that `reader` names, or in `query` and `title`. Raises ArgumentError
     for a missing column, PairFileError for a pair with different cells on two lines.
     """
-    cells, there, conflicts = Cells((), {}, 0), dict[str, None](), list[tuple[int, int]]()
+    of: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {}
+    names, there, conflicts = list[str](), dict[str, None](), list[tuple[int, int]]()
     rows = _columns_in(file, reader).open(file)
     for row in rows:
         named = cells_of(row)
         there |= dict.fromkeys(named)
-        if not cells.columns:
-            names = [column] if column in named else column.split(",")
-            cells = replace(cells, columns=tuple(names))
-        values = tuple((named.get(name) or "").strip() for name in cells.columns)
+        names = names or ([column] if column in named else column.split(","))
+        values = tuple((named.get(name) or "").strip() for name in names)
         if any(values):
-            line, before = cells.of.setdefault((row.query, row.title), (row.line, values))
+            line, before = of.setdefault((row.query, row.title), (row.line, values))
             conflicts += [(line, row.line)] if before != values else []
-    if missing := [name for name in cells.columns if name not in there]:
+    if missing := [name for name in names if name not in there]:
         raise ArgumentError(f"{no_column(file, missing[0], there)}; write FILE:COLUMN")
     if conflicts:
         raise PairFileError(
             f"{file}: {len(conflicts):,} rows repeat a pair with another {column}, first lines "
             f"{conflicts[0][0]} and {conflicts[0][1]}; keep one row a pair"
         )
-    return replace(cells, rejected=rows.rejected)
+    return Cells(tuple(names), of, rows.rejected)
 
 
 def _columns_in(file: Path, reader: ReaderOptions) -> ReaderOptions:

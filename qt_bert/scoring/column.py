@@ -71,16 +71,6 @@ class ColumnScorer:
             )
         self._logits = table
 
-    @property
-    def hint(self) -> str | None:
-        """How to read one column of whole numbers 1–5 as grades; None for others."""
-        if self.settings.labels.logits > 1 or not np.isin(self._logits, range(1, 6)).all():
-            return None
-        return (
-            f"{self.name} has whole numbers from 1 to 5, taken as scores to rank by; --model-grades "
-            "1=1,2=2,3=3,4=4,5=5 reads them as grades"
-        )
-
     def describe(self) -> dict[str, Any]:
         """Name, hash of the file, and `columns`."""
         columns = list(self._cells.columns)
@@ -97,7 +87,12 @@ class ColumnScorer:
         """None: the scale of scores is any."""
 
     def notes(self) -> Iterator[str]:
-        """How many pairs and scores have no partner, where not all have one."""
+        """How to read whole numbers 1–5 as grades; how many pairs and scores have no partner."""
+        if self.settings.labels.logits == 1 and np.isin(self._logits, range(1, 6)).all():
+            yield (
+                f"{self.name} has whole numbers from 1 to 5, taken as scores to rank by; --model-grades "
+                "1=1,2=2,3=3,4=4,5=5 reads them as grades"
+            )
         unused, bad = len(self._row) - len(self._used), self._cells.rejected
         rejected = f"; {bad:,} of its rows are no pairs" if bad else ""
         if self._unscored or unused or bad:

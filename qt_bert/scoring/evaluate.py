@@ -29,7 +29,7 @@ from qt_bert.scoring.judge import (
     judge_pairs,
     read_outputs,
 )
-from qt_bert.scoring.tables import Columns, InputColumns, growing_table
+from qt_bert.scoring.tables import Columns, growing_table, table_beside
 from qt_bert.stats.arrays import BoolArray
 from qt_bert.stats.comparison import compare
 from qt_bert.stats.estimate import RESAMPLES
@@ -76,10 +76,6 @@ def evaluation_json(
     """
     drawn: dict[str, Any] = {"resamples": resamples, "seed": seed}
     few = with_judge([judged], [scorer], path, reader or ReaderOptions(), count, **drawn)
-    first = None
-    if baseline is not None:
-        check_comparable(baseline, scorer)
-        first = judge_pairs(judged.everything[0], baseline, path, count=count).judgements
     outputs = read_outputs(judged.logits, scorer.settings.labels, judged.calibration)
     furthest = furthest_off(judged.judgements, WORST)
     result = EvaluationResult(
@@ -90,7 +86,7 @@ def evaluation_json(
             n_pairs=len(judged.pairs),
             n_queries=judged.judgements.n_queries,
             rejected=judged.rejected,
-            unjudged=len(judged.unjudged[0]),
+            unjudged=len(judged.everything[0]) - len(judged.pairs),
         ),
         few_labels=few,
         **vars(evaluate(judged.judgements, **drawn)),
@@ -115,10 +111,11 @@ def evaluation_json(
         guards=scorer.left_out.guards if scorer.left_out else None,
     )
     evaluation: dict[str, Any] = encode(result)
-    if baseline is not None and first is not None:
-        both = first, judged.judgements
-        differences = compare(*both, draws=0, most_different=0, **drawn).metrics
-        metrics = {name: asdict(difference) for name, difference in differences.items()}
+    if baseline is not None:
+        check_comparable(baseline, scorer)
+        first = judge_pairs(judged.everything[0], baseline, path, count=count).judgements
+        changes = compare(first, judged.judgements, draws=0, most_different=0, **drawn).metrics
+        metrics = {name: asdict(change) for name, change in changes.items()}
         evaluation["baseline"] = {"model": baseline.describe(), "metrics": metrics}
     return evaluation
 
@@ -194,8 +191,7 @@ def error_table(
     order = furthest_off(judged.judgements, len(judged.pairs))
     added: dict[str, Any] = {"line": [pair.line for pair in judged.pairs], **outputs.columns()}
     added["error"] = signed_error(judged.judgements)
-    columns = InputColumns.of(judged.pairs, path, reader).table(judged.pairs, added, str(path))
-    return {name: [cells[row] for row in order] for name, cells in columns.items()}
+    return table_beside(judged.pairs, added, order.tolist(), path, reader)
 
 
 def write_trec(folder: Path, judged: JudgedFile, scorer: PairScorer) -> None:

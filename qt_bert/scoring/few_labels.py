@@ -17,7 +17,7 @@ from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.request import LabelOptions
 from qt_bert.scoring import judge
 from qt_bert.scoring.judge import DRAWN, JudgedFile, PairScorer
-from qt_bert.scoring.tables import Columns, InputColumns
+from qt_bert.scoring.tables import Columns, table_beside
 from qt_bert.stats import few_labels as stats
 from qt_bert.stats.arrays import BoolArray, FloatArray
 from qt_bert.stats.estimate import LEAST_QUERIES, RESAMPLES, over_queries
@@ -81,12 +81,13 @@ def with_judge(
         metric = METRICS[name]
         chosen = np.flatnonzero(np.isin(few, whole if metric.per_query else few))
         labels, queries = len(chosen), len(np.unique(index[few[chosen]]))
-        facts: dict[str, Any] = {"labels": labels, "n_queries": queries, "value": None}
-        if min(queries, n_rest) < LEAST_QUERIES:
+        reason = next(filter(None, map(metric.refusal, parts)), None)
+        if reason is None and min(queries, n_rest) < LEAST_QUERIES:
             each = f"{queries:,} queries have labels of both, {n_rest:,} of the judge alone"
-            return facts | {"reason": f"{each}; {LEAST_QUERIES} are needed"}
-        facts["reason"] = next(filter(None, map(metric.refusal, parts)), None)
-        if facts["reason"] is not None:
+            reason = f"{each}; {LEAST_QUERIES} are needed"
+        facts: dict[str, Any] = {"labels": labels, "n_queries": queries, "value": None}
+        facts["reason"] = reason
+        if reason is not None:
             return facts
         at = chosen, len(few) + chosen, np.arange(2 * len(few), len(parts[0]))
         by_people, by_judge, alone = ([part.subset(kept) for part in parts] for kept in at)
@@ -180,11 +181,12 @@ def draw_next(
     earlier = np.full(n_queries, labelled.mean())
     if any(DRAWN in pair.extra for pair in pairs):
         earlier = judge.numbers_of(pairs, index, path, DRAWN)
-    columns = InputColumns.of(pairs, path, reader).table(pairs, {}, str(path))
-    columns[DRAWN] = (1 - (1 - earlier) * (1 - chance))[index].tolist()
-    rows = np.argsort(turn[index], kind="stable")
+    chances = (1 - (1 - earlier) * (1 - chance))[index].tolist()
+    rows = np.argsort(turn[index], kind="stable").tolist()
     counts = {"queries": len(drawn), "pairs": int(sizes[drawn].sum()), "rows": len(pairs)}
-    return counts, {name: [cells[row] for row in rows] for name, cells in columns.items()}
+    kept = ({name: p.extra[name] for name in p.extra if name != DRAWN} for p in pairs)
+    pairs = [replace(p, extra=extra) for p, extra in zip(pairs, kept, strict=True)]
+    return counts, table_beside(pairs, {DRAWN: chances}, rows, path, reader)
 
 
 def suspects(
@@ -202,9 +204,7 @@ def suspects(
         s is not None and name_set(s) == levels[k] for s, k in zip(sets, truth, strict=True)
     ]
     shown = [row for row in np.lexsort((-margin, np.array(confirmed))) if margin[row] > 0]
-    added: dict[str, list[Any]] = {"line": [pairs[row].line for row in shown]}
-    added["p_label"] = table[rows, truth][shown].tolist()
-    added["likely"] = [levels[k] for k in likely[shown]]
-    added["p_likely"] = table[rows, likely][shown].tolist()
-    columns = InputColumns.of(pairs, path, reader)
-    return columns.table([pairs[row] for row in shown], added, str(path))
+    added: dict[str, list[Any]] = {"line": [pair.line for pair in pairs]}
+    added |= {"p_label": table[rows, truth].tolist(), "likely": [levels[k] for k in likely]}
+    added["p_likely"] = table[rows, likely].tolist()
+    return table_beside(pairs, added, shown, path, reader)

@@ -15,7 +15,7 @@ import numpy as np
 
 from qt_bert.codec import decode, read_result
 from qt_bert.data.pairs import GradeMap, Pair, Reason, Reject, number_of
-from qt_bert.data.reader import ReaderOptions, note_abstract
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.scores import cells_of, column_cells
 from qt_bert.data.splits import sample_queries
 from qt_bert.data.tokenise import Counts, PairTokenizer
@@ -191,21 +191,15 @@ def ranking_scores(logits: np.ndarray, labels: ModelLabels) -> FloatArray:
 
 @dataclass(frozen=True)
 class JudgedFile:
-    """Graded pairs of a file, a model's logits for them [n, K], and the judgements."""
+    """Graded pairs of a file, a model's logits for them [n, K], and the judgements; `everything`: pairs and logits
+    with those without a label, which come last and are rejects unless asked for."""
 
     pairs: list[Pair]
     logits: np.ndarray
     judgements: Judgements
     rejected: int
     calibration: AnyCalibration | None
-    unjudged: tuple[list[Pair], np.ndarray]
-    """Pairs without a label and their logits, where these are no rejects."""
-
-    @property
-    def everything(self) -> tuple[list[Pair], np.ndarray]:
-        """All pairs and their logits, those without a label last."""
-        others, logits = self.unjudged
-        return [*self.pairs, *others], np.concatenate([self.logits, logits])
+    everything: tuple[list[Pair], np.ndarray]
 
 
 def judge_file(
@@ -243,7 +237,7 @@ def judge_file(
         scorers=(scorer, *others),
     )
     if any(each.tokenizer for each in (scorer, *others)):
-        note_abstract(pairs, path)
+        options.note_abstract(pairs, path)
     return judge_pairs(pairs, scorer, path, rejected=rejected, calibration=calibration, count=count)
 
 
@@ -259,18 +253,17 @@ def judge_pairs(
     """Score the pairs of `path`, and judge those with a label; `rejected` rows were none.
 
     `count` says from which label on a title is relevant, and how much a query counts (`weights_of`); pairs
-    without a label take places among the titles of their query.
+    without a label take places among the titles of their query under `unjudged`.
     """
-    graded, others = (
-        [p for p in pairs if (p.label is None) == missing] for missing in (False, True)
-    )
+    everything = sorted(pairs, key=lambda pair: pair.label is None)
+    graded = [pair for pair in everything if pair.label is not None]
     with progress(len(pairs), "scoring", "pairs") as shown:
-        logits = scorer.logits([(p.query, p.title) for p in (*graded, *others)], shown)
+        logits = scorer.logits([(p.query, p.title) for p in everything], shown)
     n, labels = len(graded), scorer.settings.labels
     judgements = judge_logits(logits[:n], graded, labels, calibration)
-    if count.unjudged and others:
+    if count.unjudged and everything[n:]:
         scores = read_outputs(logits, labels, calibration).ranking_score
-        judgements = replace(judgements, unjudged_ahead=_ahead(scores, [*graded, *others], n))
+        judgements = replace(judgements, unjudged_ahead=_ahead(scores, everything, n))
     if count.relevant is not None:
         levels = judgements.levels[:1] == ("0",) or graded[0].grades is None
         value = [number_of(p.label or "") if levels else np.mean(p.grades or ()) for p in graded]
@@ -280,7 +273,7 @@ def judge_pairs(
         judgements = replace(judgements, auc_cut=float(relevant.min()))
     if (weights := weights_of(graded, n, path, count.weights)) is not None:
         judgements = weigh(judgements, weights)
-    return JudgedFile(graded, logits[:n], judgements, rejected, calibration, (others, logits[n:]))
+    return JudgedFile(graded, logits[:n], judgements, rejected, calibration, (everything, logits))
 
 
 def weigh(judgements: Judgements, weights: FloatArray) -> Judgements:

@@ -12,7 +12,7 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from qt_bert.data.pairs import GradeMap, Pair
-from qt_bert.data.reader import PairReader, ReaderOptions, for_each, note_abstract
+from qt_bert.data.reader import PairReader, ReaderOptions, for_each
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
 
@@ -65,7 +65,7 @@ class PairSource:
             rejects_path=rejects_path,
         )
         rows = list(reader)
-        note_abstract(rows, self.file)
+        options.note_abstract(rows, self.file)
         barred = {query for other in self.exclude for query in _queries(other)}
         fixed = GradeMap.parse(f"any={self.always}").sets["any"] if self.always else None
         return [
