@@ -197,7 +197,7 @@ def _few_table(few: dict[str, Any], detect: float | None = None) -> str:
     rows = [["metric", "with judge", "", "people alone", "", "labels", "worth", *needs]]
     shown, reasons = terminal.with_value(few["metrics"])
     if any(facts.get("needs", 0) is None for facts in shown.values()):
-        reasons.insert(0, f"–: no number of people's labels; label more by {few['judge']}")
+        reasons.insert(0, f"–: no number of labels shows it beside so few of {few['judge']}")
     for name, facts in shown.items():
         both = facts, facts["people"]
         values = [text for part in both for text in (figure(part["value"]), interval(part))]
