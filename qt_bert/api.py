@@ -22,10 +22,12 @@ from qt_bert.files import one_writer
 from qt_bert.heads import Head, checked_heads
 from qt_bert.request import (
     NOT_OF_A_PLAN,
+    LabelOptions,
     ModelOptions,
     Request,
     SweepOptions,
     from_options,
+    options_of,
     pairs_or_test,
     resolve,
 )
@@ -266,28 +268,31 @@ class Grader:
         auto_slices: bool = False,
         baseline: Grader | None = None,
         calibrated: bool | str | Path = False,
-        **reader: Any,
+        **options: Any,
     ) -> dict[str, Any]:
         """Every metric on a graded file (default: the test split that ships), with intervals.
 
         `by` names columns to repeat them for; `auto_slices` adds error rates by what the texts show,
         worst first; `baseline` adds the paired differences from another grader; `calibrated` as for
-        `score`; `reader` are fields of `ReaderOptions` (`columns`,
-        `grades`, `no_header`, `max_rejects`).
+        `score`; `options` are fields of `LabelOptions` (`labels`, `judge`, `weights`, `relevant`, `unjudged`) and
+        of `ReaderOptions` (`columns`, `grades`, `no_header`, `max_rejects`).
         """
-        from qt_bert.scoring.evaluate import beside_baseline, evaluation_json
+        from qt_bert.scoring.evaluate import evaluation_json
         from qt_bert.scoring.judge import judge_file
 
         path = pairs_or_test(None if pairs is None else Path(pairs))
         applied = requested_calibration(self._scorer, calibrated)
-        scorer, others = self._scorer, [] if baseline is None else [baseline._scorer]
-        judged = judge_file(
-            path, ReaderOptions(**reader), scorer, others=others, calibration=applied
-        )
-        result = evaluation_json(judged, scorer, path, by=_names(by), auto_slices=auto_slices)
-        for other in others:
-            result["baseline"] = beside_baseline(judged, scorer, other, path)
-        return result
+        scorer, other = self._scorer, None if baseline is None else baseline._scorer
+        of_labels = {
+            name: options.pop(name) for name in options_of(LabelOptions) if name in options
+        }
+        count = from_options(LabelOptions, of_labels)
+        reader = count.read_by(from_options(ReaderOptions, options))
+        others = [] if other is None else [other]
+        judged = judge_file(path, reader, scorer, others=others, calibration=applied, count=count)
+        return evaluation_json(
+            judged, scorer, path, by=_names(by), auto_slices=auto_slices, baseline=other, reader=reader, count=count
+        )  # fmt: skip
 
     def queries(self, pairs: str | Path | None = None, **reader: Any) -> pd.DataFrame:
         """A row a query of a graded file, sorted by possible NDCG@5 gain (`query_table`)."""

@@ -97,12 +97,12 @@ class HeadsOutOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelOptions:
-    """Which labels judge, and what counts. Raises ArgumentError for a judge without labels beside it."""
+    """Which labels judge, and what counts. Raises ArgumentError for a judge without other labels beside it."""
 
     labels: str | None = None
     """Column with people's labels of some of the pairs."""
     judge: str | None = None
-    """Column with an LLM's labels, which narrow the intervals of --labels."""
+    """Column (or FILE:COLUMN) with an LLM's labels, which narrow the intervals of --labels."""
     weights: str | None = None
     """Column with the weight of a query, such as its traffic."""
     unjudged: bool = False
@@ -113,6 +113,8 @@ class LabelOptions:
     def __post_init__(self) -> None:
         if self.judge is not None and self.labels is None:
             raise ArgumentError(f"--judge {self.judge} goes with --labels COLUMN, people's labels")
+        if self.judge is not None and self.judge == self.labels:
+            raise ArgumentError(f"--labels and --judge are the same column, {self.judge}")
 
     def read_by(self, reader: ReaderOptions) -> ReaderOptions:
         """The reader, of these labels."""

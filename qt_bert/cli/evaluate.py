@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from qt_bert.cli import options, terminal
-from qt_bert.cli.terminal import differences_table, figure, interval, left_out, metrics_table, table
+from qt_bert.cli.terminal import differences_table, figure, interval, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.request import HeadsOutOptions, LabelOptions, ModelOptions, pairs_or_test
@@ -134,68 +134,42 @@ def evaluate(
     """Accuracy, ordinal, ranking and calibration figures, each with a 95 % interval."""
     path = pairs_or_test(pairs)
     reader.open(path)
-    for option, out in (("--errors", errors), ("--queries", queries), ("--suspects", suspects)):
-        if out is not None:
-            _check_new(option, out, path)
+    named = {"--suspects": suspects, "--errors": errors, "--queries": queries}
+    outputs = {option: out for option, out in named.items() if out is not None}
+    for option, out in outputs.items():
+        _check_new(option, out, path)
     if trec is not None and trec.exists():
         raise ArgumentError(f"--trec {trec} is there already; name another folder or remove it")
     from qt_bert.run.scorers import open_scorer
-    from qt_bert.scoring.evaluate import (
-        beside_baseline,
-        evaluation_json,
-        query_table,
-        write_beside,
-        write_errors,
-        write_trec,
-    )
-    from qt_bert.scoring.few_labels import suspects as find_suspects
-    from qt_bert.scoring.few_labels import with_judge
+    from qt_bert.scoring import evaluate as scoring
+    from qt_bert.scoring import few_labels
     from qt_bert.scoring.judge import judge_file, requested_calibration
 
     scorer = open_scorer(model, without, reader, notify=terminal.note)
     applied = requested_calibration(scorer, calibration or calibrated)
     first = replace(model, model=baseline, model_grades=None)
-    others = [open_scorer(first, None, reader, notify=terminal.note)] if baseline else []
+    other = open_scorer(first, None, reader, notify=terminal.note) if baseline else None
+    others = [other] if other else []
     reader = labels.read_by(reader)
     judged = judge_file(
-        path,
-        reader,
-        scorer,
-        others=others,
-        calibration=applied,
-        rejects_path=rejects,
-        count=labels,
+        path, reader, scorer, others=others, calibration=applied, rejects_path=rejects, count=labels
     )
-    few = None
-    if labels.labels is not None:
-        few = with_judge([judged], [scorer], path, reader, labels, resamples=resamples, seed=seed)
-    evaluation = evaluation_json(
-        judged,
-        scorer,
-        path,
-        by=tuple(by or ()),
-        auto_slices=auto_slices,
-        few_labels=few,
-        resamples=resamples,
-        seed=seed,
-    )
-    for other in others:
-        evaluation["baseline"] = beside_baseline(
-            judged, scorer, other, path, labels, resamples=resamples, seed=seed
-        )
-    if suspects is not None:
-        table_of = find_suspects(judged, path, reader, labels.judge)
-        write_beside(suspects, "--suspects", path, reader, table_of)
-        terminal.note(f"{len(table_of['line']):,} labels that are likely wrong: {suspects}")
+    tables = {
+        "--suspects": lambda: few_labels.suspects(judged, path, reader, labels.judge),
+        "--errors": lambda: scoring.error_table(judged, scorer, path, reader),
+        "--queries": lambda: scoring.query_table(judged),
+    }
+    rows_of = {option: tables[option]() for option in outputs}
+    evaluation = scoring.evaluation_json(
+        judged, scorer, path, by=tuple(by or ()), auto_slices=auto_slices, baseline=other, reader=reader,
+        count=labels, resamples=resamples, seed=seed,
+    )  # fmt: skip
+    for option, rows in rows_of.items():
+        scoring.write_beside(outputs[option], option, path, reader, rows)
+        terminal.note(f"{option}: {len(next(iter(rows.values()))):,} rows: {outputs[option]}")
     if trec is not None:
-        write_trec(trec, judged, scorer)
+        scoring.write_trec(trec, judged, scorer)
         terminal.note(f"qrels.txt and run.txt, relevant from {judged.judgements.auc_cut:g}: {trec}")
-    if errors is not None:
-        write_errors(errors, judged, scorer, path, reader)
-        terminal.note(f"pairs with the largest errors: {errors}")
-    if queries is not None:
-        write_beside(queries, "--queries", path, reader, query_table(judged))
-        terminal.note(f"queries by possible gain: {queries}")
     terminal.note_rejects(judged.rejected, rejects)
     for each in (scorer, *others):
         terminal.note_counts(each)
@@ -206,9 +180,9 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(_flat(evaluation), ensure_ascii=False))
     else:
-        typer.echo(metrics_table(evaluation))
-        if few is not None:
-            typer.echo("\n" + _few_table(few))
+        typer.echo(terminal.metrics_table(evaluation))
+        if evaluation.get("few_labels"):
+            typer.echo("\n" + _few_table(evaluation["few_labels"]))
         if baseline:
             metrics = evaluation["baseline"]["metrics"]
             typer.echo(f"\nbaseline {baseline}:")
@@ -220,20 +194,20 @@ def evaluate(
 def _few_table(few: dict[str, Any], detect: float | None = None) -> str:
     """Figures by people's labels and a judge's beside people's alone, and how many labels a difference needs."""
     needs = [] if detect is None else [f"labels for {detect:g}", "without judge"]
-    rows = [["metric", "with judge", "", "people alone", "", "labels", "worth", *needs, ""]]
-    for name, facts in few["metrics"].items():
-        both = facts, facts.get("people", {"value": None})
+    rows = [["metric", "with judge", "", "people alone", "", "labels", "worth", *needs]]
+    shown, reasons = terminal.with_value(few["metrics"])
+    if any(facts.get("needs", 0) is None for facts in shown.values()):
+        reasons.insert(0, f"–: no number of labels shows it beside so few of {few['judge']}")
+    for name, facts in shown.items():
+        both = facts, facts["people"]
         values = [text for part in both for text in (figure(part["value"]), interval(part))]
         keys = ("labels", "worth", "needs", "needs_alone")[: 2 + len(needs)]
-        counts = [_count(facts.get(key)) for key in keys]
-        rows.append([name, *values, *counts, facts["reason"] or ""])
+        counts = [terminal.count(facts.get(key)) for key in keys]
+        rows.append([name, *values, *counts])
     labels = f"{few['labels']:,} labels of people ({few['n_queries']:,} queries)"
     rest = f"{few['judged_pairs']:,} more of {few['judge']} ({few['judged_queries']:,} queries)"
-    return f"{labels}, {rest}; worth: labels of people that alone would tell as much\n{table(rows)}"
-
-
-def _count(number: int | None) -> str:
-    return "–" if number is None else f"{number:,}"
+    head = f"{labels}, {rest}; worth: labels of people that alone would tell as much"
+    return "\n".join([head, table(rows), *reasons])
 
 
 def _auto_table(slices: list[dict[str, Any]], what: str = "error") -> str:
@@ -258,22 +232,10 @@ def _check_new(option: str, out: Path, pairs: Path) -> None:
 
 def _flat(evaluation: dict[str, Any]) -> dict[str, Any]:
     """Metrics at the top level, the tables beside them."""
-    names = (
-        "model",
-        "pairs",
-        "mode",
-        "levels",
-        "confusion",
-        "per_grade",
-        "pnr_counts",
-        "slices",
-        "auto_slices",
-        "few_labels",
-        "alike",
-        "guards",
-        "baseline",
-    )
-    return evaluation["metrics"] | {name: evaluation[name] for name in names if name in evaluation}
+    names = "model pairs mode levels confusion per_grade pnr_counts slices auto_slices few_labels alike guards baseline"
+    return evaluation["metrics"] | {
+        name: evaluation[name] for name in names.split() if name in evaluation
+    }
 
 
 @options.command(options.SCORING)
@@ -329,7 +291,7 @@ def compare(
     first, *seeds = map(Grader, sides[0])
     comparison = first.compare(
         [*map(Grader, sides[1])], pairs, seeds=seeds, unlabelled=unlabelled, gate=gate, options=reader,
-        by=by or (), detect=detect, most=most, seed=seed, rejects_path=rejects, labels=labels,
+        by=by or (), detect=detect, most=most, seed=seed, rejects_path=rejects, count=labels,
     )  # fmt: skip
     for part in (comparison, comparison.get("agreement", {})):
         terminal.note_rejects(part.get("rejected", 0), rejects)
@@ -338,7 +300,7 @@ def compare(
     if as_json:
         typer.echo(json.dumps(comparison, ensure_ascii=False))
     else:
-        typer.echo(f"A = {model_a}\nB = {model_b}{left_out(sides[1][0].describe())}")
+        typer.echo(f"A = {model_a}\nB = {model_b}{terminal.left_out(sides[1][0].describe())}")
         if "metrics" in comparison:
             _print_comparison(comparison, path, detect)
         if unlabelled is not None:
@@ -351,32 +313,12 @@ def compare(
 
 def _print_comparison(comparison: dict[str, Any], path: Path, detect: float | None) -> None:
     typer.echo(f"{path}: {comparison['n_pairs']:,} pairs\n")
-    more = () if detect is None else (f"queries for {detect:g}", "labels")
-    counted = ("queries", "labels") if more else ()
-    head = ("A", "B", "B − A", "95 % interval", "p", "q", *more, "")
-
-    def row(change: dict[str, Any]) -> tuple[str, ...]:
-        values = (figure(change[k]) for k in ("value_a", "value_b", "difference"))
-        tests = (interval(change), figure(change["p"], 4), figure(change["q"], 4))
-        return (
-            *values,
-            *tests,
-            *(_count(change.get(name)) for name in counted),
-            change["reason"] or "",
-        )
-
-    typer.echo(
-        table(
-            [("metric", *head)] + [(n, *row(change)) for n, change in comparison["metrics"].items()]
-        )
-    )
+    typer.echo(differences_table(comparison["metrics"], "A", "B", detect))
     if "few_labels" in comparison:
         typer.echo("\nB − A: " + _few_table(comparison["few_labels"], detect))
     for column, slices in comparison["slices"].items():
-        rows = [
-            (v, n, *row(change)) for v, metrics in slices.items() for n, change in metrics.items()
-        ]
-        typer.echo("\n" + table([(column, "metric", *head), *rows], left=2))
+        of = {f"{column} {v}: {n}": facts for v, m in slices.items() for n, facts in m.items()}
+        typer.echo("\n" + differences_table(of, "A", "B", detect))
     pairs_rows = [("line", "grade", "A", "B", "query", "title")]
     for pair in comparison["most_different"]:
         shown = (figure(pair["a"], 2), figure(pair["b"], 2))

@@ -49,6 +49,11 @@ def figure(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
+def count(number: int | None) -> str:
+    """A number of items, or a dash for None."""
+    return "–" if number is None else f"{number:,}"
+
+
 def interval(metric: dict[str, Any], digits: int = 3) -> str:
     """`[low, high]`, or "" without an interval."""
     if metric.get("ci_low") is None:
@@ -64,7 +69,8 @@ def left_out(model: Mapping[str, Any]) -> str:
 def metrics_table(evaluation: dict[str, Any]) -> str:
     """Every metric with its interval, n and, without a value, the reason."""
     rows = [("metric", "value", "95 % interval", "n", "")]
-    for name, metric in evaluation["metrics"].items():
+    metrics, reasons = with_value(evaluation["metrics"])
+    for name, metric in metrics.items():
         n = f"{metric['n']:,}"
         if metric.get("n_queries") is not None:
             n = f"{metric['n_eligible']:,}/{metric['n_queries']:,} queries"
@@ -73,20 +79,39 @@ def metrics_table(evaluation: dict[str, Any]) -> str:
     model, pairs = evaluation["model"], evaluation["pairs"]
     name = f"{model['name']}{left_out(model)}"
     head = f"{name} on {pairs['name']}: {pairs['n_pairs']:,} pairs"
-    parts = [head, "", table(rows)]
+    parts = [head, "", table(rows), *reasons]
     for column, slices in evaluation["slices"].items():
         parts += ["", _slices_table(column, slices)]
     return "\n".join(parts)
 
 
-def differences_table(metrics: Mapping[str, Any], a: str, b: str) -> str:
-    """Metrics of two models, named `a` and `b`, with their paired change and its interval."""
-    rows: list[Sequence[str]] = [("metric", a, b, "change", "95 % interval", "")]
-    for name, difference in metrics.items():
-        facts = difference if isinstance(difference, dict) else asdict(difference)
-        values = (figure(facts[which]) for which in ("value_a", "value_b", "difference"))
-        rows.append((name, *values, interval(facts), facts["reason"] or ""))
-    return table(rows)
+def with_value(metrics: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The metrics that have a value, of one model at least, and a line for each reason of the others."""
+    shown, others = dict[str, Any](), dict[str, list[str]]()
+    for name, metric in metrics.items():
+        facts = metric if isinstance(metric, dict) else asdict(metric)
+        if all(facts.get(key) is None for key in ("value", "value_a", "value_b")):
+            others.setdefault(facts.get("reason") or "", []).append(name)
+        else:
+            shown[name] = facts
+    return shown, [f"no {', '.join(names)}: {reason}" for reason, names in others.items()]
+
+
+def differences_table(
+    metrics: Mapping[str, Any], a: str, b: str, detect: float | None = None
+) -> str:
+    """Metrics of two models, named `a` and `b`, with their paired change, its interval and, if there, p and q; how
+    many queries and labels would show a change of `detect`."""
+    shown, reasons = with_value(metrics)
+    tests = ["p", "q"] if any("q" in facts for facts in shown.values()) else []
+    needs = [] if detect is None else [f"queries for {detect:g}", "labels"]
+    rows = [["metric", a, b, f"{b} − {a}", "95 % interval", *tests, *needs, ""]]
+    for name, facts in shown.items():
+        values = [figure(facts[which]) for which in ("value_a", "value_b", "difference")]
+        values += [interval(facts), *(figure(facts[test], 4) for test in tests)]
+        counts = [count(facts.get(need)) for need in ("queries", "labels")[: len(needs)]]
+        rows.append([name, *values, *counts, facts["reason"] or ""])
+    return "\n".join([table(rows), *reasons])
 
 
 def claims_table(claims: Sequence[ClaimInWords]) -> str:
@@ -190,12 +215,5 @@ def note_rejects(rejected: int, listed: Path | None) -> None:
 
 def note_counts(scorer: PairScorer) -> None:
     """Print how many texts were cut, or how many pairs and scores of a column have no partner."""
-    if coverage := getattr(scorer, "coverage", lambda: None)():
-        note(coverage)
-    counts = scorer.counts
-    if counts.truncated_titles or counts.truncated_queries:
-        note(
-            f"{counts.truncated_titles:,} titles and {counts.truncated_queries:,} queries of "
-            f"{counts.pairs:,} pairs were cut at {scorer.tokenizer.max_length} tokens "
-            "(--max-length)"
-        )
+    for line in scorer.notes():
+        note(line)

@@ -69,14 +69,18 @@ class GradeMap:
         two: dict[str, GradeSet] = {"neg": (1,), "pos": (2,)} if n == 2 else {}
         return cls({str(level): (level + 1,) for level in range(n)} | two)
 
-    def grades_of(self, label: str) -> GradeSet:
-        """The grades `label` may mean. Raises ValueError for an unknown label."""
+    def get(self, label: str) -> GradeSet | None:
+        """The grades `label` may mean; None for an unknown label."""
         text = label.strip()
-        number = _WHOLE_NUMBER.fullmatch(text)
-        for label in (text, number[1] if number else text):
-            if label in self.sets:
-                return self.sets[label]
-        raise ValueError(f"the label {text[:40]!r} is none of {', '.join(self.sets)}")
+        if text not in self.sets and (number := _WHOLE_NUMBER.fullmatch(text)):
+            text = number[1]
+        return self.sets.get(text)
+
+    def grades_of(self, label: str) -> GradeSet:
+        """As `get`. Raises ValueError for an unknown label."""
+        if (grades := self.get(label)) is None:
+            raise ValueError(f"the label {label.strip()[:40]!r} is none of {', '.join(self.sets)}")
+        return grades
 
 
 def _parse_grades(spec: str, meaning: str) -> GradeSet:

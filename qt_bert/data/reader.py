@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +17,7 @@ from qt_bert.data.lines import Location, RawRow, Readable
 from qt_bert.data.pairs import GradeMap, Pair, Reason, Reject
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.files import atomic_write
+from qt_bert.progress import note_once
 
 ALWAYS_TOLERATED = 10
 CHECKED_EVERY = 10_000
@@ -123,10 +124,7 @@ class RowParser:
             return Reject.of(row.line, reason, row.text)
         stripped = (row.grade or "").strip()
         label = (row.grade if stripped == row.grade else stripped) or None
-        grades = None
-        if self.grade_map is not None and label is not None:
-            with suppress(ValueError):
-                grades = self.grade_map.grades_of(label)
+        grades = self.grade_map.get(label) if self.grade_map and label is not None else None
         if self.grade_required and label is None:
             return Reject.of(row.line, Reason.MISSING_GRADE, row.text)
         if self.grade_required and self.grade_map is not None and grades is None:
@@ -314,6 +312,11 @@ class ReaderOptions:
             rejects_path=rejects_path,
             refuse=refuse,
         )
+
+    def note_abstract(self, pairs: Sequence[Pair], path: Location) -> None:
+        """Print once that the column `abstract` of these pairs is not read, if they have one."""
+        if "abstract" not in (self.columns or "") and any("abstract" in p.extra for p in pairs[:1]):
+            note_once(f"{path}: abstract is not read; --columns title=title+abstract joins it")
 
     def resolve_columns(self) -> Columns:
         """The columns to read. Raises ArgumentError for invalid options."""

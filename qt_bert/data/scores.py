@@ -1,14 +1,16 @@
-"""Scores that stand in a file of pairs: FILE:COLUMN, or FILE:COLUMN,COLUMN,…"""
+"""Cells by column: of pairs, and of another file, FILE:COLUMN or FILE:COLUMN,COLUMN,…"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qt_bert.data.columns import parse_columns
 from qt_bert.data.formats import format_of
+from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError
 
@@ -36,6 +38,36 @@ def column_of(scorer: str | None) -> tuple[Path, str] | None:
     raise ArgumentError(f"{scorer}: no such file {name!r}; write FILE:COLUMN")
 
 
+def cells_of(pair: Pair) -> Mapping[str, str]:
+    """Column → cell; `grade` is the label's."""
+    return pair.extra if pair.label is None else {"grade": pair.label, **pair.extra}
+
+
+def no_column(where: object, column: str, there: Iterable[str]) -> ArgumentError:
+    """The error of a `column` that is not among those that are `there`."""
+    return ArgumentError(f"{where}: no column {column!r}; there are {', '.join(there) or 'none'}")
+
+
+def joined(columns: Sequence[str], reader: ReaderOptions) -> Callable[[Pair], Mapping[str, str]]:
+    """`cells_of` with those `columns` that are FILE:COLUMN, joined by query and title."""
+    places = {column: place for column in columns if (place := column_of(column)) is not None}
+    files = {column: read_cells(*place, reader).of for column, place in places.items()}
+
+    def cells(pair: Pair) -> Mapping[str, str]:
+        key, none = (pair.query, pair.title), (0, ("",))
+        return {**cells_of(pair)} | {name: of.get(key, none)[1][0] for name, of in files.items()}
+
+    return cells
+
+
+def column_cells(rows: Iterable[Mapping[str, str]], column: str, where: object) -> list[str]:
+    """The stripped cells of a column. Raises ArgumentError, beginning with `where`, where it is missing."""
+    rows = list(rows)
+    if column not in (there := dict.fromkeys(name for row in rows for name in row)):
+        raise no_column(where, column, there)
+    return [row.get(column, "").strip() for row in rows]
+
+
 @dataclass(frozen=True)
 class Cells:
     """Cells of `columns`: (query, title) → line and cells, but for pairs whose cells are all empty.
@@ -52,29 +84,25 @@ def read_cells(file: Path, column: str, reader: ReaderOptions) -> Cells:
     Query and title stand in the columns that `reader` names, or in `query` and `title`. Raises ArgumentError
     for a missing column, PairFileError for a pair with different cells on two lines.
     """
-    cells, there, conflicts = Cells((), {}, 0), dict[str, None](), list[tuple[int, int]]()
+    of: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {}
+    names, there, conflicts = list[str](), dict[str, None](), list[tuple[int, int]]()
     rows = _columns_in(file, reader).open(file)
     for row in rows:
-        named = row.extra if row.label is None else {"grade": row.label, **row.extra}
+        named = cells_of(row)
         there |= dict.fromkeys(named)
-        if not cells.columns:
-            names = [column] if column in named else column.split(",")
-            cells = replace(cells, columns=tuple(names))
-        values = tuple((named.get(name) or "").strip() for name in cells.columns)
+        names = names or ([column] if column in named else column.split(","))
+        values = tuple((named.get(name) or "").strip() for name in names)
         if any(values):
-            line, before = cells.of.setdefault((row.query, row.title), (row.line, values))
+            line, before = of.setdefault((row.query, row.title), (row.line, values))
             conflicts += [(line, row.line)] if before != values else []
-    if missing := [name for name in cells.columns if name not in there]:
-        known = ", ".join(there) or "none"
-        raise ArgumentError(
-            f"{file}: no column {missing[0]!r}; there are {known}; write FILE:COLUMN"
-        )
+    if missing := [name for name in names if name not in there]:
+        raise ArgumentError(f"{no_column(file, missing[0], there)}; write FILE:COLUMN")
     if conflicts:
         raise PairFileError(
             f"{file}: {len(conflicts):,} rows repeat a pair with another {column}, first lines "
             f"{conflicts[0][0]} and {conflicts[0][1]}; keep one row a pair"
         )
-    return replace(cells, rejected=rows.rejected)
+    return Cells(tuple(names), of, rows.rejected)
 
 
 def _columns_in(file: Path, reader: ReaderOptions) -> ReaderOptions:

@@ -81,24 +81,3 @@ def split_halves(pairs: Iterable[Pair]) -> Halves:
                 "give a file with graded pairs of more queries"
             )
     return halves
-
-
-def balanced_halves(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
-    """Two halves of equally many queries (one more in the first, if odd).
-
-    Queries alternate in the order of SHA-256(query) from its third byte on, so that a half of
-    `split_halves` can be halved again. Raises ArgumentError for fewer than two queries.
-    """
-    queries = sorted(
-        {pair.query for pair in pairs},
-        key=lambda query: (hashlib.sha256(query.encode("utf-8")).digest()[2:], query),
-    )
-    if len(queries) < 2:
-        raise ArgumentError(
-            f"{len(pairs)} pairs of {len(queries)} queries cannot be halved by query"
-        )
-    first = set(queries[::2])
-    return (
-        [pair for pair in pairs if pair.query in first],
-        [pair for pair in pairs if pair.query not in first],
-    )

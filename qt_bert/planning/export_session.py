@@ -30,7 +30,7 @@ from qt_bert.models.families import FAMILIES
 from qt_bert.progress import Progress, silent
 from qt_bert.results.plan import EXPORT, ExportFile, Int8Loss
 from qt_bert.results.probe import PairsRef
-from qt_bert.scoring.judge import check_finite, judge_logits
+from qt_bert.scoring.judge import TextScorer, check_finite, judge_logits
 from qt_bert.stats.comparison import compare
 
 EXPORTING = ("onnx", "onnxscript", "onnxruntime")
@@ -94,7 +94,7 @@ WINDOW = 8192
 """Pairs whose tokens are held in memory at a time."""
 
 
-class OnnxScorer:
+class OnnxScorer(TextScorer):
     """Scores pairs with a file of `qt-bert export`; `counts` has truncated texts.
 
     `path` is the folder, or one of its files (`model.onnx`, `model.int8.onnx`). Raises CheckpointError

@@ -65,10 +65,7 @@ def open_scorer(
                 f"{options.model} is a column of scores: it has no heads to leave out"
             )
         grades = options.model_grades
-        scorer = ColumnScorer(*column, reader or ReaderOptions(), model_grades=grades)
-        if scorer.hint is not None:
-            notify(scorer.hint)
-        return scorer
+        return ColumnScorer(*column, reader or ReaderOptions(), model_grades=grades)
     from qt_bert.planning.export_session import OnnxScorer
     from qt_bert.results.plan import EXPORT
 

@@ -12,7 +12,7 @@ import numpy as np
 from qt_bert.codec import encode
 from qt_bert.data.pairs import GradeMap, Pair, Reject
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.data.scores import column_of, read_cells
+from qt_bert.data.scores import column_cells, joined
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
 from qt_bert.scoring.evaluate import by_column
@@ -58,22 +58,13 @@ def agree(
     scheme = GradeMap.parse(reader.grades or EXACT)
     sets = scheme.ordered
 
-    places = {rater: place for rater in raters if (place := column_of(rater)) is not None}
-    elsewhere = {rater: read_cells(*place, reader).of for rater, place in places.items()}
-
-    def cells_of(pair: Pair) -> dict[str, str | None]:
-        joined = {rater: of.get((pair.query, pair.title)) for rater, of in elsewhere.items()}
-        others = {rater: row[1][0] if row else None for rater, row in joined.items()}
-        return {**pair.extra, "grade": pair.label, **others}
+    cells_of = joined(raters, reader)
 
     def refuse(pair: Pair) -> Reject | None:
         labels = cells_of(pair)
         for rater in raters:
-            label = labels.get(rater) or ""
-            try:
-                if label.strip():
-                    scheme.grades_of(label)
-            except ValueError:
+            label = labels.get(rater, "").strip()
+            if label and scheme.get(label) is None:
                 text = f"{label}\t{pair.query}\t{pair.title}"
                 return Reject.of(
                     pair.line, f"bad grade of {rater} (--grades: what labels mean)", text
@@ -83,16 +74,10 @@ def agree(
     source = reader.open(file, rejects_path=rejects_path, refuse=refuse)
     pairs = list(source)
     cells = list(map(cells_of, pairs))
-    columns = sorted(set().union(*cells))
-    if missing := [rater for rater in raters if rater not in columns]:
-        raise ArgumentError(
-            f"--raters {missing[0]}: no such column in {file}; there are {', '.join(columns)}"
-        )
-    levels = np.full((len(pairs), len(raters)), -1)
-    for row, labels in enumerate(cells):
-        for column, rater in enumerate(raters):
-            if label := (labels.get(rater) or "").strip():
-                levels[row, column] = sets.index(scheme.grades_of(label))
+    columns = [column_cells(cells, rater, f"--raters: {file}") for rater in raters]
+    levels = np.array(
+        [[sets.index(scheme.grades_of(cell)) if cell else -1 for cell in c] for c in columns]
+    ).T
     queries = np.array([pair.query for pair in pairs], dtype=object)
     drawn = {"resamples": resamples, "seed": seed}
 

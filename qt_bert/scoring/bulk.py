@@ -20,7 +20,7 @@ from qt_bert.models.devices import GPU_BATCH_TOKENS, Memory, has_bfloat16, in_pa
 from qt_bert.models.opening import open_checkpoint, reopened
 from qt_bert.progress import Progress, silent
 from qt_bert.request import ModelOptions
-from qt_bert.scoring.judge import check_finite
+from qt_bert.scoring.judge import TextScorer, check_finite
 from qt_bert.shipped import GRADED, shipped
 
 BATCH_TOKENS = {"float32": 1024, "bfloat16": 4096}
@@ -57,7 +57,7 @@ class LeftOut:
         return {"heads_out": self.heads, "mode": self.mode, **means}
 
 
-class Scorer:
+class Scorer(TextScorer):
     """Scores pairs with a checkpoint, without the heads `left_out`; `counts` has truncated texts."""
 
     def __init__(

@@ -145,9 +145,7 @@ def calibrate_model(
         write_json(out, result)
     if save and checkpoint is not None:
         has_manifest = (checkpoint.folder / MANIFEST).exists()
-        if (
-            has_manifest
-        ):  # without the card while it changes, so that a kill leaves a folder that opens
+        if has_manifest:  # without the card that changes: a kill leaves a folder that opens
             write_manifest(checkpoint.folder, without=CARD)
         store_calibration(checkpoint.folder, result["calibration"])
         if has_manifest:

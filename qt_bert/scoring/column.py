@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -43,43 +43,33 @@ class ColumnScorer:
         self._row = {pair: number for number, pair in enumerate(self._cells.of)}
         self._unscored, self._used = 0, set[int]()
         texts, k = [texts for _, texts in self._cells.of.values()], len(self._cells.columns)
+        fault, advice = "no finite number", "leave a cell empty where there is no score"
         if model_grades is None or k > 1:
             labels = read_settings(file, k, 0, model_grades).labels.ascending()
             rows: list[Any] = [[number_of(text) for text in cells] for cells in texts]
         else:
-            scheme = GradeMap.parse(model_grades)
+            scheme, fault = GradeMap.parse(model_grades), "no label of --model-grades"
             sets = scheme.ordered
             k, labels = len(sets), ModelLabels(len(sets), tuple(sets))
-            chosen = {label: np.eye(k)[sets.index(of)] for label, of in scheme.sets.items()}
-            rows = [chosen.get(text.removesuffix(".0"), [nan] * k) for (text,) in texts]
+            rows = [
+                [nan] * k if (of := scheme.get(text)) is None else np.eye(k)[sets.index(of)]
+                for (text,) in texts
+            ]
         self.settings = ModelSettings(labels)
         table = np.array(rows, np.float64).reshape(-1, k)
-        good, fault = (
-            np.isfinite(table).all(axis=1),
-            "no finite number, or no label of --model-grades",
-        )
+        good = np.isfinite(table).all(axis=1)
         if good.all() and k > 1:
             good = (table >= 0).all(axis=1) & (np.abs(table.sum(axis=1) - 1) <= SUM_TOLERANCE)
-            fault = "no probabilities that sum to 1"
+            fault, advice = "no probabilities that sum to 1", "seeds are FILE:A,FILE:B"
             table = np.log(np.maximum(table, LEAST_PROBABILITY))[:, list(labels.order or range(k))]
         if not good.all():
             first = int(np.argmin(good))
             line, cells = list(self._cells.of.values())[first]
             raise PairFileError(
                 f"{file}: line {line}: {column} is {clip(', '.join(cells), 60)!r}, {fault}; so in "
-                f"{(~good).sum():,} of {len(table):,} rows; leave a cell empty where there is no score"
+                f"{(~good).sum():,} of {len(table):,} rows; {advice}"
             )
         self._logits = table
-
-    @property
-    def hint(self) -> str | None:
-        """How to read one column of whole numbers 1–5 as grades; None for others."""
-        if self.settings.labels.logits > 1 or not np.isin(self._logits, range(1, 6)).all():
-            return None
-        return (
-            f"{self.name} has whole numbers from 1 to 5, taken as scores to rank by; --model-grades "
-            "1=1,2=2,3=3,4=4,5=5 reads them as grades"
-        )
 
     def describe(self) -> dict[str, Any]:
         """Name, hash of the file, and `columns`."""
@@ -93,13 +83,20 @@ class ColumnScorer:
         self._unscored += 1
         return Reject.of(pair.line, f"no score in {self.name}", f"{pair.query}\t{pair.title}")
 
-    def coverage(self) -> str | None:
-        """How many pairs and scores have no partner; None where all have one."""
+    def alike(self, scores: np.ndarray) -> None:
+        """None: the scale of scores is any."""
+
+    def notes(self) -> Iterator[str]:
+        """How to read whole numbers 1–5 as grades; how many pairs and scores have no partner."""
+        if self.settings.labels.logits == 1 and np.isin(self._logits, range(1, 6)).all():
+            yield (
+                f"{self.name} has whole numbers from 1 to 5, taken as scores to rank by; --model-grades "
+                "1=1,2=2,3=3,4=4,5=5 reads them as grades"
+            )
         unused, bad = len(self._row) - len(self._used), self._cells.rejected
-        if not (self._unscored or unused or bad):
-            return None
         rejected = f"; {bad:,} of its rows are no pairs" if bad else ""
-        return f"{self.name}: {self._unscored:,} pairs have no score, {unused:,} scores no pair{rejected}"
+        if self._unscored or unused or bad:
+            yield f"{self.name}: {self._unscored:,} pairs have no score, {unused:,} scores no pair{rejected}"
 
     def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
         """Scores [n, 1] or log-probabilities [n, K]. Raises ArgumentError for a pair that is not in the file."""

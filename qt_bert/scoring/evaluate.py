@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from math import ceil
 from pathlib import Path
@@ -15,24 +15,24 @@ import numpy as np
 from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
+from qt_bert.data.scores import cells_of, column_cells
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_folder, sha256_file
 from qt_bert.request import LabelOptions
 from qt_bert.results.evaluation import EvaluationResult, GradedPair, JudgedPairs, MetricDescription
-from qt_bert.scoring.column import ColumnScorer
 from qt_bert.scoring.few_labels import with_judge
 from qt_bert.scoring.judge import (
     JudgedFile,
     Outputs,
     PairScorer,
-    hardly_differ,
     judge_file,
     judge_pairs,
     read_outputs,
 )
-from qt_bert.scoring.tables import Columns, InputColumns, growing_table
+from qt_bert.scoring.tables import Columns, growing_table, table_beside
 from qt_bert.stats.arrays import BoolArray
 from qt_bert.stats.comparison import compare
+from qt_bert.stats.estimate import RESAMPLES
 from qt_bert.stats.evaluation import (
     MetricValue,
     SliceErrors,
@@ -62,15 +62,20 @@ def evaluation_json(
     *,
     by: tuple[str, ...] = (),
     auto_slices: bool = False,
-    few_labels: Mapping[str, Any] | None = None,
-    resamples: int = 2000,
+    baseline: PairScorer | None = None,
+    reader: ReaderOptions | None = None,
+    count: LabelOptions = LabelOptions(),
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Any]:
     """The evaluation of `judged`: metrics with intervals, tables, slices, the WORST pairs.
 
     `by` names columns to slice by; ArgumentError for a missing one. `auto_slices` adds the error rates
-    of `automatic` slices, worst first.
+    of `automatic` slices, worst first; a `baseline`, every metric of it (a) and of the model (b) with the paired
+    difference. `count` as for `judge_pairs` and `with_judge`, which takes the `reader`, too.
     """
+    drawn: dict[str, Any] = {"resamples": resamples, "seed": seed}
+    few = with_judge([judged], [scorer], path, reader or ReaderOptions(), count, **drawn)
     outputs = read_outputs(judged.logits, scorer.settings.labels, judged.calibration)
     furthest = furthest_off(judged.judgements, WORST)
     result = EvaluationResult(
@@ -81,10 +86,10 @@ def evaluation_json(
             n_pairs=len(judged.pairs),
             n_queries=judged.judgements.n_queries,
             rejected=judged.rejected,
-            unjudged=len(judged.unjudged[0]) if judged.unjudged else 0,
+            unjudged=len(judged.everything[0]) - len(judged.pairs),
         ),
-        few_labels=few_labels,
-        **vars(evaluate(judged.judgements, resamples=resamples, seed=seed)),
+        few_labels=few,
+        **vars(evaluate(judged.judgements, **drawn)),
         descriptions={
             name: MetricDescription(**asdict(m.description), title=m.title, direction=m.direction)
             for name, m in METRICS.items()
@@ -99,43 +104,25 @@ def evaluation_json(
         },
         errors=tuple(_graded_pair(judged, outputs, int(row)) for row in furthest),
         examples=_examples(judged, outputs),
-        alike=hardly_differ(outputs.ranking_score)
-        if judged.judgements.eligible.any() and not isinstance(scorer, ColumnScorer)
-        else None,
+        alike=scorer.alike(outputs.ranking_score) if judged.judgements.eligible.any() else None,
         truncated_titles=scorer.counts.truncated_titles,
         truncated_queries=scorer.counts.truncated_queries,
         auto_slices=_automatic(judged, resamples, seed) if auto_slices else None,
         guards=scorer.left_out.guards if scorer.left_out else None,
     )
-    return encode(result)  # type: ignore[no-any-return]
-
-
-def beside_baseline(
-    judged: JudgedFile,
-    scorer: PairScorer,
-    baseline: PairScorer,
-    path: Path,
-    count: LabelOptions = LabelOptions(),
-    *,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """The baseline's facts, and every metric of it (a) and of the judged model (b) with the paired
-    difference; `path` and `count` as for `judge_pairs`. Raises ArgumentError as `check_comparable` does."""
-    check_comparable(baseline, scorer)
-    first = judge_pairs(judged.everything[0], baseline, path, count=count).judgements
-    compared = compare(
-        first, judged.judgements, resamples=resamples, draws=0, seed=seed, most_different=0
-    )
-    metrics = {name: asdict(difference) for name, difference in compared.metrics.items()}
-    return {"model": baseline.describe(), "metrics": metrics}
+    evaluation: dict[str, Any] = encode(result)
+    if baseline is not None:
+        check_comparable(baseline, scorer)
+        first = judge_pairs(judged.everything[0], baseline, path, count=count).judgements
+        changes = compare(first, judged.judgements, draws=0, most_different=0, **drawn).metrics
+        metrics = {name: asdict(change) for name, change in changes.items()}
+        evaluation["baseline"] = {"model": baseline.describe(), "metrics": metrics}
+    return evaluation
 
 
 def _automatic(judged: JudgedFile, resamples: int, seed: int) -> tuple[SliceErrors, ...]:
-    if judged.judgements.correct is None:
-        raise ArgumentError(
-            "--auto-slices: one logit has no grades, so no errors; calibrate it first"
-        )
+    if (reason := METRICS["accuracy"].refusal(judged.judgements)) is not None:
+        raise ArgumentError(f"--auto-slices: {reason}")
     masks = automatic(judged.pairs) | mismatches(judged.pairs)
     return errors_in_slices(judged.judgements, masks, resamples=resamples, seed=seed)
 
@@ -154,8 +141,9 @@ def _of_rows(
     judged: JudgedFile, rows: BoolArray, resamples: int, seed: int
 ) -> dict[str, MetricValue]:
     """Chosen metrics of some of the pairs."""
-    metrics = evaluate(judged.judgements.subset(rows), resamples=resamples, seed=seed).metrics
-    return {name: metrics[name] for name in SHOWN_IN_SLICES if name in metrics}
+    shown = {name: METRICS[name] for name in SHOWN_IN_SLICES}
+    subset = judged.judgements.subset(rows)
+    return evaluate(subset, metrics=shown, resamples=resamples, seed=seed).metrics
 
 
 def _without_grade_1(judged: JudgedFile, resamples: int, seed: int) -> dict[str, MetricValue]:
@@ -195,23 +183,15 @@ def _label(judged: JudgedFile, row: int) -> str | None:
     return pair.label
 
 
-def write_errors(
-    out: Path, judged: JudgedFile, scorer: PairScorer, pairs: Path, reader: ReaderOptions
-) -> None:
-    """Write every pair with its columns, its outputs and the signed `error`, largest first, in the format
-    of `out`'s suffix."""
+def error_table(
+    judged: JudgedFile, scorer: PairScorer, path: Path, reader: ReaderOptions
+) -> Columns:
+    """Every pair with its columns, its outputs and the signed `error`, largest first."""
     outputs = read_outputs(judged.logits, scorer.settings.labels, judged.calibration)
     order = furthest_off(judged.judgements, len(judged.pairs))
     added: dict[str, Any] = {"line": [pair.line for pair in judged.pairs], **outputs.columns()}
     added["error"] = signed_error(judged.judgements)
-    columns = InputColumns.of(judged.pairs, pairs, reader).table(judged.pairs, added, str(pairs))
-    write_beside(
-        out,
-        "--errors",
-        pairs,
-        reader,
-        {n: [cells[i] for i in order] for n, cells in columns.items()},
-    )
+    return table_beside(judged.pairs, added, order.tolist(), path, reader)
 
 
 def write_trec(folder: Path, judged: JudgedFile, scorer: PairScorer) -> None:
@@ -287,33 +267,31 @@ def compare_models(
     detect: float | None = None,
     seed: int = 0,
     rejects_path: Path | None = None,
-    labels: LabelOptions | None = None,
+    count: LabelOptions = LabelOptions(),
 ) -> dict[str, Any]:
     """Every metric of both with the paired difference, and the `most` pairs that differ most.
 
     `a` and `b` are a model each, or the same one trained with several seeds. `by` names columns to slice by,
     with q over all slices. `detect` is a difference: how many queries like these, and labels, would show it
-    with 80 % power. `labels` as `count` of `judge_file`, and for `with_judge`, which takes one model a side.
-    A one-logit model and a graded one are compared by the
-    ranking metrics; the others are null with a reason. Raises ArgumentError as `check_comparable` does,
-    and for a missing column.
+    with 80 % power. `count` as for `judge_file`, and for `with_judge`, which takes one model a side. A one-logit
+    model and a graded one are compared by the ranking metrics; the others are null with a reason. Raises
+    ArgumentError as `check_comparable` does, and for a missing column.
     """
     scorers = (*a, *b)
     for scorer in scorers[1:]:
         check_comparable(a[0], scorer)
     if detect is not None and not detect > 0:
         raise ArgumentError(f"--detect {detect}: give a difference above 0")
-    count = labels or LabelOptions()
-    reader, few = count.read_by(options), None
+    if count.judge is not None and len(scorers) > 2:
+        raise ArgumentError("--labels with --judge: name one model on each side, no seeds")
+    reader = count.read_by(options)
     file = judge_file(
         path, reader, a[0], others=scorers[1:], rejects_path=rejects_path, count=count
     )
+    masks = {column: by_column(file.pairs, column) for column in by}
     rest = (judge_pairs(file.everything[0], s, path, count=count) for s in scorers[1:])
     files = [file, *rest]
-    if count.labels is not None:
-        if len(files) > 2:
-            raise ArgumentError("--labels with --judge: name one model on each side, no seeds")
-        few = with_judge(files, scorers, path, reader, count, detect=detect, seed=seed)
+    few = with_judge(files, scorers, path, reader, count, detect=detect, seed=seed)
     judged = [each.judgements for each in files]
     sides = judged[: len(a)], judged[len(a) :]
     scores = [np.mean([model.ranking_score for model in side], axis=0) for side in sides]
@@ -341,8 +319,8 @@ def compare_models(
         return {name: asdict(change) for name, change in metrics.items()}
 
     result["slices"] = {
-        column: {value: inside(rows) for value, rows in by_column(file.pairs, column).items()}
-        for column in by
+        column: {value: inside(rows) for value, rows in values.items()}
+        for column, values in masks.items()
     }
     of_slices = [
         change
@@ -353,7 +331,7 @@ def compare_models(
     for family in (list(result["metrics"].values()), of_slices):
         for change, q in zip(family, q_values([c["p"] for c in family]), strict=True):
             change["q"] = q
-            if detect is not None and change["ci_low"] is not None:
+            if detect is not None and change["ci_low"] != change["ci_high"]:
                 half = (change["ci_high"] - change["ci_low"]) / 2
                 more = POWER_FACTOR * (half / detect) ** 2
                 change["queries"] = ceil(more * change["n_queries"])
@@ -377,16 +355,12 @@ def _reading(scorer: PairScorer) -> int | None:
 
 
 def by_column(pairs: Sequence[Pair], column: str) -> dict[str, BoolArray]:
-    """Value of a column → which pairs have it [n]; a cell may hold several comma-separated values.
-
-    Raises ArgumentError for a missing column.
+    """Value of a column (`grade`: the label) → which pairs have it [n]; a cell may hold several comma-separated
+    values. Raises ArgumentError for a missing column.
     """
-    if not any(column in pair.extra for pair in pairs):
-        columns = sorted({name for pair in pairs for name in pair.extra})
-        raise ArgumentError(
-            f"--by {column}: the file has no such column; it has {', '.join(columns) or 'none'}"
-        )
-    tags = [(pair.extra.get(column) or "").split(",") for pair in pairs]
+    tags = [
+        cell.split(",") for cell in column_cells(map(cells_of, pairs), column, f"--by {column}")
+    ]
     values = sorted({tag for row in tags for tag in row})
     return {value or "(none)": np.array([value in row for row in tags]) for value in values}
 

@@ -145,15 +145,9 @@ def effects_of(filled: Sequence[FilledTerm], scores: FloatArray) -> list[TermEff
     changes = np.asarray(scores[1:], np.float64) - scores[0]
     return [
         TermEffect(
-            term.side,
-            term.start,
-            term.end,
-            term.term,
-            float(score),
-            float(change),
-            bool(abs(change) >= LEAST_CHANGE),
+            t.side, t.start, t.end, t.term, float(score), float(d), bool(abs(d) >= LEAST_CHANGE)
         )
-        for term, score, change in zip(filled, scores[1:], changes, strict=True)
+        for t, score, d in zip(filled, scores[1:], changes, strict=True)
     ]
 
 

@@ -12,11 +12,12 @@ import numpy as np
 
 from qt_bert.data.pairs import GradeMap, GradeSet, Pair
 from qt_bert.data.reader import ReaderOptions
+from qt_bert.data.scores import column_cells, joined
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.request import LabelOptions
 from qt_bert.scoring import judge
 from qt_bert.scoring.judge import DRAWN, JudgedFile, PairScorer
-from qt_bert.scoring.tables import Columns, InputColumns
+from qt_bert.scoring.tables import Columns, table_beside
 from qt_bert.stats import few_labels as stats
 from qt_bert.stats.arrays import BoolArray, FloatArray
 from qt_bert.stats.estimate import LEAST_QUERIES, RESAMPLES, over_queries
@@ -40,16 +41,20 @@ def with_judge(
     seed: int = 0,
 ) -> dict[str, Any] | None:
     """Metrics of one model, or of the second less the first, by people's labels and a judge's, beside people's
-    alone; None without a judge.
+    alone; None without `options.judge`, and nothing is checked without `options.labels`.
 
     `worth`: people's labels that would alone give as narrow an interval; `needs` and `needs_alone`: those that
     would show a difference `detect` with 80 % power. Raises ArgumentError for labels without DRAWN that were not
-    drawn evenly, PairFileError for a bad label of the judge.
+    drawn evenly and for a judge without labels, PairFileError for a bad label of the judge.
     """
+    if options.labels is None:
+        return None
     pairs, n = files[0].everything[0], len(files[0].pairs)
     index, _ = index_queries([pair.query for pair in pairs])
     weights = judge.weights_of(pairs, n, path, options.weights)
     sets = _labels_in(options.judge, pairs, path, reader)
+    if options.judge is not None and not any(sets):
+        raise ArgumentError(f"{path}: no pair has a label of --judge {options.judge}")
     grades = _means(sets)
     people, rest = np.arange(len(pairs)) < n, ~np.isin(index, index[:n])
     both, others = people & np.isfinite(grades), np.flatnonzero(rest & np.isfinite(grades))
@@ -76,12 +81,13 @@ def with_judge(
         metric = METRICS[name]
         chosen = np.flatnonzero(np.isin(few, whole if metric.per_query else few))
         labels, queries = len(chosen), len(np.unique(index[few[chosen]]))
+        reason = next(filter(None, map(metric.refusal, parts)), None)
+        if reason is None and min(queries, n_rest) < LEAST_QUERIES:
+            each = f"{queries:,} queries have labels of both, {n_rest:,} of the judge alone"
+            reason = f"{each}; {LEAST_QUERIES} are needed"
         facts: dict[str, Any] = {"labels": labels, "n_queries": queries, "value": None}
-        if min(queries, n_rest) < LEAST_QUERIES:
-            few_of = f"{queries} labelled queries, {n_rest} others; {LEAST_QUERIES} are needed"
-            return facts | {"reason": few_of}
-        facts["reason"] = metric.refusal(parts[0])
-        if facts["reason"] is not None:
+        facts["reason"] = reason
+        if reason is not None:
             return facts
         at = chosen, len(few) + chosen, np.arange(2 * len(few), len(parts[0]))
         by_people, by_judge, alone = ([part.subset(kept) for part in parts] for kept in at)
@@ -133,14 +139,14 @@ def _means(sets: Sequence[GradeSet | None]) -> FloatArray:
 def _labels_in(
     column: str | None, pairs: Sequence[Pair], path: Path, reader: ReaderOptions
 ) -> list[GradeSet | None]:
-    """The labels in a column, if any. Raises ArgumentError where it is missing, PairFileError for a bad label."""
-    rows = [{"grade": pair.label, **pair.extra} for pair in pairs]
-    if column is not None and column not in (names := sorted(set().union(*rows))):
-        raise ArgumentError(f"{path} has no column {column}; it has {', '.join(names)}")
+    """The labels in a column, which may be FILE:COLUMN; none without one. Raises ArgumentError where it is missing,
+    PairFileError for a bad label."""
+    if column is None:
+        return [None] * len(pairs)
     scheme = GradeMap.parse(reader.grades) if reader.grades else GradeMap.identity()
     sets: list[GradeSet | None] = []
-    for pair, cells in zip(pairs, rows, strict=True):
-        cell = (cells.get(column or "") or "").strip()
+    cells = column_cells(map(joined([column], reader), pairs), column, path)
+    for pair, cell in zip(pairs, cells, strict=True):
         try:
             sets.append(scheme.grades_of(cell) if cell else None)
         except ValueError as error:
@@ -175,11 +181,12 @@ def draw_next(
     earlier = np.full(n_queries, labelled.mean())
     if any(DRAWN in pair.extra for pair in pairs):
         earlier = judge.numbers_of(pairs, index, path, DRAWN)
-    columns = InputColumns.of(pairs, path, reader).table(pairs, {}, str(path))
-    columns[DRAWN] = (1 - (1 - earlier) * (1 - chance))[index].tolist()
-    rows = np.argsort(turn[index], kind="stable")
+    chances = (1 - (1 - earlier) * (1 - chance))[index].tolist()
+    rows = np.argsort(turn[index], kind="stable").tolist()
     counts = {"queries": len(drawn), "pairs": int(sizes[drawn].sum()), "rows": len(pairs)}
-    return counts, {name: [cells[row] for row in rows] for name, cells in columns.items()}
+    kept = ({name: p.extra[name] for name in p.extra if name != DRAWN} for p in pairs)
+    pairs = [replace(p, extra=extra) for p, extra in zip(pairs, kept, strict=True)]
+    return counts, table_beside(pairs, {DRAWN: chances}, rows, path, reader)
 
 
 def suspects(
@@ -187,6 +194,8 @@ def suspects(
 ) -> Columns:
     """A table of the pairs whose labels are likely wrong (`suspicion`), worst first, those that the judge
     confirms last. Raises ArgumentError without levels."""
+    if (reason := METRICS["brier"].refusal(judged.judgements)) is not None:
+        raise ArgumentError(f"--suspects: {reason}")
     judgements, pairs, rows = judged.judgements, judged.pairs, np.arange(len(judged.pairs))
     table, truth = known(judgements.level_probabilities), known(judgements.truth)
     likely, margin = stats.suspicion(table, truth)
@@ -195,9 +204,7 @@ def suspects(
         s is not None and name_set(s) == levels[k] for s, k in zip(sets, truth, strict=True)
     ]
     shown = [row for row in np.lexsort((-margin, np.array(confirmed))) if margin[row] > 0]
-    added: dict[str, list[Any]] = {"line": [pairs[row].line for row in shown]}
-    added["p_label"] = table[rows, truth][shown].tolist()
-    added["likely"] = [levels[k] for k in likely[shown]]
-    added["p_likely"] = table[rows, likely][shown].tolist()
-    columns = InputColumns.of(pairs, path, reader)
-    return columns.table([pairs[row] for row in shown], added, str(path))
+    added: dict[str, list[Any]] = {"line": [pair.line for pair in pairs]}
+    added |= {"p_label": table[rows, truth].tolist(), "likely": [levels[k] for k in likely]}
+    added["p_likely"] = table[rows, likely].tolist()
+    return table_beside(pairs, added, shown, path, reader)

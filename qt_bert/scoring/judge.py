@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -15,13 +16,13 @@ import numpy as np
 from qt_bert.codec import decode, read_result
 from qt_bert.data.pairs import GradeMap, Pair, Reason, Reject, number_of
 from qt_bert.data.reader import ReaderOptions
+from qt_bert.data.scores import cells_of, column_cells
 from qt_bert.data.splits import sample_queries
 from qt_bert.data.tokenise import Counts, PairTokenizer
 from qt_bert.errors import ArgumentError, CheckpointError, PairFileError
 from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.progress import Progress, progress, silent
 from qt_bert.request import LabelOptions
-from qt_bert.scoring.column import ColumnScorer
 from qt_bert.stats.arrays import FloatArray, IntArray
 from qt_bert.stats.calibration import (
     Calibration,
@@ -56,6 +57,32 @@ class PairScorer(Protocol):
     def settings(self) -> ModelSettings: ...
     def describe(self) -> dict[str, Any]: ...
     def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray: ...
+    def refuse(self, pair: Pair) -> Reject | None: ...
+    def alike(self, scores: np.ndarray) -> str | None: ...
+    def notes(self) -> Iterator[str]: ...
+
+
+class TextScorer:
+    """A scorer of any texts, which a tokenizer cuts to fit."""
+
+    tokenizer: PairTokenizer
+    counts: Counts
+
+    def refuse(self, pair: Pair) -> None:
+        """None: it scores every pair."""
+
+    def alike(self, scores: np.ndarray) -> str | None:
+        """`hardly_differ`."""
+        return hardly_differ(scores)
+
+    def notes(self) -> Iterator[str]:
+        """How many texts were cut, if any."""
+        counts = self.counts
+        if counts.truncated_titles or counts.truncated_queries:
+            yield (
+                f"{counts.truncated_titles:,} titles and {counts.truncated_queries:,} queries of "
+                f"{counts.pairs:,} pairs were cut at {self.tokenizer.max_length} tokens (--max-length)"
+            )
 
 
 def check_finite(logits: np.ndarray, pairs: Sequence[tuple[str, str]], name: str) -> np.ndarray:
@@ -164,21 +191,15 @@ def ranking_scores(logits: np.ndarray, labels: ModelLabels) -> FloatArray:
 
 @dataclass(frozen=True)
 class JudgedFile:
-    """Graded pairs of a file, a model's logits for them [n, K], and the judgements."""
+    """Graded pairs of a file, a model's logits for them [n, K], and the judgements; `everything`: pairs and logits
+    with those without a label, which come last and are rejects unless asked for."""
 
     pairs: list[Pair]
     logits: np.ndarray
     judgements: Judgements
     rejected: int
-    calibration: AnyCalibration | None = None
-    unjudged: tuple[Sequence[Pair], np.ndarray] | None = None
-    """Pairs without a label and their logits, where these are no rejects."""
-
-    @property
-    def everything(self) -> tuple[list[Pair], np.ndarray]:
-        """All pairs and their logits, those without a label last."""
-        others, logits = self.unjudged or ((), self.logits[:0])
-        return [*self.pairs, *others], np.concatenate([self.logits, logits])
+    calibration: AnyCalibration | None
+    everything: tuple[list[Pair], np.ndarray]
 
 
 def judge_file(
@@ -215,6 +236,8 @@ def judge_file(
         unjudged=unjudged,
         scorers=(scorer, *others),
     )
+    if any(each.tokenizer for each in (scorer, *others)):
+        options.note_abstract(pairs, path)
     return judge_pairs(pairs, scorer, path, rejected=rejected, calibration=calibration, count=count)
 
 
@@ -230,26 +253,27 @@ def judge_pairs(
     """Score the pairs of `path`, and judge those with a label; `rejected` rows were none.
 
     `count` says from which label on a title is relevant, and how much a query counts (`weights_of`); pairs
-    without a label take places among the titles of their query.
+    without a label take places among the titles of their query under `unjudged`.
     """
-    graded, others = (
-        [p for p in pairs if (p.label is None) == missing] for missing in (False, True)
-    )
+    everything = sorted(pairs, key=lambda pair: pair.label is None)
+    graded = [pair for pair in everything if pair.label is not None]
     with progress(len(pairs), "scoring", "pairs") as shown:
-        logits = scorer.logits([(p.query, p.title) for p in (*graded, *others)], shown)
+        logits = scorer.logits([(p.query, p.title) for p in everything], shown)
     n, labels = len(graded), scorer.settings.labels
     judgements = judge_logits(logits[:n], graded, labels, calibration)
-    if others:
+    if count.unjudged and everything[n:]:
         scores = read_outputs(logits, labels, calibration).ranking_score
-        judgements = replace(judgements, unjudged_ahead=_ahead(scores, [*graded, *others], n))
+        judgements = replace(judgements, unjudged_ahead=_ahead(scores, everything, n))
     if count.relevant is not None:
         levels = judgements.levels[:1] == ("0",) or graded[0].grades is None
         value = [number_of(p.label or "") if levels else np.mean(p.grades or ()) for p in graded]
         relevant = judgements.ranking_truth[np.array(value) >= count.relevant]
-        judgements = replace(judgements, auc_cut=float(relevant.min(initial=np.inf)))
+        if not len(relevant):
+            raise ArgumentError(f"--relevant {count.relevant:g}: no label of {path} is so high")
+        judgements = replace(judgements, auc_cut=float(relevant.min()))
     if (weights := weights_of(graded, n, path, count.weights)) is not None:
         judgements = weigh(judgements, weights)
-    return JudgedFile(graded, logits[:n], judgements, rejected, calibration, (others, logits[n:]))
+    return JudgedFile(graded, logits[:n], judgements, rejected, calibration, (everything, logits))
 
 
 def weigh(judgements: Judgements, weights: FloatArray) -> Judgements:
@@ -274,25 +298,26 @@ def weights_of(pairs: Sequence[Pair], n: int, path: Path, column: str | None) ->
     index, n_queries = index_queries([pair.query for pair in pairs])
     weights = np.ones(n_queries) if column is None else numbers_of(pairs, index, path, column)
     if drawn:
-        chance = np.minimum(numbers_of(pairs, index, path, DRAWN), 1)
         labelled = np.bincount(index[:n], minlength=n_queries) > 0
-        weights = weights * chance_weights(chance, labelled)
+        weights = weights * chance_weights(numbers_of(pairs, index, path, DRAWN), labelled)
     return weights[index]
 
 
 def numbers_of(pairs: Sequence[Pair], index: IntArray, path: Path, column: str) -> FloatArray:
-    """The number above 0 that all pairs of a query have in a column [queries]; `index` [pairs] numbers these.
+    """The number above 0, a chance in DRAWN, that all pairs of a query have in a column [queries]; `index` [pairs]
+    numbers these.
 
-    Raises PairFileError, with the line, for another cell.
+    Raises ArgumentError where the column is missing, PairFileError, with the line, for another cell.
     """
-    numbers: dict[int, float] = {}
-    for pair, query in zip(pairs, index.tolist(), strict=True):
-        cell = pair.extra.get(column, "").strip()
-        if not number_of(cell) == numbers.setdefault(query, number_of(cell)) > 0:
-            why = " (a label that was picked, not drawn, biases every figure)" * (column == DRAWN)
+    cells, numbers = column_cells(map(cells_of, pairs), column, path), dict[int, float]()
+    most, why = sys.float_info.max, ""
+    if column == DRAWN:
+        most, why = 1.0, " up to 1 (a label that was picked, not drawn, biases every figure)"
+    for pair, query, cell in zip(pairs, index.tolist(), cells, strict=True):
+        if not 0 < number_of(cell) == numbers.setdefault(query, number_of(cell)) <= most:
             raise PairFileError(
-                f"{path}, line {pair.line}: {column} is {cell[:40]!r}; it must be a number above 0, one for all "
-                f"lines of the query{why}"
+                f"{path}, line {pair.line}: {column} is {cell[:40]!r}; all lines of a query need one number "
+                f"above 0{why}"
             )
     return np.array([numbers[query] for query in range(len(numbers))])
 
@@ -325,12 +350,19 @@ def graded_pairs(
     `scorers` has a score of them. At most `most` pairs are read; under `options.limit` about that many are
     drawn, in whole queries.
     """
+
+    def bad_label(pair: Pair) -> Reject | None:
+        text, known = pair.label, pair.grades is not None
+        if text is None or (isfinite(number_of(text)) if numbers else known):
+            return None
+        return Reject.of(pair.line, Reason.BAD_GRADE, f"{text}\t{pair.query}\t{pair.title}")
+
     reader = options.open(
         path,
         default_map=None if numbers else default_scheme(labels),
         grade_required=not unjudged,
         rejects_path=rejects_path,
-        refuse=refusal(scorers, [_no_number] if numbers else [_no_grade] if unjudged else []),
+        refuse=refusal(scorers, bad_label),
     )
     try:
         with closing(iter(reader)) as rows:
@@ -348,23 +380,11 @@ def graded_pairs(
 
 
 def refusal(
-    scorers: Sequence[PairScorer], checks: Sequence[Callable[[Pair], Reject | None]] = ()
+    scorers: Sequence[PairScorer], check: Callable[[Pair], Reject | None] = lambda pair: None
 ) -> Callable[[Pair], Reject | None]:
-    """The reject of a pair that a check refuses, or that a column among the `scorers` has no score of."""
-    every = [*checks, *(s.refuse for s in scorers if isinstance(s, ColumnScorer))]
+    """The reject of a pair that the check or one of the `scorers` refuses."""
+    every = [check, *(scorer.refuse for scorer in scorers)]
     return lambda pair: next(filter(None, [check(pair) for check in every]), None)
-
-
-def _no_number(pair: Pair) -> Reject | None:
-    text = f"{pair.label}\t{pair.query}\t{pair.title}"
-    known = pair.label is None or isfinite(number_of(pair.label))
-    return None if known else Reject.of(pair.line, Reason.BAD_GRADE, text)
-
-
-def _no_grade(pair: Pair) -> Reject | None:
-    text = f"{pair.label}\t{pair.query}\t{pair.title}"
-    known = pair.label is None or pair.grades is not None
-    return None if known else Reject.of(pair.line, Reason.BAD_GRADE, text)
 
 
 def judge_logits(

@@ -20,32 +20,18 @@ from qt_bert.scoring.judge import AnyCalibration, PairScorer, hardly_differ, rea
 from qt_bert.scoring.tables import GrowingTable, InputColumns, count_rows, growing_table, windows
 
 
-@dataclass
-class ScoreReport:
-    """The counts of a finished run; `already`: it had been finished before this call."""
-
-    pairs: int = 0
-    truncated_titles: int = 0
-    truncated_queries: int = 0
-    rejected: int = 0
-    resumed_at: int = 0
-    already: bool = False
-
-
 @dataclass(frozen=True)
 class RunState:
-    """The progress of a run: pairs written, the table's mark after them, counts."""
+    """The progress of a run: pairs written, the table's mark after them, counts. Of one that has ended, the pairs
+    that were there when it began, and whether it had ended before."""
 
     pairs: int = 0
     mark: int = 0
     truncated_titles: int = 0
     truncated_queries: int = 0
     rejected: int = 0
-
-    def report(self, resumed_at: int) -> ScoreReport:
-        """The report of a run that ends in this state."""
-        counts = (self.pairs, self.truncated_titles, self.truncated_queries, self.rejected)
-        return ScoreReport(*counts, resumed_at=resumed_at)
+    resumed_at: int = 0
+    already: bool = False
 
 
 class Work:
@@ -56,16 +42,16 @@ class Work:
         self.state = RunState()
         self.path = out.with_name(f".{out.name}.progress.json")
 
-    def finished(self) -> ScoreReport | None:
-        """The report of a complete output; None where rows are missing."""
+    def finished(self) -> RunState | None:
+        """The state of a complete output; None where rows are missing."""
         if not self.out.is_file():
             return None
         if not self.path.exists():
-            return ScoreReport(already=True)
+            return RunState(already=True)
         key, state = self._stored()
         if self.table.hidden.exists() or not state.pairs or key != self.key:
             return None
-        return state.report(resumed_at=state.pairs)
+        return replace(state, resumed_at=state.pairs)
 
     def begin(self, resume: bool, overwrite: bool) -> RunState:
         """The state to go on from. Raises RunFolderError where the flags do not fit existing files."""
@@ -117,7 +103,7 @@ def score_file(
     resume: bool = False,
     overwrite: bool = False,
     window: int = WINDOW,
-) -> ScoreReport:
+) -> RunState:
     """Score every pair of the file at `path` into `out`, in file order, with the file's column names; TSV
     and CSV in its encoding.
 
@@ -154,10 +140,10 @@ def score_file(
         write_json(out.with_name(f"{out.name}.run.json"), facts)
     table.finish()
     work.end()
-    return state.report(resumed_at=begun.pairs)
+    return replace(state, resumed_at=begun.pairs)
 
 
-def _restore_counts(scorer: PairScorer, done: RunState | ScoreReport) -> None:
+def _restore_counts(scorer: PairScorer, done: RunState) -> None:
     scorer.counts = Counts(done.pairs, done.truncated_titles, done.truncated_queries)
 
 
@@ -195,6 +181,7 @@ def _score_rest(job: _Job, reader: PairReader, work: Work, begun: RunState) -> R
     with progress(count_rows(job.path), "scoring", "pairs", done=begun.pairs) as shown:
         for number, pairs in enumerate(windows(reader, job.window)):
             columns = columns or InputColumns.of(pairs, job.path, job.options)
+            job.options.note_abstract(pairs, job.path)
             if number * job.window < begun.pairs:
                 continue
             logits = scorer.logits([(p.query, p.title) for p in pairs], shown)

@@ -105,9 +105,8 @@ def _gains(
     """
     judgements, table = source
     shares = _shares(member).mean(axis=0)
-    likelihood = ((0.99 * table + 0.01 * shares) * member).sum(
-        axis=1
-    )  # 0 for a grade not fitted to
+    smoothed = 0.99 * table + 0.01 * shares  # no 0 for a grade not fitted to
+    likelihood = (smoothed * member).sum(axis=1)
     better = known(judgements.correct).astype(float) - known(most_frequent.correct)
     index = judgements.query_index.tolist()
     gains = {"accuracy": better, "log_loss": np.log(likelihood / (shares * member).sum(axis=1))}

@@ -96,6 +96,18 @@ class InputColumns:
         return table | outputs
 
 
+def table_beside(
+    pairs: Sequence[Pair],
+    added: dict[str, list[Any]],
+    rows: Sequence[int],
+    path: Path,
+    reader: ReaderOptions,
+) -> dict[str, list[Any]]:
+    """Some `rows` of the `pairs` of a file, in that order, with the file's columns, then those `added` [pairs]."""
+    columns = InputColumns.of(pairs, path, reader).table(pairs, added, str(path))
+    return {name: [cells[row] for row in rows] for name, cells in columns.items()}
+
+
 def has_grade_column(path: Location, options: ReaderOptions) -> bool:
     """Whether a TSV, CSV or Parquet file has the column, even if empty; False for JSON Lines."""
     try:

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import FloatArray, IntArray, fractional_ranks
 from qt_bert.stats.estimate import (
-    CONFIDENCE,
     RESAMPLES,
     Estimate,
     chunk_sizes,
@@ -20,6 +18,7 @@ from qt_bert.stats.estimate import (
     interval_or_reason,
     joined,
     resample,
+    t_quantile,
 )
 from qt_bert.stats.judgements import Judgements
 from qt_bert.stats.metrics import METRICS, Estimator, Metric, bootstrap
@@ -148,7 +147,7 @@ def seeds_reach(a: FloatArray, b: FloatArray) -> float:
         return 0.0
     sizes = [len(side) - 1 for side in (a, b) if len(side) > 1]
     freedom = sum(errors) ** 2 / sum(e**2 / n for e, n in zip(errors, sizes, strict=True))
-    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(sum(errors)))
+    return t_quantile(float(freedom)) * float(np.sqrt(sum(errors)))
 
 
 def _of_several(models: Sequence[Judgements]) -> Judgements:

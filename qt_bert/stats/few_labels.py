@@ -9,7 +9,7 @@ import numpy as np
 
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
 from qt_bert.stats.comparison import metric_estimate
-from qt_bert.stats.estimate import Estimate
+from qt_bert.stats.estimate import NORMAL, Estimate
 from qt_bert.stats.judgements import Judgements
 from qt_bert.stats.metrics import METRICS, bootstrap
 
@@ -19,7 +19,6 @@ ESTIMATED = ("accuracy", "qwk", "spearman", "ndcg_at_5", "pairwise_accuracy")
 PRIOR, LEAST_DOUBT = 3.0, 0.05
 DRAWS = 400
 """Resamples behind the error of the rest."""
-NORMAL = 1.96
 
 
 def prediction_powered(

@@ -14,7 +14,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln
 
 from qt_bert.stats.arrays import FloatArray, IntArray, count_cells, ratio, sum_by
 from qt_bert.stats.estimate import bootstrap_weights, resample
@@ -374,9 +373,11 @@ def relevant_by_query(judgements: Judgements, depth: int) -> FloatArray:
     hits, place = seen[start + size] - seen[start], np.arange(len(tie)) - start
     precision = (1 + before + place * (hits - 1) / np.maximum(size - 1, 1)) / rank
     # The chance that the first of the tied relevant titles takes this place, which leaves `left` behind it.
-    left = np.maximum(size - place - hits, 0)
-    ways = gammaln(size - place) - gammaln(left + 1) - gammaln(size + 1) + gammaln(size - hits + 1)
-    first = np.where((before == 0) & (size - place >= hits), hits * np.exp(ways), 0.0) / rank
+    others = (size - hits).astype(np.int64)
+    left = np.maximum(others - place, 0)
+    logs = np.concatenate(([0.0], np.log(np.arange(1, size.max() + 1)).cumsum()))  # of factorials
+    ways = logs[size - place - 1] - logs[left] - logs[size] + logs[others]
+    first = np.where((before == 0) & (others >= place), hits * np.exp(ways), 0.0) / rank
     near, share, total = rank <= depth, hits / size, np.maximum(sum_by(query, hit, n_queries), 1)
     average = sum_by(query, share * precision, n_queries) / total
     recall = sum_by(query, near * share, n_queries) / total
@@ -506,11 +507,11 @@ class TieGroups:
             return ordered_weights
         return np.add.reduceat(ordered_weights, self.start, axis=1)
 
-    def centred_ranks(self, ordered_weights: FloatArray) -> FloatArray:
-        """Weighted mid-rank of each group less the mean rank [R, G]."""
-        totals = self.totals(ordered_weights)
-        cumulated = totals.cumsum(axis=1)
-        return cumulated - totals / 2 - cumulated[:, -1:] / 2
+
+def _centred_ranks(totals: FloatArray) -> FloatArray:
+    """Weighted mid-rank of each group less the mean rank, from their `totals` [R, G]."""
+    cumulated = totals.cumsum(axis=1)
+    return cumulated - totals / 2 - cumulated[:, -1:] / 2
 
 
 def _spearman(judgements: Judgements) -> Estimator:
@@ -521,9 +522,10 @@ def _spearman(judgements: Judgements) -> Estimator:
 
     def estimate(query_weights: FloatArray) -> FloatArray:
         weights, target_weights = query_weights[:, by_score], query_weights[:, by_target]
-        x, y = score.centred_ranks(weights), target.centred_ranks(target_weights)
-        x_variance = np.einsum("rg,rg,rg->r", score.totals(weights), x, x)
-        y_variance = np.einsum("rg,rg,rg->r", target.totals(target_weights), y, y)
+        by_x, by_y = score.totals(weights), target.totals(target_weights)
+        x, y = _centred_ranks(by_x), _centred_ranks(by_y)
+        x_variance = np.einsum("rg,rg,rg->r", by_x, x, x)
+        y_variance = np.einsum("rg,rg,rg->r", by_y, y, y)
         covariance = np.einsum("rn,rn,rn->r", weights, x[:, score_group], y[:, target_group])
         return ratio(covariance, np.sqrt(x_variance) * np.sqrt(y_variance))
 

@@ -64,11 +64,13 @@ class PairSource:
             grade_required=labelled and not (self.always or self.auxiliary or self.unlabelled),
             rejects_path=rejects_path,
         )
+        rows = list(reader)
+        options.note_abstract(rows, self.file)
         barred = {query for other in self.exclude for query in _queries(other)}
         fixed = GradeMap.parse(f"any={self.always}").sets["any"] if self.always else None
         return [
             replace(pair, grades=fixed) if fixed or self.unlabelled else pair
-            for pair in reader
+            for pair in rows
             if (not self.labels or pair.label in self.labels)
             and pair.query not in barred
             and not (labelled and self.auxiliary and pair.label is None)

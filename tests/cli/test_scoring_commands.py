@@ -52,9 +52,13 @@ def test_slices_have_the_number_of_ranked_queries():
         "accuracy": {"value": 0.5, "n": 40},
         "ndcg_at_5": {"value": 0.9134, "n": 40, "n_eligible": 3, "n_queries": 12},
     }
-    result = {"model": {"name": "m"}, "pairs": {"name": "p", "n_pairs": 40}, "metrics": metrics}
+    result = {"model": {"name": "m"}, "pairs": {"name": "p", "n_pairs": 40}}
+    result["metrics"] = metrics | dict.fromkeys(
+        ("qwk", "mae"), {"value": None, "n": 40, "reason": "why"}
+    )
     shown = metrics_table(result | {"slices": {"field": {"law": metrics}}})
     assert shown.splitlines()[-1].split() == ["law", "40", "0.500", "0.913", "(3/12)"]
+    assert "no qwk, mae: why" in shown.splitlines()
 
 
 def test_compare_takes_the_meaning_of_each_model(run, checkpoint_of, pair_file):

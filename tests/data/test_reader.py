@@ -472,10 +472,14 @@ def test_rejects_are_listed_when_reading_stops_and_an_old_list_goes(write, tmp_p
         ),
     ],
 )
-def test_a_title_may_be_joined_of_two_columns(write, name, text):
+def test_a_title_may_be_joined_of_two_columns(write, capsys, name, text):
     path = write(name, text)
-    pairs = read_pairs(path, columns={"title": "title+abstract"})
-    assert [pair.title for pair in pairs] == ["标题 摘要", "标题"]
+    for columns, titles in (("title=title+abstract", ["标题 摘要", "标题"]), (None, ["标题"] * 2)):
+        options = ReaderOptions(columns)
+        pairs = list(options.open(path))
+        options.note_abstract(pairs, path)
+        assert [pair.title for pair in pairs] == titles
+        assert ("abstract is not read" in capsys.readouterr().err) == (columns is None)
     with pytest.raises(PairFileError, match=r"no column 'title\+body'|no object has"):
         read_pairs(write("g.tsv", "query\ttitle\n猫\t标题\n"), columns={"title": "title+body"})
 

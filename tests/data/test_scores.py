@@ -45,9 +45,7 @@ def test_cells_by_query_and_title(scores):
 def test_names_with_commas_and_chinese_ones_in_gb18030(tmp_path):
     path = tmp_path / "log.tsv"
     path.write_bytes("查询\t标题\t得分,新\n狗\t猫\t1\n".encode("gb18030"))
-    reader = ReaderOptions(
-        "query=查询,title=标题,grade=标注"
-    )  # the pairs have 标注, the scores do not
+    reader = ReaderOptions("query=查询,title=标题,grade=标注")  # the scores have no 标注
     assert read_cells(path, "得分,新", reader).of == {("狗", "猫"): (2, ("1",))}
 
 

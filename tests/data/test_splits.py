@@ -3,7 +3,7 @@ import hashlib
 import pytest
 
 from qt_bert.data.pairs import GradeSet, Pair
-from qt_bert.data.splits import balanced_halves, half_of, sample_queries, split_halves
+from qt_bert.data.splits import half_of, sample_queries, split_halves
 from qt_bert.errors import ArgumentError, PairFileError
 
 
@@ -30,15 +30,6 @@ def test_halves_keep_order_and_queries_together():
 def test_a_half_without_a_graded_pair_is_refused(pairs, half):
     with pytest.raises(PairFileError, match=f"the {half} half"):
         split_halves(pairs)
-
-
-def test_balanced_halves_have_as_many_queries_whatever_the_order():
-    pairs = [pair(query) for query in "abcdefgh" for _ in range(3)]
-    first, second = balanced_halves(pairs)
-    assert {len({p.query for p in half}) for half in (first, second)} == {4}
-    assert not {p.query for p in first} & {p.query for p in second} and len(first + second) == 24
-    assert {p.query for p in balanced_halves(pairs[::-1])[0]} == {p.query for p in first}
-    assert [len({p.query for p in half}) for half in balanced_halves(pairs[:15])] == [3, 2]
 
 
 SIZES = {"狗": 3, "猫": 1, "高铁": 4, "苹果": 2, "京东": 2}

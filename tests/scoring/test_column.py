@@ -5,7 +5,8 @@ import qt_bert
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.scoring.column import ColumnScorer
-from qt_bert.scoring.evaluate import beside_baseline
+from qt_bert.scoring.evaluate import evaluation_json
+from qt_bert.scoring.few_labels import suspects
 from qt_bert.scoring.judge import judge_file, requested_calibration
 
 ROWS = (
@@ -35,7 +36,10 @@ def test_a_column_ranks_and_one_read_as_grades_is_judged(log, column):
     judged = judge_file(log, ReaderOptions(), grades).judgements
     assert judged.mode == "grades" and judged.predicted.tolist() == [0, 3, 1, 4]
     assert judged.correct.tolist() == [False] * 4
-    assert column("llm").hint and not column("score").hint and not grades.hint
+    with pytest.raises(ArgumentError, match="--suspects: a one-logit model"):
+        suspects(judge_file(log, ReaderOptions(), column("score")), log, ReaderOptions(), None)
+    hints = ["as grades" in "".join(c.notes()) for c in (column("llm"), column("score"), grades)]
+    assert hints == [True, False, False]
 
 
 def test_probabilities_of_grades(write, column):
@@ -59,7 +63,7 @@ def test_probabilities_of_grades(write, column):
         ("nan", None, "line 3: score is 'nan', no finite number.*; so in 1 of 2"),
         ("1e999", None, "line 3"),
         ("高", None, "line 3.*'高'"),
-        ("6", "1=1,2=2,3=3", "line 3.*no label of --model-grades"),
+        ("6", "1=1,2=2,3=3", "line 3: score is '6', no label of --model-grades"),
     ],
 )
 def test_a_cell_that_is_no_score_has_its_line(write, column, cells, grades, words):
@@ -75,17 +79,14 @@ def test_probabilities_that_do_not_sum_to_1_have_their_line(write, column):
 
 
 def test_pairs_and_scores_without_a_partner_are_counted(log, column, write, tmp_path):
-    path, listed = (
-        write("s.tsv", "query\ttitle\tscore\n狗\t猫\t1\n羊\t羊\t2\n马\t马\t3\n\t\t\n"),
-        tmp_path / "r",
-    )
-    scorer = column("score", path)
+    path = write("s.tsv", "query\ttitle\tscore\n狗\t猫\t1\n羊\t羊\t2\n马\t马\t9\n\t\t\n")
+    scorer, listed = column("score", path), tmp_path / "r"
     judged = judge_file(log, ReaderOptions(), scorer, rejects_path=listed)
     assert [pair.line for pair in judged.pairs] == [2, 5] and judged.rejected == 2
     assert "3\tno score in s.tsv:score\t狗 狗" in listed.read_text("utf-8")
-    assert scorer.coverage() == (
+    assert list(scorer.notes()) == [
         "s.tsv:score: 2 pairs have no score, 1 scores no pair; 1 of its rows are no pairs"
-    )
+    ]
     with pytest.raises(ArgumentError, match="no score for '马' / '牛'"):
         scorer.logits([("马", "牛")])
 
@@ -94,8 +95,8 @@ def test_a_baseline_judges_the_same_pairs(log, column, write):
     path = write("s.tsv", "query\ttitle\tscore\n狗\t猫\t3\n狗\t狗\t2\n羊\t羊\t2\n羊\t牛\t1\n")
     first, model = column("score", path), column("score")
     judged = judge_file(log, ReaderOptions(), model, others=[first])
-    metrics = beside_baseline(judged, model, first, log, resamples=20)["metrics"]
-    metric = metrics["pairwise_accuracy"]
+    result = evaluation_json(judged, model, log, baseline=first, resamples=20)
+    metric = result["baseline"]["metrics"]["pairwise_accuracy"]
     assert (metric["value_a"], metric["value_b"], metric["difference"]) == (0.5, 1.0, 0.5)
 
 
@@ -116,6 +117,8 @@ def test_python_evaluates_compares_and_calibrates_a_column(graded, tmp_path):
     scorer, worse = qt_bert.load(f"{dev}:score"), qt_bert.load(f"{test}:score")
     assert scorer.evaluate(dev, baseline=worse)["baseline"]["metrics"]["spearman"]["difference"] > 0
     assert scorer.compare(worse, dev)["metrics"]["spearman"]["difference"] < 0
+    few = scorer.evaluate(dev, labels="grade", judge=f"{test}:grade")["few_labels"]
+    assert few["labels"] == 180 and "0 of the judge alone" in few["metrics"]["spearman"]["reason"]
     cal = tmp_path / "cal.json"
     scorer.calibrate(dev, out=cal, resamples=20)
     # The column of another file is the same scorer; another column is not.

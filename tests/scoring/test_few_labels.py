@@ -13,16 +13,16 @@ from qt_bert.models.card import ModelLabels
 from qt_bert.request import LabelOptions
 from qt_bert.scoring.evaluate import compare_models, mismatches, write_trec
 from qt_bert.scoring.few_labels import draw_next, suspects, with_judge
-from qt_bert.scoring.judge import judge_file
+from qt_bert.scoring.judge import TextScorer, judge_file
 from qt_bert.stats.metrics import METRICS
 
 LABELS = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
 
 
-class Titles:
+class Titles(TextScorer):
     """A scorer that is sure of the grade at the end of each title."""
 
-    name, left_out = "titles", None
+    name, left_out, tokenizer = "titles", None, None
     settings = SimpleNamespace(labels=LABELS)
 
     def __init__(self, off=0):
@@ -57,19 +57,19 @@ def test_a_weight_belongs_to_a_query(file):
     result = judged(file(rows, header), weights="pv").judgements
     assert result.weights.tolist() == [3, 1]
     assert METRICS["accuracy"].value(result) == pytest.approx(4 / 7)
-    for cell in ("2", "x", "0", "", "-1"):
+    for cell in ("2", "x", "0", "", "-1", "1e999"):
         path = file([*rows, ("猫", "d1", 1, cell)], header)
         with pytest.raises(PairFileError, match=r"p\.tsv, line 5: pv is"):
             judged(path, weights="pv")
-    with pytest.raises(PairFileError, match="line 2: no is ''"):
-        judged(file(rows, header), weights="no")
+    with pytest.raises(ArgumentError, match="--relevant 6: no label of"):
+        judged(file(rows, header), relevant=6)
 
 
 def test_titles_without_a_label_take_places(file):
     path = file([("猫", "a3", 5), ("猫", "b5", ""), ("猫", "c4", 2), ("狗", "d5", "")])
     assert judge_file(path, ReaderOptions(), Titles()).rejected == 2
     result = judged(path, unjudged=True)
-    assert [pair.title for pair in result.unjudged[0]] == ["b5", "d5"]
+    assert [pair.title for pair in result.everything[0][2:]] == ["b5", "d5"]
     assert result.judgements.unjudged_ahead.tolist() == [1, 1]
     assert METRICS["mrr_at_10"].value(result.judgements) == pytest.approx(1 / 3)
     assert judged(path, unjudged=True, relevant=2).judgements.auc_cut == 2
@@ -84,9 +84,8 @@ def test_files_for_trec_eval_give_the_same_figures(file, tmp_path):
     ]
     result = judged(file(rows), unjudged=True)
     scorer = Titles()
-    scores = result.logits + np.arange(len(result.logits))[:, None] * 1e-3 * np.arange(5)
-    others = result.unjudged[1] - np.arange(12)[:, None] * 1e-3 * np.arange(5)
-    scorer.logits = lambda pairs, shown=None: np.concatenate([scores, others])
+    scores = result.everything[1] + np.arange(60)[:, None] * 1e-3 * np.arange(5)
+    scorer.logits = lambda pairs, shown=None: scores
     path = tmp_path / "p.tsv"
     result = judge_file(path, ReaderOptions(), scorer, count=LabelOptions(unjudged=True))
     write_trec(tmp_path / "trec", result, scorer)
@@ -142,7 +141,7 @@ def test_a_judge_narrows_what_few_labels_say(file):
     assert qwk["worth"] > qwk["labels"] == 60 and qwk["needs"] < qwk["needs_alone"]
     assert few["metrics"]["ndcg_at_5"]["value"] is not None
     compared = compare_models(
-        path, ReaderOptions(), [Titles()], [Titles(-1)], labels=options, detect=0.05
+        path, ReaderOptions(), [Titles()], [Titles(-1)], count=options, detect=0.05
     )
     change = compared["few_labels"]["metrics"]["accuracy"]
     assert change["value"] < 0 and change["people"]["value"] == pytest.approx(
@@ -170,11 +169,13 @@ def test_ranking_takes_queries_whose_titles_are_all_labelled(file):
     ("rows", "options", "message"),
     [
         (lambda q: q < 15, {"judge": "llm"}, None),
-        (lambda q: True, {"judge": "no"}, "no column no; it has grade, llm"),
+        (lambda q: True, {"judge": "no"}, "no column 'no'; there are grade, llm"),
+        (lambda q: True, {"judge": "empty"}, "no pair has a label of --judge empty"),
     ],
 )
 def test_too_few_labels_and_missing_columns(file, rows, options, message):
-    path, count = file(few_rows(2, rows), HEADER), LabelOptions(labels="人工", **options)
+    path = file([(*row, "") for row in few_rows(2, rows)], (*HEADER, "empty"))
+    count = LabelOptions(labels="人工", **options)
     reader = count.read_by(ReaderOptions())
     result = judge_file(path, reader, Titles(), count=count)
     if message:
@@ -182,12 +183,13 @@ def test_too_few_labels_and_missing_columns(file, rows, options, message):
             with_judge([result], [Titles()], path, reader, count)
     else:
         few = with_judge([result], [Titles()], path, reader, count)
-        assert "15 labelled queries, 105 others" in few["metrics"]["qwk"]["reason"]
+        assert "15 queries have labels of both, 105" in few["metrics"]["qwk"]["reason"]
 
 
 def test_a_judge_goes_with_labels_and_gives_grades(file):
-    with pytest.raises(ArgumentError, match="--labels"):
-        LabelOptions(judge="llm")
+    for labels, message in ((None, "--labels"), ("llm", "same column")):
+        with pytest.raises(ArgumentError, match=message):
+            LabelOptions(labels=labels, judge="llm")
     rows = [*few_rows(3, lambda q: q % 3 == 0), ("q", "t1", "", "N/A")]
     path, count = file(rows, HEADER), LabelOptions(labels="人工", judge="llm")
     reader = count.read_by(ReaderOptions())
@@ -245,10 +247,11 @@ def test_the_next_labels_are_drawn_with_a_chance(file, tmp_path):
     assert all(later[q] > chance[q] for q in chance)
     assert not set(again["query"][:90]) & set(first)
     lines = drawn.read_text("utf-8").splitlines()
-    lines[3] = "\t".join([*lines[3].split("\t")[:-1], ""])
-    drawn.write_text("\n".join(lines) + "\n", "utf-8")
-    with pytest.raises(PairFileError, match="line 4: drawn_p is ''.*picked"):
-        judge_file(drawn, reader, Titles(), count=options)
+    for chance in ("", "1.5"):
+        lines[3] = "\t".join([*lines[3].split("\t")[:-1], chance])
+        drawn.write_text("\n".join(lines) + "\n", "utf-8")
+        with pytest.raises(PairFileError, match=f"line 4: drawn_p is '{chance}'.*picked"):
+            judge_file(drawn, reader, Titles(), count=options)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +259,7 @@ def test_the_next_labels_are_drawn_with_a_chance(file, tmp_path):
 )
 def test_what_cannot_be_drawn_is_refused(file, n, raters):
     path = file(few_rows(6, lambda query: False), HEADER)
-    with pytest.raises(ArgumentError, match="--next|no column no"):
+    with pytest.raises(ArgumentError, match="--next|no column 'no'"):
         draw_next(path, raters, ReaderOptions(), n)
 
 

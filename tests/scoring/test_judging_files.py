@@ -9,7 +9,7 @@ from qt_bert.files import write_json
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.evaluate import compare_models, evaluation_json, query_table, write_errors
+from qt_bert.scoring.evaluate import compare_models, error_table, evaluation_json, query_table
 from qt_bert.scoring.judge import graded_pairs, judge_file, judge_logits, read_outputs
 from qt_bert.stats.calibration import Calibration
 
@@ -97,23 +97,21 @@ def test_evaluation_json_is_complete(scorer_of, pair_file, tmp_path):
 def test_an_unknown_slice_column_names_those_there_are(scorer_of, pair_file):
     scorer = scorer_of()
     judged = judge_file(pair_file, ReaderOptions(), scorer)
-    with pytest.raises(ArgumentError, match="it has none"):
+    with pytest.raises(ArgumentError, match="no column 'field'; there are grade"):
         evaluation_json(judged, scorer, pair_file, by=("field",), resamples=10)
 
 
 @pytest.mark.parametrize(("labels", "expected"), [(5, "expected_grade"), (3, "expected_level")])
-def test_errors_come_furthest_off_first(scorer_of, pairs_of, tmp_path, labels, expected):
+def test_errors_come_furthest_off_first(scorer_of, pairs_of, labels, expected):
     rows = [f"狗{n}\t猫追狗\t{1 + n % 2}\t{n}" for n in range(8)]
     path = pairs_of(rows, "query\ttitle\tgrade\tline")
     scorer = scorer_of(labels=labels)
     judged = judge_file(path, ReaderOptions(), scorer)
-    write_errors(tmp_path / "errors.tsv", judged, scorer, path, ReaderOptions())
-    rows = list(ReaderOptions().open(tmp_path / "errors.tsv"))
-    off = [abs(float(r.extra[expected]) - float(r.label)) for r in rows]
-    assert rows and off == sorted(off, reverse=True)
-    signed = [float(r.extra[expected]) - float(r.label) for r in rows]
-    assert [float(r.extra["error"]) for r in rows] == pytest.approx(signed, abs=1e-5)
-    assert [int(r.extra["line"]) for r in rows] == [int(r.extra["input_line"]) + 2 for r in rows]
+    table = error_table(judged, scorer, path, ReaderOptions())
+    signed = np.array(table[expected]) - np.array(table["grade"], float)
+    assert (np.diff(np.abs(signed)) <= 1e-6).all()
+    assert table["error"] == pytest.approx(signed.tolist(), abs=1e-5)
+    assert table["line"] == [int(line) + 2 for line in table["input_line"]]
 
 
 def test_automatic_slices_find_where_a_model_errs(scorer_of, pairs_of):

@@ -23,7 +23,7 @@ def test_an_estimate_by_hand():
     both = prediction_powered(people, judge, (0.6, 0.03), 12)  # λ = 12 / 16
     assert both.value == pytest.approx(0.75 + 0.75 * (0.6 - 0.5))
     assert both.values - both.value == pytest.approx(np.array([1, 0, 4, 1]) / 4 - 0.375)
-    assert both.reach == pytest.approx(1.96 * 0.75 * 0.03)
+    assert both.reach == pytest.approx(1.96 * 0.75 * 0.03, rel=1e-4)
     low, high = both.interval()
     inner_low, inner_high = both.query_interval()
     assert both.value - low == pytest.approx(np.hypot(both.value - inner_low, both.reach))
