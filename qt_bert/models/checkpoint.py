@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from transformers.utils import logging as hf_logging
 
+from qt_bert.codec import encode
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import atomic_folder, is_vacant
@@ -30,7 +32,7 @@ from qt_bert.models.pruned import (
     with_own_widths,
 )
 from qt_bert.models.tokenizer import TYPES
-from qt_bert.results.kept import KeptFile, KeptLayer
+from qt_bert.results.kept import KEPT, KeptFile, KeptLayer
 
 
 @dataclass
@@ -61,6 +63,13 @@ class Checkpoint:
             types = TYPES in self.tokenizer.model_input_names
             return PlainEncoder(self.model, self.family, types=types)  # type: ignore[return-value]
         return Encoder(self.model, self.family)
+
+    @property
+    def kept_text(self) -> dict[str, str]:
+        """`kept.json` of a smaller model, name → content; nothing of a whole one."""
+        if self.kept is None:
+            return {}
+        return {KEPT: json.dumps(encode(self.kept), ensure_ascii=False, indent=1) + "\n"}
 
     @property
     def device(self) -> torch.device:

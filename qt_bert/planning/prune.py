@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from qt_bert.ablation.folder import read_means
 from qt_bert.ablation.importance import unit_importance_on
 from qt_bert.ablation.interventions import Intervention, MeanZ, Variant
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, EquivalenceError, RunFolderError
 from qt_bert.files import check_apart
@@ -69,18 +67,11 @@ def save_smaller(
         checkpoint.tokenizer,
         state=state,
         settings=replace(checkpoint.settings, calibration=None),
-        texts={**kept_text(checkpoint), **(texts or {})},
+        texts={**checkpoint.kept_text, **(texts or {})},
         dtype=dtype,
         plain=is_plain(checkpoint.model),
         overwrite=overwrite,
     )
-
-
-def kept_text(checkpoint: Checkpoint) -> dict[str, str]:
-    """`kept.json` of a smaller model, name → content; nothing of a whole one."""
-    if checkpoint.kept is None:
-        return {}
-    return {KEPT: json.dumps(encode(checkpoint.kept), ensure_ascii=False, indent=1) + "\n"}
 
 
 def removal_of(heads: Iterable[Head] = (), blocks: Iterable[int] = ()) -> Removal:

@@ -71,13 +71,13 @@ QUICK = Effort(profile="quick", choosing=128, measuring=256)
 
 FRONTIER_IN_REPORT = replace(
     QUICK,
-    choosing=96,
-    measuring=128,
-    depths=5,
+    choosing=48,
+    measuring=96,
+    depths=4,
     widths=(1.0, 0.5),
     fewer_heads=False,
     requests=5,
-    bulk=64,
+    bulk=24,
     engines=0,
 )
 """The frontier of a quick report."""

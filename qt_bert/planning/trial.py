@@ -35,7 +35,7 @@ from qt_bert.training.batches import levels_of
 from qt_bert.training.finetune import TuneSettings, run_tuning
 from qt_bert.training.recipes import PairSource
 from qt_bert.training.selection import digest_of
-from qt_bert.training.state import STATE_FILE, workspace_of
+from qt_bert.training.state import FACTS, STATE_FILE, workspace_of
 
 STEPS, LONGER, LONG_SHAPES = 150, 4, 3
 """Steps of the short trial, how many times as long the long one is, and how many shapes get it."""
@@ -162,18 +162,21 @@ def _check_apart(task: PlanTask, options: TrialOptions) -> None:
 
 def _plan_of(folder: Path, task: PlanTask) -> tuple[Plan, int]:
     """The plan that a finished student was trained by, and the steps of its training."""
-    kept, facts = KeptFile.read(folder), folder / "training.json"
-    if kept is None or not facts.is_file():
+    kept, facts = KeptFile.read(folder), folder / FACTS
+    trainings = [read_json(facts)] if facts.is_file() else [{}]
+    while "on_from" in trainings[0]:  # tuned on by `qt-bert train`
+        trainings.insert(0, trainings[0]["on_from"])
+    if kept is None or "plan" not in trainings[0].get("asked", {}):
         raise ArgumentError(f"--finished {folder}: no student of `qt-bert distill`")
     if kept.teacher.sha256 != task.teacher.sha256:
         raise ArgumentError(
             f"--finished {folder}: its teacher {kept.teacher.name} has other weights than "
             f"{task.teacher.name}; give a student of this model"
         )
-    stored = read_json(facts)
-    units = decode(dict[str, tuple[int, ...]], stored["asked"]["plan"].get("units", {}))
+    units = decode(dict[str, tuple[int, ...]], trainings[0]["asked"]["plan"].get("units", {}))
     shape = StudentShape(layers=len(kept.layers))
-    return shape_plan(task.teacher, shape, kept.layers, units), int(stored["planned_steps"])
+    steps = sum(int(training["planned_steps"]) for training in trainings)
+    return shape_plan(task.teacher, shape, kept.layers, units), steps
 
 
 def courses_of(task: PlanTask, options: TrialOptions) -> list[dict[str, Course]]:

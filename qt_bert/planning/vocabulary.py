@@ -35,7 +35,7 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.origins import word_ids
 from qt_bert.models.pruned import is_plain
 from qt_bert.models.tokenizer import open_tokenizer
-from qt_bert.planning.prune import CHECKED, kept_text
+from qt_bert.planning.prune import CHECKED
 from qt_bert.progress import Progress, progress
 from qt_bert.scoring.bulk import WINDOW, Scorer
 from qt_bert.scoring.judge import default_scheme, judge_logits
@@ -307,7 +307,7 @@ def prune_vocabulary(
             model,
             tokenizer,
             settings=replace(settings, rest={**settings.rest, "allow_unknown": True}),
-            texts=kept_text(checkpoint),
+            texts=checkpoint.kept_text,
             dtype=stored_dtype(checkpoint.folder),
             plain=is_plain(model),
         )

@@ -91,7 +91,7 @@ class Sizes(NamedTuple):
     sentences: int
 
 
-QUICK = Sizes(120, 40, 120, 120, 80, 80)
+QUICK = Sizes(100, 20, 100, 80, 60, 60)
 FULL = Sizes(100_000, 100_000, 100_000, 5_000, 1_500, 100_000)
 
 

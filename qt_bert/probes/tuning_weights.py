@@ -45,7 +45,7 @@ from qt_bert.text import Label, join
 
 QUICK_ALPHAS = (0.0, 0.5, 0.75, 0.9, 1.0)
 ALPHAS = tuple(step / 10 for step in range(11))
-QUICK_PARTS, QUICK_HELD_OUT = 64, 80
+QUICK_PARTS, QUICK_HELD_OUT = 48, 80
 """Pairs of a quick run: for parts, and of each held-out file."""
 GRADED = ("accuracy", "qwk", "spearman")
 ORDERED = ("pairwise_accuracy", "ndcg_at_5", "spearman")

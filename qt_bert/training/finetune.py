@@ -16,13 +16,14 @@ from torch.nn import functional as F
 
 from qt_bert.data.pairs import GRADES, Pair
 from qt_bert.errors import ArgumentError
-from qt_bert.files import check_apart
+from qt_bert.files import check_apart, read_json
 from qt_bert.models.card import MAX_LENGTH, ModelLabels, ModelSettings, stored_template
 from qt_bert.models.checkpoint import Checkpoint, save_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.families import Family
 from qt_bert.models.folder import weights_sha256
 from qt_bert.models.loading import open_for_tuning, positions_of, tunable
+from qt_bert.models.pruned import open_kept
 from qt_bert.models.tokenizer import choose_types, open_tokenizer, padding_of
 from qt_bert.progress import progress
 from qt_bert.training.batches import (
@@ -41,6 +42,7 @@ from qt_bert.training.packing import on_device, packed_hidden, read_states
 from qt_bert.training.recipes import PairSource, TeacherSource
 from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
 from qt_bert.training.state import (
+    FACTS,
     RunLog,
     close_workspace,
     finished_facts,
@@ -504,7 +506,10 @@ class TrainJob(TuneJob):
         choose_types(tokenizer, model.config, family.segments, self.base)
         model.config.pad_token_id = padding_of(tokenizer, model.config)
         card = ModelSettings(labels, self.max_length, template=stored_template(self.base))
-        return Checkpoint(self.base.name, self.base, model, tokenizer, family, card, "float32")
+        kept = open_kept(self.base, model.config)
+        return Checkpoint(
+            self.base.name, self.base, model, tokenizer, family, card, "float32", kept=kept
+        )
 
     def model(
         self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair], dtype: str
@@ -513,8 +518,11 @@ class TrainJob(TuneJob):
 
     def facts(self, start: Checkpoint, data: TrainingSet, tuner: Tuner) -> dict[str, Any]:
         seen = tuner.plans[: tuner.state.step]
+        earlier = self.base / FACTS
+        on_from = read_json(earlier) if start.kept is not None and earlier.exists() else {}
         return {
             "base": self.base.name,
+            **({"on_from": on_from} if on_from else {}),  # a student: how it was distilled
             "parameters": sum(p.numel() for p in start.model.parameters()),
             "texts_sha256": data.texts_sha256,
             "auxiliary": data.auxiliaries,
@@ -522,4 +530,5 @@ class TrainJob(TuneJob):
         }
 
     def save(self, out: Path, model: Checkpoint, **how: Any) -> None:
+        how["texts"] |= model.kept_text  # a smaller model that is tuned on keeps its heads' names
         save_checkpoint(out, model.model.float(), model.tokenizer, settings=model.settings, **how)

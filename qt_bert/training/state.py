@@ -91,7 +91,8 @@ def _check_same(folder: Path, begun: dict[str, Any], now: dict[str, Any]) -> Non
         raise begun_otherwise(folder, values)
 
 
-_FACTS = "training.json"
+FACTS = "training.json"
+"""In a finished folder: sources, settings and counts of its training."""
 _REPLACES = "replaces-a-finished-folder"
 
 
@@ -107,9 +108,9 @@ def finished_facts(out: Path, settings: dict[str, Any]) -> dict[str, Any] | None
 
     None where `out` is no such folder, or a run that replaces it was begun.
     """
-    if not (out / _FACTS).exists() or (workspace_of(out) / _REPLACES).exists():
+    if not (out / FACTS).exists() or (workspace_of(out) / _REPLACES).exists():
         return None
-    facts: dict[str, Any] = read_json(out / _FACTS)
+    facts: dict[str, Any] = read_json(out / FACTS)
     _check_same(out, facts.get("asked", {}), json.loads(json.dumps(settings)))
     return facts
 
@@ -147,6 +148,6 @@ def close_workspace(out: Path) -> None:
 def training_texts(work: Path, facts: dict[str, Any]) -> dict[str, str]:
     """The texts of a finished folder: `training.json` and the log."""
     return {
-        _FACTS: json.dumps(facts, ensure_ascii=False, indent=1) + "\n",
+        FACTS: json.dumps(facts, ensure_ascii=False, indent=1) + "\n",
         "training_log.jsonl": (work / "log.jsonl").read_text(encoding="utf-8"),
     }

@@ -17,7 +17,7 @@ from qt_bert.planning.trial import TrialOptions
 from qt_bert.results.frontier import Frontier, StudentShape, read_plan
 from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.training.finetune import TuneSettings, run_tuning
+from qt_bert.training.finetune import TrainJob, TuneSettings, run_tuning
 from qt_bert.training.recipes import PairSource
 from tests.planning.made_pairs import sample
 
@@ -190,9 +190,11 @@ def test_a_finished_student_anchors_the_forecast(task_of, options, checkpoint_of
         dev=options.sources[0],
     )
     settings = TuneSettings(max_steps=20, evaluations=1, compile=False)
-    run_tuning(job, tmp_path / "student", settings)
+    run_tuning(job, tmp_path / "distilled", settings)
+    on = TrainJob(base=tmp_path / "distilled", sources=job.sources, dev=job.dev, max_length=48)
+    run_tuning(on, tmp_path / "student", replace(settings, max_steps=4))
     frontier = make_frontier(task, replace(options, finished=(tmp_path / "student",)))
-    assert frontier.trial.finished == {"student": 20} and not frontier.trial.measured_error
+    assert frontier.trial.finished == {"student": 24} and not frontier.trial.measured_error
     for row in frontier.rows[1:]:
         assert set(row.forecast) == {"spearman", "accuracy", "qwk"} and row.hours > 0
         safe = all(change.value >= -0.02 for change in row.forecast.values())

@@ -8,7 +8,10 @@ import pytest
 
 from qt_bert.data.templates import Template
 from qt_bert.errors import ArgumentError
+from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
+from qt_bert.planning.prune import save_smaller
+from qt_bert.results.kept import KeptFile, KeptLayer
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.training.finetune import TrainJob, TuneSettings, run_tuning
 from qt_bert.training.recipes import PairSource
@@ -45,6 +48,15 @@ def test_the_folder_opens_as_it_was_judged(checkpoint_of, job, tmp_path, family,
     assert abs(judged(tuned.base, tuned) - facts["best"]) > 0.02
     logged = (tmp_path / "m" / "training_log.jsonl").read_text("utf-8").splitlines()
     assert np.isfinite([json.loads(line)["train_loss"] for line in logged]).all()
+
+
+def test_a_smaller_model_keeps_its_names(checkpoint_of, job, tmp_path):
+    whole = open_checkpoint(checkpoint_of(layers=3))
+    kept = (KeptLayer(layer=0, heads=(0, 1)), KeptLayer(layer=2, heads=(0, 1)))
+    small = save_smaller(tmp_path / "small", smaller_checkpoint(whole, kept))
+    run_tuning(job(small), tmp_path / "m", SETTINGS)
+    assert KeptFile.read(tmp_path / "m") == KeptFile.read(small)
+    assert open_checkpoint(tmp_path / "m").kept.names["L1H1"] == "L2H1"
 
 
 def test_a_causal_base_is_asked_as_its_folder_says(fresh_checkpoint, job, tmp_path):
