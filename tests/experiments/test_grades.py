@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import qt_bert
 from experiments.grades import best
 from experiments.grades.ensemble import SOURCES, main
-from qt_bert.cli.app import app
+from qt_bert.cli.register import app
 from qt_bert.data.reader import PairReader
 
 
@@ -56,8 +56,9 @@ def test_a_model_of_other_outputs_is_refused(labels, data, checkpoint_of, capsys
 
 def test_the_best_weights_of_a_run(checkpoint_of, more_pairs, tmp_path, capsys):
     base, out = str(checkpoint_of()), tmp_path / "run"
+    pairs = ["--pairs", str(more_pairs), "--dev", str(more_pairs)]
     settings = ["--epochs", "2", "--no-compile", "--max-length", "48"]
-    command = ["train", "--base", base, "--pairs", str(more_pairs), "--out", str(out), *settings]
+    command = ["train", "--base", base, *pairs, "--out", str(out), *settings]
     assert CliRunner().invoke(app, command).exit_code == 0
     best.main([f"{out}.training", "--base", base, "--out", str(tmp_path / "best")])
     kept, saved = (load_file(path / "model.safetensors") for path in (tmp_path / "best", out))
