@@ -257,12 +257,12 @@ def about_head(head: Head, sets: Sets, example: Head | None, *, studied: bool) -
     if not studied:
         text = Text("没有探针结果，不知道阅读头。", "No probe results: the reader is not known.")
     else:
-        text = Text("这个模型没有阅读头。", "This model has no reader.")
+        text = Text("倒数第二层没有阅读头。", "The last layer but one has no reader.")
     if example is None:
         return text
     where = Text("", "") if sets.get("focused") else Text("在这一对上", " on this pair")
     shown = Text(
-        f"{head} 只是例子：它{where.zh}对共有词的关注度最大。"
+        f"{head} 是例子：它{where.zh}对共有词的关注度最大。"
         if head == example
         else f"{where.zh}对共有词关注度最大的是 {example}。",
         f"{head} is an example: it has the largest focus on shared terms{where.en}."

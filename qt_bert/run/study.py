@@ -128,10 +128,10 @@ def plan_stage(
     `folder`: their folder below the run's; `quick`: the effort of the profile of that name.
     """
     if isinstance(options, PlanOptions):
-        name, seconds, run = "plan", 12, partial(_run_plan, options)
+        name, seconds, run = "plan", 23, partial(_run_plan, options)
         names = ("plan.json", *([MEANS] if options.replacement == "mean" else []))
     else:
-        name, seconds, run = "frontier", 30, partial(_run_frontier, options)
+        name, seconds, run = "frontier", 72, partial(_run_frontier, options)
         names = (FRONTIER,)
     outputs = tuple(f"{folder}/{name}" if folder else name for name in names)
     return Stage(
@@ -368,7 +368,7 @@ def stages() -> list[Stage]:
         run=write_evaluation,
         outputs=("evaluation.json",),
         arguments=EVALUATION_FIELDS,
-        quick_seconds=4,
+        quick_seconds=12,
     )
     each = [probe_stage(probe) for probe in probes()]
     plan = plan_stage(

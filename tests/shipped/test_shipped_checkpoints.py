@@ -21,7 +21,7 @@ def test_the_folder_is_whole_small_and_described(name):
     config, family = verify_folder(folder)
     assert family.model_type == "bert"
     assert (config["num_hidden_layers"], config["num_attention_heads"]) == (12, 12)
-    assert sum(f.stat().st_size for f in folder.iterdir()) <= 20 * 2**20
+    assert sum(f.stat().st_size for f in folder.iterdir()) <= 52_000_000
     for needed in ("README.md", "manifest.json", "qt_bert.json", "training.json"):
         assert (folder / needed).exists(), needed
     listed = json.loads((folder / "manifest.json").read_text())["sha256"]
