@@ -257,10 +257,14 @@ def about_head(head: Head, sets: Sets, example: Head | None, *, studied: bool) -
     if not studied:
         text = Text("没有探针结果，不知道阅读头。", "No probe results: the reader is not known.")
     else:
-        text = Text("倒数第二层没有阅读头。", "The last layer but one has no reader.")
+        text = Text(
+            "倒数第二层没有阅读头（[CLS] 偏向共有词的头）。",
+            "The last layer but one has no reader (a head whose [CLS] favours shared terms).",
+        )
     if example is None:
         return text
-    where = Text("", "") if sets.get("focused") else Text("在这一对上", " on this pair")
+    studied_pairs = Text("在探针的样本上", " over the probe's pairs")
+    where = studied_pairs if sets.get("focused") else Text("在这一对上", " on this pair")
     shown = Text(
         f"{head} 是例子：它{where.zh}对共有词的关注度最大。"
         if head == example
@@ -288,21 +292,23 @@ def sentence(head: Head, share: Shift, focus: Shift, out: Text) -> Text:
     if share.after is None:
         zh = f"{head} 的 [CLS] 有 {before} 的注意力落在共有词上"
         en = f"Shared terms get {before} of {head}'s [CLS] attention"
-        if share.before is not None and focus.before is not None:
-            base = f"{number(share.before - focus.before, 0)}%"
-            zh, en = f"{zh}，这些词占 {base} 的字", f"{en}; they are {base} of the characters"
-        return Text(f"{zh}。", f"{en}.")
-    zh = f"去掉{out.zh}后，{head} 的 [CLS] 落在共有词上的注意力：{before} → {after}"
-    en = f"Without {out.en}, the share of {head}'s [CLS] attention on shared terms: {before} → {after}"
-    if share.random is not None:
+    else:
+        zh = f"去掉{out.zh}后，{head} 的 [CLS] 落在共有词上的注意力：{before} → {after}"
+        en = f"Without {out.en}, the share of {head}'s [CLS] attention on shared terms: {before} → {after}"
+    if share.after is not None and share.random is not None:
         random = f"{number(known(share.random.mean()), 0)}%"
         zh, en = f"{zh}；去掉随机头：{random}", f"{en}; without random heads: {random}"
+    if share.before is not None and focus.before is not None:
+        base = f"{number(share.before - focus.before, 0)}%"
+        zh, en = f"{zh}。这些词占 {base} 的字", f"{en}. These terms are {base} of the characters"
     return Text(f"{zh}。", f"{en}.")
 
 
 def _number(seen: Focus, shift: Shift) -> None:
     """The value without the heads and its change; below, the whole model and random heads."""
     name, unit, about = shift.quantity.name, shift.quantity.unit, shift.quantity.about
+    if shift.after is not None:
+        name = Text(f"去掉头之后的{name.zh}", f"{name.en} without the heads")
     metric(
         localised(
             f"{name.zh}（{in_language(unit, 'zh')}）", f"{name.en} ({in_language(unit, 'en')})"

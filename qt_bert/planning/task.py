@@ -37,8 +37,9 @@ class Effort:
     tested on all). Heads are removed in `rounds` rounds. The grid keeps the shares `heads` of the heads,
     and at least the share `layers` of the layers, in at most `counts` steps (0: no budgets of layers).
     A frontier has shapes of at most `depths` numbers of layers, with the shares `widths` of feed-forward
-    units, and with `fewer_heads` half of the heads where that is faster. A shape is timed on `requests` queries and, in bulk, on `bulk` pairs; engines are compared on
-    `engines` queries (0: not at all).
+    units, and with `fewer_heads` half of the heads where that is faster. A shape is timed on `requests`
+    queries and, in bulk, on `bulk` pairs; engines are compared on `engines` queries (0: not at all);
+    whole queries of about `testing` pairs judge it (None: all).
     """
 
     profile: Literal["quick", "full"]
@@ -54,6 +55,7 @@ class Effort:
     requests: int = 12
     bulk: int = 128
     engines: int = 20
+    testing: int | None = None
 
 
 IN_REPORT = Effort(
@@ -79,6 +81,7 @@ FRONTIER_IN_REPORT = replace(
     requests=5,
     bulk=24,
     engines=0,
+    testing=400,
 )
 """The frontier of a quick report."""
 
@@ -150,6 +153,8 @@ def _tables_of_run(run: Path, files: Iterable[Path], sha256: str) -> list[HeadTa
 
 def _functions(source: Literal["run", "heads.json"], tables: Sequence[HeadTable]) -> Functions:
     known = {name: heads for table in tables for name, heads in table.sets.items() if heads}
+    if not {*known.get("reader", ())} & {*known.get("focused", ())}:
+        known.pop("reader", None)  # the largest focus alone makes no reader
     sets = {name: known[name] for name in FUNCTIONS if name in known}
     unstable = {
         name for table in tables for name in table.stability if is_unstable(table.stability, name)

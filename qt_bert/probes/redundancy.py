@@ -99,12 +99,8 @@ def measure(context: Context) -> Result:
     halves = _halves(shape)
     heads = [v for v in single(shape, zeroed) if v.name in map(str, {harmful, *critical})]
     chosen_layer = [variant for variant in every_layer if variant.name == layer]
-    variants = [*fifths, *halves, *chosen_layer, *heads]
-    whole = ablate(context, "claims", variants, validation)
+    whole = ablate(context, "claims", [*halves, *chosen_layer, *heads], validation)
     half_losses = {variant.name: whole.loss(variant.name) for variant in halves}
-    names = [variant.name for variant in fifths]
-    change = whole.rho_change(*names, draws=ORDERS)
-    of_fifths = [whole.rho(name) - whole.rho("none") for name in names]
 
     pairs = contest_pairs(context, context.validation)
     draws = context.choose(CURVE_DRAWS, FULL_DRAWS)
@@ -117,8 +113,11 @@ def measure(context: Context) -> Result:
         for variant in layers(shape, mask)
     ]
     beside = context.choose(feed_forward, beside)
-    run = ablate(context, "shares", [*every_layer, *further, *beside, *shares], pairs)
-    fifth = mean_of([whole.loss(name) for name in names], draws=ORDERS)
+    run = ablate(context, "shares", [*every_layer, *further, *beside, *shares, *fifths], pairs)
+    names = [variant.name for variant in fifths]
+    change = run.rho_change(*names, draws=ORDERS)
+    of_fifths = [run.rho(name) - run.rho("none") for name in names]
+    fifth = mean_of([run.loss(name) for name in names], draws=ORDERS)
     gain = -whole.loss(str(harmful))
     claims: dict[str, Estimate | str] = {
         "random": change,
@@ -200,7 +199,6 @@ def measure(context: Context) -> Result:
             "worst_feed_forward": worst_feed_forward.partition(":")[0],
             "alone": len(critical),
             "pairs": len(pairs),
-            "whole": len(whole.pairs),
             "chosen": len(discovery),
         },
         settings={

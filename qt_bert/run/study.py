@@ -214,10 +214,13 @@ def _task(context: StageContext, quick: Effort, limit: int | None, work: str) ->
     limits = [most for most in (limit, effort.choosing) if most is not None]
     whole = scorer.checkpoint.settings.labels.logits == 1
     choosing = min(limits, default=None)
+    tested = [most for most in (limit, effort.testing) if most is not None]
     return PlanTask(
         scorer=scorer,
         discovery=discovery.smaller(choosing, whole_queries=whole, seed=seed),
-        validation=validation.smaller(limit, whole_queries=whole, seed=seed),
+        validation=validation.smaller(
+            min(tested, default=None), whole_queries=whole or effort.testing is not None, seed=seed
+        ),
         work=context.folder.work(work),
         effort=effort,
         resamples=request.resamples,
