@@ -44,14 +44,14 @@ from qt_bert.page.maps import (
     score_unit,
 )
 from qt_bert.page.model import ReadPair, SharedModel
-from qt_bert.page.results import most_focused, named_beside, reader_of
+from qt_bert.page.results import most_focused, named_beside
 from qt_bert.page.state import State
 from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, escaped, info, localised, metric
 from qt_bert.probes.focus import CLS_ROW, MATCHED, QUANTITIES, KindMasks, cls_row, kinds_of
 from qt_bert.probes.layers_reading import WITHIN, decided_at, scores_by_layer
 from qt_bert.probes.texts import texts_of
-from qt_bert.results.head_sets import set_words
+from qt_bert.results.head_sets import reader_of, set_words
 from qt_bert.scoring.judge import Outputs
 from qt_bert.text import Label, Text, counted, in_language, number, sentences, signed
 
@@ -295,9 +295,9 @@ def sentence(head: Head, share: Shift, focus: Shift, out: Text) -> Text:
     else:
         zh = f"去掉{out.zh}后，{head} 的 [CLS] 落在共有词上的注意力：{before} → {after}"
         en = f"Without {out.en}, the share of {head}'s [CLS] attention on shared terms: {before} → {after}"
-    if share.after is not None and share.random is not None:
-        random = f"{number(known(share.random.mean()), 0)}%"
-        zh, en = f"{zh}；去掉随机头：{random}", f"{en}; without random heads: {random}"
+        if share.random is not None:
+            random = f"{number(known(share.random.mean()), 0)}%"
+            zh, en = f"{zh}；去掉随机头：{random}", f"{en}; without random heads: {random}"
     if share.before is not None and focus.before is not None:
         base = f"{number(share.before - focus.before, 0)}%"
         zh, en = f"{zh}。这些词占 {base} 的字", f"{en}. These terms are {base} of the characters"

@@ -17,7 +17,7 @@ from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base import Context, read_split
 from qt_bert.probes.base_model import open_base, scorer_like
-from qt_bert.probes.boundary import evaluate_heads, halves_of_pairs
+from qt_bert.probes.boundary import LabelledHalves, evaluate_heads, halves_of_pairs
 from qt_bert.probes.matching_scores import scores_by
 from qt_bert.probes.order import scores_of_half
 from qt_bert.request import Request
@@ -30,7 +30,9 @@ SHOWN = 5
 """Heads to list of each kind."""
 
 
-def rows_of(encoder: Path, context: Context) -> list[tuple[str, int, list[Head], float]]:
+def rows_of(
+    encoder: Path, context: Context, halves: LabelledHalves
+) -> list[tuple[str, int, list[Head], float]]:
     """Kind, number of named heads, the best by score on discovery, and the best one's score.
 
     Matching: excess attention to matched characters over replaced queries. Boundary: balanced accuracy on
@@ -39,7 +41,6 @@ def rows_of(encoder: Path, context: Context) -> list[tuple[str, int, list[Head],
     """
     scorer = scorer_like(context, open_base(encoder, context.model.checkpoint))
     matching = scores_by(scorer, context)
-    halves = halves_of_pairs(context)
     boundary = evaluate_heads(context, scorer, halves)
     named = boundary.calibrated.named.heads()
     order = scores_of_half(scorer, context, "discovery")
@@ -76,8 +77,9 @@ def main(arguments: list[str] | None = None) -> None:
         print(
             "| encoder | heads | named | best five | score of the best |\n|---|---|---:|---|---:|"
         )
+        halves = halves_of_pairs(context)
         for encoder in options.encoders:
-            for kind, named, best, score in rows_of(encoder, context):
+            for kind, named, best, score in rows_of(encoder, context, halves):
                 row = (encoder.name, kind, named, " ".join(map(str, best)), f"{score:.3f}")
                 print(f"| {' | '.join(map(str, row))} |")
 

@@ -9,17 +9,15 @@ run's own. Stop the run with Ctrl-C once its log shows the evaluation.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
 
 from experiments.command import one_line_faults
 from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import save_checkpoint
 from qt_bert.training.finetune import TrainJob
-from qt_bert.training.state import STATE_FILE, read_log
+from qt_bert.training.state import read_log, read_state
 
 PREFIX = "best/model."
 """In the state of a run: of the classifier's weights at its best evaluation, in float32."""
@@ -28,23 +26,22 @@ PREFIX = "best/model."
 def save_best(run: Path, base: Path, out: Path) -> Path:
     """Write the classifier of the best evaluation so far, in float32.
 
-    Raises ArgumentError for a run without an evaluation, CheckpointError for a folder that is no base.
+    Raises ArgumentError for a run without an evaluation, RunFolderError for a damaged one, CheckpointError for
+    a folder that is no base.
     """
-    file, weights = run / STATE_FILE, {}
-    if file.exists():
-        with safe_open(file, "pt") as state:
-            begun = json.loads(state.metadata()["values"])["settings"]
-            names = [name for name in state.keys() if name.startswith(PREFIX)]  # noqa: SIM118
-            weights = {name.removeprefix(PREFIX): state.get_tensor(name) for name in names}
+    tensors, values = read_state(run) or ({}, {})
+    weights = {n.removeprefix(PREFIX): v for n, v in tensors.items() if n.startswith(PREFIX)}
     if not weights:
         raise ArgumentError(f"{run}: no evaluation of an unfinished run; give OUT.training")
-    start = TrainJob(sources=(), base=base, max_length=begun["max_length"]).open(seed=0)
+    length = values["settings"]["max_length"]
+    start = TrainJob(sources=(), base=base, max_length=length).open(seed=0)
     return save_checkpoint(
         out,
         start.model.float(),
         start.tokenizer,
         state=weights,
         settings=start.settings,
+        kept=start.kept,
         dtype=torch.float32,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import torch
 from transformers.utils import logging as hf_logging
 
-from qt_bert.codec import encode
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import atomic_folder, is_vacant
@@ -32,7 +30,7 @@ from qt_bert.models.pruned import (
     with_own_widths,
 )
 from qt_bert.models.tokenizer import TYPES
-from qt_bert.results.kept import KEPT, KeptFile, KeptLayer
+from qt_bert.results.kept import KeptFile, KeptLayer
 
 
 @dataclass
@@ -63,13 +61,6 @@ class Checkpoint:
             types = TYPES in self.tokenizer.model_input_names
             return PlainEncoder(self.model, self.family, types=types)  # type: ignore[return-value]
         return Encoder(self.model, self.family)
-
-    @property
-    def kept_text(self) -> dict[str, str]:
-        """`kept.json` of a smaller model, name → content; nothing of a whole one."""
-        if self.kept is None:
-            return {}
-        return {KEPT: json.dumps(encode(self.kept), ensure_ascii=False, indent=1) + "\n"}
 
     @property
     def device(self) -> torch.device:
@@ -200,6 +191,7 @@ def save_checkpoint(
     state: Mapping[str, torch.Tensor] | None = None,
     settings: ModelSettings | None = None,
     texts: Mapping[str, str] | None = None,
+    kept: KeptFile | None = None,
     dtype: torch.dtype = torch.float16,
     plain: bool = True,
     overwrite: bool = False,
@@ -207,8 +199,9 @@ def save_checkpoint(
     """Write config, weights (`state` or the model's own, cast to `dtype`), tokenizer and manifest.
 
     The config keeps the model's own dtype, so that the Auto classes open float16 files in float32.
-    `settings` becomes `qt_bert.json`; `texts` are further files, name → content. The config of a
-    pruned model that is not `plain` (`is_plain`) is marked as such.
+    `settings` becomes `qt_bert.json`, what a smaller model has `kept` becomes `kept.json`; `texts` are
+    further files, name → content. The config of a pruned model that is not `plain` (`is_plain`) is marked
+    as such.
 
     The folder is written whole or not at all (`atomic_folder`). Raises RunFolderError as
     `check_place` does.
@@ -227,6 +220,8 @@ def save_checkpoint(
             settings.write(temporary)
         if not plain:
             mark(temporary)
+        if kept is not None:
+            kept.write(temporary)
         for name, text in (texts or {}).items():
             (temporary / name).write_text(text, encoding="utf-8")
         write_manifest(temporary)

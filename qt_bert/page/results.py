@@ -46,12 +46,6 @@ class HeadResults:
         return {k: v for table in reversed(self.tables) for k, v in table.stability.items()}
 
 
-def reader_of(sets: Mapping[str, Sequence[Head]]) -> Head | None:
-    """The reader, where it is named: its [CLS] favours the terms that both texts share."""
-    focused = sets.get("focused", ())
-    return next((head for head in sets.get("reader", ()) if head in focused), None)
-
-
 def most_focused(sets: Mapping[str, Sequence[Head]], out: Sequence[Head]) -> Head | None:
     """The head with the largest focus in the layers above the heads `out`."""
     top = max((head.layer for head in out), default=-1)

@@ -11,8 +11,9 @@ from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.heads import Head, Shape, format_heads, parse_heads
 from qt_bert.page.model import ModelPool
 from qt_bert.page.pairs import RefusedInput, cases, clean_texts, short
-from qt_bert.page.results import HeadResults, most_focused, reader_of
+from qt_bert.page.results import HeadResults, most_focused
 from qt_bert.probes.focus import layer_of
+from qt_bert.results.head_sets import reader_of
 from qt_bert.text import Text
 
 LANGUAGES = ("zh", "en")

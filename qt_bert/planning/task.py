@@ -21,6 +21,7 @@ from qt_bert.models.pruned import Units, reference_of
 from qt_bert.planning.prune import important_units
 from qt_bert.planning.runs import Losses, single_losses
 from qt_bert.progress import progress
+from qt_bert.results.head_sets import reader_of
 from qt_bert.results.heads import HeadsFile, HeadTable, table_of
 from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.probe import PairsRef, ProbeResult, is_unstable
@@ -153,7 +154,7 @@ def _tables_of_run(run: Path, files: Iterable[Path], sha256: str) -> list[HeadTa
 
 def _functions(source: Literal["run", "heads.json"], tables: Sequence[HeadTable]) -> Functions:
     known = {name: heads for table in tables for name, heads in table.sets.items() if heads}
-    if not {*known.get("reader", ())} & {*known.get("focused", ())}:
+    if reader_of(known) is None:
         known.pop("reader", None)  # the largest focus alone makes no reader
     sets = {name: known[name] for name in FUNCTIONS if name in known}
     unstable = {

@@ -307,7 +307,7 @@ def prune_vocabulary(
             model,
             tokenizer,
             settings=replace(settings, rest={**settings.rest, "allow_unknown": True}),
-            texts=checkpoint.kept_text,
+            kept=checkpoint.kept,
             dtype=stored_dtype(checkpoint.folder),
             plain=is_plain(model),
         )

@@ -116,11 +116,12 @@ def next_commands(frontier: Frontier, path: str) -> Iterator[str]:
     Without a trial there is none: its command comes first, and SHAPE stands for what it recommends. A trial
     that recommends none leaves the shape of the details.
     """
-    last = frontier.details[-1].shape if frontier.details else frontier.rows[-1].shape
-    shape = str(frontier.recommended or last)
     if frontier.trial is None:
         yield "qt-bert plan --model MODEL --pairs pairs.tsv --pairs-to-train train.tsv --out runs/trial"
         path, shape = "runs/trial/frontier.json", "SHAPE"
+    else:
+        last = frontier.details[-1].shape if frontier.details else frontier.rows[-1].shape
+        shape = str(frontier.recommended or last)
     of = f"--plan {path} --shape {shape} --model MODEL"
     yield f"qt-bert prune {of} --out runs/small"
     yield f"qt-bert distill {of} --pairs train.tsv --unlabelled queries.tsv --out runs/student"

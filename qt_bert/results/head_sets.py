@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from qt_bert.text import Text
 
@@ -51,3 +52,12 @@ def phenomenon_name(name: str) -> Text:
 def set_words(name: str) -> SetWords:
     """Name and description of a set; an unknown one keeps its name in the file."""
     return SETS.get(name, SetWords(Text(name, name), Text("", "")))
+
+
+Named = TypeVar("Named")
+
+
+def reader_of(sets: Mapping[str, Sequence[Named]]) -> Named | None:
+    """The reader, where it is named: its [CLS] favours the terms that both texts share."""
+    focused = sets.get("focused", ())
+    return next((head for head in sets.get("reader", ()) if head in focused), None)

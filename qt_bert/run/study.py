@@ -211,15 +211,16 @@ def _task(context: StageContext, quick: Effort, limit: int | None, work: str) ->
     scorer, request = scorer_of(context), context.request
     effort, seed = FULL if request.full else quick, request.seed
     discovery, validation = _both(context)
-    limits = [most for most in (limit, effort.choosing) if most is not None]
     whole = scorer.checkpoint.settings.labels.logits == 1
-    choosing = min(limits, default=None)
-    tested = [most for most in (limit, effort.testing) if most is not None]
+    choosing, testing = (
+        min((most for most in (limit, own) if most is not None), default=None)
+        for own in (effort.choosing, effort.testing)
+    )
     return PlanTask(
         scorer=scorer,
         discovery=discovery.smaller(choosing, whole_queries=whole, seed=seed),
         validation=validation.smaller(
-            min(tested, default=None), whole_queries=whole or effort.testing is not None, seed=seed
+            testing, whole_queries=whole or effort.testing is not None, seed=seed
         ),
         work=context.folder.work(work),
         effort=effort,

@@ -530,5 +530,11 @@ class TrainJob(TuneJob):
         }
 
     def save(self, out: Path, model: Checkpoint, **how: Any) -> None:
-        how["texts"] |= model.kept_text  # a smaller model that is tuned on keeps its heads' names
-        save_checkpoint(out, model.model.float(), model.tokenizer, settings=model.settings, **how)
+        save_checkpoint(
+            out,
+            model.model.float(),
+            model.tokenizer,
+            settings=model.settings,
+            kept=model.kept,  # a smaller model that is tuned on keeps its heads' names
+            **how,
+        )

@@ -64,9 +64,16 @@ def save_state(folder: Path, tensors: dict[str, torch.Tensor], values: dict[str,
 def load_state(
     folder: Path, settings: dict[str, Any]
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
+    """As `read_state`. Raises RunFolderError, too, where its settings are not `settings`."""
+    if (stored := read_state(folder)) is not None:
+        _check_same(folder, stored[1]["settings"], settings)
+    return stored
+
+
+def read_state(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
     """The tensors and values of `save_state`, or None where there is no file.
 
-    Raises RunFolderError where the file is no training state, or its settings are not `settings`.
+    Raises RunFolderError where the file is no training state.
     """
     path = folder / STATE_FILE
     if not path.exists():
@@ -80,7 +87,6 @@ def load_state(
         raise RunFolderError(
             f"{path} is not a training state ({error}); start anew with --overwrite"
         ) from error
-    _check_same(folder, values["settings"], settings)
     return tensors, values
 
 
