@@ -1,9 +1,9 @@
 """How redundant are the heads? (`heads_of_query_title_bert`, 2.1; Michel, Levy and Neubig 2019)
 
-Heads are ablated (`zero`): random fifths of all heads, each half of the layers, each layer, each head; beside
-each layer's heads its feed-forward block. With --full also both together, and the heads by `uniform`
-(Kovaleva et al. 2019) and by resampling. The layer that costs least, and the head, layer and block that
-harm most, are chosen on discovery. In the same run the plan chooses among the single heads.
+Heads are ablated (`zero`): random fifths of all heads, each half of the layers, each layer, each head. With
+--full also each layer's feed-forward block, alone and with the heads, and the heads by `uniform` (Kovaleva et
+al. 2019) and by resampling. The layer that costs least, and the head, layer and block that harm most, are
+chosen on discovery. In the same run the plan chooses among the single heads.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ def measure(context: Context) -> Result:
     harmful = min(alone, key=lambda head: alone[head].value)
 
     every_layer, beside = layers(shape, zeroed), sublayers(shape, zeroed)
-    feed_forward = [variant for variant in beside if not variant.heads]
+    feed_forward = context.choose([], [variant for variant in beside if not variant.heads])
     on_discovery = ablate(context, "layers", [*every_layer, *feed_forward], discovery)
     worst_layer, worst_feed_forward = (
-        min((variant.name for variant in of), key=lambda name: on_discovery.loss(name).value)
+        min(of, key=lambda variant: on_discovery.loss(variant.name).value, default=None)
         for of in (every_layer, feed_forward)
     )
     rhos = {variant.name: on_discovery.rho(variant.name) for variant in every_layer}
@@ -98,8 +98,9 @@ def measure(context: Context) -> Result:
     fifths = random_parts(shape, zeroed, PARTS, ORDERS, context.seed)
     halves = _halves(shape)
     heads = [v for v in single(shape, zeroed) if v.name in map(str, {harmful, *critical})]
-    chosen_layer = [variant for variant in every_layer if variant.name == layer]
-    whole = ablate(context, "claims", [*halves, *chosen_layer, *heads], validation)
+    chosen = [v for v in every_layer if v.name == layer or v is worst_layer]
+    chosen += [v for v in feed_forward if v is worst_feed_forward]
+    whole = ablate(context, "claims", [*halves, *chosen, *heads], validation)
     half_losses = {variant.name: whole.loss(variant.name) for variant in halves}
 
     pairs = contest_pairs(context, context.validation)
@@ -112,8 +113,8 @@ def measure(context: Context) -> Result:
         for kind, mask in masks.items()
         for variant in layers(shape, mask)
     ]
-    beside = context.choose(feed_forward, beside)
-    run = ablate(context, "shares", [*every_layer, *further, *beside, *shares, *fifths], pairs)
+    blocks = context.choose([], [*every_layer, *further, *beside])
+    run = ablate(context, "shares", [*blocks, *shares, *fifths], pairs)
     names = [variant.name for variant in fifths]
     change = run.rho_change(*names, draws=ORDERS)
     of_fifths = [run.rho(name) - run.rho("none") for name in names]
@@ -138,7 +139,7 @@ def measure(context: Context) -> Result:
         "harmful": gain.value,
         "harmful_bound": bound,
     }
-    block_map, block_table = _blocks(run, shape, masks, context)
+    maps = _blocks(run, shape, masks, context) if blocks else ()
     return Result(
         claims=claims,
         measurements={
@@ -149,8 +150,13 @@ def measure(context: Context) -> Result:
             **{"low_half": None, "high_half": None, **half_losses},
             "layer_points": whole.loss(layer),
             "harmful_bound": bound,
-            "harmful_layer": -run.loss(worst_layer),
-            "harmful_feed_forward": -run.loss(worst_feed_forward),
+            **{
+                name: None if of is None else -whole.loss(of.name)
+                for name, of in (
+                    ("harmful_layer", worst_layer),
+                    ("harmful_feed_forward", worst_feed_forward),
+                )
+            },
             "costliest": alone[costliest],
             "within_a_point": float(np.mean(np.abs(finite) < 1)) if finite.size else None,
             "importance": None
@@ -182,9 +188,9 @@ def measure(context: Context) -> Result:
             *_head_maps(
                 {"heads": losses, **{f"heads_{kind}": of for kind, of in others.items()}}, critical
             ),
-            block_map,
+            *maps[:1],
         ],
-        tables=[block_table, *(_spoiled(whole, harmful, context) if harms else ())],
+        tables=[*maps[1:], *(_spoiled(whole, harmful, context) if harms else ())],
         facts={
             "number": round(len(shape.all_heads) / PARTS),
             "orders": ORDERS,
@@ -195,8 +201,8 @@ def measure(context: Context) -> Result:
             "chosen_layer": layer,
             "harmful_head": str(harmful),
             "harm": texts_of("redundancy").text("harm.some" if harms else "harm.none", harm),
-            "worst_layer": worst_layer,
-            "worst_feed_forward": worst_feed_forward.partition(":")[0],
+            "worst_layer": worst_layer and worst_layer.name,
+            "worst_feed_forward": worst_feed_forward and worst_feed_forward.name.partition(":")[0],
             "alone": len(critical),
             "pairs": len(pairs),
             "chosen": len(discovery),
@@ -315,9 +321,9 @@ def _head_maps(maps: Mapping[str, FloatArray], critical: Sequence[Head]) -> list
 def _blocks(
     run: Ablated, shape: Shape, masks: Mapping[str, Ablate], context: Context
 ) -> tuple[HeatMap, ResultTable]:
-    """Points lost without each layer's heads, its feed-forward block, with --full both; with intervals."""
+    """Points lost without each layer's heads, its feed-forward block and both; with intervals."""
     suffixes = {"heads": "", **{f"heads_{kind}": f":{kind}" for kind in masks}}
-    suffixes |= {"feed_forward": ":feed_forward"} | context.choose({}, {"both": ":both"})
+    suffixes |= {"feed_forward": ":feed_forward", "both": ":both"}
     names = {*map(str, run.folder.variants["name"])}
     layers_of = [f"L{layer}" for layer in range(shape.layers)]
     cells = [
