@@ -24,7 +24,7 @@ from qt_bert.models.folder import resolve_folder
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.distill import IMITATION, DistillJob, Student
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.plan import LayerMatch, Plan, layer_map
+from qt_bert.results.plan import Plan
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import judge_logits, read_outputs
 from qt_bert.shipped import GRADED, shipped
@@ -41,29 +41,28 @@ from qt_bert.training.state import STATE_FILE, workspace_of
 # The students: same size, same data, same steps.
 
 
-PLAN, EVEN, GRADES, MIDDLE, DOUBT = "plan", "even", "grades", "middle", "doubt"
+PLAN, EVEN, GRADES, DOUBT = "plan", "even", "grades", "doubt"
 
-SEEDS = {PLAN: 5, EVEN: 5, GRADES: 3, MIDDLE: 3, DOUBT: 5}
+SEEDS = {PLAN: 5, EVEN: 5, GRADES: 3, DOUBT: 5}
 """Runs of each arm: seeds 0, 1, …; runs of one seed see the data in one order."""
 
 
 def arms_of(job: DistillJob) -> dict[str, DistillJob]:
     """The plan of `job` first, then its rivals, by name.
 
-    Raises ArgumentError where the loss has no hidden states to leave out.
+    Raises ArgumentError where the loss learns nothing from a teacher.
     """
     loss = job.loss or IMITATION
-    if not loss.hidden:
+    if not loss.of_outputs:
         raise ArgumentError(
-            "the arms are ways to learn from a teacher: give the loss's `hidden` a weight"
+            "the arms are ways to learn from a teacher: give soft, mse or margin_mse a weight"
         )
     plan = job.student.plan
-    alone = replace(loss, soft=0.0, mse=0.0, margin_mse=0.0, hidden=0.0)
+    alone = replace(loss, soft=0.0, mse=0.0, margin_mse=0.0)
     return {
         PLAN: job,
         EVEN: replace(job, student=replace(job.student, plan=even_plan(plan))),
         GRADES: replace(job, loss=alone),
-        MIDDLE: replace(job, student=replace(job.student, plan=middle_plan(plan))),
     }
 
 
@@ -124,30 +123,7 @@ def even_plan(plan: Plan) -> Plan:
         )
         for layer, number, width in zip(layers, heads, units, strict=True)
     )
-    mapped = layer_map(kept, teacher.layers)
-    return replace(plan, kept=kept, layer_map=mapped, replacement="zero", units={})
-
-
-def middle_plan(plan: Plan) -> Plan:
-    """`plan` with a layer map into the teacher's middle third alone.
-
-    A student's layer stands for the teacher's layers from the one it starts as to the one it
-    imitates. Where some of these lie in the middle third, it imitates the highest of them; else it
-    imitates none.
-    """
-    low, high = middle_third(plan.teacher.layers)
-    matches: Sequence[LayerMatch] = [
-        replace(match, imitates=min(match.imitates, high))
-        for match in plan.layer_map
-        if match.starts_as <= high and match.imitates >= low
-    ]
-    return replace(plan, layer_map=tuple(matches))
-
-
-def middle_third(layers: int) -> tuple[int, int]:
-    """The lowest and highest layer of the middle third: 4 and 7 of twelve."""
-    low = layers // 3
-    return low, max(low, layers - layers // 3 - 1)
+    return replace(plan, kept=kept, replacement="zero", units={})
 
 
 def _shared(total: int, parts: int) -> list[int]:
@@ -378,7 +354,6 @@ def _judged(
             {
                 "name": name,
                 "kept": one.student.plan.kept,
-                "layer_map": one.student.plan.layer_map,
                 "parameters": open_checkpoint(out / RUNS / f"{name}-0", compact=True).parameters,
             }
             for name, one in arms.items()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
-from torch.nn import functional as F
 
 from qt_bert.ablation.interventions import MeanZ
 from qt_bert.codec import encode
@@ -18,7 +16,6 @@ from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.files import check_apart
 from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
-from qt_bert.models.families import Family
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.prune import (
     important_units,
@@ -28,101 +25,26 @@ from qt_bert.planning.prune import (
     save_smaller,
 )
 from qt_bert.results.frontier import StudentShape, read_plan
-from qt_bert.results.plan import LayerMatch, Plan
+from qt_bert.results.plan import Plan
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import DEV, shipped
 from qt_bert.training.batches import TrainingSet, levels_of
-from qt_bert.training.finetune import TrainingModule, TuneJob, Tuner
+from qt_bert.training.finetune import TrainingModule, TuneJob, Tuner, TuningModel
 from qt_bert.training.losses import Losses, LossWeights
-from qt_bert.training.packing import packed_layers, read_states
-from qt_bert.training.recipes import PairSource
-from qt_bert.training.steps import weights_dtype
+from qt_bert.training.recipes import PairSource, TeacherSource
 from qt_bert.training.teachers import key_of
 
-IMITATION = LossWeights(soft=1.0, hidden=1.0)
-"""The labels, the teacher's distribution and the outputs of its layers."""
+IMITATION = LossWeights(soft=1.0)
+"""The labels, and the teacher's distribution."""
 
 RECIPE: dict[str, Any] = {
-    "max_steps": 4000,
-    "lr": 8e-4,
+    "max_steps": 2000,
+    "lr": 5e-4,
     "average": 0.998,
     "evaluations": 4,
     "patience": 0,
 }
-"""The settings by which the student that ships was trained; a recipe's and the options' come before them."""
-
-
-def hidden_loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
-    """Mean squared error [...] of two layers' outputs [..., hidden], each token normalised to mean 0
-    and variance 1."""
-    width = student.shape[-1:]
-    return (F.layer_norm(student, width) - F.layer_norm(teacher, width)).square().mean(-1)
-
-
-Batch = Mapping[str, torch.Tensor]
-
-
-class DistillationModule(TrainingModule):
-    """`model`, the student, and `teacher`, frozen, in `dtype`.
-
-    `layer_map` pairs a layer of the student with the teacher's layer that it imitates. Where a batch
-    holds outputs of an outside teacher, only the layers of `teacher` are used.
-    """
-
-    def __init__(
-        self,
-        model: Any,
-        teacher: Any,
-        family: Family,
-        *,
-        layer_map: Sequence[LayerMatch],
-        losses: Losses,
-        dtype: torch.dtype,
-    ) -> None:
-        super().__init__()
-        self.losses, self.parts = losses, losses.weights.parts
-        self.model = without_dropout(model)
-        self.family = family
-        self.layer_map = tuple(layer_map)
-        # In a tuple it is no submodule, so neither trained nor stored.
-        self._teacher = (teacher.to(dtype).eval().requires_grad_(False),)
-
-    def loss(self, batch: Batch) -> torch.Tensor:
-        """The weighted parts of the loss, in the order of `parts`."""
-        weights, targets = self.losses.weights, batch.get("taught")
-        logits, states = self._outputs(self.model, batch)
-        teacher_states: list[torch.Tensor] = []
-        if weights.hidden or (targets is None and weights.of_outputs):
-            teacher_logits, teacher_states = self._teacher_outputs(batch)
-            targets = teacher_logits if targets is None else targets
-        parts = list(self.losses.of(logits, batch, targets).values())
-        if weights.hidden:
-            parts.append(weights.hidden * self._hidden(states, teacher_states, batch))
-        return torch.stack(parts)
-
-    @torch.compiler.disable
-    @torch.no_grad()
-    def _teacher_outputs(self, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Not compiled: that takes a minute and gains nothing."""
-        return self._outputs(self._teacher[0], batch)
-
-    def _outputs(self, model: Any, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Float32 logits [examples, K] and every layer's output."""
-        states = packed_layers(model, self.family, batch)
-        read = read_states(model, self.family, states[-1].flatten(0, 1), batch)
-        return self.family.head(model, read).float(), states
-
-    def _hidden(
-        self, states: Sequence[torch.Tensor], teacher: Sequence[torch.Tensor], batch: Batch
-    ) -> torch.Tensor:
-        """Mean over the tokens of each example, then over the imitating layers."""
-        losses = [
-            hidden_loss(states[match.student].float(), teacher[match.imitates].float())
-            for match in self.layer_map
-        ]
-        if not losses:
-            return batch["share"].new_zeros(())
-        return (torch.stack(losses).mean(0) * batch["slot_share"]).sum()
+"""The settings of a student; a recipe's and the options' come before them."""
 
 
 def without_dropout(model: Any) -> Any:
@@ -157,7 +79,6 @@ class Student:
         return {
             "teacher": plan.teacher.sha256,
             "kept": encode(plan.kept),
-            "layer_map": encode(plan.layer_map),
             "replacement": plan.replacement,
             **({"units": encode(plan.units)} if plan.units else {}),
             **({"means": self._fold.sha256} if self._fold is not None else {}),
@@ -172,10 +93,8 @@ class Student:
         """The student before training: `teacher` pruned by the plan.
 
         Narrower feed-forwards keep the units of the plan, else those of greatest gradient importance on
-        `pairs`. Raises ArgumentError for layers, heads or units that the teacher lacks, and for a layer map
-        with layers that either model lacks.
+        `pairs`. Raises ArgumentError for layers, heads or units that the teacher lacks.
         """
-        self._check_map()
         fold = self._fold.vectors if self._fold is not None else None
         whole = [replace(layer, units=None) for layer in self.plan.kept]
         small = smaller_checkpoint(teacher, whole, fold=fold)
@@ -183,15 +102,6 @@ class Student:
             return small
         units = plan_units(self.plan) or important_units(small, self.plan.kept, pairs)
         return smaller_checkpoint(teacher, self.plan.kept, units=units, fold=fold)
-
-    def _check_map(self) -> None:
-        layers = self.plan.teacher.layers
-        for match in self.plan.layer_map:
-            if not (0 <= match.student < len(self.plan.kept) and 0 <= match.imitates < layers):
-                raise ArgumentError(
-                    f"the plan lets layer {match.student} of {len(self.plan.kept)} imitate the teacher's "
-                    f"layer {match.imitates} of {layers}: layers count from 0"
-                )
 
 
 CHOSEN_ON = 128
@@ -217,8 +127,8 @@ def student_of_shape(shape: str, model: Path, dev: PairSource | None) -> Student
 
 @dataclass(frozen=True, kw_only=True)
 class DistillJob(TuneJob):
-    """Train a `student`; `max_length` 0 is that of its teacher. The outputs of an outside `teacher` replace
-    those of the plan's."""
+    """Train a `student`; `max_length` 0 is that of its teacher. It learns the outputs of the plan's teacher, or of
+    an outside `teacher`, which are computed once."""
 
     default_loss = IMITATION
     default_settings = RECIPE
@@ -234,13 +144,15 @@ class DistillJob(TuneJob):
                 raise ArgumentError(
                     f"{source.file}: a student has no auxiliary outputs; take the file as unlabelled"
                 )
-        weights = self.loss or IMITATION
-        if not (weights.of_outputs or weights.hidden) and all(
-            source.unlabelled for source in self.sources
-        ):
+        if self.outputs_of is None and all(source.unlabelled for source in self.sources):
             raise ArgumentError(
                 "without the teacher a student needs labelled pairs: give --pairs FILE"
             )
+
+    @property
+    def outputs_of(self) -> TeacherSource | None:
+        own = TeacherSource(self.student.model) if (self.loss or IMITATION).of_outputs else None
+        return self.teacher or own
 
     def key(self) -> dict[str, Any]:
         return {
@@ -268,15 +180,7 @@ class DistillJob(TuneJob):
         self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair], dtype: str
     ) -> tuple[TrainingModule, Checkpoint]:
         student = self.student.start_of(start, dev)
-        model = DistillationModule(
-            student.model,
-            start.model,
-            student.family,
-            layer_map=self.student.plan.layer_map,
-            losses=losses,
-            dtype=weights_dtype(dtype),
-        )
-        return model, student
+        return TuningModel(without_dropout(student.model), student.family, {}, losses), student
 
     def facts(self, start: Checkpoint, data: TrainingSet, tuner: Tuner) -> dict[str, Any]:
         labelled = sum(bool(example.allowed.any()) for example in data.examples)

@@ -36,7 +36,6 @@ from qt_bert.results.plan import (
     Plan,
     PlanEvidence,
     PlanTest,
-    layer_map,
 )
 from qt_bert.results.probe import ClaimValues, SourcedClaim
 from qt_bert.scoring.judge import ranking_scores
@@ -267,13 +266,11 @@ def make_plan(task: PlanTask, budget: Budget) -> Plan:
     a budget that cannot be met.
     """
     chosen = choose(task, budget, task.work)
-    kept = kept_by(chosen.removal, task.teacher)
     return Plan(
         teacher=task.teacher,
         budget=budget,
         replacement=task.replacement,
-        kept=kept,
-        layer_map=layer_map(kept, task.teacher.layers),
+        kept=kept_by(chosen.removal, task.teacher),
         evidence=_evidence(task, budget, chosen),
     )
 

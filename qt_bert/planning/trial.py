@@ -10,6 +10,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from qt_bert.codec import decode
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
@@ -33,12 +35,16 @@ from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.batches import levels_of
 from qt_bert.training.finetune import TuneSettings, run_tuning
-from qt_bert.training.recipes import PairSource
+from qt_bert.training.recipes import PairSource, TeacherSource
 from qt_bert.training.selection import digest_of
 from qt_bert.training.state import FACTS, STATE_FILE, workspace_of
+from qt_bert.training.teachers import TeacherTargets
 
 STEPS, LONGER, LONG_SHAPES = 150, 4, 3
 """Steps of the short trial, how many times as long the long one is, and how many shapes get it."""
+
+PAIRS_A_STEP = 100
+"""A batch holds fewer."""
 
 TWICE = 0.5
 """Shapes of at most this share of the teacher's latency are the first to get a long trial."""
@@ -59,8 +65,8 @@ class TrialOptions:
 
 
 @dataclass(frozen=True)
-class _DevPairs(PairSource):
-    """Pairs that are read already, to choose the weights on."""
+class _ReadPairs(PairSource):
+    """Pairs that are read already."""
 
     pairs: tuple[Pair, ...] = ()
 
@@ -80,7 +86,6 @@ def with_trial(task: PlanTask, frontier: Frontier, options: TrialOptions) -> Fro
     Without a finished student there is no forecast, and nothing is recommended. Trainings resume. Raises ArgumentError for a finished student of another teacher,
     and for training pairs whose queries the forecast is judged on.
     """
-    _check_apart(task, options)
     trainings = _Trainings(task, options)
     finished = {folder: _plan_of(folder, task) for folder in options.finished}
     plans = {row.shape: frontier.plan_of(row.shape) for row in frontier.rows[1:]}
@@ -149,15 +154,21 @@ def trial_folder(task: PlanTask, plan: Plan, steps: int) -> Path:
     return task.work / "trial" / f"{hashlib.sha256(what.encode()).hexdigest()[:12]}-{steps}"
 
 
-def _check_apart(task: PlanTask, options: TrialOptions) -> None:
+def _pairs_of(task: PlanTask, options: TrialOptions) -> _ReadPairs:
+    """Pairs of the sources for the longest trial, drawn at random where there are more."""
     judged = {pair.query for sample in (options.dev, task.validation) for pair in sample.pairs}
+    every: list[Pair] = []
     for source in options.sources:
-        pairs = source.read(levels=levels_of(task.scorer.settings.labels))
+        pairs = source.read(levels=levels_of(task.scorer.settings.labels), labelled=True)
         if both := judged & {pair.query for pair in pairs}:
             raise ArgumentError(
                 f"--pairs-to-train {source.file}: {len(both):,} queries, such as {min(both)!r}, are also among "
                 "those that the shapes are judged on; leave them out"
             )
+        every += pairs
+    most = PAIRS_A_STEP * LONGER * options.steps
+    chosen = np.sort(np.random.default_rng(task.seed).permutation(len(every))[:most])
+    return _ReadPairs(options.sources[0].file, pairs=tuple(every[at] for at in chosen))
 
 
 def _plan_of(folder: Path, task: PlanTask) -> tuple[Plan, int]:
@@ -184,7 +195,6 @@ def courses_of(task: PlanTask, options: TrialOptions) -> list[dict[str, Course]]
 
     Raises ArgumentError as `with_trial` does.
     """
-    _check_apart(task, options)
     trainings = _Trainings(task, options)
     return [trainings.courses(folder) for folder in options.finished]
 
@@ -198,15 +208,23 @@ class _Trainings:
 
     def __init__(self, task: PlanTask, options: TrialOptions) -> None:
         self.task, self.options = task, options
+        self.pairs = _pairs_of(task, options)
         self.teacher = self._figures(task.scorer)
+        checkpoint, store = task.scorer.checkpoint, task.work / "trial"
+        store.mkdir(parents=True, exist_ok=True)
+        self.taught_by = TeacherSource(checkpoint.folder, store=store)
+        # All trainings learn the same outputs, which no training's seconds count.
+        how = (task.scorer.settings.labels, store, checkpoint.device, TuneSettings().dtype)
+        TeacherTargets(self.taught_by, *how)(self.pairs.read())
 
     def run(self, plan: Plan, steps: int) -> TrialRun:
         """The training of a plan's student, its rate run down to 0 within `steps`."""
         task, out = self.task, trial_folder(self.task, plan, steps)
         job = DistillJob(
             student=Student(task.scorer.checkpoint.folder, plan),
-            sources=self.options.sources,
-            dev=_DevPairs(Path(self.options.dev.ref.name), pairs=tuple(self.options.dev.pairs)),
+            sources=(self.pairs,),
+            teacher=self.taught_by,
+            dev=_ReadPairs(Path(self.options.dev.ref.name), pairs=tuple(self.options.dev.pairs)),
         )
         changes = {"max_steps": steps, "average": 0.0, "evaluations": 1, "seed": task.seed}
         # Compiling would take longer than it saves.

@@ -13,7 +13,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.figures import Figure
 from qt_bert.results import ResultFile
 from qt_bert.results.kept import KeptLayer, TeacherRef
-from qt_bert.results.plan import Budget, Plan, Ratio, layer_map
+from qt_bert.results.plan import Budget, Plan, Ratio
 from qt_bert.results.probe import PairsRef
 from qt_bert.stats.comparison import MetricDifference
 
@@ -193,7 +193,6 @@ def shape_plan(
         budget=budget,
         replacement="zero",
         kept=kept,
-        layer_map=layer_map(kept, teacher.layers),
         units=dict(units),
     )
 

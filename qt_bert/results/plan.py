@@ -156,16 +156,6 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayerMatch:
-    """Layer `student` of the smaller model starts as the teacher's layer `starts_as` and imitates
-    the output of its layer `imitates`: the one just before the next kept layer, the last the last."""
-
-    student: int
-    starts_as: int
-    imitates: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(ResultFile):
     """`plan.json`. `teacher.sha256` is that of the teacher's weights: a plan is for one model.
 
@@ -180,18 +170,8 @@ class Plan(ResultFile):
     budget: Budget
     replacement: Literal["zero", "mean"]
     kept: tuple[KeptLayer, ...]
-    layer_map: tuple[LayerMatch, ...]
     units: dict[str, tuple[int, ...]] = field(default_factory=dict)
     evidence: PlanEvidence | None = None
-
-
-def layer_map(kept: tuple[KeptLayer, ...], layers: int) -> tuple[LayerMatch, ...]:
-    """The layer that each kept one starts as and imitates, in a teacher of `layers` layers."""
-    ends = [layer.layer - 1 for layer in kept[1:]] + [layers - 1]
-    return tuple(
-        LayerMatch(student=place, starts_as=layer.layer, imitates=end)
-        for place, (layer, end) in enumerate(zip(kept, ends, strict=True))
-    )
 
 
 EXPORT = "export.json"

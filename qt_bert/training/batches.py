@@ -279,10 +279,9 @@ def to_tensors(
 ) -> dict[str, torch.Tensor]:
     """The tensors of a batch, in shapes that depend on the row length alone.
 
-    `share` [examples] is each example's weight over that of the batch; `slot_share` [rows, slots]
-    divides it evenly over the example's tokens, 0 at empty slots. `query` [examples] and `bounds`
+    `share` [examples] is each example's weight over that of the batch. `query` [examples] and `bounds`
     [examples, 2] are present where titles of a query are compared, `taught` [examples, outputs or 1]
-    with an outside teacher.
+    with a teacher.
     """
     total = sum(examples[i].weight for row in plan.rows for i in row)
     n_rows = max(1, layout.slots // plan.slots)
@@ -293,10 +292,6 @@ def to_tensors(
     step = max(16, n_rows * plan.slots // 24)
     room = -(-max(len(flat), 1) // step) * step
     share = np.array([e.weight / total for e in flat], np.float32)
-    slot_share = np.zeros(n_rows * plan.slots, np.float32)
-    for first, part, example in zip(packed["first_slot"], share, flat, strict=True):
-        start = first - example.at
-        slot_share[start : start + len(example)] = part / len(example)
     labels = len(examples[0].allowed)
     arrays = packed | {
         "first_slot": filled(room, packed["first_slot"]),
@@ -305,7 +300,6 @@ def to_tensors(
         ),
         "auxiliary": filled(room, np.array([e.auxiliary for e in flat]).reshape(-1, 2)),
         "share": filled(room, share),
-        "slot_share": slot_share.reshape(n_rows, plan.slots),
     }
     if layout.by_query:
         arrays["query"] = filled(room, np.array([e.query for e in flat], np.int64))

@@ -330,6 +330,11 @@ class TuneJob(ABC):
     loss: LossWeights | None = None
     teacher: TeacherSource | None = None
 
+    @property
+    def outputs_of(self) -> TeacherSource | None:
+        """The teacher whose outputs the model learns."""
+        return self.teacher
+
     @abstractmethod
     def check(self, out: Path) -> None:
         """Raise ArgumentError for an invalid job, and where `out` is, or holds, the model to start from."""
@@ -401,9 +406,9 @@ def run_tuning(
     labels = start.settings.labels
     metric = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
 
-    # Read and tokenise the pairs, ask the outside teacher, choose the losses.
+    # Read and tokenise the pairs, compute or read the teacher's outputs, choose the losses.
     sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
-    teaching = TeacherTargets.of(job.teacher, labels, work, place, settings.dtype)
+    teaching = TeacherTargets.of(job.outputs_of, labels, work, place, settings.dtype)
     data = training_set(sources, start.pair_tokenizer(), labels, work, teaching)
     losses = Losses(loss_for(data, labels, job.loss, job.default_loss), tuple(labels.values))
 
@@ -466,10 +471,6 @@ class TrainJob(TuneJob):
 
     def check(self, out: Path) -> None:
         for name in () if self.loss is None else self.loss.parts:
-            if name == "hidden":
-                raise ArgumentError(
-                    "--loss hidden imitates the layers of a plan's teacher: qt-bert distill"
-                )
             if name in OF_OUTPUTS and self.teacher is None:
                 raise ArgumentError(
                     f"--loss {name} learns from a teacher: give --teacher or --teacher-scores"

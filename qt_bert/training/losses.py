@@ -22,8 +22,7 @@ class LossWeights:
 
     Of labels: `nll` −log Σ p over the set; `ordinal` (`ordinal_loss`); `margin` and `listwise`, which
     compare a query's titles. Of a teacher: `soft` its distribution at `temperature`, `mse` its score,
-    `margin_mse` the differences of its scores between a query's titles, `hidden` the outputs of its
-    layers.
+    `margin_mse` the differences of its scores between a query's titles.
     """
 
     nll: float = 1.0
@@ -33,7 +32,6 @@ class LossWeights:
     soft: float = 0.0
     mse: float = 0.0
     margin_mse: float = 0.0
-    hidden: float = 0.0
     temperature: float = 1.0
 
     def __post_init__(self) -> None:

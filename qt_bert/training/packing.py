@@ -115,11 +115,6 @@ def block_diagonal(segment: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return zeros.masked_fill(~same, torch.finfo(dtype).min)
 
 
-def packed_hidden(model: Any, family: Family, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Last hidden states [slots, hidden] of packed rows; an example attends to itself alone."""
-    return packed_layers(model, family, batch)[-1].flatten(0, 1)
-
-
 def read_states(
     model: Any, family: Family, hidden: torch.Tensor, batch: Mapping[str, torch.Tensor]
 ) -> torch.Tensor:
@@ -138,10 +133,8 @@ def read_states(
     return (sums / counts.clamp(min=1))[:, None]
 
 
-def packed_layers(
-    model: Any, family: Family, batch: Mapping[str, torch.Tensor]
-) -> list[torch.Tensor]:
-    """Each layer's output [rows, slots, hidden], lowest first.
+def packed_hidden(model: Any, family: Family, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """Last hidden states [slots, hidden] of packed rows; an example attends to itself alone.
 
     Layers may differ in heads and feed-forward units.
     """
@@ -150,7 +143,6 @@ def packed_layers(
     whole = block_diagonal(batch["segment"], hidden.dtype)
     angles: dict[str | None, Any] = {}
     masks: dict[int | None, torch.Tensor] = {}
-    outputs = []
     for module in family.layers_of(model):
         window = family.window(module)
         if window not in masks:
@@ -168,8 +160,7 @@ def packed_layers(
         else:
             attended, _ = module.attention(hidden, mask)
             hidden = module.feed_forward_chunk(attended)
-        outputs.append(hidden)
-    return outputs
+    return hidden.flatten(0, 1)
 
 
 def _within(mask: torch.Tensor, window: int | None, causal: bool) -> torch.Tensor:

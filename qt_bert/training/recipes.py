@@ -98,11 +98,15 @@ def _queries(path: Path) -> frozenset[str]:
 @dataclass(frozen=True)
 class TeacherSource:
     """A model's folder, or a file of queries and titles with columns `scores`: a score, or the
-    probability of each output; it must hold at least the share `coverage` of the training pairs."""
+    probability of each output; it must hold at least the share `coverage` of the training pairs.
+
+    A model's outputs are stored in the folder `store`, by default in the run's own.
+    """
 
     path: Path
     scores: tuple[str, ...] = ()
     coverage: float = 1.0
+    store: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +115,7 @@ class LossOptions:
 
     loss: str | None = None
     """Losses and weights, nll,margin=0.5: nll, ordinal, margin, listwise; of a teacher soft, mse,
-    margin_mse, in distill hidden. [default: nll, and soft or mse of a teacher]"""
+    margin_mse. [default: nll, and soft or mse of a teacher]"""
     teacher: Path | None = None
     """Learn the outputs of this model, of any family or tokenizer."""
     teacher_scores: str | None = None

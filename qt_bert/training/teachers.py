@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,8 +16,9 @@ import torch
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions, one_line
 from qt_bert.errors import ArgumentError
-from qt_bert.files import atomic_write, check_apart, sha256_file
+from qt_bert.files import check_apart, sha256_file
 from qt_bert.models.card import ModelLabels
+from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.folder import resolve_folder, weights_sha256
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.progress import note_once, progress
@@ -30,6 +32,8 @@ MISSING = "teacher_missing.tsv"
 LEAST_LABELLED = 20
 """Labelled pairs needed to fit the scale of scores."""
 LEAST_PROBABILITY = 1e-6
+CHUNK = 8192
+"""Pairs that a teacher scores between two writes."""
 
 
 def check_teacher(weights: LossWeights | None, teacher: TeacherSource | None, out: Path) -> None:
@@ -105,14 +109,29 @@ class TeacherTargets:
         self.facts |= {"name": opened.name, "sha256": opened.sha256}
         texts = [(pair.query, pair.title) for pair in pairs]
         key = hashlib.sha256(repr((opened.sha256, self.dtype, texts)).encode()).hexdigest()
-        stored = self.work / f"teacher-{key[:16]}.npy"
+        stored = (self.source.store or self.work) / f"teacher-{key[:16]}.f32"
+        theirs = opened.settings.labels
         if not stored.exists():
-            with progress(len(texts), f"teacher {opened.name}", "pairs") as shown:
-                logits = Scorer(opened).logits(texts, shown)
-            with atomic_write(stored) as temporary, open(temporary, "wb") as handle:
-                np.save(handle, logits)
-        logits, theirs = np.load(stored), opened.settings.labels
+            self._score(opened, texts, stored)
+        logits = np.fromfile(stored, np.float32).reshape(-1, theirs.logits)
         return logits if theirs == self.labels else ranking_scores(logits, theirs)[:, None]
+
+    def _score(self, opened: Checkpoint, texts: Sequence[tuple[str, str]], stored: Path) -> None:
+        """Store the float32 logits of `texts`; a killed run goes on after its last whole chunk."""
+        part, row = stored.with_suffix(".part"), 4 * opened.settings.labels.logits
+        known = part.stat().st_size // row if part.exists() else 0
+        done = min(known, len(texts)) // CHUNK * CHUNK
+        scorer = Scorer(opened)
+        with (
+            progress(len(texts), f"teacher {opened.name}", "pairs", done=done) as shown,
+            open(part, "ab") as handle,
+        ):
+            handle.truncate(done * row)
+            for start in range(done, len(texts), CHUNK):
+                logits = scorer.logits(texts[start : start + CHUNK], shown)
+                handle.write(logits.astype(np.float32).tobytes())
+                handle.flush()
+        os.replace(part, stored)
 
     def _of_file(self, pairs: Sequence[Pair]) -> np.ndarray:
         """The file's values [n, columns]; several columns are log-probabilities."""

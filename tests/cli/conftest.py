@@ -67,7 +67,7 @@ def planned(checkpoint_of, tmp_path):
     from qt_bert.models.opening import open_checkpoint
     from qt_bert.models.pruned import reference_of
     from qt_bert.results.kept import KeptLayer
-    from qt_bert.results.plan import Budget, Plan, layer_map
+    from qt_bert.results.plan import Budget, Plan
 
     folder = checkpoint_of("bert", layers=3, heads=4, hidden=32)
     teacher = open_checkpoint(folder)
@@ -77,6 +77,5 @@ def planned(checkpoint_of, tmp_path):
         budget=Budget(kind_of="layers", value=2, share=False, asked="layers=2"),
         replacement="zero",
         kept=kept,
-        layer_map=layer_map(kept, 3),
     ).write(tmp_path / "plan.json")
     return ["--plan", tmp_path / "plan.json", "--model", folder, "--out", tmp_path / "small"]

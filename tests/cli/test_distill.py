@@ -12,7 +12,7 @@ def options(planned, tmp_path, pair_file):
     recipe.write_text(
         f'[[pairs]]\nfile = "{pair_file.name}"\nunlabelled = true\n[dev]\nfile = "{pair_file.name}"\n'
         "[settings]\nmax_steps = 2\nslots = 192\ncompile = false\nevaluations = 1\n"
-        "[loss]\nhidden = 0.5\n[job]\nmax_length = 48\n",
+        "[loss]\nsoft = 0.5\n[job]\nmax_length = 48\n",
         encoding="utf-8",
     )
     return [*planned, "--recipe", recipe, "--data", tmp_path, "--dtype", "float32"]
@@ -24,7 +24,7 @@ def test_a_student_by_recipe_and_options(run, options, pair_file, tmp_path):
     assert "best qwk" in done.err and str(tmp_path / "small") in done.err
     facts = json.loads((tmp_path / "small" / "training.json").read_text("utf-8"))
     assert (facts["labelled"], facts["unlabelled"], facts["steps"]) == (8, 16, 2)
-    assert facts["asked"]["loss"]["hidden"] == 0.5 and facts["asked"]["seed"] == 3
+    assert facts["asked"]["loss"]["soft"] == 0.5 and facts["asked"]["seed"] == 3
     assert [len(layer.heads) for layer in open_checkpoint(tmp_path / "small").kept.layers] == [2, 0]
 
 
@@ -55,11 +55,11 @@ def training(checkpoint_of, pair_file):
 
 
 def test_a_loss_and_a_file_of_scores_over_the_recipes(run, options, pair_file, tmp_path):
-    scores = ("--teacher-scores", f"{pair_file}:grade", "--loss", "listwise,margin-mse=0.5,hidden")
+    scores = ("--teacher-scores", f"{pair_file}:grade", "--loss", "listwise,margin-mse=0.5")
     done = run("distill", *options, *scores, "--pairs", pair_file)
     assert done.status == 0, done.err
     facts = json.loads((tmp_path / "small" / "training.json").read_text("utf-8"))
-    assert facts["loss"] == {"listwise": 1, "margin_mse": 0.5, "hidden": 1}
+    assert facts["loss"] == {"listwise": 1, "margin_mse": 0.5}
     assert facts["taught_by"]["covered"] == 16
 
 

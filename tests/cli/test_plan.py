@@ -135,4 +135,4 @@ def test_a_shape_is_distilled_by_the_recipe(run, refused, checkpoint_of, pair_fi
     (kept,) = facts["asked"]["plan"]["kept"]
     assert len(facts["asked"]["plan"]["units"][str(kept["layer"])]) == kept["units"]
     asked = {name: facts["asked"][name] for name in ("lr", "average", "evaluations", "max_steps")}
-    assert asked == {"lr": 8e-4, "average": 0.998, "evaluations": 4, "max_steps": 2}
+    assert asked == {"lr": 5e-4, "average": 0.998, "evaluations": 4, "max_steps": 2}

@@ -12,7 +12,7 @@ from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.distill import IMITATION, DistillJob, Student
 from qt_bert.results.kept import KeptLayer, TeacherRef
-from qt_bert.results.plan import Budget, Plan, layer_map
+from qt_bert.results.plan import Budget, Plan
 from qt_bert.stats.judgements import judge_grades
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.finetune import TuneSettings
@@ -21,8 +21,8 @@ from qt_bert.training.recipes import PairSource
 from tests.planning.conftest import plan_by_hand
 
 ALL = tuple(range(12))
-SEEDS = {"plan": 2, "even": 2, "grades": 1, "middle": 1}
-RUNS = {"plan-0", "plan-1", "even-0", "even-1", "grades-0", "middle-0"}
+SEEDS = {"plan": 2, "even": 2, "grades": 1}
+RUNS = {"plan-0", "plan-1", "even-0", "even-1", "grades-0"}
 SETTINGS = TuneSettings(
     max_steps=2, lr=1e-3, slots=192, dtype="float32", evaluations=1, compile=False
 )
@@ -34,7 +34,6 @@ def plan(*kept):
         budget=Budget(kind_of="layers", value=len(kept), share=False, asked="by hand"),
         replacement="mean",
         kept=kept,
-        layer_map=layer_map(kept, 12),
     )
 
 
@@ -58,7 +57,6 @@ def test_even_spacing_keeps_as_many_layers_heads_and_units():
     even = study.even_plan(FOUR)
     assert [layer.layer for layer in even.kept] == [0, 3, 6, 9]
     assert {(layer.heads, layer.units) for layer in even.kept} == {(ALL, None)}
-    assert [match.imitates for match in even.layer_map] == [2, 5, 8, 11]
     assert even.replacement == "zero"
     uneven = plan(
         KeptLayer(layer=1, heads=(0, 1, 2, 3)),
@@ -70,24 +68,14 @@ def test_even_spacing_keeps_as_many_layers_heads_and_units():
     assert [layer.units for layer in even.kept] == [390, 389, 389] and even.units == {}
 
 
-def test_the_middle_is_imitated_by_the_layers_that_stand_for_it():
-    # 0 stands for 0, 1 for 1-3, 4 for 4, 5 for 5-11; the middle third is 4-7
-    middle = study.middle_plan(FOUR)
-    assert [(m.student, m.imitates) for m in middle.layer_map] == [(2, 4), (3, 7)]
-    assert middle.kept == FOUR.kept
-    even = study.middle_plan(study.even_plan(FOUR))
-    assert [(m.student, m.imitates) for m in even.layer_map] == [(1, 5), (2, 7)]
-
-
 def test_arms_differ_in_one_thing_each(job_of):
-    job = job_of(loss=replace(IMITATION, hidden=2.0))
+    job = job_of(loss=replace(IMITATION, soft=2.0))
     arms = study.arms_of(job)
-    assert list(arms) == ["plan", "even", "grades", "middle"] and arms["plan"] == job
+    assert list(arms) == ["plan", "even", "grades"] and arms["plan"] == job
     assert arms["grades"] == replace(job, loss=LossWeights())
-    assert arms["even"].loss == arms["middle"].loss == job.loss
-    assert arms["middle"].student.plan.kept == job.student.plan.kept
-    with pytest.raises(ArgumentError, match="`hidden` a weight"):
-        study.arms_of(job_of(loss=LossWeights(soft=1.0)))
+    assert arms["even"].loss == job.loss
+    with pytest.raises(ArgumentError, match="give soft, mse or margin_mse a weight"):
+        study.arms_of(job_of(loss=LossWeights()))
 
 
 def student(noise, seed):
@@ -134,7 +122,7 @@ def test_arms_are_trained_compared_and_taken_up(job_of, tmp_path, pair_file):
     assert np.load(out / "logits" / "even-1.dev.npy").shape == (8, 5)
     assert record["steps"] == 2
     seeds = {(row.rival, row.seeds) for row in record["differences"]}
-    assert seeds == {("even", 2), ("grades", 1), ("middle", 1)}
+    assert seeds == {("even", 2), ("grades", 1)}
     assert len({one["parameters"] for one in record["arms"]}) == 1
     kept = (out / "runs" / "plan-0" / "model.safetensors").stat().st_mtime_ns
     shutil.rmtree(out / "runs" / "even-1")
@@ -144,7 +132,7 @@ def test_arms_are_trained_compared_and_taken_up(job_of, tmp_path, pair_file):
     assert [one for one in again["differences"] if one.on == "dev"] == record["differences"]
     stored = json.loads((out / "arms.json").read_text(encoding="utf-8"))
     assert stored["pairs"]["validation"]["name"] == "validation.tsv"
-    assert len(stored["differences"]) == 12 and len(stored["runs"]) == 6
+    assert len(stored["differences"]) == 8 and len(stored["runs"]) == 5
     with pytest.raises(RunFolderError, match="not empty"):
         study.run_arms(job, out, SETTINGS, seeds=SEEDS)
 
@@ -163,5 +151,5 @@ def test_a_teacher_of_one_output_has_no_arm_on_grades_alone(job_of, tmp_path):
     record = study.run_arms(
         job_of(labels=1), tmp_path / "arms", impatient, seeds=dict.fromkeys(SEEDS, 1)
     )
-    assert [arm["name"] for arm in record["arms"]] == ["plan", "even", "middle"]
+    assert [arm["name"] for arm in record["arms"]] == ["plan", "even"]
     assert record["steps"] == 4  # all steps, for all arms

@@ -7,7 +7,7 @@ import pytest
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.pruned import reference_of
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.plan import Budget, Plan, layer_map
+from qt_bert.results.plan import Budget, Plan
 
 
 def plan_by_hand(checkpoint: Checkpoint, kept: Sequence[KeptLayer]) -> Plan:
@@ -18,7 +18,6 @@ def plan_by_hand(checkpoint: Checkpoint, kept: Sequence[KeptLayer]) -> Plan:
         budget=Budget(kind_of="layers", value=len(kept), share=False, asked="by hand"),
         replacement="zero",
         kept=tuple(kept),
-        layer_map=layer_map(tuple(kept), teacher.layers),
     )
 
 

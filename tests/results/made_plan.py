@@ -24,7 +24,6 @@ from qt_bert.results.plan import (
     PlanTest,
     Ratio,
     Size,
-    layer_map,
 )
 from qt_bert.results.probe import PairsRef
 from qt_bert.stats.comparison import MetricDifference
@@ -125,7 +124,6 @@ def plan(layers: int = 12, heads: int = 12, **changes: Any) -> Plan:
         budget=Budget(kind_of="heads", value=0.6, share=True, asked="heads=0.6"),
         replacement="zero",
         kept=kept,
-        layer_map=layer_map(kept, layers),
         evidence=evidence(layers, heads, **changes),
     )
 

@@ -3,8 +3,7 @@ import json
 import pytest
 
 from qt_bert.errors import RunFolderError
-from qt_bert.results.kept import KeptLayer
-from qt_bert.results.plan import MetricChange, Plan, PlanTest, layer_map
+from qt_bert.results.plan import MetricChange, Plan, PlanTest
 from tests.results.made_plan import PAIRS, plan
 
 
@@ -33,16 +32,10 @@ def test_a_plan_made_by_hand_needs_no_evidence(without):
     assert (stored.evidence, stored.units) == (None, {})
 
 
-@pytest.mark.parametrize("key", ["teacher", "budget", "replacement", "kept", "layer_map"])
+@pytest.mark.parametrize("key", ["teacher", "budget", "replacement", "kept"])
 def test_a_missing_key_is_named(without, key):
     with pytest.raises(RunFolderError, match=key):
         Plan.read(without(key))
-
-
-def test_a_layer_imitates_the_one_before_the_next_that_stays():
-    kept = tuple(KeptLayer(layer=layer, heads=(0,)) for layer in (0, 3, 7))
-    rows = [(row.student, row.starts_as, row.imitates) for row in layer_map(kept, 12)]
-    assert rows == [(0, 0, 2), (1, 3, 6), (2, 7, 11)]
 
 
 @pytest.mark.parametrize(

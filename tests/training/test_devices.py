@@ -13,8 +13,6 @@ from torch.utils._pytree import tree_map
 
 from qt_bert.errors import ArgumentError
 from qt_bert.models.loading import open_for_tuning
-from qt_bert.planning.distill import IMITATION, DistillationModule
-from qt_bert.results.plan import LayerMatch
 from qt_bert.training.batches import (
     UNLABELLED,
     BatchLayout,
@@ -94,23 +92,6 @@ def tuned(folder, labels: int = 5, auxiliaries: int = 0, family: str = "bert") -
     return model, model.loss, batch, torch.sum
 
 
-def distilled(folder, **weights: float) -> Case:
-    path = folder("bert", layers=3)
-    (student, family), (teacher, _) = open_for_tuning(path, 5), open_for_tuning(path, 5)
-    with torch.no_grad():
-        for tensor in student.parameters():
-            tensor.mul_(1.1)
-    model = DistillationModule(
-        student,
-        teacher,
-        family,
-        layer_map=[LayerMatch(student=1, starts_as=1, imitates=2)],
-        losses=Losses(replace(IMITATION, **weights)),
-        dtype=torch.float32,
-    )
-    return model, model.loss, graded(), torch.sum
-
-
 def compared(folder) -> Case:
     """Every loss of outputs at once, of four queries with three titles, some over several rows."""
     weights = LossWeights(**{name: 0.5 for name in OUTPUTS}, temperature=2.0)
@@ -141,9 +122,6 @@ CASES: dict[str, Callable[..., Case]] = {
     "levels": lambda f: tuned(f, labels=3),
     "one output": lambda f: tuned(f, labels=1),
     "auxiliary": lambda f: tuned(f, auxiliaries=4),
-    "distilled": lambda f: distilled(f),
-    "temperature": lambda f: distilled(f, temperature=2.0, hidden=0.0),
-    "grades alone": lambda f: distilled(f, soft=0.0, hidden=0.0),
     "titles compared": compared,
     "pretraining": pretrained,
 }

@@ -174,8 +174,8 @@ def read(spec, table=None):
 
 def test_a_command_line_says_all_and_a_recipe_what_differs():
     assert read(None) is None
-    assert read(None, {"hidden": 2.0}) == LossWeights(soft=1.0, hidden=2.0)
-    assert read("margin-mse=0.5, listwise", {"hidden": 2.0, "temperature": 3.0}) == LossWeights(
+    assert read(None, {"mse": 2.0}) == LossWeights(soft=1.0, mse=2.0)
+    assert read("margin-mse=0.5, listwise", {"mse": 2.0, "temperature": 3.0}) == LossWeights(
         nll=0, margin_mse=0.5, listwise=1
     )
     weights = read("listwise,soft=2,temperature=4")
@@ -194,7 +194,7 @@ def test_what_is_no_loss_is_named(spec):
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ({"hidden": -1.0}, "hidden = -1.0"),
+        ({"mse": -1.0}, "mse = -1.0"),
         ({"nll": float("nan")}, "nll = nan"),
         ({"nll": 0.0}, "every part"),
         ({"temperature": 0.0}, "temperature = 0.0"),

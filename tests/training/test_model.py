@@ -122,16 +122,6 @@ def test_auxiliary_pairs_leave_the_grades_alone(checkpoint_of):
     assert model.auxiliaries[0].weight.grad.abs().sum() > 0
 
 
-def test_the_share_of_an_example_is_spread_over_its_tokens(checkpoint_of):
-    folder = checkpoint_of()
-    examples = examples_of(folder)
-    batch, order = batch_of(folder, examples)
-    assert batch["slot_share"].sum() == pytest.approx(1)
-    assert torch.equal(batch["slot_share"] > 0, batch["segment"] > 0)
-    first = batch["slot_share"].flatten()[batch["first_slot"][: len(examples)]]
-    assert first.tolist() == pytest.approx([1 / 4 / len(examples[i]) for i in order])
-
-
 def test_an_epoch_holds_every_example_once_and_epochs_differ(checkpoint_of):
     examples = examples_of(checkpoint_of()) * 20
     layout = BatchLayout((24, 48), 96, 0, 0)

@@ -12,6 +12,7 @@ from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.training import teachers
 from qt_bert.training.finetune import TrainJob, TuneSettings, run_tuning
 from qt_bert.training.losses import LossWeights
 from qt_bert.training.recipes import LossOptions, PairSource, TeacherSource
@@ -120,9 +121,26 @@ def test_a_model_of_another_family_teaches_its_logits(checkpoint_of, taught, tmp
     values, made = taught(TeacherSource(folder))
     np.testing.assert_array_equal(values, Scorer(open_checkpoint(folder)).logits(TEXTS))
     assert made.facts["sha256"] == open_checkpoint(folder).sha256
-    (stored,) = tmp_path.glob("teacher-*.npy")
-    np.save(stored, np.load(stored) + 1)  # a run that goes on asks nobody again
+    (stored,) = tmp_path.glob("teacher-*.f32")
+    (values + 1).tofile(stored)  # a run that goes on asks nobody again
     np.testing.assert_array_equal(taught(TeacherSource(folder))[0], values + 1)
+
+
+def test_killed_scoring_goes_on_after_its_last_whole_chunk(
+    checkpoint_of, taught, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(teachers, "CHUNK", 3)
+    source = TeacherSource(checkpoint_of("roberta"), store=tmp_path / "store")
+    source.store.mkdir()
+    values, _ = taught(source)
+    (stored,) = source.store.iterdir()
+    # Four pairs and a piece of the fifth were written; the first three are taken as they are.
+    part = stored.rename(stored.with_suffix(".part"))
+    part.write_bytes((values[:5] + 1).tobytes()[:-3])
+    again, _ = taught(source)
+    np.testing.assert_array_equal(again[:3], values[:3] + 1)
+    np.testing.assert_allclose(again[3:], values[3:], atol=1e-5)
+    assert list(source.store.iterdir()) == [stored]
 
 
 def test_a_model_with_other_outputs_teaches_its_score(checkpoint_of, taught):
@@ -190,7 +208,6 @@ def test_a_run_with_another_teacher_does_not_go_on(train, scores_file):
 @pytest.mark.parametrize(
     ("loss", "teacher", "message"),
     [
-        ({"hidden": 1.0}, False, "qt-bert distill"),
         ({"soft": 1.0}, False, "give --teacher"),
         ({"margin": 1.0}, True, "no part of --loss"),
     ],
