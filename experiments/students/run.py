@@ -1,6 +1,6 @@
 """Does a plan pay? Students of one size, trained alike, compared over seeds and queries.
 
-python -m experiments.students.run --plan PLAN --recipe RECIPE --data DATA --out runs/arms
+python -m experiments.students.run --shape layers=4 --recipe RECIPE --data DATA --out runs/arms
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import atomic_write, is_vacant, read_json, sha256_file, write_json
 from qt_bert.models.folder import resolve_folder
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.planning.distill import IMITATION, DistillJob, Student
+from qt_bert.planning.distill import IMITATION, DistillJob, Student, student_of_shape
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import Plan
 from qt_bert.scoring.bulk import Scorer
@@ -35,7 +35,7 @@ from qt_bert.stats.metrics import METRICS
 from qt_bert.training.batches import levels_of
 from qt_bert.training.finetune import TuneSettings, run_tuning
 from qt_bert.training.losses import LossWeights
-from qt_bert.training.recipes import PairSource, load_recipe, typed
+from qt_bert.training.recipes import PairSource, TeacherSource, load_recipe, typed
 from qt_bert.training.state import STATE_FILE, workspace_of
 
 # The students: same size, same data, same steps.
@@ -62,7 +62,7 @@ def arms_of(job: DistillJob) -> dict[str, DistillJob]:
     return {
         PLAN: job,
         EVEN: replace(job, student=replace(job.student, plan=even_plan(plan))),
-        GRADES: replace(job, loss=alone),
+        GRADES: replace(job, loss=alone, teacher=None),
     }
 
 
@@ -255,7 +255,7 @@ def over_seeds(differences: FloatArray, seed: int) -> FloatArray:
 # All arms trained, judged, and held against the plan; taken up after a kill.
 
 
-ARMS_FILE, RUNS, LOGITS = "arms.json", "runs", "logits"
+ARMS_FILE, RUNS, LOGITS, TAUGHT = "arms.json", "runs", "logits", "taught"
 
 
 def run_arms(
@@ -290,6 +290,9 @@ def run_arms(
         for name, one in named.items()
     }
     _open(out, resume=resume, overwrite=overwrite)
+    if (job.loss or IMITATION).of_outputs and job.teacher is None:
+        (out / TAUGHT).mkdir(parents=True, exist_ok=True)
+        job = replace(job, teacher=TeacherSource(job.student.model, store=out / TAUGHT))
     arms = arms_of(job) if doubt is None else order_arms(job, doubt, out)
     arms = {n: one for n, one in arms.items() if n != GRADES or labels.logits > 1}
     for arm, seed in _order(arms, seeds):
@@ -316,7 +319,7 @@ def _open(out: Path, *, resume: bool, overwrite: bool) -> None:
         raise RunFolderError(
             f"{out} is not empty; --resume goes on with arms begun there, --overwrite starts anew"
         )
-    for name in (RUNS, LOGITS):
+    for name in (RUNS, LOGITS, TAUGHT):
         shutil.rmtree(out / name, ignore_errors=True)
     (out / ARMS_FILE).unlink(missing_ok=True)
 
@@ -412,7 +415,9 @@ def rows_of(differences: Sequence[Difference]) -> list[tuple[str, ...]]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command; an input's fault is one line and exit status 2."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--plan", type=Path, required=True)
+    by = parser.add_mutually_exclusive_group(required=True)
+    by.add_argument("--plan", type=Path)
+    by.add_argument("--shape", help="layers=2, as of `qt-bert distill`")
     parser.add_argument("--recipe", type=Path, required=True, help="as of `qt-bert distill`")
     parser.add_argument("--data", type=Path, default=Path("."))
     parser.add_argument("--model", help="the teacher [default: the checkpoint that ships]")
@@ -433,7 +438,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         teacher = resolve_folder(options.model or shipped(GRADED))
         values = {
             **stored.job,
-            "student": Student.of(options.plan, teacher),
+            "student": Student.of(options.plan, teacher)
+            if options.plan
+            else student_of_shape(options.shape, teacher, stored.dev),
             "sources": tuple(stored.pairs),
             "dev": stored.dev,
             "loss": LossWeights.read(None, stored.loss, IMITATION, f"{stored.where} [loss]"),

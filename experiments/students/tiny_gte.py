@@ -1,0 +1,62 @@
+"""A small GTE to tune and to distil, for forecasts of another teacher: six layers of width 128, random but for
+the embeddings, which are the largest principal components of those of an encoder.
+
+    python -m experiments.students.tiny_gte --base data/checkpoints/pretrained --out runs/tiny_gte
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from transformers import AutoConfig, AutoModelForSequenceClassification
+
+from experiments.command import one_line_faults
+from qt_bert.models.tokenizer import open_tokenizer
+
+LAYERS, HEADS, WIDTH = 6, 4, 128
+
+
+def make(base: Path, out: Path, seed: int = 0) -> None:
+    """Write the folder `out`, with the tokenizer of `base`."""
+    tokenizer = open_tokenizer(base)
+    weights = load_file(base / "model.safetensors")
+    table = next(w for name, w in weights.items() if name.endswith("word_embeddings.weight"))
+    torch.manual_seed(seed)
+    config = AutoConfig.for_model(
+        "gte",
+        vocab_size=len(table),
+        hidden_size=WIDTH,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        intermediate_size=2 * WIDTH,
+        max_position_embeddings=128,
+        type_vocab_size=1,
+        pad_token_id=tokenizer.pad_token_id,
+        num_labels=5,
+    )
+    model = AutoModelForSequenceClassification.from_config(config)
+    centred = table.float() - table.float().mean(0)
+    _, _, directions = torch.pca_lowrank(centred, q=WIDTH, center=False)
+    components = centred @ directions
+    with torch.no_grad():
+        model.get_input_embeddings().weight.copy_(0.05 * components / components.std())
+    model.save_pretrained(out)
+    tokenizer.save_pretrained(out)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command; an input's fault is one line and exit status 2."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--base", type=Path, default=Path("data/checkpoints/pretrained"))
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    with one_line_faults():
+        make(options.base, options.out)
+
+
+if __name__ == "__main__":
+    main()
