@@ -14,7 +14,7 @@ import typer.main
 from qt_bert.cli.register import app
 
 ROOT = Path(__file__).parent.parent
-TWINS = [("README.md", "README.zh-CN.md"), ("docs/guide.md", "docs/guide.zh-CN.md")]
+TWINS = [(f"{name}.md", f"{name}.zh-CN.md") for name in ("README", "docs/guide", "docs/articles")]
 PAGES = sorted(
     path
     for folder in (".", "docs", "benchmarks", "experiments")

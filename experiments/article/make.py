@@ -1,0 +1,144 @@
+"""What the articles say beside our figures: `docs/articles.md` and its Chinese twin, from a run of `report`.
+
+python -m experiments.article.make runs/full --out docs
+"""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mode
+from typing import Any, Literal
+
+from experiments.command import one_line_faults
+from qt_bert.errors import ArgumentError
+from qt_bert.files import atomic_write, read_json
+from qt_bert.probes.texts import COMMON, texts_of, unit
+
+ROWS = Path(__file__).with_name("rows.toml")
+FILES = {"en": "articles.md", "zh": "articles.zh-CN.md"}
+Language = Literal["en", "zh"]
+
+WORDS: dict[str, dict[Language, str]] = {
+    "title": {
+        "en": "What the articles say, and what is measured here",
+        "zh": "文章怎么说，这里测得多少",
+    },
+    "columns": {
+        "en": "| the article says | its figure, or sign | ours [95 % interval] | section of the report |",
+        "zh": "| 文章说 | 文章的数或方向 | 我们的 [95 % 区间] | 报告的章节 |",
+    },
+    "made": {
+        "en": "[中文](articles.zh-CN.md). Of `{model}` on {pairs}, mostly {queries} queries, by a {profile} report; made by "
+        "`python -m experiments.article.make`. Points: percent of the label's probability, lost unless said otherwise. "
+        "A bare sign: the article's direction. Verdicts: [claims.md](claims.md).",
+        "zh": "[English](articles.md)。模型 `{model}`，{pairs}，多为 {queries} 个查询，{profile}报告；由 "
+        "`python -m experiments.article.make` 生成。百分点：标注的概率（%）所失，另有注明的除外。只有符号：文章说的方向。"
+        "判定见 [claims.md](claims.md)。",
+    },
+    "quick": {"en": "quick", "zh": "快速"},
+    "full": {"en": "full", "zh": "完整"},
+    "not_run": {"en": "in a full report", "zh": "见完整报告"},
+    "unknown": {"en": "not testable here", "zh": "此处无法检验"},
+}
+
+
+def make(run: Path, out: Path) -> None:
+    """Write both files in the folder `out`. Raises ArgumentError for a folder without a finished report."""
+    if not (run / "report.json").is_file():
+        raise ArgumentError(
+            f"{run}: no report.json; give the folder of a finished `qt-bert report`"
+        )
+    stored, figures = read_json(run / "report.json"), dict[str, Mapping[str, Any]]()
+    sections = {"plan": {"en": "A smaller model: which shape", "zh": "缩小模型：选什么结构"}}
+    for path in sorted((run / "probes").glob("*.json")):
+        probe = read_json(path)
+        sections[probe["probe"]] = probe["title"]
+        figures |= {f"{probe['probe']}/{each['id']}": each for each in probe["measurements"]}
+    figures |= {claim["id"]: claim for claim in stored["claims"]}
+    counts = [claim["n_queries"] for claim in stored["claims"] if claim["n_queries"]]
+    if not counts:
+        raise ArgumentError(
+            f"{run}: no claim of this report counts queries; give a report with its probes"
+        )
+    inputs = stored["run"]["inputs"]
+    facts = {
+        "model": inputs["model"]["name"],
+        "pairs": inputs["pairs"]["name"],
+        "queries": mode(counts),
+    }
+    profile = "full" if inputs["arguments"].get("full") else "quick"
+    articles = tomllib.loads(ROWS.read_text(encoding="utf-8"))["articles"]
+    languages: tuple[Language, ...] = ("en", "zh")
+    for language in languages:
+        said = {name: words[language] for name, words in WORDS.items()}
+        lines = [f"# {said['title']}", "", said["made"].format(**facts, profile=said[profile])]
+        for article in articles:
+            lines += ["", f"## {article[language]}", "", said["columns"], "|---|---|---|---|"]
+            lines += [_row(row, figures, sections, profile, language) for row in article["rows"]]
+        with atomic_write(out / FILES[language]) as temporary:
+            temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _row(
+    row: Mapping[str, Any],
+    figures: Mapping[str, Mapping[str, Any]],
+    sections: Mapping[str, Mapping[str, str]],
+    profile: str,
+    language: Language,
+) -> str:
+    source = row.get("source", "–")
+    cells = [row[language], source if isinstance(source, str) else source[language]]
+    if "none" in row:
+        return f"| {' | '.join([*cells, row['none'][language], '–'])} |"
+    absent = WORDS["not_run" if profile == "quick" else "unknown"][language]
+    known = [figures.get(name) for name in row["ids"]]
+    ours = [absent if figure is None else written(figure, language) for figure in known]
+    probe = row["ids"][0].partition("/")[0].partition(".")[0]
+    section = (
+        sections[probe][language]
+        if probe in sections
+        else getattr(texts_of(probe).text("title"), language)
+    )
+    return f"| {' | '.join([*cells, {'en': '; ', 'zh': '；'}[language].join(ours), section])} |"
+
+
+def written(figure: Mapping[str, Any], language: Language) -> str:
+    """A value with its interval, its unit and, of a claim, its verdict."""
+    value, name = figure["value"], figure.get("unit") or ""
+    verdict = figure.get("verdict")
+    judged = (
+        f"**{getattr(texts_of(COMMON).text(f'verdicts.{verdict}'), language)}**" if verdict else ""
+    )
+    if value is None:
+        return judged or WORDS["unknown"][language]
+    scale, digits = (100, 0) if name in ("share", "f1") else (1, 3 if name == "rho" else 1)
+    if not name:
+        digits = 2
+    ends = [figure["ci_low"], figure["ci_high"]]
+    text = _number(value * scale, digits)
+    if None not in ends:
+        text += f" [{', '.join(_number(end * scale, digits) for end in ends)}]"
+    label = unit(name) if name and scale == 1 else ""
+    words = label if isinstance(label, str) else getattr(label, language)
+    return " ".join(filter(None, [text + (" %" if scale == 100 else ""), words, judged]))
+
+
+def _number(value: float, digits: int) -> str:
+    return f"{value:z.{digits}f}".replace("-", "−")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command; an input's fault is one line and exit status 2."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("run", type=Path, help="folder of `qt-bert report`")
+    parser.add_argument("--out", type=Path, default=Path("docs"))
+    options = parser.parse_args(arguments)
+    with one_line_faults():
+        make(options.run, options.out)
+
+
+if __name__ == "__main__":
+    main()
