@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal, get_args
@@ -260,3 +260,8 @@ def without_blocks(layers: tuple[int, ...]) -> Variant:
     """Some layers left out together: `B3+B5`, family `blocks`."""
     part = BlocksOut(layers)
     return Variant("+".join(f"B{layer}" for layer in part.layers), (part,), "blocks")
+
+
+def zeroed(heads: Iterable[Head]) -> Intervention:
+    """The article's ablation: zero head outputs."""
+    return HeadMask(tuple(heads))

@@ -23,7 +23,7 @@ from qt_bert.ablation.effects import logits_in_label
 from qt_bert.ablation.families import layer_matched
 from qt_bert.ablation.folder import SweepFolder
 from qt_bert.ablation.interventions import Intervention, Variant
-from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.masks import HeadMask, zeroed
 from qt_bert.ablation.request import reference_donors
 from qt_bert.ablation.resample import Resample
 from qt_bert.ablation.sweep import run_sweep
@@ -60,11 +60,6 @@ LEAST_RHO = 0.1
 """A claim that rests on labels needs the interval of Spearman's ρ above this."""
 
 Ablate = Callable[[Iterable[Head]], Intervention]
-
-
-def zeroed(heads: Iterable[Head]) -> Intervention:
-    """The article's ablation: zero head outputs."""
-    return HeadMask(tuple(heads))
 
 
 def label_points(logits: FloatArray, pairs: Sequence[Pair], labels: ModelLabels) -> FloatArray:

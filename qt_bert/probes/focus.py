@@ -23,6 +23,7 @@ import torch
 from qt_bert.ablation.checks import check_equivalence
 from qt_bert.ablation.engine import Reduction, View
 from qt_bert.ablation.interventions import NONE, Variant
+from qt_bert.ablation.masks import zeroed
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter, Span
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
@@ -39,7 +40,6 @@ from qt_bert.probes.contests import (
     contest_pairs,
     layer_matched_sets,
     resampled,
-    zeroed,
 )
 from qt_bert.probes.matching_scores import chosen_heads, discovery_scores, stable_matching
 from qt_bert.probes.naming import (

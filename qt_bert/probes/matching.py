@@ -16,7 +16,7 @@ import numpy as np
 
 from qt_bert.ablation import families
 from qt_bert.ablation.interventions import Intervention, Variant
-from qt_bert.ablation.masks import SegmentBlock
+from qt_bert.ablation.masks import SegmentBlock, zeroed
 from qt_bert.figures import Figure, head_map
 from qt_bert.heads import Head, Shape
 from qt_bert.probes.base import Contest, Context, Judged, Result, estimate_bars, head_table
@@ -29,7 +29,6 @@ from qt_bert.probes.contests import (
     contest,
     contest_pairs,
     grades_nothing,
-    zeroed,
 )
 from qt_bert.probes.matching_cells import DIRECTIONS
 from qt_bert.probes.matching_scores import (

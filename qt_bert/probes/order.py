@@ -24,6 +24,7 @@ import torch
 from qt_bert.ablation import families
 from qt_bert.ablation.engine import Reduction, View, batch_tokens, sweep
 from qt_bert.ablation.interventions import NONE, Variant
+from qt_bert.ablation.masks import zeroed
 from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.data.shuffles import shuffle_characters
 from qt_bert.data.splits import spread_over_queries
@@ -42,7 +43,7 @@ from qt_bert.probes.base import (
     score_unit,
 )
 from qt_bert.probes.base_model import other_seed
-from qt_bert.probes.contests import RESAMPLED, ablate, contest, grades_nothing, zeroed
+from qt_bert.probes.contests import RESAMPLED, ablate, contest, grades_nothing
 from qt_bert.probes.naming import (
     LEAST_WEIGHT,
     VALIDATION,

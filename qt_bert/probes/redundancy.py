@@ -20,7 +20,7 @@ from qt_bert.ablation.engine import Reduction, View
 from qt_bert.ablation.families import layers, random_parts, random_shares, single, sublayers
 from qt_bert.ablation.importance import importance_on
 from qt_bert.ablation.interventions import Variant
-from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.masks import HeadMask, zeroed
 from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import SPECIAL
 from qt_bert.figures import LAYER, Curve, HeatMap, Point, cells_of, curve, head_map, known
@@ -35,7 +35,6 @@ from qt_bert.probes.contests import (
     contest_pairs,
     grades_nothing,
     resampling,
-    zeroed,
 )
 from qt_bert.probes.features import PLACE, by_tags, of_tokens
 from qt_bert.probes.naming import by_mean, means, stability
@@ -151,11 +150,12 @@ def measure(context: Context) -> Result:
             "layer_points": whole.loss(layer),
             "harmful_bound": bound,
             **{
-                name: None if of is None else -whole.loss(of.name)
+                name: -whole.loss(of.name)
                 for name, of in (
                     ("harmful_layer", worst_layer),
                     ("harmful_feed_forward", worst_feed_forward),
                 )
+                if of is not None
             },
             "costliest": alone[costliest],
             "within_a_point": float(np.mean(np.abs(finite) < 1)) if finite.size else None,

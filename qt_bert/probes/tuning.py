@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from qt_bert.ablation.families import single
+from qt_bert.ablation.masks import zeroed
 from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.errors import ArgumentError
@@ -25,7 +26,7 @@ from qt_bert.figures import Bars, HeatMap, head_map
 from qt_bert.heads import Head, Shape
 from qt_bert.probes.base import Context, Result, estimate_bars, head_table
 from qt_bert.probes.base_model import open_base, open_second, scorer_like
-from qt_bert.probes.contests import ablate, zeroed
+from qt_bert.probes.contests import ablate
 from qt_bert.probes.matching_scores import discovery_scores, scores_by, stable_matching
 from qt_bert.probes.naming import Named, means, name_heads, one_sided_p, stability_of_means
 from qt_bert.probes.streams import few_in_quick

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from qt_bert.ablation.interventions import Variant
+from qt_bert.ablation.masks import zeroed
 from qt_bert.heads import Head
 from qt_bert.probes import contests, matching, matching_scores
-from qt_bert.probes.contests import ablate, zeroed
+from qt_bert.probes.contests import ablate
 from qt_bert.stats import estimate
 from tests.conftest import write_pairs
 from tests.probes.another_seed import tuned_again

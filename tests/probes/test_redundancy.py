@@ -8,10 +8,11 @@ from scipy.special import softmax
 from scipy.stats import spearmanr
 
 from qt_bert.ablation.families import random_parts
+from qt_bert.ablation.masks import zeroed
 from qt_bert.data.pairs import Pair
 from qt_bert.figures import HeatMap
 from qt_bert.planning.runs import single_losses
-from qt_bert.probes.contests import ablate, zeroed
+from qt_bert.probes.contests import ablate
 from qt_bert.probes.redundancy import CLAIMS, ORDERS, PARTS, SINGLES
 from tests.conftest import PAIRS, pair_of
 from tests.probes.probe_results import result_of, values
@@ -114,7 +115,7 @@ def test_a_plan_reads_on_the_sweep_over_single_heads(context_of, checkpoint_of):
     result_of("redundancy", context)
     swept = context.work / SINGLES / "logits.npy"
     before = swept.stat().st_mtime_ns
-    found = single_losses(context.model, pairs, mask=zeroed, work=context.work)
+    found = single_losses(context.model, pairs, work=context.work)
     assert swept.stat().st_mtime_ns == before
     np.testing.assert_array_equal(found.logits, np.load(swept))
     assert [path.name for path in context.work.iterdir() if path.name.startswith("heads")] == []
