@@ -174,7 +174,7 @@ class Planned:
         checked against the masked one."""
         from itertools import islice
 
-        from qt_bert.planning.prune import CHECKED, open_teacher, plan_means, prune
+        from qt_bert.planning.prune import CHECKED, open_teacher, prune
         from qt_bert.results.frontier import FRONTIER, read_plan
 
         frontier = self.folder / FRONTIER
@@ -182,8 +182,7 @@ class Planned:
         plan = read_plan(place, shape)
         teacher = open_teacher(plan, self.model, device)
         pairs = list(islice(ReaderOptions().open(shipped(DEV)), CHECKED))
-        means = plan_means(place, plan)
-        return prune(teacher, plan, pairs, Path(out), means=means, overwrite=overwrite)
+        return prune(teacher, plan, pairs, Path(out), overwrite=overwrite)
 
 
 class Grader:

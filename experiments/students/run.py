@@ -35,7 +35,7 @@ from qt_bert.stats.metrics import METRICS
 from qt_bert.training.batches import levels_of
 from qt_bert.training.finetune import TuneSettings, run_tuning
 from qt_bert.training.losses import LossWeights
-from qt_bert.training.recipes import PairSource, TeacherSource, load_recipe, typed
+from qt_bert.training.recipes import PairSource, load_recipe, typed
 from qt_bert.training.state import STATE_FILE, workspace_of
 
 # The students: same size, same data, same steps.
@@ -107,7 +107,7 @@ def even_plan(plan: Plan) -> Plan:
 
     Heads and units are shared out evenly over the layers; where they do not divide, the lower layers
     have one more. Which units these are is for their gradient importance to say, as in a plan that
-    names none. Heads that go leave zeros.
+    names none.
     """
     teacher = plan.teacher
     count = len(plan.kept)
@@ -123,7 +123,7 @@ def even_plan(plan: Plan) -> Plan:
         )
         for layer, number, width in zip(layers, heads, units, strict=True)
     )
-    return replace(plan, kept=kept, replacement="zero", units={})
+    return replace(plan, kept=kept, units={})
 
 
 def _shared(total: int, parts: int) -> list[int]:
@@ -290,9 +290,9 @@ def run_arms(
         for name, one in named.items()
     }
     _open(out, resume=resume, overwrite=overwrite)
-    if (job.loss or IMITATION).of_outputs and job.teacher is None:
+    if (source := job.outputs_of) is not None and not source.scores:
         (out / TAUGHT).mkdir(parents=True, exist_ok=True)
-        job = replace(job, teacher=TeacherSource(job.student.model, store=out / TAUGHT))
+        job = replace(job, teacher=replace(source, store=out / TAUGHT))
     arms = arms_of(job) if doubt is None else order_arms(job, doubt, out)
     arms = {n: one for n, one in arms.items() if n != GRADES or labels.logits > 1}
     for arm, seed in _order(arms, seeds):

@@ -15,24 +15,29 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from experiments.command import one_line_faults
+from qt_bert.errors import ArgumentError
 from qt_bert.models.tokenizer import open_tokenizer
 
-LAYERS, HEADS, WIDTH = 6, 4, 128
 
-
-def make(base: Path, out: Path, seed: int = 0) -> None:
-    """Write the folder `out`, with the tokenizer of `base`."""
+def make(
+    base: Path, out: Path, *, layers: int = 6, heads: int = 4, width: int = 128, seed: int = 0
+) -> None:
+    """Write the folder `out`, with the tokenizer of `base`; `width` is at most that of `base`."""
     tokenizer = open_tokenizer(base)
     weights = load_file(base / "model.safetensors")
-    table = next(w for name, w in weights.items() if name.endswith("word_embeddings.weight"))
+    table = next(
+        (w for name, w in weights.items() if name.endswith("word_embeddings.weight")), None
+    )
+    if table is None or table.shape[1] < width:
+        raise ArgumentError(f"{base}: no word embeddings of {width} dimensions or more")
     torch.manual_seed(seed)
     config = AutoConfig.for_model(
         "gte",
         vocab_size=len(table),
-        hidden_size=WIDTH,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        intermediate_size=2 * WIDTH,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=2 * width,
         max_position_embeddings=128,
         type_vocab_size=1,
         pad_token_id=tokenizer.pad_token_id,
@@ -40,10 +45,10 @@ def make(base: Path, out: Path, seed: int = 0) -> None:
     )
     model = AutoModelForSequenceClassification.from_config(config)
     centred = table.float() - table.float().mean(0)
-    _, _, directions = torch.pca_lowrank(centred, q=WIDTH, center=False)
+    _, _, directions = torch.pca_lowrank(centred, q=width, center=False)
     components = centred @ directions
     with torch.no_grad():
-        model.get_input_embeddings().weight.copy_(0.05 * components / components.std())
+        model.get_input_embeddings().weight.copy_(0.05 * components / components.std())  # as BERT's
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,13 +28,6 @@ if TYPE_CHECKING:
     from qt_bert.planning.prune import Pruned
     from qt_bert.results.frontier import Frontier
     from qt_bert.results.plan import ExportFile, Int8Loss, Plan, PlanTest
-
-
-class Replace(StrEnum):
-    """What replaces a head that is removed."""
-
-    zero = "zero"
-    mean = "mean"
 
 
 @options.command(options.SMALLER)
@@ -64,16 +56,6 @@ def plan(
             min=1, help="Steps of the trial; the best three get four times as many. [150]"
         ),
     ] = None,
-    finished: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Student of this model that `distill` trained fully; the forecast's curve is fitted to it "
-            "(repeatable). [default: the student that ships, for its teacher]"
-        ),
-    ] = None,
-    replace: Annotated[
-        Replace, typer.Option(help="What replaces a head: zero, or its mean head output.")
-    ] = Replace.zero,
     run: Annotated[
         Path | None,
         typer.Option(
@@ -91,10 +73,9 @@ def plan(
 ) -> None:
     """Which smaller shapes are worth it: how fast and how good each is now and, with --pairs-to-train, after
     training; or, with --budget, which heads or layers can go."""
-    of_trial = {"--pairs-to-train": pairs_to_train, "--trial": trial, "--finished": finished}
+    of_trial = {"--pairs-to-train": pairs_to_train, "--trial": trial}
     of_budget = {
         "--run": run,
-        "--replace": replace is Replace.mean,
         "--held-out": request.held_out,
         "--held-out-columns": request.held_out_columns,
         "--held-out-grades": request.held_out_grades,
@@ -116,7 +97,6 @@ def plan(
                     limit=limit,
                     trial=trial,
                     pairs_to_train=tuple(pairs_to_train or ()),
-                    finished=None if finished is None else tuple(finished),
                 ),
                 request,
                 out,
@@ -125,7 +105,7 @@ def plan(
             )
             text, file = _frontier_as_text(frontier, out / FRONTIER), out / FRONTIER
         else:
-            how = PlanOptions(budget=budget, replacement=replace.value, limit=limit, run=run)
+            how = PlanOptions(budget=budget, limit=limit, run=run)
             chosen = run_plan(how, request, out, resume=resume, overwrite=overwrite)
             text, file = _as_text(chosen), out / "plan.json"
     terminal.note(f"plan: {file}, to read: {render_plan(out)}")
@@ -203,12 +183,6 @@ def prune(
     ] = None,
     min_count: Annotated[int, typer.Option(min=1, help="Drop tokens that fewer texts have.")] = 1,
     model: options.Model = None,
-    units: Annotated[
-        str | None,
-        typer.Option(
-            help="Feed-forward units that each layer keeps: a share with a point (0.5), or a number."
-        ),
-    ] = None,
     pairs: Annotated[
         Path | None,
         typer.Option(
@@ -228,10 +202,8 @@ def prune(
     folder = model if model is not None else shipped(GRADED)
     if (plan is None) == (vocabulary is None):
         raise ArgumentError("give --plan PLAN.json, or --vocabulary TEXTS")
-    if (units or shape) if plan is None else keep or min_count > 1:
-        raise ArgumentError(
-            "--shape and --units go with --plan; --keep and --min-count go with --vocabulary"
-        )
+    if shape if plan is None else keep or min_count > 1:
+        raise ArgumentError("--shape goes with --plan; --keep and --min-count go with --vocabulary")
     if vocabulary is not None:
         from qt_bert.models.opening import open_checkpoint
         from qt_bert.planning.vocabulary import prune_vocabulary
@@ -252,25 +224,16 @@ def prune(
         return
     assert plan is not None
     reader.open(path)
-    from qt_bert.planning.prune import narrowed, open_teacher, plan_means
+    from qt_bert.planning.prune import open_teacher
     from qt_bert.planning.prune import prune as prune_model
     from qt_bert.results.frontier import read_plan
 
     chosen = read_plan(plan, shape)
-    chosen = chosen if units is None else narrowed(chosen, units)
     teacher = open_teacher(chosen, folder, device)
     weighs = any(layer.units is not None for layer in chosen.kept) and not chosen.units
     read = _pairs(path, reader, teacher, weighs, rejects)
     with progress(len(read), "weighing units", "pairs", quiet=not weighs) as shown:
-        pruned = prune_model(
-            teacher,
-            chosen,
-            read,
-            out,
-            means=plan_means(plan, chosen),
-            overwrite=overwrite,
-            shown=shown,
-        )
+        pruned = prune_model(teacher, chosen, read, out, overwrite=overwrite, shown=shown)
     typer.echo(json.dumps(asdict(pruned), default=str) if as_json else _pruned_as_text(pruned))
 
 
@@ -434,7 +397,7 @@ def distill(
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(help="Steps, over any number of epochs. [default: 4000, unless --epochs]"),
+        typer.Option(help="Steps, over any number of epochs. [default: 2000, unless --epochs]"),
     ] = None,
     stop_on: Annotated[
         str | None, typer.Option(help="Metric of the dev file. [qwk; of one output, spearman]")

@@ -154,7 +154,6 @@ def smaller_checkpoint(
     kept: Sequence[KeptLayer],
     *,
     units: Units | None = None,
-    fold: torch.Tensor | None = None,
 ) -> Checkpoint:
     """`checkpoint` with the model that `smaller_model` makes of it; its folder is the teacher's.
 
@@ -169,7 +168,7 @@ def smaller_checkpoint(
     teacher = reference_of(model, family, checkpoint.name, checkpoint.sha256)
     return replace(
         checkpoint,
-        model=smaller_model(model, family, kept, units=units, fold=fold),
+        model=smaller_model(model, family, kept, units=units),
         kept=KeptFile.of(teacher, with_own_widths(model, family, kept)),
         compact=True,
     )

@@ -38,22 +38,18 @@ def smaller_model(
     kept: Sequence[KeptLayer],
     *,
     units: Units | None = None,
-    fold: torch.Tensor | None = None,
 ) -> Any:
     """A copy of the classifier `model` with the layers, heads and units of `kept` alone.
 
-    `units` names the feed-forward units that stay in a layer that keeps only some. `fold` [layers,
-    heads, width] replaces z of removed heads (default: zeros): W_O times it is added to the bias of W_O,
-    also in a layer that keeps no head.
+    `units` names the feed-forward units that stay in a layer that keeps only some.
 
-    Raises ArgumentError for layers, heads or units that the model lacks, for `units` of another number
-    than a layer keeps, and for a `fold` of another shape.
+    Raises ArgumentError for layers, heads or units that the model lacks, and for `units` of another number
+    than a layer keeps.
     """
     check_kept(kept, reference_of(model, family, "the model"))
     modules = family.layers_of(model)
-    _check_fold(fold, family, modules)
     small = nn.ModuleList(
-        _smaller_layer(family, modules[layer.layer], layer, units, fold) for layer in kept
+        _smaller_layer(family, modules[layer.layer], layer, units) for layer in kept
     )
     # A deep copy with `small` in place of the layers: the removed ones are never copied.
     smaller = copy.deepcopy(model, {id(modules): small})
@@ -166,10 +162,9 @@ def _smaller_layer(
     module: Any,
     kept: KeptLayer,
     units: Units | None,
-    fold: torch.Tensor | None,
 ) -> Any:
     small = copy.deepcopy(module)
-    _cut_heads(family, small, kept.heads, None if fold is None else fold[kept.layer])
+    _cut_heads(family, small, kept.heads)
     count = family.units(module)
     if kept.units is None or kept.units >= count:
         return small
@@ -187,39 +182,18 @@ def _smaller_layer(
     return small
 
 
-def _check_fold(fold: torch.Tensor | None, family: Family, modules: Any) -> None:
-    width = family.width(modules[0])
-    shape = (len(modules), family.heads(modules[0]), width)
-    if fold is not None and tuple(fold.shape) != shape:
-        raise ArgumentError(
-            f"mean head outputs of {tuple(fold.shape)} do not fit a model of {shape} (layers, heads, "
-            "width); they were measured on another model"
-        )
-
-
 @torch.no_grad()
-def _cut_heads(
-    family: Family, module: Any, heads: Sequence[int], fold: torch.Tensor | None
-) -> None:
-    """Keep these heads of a layer; W_O times `fold` [heads, width] of the others is added to its bias.
-
-    Raises ArgumentError for some heads of a group that shares keys and values.
-    """
+def _cut_heads(family: Family, module: Any, heads: Sequence[int]) -> None:
+    """Keep these heads of a layer. Raises ArgumentError for some heads of a group that shares keys and values."""
     count, width = family.heads(module), family.width(module)
     if len(heads) == count:
         return
     output = at(module, family.parts.output)
     columns = output.weight.unflatten(1, (count, width))
-    bias = output.bias
-    if fold is not None:
-        removed = [head for head in range(count) if head not in heads]
-        added = torch.einsum("ohw,hw->o", columns[:, removed].double(), fold[removed].double())
-        old = added.new_zeros(()) if bias is None else bias
-        bias = (old + added).to(output.weight.dtype)
     _check_groups(heads, family.sharing(module))
     for linear, path, rows, _ in _rows_by_heads(family, module, heads, count):
         put(module, path, _rows_of(linear, rows))
-    joined = _linear(columns[:, list(heads)].flatten(1), bias)
+    joined = _linear(columns[:, list(heads)].flatten(1), output.bias)
     put(module, family.parts.output, joined)
     _count_heads(family, module, len(heads))
 
@@ -385,7 +359,7 @@ def load_kept(folder: Path, config: Any, family: Family, kept: KeptFile, attenti
     try:
         for place, layer in enumerate(kept.layers):
             module = family.layers_of(model)[place]
-            _cut_heads(family, module, layer.heads, None)
+            _cut_heads(family, module, layer.heads)
             if layer.units is not None:
                 _cut_units(family, module, range(layer.units))
             _add_parts(family, module, state, f"{family.backbone}.{family.layers}.{place}")
@@ -398,15 +372,8 @@ def load_kept(folder: Path, config: Any, family: Family, kept: KeptFile, attenti
 
 
 def _add_parts(family: Family, module: Any, state: Mapping[str, torch.Tensor], where: str) -> None:
-    """Add the parts of a stored layer that its config lacks.
-
-    That is the bias of an output matrix without one, where means were folded into it, and the norm
-    that a ModernBERT's lowest layer lacks, where that layer was removed.
-    """
+    """Add the norm that a ModernBERT's lowest layer lacks, where that layer was removed."""
     parts = family.parts
-    output = at(module, parts.output)
-    if output.bias is None and f"{where}.{parts.output}.bias" in state:
-        output.bias = nn.Parameter(output.weight.new_empty(output.out_features))
     norm = f"{where}.{parts.attention_norm}.weight"
     if isinstance(at(module, parts.attention_norm), nn.Identity) and norm in state:
         put(module, parts.attention_norm, copy.deepcopy(at(module, parts.units_norm)))

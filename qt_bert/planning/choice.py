@@ -79,8 +79,7 @@ def choose_heads(
                 measured = task.singles.on(pairs)
             else:
                 variants = [
-                    Variant(str(head), parts_of([*removed, head], (), task.mask), "plan")
-                    for head in left
+                    Variant(str(head), parts_of([*removed, head], ()), "plan") for head in left
                 ]
                 name = f"heads-{turn}"
                 measured = losses(task.scorer, pairs, variants, work=work, name=name, shown=shown)

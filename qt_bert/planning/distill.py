@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from qt_bert.ablation.interventions import MeanZ
 from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
@@ -20,7 +19,6 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.prune import (
     important_units,
     open_teacher,
-    plan_means,
     plan_units,
     save_smaller,
 )
@@ -60,18 +58,15 @@ def without_dropout(model: Any) -> Any:
 
 @dataclass(frozen=True)
 class Student:
-    """The student by a `plan` for the model in the folder `model`; `means` are the mean head outputs of a
-    plan that replaces heads by them."""
+    """The student by a `plan` for the model in the folder `model`."""
 
     model: Path
     plan: Plan
-    means: MeanZ | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, plan: Path, model: Path, shape: str | None = None) -> Student:
         """From a `plan.json`, or a `shape` of a `frontier.json`. Raises as `read_plan` does."""
-        stored = read_plan(plan, shape)
-        return cls(model, stored, plan_means(plan, stored))
+        return cls(model, read_plan(plan, shape))
 
     def describe(self) -> dict[str, Any]:
         """The fields of the plan that training depends on, as plain data."""
@@ -79,15 +74,8 @@ class Student:
         return {
             "teacher": plan.teacher.sha256,
             "kept": encode(plan.kept),
-            "replacement": plan.replacement,
             **({"units": encode(plan.units)} if plan.units else {}),
-            **({"means": self._fold.sha256} if self._fold is not None else {}),
         }
-
-    @property
-    def _fold(self) -> MeanZ | None:
-        """The means to fold into the output biases; None where removed heads leave zeros."""
-        return self.means if self.plan.replacement == "mean" else None
 
     def start_of(self, teacher: Checkpoint, pairs: Sequence[Pair]) -> Checkpoint:
         """The student before training: `teacher` pruned by the plan.
@@ -95,13 +83,12 @@ class Student:
         Narrower feed-forwards keep the units of the plan, else those of greatest gradient importance on
         `pairs`. Raises ArgumentError for layers, heads or units that the teacher lacks.
         """
-        fold = self._fold.vectors if self._fold is not None else None
         whole = [replace(layer, units=None) for layer in self.plan.kept]
-        small = smaller_checkpoint(teacher, whole, fold=fold)
+        small = smaller_checkpoint(teacher, whole)
         if all(layer.units is None for layer in self.plan.kept):
             return small
         units = plan_units(self.plan) or important_units(small, self.plan.kept, pairs)
-        return smaller_checkpoint(teacher, self.plan.kept, units=units, fold=fold)
+        return smaller_checkpoint(teacher, self.plan.kept, units=units)
 
 
 CHOSEN_ON = 128
@@ -151,8 +138,9 @@ class DistillJob(TuneJob):
 
     @property
     def outputs_of(self) -> TeacherSource | None:
-        own = TeacherSource(self.student.model) if (self.loss or IMITATION).of_outputs else None
-        return self.teacher or own
+        if self.teacher is not None or not (self.loss or IMITATION).of_outputs:
+            return self.teacher
+        return TeacherSource(self.student.model, max_length=self.max_length or None)
 
     def key(self) -> dict[str, Any]:
         return {
@@ -177,7 +165,7 @@ class DistillJob(TuneJob):
         return replace(teacher, settings=replace(teacher.settings, max_length=longest))
 
     def model(
-        self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair], dtype: str
+        self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair]
     ) -> tuple[TrainingModule, Checkpoint]:
         student = self.student.start_of(start, dev)
         return TuningModel(without_dropout(student.model), student.family, {}, losses), student

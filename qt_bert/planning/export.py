@@ -331,8 +331,8 @@ def export_transformers(
         with_absent_units(model, checkpoint.family)
     if not is_plain(model):
         raise CheckpointError(
-            f"{checkpoint.name} has a weight that no config of a {checkpoint.family.model_type} has (a "
-            "bias of folded means, or the norm of the new lowest layer); export it as ONNX"
+            f"{checkpoint.name} has a weight that no config of a {checkpoint.family.model_type} has (the "
+            "norm of the new lowest layer); export it as ONNX"
         )
     cases, names = made_up_cases(checkpoint), input_names(checkpoint)
     stored = _with_logits(checkpoint, cases)

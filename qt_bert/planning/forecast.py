@@ -1,23 +1,27 @@
 """The forecast of a full training from short ones: a curve, its error, and its leave-one-out test.
 
 A trial trains a shape for few steps and, of some shapes, for several times as many, each with its rate run
-down to 0. In the logarithm of the steps the gain shrinks. So after T steps the change against the teacher is
+down to 0. The gap to the teacher shrinks as a power of the steps: from the long trial to the full training every
+finished student (FINISHED, by `experiments/students`) keeps about the same share of it. So
 
-    long + realised · r · (long − short),    r = log(T / long steps) / log(long steps / short steps)
+    full = share · long,    and without a long trial    full = share · short,
 
-where `realised`, between 0 (no further gain) and 1 (a straight line in the logarithm), comes from finished
-students. A shape without a long trial closes the share `closed` of its short trial's change first.
+each with its own share: the mean of the finished students', raised to the power that the steps ask for.
 """
 
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 from scipy.stats import t
 
+from qt_bert.codec import decode
 from qt_bert.results.frontier import Forecast
 
 
@@ -31,92 +35,100 @@ class Course:
     long: float | None = None
     full: float | None = None
 
-    @property
-    def reach(self) -> float:
-        """r of the module's formula; 0 where the full training is no longer than the long trial."""
-        short, long, full = self.steps
-        return max(0.0, math.log(full / long) / math.log(long / short))
+    def trial(self, longest: bool) -> tuple[int, float]:
+        """Steps and change of the long, or of the short trial."""
+        if longest and self.long is not None:
+            return self.steps[1], self.long
+        return self.steps[0], self.short
 
 
-ASSUMED = {"accuracy": 0.04, "qwk": 0.05}
-"""Half-widths of the interval until LEAST finished students measure the error; of ρ and orders .03."""
-
-SHORT_ALONE = 1.5
-"""How much wider the assumed interval is without a long trial."""
-
-LEAST = 3
-"""Finished students from which the error is measured, each forecast from the others."""
+FINISHED = Path(__file__).with_name("finished.toml")
+"""Students that were trained fully, and what their trials gave: by `experiments/students`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve:
-    """`realised` and `closed` of the module's formula; `errors` (with, without a long trial) are the
-    half-widths of the 95 % interval."""
+class FinishedStudent:
+    """A student of `teacher`: metric → its changes after both trials and the full training, of so many `steps`."""
 
-    realised: float
-    closed: float
-    errors: tuple[float, float]
+    teacher: str
+    shape: str
+    steps: tuple[int, int, int]
+    changes: dict[str, tuple[float, float, float]]
 
-    def value(self, course: Course) -> float:
-        """The change after the full training."""
-        long = course.short * (1 - self.closed) if course.long is None else course.long
-        return long + self.realised * course.reach * (long - course.short)
+    def course(self, metric: str) -> Course | None:
+        """None for a metric that is not defined for the student."""
+        if metric not in self.changes:
+            return None
+        short, long, full = self.changes[metric]
+        return Course(steps=self.steps, short=short, long=long, full=full)
 
-    def forecast(self, course: Course) -> Forecast:
-        """The change after the full training, with its prediction interval."""
-        value, half = self.value(course), self.errors[course.long is None]
+
+@cache
+def finished_students() -> tuple[FinishedStudent, ...]:
+    """The students in FINISHED."""
+    stored = tomllib.loads(FINISHED.read_text(encoding="utf-8"))
+    return decode(tuple[FinishedStudent, ...], stored["students"], FINISHED.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """The share of a trial's gap that is left after the full training: `mean` over the finished students, with the
+    half-width `error` of its 95 % prediction interval. `gap`: their median one; `reach`: the mean logarithm of how
+    many times as many steps the full training took."""
+
+    mean: float
+    error: float
+    gap: float
+    reach: float
+
+    def forecast(self, steps: int, full: int, change: float) -> Forecast:
+        """The change after `full` steps, from that after a trial of `steps`.
+
+        The interval is not narrower than at the finished students' median gap, and wider for more steps than
+        theirs.
+        """
+        farther = max(0.0, math.log(full / steps)) / self.reach
+        value = change * self.mean**farther
+        half = self.error * max(abs(change), self.gap) * max(1.0, farther)
         return Forecast(value=value, low=value - half, high=value + half)
 
 
-def fit(courses: Sequence[Course], metric: str) -> Curve | None:
-    """The curve of one metric: `closed` from all courses with a long trial, `realised` and the error from
-    the finished ones. None without a finished one.
+def fit(courses: Sequence[Course], longest: bool = True) -> Share:
+    """The share after the long trial, or else after the short one, from two finished students at least.
 
-    Both are least squares through the origin, bounded to 0 … 1. The error is that of forecasting each
-    finished student from the others, by Student's t; with fewer than LEAST it is ASSUMED.
+    Its error is that of a further student, by Student's t.
     """
-    finished = [course for course in courses if course.full is not None and course.long is not None]
-    if not finished:
-        return None
-    curve = _fitted(courses, finished)
-    if len(finished) < LEAST:
-        half = ASSUMED.get(metric, 0.03)
-        return replace(curve, errors=(half, SHORT_ALONE * half))
-    reach = float(t.ppf(0.975, len(finished) - 1) * np.sqrt(1 + 1 / len(finished)))
-    squares = []
-    for course in finished:
-        others = [other for other in finished if other is not course]
-        left = _fitted([other for other in courses if other is not course], others)
-        unfinished = (course, replace(course, long=None))
-        squares.append([(left.value(known) - (course.full or 0.0)) ** 2 for known in unfinished])
-    with_long, without = reach * np.sqrt(np.mean(squares, axis=0))
-    return replace(curve, errors=(float(with_long), float(without)))
-
-
-def _fitted(courses: Sequence[Course], finished: Sequence[Course]) -> Curve:
-    both = [(c.short, c.long) for c in courses if c.long is not None]
-    closed = _slope([(-short, long - short) for short, long in both])
-    gains = [
-        (c.reach * ((c.long or 0.0) - c.short), (c.full or 0.0) - (c.long or 0.0)) for c in finished
+    trials = [course.trial(longest) for course in courses]
+    changes = np.array([change for _, change in trials])
+    shares = np.array(
+        [
+            (course.full or 0.0) / change if change else 1.0
+            for course, (_, change) in zip(courses, trials, strict=True)
+        ]
+    )
+    spread = float(shares.std(ddof=1) * np.sqrt(1 + 1 / len(shares)))
+    reached = [
+        math.log(course.steps[2] / steps)
+        for course, (steps, _) in zip(courses, trials, strict=True)
     ]
-    return Curve(realised=_slope(gains), closed=closed, errors=(0.0, 0.0))
+    return Share(
+        mean=float(np.clip(shares.mean(), 0.0, 1.0)),
+        error=float(t.ppf(0.975, len(shares) - 1)) * spread,
+        gap=float(np.median(np.abs(changes))),
+        reach=float(np.mean(reached)),
+    )
 
 
-def _slope(points: Sequence[tuple[float, float]]) -> float:
-    """The least-squares slope through the origin of (x, y), within 0 … 1; 0 where all x are 0."""
-    x, y = np.array(points).T
-    square = float(x @ x)
-    return min(1.0, max(0.0, float(x @ y) / square)) if square else 0.0
+def forecast(finished: Sequence[Course], course: Course) -> Forecast:
+    """The change of a student after its full training, from that of the others after theirs."""
+    longest = course.long is not None
+    steps, change = course.trial(longest)
+    return fit(finished, longest).forecast(steps, course.steps[2], change)
 
 
-def leave_one_out(finished: Sequence[Course], metric: str) -> list[tuple[Forecast, float]]:
-    """Each finished student's change as the curve of all others forecasts it, and as it was measured.
-
-    Empty for fewer than two.
-    """
-    rows = []
-    for course in finished:
-        curve = fit([other for other in finished if other is not course], metric)
-        if curve is not None and course.full is not None:
-            rows.append((curve.forecast(course), course.full))
-    return rows
+def leave_one_out(finished: Sequence[Course]) -> list[tuple[Forecast, float]]:
+    """Each finished student's change as all others, two at least, forecast it, and as measured."""
+    return [
+        (forecast([other for other in finished if other is not course], course), course.full or 0.0)
+        for course in finished
+    ]

@@ -269,7 +269,6 @@ def make_plan(task: PlanTask, budget: Budget) -> Plan:
     return Plan(
         teacher=task.teacher,
         budget=budget,
-        replacement=task.replacement,
         kept=kept_by(chosen.removal, task.teacher),
         evidence=_evidence(task, budget, chosen),
     )
@@ -293,7 +292,6 @@ def _evidence(task: PlanTask, budget: Budget, chosen: Choice) -> PlanEvidence:
             "seed": task.seed,
             "resamples": task.resamples,
             "max_length": task.scorer.tokenizer.max_length,
-            "means_sha256": None if task.means is None else task.means.sha256,
         },
         teacher_size=size_of(task, Removal()),
         size=size_of(task, chosen.removal),
@@ -318,7 +316,6 @@ def _measure(task: PlanTask, removals: Sequence[Removal]) -> ChangesOfRemovals:
             task.scorer,
             pairs,
             listed,
-            mask=task.mask,
             metrics=task.metrics,
             resamples=task.resamples,
             seed=task.seed,

@@ -9,12 +9,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from qt_bert.ablation.folder import read_means
 from qt_bert.ablation.importance import unit_importance_on
-from qt_bert.ablation.interventions import Intervention, MeanZ, Variant
-from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.interventions import Variant
 from qt_bert.data.pairs import Pair
-from qt_bert.errors import ArgumentError, EquivalenceError, RunFolderError
+from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.files import check_apart
 from qt_bert.heads import Head, names_of
 from qt_bert.models.checkpoint import Checkpoint, check_place, save_checkpoint, smaller_checkpoint
@@ -24,7 +22,7 @@ from qt_bert.models.pruned import Units, is_plain
 from qt_bert.planning.runs import Removal, logits_of_texts, parts_of
 from qt_bert.progress import Progress, silent
 from qt_bert.results.kept import KEPT, KeptLayer, TeacherRef
-from qt_bert.results.plan import MEANS, Plan
+from qt_bert.results.plan import Plan
 from qt_bert.scoring.bulk import Scorer
 
 
@@ -146,59 +144,32 @@ def prune(
     pairs: Sequence[Pair],
     out: Path,
     *,
-    means: MeanZ | None = None,
     overwrite: bool = False,
     shown: Progress = silent,
 ) -> Pruned:
     """Save what `plan` keeps of `teacher` in `out`.
 
     A narrower feed-forward keeps the units that the plan names, else those of greatest gradient
-    importance on `pairs`, measured after the heads and layers are removed. `means` are those of a plan
-    whose replacement is `mean`. `shown` counts pairs.
+    importance on `pairs`, measured after the heads and layers are removed. `shown` counts pairs.
 
-    Raises ArgumentError for missing means, no pairs, or `out` in the teacher's folder; EquivalenceError
-    where pruned and masked model differ; RunFolderError as `check_place` does.
+    Raises ArgumentError for no pairs, or `out` in the teacher's folder; EquivalenceError where pruned and
+    masked model differ; RunFolderError as `check_place` does.
     """
-    if (plan.replacement == "mean") != (means is not None):
-        raise ArgumentError(
-            "mean head outputs go with a plan that replaces heads by them, and with no other"
-        )
     if not pairs:
         raise ArgumentError("no pair to compare the pruned model with the masked one; see --pairs")
     check_place(out, overwrite)
     check_apart(out, teacher.folder)
-    fold = None if means is None else means.vectors
     all_units = [replace(layer, units=None) for layer in plan.kept]
-    small = smaller_checkpoint(teacher, all_units, fold=fold)
+    small = smaller_checkpoint(teacher, all_units)
     texts = [(pair.query, pair.title) for pair in pairs[:CHECKED]]
-    difference = masked_difference(teacher, small, plan, texts, means)
+    difference = masked_difference(teacher, small, plan, texts)
     if any(layer.units is not None for layer in plan.kept):
         units = plan_units(plan) or important_units(small, plan.kept, pairs, shown)
-        small = smaller_checkpoint(teacher, plan.kept, units=units, fold=fold)
-    # Folded means are no float16 numbers, even where the teacher's weights are.
-    dtype = stored_dtype(teacher.folder) if fold is None else torch.float32
+        small = smaller_checkpoint(teacher, plan.kept, units=units)
+    dtype = stored_dtype(teacher.folder)
     save_smaller(out, small, dtype=dtype, overwrite=overwrite)
     _opens_as_saved(out, small, texts)
     return Pruned(out, (teacher.parameters, small.parameters), difference, is_plain(small.model))
-
-
-def narrowed(plan: Plan, units: str) -> Plan:
-    """`plan` with `units` feed-forward units in every kept layer.
-
-    `units` is a share of the teacher's with a point (`0.5`), or a number. Raises ArgumentError for any
-    other text, and for more units than the teacher has.
-    """
-    whole = plan.teacher.units
-    try:
-        number = round(float(units) * whole) if "." in units else int(units)
-    except ValueError:
-        number = 0
-    if not 1 <= number <= whole:
-        raise ArgumentError(
-            f"--units {units!r}: give a share with a point, such as 0.5, or a number from 1 to {whole}"
-        )
-    kept = tuple(replace(layer, units=min(number, layer.units or whole)) for layer in plan.kept)
-    return replace(plan, kept=kept, units={})
 
 
 def plan_units(plan: Plan) -> Units:
@@ -212,39 +183,16 @@ def plan_units(plan: Plan) -> Units:
     return {int(layer): units for layer, units in plan.units.items()}
 
 
-def plan_means(path: Path, plan: Plan) -> MeanZ | None:
-    """The mean head outputs beside the plan at `path`, where it replaces heads by them.
-
-    Raises RunFolderError where they are not there, or damaged.
-    """
-    if plan.replacement != "mean":
-        return None
-    means = path.with_name(MEANS)
-    if not means.exists():
-        raise RunFolderError(
-            f"{means} is missing: the plan replaces heads by their mean head outputs, which lie beside "
-            "it; copy both files, or make the plan again"
-        )
-    return read_means(means)
-
-
 def masked_difference(
-    teacher: Checkpoint,
-    small: Checkpoint,
-    plan: Plan,
-    texts: Sequence[tuple[str, str]],
-    means: MeanZ | None,
+    teacher: Checkpoint, small: Checkpoint, plan: Plan, texts: Sequence[tuple[str, str]]
 ) -> float:
     """The largest difference of logits, masked teacher against smaller model, on (query, title) `texts`.
 
     Raises EquivalenceError where it is above `TOLERANCE`.
     """
 
-    def mask(heads: Iterable[Head]) -> Intervention:
-        return HeadMask(tuple(heads), "zero" if means is None else "mean", means)
-
     removal = removed_from(plan.kept, plan.teacher)
-    parts = parts_of(removal.heads, removal.blocks, mask)
+    parts = parts_of(removal.heads, removal.blocks)
     variants = [Variant("pruned", parts)] if parts else []  # none where the plan removes nothing
     masked = logits_of_texts(Scorer(teacher), texts, variants)[-1]
     pruned = Scorer(small).logits(texts)

@@ -14,9 +14,9 @@ import numpy as np
 from qt_bert.ablation.checks import check_equivalence
 from qt_bert.ablation.effects import Effects, OutputReader
 from qt_bert.ablation.engine import batch_tokens, sweep
-from qt_bert.ablation.families import MaskOf, single
+from qt_bert.ablation.families import single
 from qt_bert.ablation.interventions import Intervention, Variant, with_plain
-from qt_bert.ablation.masks import BlocksOut, blocks
+from qt_bert.ablation.masks import BlocksOut, blocks, zeroed
 from qt_bert.ablation.sweep import run_sweep
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, RunFolderError
@@ -89,33 +89,30 @@ def _place(pair: Pair) -> tuple[int, str, str, str]:
     return pair.line, pair.id, pair.query, pair.title
 
 
-def check_removals(scorer: Scorer, pairs: Sequence[Pair], mask: MaskOf) -> Mapping[str, Any]:
+def check_removals(scorer: Scorer, pairs: Sequence[Pair]) -> Mapping[str, Any]:
     """Run the equivalence check of a plan, once, on removed heads and blocks; returns the figures of the
     checks. Raises EquivalenceError."""
     shape = scorer.checkpoint.shape
-    variants = single(shape, mask) + (blocks(shape) if shape.layers > 1 else [])
+    variants = single(shape, zeroed) + (blocks(shape) if shape.layers > 1 else [])
     encoded = scorer.tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False)
     return check_equivalence(scorer.checkpoint, scorer.encoder, variants, encoded)
 
 
-def parts_of(
-    heads: Sequence[Head], layers: Sequence[int], mask: MaskOf
-) -> tuple[Intervention, ...]:
-    """The parts of a variant that leaves out `heads` by `mask` and whole `layers`."""
+def parts_of(heads: Sequence[Head], layers: Sequence[int]) -> tuple[Intervention, ...]:
+    """The parts of a variant that leaves out `heads` and whole `layers`."""
     others = [head for head in heads if head.layer not in layers]
-    return (*([mask(others)] if others else []), *([BlocksOut(tuple(layers))] if layers else []))
+    return (*([zeroed(others)] if others else []), *([BlocksOut(tuple(layers))] if layers else []))
 
 
 def single_losses(
     scorer: Scorer,
     pairs: Sequence[Pair],
     *,
-    mask: MaskOf,
     work: Path | None = None,
     shown: Progress = silent,
 ) -> Losses:
     """The losses with each head alone left out, in the folder that the probe `redundancy` keeps."""
-    variants = single(scorer.checkpoint.shape, mask)
+    variants = single(scorer.checkpoint.shape, zeroed)
     return losses(scorer, pairs, variants, work=work, name=SINGLES, shown=shown)
 
 
@@ -218,7 +215,6 @@ def changes(
     pairs: Sequence[Pair],
     removals: Sequence[Removal],
     *,
-    mask: MaskOf,
     metrics: Sequence[str],
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -235,7 +231,7 @@ def changes(
     Raises ArgumentError for no pairs, unknown metrics, and heads or layers that the model lacks.
     """
     variants = [
-        Variant(f"removal {place}", parts_of(removal.heads, removal.blocks, mask), "plan")
+        Variant(f"removal {place}", parts_of(removal.heads, removal.blocks), "plan")
         for place, removal in enumerate(removals)
     ]
     cut = [variant for variant in variants if variant.parts]

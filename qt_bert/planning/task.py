@@ -8,14 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from qt_bert.ablation.families import MaskOf
-from qt_bert.ablation.interventions import Intervention, MeanZ
-from qt_bert.ablation.masks import HeadMask, Mode
-from qt_bert.ablation.request import reference_means
 from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import sample_queries, spread_over_queries
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.heads import Head
 from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
 from qt_bert.models.pruned import Units, reference_of
 from qt_bert.planning.prune import important_units
@@ -163,9 +158,6 @@ def _functions(source: Literal["run", "heads.json"], tables: Sequence[HeadTable]
     return Functions(source, sets, frozenset(unstable & sets.keys()))
 
 
-Replacement = Literal["zero", "mean"]
-
-
 @dataclass(frozen=True)
 class Sample:
     """Graded pairs, and the file that they come from."""
@@ -211,7 +203,7 @@ class PlanTask:
 
     Everything is chosen on `discovery`; `validation` and `held_out` are only measured on. `functions`:
     those of the heads. `work`: the folder of resumable sweeps; `singles_work`: that of the single-head
-    sweep, if a probe made it. `replacement`: what replaces a removed head.
+    sweep, if a probe made it.
     """
 
     scorer: Scorer
@@ -221,7 +213,6 @@ class PlanTask:
     singles_work: Path | None = None
     held_out: Sequence[Sample] = ()
     functions: Functions = field(default_factory=lambda: Functions("none"))
-    replacement: Replacement = "zero"
     effort: Effort = FULL
     resamples: int = 2000
     seed: int = 0
@@ -257,27 +248,9 @@ class PlanTask:
             return single_losses(
                 self.scorer,
                 self.discovery.pairs,
-                mask=self.mask,
                 work=self.singles_work or self.work,
                 shown=shown,
             )
-
-    @cached_property
-    def means(self) -> MeanZ | None:
-        """The mean head outputs over discovery, which replace heads under `mean`."""
-        if self.replacement == "zero":
-            return None
-        return reference_means(self.scorer, self.discovery.pairs)
-
-    @cached_property
-    def mask(self) -> MaskOf:
-        """The intervention on removed heads."""
-        mode: Mode = self.replacement
-
-        def masked(heads: Iterable[Head]) -> Intervention:
-            return HeadMask(tuple(heads), mode, self.means)
-
-        return masked
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
@@ -313,5 +286,4 @@ class PlanTask:
     def _smaller(
         self, scorer: Scorer, kept: Sequence[KeptLayer], units: Units | None = None
     ) -> Checkpoint:
-        fold = None if self.means is None else self.means.vectors
-        return smaller_checkpoint(scorer.checkpoint, kept, units=units, fold=fold)
+        return smaller_checkpoint(scorer.checkpoint, kept, units=units)

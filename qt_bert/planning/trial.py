@@ -12,23 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from qt_bert.codec import decode
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.files import read_json, write_json
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.distill import RECIPE, DistillJob, Student
-from qt_bert.planning.forecast import LEAST, Course, Curve, fit
+from qt_bert.planning.forecast import Course, finished_students, forecast
 from qt_bert.planning.task import PlanTask, Sample
 from qt_bert.results.frontier import (
     Frontier,
     FrontierRow,
-    StudentShape,
     Trial,
     TrialRun,
-    shape_plan,
 )
-from qt_bert.results.kept import KeptFile
 from qt_bert.results.plan import MARGIN, Plan
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import judge_logits
@@ -37,14 +33,14 @@ from qt_bert.training.batches import levels_of
 from qt_bert.training.finetune import TuneSettings, run_tuning
 from qt_bert.training.recipes import PairSource, TeacherSource
 from qt_bert.training.selection import digest_of
-from qt_bert.training.state import FACTS, STATE_FILE, workspace_of
+from qt_bert.training.state import STATE_FILE, workspace_of
 from qt_bert.training.teachers import TeacherTargets
 
 STEPS, LONGER, LONG_SHAPES = 150, 4, 3
 """Steps of the short trial, how many times as long the long one is, and how many shapes get it."""
 
 PAIRS_A_STEP = 100
-"""A batch holds fewer."""
+"""Pairs drawn for each step of the long trial: about as many as a batch holds."""
 
 TWICE = 0.5
 """Shapes of at most this share of the teacher's latency are the first to get a long trial."""
@@ -55,13 +51,11 @@ OF_ONE_LOGIT = ("spearman", "pairwise_accuracy")
 
 @dataclass(frozen=True, kw_only=True)
 class TrialOptions:
-    """Short trainings of `steps` steps on `sources`, judged on `dev`; `finished` are folders of students that
-    `distill` trained fully from this teacher."""
+    """Short trainings of `steps` steps on `sources`, judged on `dev`."""
 
     steps: int
     sources: tuple[PairSource, ...]
     dev: Sample
-    finished: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,12 +76,10 @@ def with_trial(task: PlanTask, frontier: Frontier, options: TrialOptions) -> Fro
     """`frontier` with trials, forecasts and hours, and the fastest shape that the forecasts recommend.
 
     Every shape is trained for a short trial, and the best LONG_SHAPES that are at least twice as fast for a long
-    one; so are the shapes of the finished students. Forecast is a training of as many steps as RECIPE has.
-    Without a finished student there is no forecast, and nothing is recommended. Trainings resume. Raises ArgumentError for a finished student of another teacher,
-    and for training pairs whose queries the forecast is judged on.
+    one. Forecast is a training of as many steps as RECIPE has. Trainings resume. Raises ArgumentError as
+    `Trainings` does.
     """
-    trainings = _Trainings(task, options)
-    finished = {folder: _plan_of(folder, task) for folder in options.finished}
+    trainings = Trainings(task, options)
     plans = {row.shape: frontier.plan_of(row.shape) for row in frontier.rows[1:]}
     runs = {shape: [trainings.run(plan, options.steps)] for shape, plan in plans.items()}
     ranked = sorted(
@@ -99,22 +91,24 @@ def with_trial(task: PlanTask, frontier: Frontier, options: TrialOptions) -> Fro
     )
     for row in ranked[:LONG_SHAPES]:
         runs[row.shape].append(trainings.run(plans[row.shape], LONGER * options.steps))
-    curves, full = dict[str, Curve](), RECIPE["max_steps"]
-    anchors = [trainings.courses(folder) for folder in finished]
-    for metric in trainings.teacher:
-        courses = [courses[metric] for courses in anchors if metric in courses]
-        others = [_course(of, metric, full) for of in runs.values() if len(of) > 1]
-        if courses and (curve := fit([*courses, *filter(None, others)], metric)) is not None:
-            curves[metric] = curve
+    full = RECIPE["max_steps"]
+    finished = {
+        metric: [
+            course for each in finished_students() if (course := each.course(metric)) is not None
+        ]
+        for metric in trainings.teacher
+    }
     rows = [frontier.rows[0]]
+    scoring = trainings.listed / frontier.rows[0].rate
     for row in frontier.rows[1:]:
         of = runs[row.shape]
         ahead = {
-            name: curve.forecast(course)
-            for name, curve in curves.items()
+            name: forecast(known, course)
+            for name, known in finished.items()
             if (course := _course(of, name, full)) is not None
         }
-        hours = full * trainings.seconds_a_step(plans[row.shape]) / 3600
+        seconds = full * trainings.seconds_a_step(plans[row.shape]) + scoring
+        hours = seconds / 3600
         rows.append(replace(row, trial=tuple(of), forecast=ahead, hours=hours))
     safe = [row.shape for row in rows if _is_safe(row, trainings.teacher)]
     return replace(
@@ -125,8 +119,8 @@ def with_trial(task: PlanTask, frontier: Frontier, options: TrialOptions) -> Fro
             steps=(options.steps, LONGER * options.steps),
             files=tuple(source.file.name for source in options.sources),
             dev=options.dev.ref,
-            finished={folder.name: steps for folder, (_, steps) in finished.items()},
-            measured_error=len(finished) >= LEAST,
+            students=len(finished_students()),
+            teachers=len({student.teacher for student in finished_students()}),
         ),
     )
 
@@ -134,18 +128,16 @@ def with_trial(task: PlanTask, frontier: Frontier, options: TrialOptions) -> Fro
 def _is_safe(row: FrontierRow, metrics: Iterable[str]) -> bool:
     """Whether the forecast of every metric loses at most MARGIN."""
     ahead = [row.forecast.get(metric) for metric in metrics]
-    return all(change is not None and change.value >= -MARGIN for change in ahead)
+    return bool(ahead) and all(change is not None and change.value >= -MARGIN for change in ahead)
 
 
-def _course(
-    runs: Sequence[TrialRun], metric: str, full: int, value: float | None = None
-) -> Course | None:
-    """The course of a shape, to the `value` after its full training; None where its metric is undefined."""
+def _course(runs: Sequence[TrialRun], metric: str, full: int) -> Course | None:
+    """The course of a shape; None where its metric is undefined."""
     short, long = runs[0].changes.get(metric), [run.changes.get(metric) for run in runs[1:]]
     if short is None or None in long:
         return None
     steps = (runs[0].steps, LONGER * runs[0].steps, full)
-    return Course(steps=steps, short=short, long=next(iter(long), None), full=value)
+    return Course(steps=steps, short=short, long=next(iter(long), None))
 
 
 def trial_folder(task: PlanTask, plan: Plan, steps: int) -> Path:
@@ -154,8 +146,8 @@ def trial_folder(task: PlanTask, plan: Plan, steps: int) -> Path:
     return task.work / "trial" / f"{hashlib.sha256(what.encode()).hexdigest()[:12]}-{steps}"
 
 
-def _pairs_of(task: PlanTask, options: TrialOptions) -> _ReadPairs:
-    """Pairs of the sources for the longest trial, drawn at random where there are more."""
+def _pairs_of(task: PlanTask, options: TrialOptions) -> tuple[_ReadPairs, int]:
+    """Pairs of the sources for the longest trial, drawn at random where there are more; and how many there are."""
     judged = {pair.query for sample in (options.dev, task.validation) for pair in sample.pairs}
     every: list[Pair] = []
     for source in options.sources:
@@ -168,53 +160,36 @@ def _pairs_of(task: PlanTask, options: TrialOptions) -> _ReadPairs:
         every += pairs
     most = PAIRS_A_STEP * LONGER * options.steps
     chosen = np.sort(np.random.default_rng(task.seed).permutation(len(every))[:most])
-    return _ReadPairs(options.sources[0].file, pairs=tuple(every[at] for at in chosen))
-
-
-def _plan_of(folder: Path, task: PlanTask) -> tuple[Plan, int]:
-    """The plan that a finished student was trained by, and the steps of its training."""
-    kept, facts = KeptFile.read(folder), folder / FACTS
-    trainings = [read_json(facts)] if facts.is_file() else [{}]
-    while "on_from" in trainings[0]:  # tuned on by `qt-bert train`
-        trainings.insert(0, trainings[0]["on_from"])
-    if kept is None or "plan" not in trainings[0].get("asked", {}):
-        raise ArgumentError(f"--finished {folder}: no student of `qt-bert distill`")
-    if kept.teacher.sha256 != task.teacher.sha256:
-        raise ArgumentError(
-            f"--finished {folder}: its teacher {kept.teacher.name} has other weights than "
-            f"{task.teacher.name}; give a student of this model"
-        )
-    units = decode(dict[str, tuple[int, ...]], trainings[0]["asked"]["plan"].get("units", {}))
-    shape = StudentShape(layers=len(kept.layers))
-    steps = sum(int(training["planned_steps"]) for training in trainings)
-    return shape_plan(task.teacher, shape, kept.layers, units), steps
-
-
-def courses_of(task: PlanTask, options: TrialOptions) -> list[dict[str, Course]]:
-    """Of each finished student, metric → its course from both trials to its full training.
-
-    Raises ArgumentError as `with_trial` does.
-    """
-    trainings = _Trainings(task, options)
-    return [trainings.courses(folder) for folder in options.finished]
+    return _ReadPairs(options.sources[0].file, pairs=tuple(every[at] for at in chosen)), len(every)
 
 
 def _seconds_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.json")
 
 
-class _Trainings:
-    """The trial's trainings, each in a folder of its own below `task.work`, where it resumes."""
+class Trainings:
+    """The trial's trainings, each in a folder of its own below `task.work`, where it resumes.
 
-    def __init__(self, task: PlanTask, options: TrialOptions) -> None:
+    Raises ArgumentError for training pairs whose queries the forecast is judged on, and for labels that are not
+    those of the teacher's folder, which a student keeps.
+    """
+
+    def __init__(self, task: PlanTask, options: TrialOptions, metrics: Sequence[str] = ()) -> None:
         self.task, self.options = task, options
-        self.pairs = _pairs_of(task, options)
+        labels = task.scorer.settings.labels
+        if open_checkpoint(task.scorer.checkpoint.folder).settings.labels != labels:
+            raise ArgumentError(
+                "--model-grades does not go with --pairs-to-train: a student keeps the grades of its teacher's "
+                "qt_bert.json; write them there"
+            )
+        self.pairs, self.listed = _pairs_of(task, options)
+        self.metrics = metrics or (OF_ONE_LOGIT if labels.logits == 1 else FORECAST)
         self.teacher = self._figures(task.scorer)
         checkpoint, store = task.scorer.checkpoint, task.work / "trial"
         store.mkdir(parents=True, exist_ok=True)
         self.taught_by = TeacherSource(checkpoint.folder, store=store)
         # All trainings learn the same outputs, which no training's seconds count.
-        how = (task.scorer.settings.labels, store, checkpoint.device, TuneSettings().dtype)
+        how = (labels, store, checkpoint.device, TuneSettings().dtype)
         TeacherTargets(self.taught_by, *how)(self.pairs.read())
 
     def run(self, plan: Plan, steps: int) -> TrialRun:
@@ -237,14 +212,6 @@ class _Trainings:
             write_json(seconds, {"seconds": perf_counter() - start})
         return TrialRun(steps=steps, changes=self.changes(out))
 
-    def courses(self, folder: Path) -> dict[str, Course]:
-        """Metric → the course of the finished student in `folder`."""
-        (plan, full), steps = _plan_of(folder, self.task), self.options.steps
-        runs = [self.run(plan, count) for count in (steps, LONGER * steps)]
-        changes = self.changes(folder)
-        courses = {name: _course(runs, name, full, change) for name, change in changes.items()}
-        return {name: course for name, course in courses.items() if course is not None}
-
     def seconds_a_step(self, plan: Plan) -> float:
         """Seconds a step of the plan's trials; the slower one, for one that was interrupted seems faster."""
         steps = (self.options.steps, LONGER * self.options.steps)
@@ -262,6 +229,5 @@ class _Trainings:
     def _figures(self, scorer: Scorer) -> dict[str, float]:
         labels, dev = self.task.scorer.settings.labels, self.options.dev
         judged = judge_logits(scorer.fresh().logits(dev.texts), dev.pairs, labels)
-        names = OF_ONE_LOGIT if labels.logits == 1 else FORECAST
-        figures = {name: METRICS[name].value(judged) for name in names}
+        figures = {name: METRICS[name].value(judged) for name in self.metrics}
         return {name: value for name, value in figures.items() if value is not None}

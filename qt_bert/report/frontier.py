@@ -105,8 +105,6 @@ def recommendation(frontier: Frontier) -> Text:
         )
     if frontier.trial is None:
         return wording("frontier_untried")
-    if not frontier.trial.finished:
-        return wording("frontier_no_anchor")
     return wording("frontier_none", MARGIN=MARGIN)
 
 
@@ -126,7 +124,7 @@ def next_commands(frontier: Frontier, path: str) -> Iterator[str]:
     yield f"qt-bert prune {of} --out runs/small"
     yield f"qt-bert distill {of} --pairs train.tsv --unlabelled queries.tsv --out runs/student"
     yield "qt-bert export --onnx --int8 --model runs/student --out runs/onnx"
-    yield "qt-bert compare MODEL runs/onnx/model.int8.onnx --pairs pairs.tsv --gate gate.toml"
+    yield "qt-bert compare MODEL runs/onnx/model.int8.onnx --pairs pairs.tsv --unlabelled queries.tsv --gate gate.toml"
 
 
 def _shapes(frontier: Frontier) -> Table:
@@ -201,12 +199,9 @@ def _notes(frontier: Frontier) -> Iterator[Text]:
             long=long,
             dev=trial.dev.name,
             files=", ".join(trial.files),
+            students=trial.students,
+            teachers=trial.teachers,
         )
-        if trial.finished:
-            finished = join(f"{name} ({steps:,})" for name, steps in trial.finished.items())
-            yield wording("frontier_curve", finished=finished)
-            if not trial.measured_error:
-                yield wording("frontier_assumed")
 
 
 def _engines(frontier: Frontier) -> Table | None:

@@ -258,9 +258,8 @@ def _at_risk(evidence: PlanEvidence) -> Block:
 
 
 def _sample(plan: Plan, evidence: PlanEvidence) -> Prose:
-    stands = wording("nothing_stands_in" if plan.replacement == "zero" else "mean_stands_in")
     on = {"discovery": of_pairs(evidence.discovery), "validation": of_pairs(evidence.validation)}
-    texts = [wording("chosen_and_tested_on", **on, stands=stands)]
+    texts = [wording("chosen_and_tested_on", **on)]
     if evidence.cost is not None:
         texts.append(wording("choosing_cost", cost=evidence.cost))
     if evidence.profile == "quick":

@@ -75,7 +75,7 @@ class FrontierRow:
     `units`: the feed-forward units that stay, by layer. `milliseconds` is the p50 of one query with 10
     titles, `rate` pairs a second in bulk; `latency` and `throughput` are their ratios to the teacher's.
     `quality`: metric → the teacher (a) and the untrained shape (b) on validation. `hours`: of a full
-    training on this machine.
+    training on this machine, the teacher's scoring included.
     """
 
     shape: StudentShape
@@ -123,14 +123,14 @@ class Detail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """The trial: steps of the short and of the long trainings, the training files, the dev pairs, the
-    finished students (name → steps) that the curve was fitted to, and whether they measured its error."""
+    """The trial: steps of the short and of the long trainings, the training files, the dev pairs, and how many
+    finished students of how many teachers the curve is fitted to."""
 
     steps: tuple[int, int]
     files: tuple[str, ...]
     dev: PairsRef
-    finished: dict[str, int]
-    measured_error: bool = False
+    students: int = 0
+    teachers: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +191,6 @@ def shape_plan(
     return Plan(
         teacher=teacher,
         budget=budget,
-        replacement="zero",
         kept=kept,
         units=dict(units),
     )

@@ -138,9 +138,6 @@ class PlanEvidence:
     figures: tuple[Figure, ...] = ()
 
 
-MEANS = "means.safetensors"
-"""Mean head outputs beside a plan that replaces heads by them."""
-
 BudgetKind = Literal["heads", "layers"]
 
 
@@ -159,17 +156,17 @@ class Budget:
 class Plan(ResultFile):
     """`plan.json`. `teacher.sha256` is that of the teacher's weights: a plan is for one model.
 
-    Under the replacement `mean` the mean head outputs lie beside it, in `MEANS`. `units`: the
-    feed-forward units that stay, by the layer's number in the teacher, where the plan chose them.
-    `evidence`: the measurements behind the choice; a plan made by hand has none.
+    `replacement` is `zero`; an earlier version's plan with `mean` is refused. `units`: the feed-forward units
+    that stay, by the layer's number in the teacher, where the plan chose them. `evidence`: the measurements
+    behind the choice; a plan made by hand has none.
     """
 
     kind: ClassVar[str] = "plan"
     schema: Literal[1] = 1
     teacher: TeacherRef
     budget: Budget
-    replacement: Literal["zero", "mean"]
     kept: tuple[KeptLayer, ...]
+    replacement: Literal["zero"] = "zero"
     units: dict[str, tuple[int, ...]] = field(default_factory=dict)
     evidence: PlanEvidence | None = None
 

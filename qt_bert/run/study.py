@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.files import sha256_file, write_json
@@ -16,7 +16,7 @@ from qt_bert.progress import progress
 from qt_bert.request import EVALUATION_FIELDS, SELECTION_FIELDS, Request, is_shipped
 from qt_bert.results.frontier import FRONTIER, Frontier
 from qt_bert.results.kept import KeptFile
-from qt_bert.results.plan import MEANS, PAGE, Plan
+from qt_bert.results.plan import PAGE, Plan
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import (
     RunFolder,
@@ -31,7 +31,7 @@ from qt_bert.run.folder import (
     select,
     split_of,
 )
-from qt_bert.shipped import STUDENT, TEST, TRAIN, shipped, ships
+from qt_bert.shipped import TEST, TRAIN, shipped, ships
 
 if TYPE_CHECKING:
     from qt_bert.planning.task import PlanTask, Sample
@@ -93,7 +93,6 @@ class PlanOptions:
     """
 
     budget: str
-    replacement: Literal["zero", "mean"] = "zero"
     limit: int | None = None
     run: Path | None = None
 
@@ -105,7 +104,6 @@ class PlanOptions:
         functions = functions_of(model, weights_sha256(model), self.run)
         return {
             "budget": self.budget,
-            "replacement": self.replacement,
             "limit": self.limit,
             "functions": functions.source,
             "sets": dict(functions.sets),
@@ -122,27 +120,24 @@ def plan_stage(
     arguments: tuple[str, ...] = (),
     quick: Effort = QUICK,
 ) -> Stage:
-    """The stage that writes `plan.json`, and mean head outputs beside it where the plan uses them, or
-    `frontier.json`.
+    """The stage that writes `plan.json` or `frontier.json`.
 
-    `folder`: their folder below the run's; `quick`: the effort of the profile of that name.
+    `folder`: its folder below the run's; `quick`: the effort of the profile of that name.
     """
     if isinstance(options, PlanOptions):
-        name, seconds, run = "plan", 23, partial(_run_plan, options)
-        names = ("plan.json", *([MEANS] if options.replacement == "mean" else []))
+        name, seconds, run, file = "plan", 23, partial(_run_plan, options), "plan.json"
     else:
-        name, seconds, run = "frontier", 72, partial(_run_frontier, options)
-        names = (FRONTIER,)
-    outputs = tuple(f"{folder}/{name}" if folder else name for name in names)
+        name, seconds, run, file = "frontier", 72, partial(_run_frontier, options), FRONTIER
+    output = f"{folder}/{file}" if folder else file
     return Stage(
         name=name,
         order=order,
-        run=partial(run, outputs, quick),
-        outputs=outputs,
+        run=partial(run, output, quick),
+        outputs=(output,),
         arguments=(*SELECTION_FIELDS, *arguments),
         needs=needs,
         folders=(f"sweeps/{name}",),
-        reads=(TRAIN, f"{STUDENT}/training.json") if name == "frontier" else (),
+        reads=(TRAIN,) if name == "frontier" else (),
         quick_seconds=seconds,
         applies=_is_whole,
     )
@@ -159,10 +154,7 @@ def _model_folder(request: Request) -> Path:
     return Path(request.model)
 
 
-def _run_plan(
-    options: PlanOptions, outputs: Sequence[str], quick: Effort, context: StageContext
-) -> None:
-    from qt_bert.ablation.folder import write_means
+def _run_plan(options: PlanOptions, output: str, quick: Effort, context: StageContext) -> None:
     from qt_bert.planning.budgets import parse_budget
     from qt_bert.planning.make_plan import make_plan
     from qt_bert.planning.runs import check_removals
@@ -180,7 +172,6 @@ def _run_plan(
     labels = task.scorer.checkpoint.settings.labels
     task = replace(
         task,
-        replacement=options.replacement,
         functions=functions_of(_model_folder(request), task.teacher.sha256, run, names),
         held_out=[
             Sample.of(path.name, sha256_file(path), pairs)
@@ -190,18 +181,16 @@ def _run_plan(
     for sample in task.held_out:
         _check_apart(task.discovery, sample)
     chosen_on_all = options.limit is None and task.effort.choosing is None
-    if "probe:redundancy" in needs and chosen_on_all and options.replacement == "zero":
+    if "probe:redundancy" in needs and chosen_on_all:
         task.singles_work = context.folder.work("sweeps/redundancy")
         if not request.full:
             from qt_bert.probes.contests import quick_pairs
 
             ref, taken = task.discovery.ref, quick_pairs(task.discovery.pairs, labels)
             task.discovery = Sample.of(ref.name, ref.sha256 or "", taken)
-    context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64], task.mask))
+    context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64]))
     plan = make_plan(task, parse_budget(options.budget))
-    if task.means is not None:
-        write_means(context.folder.file(outputs[1]), task.means)
-    plan.write(context.folder.file(outputs[0]))
+    plan.write(context.folder.file(output))
 
 
 def _task(context: StageContext, quick: Effort, limit: int | None, work: str) -> PlanTask:
@@ -234,50 +223,31 @@ class FrontierOptions:
     """The options of a frontier beside the request.
 
     `limit` as of a plan. Each shape is trained for `trial` steps on `pairs_to_train`, without files for none.
-    `finished`: folders of fully trained students; None: the student that ships, if it is of this model.
     `in_report`: under `full` the trial is on the pairs that ship, where the run's own pairs ship.
     """
 
     limit: int | None = None
     trial: int | None = None
     pairs_to_train: tuple[Path, ...] = ()
-    finished: tuple[Path, ...] | None = None
     in_report: bool = False
 
     def __post_init__(self) -> None:
-        if not self.pairs_to_train and (self.trial is not None or self.finished is not None):
-            option = "--trial" if self.trial is not None else "--finished"
-            raise ArgumentError(f"{option} goes with --pairs-to-train FILE, which names no file")
+        if not self.pairs_to_train and self.trial is not None:
+            raise ArgumentError("--trial goes with --pairs-to-train FILE, which names no file")
         if missing := next((path for path in self.pairs_to_train if not path.is_file()), None):
             raise ArgumentError(f"--pairs-to-train {missing}: no such file")
-        if missing := next((path for path in self.finished or () if not path.is_dir()), None):
-            raise ArgumentError(f"--finished {missing}: no such folder")
 
-    def arguments(self, model: Path) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """As arguments of a run."""
-        from qt_bert.models.folder import folder_sha256
-
         return {
             "limit": self.limit,
             "trial": self.trial,
             "pairs_to_train": [sha256_file(path) for path in self.pairs_to_train],
-            "finished": [folder_sha256(path) for path in self.students(model)],
         }
-
-    def students(self, model: Path) -> tuple[Path, ...]:
-        """The finished students of a trial."""
-        if self.finished is not None or not self.pairs_to_train:
-            return self.finished or ()
-        from qt_bert.models.folder import weights_sha256
-
-        student = shipped(STUDENT) if ships(STUDENT) else None
-        kept = None if student is None else KeptFile.read(student)
-        of_model = kept is not None and kept.teacher.sha256 == weights_sha256(model)
-        return (student,) if student is not None and of_model else ()
 
 
 def _run_frontier(
-    options: FrontierOptions, outputs: Sequence[str], quick: Effort, context: StageContext
+    options: FrontierOptions, output: str, quick: Effort, context: StageContext
 ) -> None:
     from qt_bert.planning.frontier import make_frontier
     from qt_bert.planning.runs import check_removals
@@ -288,7 +258,7 @@ def _run_frontier(
     if options.in_report and request.full and is_shipped(request.validation_file, TEST):
         options = replace(options, pairs_to_train=(shipped(TRAIN),) if ships(TRAIN) else ())
     task = _task(context, quick, options.limit, "sweeps/frontier")
-    context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64], task.mask))
+    context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64]))
     trial = None
     if options.pairs_to_train:
         dev, _ = _both(context)
@@ -296,9 +266,8 @@ def _run_frontier(
             steps=options.trial or STEPS,
             sources=tuple(map(PairSource, options.pairs_to_train)),
             dev=dev.smaller(options.limit, whole_queries=True, seed=request.seed),
-            finished=options.students(_model_folder(request)),
         )
-    make_frontier(task, trial).write(context.folder.file(outputs[0]))
+    make_frontier(task, trial).write(context.folder.file(output))
 
 
 def _both(context: StageContext) -> tuple[Sample, Sample]:
@@ -531,8 +500,9 @@ def run_frontier(
 ) -> Frontier:
     """Measure the frontier in the folder `out`, or resume it, and return it; as `run_plan` does."""
     stage = plan_stage(options, arguments=("frontier",))
-    arguments = options.arguments(_model_folder(request))
-    folder = _run_alone(stage, "frontier", arguments, request, out, scorer, resume, overwrite)
+    folder = _run_alone(
+        stage, "frontier", options.arguments(), request, out, scorer, resume, overwrite
+    )
     return Frontier.read(folder.file(FRONTIER))
 
 

@@ -31,7 +31,7 @@ class LabelledExample(Example):
     an auxiliary source, whose target is `auxiliary` = (output, class). `groups` [length] is the side of
     every token, as in `Batch.groups`. `query` numbers the queries of each source; `bounds` are the
     label's lowest and highest value, from 0 for the lowest label (NaN: none); `taught` [outputs or 1]
-    are the outputs of an outside teacher, NaN where it has none, None without a teacher.
+    are the outputs of a teacher, NaN where it has none, None without a teacher.
     """
 
     allowed: np.ndarray

@@ -316,8 +316,7 @@ class TuneJob(ABC):
     `sources` are labelled and unlabelled pairs. `dev` is the file for early stopping by the metric
     `stop_on` ("": QWK, or Spearman's ρ for a single output); without one, it gets the pairs of a tenth
     of the training queries, by hash. `default_settings` come before a command's own. `loss` None is
-    `default_loss`, with `soft` or `mse` for an outside
-    `teacher`.
+    `default_loss`, with `soft` or `mse` for a teacher.
     """
 
     default_loss: ClassVar[LossWeights]
@@ -352,7 +351,7 @@ class TuneJob(ABC):
 
     @abstractmethod
     def model(
-        self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair], dtype: str
+        self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair]
     ) -> tuple[TrainingModule, Checkpoint]:
         """The module to train, and the checkpoint of its classifier, to evaluate and save."""
 
@@ -413,9 +412,8 @@ def run_tuning(
     losses = Losses(loss_for(data, labels, job.loss, job.default_loss), tuple(labels.values))
 
     # Build the module to train, on the device.
-    model, trained = job.model(start, data, losses, dev, settings.dtype)
-    for module in (start.model, model):
-        on_device(module, place, settings.dtype)
+    model, trained = job.model(start, data, losses, dev)
+    on_device(model, place, settings.dtype)
 
     # Train, from the state of a killed run where there is one.
     longest = trained.settings.max_length
@@ -513,7 +511,7 @@ class TrainJob(TuneJob):
         )
 
     def model(
-        self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair], dtype: str
+        self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair]
     ) -> tuple[TrainingModule, Checkpoint]:
         return TuningModel(start.model, start.family, data.auxiliaries, losses), start
 

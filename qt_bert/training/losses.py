@@ -212,11 +212,7 @@ class Losses:
             ).sum(),
             "margin_mse": lambda: compared(margin_mse_loss, self.scores(targets), taught_share),
         }
-        return {
-            name: getattr(weights, name) * losses[name]()
-            for name in weights.parts
-            if name in losses
-        }
+        return {name: getattr(weights, name) * losses[name]() for name in weights.parts}
 
     def scores(self, logits: torch.Tensor) -> torch.Tensor:
         """The ranking score [examples]: the expected value of the outputs, or the single logit."""

@@ -100,13 +100,15 @@ class TeacherSource:
     """A model's folder, or a file of queries and titles with columns `scores`: a score, or the
     probability of each output; it must hold at least the share `coverage` of the training pairs.
 
-    A model's outputs are stored in the folder `store`, by default in the run's own.
+    A model's outputs are stored in the folder `store`, by default in the run's own; `max_length` is its own by
+    default.
     """
 
     path: Path
     scores: tuple[str, ...] = ()
     coverage: float = 1.0
     store: Path | None = None
+    max_length: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,7 +328,7 @@ class TrainingOptions:
     """The settings of a run; None takes the recipe's, else the default."""
 
     lr: float | None = None
-    """Peak learning rate of AdamW. [default: 3e-4; of a student 8e-4]"""
+    """Peak learning rate of AdamW. [default: 3e-4; of a student 5e-4]"""
     dtype: str | None = None
     """Type of matrix products: float32, bfloat16 or, on a CUDA device, tf32. [default: bfloat16]"""
     device: str = "auto"

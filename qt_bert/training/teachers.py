@@ -1,4 +1,4 @@
-"""Targets from an outside teacher: another model's outputs, or scores in a file."""
+"""Targets from a teacher: a model's outputs, or scores in a file."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ import torch
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions, one_line
 from qt_bert.errors import ArgumentError
-from qt_bert.files import check_apart, sha256_file
+from qt_bert.files import check_apart, one_writer, sha256_file
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.folder import resolve_folder, weights_sha256
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.progress import note_once, progress
@@ -56,7 +55,7 @@ def key_of(source: TeacherSource) -> str:
 def loss_for(
     data: TrainingSet, labels: ModelLabels, requested: LossWeights | None, default: LossWeights
 ) -> LossWeights:
-    """The requested losses, else the `default`, with an outside teacher plus `soft` for a distribution or
+    """The requested losses, else the `default`, with a teacher plus `soft` for a distribution or
     `mse` for scores. Raises ArgumentError for `soft` without a distribution."""
     taught = data.examples[0].taught
     if taught is None:
@@ -75,7 +74,7 @@ def loss_for(
 class TeacherTargets:
     """The outputs of the teacher `source` for pairs, as targets of a model with `labels`.
 
-    `facts` describe the teacher. The folder `work` stores a model's outputs for a resumed run, and the list
+    `facts` describe the teacher. The folder `work`, or the source's `store`, keeps a model's outputs; `work` the list
     of pairs that a file lacks.
     """
 
@@ -108,22 +107,29 @@ class TeacherTargets:
         opened = open_checkpoint(self.source.path, dtype=self.dtype, device=str(self.device))
         self.facts |= {"name": opened.name, "sha256": opened.sha256}
         texts = [(pair.query, pair.title) for pair in pairs]
-        key = hashlib.sha256(repr((opened.sha256, self.dtype, texts)).encode()).hexdigest()
+        scorer, theirs = Scorer(opened, max_length=self.source.max_length), opened.settings.labels
+        read = (opened.sha256, self.dtype, scorer.tokenizer.max_length, opened.settings.template)
+        key = hashlib.sha256(repr((*read, texts)).encode()).hexdigest()
         stored = (self.source.store or self.work) / f"teacher-{key[:16]}.f32"
-        theirs = opened.settings.labels
-        if not stored.exists():
-            self._score(opened, texts, stored)
+        size = 4 * theirs.logits * len(texts)
+
+        def missing() -> bool:
+            return not stored.exists() or stored.stat().st_size != size
+
+        if missing():
+            with one_writer(stored):
+                if missing():
+                    self._score(scorer, texts, stored)
         logits = np.fromfile(stored, np.float32).reshape(-1, theirs.logits)
         return logits if theirs == self.labels else ranking_scores(logits, theirs)[:, None]
 
-    def _score(self, opened: Checkpoint, texts: Sequence[tuple[str, str]], stored: Path) -> None:
+    def _score(self, scorer: Scorer, texts: Sequence[tuple[str, str]], stored: Path) -> None:
         """Store the float32 logits of `texts`; a killed run goes on after its last whole chunk."""
-        part, row = stored.with_suffix(".part"), 4 * opened.settings.labels.logits
+        part, row = stored.with_suffix(".part"), 4 * scorer.settings.labels.logits
         known = part.stat().st_size // row if part.exists() else 0
         done = min(known, len(texts)) // CHUNK * CHUNK
-        scorer = Scorer(opened)
         with (
-            progress(len(texts), f"teacher {opened.name}", "pairs", done=done) as shown,
+            progress(len(texts), f"teacher {scorer.checkpoint.name}", "pairs", done=done) as shown,
             open(part, "ab") as handle,
         ):
             handle.truncate(done * row)
@@ -131,6 +137,7 @@ class TeacherTargets:
                 logits = scorer.logits(texts[start : start + CHUNK], shown)
                 handle.write(logits.astype(np.float32).tobytes())
                 handle.flush()
+                os.fsync(handle.fileno())
         os.replace(part, stored)
 
     def _of_file(self, pairs: Sequence[Pair]) -> np.ndarray:

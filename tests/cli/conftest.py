@@ -75,7 +75,6 @@ def planned(checkpoint_of, tmp_path):
     Plan(
         teacher=reference_of(teacher.model, teacher.family, teacher.name, teacher.sha256),
         budget=Budget(kind_of="layers", value=2, share=False, asked="layers=2"),
-        replacement="zero",
         kept=kept,
     ).write(tmp_path / "plan.json")
     return ["--plan", tmp_path / "plan.json", "--model", folder, "--out", tmp_path / "small"]

@@ -34,7 +34,7 @@ def test_a_frontier_its_page_and_the_commands(run, command, pair_file, tmp_path,
     out = tmp_path / "plan"
     ended = run(*command, "--pairs-to-train", pair_file, "--trial", "1", "--out", out)
     assert ended.status == 0, ended.err
-    assert "ρ, 4 steps" in ended.out and "--finished" in ended.out
+    assert "ρ, 4 steps" in ended.out
     frontier = Frontier.read(out / "frontier.json")
     assert f"--plan {out / 'frontier.json'} --shape" in ended.out
     page = (out / "plan.html").read_text(encoding="utf-8")
@@ -62,13 +62,6 @@ def test_json_is_the_plan_and_held_out_files_have_their_own_columns(run, command
     assert evidence["discovery"]["n_pairs"] <= 20
 
 
-def test_means_lie_beside_the_plan(run, command, tmp_path):
-    out = tmp_path / "p"
-    ended = run(*command, "--budget", "heads=3", "--replace", "mean", "--out", out)
-    assert ended.status == 0, ended.err
-    assert (out / "means.safetensors").is_file()
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -76,16 +69,13 @@ def test_means_lie_beside_the_plan(run, command, tmp_path):
         (("--budget", "heads=4"), "heads=1 to heads=3"),
         (("--budget", "params=0.01"), "heads= or layers="),
         (("--run", "."), "--run goes with --budget"),
-        (("--replace", "mean"), "--replace goes with --budget"),
         (("--held-out", "nowhere.tsv"), "--held-out goes with --budget"),
         (("--budget", "heads=0.5", "--trial", "3"), "--trial goes without --budget"),
         (("--trial", "3"), "--trial goes with --pairs-to-train"),
-        (("--finished", "."), "--finished goes with --pairs-to-train"),
         (("--pairs-to-train", "nowhere.tsv"), "--pairs-to-train nowhere.tsv: no such file"),
         (("--budget", "heads=0.5", "--held-out-grades", "0=1"), "names no file"),
         (("--budget", "heads=0.5", "--held-out", "nowhere.tsv"), "nowhere.tsv"),
         (("--budget", "heads=0.5", "--run", "."), "no finished probe"),
-        (("--budget", "heads=0.5", "--replace", "noise"), "noise"),
     ],
 )
 def test_bad_options_are_refused(refused, command, tmp_path, options, words):

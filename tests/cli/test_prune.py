@@ -18,7 +18,6 @@ def test_the_folder_opens_and_the_figures_are_printed(run, planned, pair_file):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (["--units", "7.5"], "--units '7.5'"),
         (["--plan", "nowhere.json"], "no such result file"),
         (["--pairs", "nowhere.tsv"], "nowhere.tsv"),
     ],
@@ -57,7 +56,7 @@ def test_a_vocabulary_is_cut_and_its_cost_is_printed(
     [
         ([], "give --plan PLAN.json, or --vocabulary TEXTS"),
         (["--keep", "9"], "give --plan PLAN.json, or"),
-        (["--vocabulary", "texts.txt", "--units", "0.5"], "--units go with --plan"),
+        (["--vocabulary", "texts.txt", "--shape", "layers=4"], "--shape goes with --plan"),
         (["--vocabulary", "gone.txt"], "gone.txt"),
         (["--vocabulary", "texts.txt", "--keep", "3"], "--keep 3: 5 tokens must stay"),
         (["--vocabulary", "texts.txt", "--pairs", "gone.tsv"], "gone.tsv"),

@@ -32,7 +32,6 @@ def plan(*kept):
     return Plan(
         teacher=TeacherRef(name="t", sha256="0", layers=12, heads=12, units=768),
         budget=Budget(kind_of="layers", value=len(kept), share=False, asked="by hand"),
-        replacement="mean",
         kept=kept,
     )
 
@@ -57,7 +56,6 @@ def test_even_spacing_keeps_as_many_layers_heads_and_units():
     even = study.even_plan(FOUR)
     assert [layer.layer for layer in even.kept] == [0, 3, 6, 9]
     assert {(layer.heads, layer.units) for layer in even.kept} == {(ALL, None)}
-    assert even.replacement == "zero"
     uneven = plan(
         KeptLayer(layer=1, heads=(0, 1, 2, 3)),
         KeptLayer(layer=4, heads=(), units=100),

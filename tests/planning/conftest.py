@@ -16,7 +16,6 @@ def plan_by_hand(checkpoint: Checkpoint, kept: Sequence[KeptLayer]) -> Plan:
     return Plan(
         teacher=teacher,
         budget=Budget(kind_of="layers", value=len(kept), share=False, asked="by hand"),
-        replacement="zero",
         kept=tuple(kept),
     )
 

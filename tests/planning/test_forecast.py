@@ -1,59 +1,67 @@
-"""The forecast's curve by hand, its error, and its leave-one-out test."""
+"""The forecast by hand, its error, and its leave-one-out test."""
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
-from qt_bert.planning.forecast import ASSUMED, SHORT_ALONE, Course, fit, leave_one_out
+from qt_bert.planning.distill import RECIPE
+from qt_bert.planning.forecast import Course, finished_students, fit, forecast, leave_one_out
+from qt_bert.planning.trial import LONGER
+from qt_bert.planning.trial import STEPS as STEPS_OF_TRIAL
 
 STEPS = (100, 200, 800)
-"""log(800 / 200) / log(200 / 100) = 2."""
 
 
 def course(short, long=None, full=None, steps=STEPS):
     return Course(steps=steps, short=short, long=long, full=full)
 
 
-def test_one_finished_student_by_hand():
-    # Of a reach of 2 × 0.04 it gained 0.02: a quarter. The long trials closed 0.04 / 0.1 and 0.02 / 0.2.
-    anchor, other = course(-0.10, -0.06, -0.04), course(-0.20, -0.18)
-    curve = fit([anchor, other], "spearman")
-    assert anchor.reach == pytest.approx(2)
-    assert curve.realised == pytest.approx(0.25)
-    assert curve.closed == pytest.approx((0.1 * 0.04 + 0.2 * 0.02) / (0.1**2 + 0.2**2))
-    assert curve.value(anchor) == pytest.approx(-0.04)
-    ahead = curve.forecast(other)
-    assert ahead.value == pytest.approx(-0.18 + 0.25 * 2 * 0.02)
-    assert (ahead.low, ahead.high) == pytest.approx((ahead.value - 0.03, ahead.value + 0.03))
-    long = -0.1 * (1 - curve.closed)
-    alone = curve.forecast(course(-0.10))
-    assert alone.value == pytest.approx(long + 0.5 * (long + 0.10))
-    assert alone.high - alone.value == pytest.approx(SHORT_ALONE * 0.03)
-    assert fit([anchor], "qwk").errors[0] == ASSUMED["qwk"]
+def test_three_finished_students_by_hand():
+    # Of the gap after the long trial a half, a quarter and three quarters are left; of the short one's the half.
+    gaps = [(-0.2, -0.1, -0.05), (-0.2, -0.08, -0.02), (-0.12, -0.04, -0.03)]
+    finished = [course(*gap) for gap in gaps]
+    share = fit(finished)
+    error = t.ppf(0.975, 2) * 0.25 * np.sqrt(4 / 3)
+    assert (share.mean, share.gap) == pytest.approx((0.5, 0.08))
+    assert share.error == pytest.approx(error) and share.reach == pytest.approx(np.log(4))
+    wide = forecast(finished, course(-0.3, -0.2))
+    assert (wide.value, wide.high - wide.value) == pytest.approx((-0.1, 0.2 * error))
+    # Not narrower than at the median gap; a student at its teacher's level stays there.
+    near = forecast(finished, course(-0.1, 0.0))
+    assert (near.value, near.high - near.value) == pytest.approx((0, 0.08 * error))
+    # 16 times the steps are twice as far as 4 times: a half of the half, and twice the error.
+    far = forecast(finished, course(-0.3, -0.2, steps=(100, 200, 3200)))
+    assert (far.value, far.value - far.low) == pytest.approx((-0.05, 2 * 0.2 * error))
+    none = forecast(finished, course(-0.3, -0.2, steps=(100, 200, 150)))
+    assert none.value == -0.2
+    alone = forecast(finished, course(-0.4))
+    assert alone.value == pytest.approx(-0.4 * np.mean([0.25, 0.1, 0.25]))
 
 
-def test_slopes_are_bounded_and_a_full_training_no_longer_than_the_trial_adds_nothing():
-    falls = fit([course(-0.1, -0.05, -0.09)], "spearman")
-    rises = fit([course(-0.1, -0.05, 0.5)], "spearman")
-    assert (falls.realised, rises.realised) == (0, 1)
-    assert fit([course(-0.1, -0.1, -0.1)], "spearman").realised == 0
-    assert rises.value(course(-0.1, -0.05, steps=(100, 200, 150))) == -0.05
+def test_a_share_is_bounded():
+    assert fit([course(-0.1, -0.05, -0.09), course(-0.1, -0.05, -0.08)]).mean == 1
+    assert fit([course(-0.1, -0.05, 0.05), course(-0.1, -0.05, 0.04)]).mean == 0
 
 
-def test_without_a_finished_student_there_is_no_curve():
-    assert fit([course(-0.1, -0.05)], "spearman") is None
-    assert leave_one_out([course(-0.1, -0.05, -0.04)], "spearman") == []
+def test_the_students_of_the_package_are_forecast_from_each_other():
+    """Trained as far as a recipe trains."""
+    students, trial = finished_students(), (STEPS_OF_TRIAL, LONGER * STEPS_OF_TRIAL)
+    assert len(students) >= 4
+    assert {student.steps for student in students} == {(*trial, RECIPE["max_steps"])}
+    for metric in ("spearman", "accuracy", "qwk", "pairwise_accuracy"):
+        rows = leave_one_out([student.course(metric) for student in students])
+        assert all(ahead.low <= full <= ahead.high for ahead, full in rows), metric
+        assert max(abs(ahead.value - full) for ahead, full in rows) < 0.04
 
 
 def test_students_on_one_curve_are_forecast_and_their_error_covers():
     rng = np.random.default_rng(0)
     inside = []
     for _ in range(60):
-        gains = rng.uniform(0.01, 0.05, 8)
-        finished = [
-            course(-0.1 - g, -0.1, -0.1 + 0.5 * 2 * g + rng.normal(0, 0.005)) for g in gains
-        ]
-        rows = leave_one_out(finished, "spearman")
+        gaps = rng.uniform(0.05, 0.2, 8)
+        shares = rng.normal(0.5, 0.05, 8)
+        finished = [course(-2 * g, -g, -g * share) for g, share in zip(gaps, shares, strict=True)]
+        rows = leave_one_out(finished)
         assert len(rows) == 8
         inside += [ahead.low <= full <= ahead.high for ahead, full in rows]
-        assert max(ahead.high - ahead.low for ahead, _ in rows) < 0.06
-    assert 0.9 < np.mean(inside) < 0.99
+    assert 0.93 < np.mean(inside) < 0.999

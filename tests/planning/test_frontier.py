@@ -9,15 +9,12 @@ import torch
 from qt_bert.errors import ArgumentError
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning import detail, trial
-from qt_bert.planning.distill import DistillJob, Student
 from qt_bert.planning.frontier import make_frontier, on_frontier
 from qt_bert.planning.shapes import candidates, layer_order, plan_for
 from qt_bert.planning.task import QUICK, PlanTask
 from qt_bert.planning.trial import TrialOptions
 from qt_bert.results.frontier import Frontier, StudentShape, read_plan
-from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.training.finetune import TrainJob, TuneSettings, run_tuning
 from qt_bert.training.recipes import PairSource
 from tests.planning.made_pairs import sample
 
@@ -176,35 +173,31 @@ def test_a_killed_trial_resumes_to_the_same_bytes(task_of, options, monkeypatch)
     assert untimed(again) == untimed(whole) and weights(work) == weights(task_of().work) != {}
     shapes = whole.rows[1:]
     assert [len(row.trial) for row in shapes].count(2) == min(3, len(shapes))
-    assert whole.trial.steps == (2, 8) and not whole.trial.finished
-    assert not any(row.forecast for row in shapes) and whole.recommended is None
+    assert whole.trial.steps == (2, 8)
+    assert all(set(row.forecast) == {"spearman", "accuracy", "qwk"} for row in shapes)
+    assert min(row.hours for row in shapes) > 0
+    losses = {row.shape: min(change.value for change in row.forecast.values()) for row in shapes}
+    safe = [shape for shape, loss in losses.items() if loss >= -0.02]
+    assert whole.recommended == (safe[-1] if safe else None)
+    assert len([*task_of().work.rglob("teacher-*.f32")]) == 1  # scored once, for all trainings
 
 
-def test_a_finished_student_anchors_the_forecast(task_of, options, checkpoint_of, tmp_path):
+def test_labels_that_are_not_the_teachers_own_are_refused(task_of, options, checkpoint_of):
+    """A student keeps its teacher's qt_bert.json, so that grades of --model-grades would be levels to it."""
     task = task_of()
-    kept = (KeptLayer(layer=0, heads=(0, 1)), KeptLayer(layer=2, heads=(0, 1)))
-    plan = trial.shape_plan(task.teacher, StudentShape(layers=2), kept, {})
-    job = DistillJob(
-        student=Student(task.scorer.checkpoint.folder, plan),
-        sources=options.sources,
-        dev=options.sources[0],
-    )
-    settings = TuneSettings(max_steps=20, evaluations=1, compile=False)
-    run_tuning(job, tmp_path / "distilled", settings)
-    on = TrainJob(base=tmp_path / "distilled", sources=job.sources, dev=job.dev, max_length=48)
-    run_tuning(on, tmp_path / "student", replace(settings, max_steps=4))
-    frontier = make_frontier(task, replace(options, finished=(tmp_path / "student",)))
-    assert frontier.trial.finished == {"student": 24} and not frontier.trial.measured_error
-    for row in frontier.rows[1:]:
-        assert set(row.forecast) == {"spearman", "accuracy", "qwk"} and row.hours > 0
-        safe = all(change.value >= -0.02 for change in row.forecast.values())
-        assert row.shape != frontier.recommended or safe
-    with pytest.raises(ArgumentError, match="other weights"):
-        make_frontier(
-            task_of(seed=5, work="other"), replace(options, finished=(tmp_path / "student",))
-        )
-    with pytest.raises(ArgumentError, match="no student"):
-        make_frontier(task, replace(options, finished=(checkpoint_of(),)))
+    folder = checkpoint_of("bert", layers=3, heads=2, labels=3)
+    task.scorer = Scorer(open_checkpoint(folder, model_grades="0=1-2,1=3-4,2=5"))
+    with pytest.raises(ArgumentError, match="--model-grades does not go"):
+        trial.Trainings(task, options)
+
+
+def test_a_long_file_is_drawn_from(task_of, options, monkeypatch):
+    monkeypatch.setattr(trial, "LONGER", 1)
+    monkeypatch.setattr(trial, "PAIRS_A_STEP", 2)  # four pairs for two steps
+    drawn, listed = trial._pairs_of(task_of(), options)
+    every = options.sources[0].read()
+    assert (len(drawn.pairs), listed) == (4, len(every)) and len(every) > 4
+    assert [pair for pair in every if pair in drawn.pairs] == [*drawn.pairs]
 
 
 def test_pairs_that_are_judged_on_are_not_trained_on(task_of, options):

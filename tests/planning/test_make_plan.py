@@ -76,7 +76,7 @@ def test_heads_that_share_a_key_go_or_stay_together(task, tmp_path):
 def _is_tested_as_masked(asked, made):
     """The figures of the pruned model are those of the masked one."""
     removals = [removed_from(made.kept, made.teacher)]
-    options = {"mask": asked.mask, "metrics": asked.metrics, "resamples": 40}
+    options = {"metrics": asked.metrics, "resamples": 40}
     [masked] = changes(asked.scorer, asked.validation.pairs, removals, **options)
     tested = made.evidence.tests[0].measured
     for metric in ("spearman", "qwk", "accuracy"):
@@ -97,15 +97,6 @@ def test_a_killed_plan_goes_on_and_ends_the_same(task, monkeypatch):
     assert len(there) > 3
     assert all(path.stat().st_mtime_ns == then for path, then in there.items())
     assert first == make_plan(task(), HALF)
-
-
-def test_means_stand_in_for_heads(task):
-    asked = task()
-    asked.replacement = "mean"
-    made = make_plan(asked, HALF)
-    assert made.replacement == "mean"
-    assert made.evidence.settings["means_sha256"] == asked.means.sha256
-    _is_tested_as_masked(asked, made)
 
 
 def test_a_model_of_one_layer_has_no_layers_to_choose(task):

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.ablation.interventions import MeanZ
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
 from qt_bert.models.checkpoint import smaller_checkpoint
-from qt_bert.models.loading import stored_dtype
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.planning.prune import masked_difference, narrowed, open_teacher, plan_means, prune
+from qt_bert.planning.prune import masked_difference, open_teacher, prune
 from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
 
@@ -58,20 +56,20 @@ KEPT = [
 @pytest.mark.parametrize("kept", KEPT, ids=range(len(KEPT)))
 def test_pruned_is_masked(teacher, plan_of, kept):
     small = smaller_checkpoint(teacher, kept)
-    assert masked_difference(teacher, small, plan_of(teacher, kept), TEXTS, None) <= 1e-4
+    assert masked_difference(teacher, small, plan_of(teacher, kept), TEXTS) <= 1e-4
 
 
 def test_a_model_that_is_not_the_masked_one_is_not_saved(teacher, plan_of, tmp_path):
     small = smaller_checkpoint(teacher, all_but((0, 0)))
     with pytest.raises(EquivalenceError, match="nothing was saved"):
-        masked_difference(teacher, small, plan_of(teacher, all_but((0, 1))), TEXTS, None)
+        masked_difference(teacher, small, plan_of(teacher, all_but((0, 1))), TEXTS)
 
 
 def test_logits_that_are_no_numbers_are_refused(teacher, plan_of):
     teacher.model.classifier.bias.data.fill_(float("nan"))
     small = smaller_checkpoint(teacher, all_but((0, 0)))
     with pytest.raises(CheckpointError, match="NaN or infinite outputs"):
-        masked_difference(teacher, small, plan_of(teacher, all_but((0, 0))), TEXTS, None)
+        masked_difference(teacher, small, plan_of(teacher, all_but((0, 0))), TEXTS)
 
 
 def test_the_teacher_is_never_overwritten(fresh_checkpoint, plan_of):
@@ -94,7 +92,7 @@ def test_the_folder_opens_and_scores_in_both_shapes(teacher, plan_of, tmp_path, 
 
 
 def test_a_share_of_the_units_stays(teacher, plan_of, tmp_path):
-    plan = narrowed(plan_of(teacher, all_but((0, 0))), "0.25")
+    plan = plan_of(teacher, [replace(layer, units=16) for layer in all_but((0, 0))])
     prune(teacher, plan, PAIRS, tmp_path / "small")
     opened = open_checkpoint(tmp_path / "small", compact=True)
     assert [layer.units for layer in opened.kept.layers] == [16] * 4
@@ -110,23 +108,6 @@ def test_the_units_that_a_plan_names_stay(teacher, plan_of, tmp_path):
     torch.testing.assert_close(opened.model.bert.encoder.layer[0].intermediate.dense.weight, up)
     with pytest.raises(ArgumentError, match="units of layer 'one'"):
         prune(teacher, replace(plan, units={"one": (5, 60)}), PAIRS, tmp_path / "other")
-
-
-def test_mean_contexts_that_do_not_lie_beside_the_plan_are_named(teacher, plan_of, tmp_path):
-    plan = plan_of(teacher, all_but((0, 0)))
-    assert plan_means(tmp_path / "plan.json", plan) is None
-    with pytest.raises(RunFolderError, match=r"means.safetensors is missing: the plan"):
-        plan_means(tmp_path / "plan.json", replace(plan, replacement="mean"))
-
-
-def test_mean_contexts_stay_in_the_bias_in_float32(teacher, plan_of, tmp_path):
-    means = MeanZ("made", torch.randn(4, 4, 8, generator=torch.Generator().manual_seed(0)))
-    plan = replace(plan_of(teacher, all_but((0, 0), (3, 2))), replacement="mean")
-    with pytest.raises(ArgumentError, match="mean head outputs"):
-        prune(teacher, plan, PAIRS, tmp_path / "small")
-    saved = prune(teacher, plan, PAIRS, tmp_path / "small", means=means)
-    assert saved.difference <= 1e-4
-    assert stored_dtype(saved.folder) is torch.float32
 
 
 def test_a_plan_for_another_model_is_refused(teacher, plan_of, checkpoint_of):
@@ -145,14 +126,3 @@ def test_no_pairs_and_a_folder_with_anything_in_it_are_refused(teacher, plan_of,
         prune(teacher, plan, PAIRS, tmp_path)
     with pytest.raises(RunFolderError, match="is a file"):
         prune(teacher, plan, PAIRS, tmp_path / "note", overwrite=True)
-
-
-@pytest.mark.parametrize("units", ["0", "65", "1.5", "half", "-3", "0.0"])
-def test_widths_that_cannot_be_are_refused(teacher, plan_of, units):
-    with pytest.raises(ArgumentError, match="--units"):
-        narrowed(plan_of(teacher, all_but()), units)
-
-
-def test_narrowing_never_widens(teacher, plan_of):
-    layers = (KeptLayer(layer=0, heads=(0,), units=5), KeptLayer(layer=1, heads=(1,)))
-    assert [layer.units for layer in narrowed(plan_of(teacher, layers), "32").kept] == [5, 32]

@@ -122,7 +122,6 @@ def plan(layers: int = 12, heads: int = 12, **changes: Any) -> Plan:
     return Plan(
         teacher=TeacherRef(name="graded", sha256="4f" * 32, layers=layers, heads=heads, units=768),
         budget=Budget(kind_of="heads", value=0.6, share=True, asked="heads=0.6"),
-        replacement="zero",
         kept=kept,
         evidence=evidence(layers, heads, **changes),
     )
@@ -178,11 +177,7 @@ def frontier(trial: bool = True, **changes: Any) -> Frontier:
         "baseline": difference(-0.4),
         "baseline_ms": 0.1,
         "vocabulary": {"tokens": 21_000, "needed": 4_000, "saved": 6_500_000},
-        "trial": Trial(
-            steps=(150, 600), files=("train.tsv",), dev=PAIRS, finished={"student": 4000}
-        )
-        if trial
-        else None,
+        "trial": Trial(steps=(150, 600), files=("train.tsv",), dev=PAIRS) if trial else None,
         "recommended": SMALL if trial else None,
         "details": tuple(
             Detail(shape=shape, trained=0, timings=timings[shape], worst_slice="negation")

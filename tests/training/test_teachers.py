@@ -141,6 +141,22 @@ def test_killed_scoring_goes_on_after_its_last_whole_chunk(
     np.testing.assert_array_equal(again[:3], values[:3] + 1)
     np.testing.assert_allclose(again[3:], values[3:], atol=1e-5)
     assert list(source.store.iterdir()) == [stored]
+    # A stored file of another length is scored anew.
+    for wrong in (
+        again[:-1].tobytes(),
+        again.tobytes() + again[:1].tobytes(),
+        again.tobytes()[:-2],
+    ):
+        stored.write_bytes(wrong)
+        np.testing.assert_allclose(taught(source)[0], values, atol=1e-5)
+
+
+def test_the_length_that_a_teacher_reads_is_part_of_what_is_stored(checkpoint_of, taught, tmp_path):
+    folder = checkpoint_of("roberta")
+    whole, _ = taught(TeacherSource(folder))
+    short, _ = taught(TeacherSource(folder, max_length=6))
+    assert np.abs(whole - short).max() > 1e-4
+    assert len(list(tmp_path.glob("teacher-*.f32"))) == 2
 
 
 def test_a_model_with_other_outputs_teaches_its_score(checkpoint_of, taught):

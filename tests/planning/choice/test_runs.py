@@ -17,7 +17,7 @@ from qt_bert.planning.runs import Removal, changes, check_removals, logits, loss
 from qt_bert.scoring.bulk import LeftOut
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.comparison import compare
-from tests.planning.choice.conftest import Counted, graded, pair, zero
+from tests.planning.choice.conftest import Counted, graded, pair
 
 FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
 ONE = ModelLabels(1, None)
@@ -73,11 +73,11 @@ REMOVALS = [
 
 
 def measured(scorer, pairs, removals, *, metrics=METRICS, **options):
-    return changes(scorer, pairs, removals, mask=zero, metrics=metrics, **options)
+    return changes(scorer, pairs, removals, metrics=metrics, **options)
 
 
 def logits_without(scorer, pairs, removal: Removal) -> np.ndarray:
-    parts = parts_of(removal.heads, removal.blocks, zero)
+    parts = parts_of(removal.heads, removal.blocks)
     forward, out = masked_forward(scorer.encoder, *parts), np.empty((len(pairs), 5))
     for batch in scorer.fresh().batches([(row.query, row.title) for row in pairs], 1024):
         out[batch.rows] = forward(batch).numpy()
@@ -127,10 +127,10 @@ def test_faults_are_named(scorer_of):
 
 def test_checks_of_a_plan(scorer_of):
     scorer = scorer_of()
-    checks = check_removals(scorer, graded(), zero)
+    checks = check_removals(scorer, graded())
     assert checks["pairs"] == 8 and max(checks["variants"].values()) <= checks["bound"]
     assert any(name.startswith("B") for name in checks["variants"])
-    assert check_removals(scorer_of(layers=1), graded(), zero)["layers_off"].keys() == {"L0"}
+    assert check_removals(scorer_of(layers=1), graded())["layers_off"].keys() == {"L0"}
 
 
 # Folders that resume.

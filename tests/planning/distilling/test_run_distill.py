@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.students.run import even_plan
-from qt_bert.ablation.interventions import MeanZ
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
@@ -132,19 +130,6 @@ def test_a_student_starts_with_the_units_that_its_plan_names(job_of):
     assert "units" not in job.student.describe()
 
 
-def test_mean_contexts_are_folded_in_by_the_plan_and_not_by_a_rival(job_of):
-    job = job_of()
-    means = MeanZ("made", torch.ones(3, 4, 8))
-    mean = replace(job.student, plan=replace(job.student.plan, replacement="mean"), means=means)
-    teacher = open_checkpoint(job.student.model)
-    biases = [
-        student.start_of(teacher, []).model.bert.encoder.layer[0].attention.output.dense.bias
-        for student in (job.student, mean, replace(mean, plan=even_plan(mean.plan)))
-    ]
-    assert not torch.equal(biases[0], biases[1]) and torch.equal(biases[0], biases[2])
-    assert mean.describe()["means"] == "made" and "means" not in job.student.describe()
-
-
 def test_the_teacher_is_never_overwritten(job_of, settings):
     job = job_of()
     with pytest.raises(ArgumentError, match="which is read"):
@@ -177,7 +162,7 @@ def test_a_job_that_cannot_run_is_refused(job_of, settings, tmp_path, job, messa
 def test_another_model_teaches_in_the_place_of_the_plans(
     job_of, checkpoint_of, settings, tmp_path, labels
 ):
-    """The other's tokenizer is another."""
+    """The other teacher has another tokenizer."""
     other = TeacherSource(checkpoint_of("xlm-roberta", labels=labels, seed=5))
     job = job_of(labels=labels)
     facts = run_tuning(replace(job, teacher=other), tmp_path / "s", settings)

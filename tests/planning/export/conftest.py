@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
 from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
@@ -61,10 +60,8 @@ def smaller_of(checkpoint_of) -> Callable[..., Checkpoint]:
 
     def build(family, kept):
         teacher = open_checkpoint(checkpoint_of(family, layers=3, heads=4))
-        torch.manual_seed(0)
-        fold = torch.randn(3, 4, 4)
         units = {layer.layer: range(layer.units) for layer in kept if layer.units is not None}
-        return smaller_checkpoint(teacher, kept, units=units, fold=fold)
+        return smaller_checkpoint(teacher, kept, units=units)
 
     return build
 

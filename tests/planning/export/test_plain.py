@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from transformers import AutoConfig
 
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
@@ -29,11 +28,11 @@ KEPT = (
 def pruned(checkpoint_of, tmp_path):
     """`pruned("gte", KEPT)`: saved and opened again as the command does."""
 
-    def build(family, kept, fold=None):
+    def build(family, kept):
         teacher = open_checkpoint(checkpoint_of(family, layers=3, heads=4, **OWN.get(family, {})))
         narrow = {layer.layer: layer.units for layer in kept if layer.units is not None}
         units = {layer: range(3, 3 + units) for layer, units in narrow.items()}
-        small = smaller_checkpoint(teacher, kept, units=units, fold=fold)
+        small = smaller_checkpoint(teacher, kept, units=units)
         return open_checkpoint(save_smaller(tmp_path / "small", small), compact=True)
 
     return build
@@ -56,18 +55,9 @@ def test_transformers_gives_the_pruned_models_logits(pruned, texts, tmp_path, fa
     assert open_checkpoint(folder).kept is None
 
 
-def test_means_stay_in_the_bias_where_the_family_has_one(pruned, texts, tmp_path):
-    fold = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(0))
-    small = pruned("bert", KEPT, fold)
-    export_transformers(small, tmp_path / "plain")
-    logits = folder_logits(tmp_path / "plain", texts[:2], padded=True)
-    np.testing.assert_allclose(logits, Scorer(small).logits(texts[:2]), atol=2e-5)
-
-
-@pytest.mark.parametrize(("family", "fold"), [("qwen3", True), ("modernbert", False)])
-def test_a_weight_that_no_config_has_is_refused(pruned, tmp_path, family, fold):
-    # A bias behind W_O; the norm of a lowest layer that was not the lowest.
-    small = pruned(family, KEPT[1:], torch.ones(3, 4, 4) if fold else None)
+def test_a_weight_that_no_config_has_is_refused(pruned, tmp_path):
+    # The norm of a lowest layer that was not the lowest.
+    small = pruned("modernbert", KEPT[1:])
     with pytest.raises(CheckpointError, match="no config of a .* export it as ONNX"):
         export_transformers(small, tmp_path / "plain")
     assert not (tmp_path / "plain").exists()
