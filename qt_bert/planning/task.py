@@ -64,7 +64,7 @@ IN_REPORT = Effort(
 )
 """The plan of a quick report: heads alone, in one round over the pairs of `redundancy`."""
 
-QUICK = Effort(profile="quick", choosing=128, measuring=256)
+QUICK = Effort(profile="quick", choosing=128, measuring=256, widths=(1.0, 0.5), fewer_heads=False)
 """`qt-bert plan`: some minutes."""
 
 FRONTIER_IN_REPORT = replace(
@@ -72,8 +72,6 @@ FRONTIER_IN_REPORT = replace(
     choosing=48,
     measuring=96,
     depths=4,
-    widths=(1.0, 0.5),
-    fewer_heads=False,
     requests=5,
     bulk=24,
     engines=0,

@@ -11,15 +11,15 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning import detail, trial
 from qt_bert.planning.frontier import make_frontier, on_frontier
 from qt_bert.planning.shapes import candidates, layer_order, plan_for
-from qt_bert.planning.task import QUICK, PlanTask
+from qt_bert.planning.task import FULL, QUICK, PlanTask
 from qt_bert.planning.trial import TrialOptions
 from qt_bert.results.frontier import Frontier, StudentShape, read_plan
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.training.recipes import PairSource
 from tests.planning.made_pairs import sample
 
-LEAST = replace(QUICK, requests=5, bulk=8, engines=0)
-WIDTHS = QUICK.widths
+LEAST = replace(QUICK, widths=FULL.widths, fewer_heads=True, requests=5, bulk=8, engines=0)
+WIDTHS = FULL.widths
 
 
 @pytest.fixture
