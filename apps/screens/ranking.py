@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from qt_bert.ablation.explain import head_effects
 from qt_bert.ablation.families import single
 from qt_bert.ablation.interventions import with_plain
-from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.masks import zeroed
 from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.figures import HeatMap, Token, TokenLine, Tokens, head_map
 from qt_bert.heads import Head
@@ -296,7 +296,7 @@ def term_moves(model: SharedModel, state: State) -> tuple[Tokens, int]:
 
 def head_moves(model: SharedModel, query: str, title: str) -> HeatMap:
     """The change of one title's score without each single head, as `qt-bert explain` computes it."""
-    variants = with_plain(single(model.shape, lambda heads: HeadMask(tuple(heads))))
+    variants = with_plain(single(model.shape, zeroed))
     logits = model.cache.get(
         ("heads", query, title), lambda: model.run([(query, title)], variants).logits[:, 0]
     )

@@ -16,6 +16,8 @@ from experiments.command import one_line_faults
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write, read_json
 from qt_bert.probes.texts import COMMON, texts_of, unit
+from qt_bert.report.frontier import TITLE
+from qt_bert.text import Text, in_language, interval, number
 
 ROWS = Path(__file__).with_name("rows.toml")
 FILES = {"en": "articles.md", "zh": "articles.zh-CN.md"}
@@ -52,10 +54,10 @@ def make(run: Path, out: Path) -> None:
             f"{run}: no report.json; give the folder of a finished `qt-bert report`"
         )
     stored, figures = read_json(run / "report.json"), dict[str, Mapping[str, Any]]()
-    sections = {"plan": {"en": "A smaller model: which shape", "zh": "缩小模型：选什么结构"}}
+    sections = {"plan": TITLE}
     for path in sorted((run / "probes").glob("*.json")):
         probe = read_json(path)
-        sections[probe["probe"]] = probe["title"]
+        sections[probe["probe"]] = Text(**probe["title"])
         figures |= {f"{probe['probe']}/{each['id']}": each for each in probe["measurements"]}
     figures |= {claim["id"]: claim for claim in stored["claims"]}
     counts = [claim["n_queries"] for claim in stored["claims"] if claim["n_queries"]]
@@ -85,7 +87,7 @@ def make(run: Path, out: Path) -> None:
 def _row(
     row: Mapping[str, Any],
     figures: Mapping[str, Mapping[str, Any]],
-    sections: Mapping[str, Mapping[str, str]],
+    sections: Mapping[str, Text],
     profile: str,
     language: Language,
 ) -> str:
@@ -97,11 +99,7 @@ def _row(
     known = [figures.get(name) for name in row["ids"]]
     ours = [absent if figure is None else written(figure, language) for figure in known]
     probe = row["ids"][0].partition("/")[0].partition(".")[0]
-    section = (
-        sections[probe][language]
-        if probe in sections
-        else getattr(texts_of(probe).text("title"), language)
-    )
+    section = in_language(sections.get(probe) or texts_of(probe).text("title"), language)
     return f"| {' | '.join([*cells, {'en': '; ', 'zh': '；'}[language].join(ours), section])} |"
 
 
@@ -109,25 +107,19 @@ def written(figure: Mapping[str, Any], language: Language) -> str:
     """A value with its interval, its unit and, of a claim, its verdict."""
     value, name = figure["value"], figure.get("unit") or ""
     verdict = figure.get("verdict")
-    judged = (
-        f"**{getattr(texts_of(COMMON).text(f'verdicts.{verdict}'), language)}**" if verdict else ""
-    )
+    word = texts_of(COMMON).text(f"verdicts.{verdict}") if verdict else ""
+    judged = f"**{in_language(word, language)}**" if verdict else ""
     if value is None:
         return judged or WORDS["unknown"][language]
     scale, digits = (100, 0) if name in ("share", "f1") else (1, 3 if name == "rho" else 1)
     if not name:
         digits = 2
-    ends = [figure["ci_low"], figure["ci_high"]]
-    text = _number(value * scale, digits)
-    if None not in ends:
-        text += f" [{', '.join(_number(end * scale, digits) for end in ends)}]"
-    label = unit(name) if name and scale == 1 else ""
-    words = label if isinstance(label, str) else getattr(label, language)
-    return " ".join(filter(None, [text + (" %" if scale == 100 else ""), words, judged]))
-
-
-def _number(value: float, digits: int) -> str:
-    return f"{value:z.{digits}f}".replace("-", "−")
+    low, high = (
+        None if figure[end] is None else figure[end] * scale for end in ("ci_low", "ci_high")
+    )
+    label = "%" if scale == 100 else unit(name) if name else ""
+    shown = (number(float(value * scale), digits), interval(low, high, digits))
+    return " ".join(filter(None, (*shown, in_language(label, language), judged)))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

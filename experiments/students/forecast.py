@@ -65,16 +65,18 @@ def run(
 
     Raises ArgumentError for a student of another teacher, and as `Trainings` does.
     """
-    found = []
+    found, trainings = [], dict[Path, Trainings]()
     for teacher, student in students:
-        scorer = Scorer(open_checkpoint(teacher))
-        pairs, _ = graded_pairs(dev, ReaderOptions(), scorer.settings.labels)
-        sample = Sample.of(dev.name, sha256_file(dev), pairs)
-        work = out / teacher.name
-        task = PlanTask(scorer=scorer, discovery=sample, validation=sample, work=work)
-        sources = tuple(map(PairSource, files))
-        options = TrialOptions(steps=steps, sources=sources, dev=sample)
-        found.append(tried(Trainings(task, options, EVERY), student, steps))
+        if teacher not in trainings:
+            scorer = Scorer(open_checkpoint(teacher))
+            pairs, _ = graded_pairs(dev, ReaderOptions(), scorer.settings.labels)
+            sample = Sample.of(dev.name, sha256_file(dev), pairs)
+            work = out / teacher.name
+            task = PlanTask(scorer=scorer, discovery=sample, validation=sample, work=work)
+            sources = tuple(map(PairSource, files))
+            options = TrialOptions(steps=steps, sources=sources, dev=sample)
+            trainings[teacher] = Trainings(task, options, EVERY)
+        found.append(tried(trainings[teacher], student))
         with atomic_write(out / "finished.toml") as temporary:
             temporary.write_text(as_toml(found), encoding="utf-8")
     return found
@@ -83,15 +85,16 @@ def run(
 EVERY = tuple(dict.fromkeys((*FORECAST, *OF_ONE_LOGIT)))
 
 
-def tried(trainings: Trainings, folder: Path, steps: int) -> FinishedStudent:
+def tried(trainings: Trainings, folder: Path) -> FinishedStudent:
     """The finished student in `folder` after both trials of its shape and its full training."""
     plan, full = plan_of(folder, trainings.task)
-    runs = [trainings.run(plan, count).changes for count in (steps, LONGER * steps)]
+    short, long = trainings.options.steps, LONGER * trainings.options.steps
+    runs = [trainings.run(plan, steps).changes for steps in (short, long)]
     ends = trainings.changes(folder)
     return FinishedStudent(
         teacher=plan.teacher.name,
         shape=plan.budget.asked,
-        steps=(steps, LONGER * steps, full),
+        steps=(short, long, full),
         changes={
             name: (runs[0][name], runs[1][name], value)
             for name, value in ends.items()

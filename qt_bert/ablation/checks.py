@@ -12,7 +12,7 @@ import torch
 
 from qt_bert.ablation.engine import Reduction, View, sweep
 from qt_bert.ablation.interventions import NONE, Variant
-from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.masks import zeroed
 from qt_bert.ablation.patches import donor_batches
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.data.tokenise import EncodedPair
@@ -181,7 +181,7 @@ def _layers_off(encoder: Encoder, batches: Sequence[Batch]) -> dict[str, float |
     """How far leaving out each layer's heads moves the logits; None for a layer of dead heads."""
     heads = range(encoder.layers[0].heads)
     off = [
-        Variant(f"L{n}", (HeadMask(tuple(Head(n, head) for head in heads)),))
+        Variant(f"L{n}", (zeroed(Head(n, head) for head in heads),))
         for n in range(len(encoder.layers))
     ]
     logits = _swept(encoder, batches, [NONE, *off])

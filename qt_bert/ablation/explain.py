@@ -12,7 +12,7 @@ from qt_bert.ablation.checks import check_equivalence, distance
 from qt_bert.ablation.engine import batch_tokens, sweep
 from qt_bert.ablation.families import single
 from qt_bert.ablation.interventions import Variant, with_plain
-from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.masks import zeroed
 from qt_bert.ablation.patches import FAMILY, Patch, donor_batches, single_patches
 from qt_bert.codec import encode
 from qt_bert.data.segmenters import Segmenter
@@ -49,7 +49,7 @@ def explain_heads(query: str, title: str, scorer: Scorer) -> list[HeadEffect]:
         raise ArgumentError("heads are left out one by one of the whole model alone")
     checkpoint, scorer = scorer.checkpoint, scorer.fresh()
     shape = checkpoint.shape
-    variants = with_plain(single(shape, lambda heads: HeadMask(tuple(heads))))
+    variants = with_plain(single(shape, zeroed))
     encoded = scorer.tokenizer.encode([(query, title)], offsets=False)
     check_equivalence(checkpoint, scorer.encoder, variants, encoded)
     batches = scorer.batches([(query, title)], batch_tokens())

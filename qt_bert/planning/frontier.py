@@ -16,7 +16,7 @@ from qt_bert.planning.prune import plan_units
 from qt_bert.planning.shapes import candidates, layer_order, plan_for
 from qt_bert.planning.speeds import ratio, requests_of, seconds_of
 from qt_bert.planning.task import PlanTask, Sample
-from qt_bert.planning.trial import TrialOptions, with_trial
+from qt_bert.planning.trial import Trainings, TrialOptions, with_trial
 from qt_bert.planning.vocabulary import WHOLE, Vocabulary, needed_by, rows_with
 from qt_bert.planning.vocabulary import chosen as chosen_tokens
 from qt_bert.progress import progress
@@ -47,14 +47,15 @@ def make_frontier(task: PlanTask, trial: TrialOptions | None = None) -> Frontier
     """The frontier of the task's model; with a `trial` also the forecasts, and the shape they recommend.
 
     What is measured is stored in `task.work`, so that an interrupted frontier resumes. Raises ArgumentError
-    as `with_trial` does.
+    as `Trainings` does, before anything is measured.
     """
+    trainings = None if trial is None else Trainings(task, trial)
     stored = task.work / "measured.json"
     if not stored.exists():
         _measured(task).write(stored)
     frontier = Frontier.read(stored)
-    if trial is not None:
-        frontier = with_trial(task, frontier, trial)
+    if trainings is not None:
+        frontier = with_trial(frontier, trainings)
     frontier = replace(frontier, details=tuple(details(task, frontier)))
     return replace(frontier, figures=(frontier_curve(frontier),))
 

@@ -72,14 +72,13 @@ class _ReadPairs(PairSource):
         return digest_of(self.pairs)
 
 
-def with_trial(task: PlanTask, frontier: Frontier, options: TrialOptions) -> Frontier:
+def with_trial(frontier: Frontier, trainings: Trainings) -> Frontier:
     """`frontier` with trials, forecasts and hours, and the fastest shape that the forecasts recommend.
 
     Every shape is trained for a short trial, and the best LONG_SHAPES that are at least twice as fast for a long
-    one. Forecast is a training of as many steps as RECIPE has. Trainings resume. Raises ArgumentError as
-    `Trainings` does.
+    one. Forecast is a training of as many steps as RECIPE has.
     """
-    trainings = Trainings(task, options)
+    options = trainings.options
     plans = {row.shape: frontier.plan_of(row.shape) for row in frontier.rows[1:]}
     runs = {shape: [trainings.run(plan, options.steps)] for shape, plan in plans.items()}
     ranked = sorted(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import softmax
 
 from qt_bert.ablation.effects import logits_in_label
-from qt_bert.ablation.families import layer_matched
+from qt_bert.ablation.families import MaskOf, layer_matched
 from qt_bert.ablation.folder import SweepFolder
 from qt_bert.ablation.interventions import Intervention, Variant
 from qt_bert.ablation.masks import HeadMask, zeroed
@@ -58,8 +58,6 @@ ENOUGH = 10
 """A contest stops once so many sets do as much as the target."""
 LEAST_RHO = 0.1
 """A claim that rests on labels needs the interval of Spearman's ρ above this."""
-
-Ablate = Callable[[Iterable[Head]], Intervention]
 
 
 def label_points(logits: FloatArray, pairs: Sequence[Pair], labels: ModelLabels) -> FloatArray:
@@ -237,7 +235,7 @@ def resampled(context: Context, name: str, part: Intervention) -> list[Variant]:
     return [Variant(f"{name}:{RESAMPLED}", (resampling(context)(part.heads),), "target")]
 
 
-def resampling(context: Context) -> Ablate:
+def resampling(context: Context) -> MaskOf:
     """The ablation by resampling, with donors of discovery."""
     donors = context.cached("donors", lambda: reference_donors(context.model, context.discovery))
     return lambda heads: Resample(tuple(heads), donors)
@@ -248,7 +246,7 @@ def random_sets(
     shape: Shape,
     *,
     named: Collection[Head],
-    ablated: Ablate,
+    ablated: MaskOf,
     name: str,
     seed: int,
     most: int = SETS,
@@ -280,7 +278,7 @@ def layer_matched_sets(
     seed: int,
     *,
     name: str = "matching",
-    ablated: Ablate = zeroed,
+    ablated: MaskOf = zeroed,
 ) -> tuple[list[Variant], bool]:
     """Layer-matched sets of `heads` outside `heads` and `outside` as variants; whether they are exhaustive.
 
@@ -302,7 +300,7 @@ def contest(
     *,
     pairs: Sequence[Pair],
     named: Collection[Head] = (),
-    ablated: Ablate = zeroed,
+    ablated: MaskOf = zeroed,
     statistic: Callable[[Ablated, str], Estimate] = Ablated.loss,
     claim: str | None = None,
     whole: Estimate | None = None,

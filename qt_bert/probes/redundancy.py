@@ -17,7 +17,7 @@ import torch
 from scipy.special import log_softmax
 
 from qt_bert.ablation.engine import Reduction, View
-from qt_bert.ablation.families import layers, random_parts, random_shares, single, sublayers
+from qt_bert.ablation.families import MaskOf, layers, random_parts, random_shares, single, sublayers
 from qt_bert.ablation.importance import importance_on
 from qt_bert.ablation.interventions import Variant
 from qt_bert.ablation.masks import HeadMask, zeroed
@@ -28,7 +28,6 @@ from qt_bert.heads import Head, Shape
 from qt_bert.probes.base import Context, Result, estimate_points, head_table
 from qt_bert.probes.contests import (
     RESAMPLED,
-    Ablate,
     Ablated,
     ablate,
     classes_settings,
@@ -97,8 +96,8 @@ def measure(context: Context) -> Result:
     fifths = random_parts(shape, zeroed, PARTS, ORDERS, context.seed)
     halves = _halves(shape)
     heads = [v for v in single(shape, zeroed) if v.name in map(str, {harmful, *critical})]
-    chosen = [v for v in every_layer if v.name == layer or v is worst_layer]
-    chosen += [v for v in feed_forward if v is worst_feed_forward]
+    worst = (worst_layer, worst_feed_forward)
+    chosen = [v for v in (*every_layer, *feed_forward) if v.name == layer or v in worst]
     whole = ablate(context, "claims", [*halves, *chosen, *heads], validation)
     half_losses = {variant.name: whole.loss(variant.name) for variant in halves}
 
@@ -290,14 +289,14 @@ def _curve(run: Ablated, shares: Sequence[Variant], fifth: Estimate, context: Co
 # Maps of heads and layers.
 
 
-def _further_masks(context: Context) -> dict[str, Ablate]:
+def _further_masks(context: Context) -> dict[str, MaskOf]:
     """The ablations beside zero, by name; none in a quick run."""
     if not context.full:
         return {}
     return {"uniform": lambda h: HeadMask(tuple(h), "uniform"), RESAMPLED: resampling(context)}
 
 
-def _further_losses(masks: Mapping[str, Ablate], context: Context) -> dict[str, FloatArray]:
+def _further_losses(masks: Mapping[str, MaskOf], context: Context) -> dict[str, FloatArray]:
     """Points lost without each head by the other ablations [layers, heads]."""
     shape = context.model.checkpoint.shape
     runs = {
@@ -319,7 +318,7 @@ def _head_maps(maps: Mapping[str, FloatArray], critical: Sequence[Head]) -> list
 
 
 def _blocks(
-    run: Ablated, shape: Shape, masks: Mapping[str, Ablate], context: Context
+    run: Ablated, shape: Shape, masks: Mapping[str, MaskOf], context: Context
 ) -> tuple[HeatMap, ResultTable]:
     """Points lost without each layer's heads, its feed-forward block and both; with intervals."""
     suffixes = {"heads": "", **{f"heads_{kind}": f":{kind}" for kind in masks}}

@@ -16,7 +16,7 @@ import pytest
 from qt_bert.ablation.engine import Reduction
 from qt_bert.ablation.families import single
 from qt_bert.ablation.interventions import NONE, Variant
-from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.masks import HeadMask, zeroed
 from qt_bert.ablation.request import reference_means
 from qt_bert.cli import main
 from qt_bert.errors import ArgumentError, CheckpointError
@@ -78,7 +78,7 @@ def test_mean_outputs_under_the_lock_do_not_deadlock(models: Path) -> None:
 
 
 def test_a_run_is_the_masked_loop(tuned: SharedModel) -> None:
-    variants = [NONE, *single(tuned.shape, lambda heads: HeadMask(tuple(heads)))]
+    variants = [NONE, *single(tuned.shape, zeroed)]
     row = Reduction("row", "attention", (1, 2), lambda view: view.values[:, :, 0, 0], True)
     seen = tuned.run(TEXTS, variants, [row])
     expected = stream(tuned.scorer, TEXTS, [row], variants)
@@ -93,7 +93,7 @@ def test_a_run_is_the_masked_loop(tuned: SharedModel) -> None:
 def test_a_long_run_holds_the_lock_several_times(
     tuned: SharedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    variants = [NONE, *single(tuned.shape, lambda heads: HeadMask(tuple(heads)))]
+    variants = [NONE, *single(tuned.shape, zeroed)]
     row = Reduction("row", "attention", (0, 2), lambda view: view.values[:, :, 0, 0])
     whole = tuned.run(TEXTS[:3], variants, [row])
     taken, sweep = [], module.sweep

@@ -1,14 +1,12 @@
 """Tasks of small models with pairs of several queries, and the loss by hand."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from qt_bert.ablation.masks import HeadMask
 from qt_bert.data.pairs import Pair
-from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.task import QUICK, PlanTask, Sample
 from qt_bert.scoring.bulk import Scorer
@@ -25,10 +23,6 @@ class Counted:
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         self.done += amount
-
-
-def zero(heads: Iterable[Head]) -> HeadMask:
-    return HeadMask(tuple(heads))
 
 
 def pair(line: int, query: str, title: str, grades: tuple[int, ...] | None) -> Pair:

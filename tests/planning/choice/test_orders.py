@@ -7,19 +7,19 @@ import pytest
 
 from qt_bert.ablation import sweep as run_sweep
 from qt_bert.ablation.engine import batch_tokens, masked_forward
-from qt_bert.ablation.masks import BlocksOut
+from qt_bert.ablation.masks import BlocksOut, zeroed
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head
 from qt_bert.planning.choice import (
     choose_heads,
     choose_layers,
 )
-from tests.planning.choice.conftest import graded, loss_by_hand, zero
+from tests.planning.choice.conftest import graded, loss_by_hand
 
 
 def loss_without(scorer, pairs, heads, skipped=()) -> float:
     """The loss by one pass with all these heads left out."""
-    parts = [zero(heads)] if heads else []
+    parts = [zeroed(heads)] if heads else []
     forward = masked_forward(scorer.encoder, *parts, *([BlocksOut(skipped)] if skipped else []))
     logits = np.empty((len(pairs), 5))
     texts = [(pair.query, pair.title) for pair in pairs]
