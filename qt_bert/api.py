@@ -249,7 +249,9 @@ class Grader:
         pairs = list(pairs)
         outputs = self._outputs(pairs, calibrated).columns()
         if table is not None:
-            return table.assign(**outputs)
+            return table.rename(columns={name: f"input_{name}" for name in outputs}).assign(
+                **outputs
+            )
         texts = {"query": [query for query, _ in pairs], "title": [title for _, title in pairs]}
         return pd.DataFrame(texts | outputs)
 
@@ -481,9 +483,12 @@ class Grader:
         """The frontier of smaller shapes, or which heads or layers stay under a budget (`heads=0.6`).
 
         Chosen on one half of the queries and tested on the other. The frontier forecasts quality after
-        training by a trial on `pairs_to_train`. `options` are fields of `Request`, but
-        those that only probes use, and of `ReaderOptions`. `out` is the plan's folder, and resumes.
+        training by a trial on `pairs_to_train`, graded pairs of other queries, read as `pairs` are. `options`
+        are fields of `Request`, but those that only probes use, and of `ReaderOptions`. `out` is the plan's
+        folder, and resumes. Raises ArgumentError for `pairs_to_train` with a budget.
         """
+        if budget is not None and pairs_to_train:
+            raise ArgumentError("pairs_to_train goes without a budget: no trial is made for one")
         from qt_bert.report.frontier import render_plan
         from qt_bert.run.study import FrontierOptions, PlanOptions, run_frontier, run_plan
 

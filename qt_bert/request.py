@@ -165,7 +165,7 @@ class Request(ModelOptions):
     """Graded pairs to choose on, in the columns of --pairs. [default: the dev split that ships, or the
     discovery half of --pairs]"""
     held_out: list[Path] = field(default_factory=list)
-    """Graded file for figures of its own (repeat it for several)."""
+    """Graded file for figures of its own (repeatable); of `plan`, with --budget."""
     held_out_columns: list[str] = field(default_factory=list)
     """Columns of each --held-out, in the same order."""
     held_out_grades: list[str] = field(default_factory=list)

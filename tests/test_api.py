@@ -143,6 +143,9 @@ def test_a_table_keeps_its_columns(checkpoint_of):
     table = pd.DataFrame({"field": ["x"], "query": ["狗"], "title": ["猫"]}, index=[7])
     found = qt_bert.load(checkpoint_of()).score(table)
     assert list(found.columns[:3]) == ["field", "query", "title"] and list(found.index) == [7]
+    again = qt_bert.load(checkpoint_of()).score(table.assign(predicted_grade=["mine"]))
+    assert again["input_predicted_grade"].tolist() == ["mine"]
+    assert again["predicted_grade"].tolist() == found["predicted_grade"].tolist()
     with pytest.raises(ArgumentError, match="no column 'title'"):
         qt_bert.load(checkpoint_of()).score(table.drop(columns="title"))
 
@@ -200,5 +203,7 @@ def test_a_study_uses_the_model_that_is_open(
 ):
     grader = qt_bert.load(checkpoint_of())
     assert grader.probe("fake", more_pairs, resamples=20).sets["chosen"] == ("L0H1",)
+    with pytest.raises(ArgumentError, match="pairs_to_train goes without a budget"):
+        grader.plan("heads=0.5", more_pairs, out=tmp_path / "plan", pairs_to_train=[more_pairs])
     grader.plan("heads=0.5", more_pairs, out=tmp_path / "plan", resamples=20)
     assert len(opened) == 1

@@ -23,6 +23,7 @@ from qt_bert.files import atomic_write, is_vacant, read_json, sha256_file, write
 from qt_bert.models.folder import resolve_folder
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.distill import IMITATION, DistillJob, Student, student_of_shape
+from qt_bert.results.frontier import read_plan
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import Plan
 from qt_bert.scoring.bulk import Scorer
@@ -438,7 +439,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         teacher = resolve_folder(options.model or shipped(GRADED))
         values = {
             **stored.job,
-            "student": Student.of(options.plan, teacher)
+            "student": Student(teacher, read_plan(options.plan))
             if options.plan
             else student_of_shape(options.shape, teacher, stored.dev),
             "sources": tuple(stored.pairs),

@@ -57,35 +57,25 @@ def check_equivalence(
     the check, the figure and the bound.
     """
     exact, encoder = in_float32(checkpoint, encoder)
-    with whole_products():
-        return _compare(exact, encoder, variants, encoded, donors, seed)
-
-
-def _compare(
-    exact: Checkpoint,
-    encoder: Encoder,
-    variants: Sequence[Variant],
-    encoded: Sequence[EncodedPair],
-    donors: bool,
-    seed: int,
-) -> dict[str, Any]:
     batched, sample = (donor_batches, _four_couples) if donors else (batches_of, eight_of)
     batches = list(batched(sample(encoded), BATCH_TOKENS, pad=exact.pad))
     tested = [NONE, *some_of_each(variants, VARIANTS, seed)]
-    swept = _swept(encoder, batches, tested)
-    hooked = _hooked(exact, batches, tested)
-    differences = [distance(a, b) for a, b in zip(swept, hooked, strict=True)]
-    bound = TOLERANCE if encoder.device.type == "cpu" else GPU_TOLERANCE
-    if max(differences) > bound:
-        double = replace(exact, model=copy.deepcopy(exact.model).double())
-        rounding = distance(hooked.astype(np.float64), _hooked(double, batches, tested))
-        bound = max(bound, ROUNDING * rounding)
+    with whole_products():
+        swept = _swept(encoder, batches, tested)
+        hooked = _hooked(exact, batches, tested)
+        differences = [distance(a, b) for a, b in zip(swept, hooked, strict=True)]
+        bound = TOLERANCE if encoder.device.type == "cpu" else GPU_TOLERANCE
+        if max(differences) > bound:
+            double = replace(exact, model=copy.deepcopy(exact.model).double())
+            rounding = distance(hooked.astype(np.float64), _hooked(double, batches, tested))
+            bound = max(bound, ROUNDING * rounding)
+        layers_off = _layers_off(encoder, batches)
     figures: dict[str, Any] = {
         "pairs": sum(map(len, batches)),
         "bound": bound,
         "unmasked": differences[0],
         "variants": {v.name: d for v, d in zip(tested[1:], differences[1:], strict=True)},
-        "layers_off": _layers_off(encoder, batches),
+        "layers_off": layers_off,
     }
     _refuse_differences(figures, bound)
     return figures

@@ -16,7 +16,7 @@ import numpy as np
 
 from qt_bert.ablation.checks import check_equivalence, eight_of
 from qt_bert.ablation.effects import EffectRow, Effects, effect_rows, write_effects
-from qt_bert.ablation.engine import STACK_TOKENS, Swept, batch_tokens, sweep
+from qt_bert.ablation.engine import Swept, batch_tokens, sweep
 from qt_bert.ablation.folder import (
     EFFECTS,
     LOGITS,
@@ -141,7 +141,6 @@ def run_sweep(
     seed: int = 0,
     resume: bool = False,
     overwrite: bool = False,
-    tokens: int | None = None,
     label: str = "sweep",
     guards: Mapping[str, Any] | None = None,
     shown: Progress | None = None,
@@ -151,8 +150,8 @@ def run_sweep(
     Equivalence checks run first; where one fails, nothing is written. After a kill, `resume` goes on after
     the last stored batch and ends in the same bytes as an undisturbed run; it does nothing for a
     finished sweep. `overwrite` replaces a sweep. `pairs_ref` is the source of the pairs; `arguments`,
-    stored in `run.json`, how they and the variants were chosen. `tokens` is the budget of the masked
-    loop, `label` the name in progress lines. Afterwards `scorer.counts` has the truncated texts.
+    stored in `run.json`, how they and the variants were chosen. `label` is the
+    name in progress lines. Afterwards `scorer.counts` has the truncated texts.
 
     For a sweep that is a step of something larger: `resamples` None leaves `effects.csv` empty; `guards`
     are the figures of checks that have already run; `shown` counts the runs in place of a progress line.
@@ -161,7 +160,7 @@ def run_sweep(
     RunFolderError where the flags do not fit `folder`, or its sweep has another model, pairs or
     settings; EquivalenceError where a check fails.
     """
-    inputs = SweepInputs(scorer.fresh(), list(pairs), with_plain(variants), resamples, seed, tokens)
+    inputs = SweepInputs(scorer.fresh(), list(pairs), with_plain(variants), resamples, seed)
     inputs.check()
     stored = check_flags(folder, resume=resume, overwrite=overwrite)
     if stored and (other := differing(stored.key, inputs.key)):
@@ -200,7 +199,7 @@ def _fill(inputs: SweepInputs, work: SweepWork, label: str, shown: Progress | No
     batches = islice(inputs.batches(), work.done.batches, None)
     line = progress(inputs.runs, label, "runs", done=done)
     with line if shown is None else nullcontext(shown) as counter:
-        for swept in sweep(encoder, batches, variants, tokens=inputs.tokens, shown=counter):
+        for swept in sweep(encoder, batches, variants, shown=counter):
             invalid = np.argwhere(~np.isfinite(swept.logits).all(2))
             if len(invalid):
                 variant, row = invalid[0]
@@ -220,7 +219,6 @@ class SweepInputs:
     variants: list[Variant]
     resamples: int | None
     seed: int
-    tokens: int | None
 
     @property
     def runs(self) -> int:
@@ -231,15 +229,9 @@ class SweepInputs:
     def texts(self) -> list[tuple[str, str]]:
         return [(pair.query, pair.title) for pair in self.pairs]
 
-    @property
-    def budget(self) -> int:
-        """Tokens computed at once, over all variants of a stack."""
-        return self.tokens or STACK_TOKENS
-
     def batches(self) -> Iterator[Batch]:
         """The batches of the sweep; the scorer counts truncated texts."""
-        budget = min(self.budget, batch_tokens(len(self.variants)))
-        return self.scorer.batches(self.texts, budget)
+        return self.scorer.batches(self.texts, batch_tokens(len(self.variants)))
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -268,7 +260,6 @@ class SweepInputs:
             "dtype": checkpoint.dtype,
             "device": device_name(checkpoint.device),
             "max_length": str(self.scorer.tokenizer.max_length),
-            "tokens": str(self.budget),
             "resamples": str(self.resamples),
             "seed": str(self.seed),
             "source": source_hash(),

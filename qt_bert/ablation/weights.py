@@ -39,11 +39,6 @@ class AffineMap:
             )
 
     @property
-    def size(self) -> int:
-        """The length of a vector."""
-        return int(self.centre.shape[0])
-
-    @property
     def rank(self) -> int:
         """The number of directions it removes."""
         return int(self.right.shape[0])

@@ -46,21 +46,22 @@ def plan(
     pairs_to_train: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Graded pairs for a trial: short trainings of every shape, which forecast its quality "
-            "after a full one (repeatable)."
+            help="Without --budget: graded pairs of other queries, in the columns and grades of --pairs, for a "
+            "trial: short trainings of every shape, which forecast its quality after a full one (repeatable)."
         ),
     ] = None,
     trial: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Steps of the trial; the best three get four times as many. [150]"
+            min=1,
+            help="Steps of the trial; the best three shapes get four times as many. [default: 150]",
         ),
     ] = None,
     run: Annotated[
         Path | None,
         typer.Option(
-            help="Run folder of `qt-bert report` whose probes name the functions of heads. [default: "
-            "heads.json beside the model]"
+            help="With --budget: run folder of `qt-bert report` whose probes name the functions of heads. "
+            "[default: heads.json beside the model]"
         ),
     ] = None,
     limit: Annotated[
@@ -409,7 +410,7 @@ def distill(
     """Train a smaller model to imitate its teacher, by a shape or a plan; resumes after a kill."""
     if plan is None and shape is None:
         raise ArgumentError("give --shape layers=4, or --plan of `qt-bert plan`")
-    from qt_bert.results.frontier import StudentShape
+    from qt_bert.results.frontier import StudentShape, read_plan
 
     StudentShape.parse(shape or "layers=1")  # a bad one is refused before PyTorch is loaded
     from qt_bert.models.folder import resolve_folder
@@ -423,7 +424,7 @@ def distill(
         how,
         what,
         unlabelled,
-        student=Student.of(plan, folder, shape)
+        student=Student(folder, read_plan(plan, shape))
         if plan is not None
         else student_of_shape(shape or "", folder, files.judge(files.stored())),
         stop_on=stop_on,

@@ -63,17 +63,17 @@ def report(
             overwrite=overwrite,
             notify=terminal.note,
         )
+    from qt_bert.run.folder import RunFolder, read_probes
+
+    folder = RunFolder.read(out)
     if save_heads is not None:
         from qt_bert.results.heads import heads_file
-        from qt_bert.run.folder import RunFolder, read_probes
 
-        folder = RunFolder.read(out)
         heads_file(read_probes(folder), folder.record.versions).write(save_heads)
     if save_results is not None:
         from qt_bert.report.markdown import save_results as write_results
-        from qt_bert.run.folder import RunFolder
 
-        write_results(RunFolder.read(out), save_results)
+        write_results(folder, save_results)
     terminal.note("nothing changed since the last run" if not ran else f"ran: {', '.join(ran)}")
     typer.echo(f"report: {page.resolve()}")
 

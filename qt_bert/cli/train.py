@@ -125,6 +125,10 @@ def train(
     )
 
 
+OF_RECIPE = ("levels", "max_length", "stop_on")
+"""The keys of a recipe's [job]."""
+
+
 def tune(
     kind: type[TuneJob],
     out: Path,
@@ -146,6 +150,10 @@ def tune(
     from qt_bert.training.finetune import TuneSettings, run_tuning
     from qt_bert.training.losses import LossWeights
 
+    if unknown := sorted(stored.job.keys() - OF_RECIPE):
+        raise ArgumentError(
+            f"{stored.where} [job]: unknown key {unknown[0]!r}; there are {', '.join(OF_RECIPE)}"
+        )
     values = {
         **stored.job,
         **{name: value for name, value in fields.items() if value is not None},

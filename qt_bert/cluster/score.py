@@ -183,7 +183,7 @@ class PartScorer:
 
         Errors of the partition are returned as `failed`, never raised; an unwritable folder as `fatal`.
         """
-        part = FilePart.from_json(json.loads(item))
+        part: FilePart = decode(FilePart, json.loads(item), "a part")
         result: dict[str, Any] = {"part": part.name(), "node": socket.gethostname()}
         try:
             table, counts = self.score(part)

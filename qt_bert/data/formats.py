@@ -159,7 +159,11 @@ class JsonLinesFile:
         self._titles = list(map(str, columns.title_parts))
         self._keys["title"] = self._titles[0]
         self._known = frozenset(self._keys.values())
-        self._required = {self._keys[name] for name in columns.required}
+        self._required = {
+            key
+            for name in columns.required
+            for key in (self._titles if name == "title" else [self._keys[name]])
+        }
 
     @property
     def encoding(self) -> str:
@@ -193,11 +197,10 @@ class JsonLinesFile:
             if isinstance(value, Reason):
                 yield Reject.of(line, value, text)
                 continue
+            missing.discard(self._with_keys(value))
             if title in value or not ("pos" in value or "neg" in value):
-                missing.discard(value)
                 yield self._row(line, text, value)
             else:
-                missing.discard(self._with_keys(value))
                 yield from self._spread(line, text, value)
         missing.refuse(self._source.path)
 
@@ -236,6 +239,8 @@ class JsonLinesFile:
                 return not_text
             if isinstance(field, Json) and field in _NO_NUMBERS:
                 return Reason.NAN
+        if not all(isinstance(value.get(key), str | None) for key in self._titles[1:]):
+            return Reason.TITLE_NOT_TEXT
         if _SURROGATE_ESCAPE.search(text) and _SURROGATE.search(_written(value)):
             return Reason.SURROGATE
         return None

@@ -167,7 +167,7 @@ class ParquetFile:
         """Turn pyarrow's errors in the block into PairFileError."""
         try:
             yield
-        except (import_module("pyarrow").ArrowException, OSError) as error:
+        except (import_module("pyarrow").ArrowException, OSError, OverflowError) as error:
             raise PairFileError(
                 f"{self._path}: the Parquet data is damaged or cut short ({error}); make it again"
             ) from error
@@ -198,7 +198,8 @@ class ParquetFile:
         with self.open() as stored:
             place = self._placement(stored.file.schema_arrow)
             for first, batch in self._batches(stored):
-                cells = [_cells(column) for column in batch.columns]
+                with self._reading():
+                    cells = [_cells(column) for column in batch.columns]
                 for _, i in place.extra:
                     cells[i] = _typed(batch.columns[i], cells[i])
                 for line, row in enumerate(zip(*cells, strict=True), start=first):

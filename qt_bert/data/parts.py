@@ -6,10 +6,9 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from qt_bert.data.columns import Columns
 from qt_bert.data.formats import format_of, open_format, open_lines
@@ -59,30 +58,8 @@ class FilePart:
         """File stem, first line and 16 digits of a hash of all fields: a valid file name."""
         file = PurePosixPath(self.file.partition("?")[0]).name  # without an address's parameters
         stem = re.sub(r"[^\w-]+", "_", file.partition(".")[0])[:_STEM_CHARACTERS] or "part"
-        fields = json.dumps(self.describe(), sort_keys=True)
+        fields = json.dumps(asdict(self), sort_keys=True)
         return f"{stem}.l{self.first:09}.{hashlib.sha256(fields.encode()).hexdigest()[:16]}"
-
-    def describe(self) -> dict[str, Any]:
-        """The part as plain values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: Any) -> FilePart:
-        """The part that `describe` returned. Raises ValueError naming the first bad field."""
-        names = {field.name for field in fields(cls)}
-        if not isinstance(value, dict) or set(value) != names:
-            raise ValueError(f"a part has the fields {', '.join(sorted(names))}")
-        for name, kind in _KINDS.items():
-            if type(value[name]) not in kind:
-                raise ValueError(f"the field {name!r} of a part cannot be {value[name]!r}")
-        return cls(**value)
-
-
-_KINDS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("file", "sha256", "encoding"), (str,)),
-    **dict.fromkeys(("first", "rows", "offset", "length"), (int,)),
-    "header": (str, type(None)),
-}
 
 
 def cut(

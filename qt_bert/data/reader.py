@@ -133,10 +133,6 @@ class RowParser:
         id_ = row.id if row.id and not row.id.isspace() else str(row.line)
         return Pair(row.query, row.title, grades, id_, row.line, label, row.extra)
 
-    def is_bad_grade(self, pair: Pair) -> bool:
-        """Whether the grade map lacks the label of `pair`."""
-        return self.grade_map is not None and pair.label is not None and pair.grades is None
-
 
 def _fault(row: RawRow) -> Reason | None:
     if not row.query or row.query.isspace():
@@ -191,7 +187,9 @@ class PairReader:
         self.path: Location = path if isinstance(path, Readable) else Path(path)
         self.grade_map = grade_map
         self.format = format_of(self.path)
-        if rejects_path is not None and _is_same(rejects_path, self.path):
+        if rejects_path is not None and (
+            isinstance(self.path, Path) and rejects_path.resolve() == self.path.resolve()
+        ):
             raise ArgumentError(f"{rejects_path}: the rejects would overwrite the pairs")
         self._parser = RowParser(grade_map, grade_required)
         self._refuse = refuse
@@ -220,7 +218,8 @@ class PairReader:
                 self.rows_read += 1
                 if isinstance(row, Pair):
                     self.accepted += 1
-                    self.bad_grades += self._parser.is_bad_grade(row)
+                    unknown = row.label is not None and row.grades is None
+                    self.bad_grades += self.grade_map is not None and unknown
                     yield row
                 else:
                     self.reasons[row.reason] += 1
@@ -268,10 +267,6 @@ class PairReader:
 def read_pairs(path: str | os.PathLike[str], **options: Any) -> list[Pair]:
     """All pairs of a file; options and errors are those of `PairReader`."""
     return list(PairReader(path, **options))
-
-
-def _is_same(rejects_path: Path, path: Location) -> bool:
-    return isinstance(path, Path) and Path(rejects_path).resolve() == path.resolve()
 
 
 @dataclass(frozen=True)

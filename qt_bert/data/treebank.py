@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from qt_bert.data.lines import TextSource
 from qt_bert.data.pairs import Reject
@@ -84,15 +85,6 @@ class Sentence:
         return tuple(spans)
 
 
-@dataclass(frozen=True)
-class Treebank:
-    """The sentences of a file, its name and CoNLL-U version."""
-
-    name: str
-    sentences: tuple[Sentence, ...]
-    version: Literal[1, 2]
-
-
 class Halves(NamedTuple):
     """Sentences by half."""
 
@@ -100,16 +92,19 @@ class Halves(NamedTuple):
     validation: list[Sentence]
 
 
-def halves(sentences: Iterable[Sentence]) -> Halves:
-    """Split sentences by their text (`data.splits.half_of`)."""
+def halves(files: Iterable[Path]) -> Halves:
+    """The distinct sentences of all files, split by their text (`data.splits.half_of`)."""
+    distinct: dict[str, Sentence] = {}
+    for sentence in chain.from_iterable(map(read_treebank, files)):
+        distinct.setdefault(sentence.text, sentence)
     halves = Halves([], [])
-    for sentence in sentences:
+    for sentence in distinct.values():
         getattr(halves, half_of(sentence.text)).append(sentence)
     return halves
 
 
-def read_treebank(path: Path) -> Treebank:
-    """The treebank of a CoNLL-U file, plain or compressed, in UTF-8 or GB18030.
+def read_treebank(path: Path) -> tuple[Sentence, ...]:
+    """The sentences of a CoNLL-U file, plain or compressed, in UTF-8 or GB18030.
 
     Ranges of multiword tokens and empty nodes are skipped. Raises PairFileError, with file and line,
     for a row without ten columns, words not numbered from 1, a head outside the sentence, and a file
@@ -119,15 +114,14 @@ def read_treebank(path: Path) -> Treebank:
     if not sentences:
         raise PairFileError(f"{path}: no sentence in it; give a treebank in CoNLL-U")
     labels = {word.relation for sentence in sentences for word in sentence.words}
-    old = bool(labels & V1_ONLY)
-    if old:
+    if labels & V1_ONLY:
         for number, sentence in enumerate(sentences):
             words = (
                 word._replace(upos=None, relation=V1_LABELS.get(word.relation or ""))
                 for word in sentence.words
             )
             sentences[number] = Sentence(sentence.id, tuple(words))
-    return Treebank(path.name, tuple(sentences), 1 if old else 2)
+    return tuple(sentences)
 
 
 class _Block(NamedTuple):

@@ -151,7 +151,12 @@ def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
         )
     stored = _config(folder)
     check_readable(folder, stored)
-    config = adapted(unmarked(stored), folder / "config.json")
+    try:
+        config = adapted(unmarked(stored), folder / "config.json")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{folder / 'config.json'}: no config of GTE ({type(error).__name__}: {error}); fetch it anew"
+        ) from error
     has_code = bool(stored.get("auto_map")) or any(folder.glob("modeling_*.py"))
     try:
         family = family_of(str(config.get("model_type")), str(folder / "config.json"))

@@ -135,8 +135,8 @@ def average_models(
             raise ArgumentError(f"{both} have different vocabularies")
         states.append(state)
     shares = [1 / len(folders)] * len(folders) if weights is None else list(weights)
-    hashes = {folder.name: weights_sha256(folder) for folder in folders}
-    facts = {"schema": 1, "average_of": hashes, "weights": shares}
+    models = [{"name": folder.name, "sha256": weights_sha256(folder)} for folder in folders]
+    facts = {"schema": 1, "average_of": models, "weights": shares}
     texts = {"training.json": json.dumps(facts, ensure_ascii=False, indent=1) + "\n"}
     log = last.folder / "training_log.jsonl"
     if log.exists():

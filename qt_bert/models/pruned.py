@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -123,14 +122,12 @@ def parameter_count(module: Any) -> int:
 
 def _by_heads(family: Family, module: Any) -> list[tuple[Any, str]]:
     """The linear layers whose rows belong to heads, each with its path."""
-    paths = [*family.parts.projections, *family.parts.positional]
-    linears = [(attrgetter(path)(module), path) for path in paths if _has(module, path)]
-    return [(linear, path) for linear, path in linears if linear is not None]
-
-
-def _has(module: Any, path: str) -> bool:
-    owner, _, name = path.rpartition(".")
-    return hasattr(at(module, owner), name)
+    linears = []
+    for path in (*family.parts.projections, *family.parts.positional):
+        owner, _, name = path.rpartition(".")
+        if (linear := getattr(at(module, owner), name, None)) is not None:
+            linears.append((linear, path))
+    return linears
 
 
 class Headless(nn.Module):
@@ -190,7 +187,12 @@ def _cut_heads(family: Family, module: Any, heads: Sequence[int]) -> None:
         return
     output = at(module, family.parts.output)
     columns = output.weight.unflatten(1, (count, width))
-    _check_groups(heads, family.sharing(module))
+    sharing = family.sharing(module)
+    if len({head // sharing for head in heads}) * sharing != len(heads):
+        raise ArgumentError(
+            f"heads {list(heads)}: each {sharing} heads of this model share one key and value; they stay "
+            "or go together"
+        )
     for linear, path, rows, _ in _rows_by_heads(family, module, heads, count):
         put(module, path, _rows_of(linear, rows))
     joined = _linear(columns[:, list(heads)].flatten(1), output.bias)
@@ -217,14 +219,6 @@ def _rows_by_heads(
             yield linear, path, [part * total + row for part in range(3) for row in rows], 3 * total
         else:
             yield linear, path, rows, total
-
-
-def _check_groups(heads: Sequence[int], sharing: int) -> None:
-    if len({head // sharing for head in heads}) * sharing != len(heads):
-        raise ArgumentError(
-            f"heads {list(heads)}: each {sharing} heads of this model share one key and value; they stay "
-            "or go together"
-        )
 
 
 def _rows_of(linear: Any, rows: Sequence[int]) -> nn.Linear:

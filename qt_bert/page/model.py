@@ -190,7 +190,8 @@ class SharedModel:
         """A scorer without `heads`, with its own counts. Hold the lock while it runs."""
         scorer, heads = self.scorer, list(heads)
         if heads and not scorer.checkpoint.family.fast:
-            return without_plainly(scorer, checked_heads(heads, self.shape), mode, CHECK_TEXTS)
+            with self.lock:  # its check runs the shared module with hooks
+                return without_plainly(scorer, checked_heads(heads, self.shape), mode, CHECK_TEXTS)
         ablation = self.intervention(heads, mode)
         if ablation is None:
             return scorer.fresh()

@@ -56,7 +56,7 @@ def choose_heads(
     Raises ArgumentError for a number of heads or of rounds that is out of range, a part of a group of
     heads, and pairs that cannot be judged.
     """
-    every, sharing = task.scorer.checkpoint.shape.all_heads, task.form.sharing
+    every, sharing = task.scorer.checkpoint.shape.all_heads, task.sharing
     rounds = task.effort.rounds if rounds is None else rounds
     removed = [] if before is None else list(before.order)
     left = [head for head in every if head not in removed]
@@ -140,12 +140,12 @@ class Choice:
 
 def choose(task: PlanTask, budget: Budget, work: Path | None = None) -> Choice:
     """The heads or layers that the budget removes. Raises ArgumentError for one that cannot be met."""
-    pairs, form = task.discovery.pairs, task.form
+    pairs, all_layers = task.discovery.pairs, task.teacher.layers
     if budget.kind_of == "layers":
-        number = form.layers - count_kept(budget, form.layers)
+        number = all_layers - count_kept(budget, all_layers)
         layers = choose_layers(task, pairs, number, work=below(work, "layers"))
         return Choice(removal_of(blocks=layers))
-    number = form.heads - count_kept(budget, form.heads, form.sharing)
+    number = task.heads - count_kept(budget, task.heads, task.sharing)
     path = choose_heads(task, pairs, number, work=below(work, "heads", number))
     return Choice(removal_of(path.order), path.cost)
 
@@ -181,7 +181,7 @@ def grid_heads(
     remove at most a third of all heads each.
     """
     pairs = task.discovery.pairs
-    total, sharing = task.form.heads, task.form.sharing
+    total, sharing = task.heads, task.sharing
     counts = {sharing * round(share * total / sharing) for share in task.effort.heads}
     kept = sorted((n for n in counts if 1 <= n < total), reverse=True)
     deepest = total - min(kept)
@@ -198,7 +198,7 @@ def grid_heads(
 
 def grid_layers(task: PlanTask, work: Path | None = None) -> tuple[Removal, ...]:
     """The removals of the budgets of layers; none for a model of one layer."""
-    layers, effort = task.form.layers, task.effort
+    layers, effort = task.teacher.layers, task.effort
     least = max(1, round(effort.layers * layers))
     steps = np.linspace(least, layers - 1, effort.counts).round()
     kept = sorted({int(n) for n in steps if 1 <= n < layers}, reverse=True)
@@ -221,7 +221,7 @@ def grid_rows(task: PlanTask, grid: Grid, measured: ChangesOfRemovals) -> tuple[
             GridRow(
                 of="heads" if of_heads else "layers",
                 kept=count,
-                share=count / (task.form.heads if of_heads else task.form.layers),
+                share=count / (task.heads if of_heads else task.teacher.layers),
                 removed=names_of_removal(removal),
                 size=size_of(task, removal),
                 measured=measured.get(removal, {}),

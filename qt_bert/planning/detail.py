@@ -70,7 +70,8 @@ def details(task: PlanTask, frontier: Frontier) -> Iterator[Detail]:
         timings = list(_timings(task, engines))
         for shape, (checkpoint, steps) in opened.items():
             of_shape = tuple(timing for timing in timings if timing.shape == shape)
-            yield _detail(task, shape, Scorer(checkpoint), steps, of_shape)
+            scorer = Scorer(checkpoint, max_length=task.scorer.tokenizer.max_length)
+            yield _detail(task, shape, scorer, steps, of_shape)
 
 
 def _detailed(frontier: Frontier) -> FrontierRow:
@@ -96,8 +97,10 @@ def _engines(task: PlanTask, checkpoint: Checkpoint, out: Path) -> Engines:
         need(EXPORTING)
         pairs = GradedPairs(task.discovery.ref, task.discovery.pairs[:CHECKED])
         export_onnx(checkpoint, out, int8_on=pairs)
-        engines["ONNX"] = lambda threads: OnnxScorer(out / MODEL, threads=threads)
-        engines["ONNX int8"] = lambda threads: OnnxScorer(out / INT8_MODEL, threads=threads)
+        engines["ONNX"] = lambda threads: OnnxScorer(out / MODEL, threads=threads, max_length=most)
+        engines["ONNX int8"] = lambda threads: OnnxScorer(
+            out / INT8_MODEL, threads=threads, max_length=most
+        )
     return engines
 
 

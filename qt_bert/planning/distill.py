@@ -22,7 +22,7 @@ from qt_bert.planning.prune import (
     plan_units,
     save_smaller,
 )
-from qt_bert.results.frontier import StudentShape, read_plan
+from qt_bert.results.frontier import StudentShape
 from qt_bert.results.plan import Plan
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import DEV, shipped
@@ -62,11 +62,6 @@ class Student:
 
     model: Path
     plan: Plan
-
-    @classmethod
-    def of(cls, plan: Path, model: Path, shape: str | None = None) -> Student:
-        """From a `plan.json`, or a `shape` of a `frontier.json`. Raises as `read_plan` does."""
-        return cls(model, read_plan(plan, shape))
 
     def describe(self) -> dict[str, Any]:
         """The fields of the plan that training depends on, as plain data."""
@@ -108,7 +103,7 @@ def student_of_shape(shape: str, model: Path, dev: PairSource | None) -> Student
     sample = sample.smaller(CHOSEN_ON, whole_queries=scorer.settings.labels.logits == 1, seed=0)
     with tempfile.TemporaryDirectory() as work:
         task = PlanTask(scorer=scorer, discovery=sample, validation=sample, work=Path(work))
-        order = layer_order(task, min(wanted.layers, task.form.layers))
+        order = layer_order(task, min(wanted.layers, task.teacher.layers))
         return Student(model, plan_for(task, wanted, order))
 
 

@@ -324,7 +324,7 @@ def export_transformers(
     """
     check_place(out, overwrite)
     check_apart(out, checkpoint.folder)
-    model = copy.deepcopy(Graph(checkpoint).model)
+    model = copy.deepcopy(checkpoint.model)
     if checkpoint.kept is not None:
         kept = checkpoint.kept
         with_absent_heads(model, checkpoint.family, kept.layers, kept.teacher.heads)

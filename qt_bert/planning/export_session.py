@@ -116,7 +116,7 @@ class OnnxScorer(TextScorer):
         folder, file = _file_of(Path(path))
         self.file = file.name
         self.name = folder.name if file.name == MODEL else f"{folder.name}/{file.name}"
-        self.export = _verified(folder)
+        self.export = _verified(folder, file)
         if max_length is not None and max_length > self.export.positions:
             raise ArgumentError(
                 f"--max-length {max_length}: {self.name} has positions for {self.export.positions} tokens"
@@ -192,8 +192,10 @@ def _file_of(path: Path) -> tuple[Path, Path]:
     return file.parent, file
 
 
-def _verified(folder: Path) -> ExportFile:
+def _verified(folder: Path, used: Path) -> ExportFile:
     export = ExportFile.read(folder)
+    if used.name not in export.sha256:
+        raise CheckpointError(f"{used}: not among the files of {EXPORT}; give one of these")
     for name, expected in export.sha256.items():
         file = folder / name
         if not file.is_file() or sha256_file(file) != expected:

@@ -153,7 +153,7 @@ def on_frontier(latencies: Sequence[float], values: Sequence[float | None]) -> l
 
 def _half_heads(task: PlanTask) -> list[KeptLayer] | None:
     """All layers of the teacher with half their heads; None where a layer has one group of heads."""
-    teacher, sharing = task.teacher, task.form.sharing
+    teacher, sharing = task.teacher, task.sharing
     stay = teacher.heads // sharing // 2 * sharing
     layers = range(teacher.layers)
     return [KeptLayer(layer=layer, heads=tuple(range(stay))) for layer in layers] if stay else None

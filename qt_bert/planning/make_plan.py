@@ -100,7 +100,7 @@ def _of_rho(task: PlanTask, sample: Sample, both: FloatArray) -> Estimate:
 
 def _loses_nothing(task: PlanTask, chosen: Choice, both: FloatArray) -> Estimate | str:
     """The estimate that the claim `plan.kept` is judged by, or the reason why there is none."""
-    if len(lost_heads(chosen.removal, task.teacher)) < LEAST_GONE * task.form.heads:
+    if len(lost_heads(chosen.removal, task.teacher)) < LEAST_GONE * task.heads:
         return "precondition:share"
     whole = ranking_scores(both[0], task.scorer.checkpoint.settings.labels)
     interval = rho(whole, *_labelled(task.validation)).interval(task.resamples, task.seed)
@@ -293,7 +293,6 @@ def _evidence(task: PlanTask, budget: Budget, chosen: Choice) -> PlanEvidence:
             "resamples": task.resamples,
             "max_length": task.scorer.tokenizer.max_length,
         },
-        teacher_size=size_of(task, Removal()),
         size=size_of(task, chosen.removal),
         cost=chosen.cost,
         effects={str(head): effect for head, effect in sorted(grid.path.effects.items())},

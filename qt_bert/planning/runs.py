@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,6 @@ from qt_bert.ablation.sweep import run_sweep
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.heads import Head
-from qt_bert.probes.redundancy import SINGLES
 from qt_bert.progress import Progress, silent
 from qt_bert.results.plan import MetricChange
 from qt_bert.results.probe import PairsRef
@@ -39,13 +38,12 @@ class Losses:
 
     `names` [V] are the variants', `none` first; `values` [V, P]: 1 − Σ p over the pair's label (a
     logarithm would reward removals that only make the model less confident), or for a model of one logit
-    the squared change of its score. `logits` [V, P, K].
+    the squared change of its score.
     """
 
     pairs: tuple[Pair, ...]
     names: tuple[str, ...]
     values: FloatArray
-    logits: np.ndarray = field(repr=False)
 
     def mean(self, name: str) -> float:
         """The mean loss under one variant. Raises ArgumentError for one that was not run."""
@@ -60,7 +58,7 @@ class Losses:
         if strange is not None:
             raise ArgumentError(f"the pair of line {strange.line} is not among those measured")
         places = [rows[_place(pair)] for pair in pairs]
-        return Losses(tuple(pairs), self.names, self.values[:, places], self.logits[:, places])
+        return Losses(tuple(pairs), self.names, self.values[:, places])
 
 
 def losses_of(
@@ -82,7 +80,7 @@ def losses_of(
             values[variant] = np.square(outputs.score - whole.score)
         else:
             values[variant] = 1 - np.exp(outputs.log_label)
-    return Losses(tuple(pairs), tuple(names), values, logits)
+    return Losses(tuple(pairs), tuple(names), values)
 
 
 def _place(pair: Pair) -> tuple[int, str, str, str]:
@@ -102,18 +100,6 @@ def parts_of(heads: Sequence[Head], layers: Sequence[int]) -> tuple[Intervention
     """The parts of a variant that leaves out `heads` and whole `layers`."""
     others = [head for head in heads if head.layer not in layers]
     return (*([zeroed(others)] if others else []), *([BlocksOut(tuple(layers))] if layers else []))
-
-
-def single_losses(
-    scorer: Scorer,
-    pairs: Sequence[Pair],
-    *,
-    work: Path | None = None,
-    shown: Progress = silent,
-) -> Losses:
-    """The losses with each head alone left out, in the folder that the probe `redundancy` keeps."""
-    variants = single(scorer.checkpoint.shape, zeroed)
-    return losses(scorer, pairs, variants, work=work, name=SINGLES, shown=shown)
 
 
 def losses(

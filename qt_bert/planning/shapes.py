@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from qt_bert.errors import ArgumentError
+from qt_bert.models.checkpoint import smaller_checkpoint
+from qt_bert.models.pruned import Units
 from qt_bert.planning.choice import choose_layers
+from qt_bert.planning.prune import important_units
 from qt_bert.planning.task import PlanTask
 from qt_bert.results.frontier import StudentShape, shape_plan
 from qt_bert.results.kept import KeptLayer
@@ -31,7 +35,7 @@ def candidates(
 
 def layer_order(task: PlanTask, least: int = 1, work: Path | None = None) -> tuple[int, ...]:
     """The layers in the order of removal, down to `least` of them: each time the one that costs least goes."""
-    number = task.form.layers - least
+    number = task.teacher.layers - least
     return choose_layers(task, task.discovery.pairs, number, work=work) if number else ()
 
 
@@ -54,7 +58,11 @@ def plan_for(task: PlanTask, shape: StudentShape, order: Sequence[int]) -> Plan:
         for layer in range(teacher.layers)
         if layer not in gone
     )
-    units = task.units_of(kept, task.discovery.pairs) or {}
+    units: Units = {}
+    if shape.units != 1:
+        whole = [replace(layer, units=None) for layer in kept]
+        small = smaller_checkpoint(task.scorer.exact().checkpoint, whole)
+        units = important_units(small, kept, task.discovery.pairs)
     return shape_plan(
         teacher, shape, kept, {str(layer): tuple(chosen) for layer, chosen in units.items()}
     )
@@ -62,7 +70,7 @@ def plan_for(task: PlanTask, shape: StudentShape, order: Sequence[int]) -> Plan:
 
 def _heads(task: PlanTask, layer: int, share: float) -> tuple[int, ...]:
     """The heads that stay in a layer; those that share a key and value stay together."""
-    heads, sharing = task.teacher.heads, task.form.sharing
+    heads, sharing = task.teacher.heads, task.sharing
     if share == 1:
         return tuple(range(heads))
     losses = np.array([task.singles.mean(f"L{layer}H{head}") for head in range(heads)])

@@ -41,8 +41,8 @@ def requests_of(texts: TextPairs, titles: int, count: int, seed: int = 0) -> lis
 
 
 def seconds_of(scorers: Sequence[PairScorer], requests: Sequence[TextPairs]) -> FloatArray:
-    """Seconds of each request [requests, scorers], in turns after a warm-up; it ends early after SECONDS,
-    with at least LEAST_REQUESTS."""
+    """Seconds of each request [requests, scorers], in turns after a warm-up; it ends early after SECONDS
+    a model, with at least LEAST_REQUESTS."""
     in_turns(scorers, requests[0], 1)
     rows, start = list[FloatArray](), time.perf_counter()
     for turn, request in enumerate(requests):

@@ -8,13 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from qt_bert.ablation.families import single
+from qt_bert.ablation.masks import zeroed
 from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import sample_queries, spread_over_queries
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
+from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.pruned import Units, reference_of
-from qt_bert.planning.prune import important_units
-from qt_bert.planning.runs import Losses, single_losses
+from qt_bert.planning.runs import Losses, losses
+from qt_bert.probes.redundancy import SINGLES
 from qt_bert.progress import progress
 from qt_bert.results.head_sets import reader_of
 from qt_bert.results.heads import HeadsFile, HeadTable, table_of
@@ -186,15 +188,6 @@ class Sample:
         return Sample.of(self.ref.name, self.ref.sha256, draw(self.pairs, limit, seed))
 
 
-@dataclass(frozen=True)
-class Form:
-    """The layers of a model and the heads in all of them; `sharing` heads share one key and value."""
-
-    layers: int
-    heads: int
-    sharing: int = 1
-
-
 @dataclass(kw_only=True)
 class PlanTask:
     """The model and the pairs of one plan or frontier.
@@ -220,7 +213,7 @@ class PlanTask:
             raise ArgumentError(
                 f"{self.scorer.checkpoint.name} was pruned itself; plan from its teacher"
             )
-        if self.form.heads == self.form.sharing:
+        if self.heads == self.sharing:
             raise ArgumentError(
                 "a model of one layer with one head, or one key for all, has nothing to leave out"
             )
@@ -232,21 +225,27 @@ class PlanTask:
         return reference_of(checkpoint.model, checkpoint.family, checkpoint.name, checkpoint.sha256)
 
     @cached_property
-    def form(self) -> Form:
-        """The model's own form."""
-        whole, family = self.teacher, self.scorer.checkpoint.family
-        sharing = family.sharing(family.layers_of(self.scorer.checkpoint.model)[0])
-        return Form(whole.layers, whole.layers * whole.heads, sharing)
+    def heads(self) -> int:
+        """The heads of all layers."""
+        return self.teacher.layers * self.teacher.heads
+
+    @cached_property
+    def sharing(self) -> int:
+        """How many heads share one key and value."""
+        family = self.scorer.checkpoint.family
+        return family.sharing(family.layers_of(self.scorer.checkpoint.model)[0])
 
     @cached_property
     def singles(self) -> Losses:
         """The loss on discovery without each head alone: the first round of every choice of heads."""
-        runs = (1 + self.form.heads) * len(self.discovery.pairs)
+        runs = (1 + self.heads) * len(self.discovery.pairs)
         with progress(runs, "single heads", "runs") as shown:
-            return single_losses(
+            return losses(
                 self.scorer,
                 self.discovery.pairs,
+                single(self.scorer.checkpoint.shape, zeroed),
                 work=self.singles_work or self.work,
+                name=SINGLES,
                 shown=shown,
             )
 
@@ -266,22 +265,10 @@ class PlanTask:
             seed=self.seed,
         )
 
-    def units_of(self, kept: Sequence[KeptLayer], pairs: Sequence[Pair]) -> Units | None:
-        """Which feed-forward units stay, chosen on `pairs`; None where all do."""
-        if all(layer.units is None for layer in kept):
-            return None
-        all_units = [replace(layer, units=None) for layer in kept]
-        return important_units(self._smaller(self.scorer.exact(), all_units), kept, pairs)
-
     def pruned(self, kept: Sequence[KeptLayer], units: Units | None = None) -> Scorer:
         """A scorer of the model with removed weights that keeps `kept`."""
         return Scorer(
-            self._smaller(self.scorer, kept, units),
+            smaller_checkpoint(self.scorer.checkpoint, kept, units=units),
             max_length=self.scorer.tokenizer.max_length,
             batch_tokens=self.scorer.batch_tokens,
         )
-
-    def _smaller(
-        self, scorer: Scorer, kept: Sequence[KeptLayer], units: Units | None = None
-    ) -> Checkpoint:
-        return smaller_checkpoint(scorer.checkpoint, kept, units=units)

@@ -106,8 +106,8 @@ def with_trial(frontier: Frontier, trainings: Trainings) -> Frontier:
             for name, known in finished.items()
             if (course := _course(of, name, full)) is not None
         }
-        seconds = full * trainings.seconds_a_step(plans[row.shape]) + scoring
-        hours = seconds / 3600
+        step = trainings.seconds_a_step(plans[row.shape])
+        hours = None if step is None else (full * step + scoring) / 3600
         rows.append(replace(row, trial=tuple(of), forecast=ahead, hours=hours))
     safe = [row.shape for row in rows if _is_safe(row, trainings.teacher)]
     return replace(
@@ -186,7 +186,8 @@ class Trainings:
         self.teacher = self._figures(task.scorer)
         checkpoint, store = task.scorer.checkpoint, task.work / "trial"
         store.mkdir(parents=True, exist_ok=True)
-        self.taught_by = TeacherSource(checkpoint.folder, store=store)
+        longest = task.scorer.tokenizer.max_length
+        self.taught_by = TeacherSource(checkpoint.folder, store=store, max_length=longest)
         # All trainings learn the same outputs, which no training's seconds count.
         how = (labels, store, checkpoint.device, TuneSettings().dtype)
         TeacherTargets(self.taught_by, *how)(self.pairs.read())
@@ -198,29 +199,33 @@ class Trainings:
             student=Student(task.scorer.checkpoint.folder, plan),
             sources=(self.pairs,),
             teacher=self.taught_by,
+            max_length=task.scorer.tokenizer.max_length,
             dev=_ReadPairs(Path(self.options.dev.ref.name), pairs=tuple(self.options.dev.pairs)),
         )
         changes = {"max_steps": steps, "average": 0.0, "evaluations": 1, "seed": task.seed}
         # Compiling would take longer than it saves.
         settings = TuneSettings(**RECIPE | changes, compile=False)
-        start = perf_counter()
+        begun, start = workspace_of(out).exists(), perf_counter()
         run_tuning(job, out, settings, device=str(task.scorer.checkpoint.device), resume=True)
         # What a run resumes from is some eight times its student.
         (workspace_of(out) / STATE_FILE).unlink(missing_ok=True)
-        if not (seconds := _seconds_of(out)).exists():
+        if not begun and not (seconds := _seconds_of(out)).exists():
             write_json(seconds, {"seconds": perf_counter() - start})
         return TrialRun(steps=steps, changes=self.changes(out))
 
-    def seconds_a_step(self, plan: Plan) -> float:
-        """Seconds a step of the plan's trials; the slower one, for one that was interrupted seems faster."""
+    def seconds_a_step(self, plan: Plan) -> float | None:
+        """Seconds a step of the plan's trials, the slower one's; None where each was interrupted."""
         steps = (self.options.steps, LONGER * self.options.steps)
         files = {count: _seconds_of(trial_folder(self.task, plan, count)) for count in steps}
-        return max(read_json(f)["seconds"] / count for count, f in files.items() if f.exists())
+        known = (read_json(f)["seconds"] / count for count, f in files.items() if f.exists())
+        return max(known, default=None)
 
     def changes(self, folder: Path) -> dict[str, float]:
         """Metric → the change of the student in `folder` against the teacher on the dev pairs."""
         device = str(self.task.scorer.checkpoint.device)
-        figures = self._figures(Scorer(open_checkpoint(folder, device=device, compact=True)))
+        student = open_checkpoint(folder, device=device, compact=True)
+        longest = self.task.scorer.tokenizer.max_length
+        figures = self._figures(Scorer(student, max_length=longest))
         return {
             name: figures[name] - base for name, base in self.teacher.items() if name in figures
         }

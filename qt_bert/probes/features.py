@@ -23,7 +23,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Tagged, jieba_tagger
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import SPECIAL, EncodedPair
-from qt_bert.data.treebank import Sentence, halves, read_treebank
+from qt_bert.data.treebank import Sentence, halves
 from qt_bert.errors import PairFileError
 from qt_bert.figures import Figure, head_map
 from qt_bert.heads import Head
@@ -170,10 +170,7 @@ def labelled_sentences(context: Context) -> dict[str, list[LabelledPair]] | None
     """
     if not context.request.treebank:
         return None
-    every = [
-        sentence for path in context.request.treebank for sentence in read_treebank(path).sentences
-    ]
-    parts = halves({sentence.text: sentence for sentence in every}.values())
+    parts = halves(context.request.treebank)
     pairs = {}
     for half, sentences in (("discovery", parts.discovery), ("validation", parts.validation)):
         if len(sentences) < LEAST_SENTENCES:

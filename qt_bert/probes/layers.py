@@ -24,7 +24,7 @@ from qt_bert.data.segmenters import Segmenter, Tagger, jieba_tagger
 from qt_bert.data.shuffles import shuffle_characters
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
-from qt_bert.data.treebank import Sentence, halves, read_treebank
+from qt_bert.data.treebank import Sentence, halves
 from qt_bert.figures import Figure, curve, head_map
 from qt_bert.probes.base import Context, Result, estimate_bars, estimate_points, partition
 from qt_bert.probes.base_model import open_base, random_like, scorer_like
@@ -300,9 +300,8 @@ def treebank_task(
     A sentence is the query, the next one its title. Words that are cut off are in no example. Raises
     PairFileError for a file that is no treebank.
     """
-    every = [sentence for file in files for sentence in read_treebank(file).sentences]
     labelled: list[list[Labelled]] = []
-    for sentences in halves(list({sentence.text: sentence for sentence in every}.values())):
+    for sentences in halves(files):
         order = np.random.default_rng([seed, 6]).permutation(len(sentences))[:limit]
         chosen = [sentences[place] for place in sorted(order)]
         following = [*chosen[1:], *chosen[:1]]

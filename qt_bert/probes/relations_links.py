@@ -25,7 +25,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.segmenters import Segmenter, Span
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
-from qt_bert.data.treebank import Sentence, halves, read_treebank
+from qt_bert.data.treebank import Sentence, halves
 from qt_bert.errors import PairFileError
 from qt_bert.heads import Head, by_layer
 from qt_bert.probes.streams import is_punctuation, stream, tokens_within
@@ -177,11 +177,7 @@ def sentences_of(files: Sequence[Path]) -> tuple[list[Sentence], list[Sentence]]
 
     Raises PairFileError as `read_treebank` does, and for an empty half.
     """
-    every: dict[str, Sentence] = {}
-    for path in files:
-        for sentence in read_treebank(path).sentences:
-            every.setdefault(sentence.text, sentence)
-    both = halves(every.values())
+    both = halves(files)
     for name, half in zip(both._fields, both, strict=True):
         if not half:
             raise PairFileError(

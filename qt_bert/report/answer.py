@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from qt_bert.probes.wording import queries_needed
 from qt_bert.report.blocks import (
@@ -127,16 +126,11 @@ def _breaks(stored: Stored) -> Iterator[Text]:
     for result in stored.probes:
         facts = result.facts
         if facts.get("hardest") and facts.get("most_moved"):
-            hardest, moved = _text(facts["hardest"]), _text(facts["most_moved"])
+            hardest, moved = Text(**facts["hardest"]), Text(**facts["most_moved"])
             score = facts["hardest_score"]
             yield wording("hardest", phenomenon=hardest, score=score, moved=moved)
     if stored.evaluation is not None:
         yield from _weakest(stored.evaluation)
-
-
-def _text(fact: Any) -> Text:
-    """A bilingual fact, from its JSON."""
-    return fact if isinstance(fact, Text) else Text(fact["zh"], fact["en"])
 
 
 def _weakest(evaluation: EvaluationResult) -> Iterator[Text]:

@@ -111,14 +111,6 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cards:
-    """A row of cards."""
-
-    kind: ClassVar[str] = "cards"
-    cards: tuple[Card, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
     """A pair, its label, the model's grade and its probability for each level.
 
@@ -165,7 +157,7 @@ class Folded:
     blocks: tuple[Block, ...]
 
 
-Block = Table | Prose | FigureBlock | Cards | Examples | Listing | Folded
+Block = Table | Prose | FigureBlock | Examples | Listing | Folded
 
 
 def filled(*blocks: Block | None) -> tuple[Block, ...]:

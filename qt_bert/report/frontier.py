@@ -109,11 +109,13 @@ def recommendation(frontier: Frontier) -> Text:
 
 
 def next_commands(frontier: Frontier, path: str) -> Iterator[str]:
-    """The commands that make, distil, export and gate the recommended shape.
+    """The commands that make, distil, export and gate the recommended shape; none without a faster one.
 
     Without a trial there is none: its command comes first, and SHAPE stands for what it recommends. A trial
     that recommends none leaves the shape of the details.
     """
+    if len(frontier.rows) == 1:
+        return
     if frontier.trial is None:
         yield "qt-bert plan --model MODEL --pairs pairs.tsv --pairs-to-train train.tsv --out runs/trial"
         path, shape = "runs/trial/frontier.json", "SHAPE"

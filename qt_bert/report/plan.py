@@ -82,10 +82,8 @@ def _in_words(change: MetricChange) -> str:
     return f"{signed(change.change)} {interval(change.ci_low, change.ci_high)}".rstrip()
 
 
-def of_pairs(pairs: PairsRef | None, name: str = "pairs_of_file") -> Text:
+def of_pairs(pairs: PairsRef, name: str = "pairs_of_file") -> Text:
     """The file, with its numbers of pairs and queries."""
-    if pairs is None:
-        return Text("—", "—")
     count, queries = pairs.n_pairs or 0, pairs.n_queries or 0
     return wording(name, name=pairs.name, count=count, queries=queries)
 
@@ -93,8 +91,9 @@ def of_pairs(pairs: PairsRef | None, name: str = "pairs_of_file") -> Text:
 def _measured_on(evidence: PlanEvidence) -> Text:
     """The pairs on which everything but the plan itself was measured."""
     sampled = evidence.sampled
-    whole = sampled is None or sampled.n_pairs in (None, evidence.validation.n_pairs)
-    return wording("validation") if whole else of_pairs(sampled, "part_of_validation")
+    if sampled is None or sampled.n_pairs in (None, evidence.validation.n_pairs):
+        return wording("validation")
+    return of_pairs(sampled, "part_of_validation")
 
 
 def redundant(plan: Plan, evidence: PlanEvidence) -> Text:

@@ -43,7 +43,7 @@ def render(path: Path) -> Path:
     For an interrupted run, the sections with results and a list of what is missing. Raises
     RunFolderError where `path` is no run folder or a file cannot be read.
     """
-    folder = RunFolder.read(Path(path))
+    folder = RunFolder.read(path)
     stored = Stored(folder)
     drawn, cards = sections(stored), summary_cards(stored)
     _remove_tables(folder)

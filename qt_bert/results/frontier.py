@@ -170,7 +170,8 @@ class Frontier(ResultFile):
     @property
     def choices(self) -> str:
         """The smaller shapes, for a message."""
-        return " or ".join(str(row.shape) for row in self.rows[1:])
+        shapes = " or ".join(str(row.shape) for row in self.rows[1:])
+        return shapes or "another plan: no smaller shape is faster"
 
     def plan_of(self, shape: StudentShape) -> Plan:
         """The plan of one of the shapes. Raises ArgumentError for another."""
@@ -188,12 +189,7 @@ def shape_plan(
 ) -> Plan:
     """The plan that keeps these layers and units of `teacher`."""
     budget = Budget(kind_of="layers", value=shape.layers, share=False, asked=str(shape))
-    return Plan(
-        teacher=teacher,
-        budget=budget,
-        kept=kept,
-        units=dict(units),
-    )
+    return Plan(teacher=teacher, budget=budget, kept=kept, units=dict(units))
 
 
 def read_plan(path: Path, shape: str | None = None) -> Plan:

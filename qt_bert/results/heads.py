@@ -80,6 +80,10 @@ class HeadTable:
             Head.parse(head)
         if len(set(self.heads)) != len(self.heads):
             raise ArgumentError(f"the table of {self.probe!r} names a head twice")
+        if self.windows and any(Head.parse(h).layer >= len(self.windows) for h in self.heads):
+            raise ArgumentError(
+                f"the table of {self.probe!r} has windows of {len(self.windows)} layers, and heads of more"
+            )
         widths = {len(row) for row in self.values}
         if len(self.values) != len(self.heads) or widths - {len(self.scores)}:
             raise ArgumentError(
@@ -188,7 +192,9 @@ class HeadsFile(ResultFile):
         """Store the file, atomically; the same figures give the same bytes."""
         text = json.dumps(encode(self), ensure_ascii=False, indent=0, allow_nan=False)
         with atomic_write(path) as temporary:
-            temporary.write_text(_NUMBERS.sub(_on_one_line, text) + "\n", encoding="utf-8")
+            temporary.write_text(
+                _NUMBERS.sub(lambda match: "".join(match[0].split()), text) + "\n", encoding="utf-8"
+            )
 
 
 def heads_file(results: Sequence[ProbeResult], versions: Mapping[str, str]) -> HeadsFile:
@@ -212,10 +218,6 @@ def head_tables(results: Iterable[ProbeResult]) -> list[HeadTable]:
     """The results' tables in the order of the report, with the scores that quantities use."""
     ordered = sorted(results, key=lambda result: (result.order, result.probe))
     return [table_of(result, kept_scores(result.probe)) for result in ordered]
-
-
-def _on_one_line(match: re.Match[str]) -> str:
-    return "".join(match[0].split())
 
 
 WINDOWS = Text(

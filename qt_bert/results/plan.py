@@ -125,7 +125,6 @@ class PlanEvidence:
     validation: PairsRef
     sampled: PairsRef | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    teacher_size: Size
     size: Size
     cost: float | None = None
     effects: dict[str, float] = field(default_factory=dict)

@@ -90,6 +90,8 @@ def described(value: Any, name: str = "") -> Any:
         return [described(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
+    if name == "template" and value is not None and Path(value).is_file():
+        value = Path(value)
     if not isinstance(value, Path):
         return value
     if name in ("model", "base", "second"):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qt_bert.errors import ArgumentError, QtBertError
+from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
 from qt_bert.files import sha256_file, write_json
 from qt_bert.planning.task import FRONTIER_IN_REPORT, FULL, IN_REPORT, QUICK, Effort
 from qt_bert.probes.base import Context, Probe, probe_named, probes, read_held_out, run_probe
@@ -36,6 +37,7 @@ from qt_bert.shipped import TEST, TRAIN, shipped, ships
 if TYPE_CHECKING:
     from qt_bert.planning.task import PlanTask, Sample
     from qt_bert.scoring.bulk import Scorer
+    from qt_bert.training.recipes import PairSource
 
 
 # A probe as a stage of a run.
@@ -187,7 +189,7 @@ def _run_plan(options: PlanOptions, output: str, quick: Effort, context: StageCo
             from qt_bert.probes.contests import quick_pairs
 
             ref, taken = task.discovery.ref, quick_pairs(task.discovery.pairs, labels)
-            task.discovery = Sample.of(ref.name, ref.sha256 or "", taken)
+            task.discovery = Sample.of(ref.name, ref.sha256, taken)
     context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64]))
     plan = make_plan(task, parse_budget(options.budget))
     plan.write(context.folder.file(output))
@@ -237,6 +239,19 @@ class FrontierOptions:
         if missing := next((path for path in self.pairs_to_train if not path.is_file()), None):
             raise ArgumentError(f"--pairs-to-train {missing}: no such file")
 
+    def sources(self, request: Request) -> tuple[PairSource, ...]:
+        """The training pairs of the trial, read as the request's pairs are; none without a trial."""
+        from qt_bert.training.recipes import PairSource
+
+        files = self.pairs_to_train
+        if self.in_report:
+            # A student keeps the labels of its teacher's folder, so that others cannot be tried.
+            tried = request.full and not request.model_grades
+            on_shipped = tried and is_shipped(request.validation_file, TEST) and ships(TRAIN)
+            files = (shipped(TRAIN),) if on_shipped else ()
+        how = {k: v for k, v in asdict(request.reader).items() if v is not None and k != "limit"}
+        return tuple(PairSource(file, **how) for file in files)
+
     def arguments(self) -> dict[str, Any]:
         """As arguments of a run."""
         return {
@@ -252,19 +267,16 @@ def _run_frontier(
     from qt_bert.planning.frontier import make_frontier
     from qt_bert.planning.runs import check_removals
     from qt_bert.planning.trial import STEPS, TrialOptions
-    from qt_bert.training.recipes import PairSource
 
     request = context.request
-    if options.in_report and request.full and is_shipped(request.validation_file, TEST):
-        options = replace(options, pairs_to_train=(shipped(TRAIN),) if ships(TRAIN) else ())
     task = _task(context, quick, options.limit, "sweeps/frontier")
     context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64]))
     trial = None
-    if options.pairs_to_train:
+    if sources := options.sources(request):
         dev, _ = _both(context)
         trial = TrialOptions(
             steps=options.trial or STEPS,
-            sources=tuple(map(PairSource, options.pairs_to_train)),
+            sources=sources,
             dev=dev.smaller(options.limit, whole_queries=True, seed=request.seed),
         )
     make_frontier(task, trial).write(context.folder.file(output))
@@ -444,7 +456,10 @@ def _run_requested(
         with progress(ahead.runs or None, label, "runs") as shown:
             return folder, run_stages(chosen, context, shown, ahead.share, stages())
     except (QtBertError, KeyboardInterrupt):
-        failed()
+        with suppress(
+            QtBertError
+        ):  # a page that cannot be drawn must not hide what stopped the run
+            failed()
         raise
 
 
@@ -479,7 +494,7 @@ def run_plan(
     if budget.kind_of == "heads":
         groups = getattr(config, "num_key_value_heads", None) or heads
         count_kept(budget, layers * heads, heads // groups)
-    if budget.kind_of == "layers":
+    else:
         count_kept(budget, layers)
     held_out = ("held_out", "held_out_columns", "held_out_grades")
     stage = plan_stage(options, arguments=("plan", *held_out))
@@ -522,6 +537,10 @@ def _run_alone(
     inputs = run_inputs(request.only(stage.arguments))
     inputs = replace(inputs, arguments={**inputs.arguments, name: arguments})
     folder = RunFolder.open(out, inputs, resume=resume, overwrite=overwrite)
+    if others := sorted(folder.record.stages.keys() - {stage.name}):
+        raise RunFolderError(
+            f"{out} holds {', '.join(others)} of another run; choose another --out, or remove it first"
+        )
     # A page of another plan must not outlive this one's being stopped.
     folder.file(PAGE).unlink(missing_ok=True)
     run_stages([stage], _context(folder, request, scorer))

@@ -203,7 +203,8 @@ def write_trec(folder: Path, judged: JudgedFile, scorer: PairScorer) -> None:
     ids = [pair.id for pair in pairs]
     if len(set(ids)) < len(ids) or any(len(name.split()) != 1 for name in ids):
         ids = [str(row) for row in range(1, len(pairs) + 1)]
-    grades = np.floor(judged.judgements.ranking_truth).astype(int)
+    truth = judged.judgements.ranking_truth
+    grades = [min(p.grades) if p.grades else int(t) for p, t in zip(pairs, truth, strict=False)]
     order = np.lexsort((-scores, index))
     rank = np.arange(len(order)) - np.searchsorted(index[order], index[order]) + 1
     name = scorer.name.replace(" ", "_")
@@ -397,14 +398,15 @@ _NAMED = {
 }
 
 
-def _normalised(text: str) -> str:
+def normalised(text: str) -> str:
+    """Half-width and in lower case, as Unicode has it."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 
 def mismatches(pairs: Sequence[Pair]) -> dict[str, BoolArray]:
     """Slice → which pairs [n]: the title lacks a year, number, Latin name or place of the query, and has none or
     another."""
-    texts = [tuple(map(_normalised, (pair.query, pair.title))) for pair in pairs]
+    texts = [tuple(map(normalised, (pair.query, pair.title))) for pair in pairs]
     slices: dict[str, BoolArray] = {}
     for kind, pattern in _NAMED.items():
         lacks, other = np.zeros((2, len(pairs)), dtype=bool)
@@ -419,14 +421,16 @@ def mismatches(pairs: Sequence[Pair]) -> dict[str, BoolArray]:
 def automatic(pairs: Sequence[Pair]) -> dict[str, BoolArray]:
     """Slice → which pairs [n]: the lowest and highest quarter by lengths and shared characters; queries
     with numbers, Latin letters, negation or question words (full-width ones too)."""
-    queries = [_normalised(pair.query) for pair in pairs]
+    queries = [normalised(pair.query) for pair in pairs]
     slices: dict[str, BoolArray] = {}
     for name, values in (
         ("query length", [len(pair.query) for pair in pairs]),
         ("title length", [len(pair.title) for pair in pairs]),
         ("% of the query in the title", [100 * character_overlap(p.query, p.title) for p in pairs]),
     ):
-        low, high = np.quantile(values, [0.25, 0.75])
+        # Values that occur, so that a name says which pairs are meant.
+        low = np.quantile(values, 0.25, method="lower")
+        high = np.quantile(values, 0.75, method="higher")
         if low < high:
             slices[f"{name} ≤ {low:.0f}"] = np.asarray(values) <= low
             slices[f"{name} ≥ {high:.0f}"] = np.asarray(values) >= high

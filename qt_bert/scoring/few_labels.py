@@ -173,6 +173,10 @@ def draw_next(
             f"--next {n}: name people, a judge and perhaps a model's grades as --raters, and at most as many "
             f"pairs as have no label ({(~labelled[index]).sum():,})"
         )
+    if not np.isfinite(others[0]).any():
+        raise ArgumentError(
+            f"--next: no pair has a label of {raters[1]}; let the judge label first"
+        )
     sizes = np.bincount(index)
     doubt = np.bincount(index, stats.doubts(people, *others)) / sizes
     drawn, chance = stats.draw_queries(doubt, sizes, ~labelled, n, seed)

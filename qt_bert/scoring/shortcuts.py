@@ -7,7 +7,6 @@ Inference Data", NAACL 2018.
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from qt_bert.data.pairs import GradeMap, GradeSet, Pair, number_of
 from qt_bert.data.reader import ReaderOptions, too_many
 from qt_bert.data.splits import sample_queries
 from qt_bert.progress import Progress, progress
+from qt_bert.scoring.evaluate import normalised
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
 from qt_bert.stats.estimate import LEAST_QUERIES, pooled, query_key
 from qt_bert.stats.evaluation import evaluate
@@ -62,7 +62,7 @@ def find_shortcuts(path: Path, options: ReaderOptions, *, seed: int = 0) -> dict
     if len(pairs) > MOST_PAIRS:
         pairs = sample_queries(pairs, MOST_PAIRS, seed)
     sets = [(levels[pair.label or ""],) if levels else pair.grades or () for pair in pairs]
-    texts = [(_folded(pair.query), _folded(pair.title)) for pair in pairs]
+    texts = [(normalised(pair.query), normalised(pair.title)) for pair in pairs]
     queries = [str(query_key(pair.query)) for pair in pairs]
     result = {"n_labelled": len(rows), "n_pairs": len(pairs), "n_queries": len({*queries})}
     if reason := _untestable(sets, queries, too_many(unreadable, len(rows), options.max_rejects)):
@@ -217,10 +217,6 @@ def folds(queries: Sequence[str], seed: int) -> IntArray:
     """The fold of each pair [n]: whole queries, drawn with `seed`."""
     index, n_queries = index_queries(queries)
     return (np.random.default_rng(seed).permutation(n_queries) % FOLDS)[index]
-
-
-def _folded(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold()
 
 
 def _overlap(query: str, title: str) -> tuple[float, ...]:

@@ -262,8 +262,9 @@ GrowingTable = _TextTable | _ParquetTable
 def _arrow(values: Sequence[Any]) -> Any:
     import pyarrow as pa
 
-    if values and isinstance(values[0], np.floating):
-        return pa.array(np.asarray(values, np.float32))
+    if values and all(isinstance(v, float | np.floating) for v in values):
+        is_double = isinstance(values[0], float)  # of NumPy's, float64 alone is
+        return pa.array(np.asarray(values, np.float64 if is_double else np.float32))
     return arrow_column([v if isinstance(v, str) else str(v) for v in values])
 
 

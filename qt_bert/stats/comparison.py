@@ -244,7 +244,7 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
 
 
 def _refusal(metric: Metric, a: Judgements, b: Judgements) -> str | None:
-    if metric.needs != "ranking" and a.levels != b.levels:
+    if not metric.ranking and a.levels != b.levels:
         return metric.refusal(a) or metric.refusal(b) or OTHER_LEVELS
     return metric.refusal(a) or metric.refusal(b)
 

@@ -280,13 +280,12 @@ def _measure_all(
     values = {}
     for name, metric in metrics.items():
         resting = eligible if metric.per_query else n_queries
-        ranking = metric.needs == "ranking"
         value = low = high = None
         reason = metric.refusal(judgements)
         if name in samples_of:
             point, resampled = samples_of[name]
             if np.isnan(point):
-                reason = NO_ORDER if ranking and not resting else metric.undefined
+                reason = NO_ORDER if metric.ranking and not resting else metric.undefined
             else:
                 value = float(point)
                 low, high, reason = interval_or_reason(resampled, n_queries)
@@ -295,8 +294,8 @@ def _measure_all(
             ci_low=low,
             ci_high=high,
             n=n,
-            n_eligible=resting if ranking else None,
-            n_queries=n_queries if ranking else None,
+            n_eligible=resting if metric.ranking else None,
+            n_queries=n_queries if metric.ranking else None,
             reason=reason,
         )
     return values

@@ -87,7 +87,7 @@ def doubts(people: FloatArray, judge: FloatArray, model: FloatArray | None = Non
     of = np.minimum(np.searchsorted(grades, judge), len(grades) - 1)  # NaN comes last
     doubt = (likely[of] * moved).sum(axis=1)
     doubt = np.where(np.isnan(doubt), np.nanmax(doubt), doubt)
-    return doubt + LEAST_DOUBT * doubt.mean()
+    return doubt + LEAST_DOUBT * (doubt.mean() or 1.0)  # all certain: each alike
 
 
 def chance_weights(chance: FloatArray, labelled: BoolArray) -> FloatArray:

@@ -51,7 +51,7 @@ class Metric:
     description: Text
     estimator: Callable[[Judgements], Estimator]
     direction: Literal["higher", "lower", "zero"] = "higher"
-    needs: Literal["class", "ordinal", "ranking", "calibration"] = "ordinal"
+    ranking: bool = False
     modes: frozenset[Mode] = LEVELLED
     undefined: str = "no pair to judge"
     per_query: bool = False
@@ -180,7 +180,6 @@ CLASS_METRICS = (
             "预测等级与标注一致的比例；标注是等级集合时，预测落在集合内即算对。",
             "Share of pairs whose predicted grade is the label, or lies in the label's set.",
         ),
-        needs="class",
         modes=GRADED,
         estimator=mean_of(lambda judgements: known(judgements.correct)),
     ),
@@ -191,7 +190,6 @@ CLASS_METRICS = (
             "各等级 F1 的平均；标注与预测中都没有的等级不计入。",
             "Mean F1 over the grades that occur among labels or predictions.",
         ),
-        needs="class",
         estimator=additive(
             confusion_by_query, lambda flat: _mean_defined(f1_scores(as_matrices(flat)))
         ),
@@ -337,7 +335,7 @@ def _ndcg(
             f"Normalised discounted cumulated gain of the first {depth} titles of a query, "
             f"gain {formula}, averaged over the orders of tied scores.",
         ),
-        needs="ranking",
+        ranking=True,
         modes=ANY if linear else WITH_GRADES,
         estimator=additive(lambda judged: ndcg_by_query(judged, gain_of, depth), quotient),
         undefined=NO_ORDER,
@@ -390,7 +388,7 @@ def _of_relevant(name: str, title: str, column: int, depth: int, zh: str, en: st
         name=name,
         title=Text(title, title),
         description=Text(zh, en),
-        needs="ranking",
+        ranking=True,
         modes=WITH_GRADES,
         estimator=additive(lambda j: relevant_by_query(j, depth)[:, [column, 3]], quotient),
     )
@@ -455,7 +453,7 @@ ORDERED_PAIR_METRICS = (
             "同一查询下，标题对排对的数目除以排反的数目；同分单列，不计入两边。",
             "Title pairs of a query in the right order over those in the wrong one; ties in neither.",
         ),
-        needs="ranking",
+        ranking=True,
         modes=ANY,
         estimator=additive(
             ordered_pairs_by_query, lambda n: ratio(n[:, CONCORDANT], n[:, DISCORDANT])
@@ -471,7 +469,7 @@ ORDERED_PAIR_METRICS = (
             "Share of a query's title pairs of different grade whose better title scores higher, "
             "ties counting half.",
         ),
-        needs="ranking",
+        ranking=True,
         modes=ANY,
         estimator=additive(
             ordered_pairs_by_query,
@@ -580,7 +578,7 @@ RANK_METRICS = (
             "Chance that a pair graded at or above the cut scores higher than one below it, "
             "whatever their queries, ties counting half.",
         ),
-        needs="ranking",
+        ranking=True,
         modes=WITH_GRADES,
         estimator=_auc,
         of_ranks=additive(_mean_rank_statistics, _mean_rank_auc),
@@ -593,7 +591,7 @@ RANK_METRICS = (
             "排序分（期望等级）与标注在全部样本上的秩相关。",
             "Rank correlation of the score (expected grade) with the label over all pairs.",
         ),
-        needs="ranking",
+        ranking=True,
         modes=ANY,
         estimator=_spearman,
         of_ranks=additive(_pearson_statistics, _pearson),
@@ -650,7 +648,6 @@ PROBABILITY_METRICS = (
             "Mean gap between top probability and accuracy over 15 equal bins, weighted by size.",
         ),
         direction="lower",
-        needs="calibration",
         estimator=additive(
             _calibration_gaps, lambda s: ratio(np.abs(s[:, :BINS]).sum(axis=1), s[:, BINS])
         ),
@@ -663,7 +660,6 @@ PROBABILITY_METRICS = (
             "Mean sum over the grades of the squared gap between probability and label.",
         ),
         direction="lower",
-        needs="calibration",
         estimator=mean_of(_brier_score),
     ),
     Metric(
@@ -674,7 +670,6 @@ PROBABILITY_METRICS = (
             "Mean of −log of the probability given to the label's set, in nats.",
         ),
         direction="lower",
-        needs="calibration",
         estimator=mean_of(log_loss),
     ),
 )

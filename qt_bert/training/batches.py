@@ -144,7 +144,9 @@ def _digest(examples: Sequence[LabelledExample]) -> str:
     for example in examples:
         digest.update(example.input_ids.astype(np.int32).tobytes())
         digest.update(example.allowed.tobytes())
-        digest.update(f"{example.auxiliary} {example.weight}".encode())
+        digest.update(
+            f"{example.auxiliary} {example.weight} {example.bounds} {example.query}".encode()
+        )
         if example.taught is not None:
             digest.update(example.taught.astype(np.float32).tobytes())
     return digest.hexdigest()

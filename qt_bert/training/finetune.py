@@ -14,9 +14,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from qt_bert.codec import read_result
 from qt_bert.data.pairs import GRADES, Pair
 from qt_bert.errors import ArgumentError
-from qt_bert.files import check_apart, read_json
+from qt_bert.files import check_apart
 from qt_bert.models.card import MAX_LENGTH, ModelLabels, ModelSettings, stored_template
 from qt_bert.models.checkpoint import Checkpoint, save_checkpoint
 from qt_bert.models.devices import device_name
@@ -26,6 +27,7 @@ from qt_bert.models.loading import open_for_tuning, positions_of, tunable
 from qt_bert.models.pruned import open_kept
 from qt_bert.models.tokenizer import choose_types, open_tokenizer, padding_of
 from qt_bert.progress import progress
+from qt_bert.stats.metrics import METRICS
 from qt_bert.training.batches import (
     BatchLayout,
     BatchPlan,
@@ -40,7 +42,7 @@ from qt_bert.training.losses import OF_OUTPUTS, Losses, LossWeights
 from qt_bert.training.masters import MasterWeights, linear_schedule
 from qt_bert.training.packing import on_device, packed_hidden, read_states
 from qt_bert.training.recipes import PairSource, TeacherSource
-from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
+from qt_bert.training.selection import digest_of, judge_of, sources_and_dev
 from qt_bert.training.state import (
     FACTS,
     RunLog,
@@ -231,6 +233,10 @@ def check_settings(settings: TuneSettings) -> None:
         raise ArgumentError(f"--lr {settings.lr}: give a rate between 0 and 1, such as 3e-4")
     if not 0 <= settings.average < 1:
         raise ArgumentError(f"average is {settings.average}; give a decay from 0 to below 1")
+    if not 0 <= settings.warmup < 1:
+        raise ArgumentError(f"warmup is {settings.warmup}; give a share of the steps, below 1")
+    if not 0 <= settings.weight_decay < 1:
+        raise ArgumentError(f"weight_decay is {settings.weight_decay}; give 0 to below 1")
     if settings.seed < 0:
         raise ArgumentError(f"--seed {settings.seed}: give 0 or more")
 
@@ -382,8 +388,8 @@ def run_tuning(
     """
     # Refuse invalid settings before anything is written.
     check_settings(settings)
-    if job.stop_on:
-        check_metric(job.stop_on)
+    if job.stop_on and job.stop_on not in METRICS:
+        raise ArgumentError(f"--stop-on {job.stop_on!r}: choose from {', '.join(METRICS)}")
     job.check(out)
     check_teacher(job.loss, job.teacher, out)
 
@@ -518,7 +524,11 @@ class TrainJob(TuneJob):
     def facts(self, start: Checkpoint, data: TrainingSet, tuner: Tuner) -> dict[str, Any]:
         seen = tuner.plans[: tuner.state.step]
         earlier = self.base / FACTS
-        on_from = read_json(earlier) if start.kept is not None and earlier.exists() else {}
+        on_from = (
+            read_result(dict[str, Any], earlier)
+            if start.kept is not None and earlier.exists()
+            else {}
+        )
         return {
             "base": self.base.name,
             **({"on_from": on_from} if on_from else {}),  # a student: how it was distilled

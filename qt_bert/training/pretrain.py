@@ -405,6 +405,11 @@ def check_settings(settings: PretrainSettings, stop_at: int | None = None) -> No
     if not 0 < settings.lr < 1 or settings.seed < 0:
         raise ArgumentError("--lr must lie between 0 and 1, --seed at 0 or above")
     shape = settings.shape
+    shares = (shape.pair_share < 1, shape.negative_share <= 1, 0 < shape.masked_share <= 1)
+    if not all(shares) or min(shape.pair_share, shape.negative_share) < 0:
+        raise ArgumentError(
+            "shape: give 0 ≤ pair_share < 1, 0 ≤ negative_share ≤ 1 and 0 < masked_share ≤ 1"
+        )
     if not 8 <= shape.short <= shape.long <= shape.slots:
         raise ArgumentError(
             f"shape: rows of {shape.short} and {shape.long} tokens in {shape.slots} slots; give "

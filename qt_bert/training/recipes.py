@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -13,6 +14,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from qt_bert.data.pairs import GradeMap, Pair
 from qt_bert.data.reader import PairReader, ReaderOptions, for_each
+from qt_bert.data.scores import column_of
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
 
@@ -131,13 +133,13 @@ class LossOptions:
             raise ArgumentError("--teacher and --teacher-scores: give one of them")
         if self.teacher_scores is None:
             return None if self.teacher is None else TeacherSource(self.teacher)
-        name, _, names = self.teacher_scores.rpartition(":")
-        if not Path(name).is_file():
+        place = column_of(self.teacher_scores)
+        if place is None or not place[1]:
             raise ArgumentError(
-                f"--teacher-scores {self.teacher_scores}: no such file {name!r}; write FILE:COLUMN, or a "
-                "column for each grade, FILE:p_1,p_2,p_3,p_4,p_5"
+                f"--teacher-scores {self.teacher_scores}: write FILE:COLUMN, or a column for each grade, "
+                "FILE:p_1,p_2,p_3,p_4,p_5"
             )
-        return TeacherSource(Path(name), tuple(names.split(",")), self.min_coverage)
+        return TeacherSource(place[0], tuple(place[1].split(",")), self.min_coverage)
 
 
 T = TypeVar("T")
@@ -232,8 +234,10 @@ def _source(table: Mapping[str, Any], where: str, data: Path) -> PairSource:
     exclude = _list_of(str, values, "exclude", where)
     values["exclude"] = tuple(_existing(data / name, where) for name in exclude)
     source = typed(PairSource, values, where)
-    if not source.weight > 0:
-        raise ArgumentError(f"{where}: weight = {source.weight}; it must be above 0")
+    if not 0 < source.weight < math.inf:
+        raise ArgumentError(f"{where}: weight = {source.weight}; it must be above 0, and finite")
+    if source.tenth not in ("", "alone", "left out"):
+        raise ArgumentError(f"{where}: tenth = {source.tenth!r}; write 'alone' or 'left out'")
     return source
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from qt_bert.data.pairs import Pair
-from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.errors import PairFileError
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.scoring.bulk import Scorer
@@ -20,12 +20,6 @@ from qt_bert.training.recipes import PairSource
 
 Judge = Callable[[Any], tuple[float, float] | None]
 """A classifier → its dev figure and the merit, the number to maximise; None where not defined."""
-
-
-def check_metric(name: str) -> None:
-    """Raise ArgumentError where no metric is called `name`."""
-    if name not in METRICS:
-        raise ArgumentError(f"--stop-on {name!r}: choose from {', '.join(METRICS)}")
 
 
 def sources_and_dev(

@@ -11,8 +11,9 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from qt_bert.codec import read_result
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.files import atomic_write, is_vacant, read_json
+from qt_bert.files import atomic_write, is_vacant
 from qt_bert.models.checkpoint import check_place
 from qt_bert.resume import begun_otherwise, differing, goes_on
 
@@ -116,7 +117,7 @@ def finished_facts(out: Path, settings: dict[str, Any]) -> dict[str, Any] | None
     """
     if not (out / FACTS).exists() or (workspace_of(out) / _REPLACES).exists():
         return None
-    facts: dict[str, Any] = read_json(out / FACTS)
+    facts = read_result(dict[str, Any], out / FACTS)
     _check_same(out, facts.get("asked", {}), json.loads(json.dumps(settings)))
     return facts
 

@@ -15,6 +15,7 @@ import torch
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions, one_line
+from qt_bert.data.scores import read_cells
 from qt_bert.errors import ArgumentError
 from qt_bert.files import check_apart, one_writer, sha256_file
 from qt_bert.models.card import ModelLabels
@@ -96,7 +97,7 @@ class TeacherTargets:
 
         Raises ArgumentError where a file has too few of the pairs, or its values are no scores, no
         distribution, or of unknown scale; PairFileError and CheckpointError for a file or folder that
-        cannot be read.
+        cannot be read, and for a pair with different scores on two lines.
         """
         values = self._of_file(pairs) if self.source.scores else self._of_model(pairs)
         if values.shape[1] == 1 and self.labels.logits > 1:
@@ -149,15 +150,9 @@ class TeacherTargets:
                 f"each of {self.labels.logits} outputs"
             )
         scores: dict[tuple[str, str], list[float]] = {}
-        for row in ReaderOptions().open(path):
-            cells = {"grade": row.label, **row.extra}
-            if unknown := [name for name in names if name not in cells]:
-                raise ArgumentError(
-                    f"--teacher-scores {path}: line {row.line} has no column {unknown[0]!r}; beside "
-                    f"query and title there are {', '.join(row.extra) or 'none'}"
-                )
+        for pair, (_, cells) in read_cells(path, ",".join(names), ReaderOptions()).of.items():
             with suppress(ValueError):
-                scores[row.query, row.title] = [float(cells[name] or "") for name in names]
+                scores[pair] = [float(cell) for cell in cells]
         nothing = [np.nan] * len(names)
         values = np.array([scores.get((pair.query, pair.title), nothing) for pair in pairs])
         known = np.isfinite(values).all(1)

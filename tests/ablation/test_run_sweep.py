@@ -71,13 +71,19 @@ def short_checks(monkeypatch, request):
         monkeypatch.setattr(run_sweep_module, "check_equivalence", lambda *_, **__: {"bound": 1e-5})
 
 
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    """The eight pairs are several batches."""
+    monkeypatch.setattr(run_sweep_module, "batch_tokens", lambda variants: 30)
+
+
 @pytest.fixture
 def checked():
     return check_equivalence
 
 
 def run(scorer, pairs, out: Path, masks=None, **options) -> SweepFolder:
-    settings = {"pairs_ref": REF, "resamples": 20, "tokens": 30} | options
+    settings = {"pairs_ref": REF, "resamples": 20} | options
     return run_sweep(scorer, pairs, masks or variants(), out, **settings)
 
 
@@ -142,7 +148,7 @@ def test_run_json_says_what_decided_the_sweep(scorer, pairs, tmp_path, checked):
     assert (record["schema"], record["kind"], record["complete"]) == (1, "sweep", True)
     assert record["model"] == scorer.checkpoint.describe()
     assert record["pairs"] == {"name": "pairs.tsv", "sha256": "ab", "n_pairs": 8, "n_queries": 5}
-    assert record["key"]["source"] == source_hash() and record["key"]["tokens"] == "30"
+    assert record["key"]["source"] == source_hash()
     assert record["guards"]["unmasked"] <= record["guards"]["bound"]
     assert record["versions"]["numpy"] == np.__version__ and record["means"] is None
 
@@ -217,9 +223,7 @@ def test_a_finished_sweep_is_left_alone(scorer, pairs, tmp_path, monkeypatch):
     assert contents(tmp_path / "s") == before
 
 
-@pytest.mark.parametrize(
-    "change", ["seed", "tokens", "variants", "pairs", "model", "max_length", "reading"]
-)
+@pytest.mark.parametrize("change", ["seed", "variants", "pairs", "model", "max_length", "reading"])
 def test_resuming_with_something_else_says_what(
     checkpoint_of, scorer, pairs, tmp_path, monkeypatch, change
 ):
@@ -227,7 +231,6 @@ def test_resuming_with_something_else_says_what(
     before = contents(tmp_path / "s")
     others = {
         "seed": {"seed": 1},
-        "tokens": {"tokens": 31},
         "variants": {"masks": variants("uniform")},
         "pairs": {"pairs": pairs[1:]},
         "model": {"scorer": Scorer(open_checkpoint(checkpoint_of("bert", seed=3)))},

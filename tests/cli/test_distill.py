@@ -43,6 +43,12 @@ def test_bad_input_is_named(refused, options, change, words):
     refused(words, "distill", *options, *change)
 
 
+def test_a_key_of_a_job_that_is_an_option_is_named(refused, options, tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(recipe.read_text("utf-8") + 'teacher = "models/big"\n', encoding="utf-8")
+    refused("[job]: unknown key 'teacher'; there are levels", "distill", *options)
+
+
 def test_nothing_to_learn_from(refused, planned):
     refused("nothing to learn from", "distill", *planned)
 

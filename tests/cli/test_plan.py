@@ -47,6 +47,15 @@ def test_a_frontier_its_page_and_the_commands(run, command, pair_file, tmp_path,
     assert ended.status == 2 and "give --shape" in ended.err
 
 
+def test_a_plan_is_not_made_in_the_folder_of_another_run(run, command, tmp_path):
+    out = tmp_path / "both"
+    assert run(*command, "--budget", "layers=1", "--out", out).status == 0
+    stored = (out / "plan.json").read_bytes()
+    ended = run(*command, "--out", out, "--resume")
+    assert ended.status == 2 and "holds plan of another run" in ended.err
+    assert (out / "plan.json").read_bytes() == stored
+
+
 def test_json_is_the_plan_and_held_out_files_have_their_own_columns(run, command, write, tmp_path):
     rows = [f"{'北京'[: 1 + i % 2]}{i // 2}\t上海{i}\t{i % 3}\n" for i in range(20)]
     coarse = write("coarse.tsv", "q\tt\tl\n" + "".join(rows))

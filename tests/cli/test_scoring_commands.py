@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from pyarrow.parquet import read_schema
 
 from qt_bert.cli.terminal import metrics_table
 
@@ -45,6 +46,9 @@ def test_errors_leave_nothing_beside_them(run, checkpoint_of, pair_file, tmp_pat
     )  # fmt: skip
     assert ended.status == 0, ended.err
     assert {path.name for path in tmp_path.iterdir()} == {"pairs.tsv", out.name}
+    if suffix == ".parquet":  # numbers stay numbers, Python's and NumPy's
+        schema = read_schema(out)
+        assert [str(schema.field(name).type) for name in ("error", "p_3")] == ["double", "float"]
 
 
 def test_slices_have_the_number_of_ranked_queries():
@@ -128,6 +132,8 @@ def test_evaluate_writes_queries_and_finds_slices(
     gains = [float(row.split("\t")[head.split("\t").index("gain")]) for row in rows]
     assert len(rows) == 80 and gains == sorted(gains, reverse=True)
     refused("is there already", *command, "--queries", out)
+    new = tmp_path / "new.tsv"
+    refused("a file of its own", *command, "--queries", new, "--errors", new)
 
 
 def test_few_labels_a_judge_and_files_for_other_tools(run, refused, checkpoint_of, write, tmp_path):

@@ -53,6 +53,13 @@ def test_other_columns_become_text(tmp_path, value, kind, text):
     assert pair.extra == {"x": text}
 
 
+def test_a_column_that_arrow_cannot_write_out_is_named(tmp_path):
+    zoned = pa.array([0], pa.timestamp("us", "Foo/Bar"))
+    path = table(tmp_path / "f.parquet", {"query": ["q"], "title": ["t"], "x": zoned})
+    with pytest.raises(PairFileError, match="Foo/Bar"):
+        read_pairs(path)
+
+
 def test_null_and_undecodable_texts_are_rejects(tmp_path):
     path = table(
         tmp_path / "f.parquet",

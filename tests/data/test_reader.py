@@ -481,7 +481,13 @@ def test_a_title_may_be_joined_of_two_columns(write, capsys, name, text):
         assert [pair.title for pair in pairs] == titles
         assert ("abstract is not read" in capsys.readouterr().err) == (columns is None)
     with pytest.raises(PairFileError, match=r"no column 'title\+body'|no object has"):
-        read_pairs(write("g.tsv", "query\ttitle\n猫\t标题\n"), columns={"title": "title+body"})
+        read_pairs(path, columns={"title": "title+body"})
+
+
+def test_a_part_of_a_title_is_a_text(write):
+    row = '{"query": "猫", "title": "标题", "abstract": ["甲", "乙"]}\n'
+    with pytest.raises(PairFileError, match="title is not text: 1"):
+        read_pairs(write("f.jsonl", row), columns={"title": "title+abstract"})
 
 
 def test_joined_columns_may_be_positions(write):

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from qt_bert.data.splits import half_of
-from qt_bert.data.treebank import Sentence, Word, halves, read_treebank
+from qt_bert.data.treebank import Word, halves, read_treebank
 from qt_bert.errors import PairFileError
 
 SECOND = """\
@@ -32,9 +32,8 @@ def _row(number: int | str, form: str, head: int | str, label: str) -> str:
 
 
 def test_words_heads_labels_and_where_they_stand(tmp_path):
-    bank = read_treebank(_file(tmp_path, SECOND))
-    first, other = bank.sentences
-    assert (bank.name, bank.version, first.id, other.id) == ("bank.conllu", 2, "a-1", "line 11")
+    first, other = read_treebank(_file(tmp_path, SECOND))
+    assert (first.id, other.id) == ("a-1", "line 11")
     assert first.words == (
         Word("我", "PRON", 1, "nsubj"),
         Word("买", "VERB", -1, "root"),
@@ -49,9 +48,7 @@ def test_words_heads_labels_and_where_they_stand(tmp_path):
 def test_of_version_1_only_what_means_the_same_keeps_its_label(tmp_path):
     labels = ["dobj", "nsubjpass", "auxpass", "nmod:tmod", "nsubj", "neg", "nmod", "det"]
     rows = [_row(at, "字", 9, label) for at, label in enumerate(labels, 1)]
-    bank = read_treebank(_file(tmp_path, *rows, _row(9, "在", 0, "root")))
-    (sentence,) = bank.sentences
-    assert bank.version == 1
+    (sentence,) = read_treebank(_file(tmp_path, *rows, _row(9, "在", 0, "root")))
     kept = ["obj", "nsubj:pass", "aux:pass", "nmod:tmod", "nsubj", None, None, None, None]
     assert [word.relation for word in sentence.words] == kept
     assert [word.head for word in sentence.words] == [8] * 8 + [-1]
@@ -89,9 +86,9 @@ def test_a_missing_file_and_bytes_that_are_no_text(tmp_path):
         read_treebank(path)
 
 
-def test_sentences_fall_to_the_half_of_their_text():
-    sentences = [Sentence(str(n), (Word(f"{n}号", None, -1, None),)) for n in range(40)]
-    result = halves(sentences)
+def test_sentences_fall_to_the_half_of_their_text_once(tmp_path):
+    path = _file(tmp_path, *(_row(1, f"{n}号", 0, "root") + "\n" for n in range(40)))
+    result = halves([path, path])
     assert result.discovery and result.validation
     assert {half_of(sentence.text) for sentence in result.discovery} == {"discovery"}
     assert {half_of(sentence.text) for sentence in result.validation} == {"validation"}

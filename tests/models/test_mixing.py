@@ -37,6 +37,7 @@ def test_every_weight_is_the_weighted_mean(checkpoint_of, tmp_path, weights):
         torch.testing.assert_close(got, expected, atol=1e-3, rtol=1e-3)
     facts = json.loads((out / "training.json").read_text("utf-8"))
     assert facts["weights"] == pytest.approx(shares)
+    assert len({model["sha256"] for model in facts["average_of"]}) == 3
 
 
 def test_an_absent_classifier_comes_from_the_other_model(

@@ -74,6 +74,8 @@ def test_a_gte_as_its_authors_ship_it(gte, capsys):
         ({"logn_attention_scale": True}, "logn_attention_scale True"),
         ({"rope_scaling": {"type": "yarn", "factor": 2}}, "only `ntk` is known"),
         ({"position_embedding_type": "absolute"}, "position_embedding_type 'absolute'"),
+        ({"rope_scaling": "ntk"}, r"config.json: no config of GTE \(AttributeError"),
+        ({"rope_theta": None}, r"config.json: no config of GTE \(TypeError"),
     ],
 )
 def test_a_gte_of_another_build_is_refused(gte, changes, message):

@@ -7,11 +7,11 @@ import pytest
 from scipy.special import softmax
 from scipy.stats import spearmanr
 
-from qt_bert.ablation.families import random_parts
+from qt_bert.ablation.families import random_parts, single
 from qt_bert.ablation.masks import zeroed
 from qt_bert.data.pairs import Pair
 from qt_bert.figures import HeatMap
-from qt_bert.planning.runs import single_losses
+from qt_bert.planning.runs import losses, losses_of
 from qt_bert.probes.contests import ablate
 from qt_bert.probes.redundancy import CLAIMS, ORDERS, PARTS, SINGLES
 from tests.conftest import PAIRS, pair_of
@@ -115,7 +115,9 @@ def test_a_plan_reads_on_the_sweep_over_single_heads(context_of, checkpoint_of):
     result_of("redundancy", context)
     swept = context.work / SINGLES / "logits.npy"
     before = swept.stat().st_mtime_ns
-    found = single_losses(context.model, pairs, work=context.work)
+    singles = single(context.model.checkpoint.shape, zeroed)
+    found = losses(context.model, pairs, singles, work=context.work, name=SINGLES)
     assert swept.stat().st_mtime_ns == before
-    np.testing.assert_array_equal(found.logits, np.load(swept))
+    again = losses_of(np.load(swept), found.names, pairs, context.model.settings.labels)
+    np.testing.assert_array_equal(found.values, again.values)
     assert [path.name for path in context.work.iterdir() if path.name.startswith("heads")] == []

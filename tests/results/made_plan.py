@@ -87,7 +87,6 @@ def evidence(layers: int, heads: int, **changes: Any) -> PlanEvidence:
         "discovery": PairsRef(name="dev.tsv", sha256="b8" * 32, n_pairs=128, n_queries=120),
         "validation": PAIRS,
         "settings": {"seed": 0},
-        "teacher_size": Size(parameters=7_000_000, share=1.0, stored=14_000_000),
         "size": Size(parameters=6_000_000, share=6 / 7, stored=12_000_000),
         "cost": 2.6,
         "effects": {"L0H0": -0.001, "L0H1": 0.02},

@@ -21,8 +21,9 @@ from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import RunFolder, StageContext, run_inputs, run_stages
 from qt_bert.run.study import FrontierOptions, PlanOptions, plan_stage, probe_stage
-from qt_bert.shipped import BASELINES, TEST, shipped
+from qt_bert.shipped import BASELINES, TEST, TRAIN, shipped
 from qt_bert.text import Text
+from qt_bert.training.recipes import PairSource
 
 FAKE = ("probe:fake",)
 Run = Callable[..., tuple[str, ...]]
@@ -203,6 +204,24 @@ def test_the_frontier_lies_beside_the_plan_and_is_drawn_with_it(run, more_pairs,
     assert stored.frontier.trial is None and stored.plan is None
     assert [section.name for section in sections(stored)].count("plan") == 1
     assert run(stage, pairs=more_pairs) == ()
+
+
+def test_a_full_report_tries_shapes_on_the_pairs_that_ship(more_pairs):
+    def files(**request):
+        sources = FrontierOptions(in_report=True).sources(resolve(Request(**request)))
+        return [source.file for source in sources]
+
+    assert files(full=True) == [shipped(TRAIN)]
+    assert files() == files(full=True, pairs=more_pairs) == []
+    labels = "0=1,1=2,2=3,3=4,4=5"
+    assert files(full=True, model_grades=labels) == []  # which no student would keep
+
+
+def test_training_pairs_have_the_columns_and_grades_of_the_pairs(more_pairs):
+    reader = ReaderOptions(columns="query=q,title=t,grade=l", grades="1=1-3,2=4-5", limit=80)
+    options = FrontierOptions(pairs_to_train=(more_pairs,))
+    (source,) = options.sources(Request(reader=reader))
+    assert source == PairSource(more_pairs, columns=reader.columns, grades=reader.grades)
 
 
 # What a run reads, where nothing else is named.

@@ -97,6 +97,14 @@ def test_files_for_trec_eval_give_the_same_figures(file, tmp_path):
         assert METRICS[name].value(result.judgements) == pytest.approx(values[measure], abs=1e-9)
 
 
+def test_for_trec_eval_a_set_of_grades_is_its_lowest(file, tmp_path):
+    labels = ["1-2", "3-4", "5", "1"]
+    result = judged(file([("查询", f"标题{n}_3", label) for n, label in enumerate(labels)]))
+    write_trec(tmp_path / "trec", result, Titles())
+    grades = [line.split()[-1] for line in (tmp_path / "trec/qrels.txt").open(encoding="utf-8")]
+    assert grades == ["1", "3", "5", "1"]
+
+
 def few_rows(seed, labelled, *, queries=120):
     """Rows of two titles a query, the judge right in three quarters; people's labels where `labelled(query)`."""
     rng = np.random.default_rng(seed)
@@ -255,11 +263,12 @@ def test_the_next_labels_are_drawn_with_a_chance(file, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("n", "raters"), [(0, ["人工", "llm"]), (241, ["人工", "llm"]), (5, ["人工", "no"])]
+    ("n", "raters"),
+    [(0, ["人工", "llm"]), (241, ["人工", "llm"]), (5, ["人工", "no"]), (5, ["llm", "人工"])],
 )
 def test_what_cannot_be_drawn_is_refused(file, n, raters):
     path = file(few_rows(6, lambda query: False), HEADER)
-    with pytest.raises(ArgumentError, match="--next|no column 'no'"):
+    with pytest.raises(ArgumentError, match="--next|no column 'no'"):  # 人工 is empty
         draw_next(path, raters, ReaderOptions(), n)
 
 

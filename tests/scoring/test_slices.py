@@ -25,3 +25,6 @@ def test_lengths_part_at_the_quarters_of_the_file():
     assert result["query length ≤ 3"].tolist() == [True] * 3 + [False] * 6
     assert result["query length ≥ 7"].tolist() == [False] * 6 + [True] * 3
     assert not any(name.startswith("title length") for name in result)  # all alike
+    result = automatic([Pair("字" * n, "字", (1,), "1", 1, "1", {}) for n in (2, 3, 4, 5)])
+    assert result["query length ≤ 2"].tolist() == [True, False, False, False]
+    assert result["query length ≥ 5"].tolist() == [False, False, False, True]

@@ -55,7 +55,7 @@ def test_a_querys_weight_counts_in_value_interval_slices_and_test(random_judgeme
         [np.tile(np.flatnonzero(judged.query_index == q), k) for q, k in enumerate(whole)]
     )
     weighted, repeated = replace(judged, query_weights=whole + 0.0), judged.subset(rows)
-    names = [name for name in METRICS if METRICS[name].needs != "ranking"]
+    names = [name for name in METRICS if not METRICS[name].ranking]
     values = evaluate(weighted, resamples=50).metrics
     for name in names:  # over pairs a weight is a number of copies
         assert values[name].value == pytest.approx(METRICS[name].value(repeated), abs=1e-12)

@@ -63,6 +63,7 @@ def test_a_label_is_doubted_by_how_far_it_may_move_kappa():
     nan, near = np.nan, np.exp(-2) / (1 + np.exp(-2))  # the other of the grades 1 and 3
     judge, model = np.array([1.0, 3.0, 3.0, nan]), np.array([3.0, 3.0, nan, 1.0])
     doubt = doubts(np.full(4, nan), judge, model)
+    assert np.ptp(doubts(np.full(4, nan), np.full(4, 3.0))) == 0 < doubts(judge, judge).min()
     assert doubt == pytest.approx([16 * near * 1.05] * 4)
     people = np.array([nan, 1.0, nan, nan])  # the judge's 3 was 1: three and one labels
     other = (3 * near + 1) / 4

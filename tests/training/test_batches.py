@@ -71,6 +71,14 @@ def test_nothing_is_allowed_without_a_label_or_for_a_single_output(checkpoint_of
     assert allowed(checkpoint_of, PairSource(file), ModelLabels(1, None)) == [[0]] * 3
 
 
+def test_labels_of_a_single_output_are_part_of_the_hash(checkpoint_of, file):
+    tokenizer = open_checkpoint(checkpoint_of()).pair_tokenizer(48)
+    one = ModelLabels(1, None)
+    sources = [PairSource(file), PairSource(file, grades="1=5,3=3,5=1")]
+    hashes = {training_set([source], tokenizer, one).sha256 for source in sources}
+    assert len(hashes) == 2
+
+
 def test_the_hash_of_texts_does_not_know_what_is_cut(checkpoint_of, file):
     def hashes(source, length):
         tokenizer = open_checkpoint(checkpoint_of()).pair_tokenizer(length)

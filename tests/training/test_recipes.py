@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.training.finetune import TuneSettings
+from qt_bert.training.finetune import TuneSettings, check_settings
+from qt_bert.training.pretrain import BatchShape, PretrainSettings
+from qt_bert.training.pretrain import check_settings as check_pretraining
 from qt_bert.training.recipes import PairSource, Recipe, TrainingFiles, load_recipe, typed
 
 ROWS = [
@@ -89,6 +91,8 @@ def test_a_recipe_is_read_relative_to_the_data(file, tmp_path):
         ('[[pairs]]\nfile = "a.tsv"\ncolumns = 3\n', "columns = 3 is no str"),
         ('[[pairs]]\nfile = "a.tsv"\nmax_rejects = "a"\n', "is no float"),
         ('[[pairs]]\nfile = "a.tsv"\nweight = 0\n', "must be above 0"),
+        ('[[pairs]]\nfile = "a.tsv"\nweight = inf\n', "weight = inf"),
+        ('[[pairs]]\nfile = "a.tsv"\ntenth = "Alone"\n', "tenth = 'Alone'"),
         ('[[pairs]]\nfile = "a.tsv"\nexclude = "b"\n', "exclude must be a list"),
         ("\xff", "not a readable recipe"),
     ],
@@ -136,6 +140,23 @@ def test_the_key_follows_the_exclude_file(file, tmp_path):
 def test_settings_of_another_type_are_refused(table):
     with pytest.raises(ArgumentError, match=next(iter(table))):
         typed(TuneSettings, table, "here")
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (TuneSettings(warmup=600), "warmup is 600"),
+        (TuneSettings(weight_decay=-1), "weight_decay is -1"),
+        (TuneSettings(average=1), "average is 1"),
+        (PretrainSettings(steps=5, shape=BatchShape(pair_share=1.0)), "pair_share"),
+        (PretrainSettings(steps=5, shape=BatchShape(negative_share=-0.1)), "negative_share"),
+        (PretrainSettings(steps=5, shape=BatchShape(masked_share=0.0)), "masked_share"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_named(settings, name):
+    check = check_settings if isinstance(settings, TuneSettings) else check_pretraining
+    with pytest.raises(ArgumentError, match=name):
+        check(settings)
 
 
 def test_levels_are_read_as_the_evaluation_reads_them(file):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from qt_bert.data.reader import read_pairs
-from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
@@ -54,10 +54,12 @@ def taught(pair_file, tmp_path):
 
 def test_a_score_on_the_scale_of_the_labels_is_taken_as_it_is(scores_file, taught):
     rows = [(q, t, g - 0.5 if g == 5 else g) for q, t, g in reversed(PAIRS)]
-    rows += [("别的", "标题", 99), (*TEXTS[0], 4)]  # of a pair that stands twice the last counts
+    rows.append(("别的", "标题", 99))
     values, made = taught(TeacherSource(scores_file(rows), ("score",)))
-    assert values[:, 0].tolist() == [4, 1, 3, 2, 4.5, 4, 2, 2] and values.dtype == np.float32
+    assert values[:, 0].tolist() == [4.5, 1, 3, 2, 4.5, 4, 2, 2] and values.dtype == np.float32
     assert made.facts["covered"] == 8
+    with pytest.raises(PairFileError, match="repeat a pair with another score.* 2 and 11"):
+        taught(TeacherSource(scores_file([*rows, (*rows[0][:2], 4.5)]), ("score",)))
 
 
 def test_probabilities_come_in_columns(scores_file, taught):

@@ -45,7 +45,6 @@ def test_some_of_the_pairs_in_their_own_order():
     losses = losses_of(outputs, ["none", "a", "b"], pairs, FIVE)
     some = losses.on([pairs[4], pairs[1]])
     np.testing.assert_array_equal(some.values, losses.values[:, [4, 1]])
-    np.testing.assert_array_equal(some.logits, outputs[:, [4, 1]])
     assert some.mean("b") == pytest.approx(losses.values[2, [1, 4]].mean())
     with pytest.raises(ArgumentError, match="the pair of line 99 is not among those measured"):
         losses.on([pair(99, "a", "b", (1,))])

@@ -231,6 +231,12 @@ def test_a_folder_that_is_no_export_is_refused(checkpoint_of, tmp_path):
             OnnxScorer(path)
 
 
+def test_a_file_that_the_export_did_not_write_is_refused(copied):
+    (copied / "best.onnx").write_bytes((copied / MODEL).read_bytes())
+    with pytest.raises(CheckpointError, match=r"best.onnx: not among the files"):
+        OnnxScorer(copied / "best.onnx")
+
+
 @pytest.mark.parametrize("name", [MODEL, "tokenizer.json", "qt_bert.json"])
 def test_a_damaged_file_is_refused(copied, name):
     content = bytearray((copied / name).read_bytes())
