@@ -34,11 +34,14 @@ WORDS: dict[str, dict[Language, str]] = {
     },
     "made": {
         "en": "[中文](articles.zh-CN.md). Of `{model}` on {pairs}, mostly {queries} queries, by a {profile} report; made by "
-        "`python -m experiments.article.make`. Points: percent of the label's probability, lost unless said otherwise. "
-        "A bare sign: the article's direction. Verdicts: [claims.md](claims.md).",
+        "`python -m experiments.article.make report`. Points are hundredths of the label's probability that are lost; a "
+        "sign alone (> 0) is the article's direction. *Beside other models*: the 7 M model before "
+        "([data](../data/baselines/README.md)). The named examples are in `qt-bert app`, which opens with 紫熨斗. "
+        "Verdicts: [claims.md](claims.md).",
         "zh": "[English](articles.md)。模型 `{model}`，{pairs}，多为 {queries} 个查询，{profile}报告；由 "
-        "`python -m experiments.article.make` 生成。百分点：标注的概率（%）所失，另有注明的除外。只有符号：文章说的方向。"
-        "判定见 [claims.md](claims.md)。",
+        "`python -m experiments.article.make report` 生成。“百分点”指标注等级的概率下降了多少；只写“> 0”的，是文章所说的"
+        "方向。“与其他模型比较”是先前的 7 M 模型（[数据](../data/baselines/README.md)）。文章的例子都在 `qt-bert app` 里，"
+        "打开就是“紫熨斗”。判定见 [claims.md](claims.md)。",
     },
     "quick": {"en": "quick", "zh": "快速"},
     "full": {"en": "full", "zh": "完整"},
@@ -97,6 +100,8 @@ def _row(
         return f"| {' | '.join([*cells, row['none'][language], '–'])} |"
     absent = WORDS["not_run" if profile == "quick" else "unknown"][language]
     known = [figures.get(name) for name in row["ids"]]
+    if row.get("full") and profile == "quick":
+        known = [None]
     ours = [absent if figure is None else written(figure, language) for figure in known]
     probe = row["ids"][0].partition("/")[0].partition(".")[0]
     section = in_language(sections.get(probe) or texts_of(probe).text("title"), language)

@@ -66,7 +66,16 @@ IN_REPORT = Effort(
 )
 """The plan of a quick report: heads alone, in one round over the pairs of `redundancy`."""
 
-QUICK = Effort(profile="quick", choosing=128, measuring=256, widths=(1.0, 0.5), fewer_heads=False)
+QUICK = Effort(
+    profile="quick",
+    choosing=128,
+    measuring=160,
+    widths=(1.0, 0.5),
+    fewer_heads=False,
+    requests=8,
+    bulk=64,
+    engines=12,
+)
 """`qt-bert plan`: some minutes."""
 
 FRONTIER_IN_REPORT = replace(

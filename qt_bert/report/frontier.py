@@ -124,9 +124,9 @@ def next_commands(frontier: Frontier, path: str) -> Iterator[str]:
         shape = str(frontier.recommended or last)
     of = f"--plan {path} --shape {shape} --model MODEL"
     yield f"qt-bert prune {of} --out runs/small"
-    yield f"qt-bert distill {of} --pairs train.tsv --unlabelled queries.tsv --out runs/student"
+    yield f"qt-bert distill {of} --pairs train.tsv --unlabelled traffic.tsv --out runs/student"
     yield "qt-bert export --onnx --int8 --model runs/student --out runs/onnx"
-    yield "qt-bert compare MODEL runs/onnx/model.int8.onnx --pairs pairs.tsv --unlabelled queries.tsv --gate gate.toml"
+    yield "qt-bert compare MODEL runs/onnx/model.int8.onnx --pairs pairs.tsv --unlabelled traffic.tsv --gate gate.toml"
 
 
 def _shapes(frontier: Frontier) -> Table:
@@ -210,14 +210,17 @@ def _engines(frontier: Frontier) -> Table | None:
     """A row an engine of the teacher and of one shape: p50 / p99 by titles and threads."""
     if not frontier.details:
         return None
-    places = list(dict.fromkeys((t.titles, t.threads) for t in frontier.details[0].timings))
+    places = {(t.titles, t.threads): t.requests for t in frontier.details[0].timings}
     cells: dict[tuple[str, str], list[str]] = {}
     whole: dict[tuple[int, int], float] = {}
     for timing in (timing for detail in frontier.details for timing in detail.timings):
         times = whole.setdefault((timing.titles, timing.threads), timing.p50) / timing.p50
         shown = f"{timing.p50:.1f} / {timing.p99:.1f} ({times:.1f}×)"
         cells.setdefault((str(timing.shape), timing.engine), []).append(shown)
-    settings = [wording("frontier_setting", titles=n, threads=threads) for n, threads in places]
+    settings = [
+        wording("frontier_setting", titles=n, threads=threads, queries=queries)
+        for (n, threads), queries in places.items()
+    ]
     return Table(
         name="plan_engines",
         title=wording("frontier_engines"),
