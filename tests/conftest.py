@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -187,6 +188,12 @@ def lines_anew(monkeypatch) -> None:
     monkeypatch.setattr(progress, "_noted", set())
 
 
+@pytest.fixture(autouse=True)
+def forecasts_at_once(monkeypatch) -> None:
+    """A run's time is forecast from one pass of the model, not from two seconds of passes."""
+    monkeypatch.setattr("qt_bert.run.folder.TIMED_SECONDS", 1e-6)
+
+
 @pytest.fixture(scope="session")
 def checkpoint_of(tmp_path_factory) -> Callable[..., Path]:
     """`checkpoint_of("electra", labels=1)`: a folder, made once for each set of arguments."""
@@ -203,9 +210,11 @@ def checkpoint_of(tmp_path_factory) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def fresh_checkpoint(tmp_path) -> Callable[..., Path]:
+def fresh_checkpoint(checkpoint_of, tmp_path) -> Callable[..., Path]:
     """A checkpoint of one's own, to damage."""
-    return lambda family="bert", **options: make_checkpoint(tmp_path / "model", family, **options)
+    return lambda family="bert", **options: shutil.copytree(
+        checkpoint_of(family, **options), tmp_path / "model", dirs_exist_ok=True
+    )
 
 
 PAIRS = [

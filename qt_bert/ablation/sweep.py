@@ -150,8 +150,8 @@ def run_sweep(
     Equivalence checks run first; where one fails, nothing is written. After a kill, `resume` goes on after
     the last stored batch and ends in the same bytes as an undisturbed run; it does nothing for a
     finished sweep. `overwrite` replaces a sweep. `pairs_ref` is the source of the pairs; `arguments`,
-    stored in `run.json`, how they and the variants were chosen. `label` is the
-    name in progress lines. Afterwards `scorer.counts` has the truncated texts.
+    stored in `run.json`, how they and the variants were chosen. `label` is the name in progress lines.
+    Afterwards `scorer.counts` has the truncated texts.
 
     For a sweep that is a step of something larger: `resamples` None leaves `effects.csv` empty; `guards`
     are the figures of checks that have already run; `shown` counts the runs in place of a progress line.

@@ -13,6 +13,7 @@ import torch
 
 from qt_bert.ablation import sweep as run_sweep_module
 from qt_bert.ablation.checks import check_equivalence
+from qt_bert.ablation.effects import Effects
 from qt_bert.ablation.folder import SweepFolder, read_means
 from qt_bert.ablation.interventions import NONE, MeanZ, Variant
 from qt_bert.ablation.masks import HeadMask, Reference
@@ -73,7 +74,8 @@ def short_checks(monkeypatch, request):
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    """The eight pairs are several batches."""
+    """The eight pairs are several batches; no test reads p, for which signs are swapped 9,999 times."""
+    monkeypatch.setitem(Effects.__init__.__kwdefaults__, "draws", 99)
     monkeypatch.setattr(run_sweep_module, "batch_tokens", lambda variants: 30)
 
 

@@ -18,6 +18,12 @@ class Ended:
     err: str
 
 
+@pytest.fixture(autouse=True)
+def short_sample(monkeypatch) -> None:
+    """A dry run times a twentieth of a second."""
+    monkeypatch.setattr("qt_bert.cluster.estimate.SAMPLE_SECONDS", 0.05)
+
+
 @pytest.fixture
 def run(monkeypatch, capsys) -> Callable[..., Ended]:
     """`run("score", path, "--out", out)`: exit status, standard output, standard error."""

@@ -77,15 +77,3 @@ def test_pretrain_then_train(run, checkpoint_of, pair_file, tmp_path):
         "--no-compile", "--out", tmp_path / "graded",
     )  # fmt: skip
     assert ended.status == 0, ended.err
-
-
-def test_report_is_drawn_reused_and_redone(run, checkpoint_of, pair_file, tmp_path):
-    out = tmp_path / "report"
-    arguments = ["report", "--model", checkpoint_of(), "--pairs", pair_file, "--out", out]
-    arguments += ["--only", "matching"]
-    first = run(*arguments)
-    assert first.status == 0, first.err
-    assert "京东小哥" in (out / "report.html").read_text(encoding="utf-8")
-    assert run(*arguments).status == 2
-    assert "nothing changed" in run(*arguments, "--resume").err
-    assert "ran: evaluation" in run(*arguments, "--resume", "--seed", "1").err

@@ -72,10 +72,8 @@ def test_a_loss_and_a_file_of_scores_over_the_recipes(run, options, pair_file, t
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("--loss", "hinge"), "--loss 'hinge'"),
         (("--loss", "nll,soft"), "--loss soft learns from a teacher"),
         (("--teacher", "nowhere"), "nowhere"),
-        (("--teacher-scores", "nowhere.tsv:a"), "no such file 'nowhere.tsv'"),
         (("--teacher-scores", "{pairs}:none"), "no column 'none'"),
     ],
 )

@@ -10,10 +10,15 @@ from qt_bert.planning.export_session import INT8_MODEL, MODEL, OnnxScorer
 from qt_bert.results.plan import EXPORT
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    return tmp_path_factory.mktemp("traced") / "kept.onnx"
+
+
 @pytest.fixture
-def traced_once(monkeypatch, tmp_path):
-    """The graph is traced by the first command of a test alone: tracing takes seconds."""
-    trace, kept = export.write_onnx, tmp_path / "kept.onnx"
+def traced_once(monkeypatch, kept):
+    """The graph is traced by the first command alone: tracing takes seconds."""
+    trace = export.write_onnx
 
     def write(checkpoint, path):
         if not kept.exists():

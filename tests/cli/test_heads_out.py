@@ -136,19 +136,24 @@ def test_compare_leaves_heads_out_of_b_alone(run, checkpoint_of, pair_file, hook
     assert shown[0] == f"A = {model}" and shown[1] == f"B = {model} without {HEADS} (zero)"
 
 
+BAD = [
+    (["--heads-out", "L5H0"], "there is no head L5H0: the model has 2 layers of 2 heads"),
+    (["--heads-out", "5"], "'5' is no head"),
+    (["--heads-out", ""], "no head is named"),
+    (["--heads-out", "L0H0", "--mode", "off"], "mode 'off': choose from"),
+    (["--mode", "zero"], "--mode goes with --heads-out"),
+    (["--reference", "x.tsv"], "--reference goes with --heads-out"),
+    (["--heads-out", "L0H0", "--reference", "gone.tsv"], "gone.tsv"),
+]
+
+
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("command", "options", "words"),
     [
-        (["--heads-out", "L5H0"], "there is no head L5H0: the model has 2 layers of 2 heads"),
-        (["--heads-out", "5"], "'5' is no head"),
-        (["--heads-out", ""], "no head is named"),
-        (["--heads-out", "L0H0", "--mode", "off"], "mode 'off': choose from"),
-        (["--mode", "zero"], "--mode goes with --heads-out"),
-        (["--reference", "x.tsv"], "--reference goes with --heads-out"),
-        (["--heads-out", "L0H0", "--reference", "gone.tsv"], "gone.tsv"),
+        *(("evaluate", *bad) for bad in BAD),
+        *((command, *BAD[n]) for command in ("score", "explain", "compare") for n in (0, 4)),
     ],
 )
-@pytest.mark.parametrize("command", ["score", "evaluate", "explain", "compare"])
 def test_bad_heads_are_one_line(
     refused, checkpoint_of, pair_file, tmp_path, command, options, words
 ):

@@ -46,6 +46,7 @@ def test_all_is_probed_and_the_heads_are_saved(run, checkpoint_of, pair_file, tm
     arguments += ["--resamples", "50", "--save-heads", heads]
     ended = run(*arguments)
     assert ended.status == 0, ended.err
+    assert "京东小哥" in (out / "report.html").read_text("utf-8") and run(*arguments).status == 2
     without_base = {p.name for p in probes() if not (p.needs_base or p.only_full)}
     assert {path.stem for path in (out / "probes").glob("*.json")} == without_base
     needs_base = ", ".join(probe.name for probe in probes() if probe.needs_base)

@@ -33,12 +33,11 @@ print((psutil.Process().memory_info().rss - before) / 2**20)
 def test_a_process_does_not_grow_by_the_shapes_it_meets(checkpoint_of):
     folder = str(checkpoint_of())
     left = {name: value for name, value in os.environ.items() if "CAPACITY" not in name}
-    scripts = [GROWTH.format(folder=folder, kept=kept) for kept in (STREAM, "", 1024)]
-    stream, ours, theirs = (
+    scripts = [GROWTH.format(folder=folder, kept=kept) for kept in ("", 1024)]
+    ours, theirs = (
         float(subprocess.check_output([sys.executable, "-c", script], env=left))
         for script in scripts
     )
-    assert stream < ours / 4 < theirs / 4, (stream, ours, theirs)
     assert ours < theirs * 0.7, (ours, theirs)
 
 

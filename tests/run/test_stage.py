@@ -180,6 +180,7 @@ def test_a_quick_run_leaves_out_what_only_full_runs_have():
 
 
 def test_a_forecast_counts_the_fastest_pass_of_two_seconds(monkeypatch):
+    monkeypatch.setattr(run_folder, "TIMED_SECONDS", 2.0)
     clock = iter([0, 1.5, 10, 10.25, 20, 20.5])  # a slow start, then two passes; no fourth
     monkeypatch.setattr(run_folder.time, "perf_counter", lambda: next(clock))
     scorer = SimpleNamespace(fresh=lambda: SimpleNamespace(logits=lambda pairs: None))

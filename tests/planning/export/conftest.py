@@ -10,7 +10,7 @@ from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning import export
 from qt_bert.planning.export import export_onnx
-from qt_bert.planning.export_session import MODEL
+from qt_bert.planning.export_session import MODEL, differences, open_session
 from qt_bert.planning.prune import save_smaller
 from qt_bert.results.kept import KeptLayer
 
@@ -66,6 +66,16 @@ def smaller_of(checkpoint_of) -> Callable[..., Checkpoint]:
     return build
 
 
+def here(path, stored):
+    """An export's check without a process of its own, which takes seconds."""
+    return differences(open_session(path), stored)
+
+
+@pytest.fixture
+def checked_here(monkeypatch) -> None:
+    monkeypatch.setattr(export, "_in_a_new_process", here)
+
+
 @pytest.fixture(scope="session")
 def exported(checkpoint_of, tmp_path_factory) -> Callable[..., tuple[Checkpoint, Path]]:
     """`exported("electra")`: an opened checkpoint and the folder of its export, made once."""
@@ -75,7 +85,10 @@ def exported(checkpoint_of, tmp_path_factory) -> Callable[..., tuple[Checkpoint,
         if family not in made:
             checkpoint = open_checkpoint(checkpoint_of(family), compact=True)
             out = tmp_path_factory.mktemp("exports") / family
-            export_onnx(checkpoint, out)
+            with pytest.MonkeyPatch.context() as patch:
+                if family != "bert":
+                    patch.setattr(export, "_in_a_new_process", here)
+                export_onnx(checkpoint, out)
             made[family] = checkpoint, out
         return made[family]
 
