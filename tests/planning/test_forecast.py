@@ -46,12 +46,15 @@ def test_a_share_is_bounded():
 def test_the_students_of_the_package_are_forecast_from_each_other():
     """Trained as far as a recipe trains."""
     students, trial = finished_students(), (STEPS_OF_TRIAL, LONGER * STEPS_OF_TRIAL)
-    assert len(students) >= 4
+    assert len(students) >= 8 and len({student.teacher for student in students}) >= 2
     assert {student.steps for student in students} == {(*trial, RECIPE["max_steps"])}
-    for metric in ("spearman", "accuracy", "qwk", "pairwise_accuracy"):
+    for metric in ("pairwise_accuracy", "qwk", "accuracy", "spearman"):
         rows = leave_one_out([student.course(metric) for student in students])
-        assert all(ahead.low <= full <= ahead.high for ahead, full in rows), metric
-        assert max(abs(ahead.value - full) for ahead, full in rows) < 0.04
+        inside = [ahead.low <= full <= ahead.high for ahead, full in rows]
+        assert sum(inside) >= 7, metric
+        assert max(abs(ahead.value - full) for ahead, full in rows) < 0.03
+    halves = [(ahead.high - ahead.low) / 2 for ahead, _ in rows]
+    assert sorted(halves)[-2] < 0.03  # ρ of all but a student of two layers
 
 
 def test_students_on_one_curve_are_forecast_and_their_error_covers():
