@@ -18,7 +18,7 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base import Context, read_split
 from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.boundary import LabelledHalves, evaluate_heads, halves_of_pairs
-from qt_bert.probes.matching_scores import scores_by
+from qt_bert.probes.matching_scores import scores_on
 from qt_bert.probes.order import scores_of_half
 from qt_bert.request import Request
 from qt_bert.results.probe import ProbeResult
@@ -40,7 +40,7 @@ def rows_of(
     an encoder of another shape.
     """
     scorer = scorer_like(context, open_base(encoder, context.model.checkpoint))
-    matching = scores_by(scorer, context)
+    matching = scores_on(context, "discovery", scorer)
     boundary = evaluate_heads(context, scorer, halves)
     named = boundary.calibrated.named.heads()
     order = scores_of_half(scorer, context, "discovery")

@@ -217,16 +217,12 @@ class Effects:
         value, base = self.value(variant, metric), self.base(metric)
         return None if value is None or base is None else value - base
 
-    def resampled(self, variant: int, metric: str) -> FloatArray:
-        """The absolute change under each bootstrap resample of the queries [R].
+    def resampled_by(self, variant: int, metrics: Sequence[str]) -> FloatArray:
+        """The absolute changes under each bootstrap resample of the queries [metrics, R].
 
         Resamples are shared by variants and metrics, so that changes may be averaged or subtracted
         before `interval`. NaN where the metric is not defined.
         """
-        return self.resampled_by(variant, [metric])[0]
-
-    def resampled_by(self, variant: int, metrics: Sequence[str]) -> FloatArray:
-        """`resampled` for several metrics at once [metrics, R]."""
         return self._resample(variant, metrics) - self.resampled_base(metrics)
 
     def resampled_base(self, metrics: Sequence[str]) -> FloatArray:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from qt_bert.errors import ArgumentError
-from qt_bert.progress import note_once as note_once
+from qt_bert.progress import note_once
 
 if TYPE_CHECKING:
     from qt_bert.models.batches import Batch

@@ -15,10 +15,10 @@ from transformers.utils import logging as hf_logging
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json
 from qt_bert.models.card import unmarked
-from qt_bert.models.devices import note_once
 from qt_bert.models.families import Family, needs_fast
 from qt_bert.models.folder import stored_as, verify_folder, weight_files, weight_shapes
 from qt_bert.models.origins import adapted
+from qt_bert.progress import note_once
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from qt_bert.data.templates import TEMPLATES
 from qt_bert.errors import CheckpointError
 from qt_bert.models.card import CARD, Reading, lists_grades, read_settings
 from qt_bert.models.checkpoint import Checkpoint
-from qt_bert.models.devices import bound_kernel_caches, check_dtype, note_once, open_device
+from qt_bert.models.devices import bound_kernel_caches, check_dtype, open_device
 from qt_bert.models.families import Family, plain_family
 from qt_bert.models.folder import resolve_folder, stored_as, verify_folder, weight_shapes
 from qt_bert.models.loading import (
@@ -32,6 +32,7 @@ from qt_bert.models.outputs import in_order
 from qt_bert.models.proof import Proof
 from qt_bert.models.pruned import load_kept, open_kept, with_absent_heads
 from qt_bert.models.tokenizer import TYPES, choose_types, open_tokenizer, padding_of
+from qt_bert.progress import note_once
 from qt_bert.results.kept import KeptFile
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from qt_bert.errors import CheckpointError
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.devices import note_once
+from qt_bert.progress import note_once
 
 
 def _ranks(scale: str) -> dict[str, float]:

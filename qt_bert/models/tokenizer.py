@@ -11,8 +11,8 @@ from transformers import AutoTokenizer
 
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.models.card import CARD, allows_unknown
-from qt_bert.models.devices import note_once
 from qt_bert.models.loading import quietly
+from qt_bert.progress import note_once
 
 PAIRS = (
     ("北京到上海高铁票价", "北京上海高铁票多少钱 2024 时刻表查询"),

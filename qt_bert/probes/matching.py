@@ -38,7 +38,6 @@ from qt_bert.probes.matching_scores import (
     along,
     chosen_heads,
     discovery_scores,
-    scores_by,
     scores_on,
     stable_matching,
 )
@@ -120,7 +119,7 @@ def choose(context: Context) -> Chosen:
         validation=scores_on(context, "validation"),
         five=chosen_heads(context),
         low=chosen_heads(context, within=low) if len(low) > 1 else [],
-        second=other_seed(context, lambda scorer: scores_by(scorer, context)),
+        second=other_seed(context, lambda scorer: scores_on(context, "discovery", scorer)),
     )
 
 

@@ -358,11 +358,6 @@ def scores_on(context: Context, half: Half, scorer: Scorer | None = None) -> Sco
         )
 
 
-def scores_by(scorer: Scorer, context: Context) -> Scores:
-    """Score another model on the discovery sample."""
-    return scores_on(context, "discovery", scorer)
-
-
 def _sample(context: Context, half: Half) -> list[Pair]:
     """The pairs of a half on which heads are scored, by profile."""
     pairs: list[Pair] = getattr(context, half)

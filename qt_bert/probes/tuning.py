@@ -27,7 +27,7 @@ from qt_bert.heads import Head, Shape
 from qt_bert.probes.base import Context, Result, estimate_bars, head_table
 from qt_bert.probes.base_model import open_base, open_second, scorer_like
 from qt_bert.probes.contests import ablate
-from qt_bert.probes.matching_scores import discovery_scores, scores_by, stable_matching
+from qt_bert.probes.matching_scores import discovery_scores, scores_on, stable_matching
 from qt_bert.probes.naming import Named, means, name_heads, one_sided_p, stability_of_means
 from qt_bert.probes.streams import few_in_quick
 from qt_bert.probes.tuning_maps import SIMILARITIES, WEIGHTS, Comparison, compare
@@ -81,7 +81,7 @@ def _attention(context: Context, base: Scorer) -> Result:
         if context.request.second is None
         else open_second(context.request.second, context.model.checkpoint)
     )
-    before, after = scores_by(base, context), discovery_scores(context)
+    before, after = scores_on(context, "discovery", base), discovery_scores(context)
     named = {"matching_before": before.named(), "matching_after": after.named()}
     either = sorted({*named["matching_before"], *named["matching_after"]})
     most = context.choose(QUICK_DISCOVERY, len(context.discovery))

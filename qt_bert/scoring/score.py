@@ -12,8 +12,7 @@ from qt_bert.data.reader import PairReader, ReaderOptions
 from qt_bert.data.tokenise import Counts
 from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
 from qt_bert.files import check_apart, read_json, sha256_file, write_json
-from qt_bert.models.devices import note_once
-from qt_bert.progress import progress
+from qt_bert.progress import note_once, progress
 from qt_bert.resume import begun_otherwise, goes_on
 from qt_bert.scoring.bulk import WINDOW
 from qt_bert.scoring.judge import AnyCalibration, PairScorer, hardly_differ, read_outputs

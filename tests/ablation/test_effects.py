@@ -85,9 +85,9 @@ def test_resampled_changes_are_those_of_the_pairs_drawn():
         right = (mask == truth[drawn]).mean() - (base == truth[drawn]).mean()
         kappas = [cohen_kappa_score(truth[drawn], one, weights="quadratic") for one in (base, mask)]
         changed = (mask != base).mean()
-        assert effects.resampled(2, "accuracy")[number] == pytest.approx(right)
-        assert effects.resampled(2, "qwk")[number] == pytest.approx(kappas[1] - kappas[0])
-        assert effects.resampled(2, "changed_grades")[number] == pytest.approx(changed)
+        assert effects.resampled_by(2, ["accuracy"])[0][number] == pytest.approx(right)
+        assert effects.resampled_by(2, ["qwk"])[0][number] == pytest.approx(kappas[1] - kappas[0])
+        assert effects.resampled_by(2, ["changed_grades"])[0][number] == pytest.approx(changed)
 
 
 def test_resamples_are_the_same_however_they_are_kept(monkeypatch):
@@ -96,14 +96,14 @@ def test_resamples_are_the_same_however_they_are_kept(monkeypatch):
     monkeypatch.setattr("qt_bert.ablation.effects.KEPT_WEIGHTS", 0)
     drawn = Effects(logits, pairs, FIVE, resamples=100)
     several = drawn.resampled_by(1, ["qwk", "kl"])
-    assert (several[0] == kept.resampled(1, "qwk")).all()
-    assert (several[1] == kept.resampled(1, "kl")).all()
+    assert (several[0] == kept.resampled_by(1, ["qwk"])[0]).all()
+    assert (several[1] == kept.resampled_by(1, ["kl"])[0]).all()
 
 
 def test_without_resamples_or_with_one_query_there_is_no_interval(hand):
     assert hand.interval(np.array([])) is None
     single = Effects(logits_of(BASE, MASK), pairs_of(HAND_LABELS, ["猫"] * 3), FIVE, resamples=20)
-    assert single.interval(single.resampled(1, "accuracy")) is None
+    assert single.interval(single.resampled_by(1, ["accuracy"])[0]) is None
 
 
 def test_p_is_that_of_a_comparison_with_the_same_seed():
@@ -147,7 +147,7 @@ def test_a_one_logit_model_is_judged_by_order():
     assert effects.change(1, "expected_grade") == pytest.approx(0)
     assert effects.value(1, "accuracy") is None
     assert effects.value(1, "kl") is None
-    assert np.isnan(effects.resampled(1, "accuracy")).all()
+    assert np.isnan(effects.resampled_by(1, ["accuracy"])[0]).all()
     assert effects.p_values([1], "qwk") == [None]
 
 
@@ -277,7 +277,7 @@ def test_a_row_holds_value_change_and_interval(effects, rows):
     assert row.base is not None and row.value is not None
     assert row.absolute == row.value - row.base
     assert row.relative == row.absolute / row.base
-    interval = effects.interval(effects.resampled(3, "accuracy"))
+    interval = effects.interval(effects.resampled_by(3, ["accuracy"])[0])
     assert (row.ci_low, row.ci_high) == interval
 
 
