@@ -133,7 +133,7 @@ def _frontier_as_text(frontier: Frontier, path: Path) -> str:
         rows.append(
             (str(row.shape), *size, figure(row.throughput.value, 2), *now, *changes, *trial)
         )
-    commands = "\n".join(next_commands(frontier, str(path)))
+    commands = "\n".join(command.en for command in next_commands(frontier, str(path)))
     return f"{table(rows)}\n\n{recommendation(frontier).en}\n\n{commands}"
 
 

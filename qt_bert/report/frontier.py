@@ -77,14 +77,15 @@ def frontier_blocks(frontier: Frontier, path: str) -> tuple[Block, ...]:
         _engines(frontier),
         Prose(
             title=wording("frontier_commands"),
-            body="\n".join(next_commands(frontier, path)),
+            body=join(next_commands(frontier, path), "\n", "\n"),
             preformatted=True,
         ),
     )
 
 
 def recommendation(frontier: Frontier) -> Text:
-    """The shape that the forecasts recommend, or why none is, and how to get one."""
+    """The shape that the forecasts recommend, a safer one where their intervals reach below the margin; or why
+    none is recommended, and how to get one."""
     if (row := frontier.row_of(frontier.recommended)) is not None:
         ahead = join(
             Text(
@@ -95,21 +96,24 @@ def recommendation(frontier: Frontier) -> Text:
             )
             for name, change in ((metric_name(n), c) for n, c in row.forecast.items())
         )
-        return wording(
-            "frontier_recommended",
-            shape=row.shape,
-            rate=number(row.throughput.value, 1),
-            ahead=ahead,
-            hours=number(row.hours, 1),
-            MARGIN=MARGIN,
-        )
+        rate, hours = number(row.throughput.value, 1), number(row.hours, 1)
+        said = {"shape": row.shape, "rate": rate, "ahead": ahead, "MARGIN": MARGIN}
+        texts = [wording("frontier_recommended", **said)]
+        if any(change.low < -MARGIN for change in row.forecast.values()):
+            texts.append(wording("frontier_unsure"))
+            slower = [other for other in frontier.rows if other.latency.value > row.latency.value]
+            if tried := [other for other in slower if len(other.trial) > 1]:
+                safer, times = tried[-1].shape, number(tried[-1].throughput.value, 1)
+                texts.append(wording("frontier_safer", shape=safer, rate=times))
+        return sentences((*texts, wording("frontier_takes", hours=hours)))
     if frontier.trial is None:
         return wording("frontier_untried")
     return wording("frontier_none", MARGIN=MARGIN)
 
 
-def next_commands(frontier: Frontier, path: str) -> Iterator[str]:
-    """The commands that make, distil, export and gate the recommended shape; none without a faster one.
+def next_commands(frontier: Frontier, path: str) -> Iterator[Text]:
+    """The commands that make, distil, export and gate the recommended shape, each behind what it is for; none
+    without a faster one.
 
     Without a trial there is none: its command comes first, and SHAPE stands for what it recommends. A trial
     that recommends none leaves the shape of the details.
@@ -117,16 +121,26 @@ def next_commands(frontier: Frontier, path: str) -> Iterator[str]:
     if len(frontier.rows) == 1:
         return
     if frontier.trial is None:
-        yield "qt-bert plan --model MODEL --pairs pairs.tsv --pairs-to-train train.tsv --out runs/trial"
+        ask = "plan --model MODEL --pairs pairs.tsv --pairs-to-train train.tsv --out runs/trial"
+        yield _command("try", ask)
         path, shape = "runs/trial/frontier.json", "SHAPE"
     else:
         last = frontier.details[-1].shape if frontier.details else frontier.rows[-1].shape
         shape = str(frontier.recommended or last)
     of = f"--plan {path} --shape {shape} --model MODEL"
-    yield f"qt-bert prune {of} --out runs/small"
-    yield f"qt-bert distill {of} --pairs train.tsv --unlabelled traffic.tsv --out runs/student"
-    yield "qt-bert export --onnx --int8 --model runs/student --out runs/onnx"
-    yield "qt-bert compare MODEL runs/onnx/model.int8.onnx --pairs pairs.tsv --unlabelled traffic.tsv --gate gate.toml"
+    texts = "--pairs train.tsv --dev dev.tsv --unlabelled traffic.tsv"
+    both = "MODEL runs/onnx/model.int8.onnx --pairs pairs.tsv --unlabelled traffic.tsv"
+    yield _command("make", f"prune {of} --out runs/small")
+    yield _command("distil", f"distill {of} {texts} --out runs/student")
+    yield _command(
+        "export", "export --onnx --int8 --model runs/student --pairs pairs.tsv --out runs/onnx"
+    )
+    yield _command("gate", f"compare {both} --gate gate.toml")
+
+
+def _command(purpose: str, command: str) -> Text:
+    why = wording(f"frontier_{purpose}")
+    return Text(*(f"# {text}\nqt-bert {command}" for text in (why.zh, why.en)))
 
 
 def _shapes(frontier: Frontier) -> Table:
@@ -142,25 +156,29 @@ def _shapes(frontier: Frontier) -> Table:
 
 
 def _cells(frontier: Frontier, row: FrontierRow) -> Iterator[tuple[Column, Cell]]:
-    """The columns of a shape, each with its cell; the same columns for all shapes."""
+    """The columns of a shape, each with its cell, what decides first; the same columns for all shapes."""
     millions = row.parameters / MILLION
     yield Column("shape", wording("frontier_shape"), whole=True), str(row.shape)
-    yield Column("millions", wording("frontier_millions"), 1), millions
-    yield Column("disk", wording("frontier_disk"), 1), 2 * millions
-    yield Column("memory", wording("frontier_memory"), 1), 4 * millions
-    yield Column("milliseconds", wording("frontier_ms"), 1), row.milliseconds
-    yield Column("rate", wording("frontier_rate"), 0), row.rate
     yield Column("throughput", wording("throughput")), _ends(row.throughput, 2)
-    for name in frontier.rows[0].quality:
-        yield Column(name, metric_name(name)), _now(row.quality[name])
     for name in frontier.rows[-1].forecast:
         title = wording("frontier_after", metric=metric_name(name))
         yield Column(f"after_{name}", title), _ends(row.forecast.get(name))
-    tried = {run.steps: run.changes.get("spearman") for run in row.trial}
-    for steps in frontier.trial.steps if frontier.trial else ():
-        title = wording("frontier_trial", steps=steps)
-        yield Column(f"trial_{steps}", title, optional=True), tried.get(steps)
+    longest = row.trial[-1] if row.trial else None
+    if frontier.trial:
+        title = wording("frontier_from")
+        yield Column("trial", title, 0), longest.steps if longest else None
     yield Column("hours", wording("frontier_hours"), 1, optional=True), row.hours
+    yield Column("milliseconds", wording("frontier_ms"), 1), row.milliseconds
+    yield Column("rate", wording("frontier_rate"), 0), row.rate
+    yield Column("millions", wording("frontier_millions"), 1), millions
+    yield Column("disk", wording("frontier_disk"), 1), 2 * millions
+    yield Column("memory", wording("frontier_memory"), 1), 4 * millions
+    for name in frontier.rows[0].quality:
+        title = wording("frontier_now", metric=metric_name(name))
+        yield Column(name, title), _now(row.quality[name])
+    for name in frontier.rows[-1].forecast:
+        title = wording("frontier_tried", metric=metric_name(name))
+        yield Column(f"tried_{name}", title), longest.changes.get(name) if longest else None
 
 
 def _ends(measured: Ratio | Forecast | None, digits: int | None = None) -> Interval | None:
