@@ -421,7 +421,8 @@ class Encoder:
 
     def biases(self, batch: Batch) -> list[torch.Tensor | None]:
         """The additive mask of each layer's attention [B or 1, 1, 1 or L, L]; None where all is seen."""
-        padding = self._padding(batch)
+        mask, dtype = batch.mask, self.layers[0].dtype
+        padding = None if mask is None else additive_mask(mask, dtype)
         windows = {layer.window for layer in self.layers}
         seen = {window: self._seen(batch.length, window, padding) for window in windows}
         return [seen[layer.window] for layer in self.layers]
@@ -447,11 +448,8 @@ class Encoder:
     def logits_of(self, batch: Batch) -> torch.Tensor:
         """Logits [B, labels] of a batch of pairs."""
         batch = batch.to(self.device)
-        return self.family.head(self.model, self.read_of(batch))
-
-    def read_of(self, batch: Batch) -> torch.Tensor:
-        """The last state that the classifier reads of each pair [B, 1, hidden]."""
-        return self._read(self.embed(batch), self.biases(batch), batch.at, batch.mask)
+        last = self._read(self.embed(batch), self.biases(batch), batch.at, batch.mask)
+        return self.family.head(self.model, last)
 
     def states(self, batch: Batch) -> Iterator[torch.Tensor]:
         """r0, the embeddings, to rn, the last layer's output, of a batch: each [B, L, hidden]."""
@@ -523,10 +521,6 @@ class Encoder:
         for layer, bias in zip(self.layers, biases, strict=False):
             hidden = layer.run(hidden, bias)
         return hidden
-
-    def _padding(self, batch: Batch) -> torch.Tensor | None:
-        """The additive mask of padding [B, 1, 1, L]; None where there is none."""
-        return None if batch.mask is None else additive_mask(batch.mask, self.layers[0].dtype)
 
 
 def hidden_places(
