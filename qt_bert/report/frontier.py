@@ -122,7 +122,7 @@ def next_commands(frontier: Frontier, path: str) -> Iterator[Text]:
         return
     if frontier.trial is None:
         ask = "plan --model MODEL --pairs pairs.tsv --pairs-to-train train.tsv --out runs/trial"
-        yield _command("try", ask)
+        yield _command("frontier_try", ask)
         path, shape = "runs/trial/frontier.json", "SHAPE"
     else:
         last = frontier.details[-1].shape if frontier.details else frontier.rows[-1].shape
@@ -130,16 +130,15 @@ def next_commands(frontier: Frontier, path: str) -> Iterator[Text]:
     of = f"--plan {path} --shape {shape} --model MODEL"
     texts = "--pairs train.tsv --dev dev.tsv --unlabelled traffic.tsv"
     both = "MODEL runs/onnx/model.int8.onnx --pairs pairs.tsv --unlabelled traffic.tsv"
-    yield _command("make", f"prune {of} --out runs/small")
-    yield _command("distil", f"distill {of} {texts} --out runs/student")
-    yield _command(
-        "export", "export --onnx --int8 --model runs/student --pairs pairs.tsv --out runs/onnx"
-    )
-    yield _command("gate", f"compare {both} --gate gate.toml")
+    yield _command("frontier_make", f"prune {of} --out runs/small")
+    yield _command("frontier_distil", f"distill {of} {texts} --out runs/student")
+    onnx = "--onnx --int8 --model runs/student --pairs pairs.tsv --out runs/onnx"
+    yield _command("frontier_export", f"export {onnx}")
+    yield _command("frontier_gate", f"compare {both} --gate gate.toml")
 
 
 def _command(purpose: str, command: str) -> Text:
-    why = wording(f"frontier_{purpose}")
+    why = wording(purpose)
     return Text(*(f"# {text}\nqt-bert {command}" for text in (why.zh, why.en)))
 
 
