@@ -186,8 +186,8 @@ class Trainings:
         self.teacher = self._figures(task.scorer)
         checkpoint, store = task.scorer.checkpoint, task.work / "trial"
         store.mkdir(parents=True, exist_ok=True)
-        longest = task.scorer.tokenizer.max_length
-        self.taught_by = TeacherSource(checkpoint.folder, store=store, max_length=longest)
+        self.longest = task.scorer.tokenizer.max_length
+        self.taught_by = TeacherSource(checkpoint.folder, store=store, max_length=self.longest)
         # All trainings learn the same outputs, which no training's seconds count.
         how = (labels, store, checkpoint.device, TuneSettings().dtype)
         TeacherTargets(self.taught_by, *how)(self.pairs.read())
@@ -199,7 +199,7 @@ class Trainings:
             student=Student(task.scorer.checkpoint.folder, plan),
             sources=(self.pairs,),
             teacher=self.taught_by,
-            max_length=task.scorer.tokenizer.max_length,
+            max_length=self.longest,
             dev=_ReadPairs(Path(self.options.dev.ref.name), pairs=tuple(self.options.dev.pairs)),
         )
         changes = {"max_steps": steps, "average": 0.0, "evaluations": 1, "seed": task.seed}
@@ -224,8 +224,7 @@ class Trainings:
         """Metric → the change of the student in `folder` against the teacher on the dev pairs."""
         device = str(self.task.scorer.checkpoint.device)
         student = open_checkpoint(folder, device=device, compact=True)
-        longest = self.task.scorer.tokenizer.max_length
-        figures = self._figures(Scorer(student, max_length=longest))
+        figures = self._figures(Scorer(student, max_length=self.longest))
         return {
             name: figures[name] - base for name, base in self.teacher.items() if name in figures
         }

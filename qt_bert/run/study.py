@@ -456,9 +456,8 @@ def _run_requested(
         with progress(ahead.runs or None, label, "runs") as shown:
             return folder, run_stages(chosen, context, shown, ahead.share, stages())
     except (QtBertError, KeyboardInterrupt):
-        with suppress(
-            QtBertError
-        ):  # a page that cannot be drawn must not hide what stopped the run
+        # A page that cannot be drawn must not hide what stopped the run.
+        with suppress(QtBertError):
             failed()
         raise
 

@@ -428,7 +428,7 @@ def automatic(pairs: Sequence[Pair]) -> dict[str, BoolArray]:
         ("title length", [len(pair.title) for pair in pairs]),
         ("% of the query in the title", [100 * character_overlap(p.query, p.title) for p in pairs]),
     ):
-        # Values that occur, so that a name says which pairs are meant.
+        # Quartiles that occur among the values: a rounded one would name other pairs than the mask has.
         low = np.quantile(values, 0.25, method="lower")
         high = np.quantile(values, 0.75, method="higher")
         if low < high:
