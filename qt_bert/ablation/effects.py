@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -88,10 +88,9 @@ class OutputReader:
         self.query_index, self.n_queries = index_queries([pair.query for pair in self.pairs])
         self._in_label = logits_in_label(self.pairs, labels) if self.labelled else None
 
-    def read(self, logits: np.ndarray, unmasked: Outputs | None = None) -> Outputs:
+    def read(self, logits: np.ndarray) -> Outputs:
         """The outputs for logits [P, K].
 
-        With `unmasked`, Spearman's ρ of a one-logit model is with that pass's score.
         Raises ArgumentError for logits that are not finite, or labels that do not fit the model.
         """
         from scipy.special import log_softmax
@@ -103,11 +102,7 @@ class OutputReader:
             raise ArgumentError(f"pair {row} has the logits {logits[row]}, which are not numbers")
         judged = judge_logits(logits, self.pairs, self.labels) if self.labelled else None
         if self.labels.logits == 1:
-            score = logits[:, 0]
-            if judged is not None:
-                target = score if unmasked is None else unmasked.score
-                judged = replace(judged, spearman_target=target)
-            return Outputs(score, None, None, judged)
+            return Outputs(logits[:, 0], None, None, judged)
         log_p = np.asarray(log_softmax(logits, axis=1))
         score = expectation(np.exp(log_p), np.array(self.labels.values))
         log_label = None
@@ -290,7 +285,7 @@ class Effects:
         if variant == 0:
             return self._unmasked
         try:
-            return self._reader.read(self._logits[variant], self._unmasked)
+            return self._reader.read(self._logits[variant])
         except ArgumentError as error:
             raise ArgumentError(f"variant {variant}: {error}") from error
 

@@ -179,15 +179,13 @@ def _test_rows(test: PlanTest) -> Iterator[tuple[Cell, ...]]:
 
 
 def _test_notes(evidence: PlanEvidence) -> Iterator[Text]:
-    """How to read the tests, the least detectable loss, and ρ of a model of one logit."""
+    """How to read the tests, and the least detectable loss."""
     yield wording("chosen_discovery_here_only", MARGIN=MARGIN)
     for test in evidence.tests[:1]:
         change = test.measured.get(TESTED)
         if change is not None and change.ci_low is not None and change.ci_high is not None:
             half = number((change.ci_high - change.ci_low) / 2)
             yield wording("change_must_exceed_about", name=test.pairs.name, half=half)
-    if any("pairwise_accuracy" in test.measured for test in evidence.tests):
-        yield wording("note_one_logit")
 
 
 def _grid(evidence: PlanEvidence) -> Table:

@@ -134,7 +134,7 @@ class Judgements:
     ranking_truth: FloatArray
     """Grade, level number from 1, mean grade of the label, or the number, 0 at least [n]."""
     spearman_target: FloatArray
-    """What `spearman` compares the score with [n]: `ranking_truth` or a reference score."""
+    """What `spearman` compares the score with [n]: `ranking_truth`, or its ranks where two models' are mixed."""
     query_index: IntArray
     """The query of each pair, 0..Q-1 [n]."""
     n_queries: int

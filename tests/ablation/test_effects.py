@@ -140,9 +140,9 @@ def test_a_one_logit_model_is_judged_by_order():
     metrics = ("pairwise_accuracy", "ndcg_at_3", "ndcg_at_10", "spearman", "expected_grade")
     assert effects.metrics == metrics
     assert effects.tested == ("pairwise_accuracy",)
-    assert effects.base("spearman") == pytest.approx(1)
-    # Ranks 4 2 3 1 of the unmasked score against 1 2 3 4: 1 − 6 · (9 + 9) / 60.
-    assert effects.value(1, "spearman") == pytest.approx(-0.8)
+    # Ranks 4 2 3 1 and 1 2 3 4 of the scores against 4 1 3 2 of the labels: 1 − 6 · 2 / 60, 1 − 6 · 14 / 60.
+    assert effects.base("spearman") == pytest.approx(0.8)
+    assert effects.value(1, "spearman") == pytest.approx(-0.4)
     assert effects.change(1, "pairwise_accuracy") == pytest.approx(-1)
     assert effects.change(1, "expected_grade") == pytest.approx(0)
     assert effects.value(1, "accuracy") is None

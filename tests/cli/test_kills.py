@@ -1,4 +1,4 @@
-"""Training and scoring killed at random moments end in the same bytes as undisturbed runs."""
+"""Commands killed at random moments end in the same bytes as undisturbed runs."""
 
 import os
 import random
@@ -14,6 +14,7 @@ import pytest
 from benchmarks.common.command import QT_BERT
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.results.kept import KeptLayer
+from tests.conftest import PAIRS, write_pairs
 from tests.planning.conftest import plan_by_hand
 
 KNOWN = "北京到上海高铁票价怎么去除衣服油渍"
@@ -166,3 +167,41 @@ def test_a_run_that_replaces_a_finished_one_goes_on_too(checkpoint_of, training_
     assert (out / "model.safetensors").read_bytes() == first
     finish(start(*arguments, "--seed", "7", "--resume"))
     assert (out / "model.safetensors").read_bytes() != first
+
+
+# The commands that run a model many times: which stage a kill meets depends on the moment alone.
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("command", "files"),
+    [
+        ("report --only redundancy,matching,behaviour,plan --base {base}", "probes/*.json"),
+        ("probe ladder", "probes/*.json"),
+        ("sweep --masks single --masks layers --masks halves", "*.csv"),
+        ("plan --pairs-to-train {train} --trial 20", "sweeps/**/logits.npy"),
+    ],
+    ids=["report", "probe", "sweep", "plan"],
+)
+def test_a_command_survives_kills(checkpoint_of, training_file, tmp_path, command, files):
+    size = {"layers": 3, "heads": 4, "hidden": 32}
+    command = command.format(base=checkpoint_of(seed=1, **size), train=training_file)
+    pairs = write_pairs(
+        tmp_path / "pairs.tsv", [(f"{q}{copy}", t, g) for copy in range(30) for q, t, g in PAIRS]
+    )
+    asked = [*command.split(), "--model", checkpoint_of(**size), "--pairs", pairs, "--out"]
+    rng = random.Random(command)
+    before, killed = time.monotonic(), 0
+    finish(start(*asked, tmp_path / "whole"))
+    took = time.monotonic() - before
+    for number in range(10):
+        process = start(*asked, tmp_path / "killed", *(["--resume"] if number else []))
+        time.sleep(rng.uniform(0.2, 1) * took)
+        if not kill(process):
+            break
+        killed += 1
+    finish(start(*asked, tmp_path / "killed", "--resume"))
+    names = {path.relative_to(tmp_path / "whole") for path in (tmp_path / "whole").glob(files)}
+    assert killed and names
+    for name in names:
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
