@@ -329,20 +329,23 @@ class Grader:
         from qt_bert.scoring.unlabelled import compare_unlabelled
 
         path, reader = pairs_or_test(Path(pairs) if pairs else None), options or ReaderOptions()
-        rules = Gate() if gate is None else read_gate(Path(gate))
+        labelled, other_file = pairs is not None or unlabelled is None, unlabelled is not None
+        rules = Gate() if gate is None else read_gate(Path(gate), labelled, other_file)
         others = [other] if isinstance(other, Grader) else other
         a, b = ([grader._scorer for grader in side] for side in ((self, *seeds), others))
         comparison: dict[str, Any] = {"schema": 1, "a": a[0].describe(), "b": b[0].describe()}
-        if pairs is not None or unlabelled is None:
+        if labelled:
             columns = dict.fromkeys((*_names(by), *rules.columns(labelled=True)))
             comparison = compare_models(path, reader, a, b, by=list(columns), **settings)
         if unlabelled is not None:
             if len(a) + len(b) > 2:
                 raise ArgumentError("--unlabelled compares two models, not several seeds of them")
             columns = dict.fromkeys((*_names(by), *rules.columns(labelled=False)))
-            kept = ("seed",) if pairs is not None else ("seed", "rejects_path")
+            kept = ("seed", "calibrated", *(() if labelled else ("rejects_path",)))
             how = {"by": list(columns)} | {k: settings[k] for k in kept if k in settings}
-            agreement = compare_unlabelled(Path(unlabelled), reader, a[0], b[0], **how)
+            agreement = compare_unlabelled(
+                Path(unlabelled), reader.beside(Path(unlabelled)), a[0], b[0], **how
+            )
             comparison["agreement"] = agreement
         if gate is not None:
             comparison["gate"] = judge_gate(rules, comparison, (a[0], b[0]), path, reader)

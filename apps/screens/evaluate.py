@@ -414,7 +414,7 @@ def _figures(here: Visit, result: Measured) -> None:
     _headline(result)
     if result.truncated:
         caption(titles_cut(result.truncated, here.model.longest))
-    names = [Text("指标", "Metrics"), Text("偏差最大的对", "Furthest off")]
+    names = [Text("指标", "Metrics"), Text("偏差最大的样本", "Furthest off")]
     if result.changed:
         names.append(Text("变化最大的对", "Most changed"))
     metrics, worst, *changed = st.tabs([localised(name) for name in names])

@@ -258,8 +258,9 @@ def about_head(head: Head, sets: Sets, example: Head | None, *, studied: bool) -
         text = Text("没有探针结果，不知道阅读头。", "No probe results: the reader is not known.")
     else:
         text = Text(
-            "倒数第二层没有阅读头（[CLS] 偏向共有词的头）。",
-            "The last layer but one has no reader (a head whose [CLS] favours shared terms).",
+            "文章（2.4.3）：第 10 层有个头的 [CLS] 看共有词，去掉五个匹配头后就散了。这个模型的倒数第二层没有这样的头（阅读头）。",
+            "The article (2.4.3): the [CLS] of a layer-10 head looks at shared terms, no longer so without the five "
+            "matching heads. This model's last layer but one has no such head (reader).",
         )
     if example is None:
         return text
@@ -308,7 +309,7 @@ def _number(seen: Focus, shift: Shift) -> None:
     """The value without the heads and its change; below, the whole model and random heads."""
     name, unit, about = shift.quantity.name, shift.quantity.unit, shift.quantity.about
     if shift.after is not None:
-        name = Text(f"去掉头之后的{name.zh}", f"{name.en} without the heads")
+        name = Text(f"去掉头之后：{name.zh}", f"{name.en} without the heads")
     metric(
         localised(
             f"{name.zh}（{in_language(unit, 'zh')}）", f"{name.en} ({in_language(unit, 'en')})"

@@ -239,9 +239,8 @@ def notes(result: Words, without: bool) -> Iterator[Text]:
         )
     if without:
         yield Text(
-            "去掉左栏的头之后断法变了的头另有一行，变了的地方加框。",
-            "A head that decides otherwise without the heads left out has a second line, the changes "
-            "outlined.",
+            "去掉左栏的头之后，断法变了的头另有一行，变了的地方加框。",
+            "Where leaving out heads changes a head's cuts, a second line shows them, the changes outlined.",
         )
 
 
@@ -290,7 +289,7 @@ def text_figure(result: Words, number: int, rule: str) -> Tokens:
         high=DEEPEST,
         note=Text(
             f"竖线：词尾。颜色：{RATIO.zh}，±{DEEPEST:g} 之外同色；没有颜色的位置不作判断。",
-            f"Strokes: word ends. Colours: {RATIO.en}, alike beyond ±{DEEPEST:g}; none where nothing "
+            f"Strokes: word ends. Colours: {RATIO.en}, the same beyond ±{DEEPEST:g}; none where nothing "
             "is decided.",
         ),
     )

@@ -29,18 +29,19 @@ WORDS: dict[str, dict[Language, str]] = {
         "zh": "文章怎么说，这里测得多少",
     },
     "columns": {
-        "en": "| the article says | its figure, or sign | ours [95 % interval] | section of the report |",
-        "zh": "| 文章说 | 文章的数或方向 | 我们的 [95 % 区间] | 报告的章节 |",
+        "en": "the article says | its figure, or sign | ours [95 % interval] | section of the report",
+        "zh": "文章说 | 文章的数或方向 | 我们的 [95 % 区间] | 报告的章节",
     },
     "made": {
         "en": "[中文](articles.zh-CN.md). Of `{model}` on {pairs}, mostly {queries} queries, by a {profile} report; made by "
         "`python -m experiments.article.make report`. Points are hundredths of the label's probability that are lost; a "
-        "sign alone (> 0) is the article's direction. *Beside other models*: the 7 M model before "
+        "sign alone (> 0) is the article's direction; behind a verdict stands its margin. *Beside other models*: the earlier "
+        "7 M model "
         "([data](../data/baselines/README.md)). The named examples are in `qt-bert app`, which opens with 紫熨斗. "
         "Verdicts: [claims.md](claims.md).",
         "zh": "[English](articles.md)。模型 `{model}`，{pairs}，多为 {queries} 个查询，{profile}报告；由 "
         "`python -m experiments.article.make report` 生成。“百分点”指标注等级的概率下降了多少；只写“> 0”的，是文章所说的"
-        "方向。“与其他模型比较”是先前的 7 M 模型（[数据](../data/baselines/README.md)）。文章的例子都在 `qt-bert app` 里，"
+        "方向；判定后的括号里是界限。“与其他做法相比”是先前的 7 M 模型（[数据](../data/baselines/README.md)）。文章的例子都在 `qt-bert app` 里，"
         "打开就是“紫熨斗”。判定见 [claims.md](claims.md)。",
     },
     "quick": {"en": "quick", "zh": "快速"},
@@ -81,7 +82,7 @@ def make(run: Path, out: Path) -> None:
         said = {name: words[language] for name, words in WORDS.items()}
         lines = [f"# {said['title']}", "", said["made"].format(**facts, profile=said[profile])]
         for article in articles:
-            lines += ["", f"## {article[language]}", "", said["columns"], "|---|---|---|---|"]
+            lines += ["", f"## {article[language]}", "", said["columns"], "---|---|---|---"]
             lines += [_row(row, figures, sections, profile, language) for row in article["rows"]]
         with atomic_write(out / FILES[language]) as temporary:
             temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -97,32 +98,39 @@ def _row(
     source = row.get("source", "–")
     cells = [row[language], source if isinstance(source, str) else source[language]]
     if "none" in row:
-        return f"| {' | '.join([*cells, row['none'][language], '–'])} |"
+        return " | ".join([*cells, row["none"][language], "–"])
     absent = WORDS["not_run" if profile == "quick" else "unknown"][language]
     known = [figures.get(name) for name in row["ids"]]
     if row.get("full") and profile == "quick":
         known = [None]
-    ours = [absent if figure is None else written(figure, language) for figure in known]
+    units = [None if figure is None else figure.get("unit") for figure in known]
+    ours = [
+        absent if figure is None else written(figure, language, next_unit=following)
+        for figure, following in zip(known, [*units[1:], None], strict=True)
+    ]
     probe = row["ids"][0].partition("/")[0].partition(".")[0]
     section = in_language(sections.get(probe) or texts_of(probe).text("title"), language)
-    return f"| {' | '.join([*cells, {'en': '; ', 'zh': '；'}[language].join(ours), section])} |"
+    return " | ".join([*cells, {"en": "; ", "zh": "；"}[language].join(ours), section])
 
 
-def written(figure: Mapping[str, Any], language: Language) -> str:
-    """A value with its interval, its unit and, of a claim, its verdict."""
+def written(figure: Mapping[str, Any], language: Language, *, next_unit: str | None = None) -> str:
+    """A value with its interval, its unit if what follows has another, and, of a claim, verdict and margin."""
     value, name = figure["value"], figure.get("unit") or ""
     verdict = figure.get("verdict")
     word = texts_of(COMMON).text(f"verdicts.{verdict}") if verdict else ""
     judged = f"**{in_language(word, language)}**" if verdict else ""
+    scale, digits = (100, 0) if name in ("share", "f1") else (1, 3 if name == "rho" else 1)
+    if verdict and (margin := figure["margin"]):
+        side = {"above": ">", "below": "<"}[figure["side"]]
+        judged += f" ({side} {number(float(margin * scale), 2 if name == 'rho' else 0)})"
     if value is None:
         return judged or WORDS["unknown"][language]
-    scale, digits = (100, 0) if name in ("share", "f1") else (1, 3 if name == "rho" else 1)
     if not name:
         digits = 2
     low, high = (
         None if figure[end] is None else figure[end] * scale for end in ("ci_low", "ci_high")
     )
-    label = "%" if scale == 100 else unit(name) if name else ""
+    label = "" if not name or name == next_unit else "%" if scale == 100 else unit(name)
     shown = (number(float(value * scale), digits), interval(low, high, digits))
     return " ".join(filter(None, (*shown, in_language(label, language), judged)))
 

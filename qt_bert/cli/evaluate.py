@@ -14,6 +14,7 @@ from qt_bert.cli import options, terminal
 from qt_bert.cli.terminal import differences_table, figure, interval, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
+from qt_bert.files import read_json, sha256_file
 from qt_bert.request import HeadsOutOptions, LabelOptions, ModelOptions, pairs_or_test
 from qt_bert.shipped import DEV, shipped
 
@@ -43,8 +44,11 @@ def check(
     from qt_bert.data.check import check_file
 
     rows = reader.open(file, rejects_path=rejects)
-    compared = ReaderOptions(against_columns, max_rejects=reader.max_rejects)
-    other = compared.open(against) if against else None
+    other = None
+    if against is not None:
+        named = ReaderOptions(against_columns, max_rejects=reader.max_rejects)
+        how = named if against_columns else replace(reader, grades=None).beside(against)
+        other = how.open(against)
     report = check_file(rows, other)
     result, text = report.to_json(), report.render()
     if shortcuts:
@@ -146,9 +150,12 @@ def evaluate(
     from qt_bert.scoring import evaluate as scoring
     from qt_bert.scoring import few_labels
     from qt_bert.scoring.judge import judge_file, requested_calibration
+    from qt_bert.stats.metrics import REASONS
 
     scorer = open_scorer(model, without, reader, notify=terminal.note)
     applied = requested_calibration(scorer, calibration or calibrated)
+    if scorer.settings.labels.logits == 1 and applied is None and (suspects or auto_slices):
+        raise ArgumentError(f"{'--suspects' if suspects else '--auto-slices'}: {REASONS['score']}")
     first = replace(model, model=baseline, model_grades=None)
     other = open_scorer(first, None, reader, notify=terminal.note) if baseline else None
     others = [other] if other else []
@@ -177,6 +184,10 @@ def evaluate(
         terminal.note_counts(each)
     if unjudged := evaluation["pairs"]["unjudged"]:
         terminal.note(f"{unjudged:,} titles without a label")
+    if calibration and read_json(calibration)["pairs"]["sha256"] == sha256_file(path):
+        terminal.note(
+            "warning: the calibration was fitted on half of these queries; qt-bert calibrate printed the others'"
+        )
     if evaluation["alike"]:
         terminal.note(f"warning: {evaluation['alike']}")
     if as_json:
@@ -255,6 +266,7 @@ def compare(
     pairs: options.Pairs = None,
     rejects: options.Rejects = None,
     model_grades_b: Annotated[str | None, typer.Option(help="--model-grades of B.")] = None,
+    calibrated: options.Calibrated = False,
     by: options.By = None,
     unlabelled: Annotated[
         Path | None,
@@ -274,14 +286,15 @@ def compare(
 ) -> None:
     """Paired intervals and tests of every metric, and the pairs where the two differ most."""
     path = pairs_or_test(pairs)
-    for file in (path, unlabelled or path):
-        reader.open(file)
+    reader.open(path)
+    if unlabelled is not None:
+        reader.beside(unlabelled)
     from qt_bert.api import Grader
     from qt_bert.run.scorers import open_scorer, split_seeds
     from qt_bert.scoring.gate import read_gate
 
     if gate is not None:
-        read_gate(gate)  # before the models are opened
+        read_gate(gate, pairs is not None or unlabelled is None, unlabelled is not None)  # first
     b = replace(shared, model_grades=model_grades_b)
     sides = [
         [
@@ -294,6 +307,7 @@ def compare(
     comparison = first.compare(
         [*map(Grader, sides[1])], pairs, seeds=seeds, unlabelled=unlabelled, gate=gate, options=reader,
         by=by or (), detect=detect, most=most, seed=seed, rejects_path=rejects, count=labels,
+        calibrated=calibrated,
     )  # fmt: skip
     for part in (comparison, comparison.get("agreement", {})):
         terminal.note_rejects(part.get("rejected", 0), rejects)
@@ -437,17 +451,26 @@ def _calibration_text(result: dict[str, Any]) -> str:
         }
         for part in ("cuts", "changes")
     )
-    values = [("score from / grades after", "", "95 % interval", "")] + [
-        (name, figure(metric["value"]), interval(metric), metric.get("reason") or "")
-        for name, metric in (cuts | result["grades"]).items()
-    ]
+
+    def values(head: str, metrics: Mapping[str, Any]) -> str:
+        rows = [(head, "", "95 % interval", "")]
+        for name, metric in metrics.items():
+            rows.append(
+                (name, figure(metric["value"]), interval(metric), metric.get("reason") or "")
+            )
+        return table(rows)
+
+    tables = [values("cut: score from", cuts)] if cuts else []
+    tables.append(values("grades after", result["grades"]))
     fitted = f"fitted on {result['pairs']['fitted']:,} pairs, shown on {result['n_pairs']:,} others"
     if "temperature" in calibration:
         cutoffs = (
             ", ".join(f"{cut:.3f}" for cut in calibration["cutoffs"]) or "none (coarse labels)"
         )
         fitted += f": temperature {calibration['temperature']:.3f}; cut-offs {cutoffs}"
-    return "\n\n".join((fitted, table(values), differences_table(changes, "before", "after")))
+    before = f"before: the score read as {result['before']}\n" if result["before"] else ""
+    changed = before + differences_table(changes, "before", "after")
+    return "\n\n".join((fitted, *tables, changed))
 
 
 @options.command(options.DATA)

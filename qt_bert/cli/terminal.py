@@ -94,7 +94,11 @@ def with_value(metrics: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             others.setdefault(facts.get("reason") or "", []).append(name)
         else:
             shown[name] = facts
-    return shown, [f"no {', '.join(names)}: {reason}" for reason, names in others.items()]
+    # `market cn: qwk`, `market us: qwk`: a metric that no slice has is named once
+    once = {
+        why: dict.fromkeys(n.rpartition(": ")[2] for n in names) for why, names in others.items()
+    }
+    return shown, [f"no {', '.join(names)}: {reason}" for reason, names in once.items()]
 
 
 def differences_table(
@@ -152,7 +156,11 @@ def _source_and_value(measured: SourcedClaim | Measurement, unit: Label) -> tupl
 
 
 def _slices_table(column: str, slices: dict[str, Any]) -> str:
-    names = list(next(iter(slices.values())))
+    names = [
+        name
+        for name in next(iter(slices.values()))
+        if any(metrics[name]["value"] is not None for metrics in slices.values())
+    ]
     rows = [(column, "n", *names)]
     for value, metrics in slices.items():
         n = f"{next(iter(metrics.values()))['n']:,}"

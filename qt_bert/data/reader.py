@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -307,6 +307,25 @@ class ReaderOptions:
             rejects_path=rejects_path,
             refuse=refuse,
         )
+
+    def beside(self, path: str | os.PathLike[str]) -> ReaderOptions:
+        """The options for a further file: the same columns or, where it lacks one, the usual names.
+
+        Raises PairFileError for a file with neither.
+        """
+        if self.columns is None or self.no_header:
+            self.open(path)
+            return self
+        usual = replace(self, columns=None)
+        try:
+            self.open(path)
+        except PairFileError as error:
+            try:
+                usual.open(path)
+            except PairFileError:
+                raise PairFileError(f"{error} (or this file has query and title)") from error
+            return usual
+        return self
 
     def note_abstract(self, pairs: Sequence[Pair], path: Location) -> None:
         """Print once that the column `abstract` of these pairs is not read, if they have one."""

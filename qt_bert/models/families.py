@@ -84,6 +84,15 @@ ReadOut = Literal["first", "last", "mean"]
 """Which token's last state the classifier reads: the first, the last one, or the mean of all."""
 
 
+BEHIND_PADDING = ("camembert", "data2vec-text", "ibert", "longformer", "mpnet", "xmod")
+"""Types besides RoBERTa's whose positions begin after that of padding."""
+
+
+def counts_behind_padding(model_type: str) -> bool:
+    """Whether positions begin after that of padding."""
+    return "roberta" in model_type or model_type in BEHIND_PADDING
+
+
 @dataclass(frozen=True)
 class Family:
     """One value of `model_type` in a config.json.
@@ -114,7 +123,7 @@ class Family:
 
     def first_position(self, pad: int) -> int:
         """The index of the first position embedding: RoBERTa's begin after `pad`."""
-        return pad + 1 if "roberta" in self.model_type else 0
+        return pad + 1 if counts_behind_padding(self.model_type) else 0
 
     def backbone_of(self, model: Any) -> Any:
         """The encoder of a Hugging Face model, without its classifier.

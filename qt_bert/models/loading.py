@@ -15,7 +15,7 @@ from transformers.utils import logging as hf_logging
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json
 from qt_bert.models.card import unmarked
-from qt_bert.models.families import Family, needs_fast
+from qt_bert.models.families import Family, counts_behind_padding, needs_fast
 from qt_bert.models.folder import stored_as, verify_folder, weight_files, weight_shapes
 from qt_bert.models.origins import adapted
 from qt_bert.progress import note_once
@@ -49,13 +49,9 @@ def load_config(folder: Path) -> Any:
 
 def positions_of(config: Any) -> int:
     """Positions for a text: RoBERTa types reserve the first padding_idx + 1."""
-    kind = config.model_type
-    kept = config.pad_token_id + 1 if "roberta" in kind or kind in _BEHIND_PADDING else 0
+    kept = config.pad_token_id + 1 if counts_behind_padding(config.model_type) else 0
     return int(getattr(config, "max_position_embeddings", None) or LONGEST) - kept
 
-
-_BEHIND_PADDING = ("camembert", "data2vec-text", "ibert", "longformer", "mpnet", "xmod")
-"""Further types whose positions begin after that of padding."""
 
 LONGEST = 8192
 """Most tokens of a pair, for a model with unlimited positions."""

@@ -34,6 +34,12 @@ CHANGE = Text("变化（去掉后 − 完整模型）", "change (without − who
 
 def cut_notes(encoded: EncodedPair) -> Iterator[Text]:
     """That a text was cut to what the model can read, where it was."""
+    if TITLE not in encoded.side:
+        yield Text(
+            "查询太长，标题一个词元也没有读到：这个等级没有意义。",
+            "The query is so long that no token of the title is read: the grade means nothing.",
+        )
+        return
     for cut, what in (
         (encoded.query_truncated, Text("查询", "query")),
         (encoded.title_truncated, Text("标题", "title")),

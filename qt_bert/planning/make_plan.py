@@ -24,7 +24,7 @@ from qt_bert.planning.prune import kept_by, lost_heads, removal_of
 from qt_bert.planning.runs import Removal, changes, changes_of
 from qt_bert.planning.task import Functions, PlanTask, Sample
 from qt_bert.probes.base import judged, values_behind
-from qt_bert.probes.contests import LEAST_RHO
+from qt_bert.probes.contests import is_no_order
 from qt_bert.progress import progress
 from qt_bert.results.kept import TeacherRef
 from qt_bert.results.plan import (
@@ -103,8 +103,7 @@ def _loses_nothing(task: PlanTask, chosen: Choice, both: FloatArray) -> Estimate
     if len(lost_heads(chosen.removal, task.teacher)) < LEAST_GONE * task.heads:
         return "precondition:share"
     whole = ranking_scores(both[0], task.scorer.checkpoint.settings.labels)
-    interval = rho(whole, *_labelled(task.validation)).interval(task.resamples, task.seed)
-    if interval is None or not interval[0] > LEAST_RHO:
+    if is_no_order(rho(whole, *_labelled(task.validation)), task.resamples, task.seed):
         return "grades_nothing"
     return _of_rho(task, task.validation, both)
 

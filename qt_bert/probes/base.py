@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
+from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
@@ -338,6 +340,10 @@ Judged = Estimate | Contest
 def probes() -> tuple[Probe, ...]:
     """All probes that a `NAME.toml` declares, in the order of the report."""
     every = [_declared(name) for name in declared() if texts_of(name).value("order") is not None]
+    orders = {probe.name: probe.order for probe in every}
+    for probe in every:
+        if late := [name for name in probe.needs if not orders.get(name, inf) < probe.order]:
+            raise ArgumentError(f"{probe.name}.toml: needs {late[0]!r}, no probe of a lower order")
     return tuple(sorted(every, key=lambda probe: (probe.order, probe.name)))
 
 
@@ -351,7 +357,13 @@ def probe_named(name: str) -> Probe:
 
 
 def _declared(name: str) -> Probe:
+    """The probe of a TOML file. Raises ArgumentError for a number that is missing, and without its module."""
     texts = texts_of(name)
+    for key in ("order", "quick_seconds"):
+        if not isinstance(texts.value(key), int | float):
+            raise ArgumentError(f"{name}.toml: {key} is {texts.value(key)!r}; give a number")
+    if find_spec(f"qt_bert.probes.{name}") is None:
+        raise ArgumentError(f"{name}.toml: {name}.py is missing beside it")
     return Probe(
         name=name,
         order=texts.value("order"),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy.special import softmax
@@ -75,10 +75,10 @@ def contest_pairs(context: Context, pairs: Sequence[Pair], least: int = 1) -> li
 def quick_pairs(pairs: Sequence[Pair], labels: ModelLabels, least: int = 1) -> list[Pair]:
     """At least `least` pairs of each query, and as few as keep every label set that is judged on all.
 
-    For one logit two titles of unlike labels.
+    For one logit three titles of unlike labels: three title pairs.
     """
     if labels.logits == 1:
-        return few_a_query(pairs, 2, unlike=True)
+        return few_a_query(pairs, 3, unlike=True)
     kept = {*_classes(pairs)[0]}
     samples = (balanced_a_query(pairs, most, kept) for most in count(least))
     return next(few for few in samples if kept <= {*_classes(few)[0]})
@@ -109,8 +109,15 @@ def rho(context: Context) -> Estimate:
 
 
 def grades_nothing(context: Context) -> bool:
-    """Whether ρ's interval is not above LEAST_RHO, so that no claim on labels can be judged."""
-    interval = rho(context).interval(context.resamples, context.seed)
+    """Whether the model grades nothing, so that no claim on labels can be judged."""
+    return is_no_order(rho(context), context.resamples, context.seed)
+
+
+def is_no_order(rho: Estimate, resamples: int, seed: int) -> bool:
+    """Whether ρ's interval is not above LEAST_RHO; too few queries for a claim do not tell."""
+    if rho.n_queries < verdict.CLAIM_QUERIES:
+        return False
+    interval = rho.interval(resamples, seed)
     return interval is None or not interval[0] > LEAST_RHO
 
 
@@ -206,14 +213,16 @@ class Ablated:
 def ablate(
     context: Context, name: str, variants: Sequence[Variant], pairs: Sequence[Pair]
 ) -> Ablated:
-    """Run `variants` on `pairs` as the resumable sweep `name` of the probe."""
-    listed = list(pairs)
+    """Run `variants` on `pairs` of one half as the resumable sweep `name` of the probe."""
+    listed, request = list(pairs), context.request
+    chosen_on = {pair.query for pair in listed} <= {pair.query for pair in context.discovery}
+    file = request.discovery_file if chosen_on else request.validation_file
     folder = run_sweep(
         context.model,
         listed,
         variants,
         context.work / name,
-        pairs_ref=reference(context.request.validation_file, listed),
+        pairs_ref=reference(file, listed),
         resamples=None,
         resume=True,
         label=f"{context.label}: {name}",
@@ -345,6 +354,7 @@ def against(
     set does not lie beyond the margin of `claim`: more sets would not narrow it.
     """
     estimates: list[Estimate] = []
+    sign = -1 if claim is not None and _declared(claim)["side"] == "below" else 1
     for start in range(0, len(sets), CHUNK):
         estimates += run(list(sets[start : start + CHUNK]), start // CHUNK)
         result = Contest(
@@ -353,16 +363,21 @@ def against(
             enumerated=enumerated and len(estimates) == len(sets),
             whole=whole,
         )
-        as_much = sum(estimate.value >= target.value for estimate in estimates)
+        as_much = sum(sign * (one.value - target.value) >= 0 for one in estimates)
         if as_much >= ENOUGH or not (claim is None or _beyond_margin(context, claim, result)):
             break
     return result if estimates else None
 
 
+def _declared(claim: str) -> Any:
+    """The table of a claim in the TOML of its probe."""
+    owner, _, name = claim.partition(".")
+    return texts_of(owner).value(f"claims.{name}")
+
+
 def _beyond_margin(context: Context, claim: str, contest: Contest) -> bool:
     """Whether the interval of target − mean set lies beyond the claim's margin."""
-    owner, _, name = claim.partition(".")
-    declared = texts_of(owner).value(f"claims.{name}")
+    declared = _declared(claim)
     judged, edge = verdict.linear(contest.beyond, contest.whole, declared["margin"])
     interval = judged.query_interval(context.resamples, context.seed)
     return interval is not None and verdict.place(interval, declared["side"], edge) == "beyond"

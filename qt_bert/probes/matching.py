@@ -290,7 +290,7 @@ def _claims(
     if grades_nothing(context):
         return dict.fromkeys(CLAIMS, "grades_nothing")
     if not run.judged or losses["five"].n_queries < verdict.CLAIM_QUERIES:
-        return dict.fromkeys(CLAIMS, "few_queries")
+        return dict.fromkeys(CLAIMS, f"few_queries:{losses['five'].n_queries}")
 
     def judge(
         name: str, heads: list[Head], ablated: Callable[[Iterable[Head]], Intervention], **more: Any

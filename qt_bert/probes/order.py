@@ -607,7 +607,7 @@ def _needed(
     if not heads:
         return "no_heads"
     if cost.n_queries < verdict.CLAIM_QUERIES:
-        return "few_queries"
+        return f"few_queries:{cost.n_queries}"
     if context.sign(cost - (LEAST_OF_R * reach if one_logit else LEAST_S)) <= 0:
         return "precondition:cost"
     if grades_nothing(context):

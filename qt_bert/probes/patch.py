@@ -353,7 +353,8 @@ def measure(context: Context) -> Result:
         pairs=[each.pair for each in pairs],
     )
     if context.sign(gap) <= 0:
-        reason = "few_queries" if gap.n_queries < CLAIM_QUERIES else "precondition:gap"
+        few = f"few_queries:{gap.n_queries}"
+        reason = few if gap.n_queries < CLAIM_QUERIES else "precondition:gap"
         return replace(result, claims={"restores": reason}, nothing="no_gap")
 
     parts = [over_queries(row, queries) for row in np.stack(denoised) - corrupted]

@@ -209,6 +209,7 @@ def measure(context: Context) -> Result:
         settings={
             "classes": classes_settings(whole.pairs),
             "orders": ORDERS,
+            "scored": {"discovery": {"pairs": len(discovery), "queries": len(of_queries)}},
             "changes_of_rho": [known(value) for value in of_fifths],
         },
         pairs=whole.pairs,

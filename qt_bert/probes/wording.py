@@ -104,7 +104,9 @@ def _reason(claim: SourcedClaim, own: Texts | None, facts: Mapping[str, Any]) ->
         return NOTHING
     common = texts_of(COMMON)
     known = {**facts, "margin": claim.margin, "p": claim.p, "queries": claim.n_queries}
-    kind = claim.reason.partition(":")[0]
+    kind, _, detail = claim.reason.partition(":")
+    if detail.isdigit():
+        known["queries"] = int(detail)  # such as `few_queries:39`
     places = ((own, claim.reason), (common, claim.reason), (common, kind))
     candidates = (_filled(texts, f"reasons.{key}", known) for texts, key in places)
     reason = next(filter(None, candidates), Text(claim.reason, claim.reason))

@@ -36,6 +36,7 @@ _SCORED_ON = {
     "boundary": ("texts", "validation"),
     "matching": ("scored", "validation"),
     "order": ("scored", "validation"),
+    "redundancy": ("scored", "discovery"),
 }
 """Where the settings of a probe hold the sample that its heads were scored on, if not that of its
 claims."""
@@ -156,15 +157,19 @@ def _few_digits(result: T) -> T:
 
 
 def _scored_on(result: ProbeResult) -> PairsRef:
+    keys = _SCORED_ON.get(result.probe, ())
     sample: Any = result.settings
-    for key in _SCORED_ON.get(result.probe, ()):
+    whole = result.pairs
+    if keys[1:] == ("discovery",):
+        whole = _discovery(sample.get("discovery")) or whole
+    for key in keys:
         sample = sample.get(key) if isinstance(sample, Mapping) else None
-    if not isinstance(sample, Mapping) or result.probe not in _SCORED_ON:
-        return result.pairs
+    if not keys or not isinstance(sample, Mapping):
+        return whole
     pairs, queries = sample.get("pairs"), sample.get("queries")
     if not isinstance(pairs, int) or not isinstance(queries, int):
-        return result.pairs
-    return replace(result.pairs, n_pairs=pairs, n_queries=queries)
+        return whole
+    return replace(whole, n_pairs=pairs, n_queries=queries)
 
 
 def _discovery(value: Any) -> PairsRef | None:
@@ -247,7 +252,10 @@ def atlas_figure(quantity: Quantity, table: HeadTable) -> HeatMap:
     """Layers × heads of one quantity, with a note on its base and on what is outlined."""
     values = values_of(quantity, table)
     layers, heads = (1 + max((head[axis] for head in _places(table)), default=0) for axis in (0, 1))
-    high = colour_end(values.values()) if quantity.skewed else quantity.high
+    low, high = quantity.low, quantity.high
+    if quantity.skewed:
+        high = colour_end(values.values())
+        low = -high if high and quantity.scale == "diverging" else low
     return head_map(
         f"atlas_{quantity.name}",
         [[values.get(Head(layer, head)) for head in range(heads)] for layer in range(layers)],
@@ -256,7 +264,7 @@ def atlas_figure(quantity: Quantity, table: HeadTable) -> HeatMap:
         rows=tuple(layer_name(layer, table.windows) for layer in range(layers)),
         marked=sorted(marked(quantity, table)),
         scale=quantity.scale,
-        low=quantity.low,
+        low=low,
         high=high,
         digits=quantity.digits,
         note=sentences(_note(quantity, table, high)),

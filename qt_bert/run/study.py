@@ -249,8 +249,9 @@ class FrontierOptions:
             tried = request.full and not request.model_grades
             on_shipped = tried and is_shipped(request.validation_file, TEST) and ships(TRAIN)
             files = (shipped(TRAIN),) if on_shipped else ()
-        how = {k: v for k, v in asdict(request.reader).items() if v is not None and k != "limit"}
-        return tuple(PairSource(file, **how) for file in files)
+        readers = (replace(request.reader, limit=None).beside(file) for file in files)
+        hows = ({k: v for k, v in asdict(how).items() if v is not None} for how in readers)
+        return tuple(PairSource(file, **how) for file, how in zip(files, hows, strict=True))
 
     def arguments(self) -> dict[str, Any]:
         """As arguments of a run."""
@@ -396,7 +397,7 @@ def run_report(
     if names is None and request.base is None:
         left_out = ", ".join(probe.name for probe in probes() if probe.needs_base)
         notify(
-            f"left out: {left_out}, which compare with the model before fine-tuning (--base FOLDER)"
+            f"left out: {left_out}: a comparison with the model before fine-tuning (--base FOLDER)"
         )
     _, ran = _run_requested(
         request,

@@ -18,8 +18,8 @@ from qt_bert.files import sha256_file, write_json
 from qt_bert.models.card import CARD, ModelLabels, store_calibration
 from qt_bert.models.folder import MANIFEST, write_manifest
 from qt_bert.scoring.evaluate import by_column
-from qt_bert.scoring.judge import JudgedFile, PairScorer, judge_file, judge_logits
-from qt_bert.stats.arrays import BoolArray, IntArray, ratio
+from qt_bert.scoring.judge import DRAWN, JudgedFile, PairScorer, judge_file, judge_logits
+from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
 from qt_bert.stats.calibration import (
     Calibration,
     ScoreCalibration,
@@ -31,7 +31,7 @@ from qt_bert.stats.calibration import (
     query_intervals,
 )
 from qt_bert.stats.comparison import compare
-from qt_bert.stats.estimate import RESAMPLES
+from qt_bert.stats.estimate import LEAST_QUERIES, RESAMPLES
 from qt_bert.stats.evaluation import evaluate, reliability
 from qt_bert.stats.judgements import Judgements, judge_levels, known, name_set, read_labels
 from qt_bert.stats.metrics import METRICS, Metric, additive, confusion_by_query
@@ -74,8 +74,8 @@ def calibrate_model(
 ) -> dict[str, Any]:
     """Fit on half of the queries of `path`, compare before and after on the other half, and save.
 
-    Several logits get a temperature and cut-offs; one logit, read as the log-odds of relevance before, a
-    calibration by `fit_scores`. Slices have their own cuts. Returns the content of `out`
+    Several logits get a temperature and cut-offs; one logit, read before as the probability of relevance where
+    all lie in 0..1, else as its log-odds, a calibration by `fit_scores`. Slices have their own cuts. Returns the content of `out`
     (docs/formats.md). Raises ArgumentError and PairFileError for what cannot be fitted, compared or
     saved.
     """
@@ -93,12 +93,16 @@ def calibrate_model(
     fitted = np.array([half_of(pair.query) == "discovery" for pair in judged.pairs])
     labels, targets = scorer.settings.labels, {"precision": precision, "recall": recall}
     calibration: Any
+    before_is: str | None = None
     metrics: Sequence[str | Metric] = OF_GRADES
     if labels.logits > 1:
         calibration, before = _fit_temperature(judged, labels, fitted), judged.judgements
         graded = after = judge_logits(judged.logits, judged.pairs, labels, calibration)
     else:
         calibration, before, after, cuts_of = _fit_score(judged, fitted, method, targets)
+        before_is = (
+            "a probability" if _in_unit_interval(judged.judgements.ranking_score) else "log-odds"
+        )
         graded = judge_logits(judged.logits, judged.pairs, labels, calibration)
         metrics = (*AT_A_CUT, "ece", "brier", "nll")
 
@@ -139,7 +143,11 @@ def calibrate_model(
         "grades": {name: encode(grades[name]) for name in OF_GRADES},
         "reliability": encode([reliability(side.subset(~fitted)) for side in (before, after)]),
         "slices": slices,
-        "warnings": worse(overall["changes"], targets),
+        "before": before_is,
+        "warnings": [
+            *worse(overall["changes"], targets),
+            *_unsafe(judged, before.query_index[fitted]),
+        ],
     }
     if out is not None:
         write_json(out, result)
@@ -181,6 +189,7 @@ def _fit_score(
     scores, truth = ranked.ranking_score, labels.index
     relevant = ranked.ranking_truth >= ranked.auc_cut
     first = int((np.unique(ranked.ranking_truth) < ranked.auc_cut).sum())
+    read = (scores, 0.5) if _in_unit_interval(scores) else (expit(scores), 0.0)
     calibration = fit_scores(
         scores[fitted], truth[fitted], labels.sets, first, method=method, **targets
     )
@@ -189,13 +198,28 @@ def _fit_score(
         judge_levels(
             np.stack([1 - p, p], axis=1), relevant.astype(int).tolist(), queries
         ).with_predicted(scores >= cut)
-        for p, cut in ((expit(scores), 0.0), (calibration.relevance(scores), calibration.cut))
+        for p, cut in (read, (calibration.relevance(scores), calibration.cut))
     )
 
     def cuts_of(rows: IntArray) -> list[float]:
         return find_cuts(calibration, scores[rows], truth[rows], **targets)
 
     return calibration, before, after, cuts_of
+
+
+def _in_unit_interval(scores: FloatArray) -> bool:
+    return bool(scores.min() >= 0 and scores.max() <= 1)
+
+
+def _unsafe(judged: JudgedFile, queries: IntArray) -> list[str]:
+    """Warnings of what the fit rests on."""
+    few, drawn = len(np.unique(queries)), any(DRAWN in pair.extra for pair in judged.pairs)
+    warnings = [f"fitted on {few} queries alone"] if few < LEAST_QUERIES else []
+    return (
+        [*warnings, f"{DRAWN} does not count here; calibrate on labels drawn evenly"]
+        if drawn
+        else warnings
+    )
 
 
 def worse(changes: Mapping[str, Any], targets: Mapping[str, float | None]) -> list[str]:

@@ -28,6 +28,7 @@ from qt_bert.scoring.judge import (
     judge_file,
     judge_pairs,
     read_outputs,
+    requested_calibration,
 )
 from qt_bert.scoring.tables import Columns, growing_table, table_beside
 from qt_bert.stats.arrays import BoolArray
@@ -269,12 +270,13 @@ def compare_models(
     seed: int = 0,
     rejects_path: Path | None = None,
     count: LabelOptions = LabelOptions(),
+    calibrated: bool = False,
 ) -> dict[str, Any]:
     """Every metric of both with the paired difference, and the `most` pairs that differ most.
 
     `a` and `b` are a model each, or the same one trained with several seeds. `by` names columns to slice by,
     with q over all slices. `detect` is a difference: how many queries like these, and labels, would show it
-    with 80 % power. `count` as for `judge_file`, and for `with_judge`, which takes one model a side. A one-logit
+    with 80 % power. `calibrated`: by the calibration in each model's folder. `count` as for `judge_file`, and for `with_judge`, which takes one model a side. A one-logit
     model and a graded one are compared by the ranking metrics; the others are null with a reason. Raises
     ArgumentError as `check_comparable` does, and for a missing column.
     """
@@ -286,11 +288,21 @@ def compare_models(
     if count.judge is not None and len(scorers) > 2:
         raise ArgumentError("--labels with --judge: name one model on each side, no seeds")
     reader = count.read_by(options)
+    first, *applied = (requested_calibration(scorer, calibrated) for scorer in scorers)
     file = judge_file(
-        path, reader, a[0], others=scorers[1:], rejects_path=rejects_path, count=count
+        path,
+        reader,
+        a[0],
+        others=scorers[1:],
+        calibration=first,
+        rejects_path=rejects_path,
+        count=count,
     )
     masks = {column: by_column(file.pairs, column) for column in by}
-    rest = (judge_pairs(file.everything[0], s, path, count=count) for s in scorers[1:])
+    rest = (
+        judge_pairs(file.everything[0], scorer, path, calibration=how, count=count)
+        for scorer, how in zip(scorers[1:], applied, strict=True)
+    )
     files = [file, *rest]
     few = with_judge(files, scorers, path, reader, count, detect=detect, seed=seed)
     judged = [each.judgements for each in files]
@@ -327,12 +339,13 @@ def compare_models(
         change
         for slices in result["slices"].values()
         for metrics in slices.values()
-        for change in metrics.values()
+        for change in metrics.items()
     ]
-    for family in (list(result["metrics"].values()), of_slices):
-        for change, q in zip(family, q_values([c["p"] for c in family]), strict=True):
+    for family in (list(result["metrics"].items()), of_slices):
+        for (name, change), q in zip(family, q_values([c["p"] for _, c in family]), strict=True):
             change["q"] = q
-            if detect is not None and change["ci_low"] != change["ci_high"]:
+            # PNR has no upper end: a difference of .01 says nothing there
+            if detect is not None and name != "pnr" and change["ci_low"] != change["ci_high"]:
                 half = (change["ci_high"] - change["ci_low"]) / 2
                 more = POWER_FACTOR * (half / detect) ** 2
                 change["queries"] = ceil(more * change["n_queries"])

@@ -47,8 +47,9 @@ class Gate:
         return tuple(dict.fromkeys(c for c, name in every if (name not in MEASURES) == labelled))
 
 
-def read_gate(path: Path) -> Gate:
-    """The rules of a TOML file. Raises ArgumentError for an unknown key, naming it."""
+def read_gate(path: Path, labelled: bool = True, unlabelled: bool = True) -> Gate:
+    """The rules of a TOML file. Raises ArgumentError for an unknown key, naming it, and for rules of metrics or of
+    agreement where no pairs with, or without, labels are compared."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         gate: Gate = decode(Gate, table, "a rule")
@@ -71,6 +72,14 @@ def read_gate(path: Path) -> Gate:
             raise ArgumentError(
                 f"--gate {path}: no {what} {min(unknown)!r}; there are {', '.join(known)}"
             )
+    for name in (
+        *gate.metrics,
+        *gate.agreement,
+        *dict.fromkeys(n for rules in slices for n in rules),
+    ):
+        if not (unlabelled if name in MEASURES else labelled):
+            option = "--unlabelled" if name in MEASURES else "--pairs"
+            raise ArgumentError(f"--gate {path}: {name} needs {option} FILE")
     margins = [
         margin for rules in (gate.metrics, gate.agreement, *slices) for margin in rules.values()
     ]
@@ -89,16 +98,11 @@ def judge_gate(
     """Whether B `passed`, and for each of the `rules` the `change` and the `reason` of a failure, or None.
 
     `compared` is the result of `compare_models` for A and B, by the gate's columns, that of
-    `compare_unlabelled` its `agreement`. Raises ArgumentError where one is missing, and for a slice that is
-    not in the pairs.
+    `compare_unlabelled` its `agreement`. Raises ArgumentError for a slice that is not in the pairs.
     """
 
     def part(name: str) -> Mapping[str, Any]:
-        found = compared.get("agreement", {}) if name in MEASURES else compared
-        if "metrics" not in found:
-            option = "--unlabelled" if name in MEASURES else "--pairs"
-            raise ArgumentError(f"--gate: {name} needs {option} FILE")
-        return found
+        return compared["agreement"] if name in MEASURES else compared  # type: ignore[no-any-return]
 
     every = {**gate.metrics, **gate.agreement}
     rules = [_rule(name, name, margin, part(name)["metrics"]) for name, margin in every.items()]

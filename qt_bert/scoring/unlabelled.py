@@ -13,7 +13,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.files import sha256_file
 from qt_bert.scoring.evaluate import automatic, by_column
-from qt_bert.scoring.judge import PairScorer, read_outputs, refusal
+from qt_bert.scoring.judge import PairScorer, read_outputs, refusal, requested_calibration
 from qt_bert.stats.arrays import (
     BoolArray,
     FloatArray,
@@ -55,13 +55,18 @@ def compare_unlabelled(
     by: Sequence[str] = (),
     seed: int = 0,
     rejects_path: Path | None = None,
+    calibrated: bool = False,
 ) -> dict[str, Any]:
     """The MEASURES with intervals, by columns too; automatic slices against the rest, those that differ most
     first, q over all; the MOST queries that differ most. A pair that repeats counts once."""
     rows = reader.open(path, refuse=refusal((a, b)), rejects_path=rejects_path)
     pairs = list({(pair.query, pair.title): pair for pair in rows}.values())
     texts = [(pair.query, pair.title) for pair in pairs]
-    read = [read_outputs(scorer.logits(texts), scorer.settings.labels) for scorer in (a, b)]
+    applied = [requested_calibration(scorer, calibrated) for scorer in (a, b)]
+    read = [
+        read_outputs(scorer.logits(texts), scorer.settings.labels, how)
+        for scorer, how in zip((a, b), applied, strict=True)
+    ]
     scores = np.array([outputs.ranking_score for outputs in read])
     index, n_queries = index_queries([pair.query for pair in pairs])
     moved, names = None, read[0].labels.names
@@ -143,19 +148,27 @@ def _first(score: FloatArray, index: IntArray, n_queries: int) -> BoolArray:
 def _measured(sums: dict[str, FloatArray], seed: int) -> dict[str, dict[str, Any]]:
     """Each measure with its 95 % interval over queries, within the measure's range.
 
-    Where all queries agree, the bootstrap sees no spread: with n queries and 97.5 % confidence on a side, a
-    share of at most 1 − .025^(1/n) of all queries differs (C. J. Clopper and E. S. Pearson, "The use of
-    confidence or fiducial limits", Biometrika 26, 1934), and the interval reaches so far.
+    A mean over n queries differs from full agreement by a share of the measure's range, and lies within the exact
+    interval of n draws with that share (C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial
+    limits", Biometrika 26, 1934); where all queries agree, the bootstrap sees no spread, and that interval stands.
     """
+    from scipy.stats import beta
+
     result = {}
     for name, ends in MEASURES.items():
         of_query = sums.get(name, np.zeros((0, 2)))
         estimate = pooled(of_query[:, 0], of_query[:, 1], range(len(of_query)))
         n, value, low, high = estimate.n_queries, estimate.value, None, None
         if n and (interval := estimate.interval(RESAMPLES, seed)):
-            differ = 1 - ((1 - CONFIDENCE) / 2) ** (1 / n) if interval[0] == interval[1] else 0.0
-            low = max(interval[0] - differ * (value - min(ends)), min(ends))
-            high = min(interval[1] + differ * (max(ends) - value), max(ends))
+            k = n * (value - min(ends)) / (max(ends) - min(ends))
+            tail = (1 - CONFIDENCE) / 2
+            shares = beta.ppf([tail, 1 - tail], [k, k + 1], [n - k + 1, n - k])
+            exact = min(ends) + (max(ends) - min(ends)) * np.where(np.isnan(shares), [0, 1], shares)
+            low, high = (float(end) for end in np.clip(interval, min(ends), max(ends)))
+            if low == high:
+                low, high = map(float, exact)
+            elif not name.startswith("moved"):  # a mean of queries
+                low, high = max(low, float(exact[0])), min(high, float(exact[1]))
         reason = "no query has two titles in an order" if name in sums else "needs the same grades"
         result[name] = {
             "value": value if n else None,

@@ -18,6 +18,8 @@ from qt_bert.stats.metrics import weighted_kappa
 TEMPERATURES = (0.05, 20.0)
 MOST_CANDIDATES = 500
 LEAST_GAIN = 1e-12
+LEAST_SHARE = 1e-3
+"""Of the probability of a level or higher, what the level itself has at least."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,8 @@ class ScoreCalibration:
     """The calibration of one logit to K levels, the sets of `grades`, lowest first.
 
     `curves` [K − 1] give the probability of level 1, 2, … or higher: logistic ones by `(slope,)` and
-    `(intercept,)`, isotonic ones by scores and shares, linear between; where two cross, the lower holds
-    for both. `cutoffs` [K − 1] split the score into levels. A pair is relevant from the score `cut` on,
+    `(intercept,)`, isotonic ones by scores and shares, linear between; where two meet or cross, the
+    higher level keeps all but LEAST_SHARE of the lower's, so that no level is impossible. `cutoffs` [K − 1] split the score into levels. A pair is relevant from the score `cut` on,
     that is, of the level `relevant` (from 0) or higher.
     """
 
@@ -175,14 +177,11 @@ class ScoreCalibration:
         from scipy.special import expit
 
         values = np.asarray(scores, dtype=np.float64)
-        logistic = self.method == "platt"
-        reached = np.minimum.accumulate(
-            [
-                expit(a[0] * values + b[0]) if logistic else np.interp(values, a, b)
-                for a, b in self.curves
-            ]
-        )
-        return np.asarray(-np.diff(reached, axis=0, prepend=1.0, append=0.0).T)
+        logistic, reached = self.method == "platt", [np.ones(len(values))]
+        for a, b in self.curves:
+            curve = expit(a[0] * values + b[0]) if logistic else np.interp(values, a, b)
+            reached.append(np.minimum(curve, (1 - LEAST_SHARE) * reached[-1]))
+        return np.asarray(-np.diff(reached, axis=0, append=0.0).T)
 
     def relevance(self, scores: npt.ArrayLike) -> FloatArray:
         """Probability that each pair is relevant [n]."""

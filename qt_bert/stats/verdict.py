@@ -305,7 +305,7 @@ def _needs(estimate: Estimate, interval: Interval | None, edge: float) -> tuple[
         queries_needed(n, facing, max(0.0, far))
         for far in (distance + EIGHTY * away, distance - EIGHTY * facing)
     )
-    return (fewest, most) if most > n else None
+    return (max(fewest, n + 1), most) if most > n else None
 
 
 def _shown(

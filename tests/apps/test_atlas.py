@@ -44,7 +44,7 @@ def test_evidence_has_value_interval_q_and_place() -> None:
     assert not effect.outlined  # its q is above 0.05
     assert kl.measured.en.endswith("place 1 of 4")  # all four are equal
     assert match.outlined and match.measured.en.endswith("place 2 of 4")
-    assert "72 pairs" in effect.more.en
+    assert "40 pairs of 39 queries of dev.tsv" in effect.more.en
 
 
 def test_effects_of_either_sign_are_ranked_by_their_size() -> None:
@@ -90,7 +90,7 @@ def test_a_head_has_its_card(results: Path, app: Visit) -> None:
     at = app("atlas", layer="0", head="1", q="京东小哥", t="京东小哥最近在干嘛")
     assert not at.exception and not at.error
     assert len(at.selectbox(key="atlas.colour").options) == 3
-    for text in ("L0H1", "tiny/heads", "看对面文本里与自己相同的字", "900.0 个百分点"):
+    for text in ("L0H1", "tiny/heads", "看另一段文本里与自己相同的字", "900.0 个百分点"):
         assert text in plain(at)
 
 

@@ -180,7 +180,7 @@ EXAMPLE = {"focused": (Head(0, 2), Head(2, 1))}
     ("sets", "studied", "words"),
     [
         (EXAMPLE | {"reader": (Head(2, 1),)}, True, "L2H1 is the reader."),
-        (EXAMPLE, True, "shared terms). L2H1 is an example"),
+        (EXAMPLE, True, "no such head (reader). L2H1 is an example"),
         ({}, False, "No probe results"),
     ],
 )
@@ -238,10 +238,10 @@ def metrics(at: Any) -> dict[str, tuple[str, str]]:
 
 def test_heads_left_out_change_the_numbers(app: Visit) -> None:
     whole, without = metrics(app(**PAIR, out="none")), metrics(app(**PAIR, out="L0H1"))
-    assert [f"去掉头之后的{name}" for name in whole] == [*without] and len(whole) == 6
+    assert [f"去掉头之后：{name}" for name in whole] == [*without] and len(whole) == 6
     assert all(not delta for _, delta in whole.values())
     grade = next(name for name in whole if name.startswith("期望等级"))
-    before, (after, change) = float(whole[grade][0]), without[f"去掉头之后的{grade}"]
+    before, (after, change) = float(whole[grade][0]), without[f"去掉头之后：{grade}"]
     assert float(change) == pytest.approx(float(after) - before, abs=1e-3)
     assert float(change) != 0
 

@@ -151,7 +151,7 @@ def test_the_page_reads_the_pair(app: Visit) -> None:
 
 def test_other_heads_and_the_articles_rule(app: Visit) -> None:
     at = app("words", **LINK, out="L0H1")
-    assert "has a second line" in plain(at)
+    assert "a second line shows them" in plain(at)
     assert len(at.multiselect[0].value) == 4  # of a model of four heads
     at.multiselect[0].set_value([Head(1, 1)]).run()
     at.main.segmented_control(key="words.rule").set_value("article").run()

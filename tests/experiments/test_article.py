@@ -31,11 +31,12 @@ def test_every_row_names_a_claim_or_a_measurement_of_a_probe_or_says_why_not():
         ({"value": 0.984, "ci_low": 0.9, "ci_high": 0.996, "unit": "share"}, "98 [90, 100] %", "98 [90, 100] %"),
         ({"value": -0.0004, "ci_low": None, "ci_high": 0.1, "unit": "rho"}, "0.000 ρ", "0.000 ρ"),
         (
-            {"value": -7.88, "ci_low": -10.2, "ci_high": -5.6, "unit": "points", "verdict": "not reproduced"},
-            "−7.9 [−10.2, −5.6] points **not reproduced**",
-            "−7.9 [−10.2, −5.6] 个百分点 **不成立**",
+            {"value": -7.88, "ci_low": -10.2, "ci_high": -5.6, "unit": "points", "verdict": "not reproduced",
+             "side": "above", "margin": 2.0},
+            "−7.9 [−10.2, −5.6] points **not reproduced** (> 2)",
+            "−7.9 [−10.2, −5.6] 个百分点 **不成立** (> 2)",
         ),
-        ({"value": None, "verdict": "not testable"}, "**not testable here**", "**此处无法检验**"),
+        ({"value": None, "verdict": "not testable", "side": "above", "margin": 0.0}, "**not testable here**", "**此处无法检验**"),
         ({"value": None}, "not testable here", "此处无法检验"),
     ],
 )  # fmt: skip
@@ -54,7 +55,7 @@ def test_both_files_are_written_from_a_run(tmp_path):
         "ci_high": 18.6,
         "unit": "points",
     }
-    claim |= {"verdict": "reproduced", "n_queries": 160}
+    claim |= {"verdict": "reproduced", "n_queries": 160, "side": "above", "margin": 2.0}
     inputs = {"model": {"name": "m"}, "pairs": {"name": "p.tsv"}, "arguments": {"full": True}}
     stored = {"claims": [claim], "run": {"inputs": inputs}}
     (tmp_path / "report.json").write_text(json.dumps(stored), encoding="utf-8")
@@ -74,10 +75,8 @@ def test_both_files_are_written_from_a_run(tmp_path):
         for name in article.FILES.values()
     )
     assert len(english) == len(chinese) and "160 queries, by a full report" in english[2]
-    (row,) = [line for line in english if line.startswith("| five random heads")]
-    assert (
-        row == "| five random heads: accuracy lost (2.4) | ≈ 0 | 2.1 [0.5, 3.7] points | Matching |"
-    )
+    (row,) = [line for line in english if line.startswith("five random heads")]
+    assert row == "five random heads: accuracy lost (2.4) | ≈ 0 | 2.1 [0.5, 3.7] points | Matching"
     (row,) = [line for line in chinese if "−50 %" in line]
-    assert row.endswith("| 此处无法检验；14.9 [11.2, 18.6] 个百分点 **成立** | 匹配 |")
-    assert all(len(line.split(" | ")) == 4 for line in english if line.startswith("| "))
+    assert row.endswith("| 此处无法检验；14.9 [11.2, 18.6] 个百分点 **成立** (> 2) | 匹配")
+    assert all(len(line.split(" | ")) == 4 for line in english if " | " in line)

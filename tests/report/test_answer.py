@@ -72,6 +72,6 @@ def test_results_are_written_as_markdown(run_of, result_of, tmp_path, name, verd
     text = (tmp_path / "docs" / name).read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| ") and verdict in line]
     assert any("11.0 [" in row and UNITS[name] in row for row in rows)
-    assert "10,000" in text and "10,001" not in text
+    assert ("10,000" in text or "一万" in text) and "10,001" not in text
     assert len([line for line in text.splitlines() if line.startswith("## ")]) >= 3
     assert all(line.count("|") == line.count("\\|") + 7 for line in rows[:1])

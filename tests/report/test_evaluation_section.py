@@ -58,7 +58,7 @@ def test_an_example_names_its_terms_and_heads(evaluation, build_run):
         ("油渍", -1.25), ("<b>", -0.4), ("洗掉", -0.3), ("怎么", 0.2),
     ]  # fmt: skip
     assert first.carried_by == Text(
-        "恢复“油渍”影响最多的头：L3H7 41%、L10H2 20%",
+        "换回后最能抵消“油渍”影响的头：L3H7 41%、L10H2 20%",
         "heads that restore “油渍”: L3H7 41%, L10H2 20%",
     )
     assert (second.moved_by, second.carried_by) == (third.moved_by, third.carried_by) == ((), None)
