@@ -45,10 +45,13 @@ class _Lines:
         self.total, self.label, self.unit = total, label, unit
         self.done = self.first = done
         self.start = self.printed = time.monotonic()
+        self.warm = False
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         self.done += amount
         now = time.monotonic()
+        if not self.warm:  # the first step compiles: the rate is that of the others
+            self.warm, self.first, self.start = True, self.done, now
         if now - self.printed >= EVERY:
             self.printed = now
             self.print_line(note)

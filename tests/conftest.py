@@ -35,8 +35,10 @@ FAMILIES = (
     "qwen3",
     "deberta-v2",
 )
-LEARNED = FAMILIES[:5]
+LEARNED = ("bert", "ernie", "roberta", "xlm-roberta", "electra")
 """Those whose positions are added to the embeddings."""
+GROUPED = ("qwen2", "qwen3")
+"""Those whose heads share keys and values."""
 CHARACTERS = (
     "北京到上海高铁票价时刻表查询怎么去除衣服上的油渍沾了洗掉红烧排骨家常做法小哥最近在干嘛"
     "我伊朗长大假期电影苹果手机多少钱一斤狗追猫先后能吃不开通关闭0123456789abcdefghijklmnopqrstuvwxyz"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -104,7 +105,7 @@ def plan(
                 resume=resume,
                 overwrite=overwrite,
             )
-            text, file = _frontier_as_text(frontier, out / FRONTIER), out / FRONTIER
+            text, file = _frontier_as_text(frontier, out / FRONTIER, request), out / FRONTIER
         else:
             how = PlanOptions(budget=budget, limit=limit, run=run)
             chosen = run_plan(how, request, out, resume=resume, overwrite=overwrite)
@@ -113,8 +114,8 @@ def plan(
     typer.echo(file.read_text(encoding="utf-8") if as_json else text)
 
 
-def _frontier_as_text(frontier: Frontier, path: Path) -> str:
-    """The shapes, the recommendation, and the next commands."""
+def _frontier_as_text(frontier: Frontier, path: Path, request: Request) -> str:
+    """What they were measured on, the shapes, the recommendation, and the next commands with the user's paths."""
     from qt_bert.report.frontier import next_commands, recommendation
 
     metrics, ahead = list(frontier.rows[0].quality), list(frontier.rows[-1].forecast)
@@ -133,8 +134,20 @@ def _frontier_as_text(frontier: Frontier, path: Path) -> str:
         rows.append(
             (str(row.shape), *size, figure(row.throughput.value, 2), *now, *changes, *trial)
         )
-    commands = "\n".join(command.en for command in next_commands(frontier, str(path)))
-    return f"{table(rows)}\n\n{recommendation(frontier).en}\n\n{commands}"
+    chosen, measured = (
+        f"{ref.n_pairs:,} pairs of {ref.n_queries:,} queries of {ref.name}"
+        for ref in (frontier.discovery, frontier.validation)
+    )
+    part = " (--full takes all)" if frontier.profile == "quick" else ""
+    words = [str(request.validation_file)]
+    if request.reader.columns:
+        words += ["--columns", request.reader.columns]
+    commands = next_commands(
+        frontier, str(path), shlex.quote(str(request.model)), shlex.join(words)
+    )
+    listed = "\n".join(command.en for command in commands)
+    head = f"chosen on {chosen}, measured on {measured}{part}"
+    return f"{head}\n\n{table(rows)}\n\n{recommendation(frontier).en}\n\n{listed}"
 
 
 def _as_text(plan: Plan) -> str:
@@ -326,6 +339,9 @@ def export(
     (check_place if transformers else check_ready)(out, overwrite)
     folder = model if model is not None else shipped(GRADED)
     checkpoint = open_checkpoint(folder, device=device, model_grades=model_grades, compact=True)
+    terminal.note(
+        f"it reads {checkpoint.settings.max_length} tokens of a pair, the title cut first"
+    )
     if transformers:
         plain = export_transformers(checkpoint, out, overwrite=overwrite)
         before, after = plain["weights"]

@@ -12,7 +12,7 @@ from transformers.utils import logging as hf_logging
 
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.files import atomic_folder, is_vacant
+from qt_bert.files import atomic_folder, is_vacant, read_json, write_json
 from qt_bert.heads import Shape
 from qt_bert.models.card import ModelSettings, Reading, mark
 from qt_bert.models.devices import device_name
@@ -197,7 +197,7 @@ def save_checkpoint(
 ) -> Path:
     """Write config, weights (`state` or the model's own, cast to `dtype`), tokenizer and manifest.
 
-    The config keeps the model's own dtype, so that the Auto classes open float16 files in float32.
+    The config says float32, in which the Auto classes then open float16 files.
     `settings` becomes `qt_bert.json`, what a smaller model has `kept` becomes `kept.json`; `texts` are
     further files, name → content. The config of a pruned model that is not `plain` (`is_plain`) is marked
     as such.
@@ -215,6 +215,8 @@ def save_checkpoint(
         # By the names of the modules; those in the files of GTE's authors differ.
         model.save_pretrained(temporary, state_dict=weights, save_original_format=False)
         tokenizer.save_pretrained(temporary)
+        config = read_json(temporary / "config.json")
+        write_json(temporary / "config.json", config | {"dtype": "float32"})
         if settings is not None:
             settings.write(temporary)
         if not plain:

@@ -22,7 +22,7 @@ from qt_bert.report.blocks import (
 )
 from qt_bert.report.page import page
 from qt_bert.report.plan import metric_name, of_pairs, plan_blocks, redundant
-from qt_bert.results.frontier import FRONTIER, Detail, Forecast, Frontier, FrontierRow
+from qt_bert.results.frontier import FRONTIER, TESTED_STEPS, Detail, Forecast, Frontier, FrontierRow
 from qt_bert.results.plan import MARGIN, PAGE, Plan, Ratio
 from qt_bert.run.folder import RunFolder
 from qt_bert.stats.comparison import MetricDifference
@@ -98,7 +98,12 @@ def recommendation(frontier: Frontier) -> Text:
         )
         rate, hours = number(row.throughput.value, 1), number(row.hours, 1)
         said = {"shape": row.shape, "rate": rate, "ahead": ahead, "MARGIN": MARGIN}
+        assert frontier.trial is not None
+        dev, steps = frontier.trial.dev, frontier.trial.steps[-1]
+        said |= {"queries": dev.n_queries, "pairs": dev.name}
         texts = [wording("frontier_recommended", **said)]
+        if steps < TESTED_STEPS:
+            texts.append(wording("frontier_short", steps=steps, tested=TESTED_STEPS))
         if any(change.low < -MARGIN for change in row.forecast.values()):
             texts.append(wording("frontier_unsure"))
             slower = [other for other in frontier.rows if other.latency.value > row.latency.value]
@@ -111,28 +116,32 @@ def recommendation(frontier: Frontier) -> Text:
     return wording("frontier_none", MARGIN=MARGIN)
 
 
-def next_commands(frontier: Frontier, path: str) -> Iterator[Text]:
+def next_commands(
+    frontier: Frontier, path: str, model: str = "MODEL", pairs: str = "pairs.tsv"
+) -> Iterator[Text]:
     """The commands that make, distil, export and gate the recommended shape, each behind what it is for; none
-    without a faster one.
+    without a faster one. The teacher in eight bits comes first, which needs no training.
 
     Without a trial there is none: its command comes first, and SHAPE stands for what it recommends. A trial
     that recommends none leaves the shape of the details.
     """
     if len(frontier.rows) == 1:
         return
+    eight = f"export --onnx --int8 --model {model} --pairs {pairs} --out runs/teacher_onnx"
+    yield _command("frontier_int8", eight)
     if frontier.trial is None:
-        ask = "plan --model MODEL --pairs pairs.tsv --pairs-to-train train.tsv --out runs/trial"
+        ask = f"plan --model {model} --pairs {pairs} --pairs-to-train train.tsv --out runs/trial"
         yield _command("frontier_try", ask)
         path, shape = "runs/trial/frontier.json", "SHAPE"
     else:
         last = frontier.details[-1].shape if frontier.details else frontier.rows[-1].shape
         shape = str(frontier.recommended or last)
-    of = f"--plan {path} --shape {shape} --model MODEL"
+    of = f"--plan {path} --shape {shape} --model {model}"
     texts = "--pairs train.tsv --dev dev.tsv --unlabelled traffic.tsv"
-    both = "MODEL runs/onnx/model.int8.onnx --pairs pairs.tsv --unlabelled traffic.tsv"
+    both = f"{model} runs/onnx/model.int8.onnx --pairs {pairs} --unlabelled other_traffic.tsv"
     yield _command("frontier_make", f"prune {of} --out runs/small")
     yield _command("frontier_distil", f"distill {of} {texts} --out runs/student")
-    onnx = "--onnx --int8 --model runs/student --pairs pairs.tsv --out runs/onnx"
+    onnx = f"--onnx --int8 --model runs/student --pairs {pairs} --out runs/onnx"
     yield _command("frontier_export", f"export {onnx}")
     yield _command("frontier_gate", f"compare {both} --gate gate.toml")
 

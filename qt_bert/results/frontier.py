@@ -121,6 +121,10 @@ class Detail:
     slice_errors: float | None = None
 
 
+TESTED_STEPS = 600
+"""Steps of the long trials that forecasts were tested on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """The trial: steps of the short and of the long trainings, the training files, the dev pairs, and how many

@@ -23,10 +23,10 @@ from qt_bert.models.checkpoint import Checkpoint, save_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.families import Family
 from qt_bert.models.folder import weights_sha256
-from qt_bert.models.loading import open_for_tuning, positions_of, tunable
+from qt_bert.models.loading import load_config, open_for_tuning, positions_of, tunable
 from qt_bert.models.pruned import open_kept
 from qt_bert.models.tokenizer import choose_types, open_tokenizer, padding_of
-from qt_bert.progress import progress
+from qt_bert.progress import note_once, progress
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.batches import (
     BatchLayout,
@@ -504,6 +504,12 @@ class TrainJob(TuneJob):
         labels = ModelLabels(self.levels or len(GRADES), grades)
         tokenizer = open_tokenizer(self.base)
         torch.manual_seed(seed)
+        had = load_config(self.base)
+        if "Classification" in str(had.architectures) and had.num_labels != labels.logits:
+            note_once(
+                f"{self.base}: its classifier of {had.num_labels} outputs is replaced by one of {labels.logits}"
+                f"{'' if self.levels else ', a grade each'}"
+            )
         model, family = open_for_tuning(self.base, labels.logits)
         longest = positions_of(model.config)
         if self.max_length > longest:

@@ -21,7 +21,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import DIRECTIONS, Batch, batches_of
 from qt_bert.models.opening import open_checkpoint
-from tests.conftest import FAMILIES
+from tests.conftest import FAMILIES, GROUPED
 
 TEXTS = [
     ("北京到上海高铁票价", "北京上海高铁票多少钱"),
@@ -34,7 +34,6 @@ SHAPE = Shape(3, 4)
 OPTIONS = {"layers": 3, "heads": 4, "hidden": 16}
 FEW = [Head(0, 1), Head(1, 0), Head(1, 2), Head(2, 3)]
 OTHER = ("uniform", "mean", "resample")
-GROUPED = ("qwen2", "qwen3")
 IDLE = {"cut:T<Q@2-2", "cut:Q<T@2-2", "cut:<C@2-2"}
 """Above the last layer only the first token is read, which these do not touch."""
 NEVER_SEEN = {f"cut:{way}@{ends}" for way in ("Q<T", "<C") for ends in ("0-1", "0-2", "2-2")}

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from qt_bert.models.opening import open_checkpoint
-from tests.conftest import FAMILIES, LEARNED
+from tests.conftest import FAMILIES, GROUPED, LEARNED
 
 NEW = FAMILIES[len(LEARNED) :]
 
@@ -34,7 +34,7 @@ def test_every_command(run, checkpoint_of, many_pairs, tmp_path, family):
     done("plan", *of, *pairs, *budget, "--out", tmp_path / "plan")
     plan = tmp_path / "plan" / "plan.json"
     kept = json.loads(plan.read_text(encoding="utf-8"))["kept"]
-    grouped = family in ("qwen2", "qwen3")  # whose heads go by layers here: four share one key
+    grouped = family in GROUPED  # whose heads go by layers here: four share one key
     assert sum(len(layer["heads"]) for layer in kept) == (8 if grouped else 6)
     small, student = tmp_path / "small", tmp_path / "student"
     done("prune", "--plan", plan, *of, "--out", small)

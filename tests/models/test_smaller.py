@@ -20,7 +20,7 @@ from qt_bert.models.pruned import is_plain, smaller_model
 from qt_bert.planning.prune import save_smaller
 from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
-from tests.conftest import FAMILIES
+from tests.conftest import FAMILIES, GROUPED
 
 TEXTS = [("北京到上海高铁票价", "上海到北京高铁票价"), ("京东小哥", "小"), ("狗", "猫追狗" * 12)]
 SHAPE = {"layers": 3, "heads": 4, "hidden": 32}
@@ -29,9 +29,8 @@ IRREGULAR = (
     KeptLayer(layer=1, heads=()),
     KeptLayer(layer=2, heads=(0, 1, 2)),
 )
-GROUPED = ("qwen2", "qwen3")
-"""Two heads share one key and value: they go together."""
 OWN = {name: {"num_key_value_heads": 2} for name in GROUPED}
+"""Two heads share one key and value: they go together."""
 OWN["deberta-v2"] = {"share_att_key": False}
 
 

@@ -47,10 +47,13 @@ def test_a_forecast_recommends_a_shape_and_its_commands():
         "intervals reach beyond" in words and "safer" not in words
     )  # no slower one had a long trial
     commands = [text.en.split("\n")[1].split()[1] for text in next_commands(made, "f.json")]
-    assert commands == ["prune", "distill", "export", "compare"]
+    assert commands == ["export", "prune", "distill", "export", "compare"]
+    assert "on the 160 queries of" in words and "600" not in words
+    short = replace(made, trial=replace(made.trial, steps=(20, 80)))
+    assert "80 steps; forecasts were tested on 600" in recommendation(short).en
     untried = frontier(trial=False)
     assert "--pairs-to-train" in recommendation(untried).zh
-    first, make, *_ = next_commands(untried, "f.json")
+    _, first, make, *_ = next_commands(untried, "f.json")
     assert "qt-bert plan" in first.en and "runs/trial/frontier.json --shape SHAPE" in make.zh
     assert "0.02" in recommendation(replace(made, recommended=None)).en
 

@@ -17,7 +17,7 @@ from qt_bert.training.batches import (
 )
 from qt_bert.training.finetune import TuningModel
 from qt_bert.training.losses import Losses, LossWeights
-from tests.conftest import FAMILIES
+from tests.conftest import FAMILIES, GROUPED
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "小哥最近在干嘛"), ("狗", "猫" * 9), ("苹果", "手机")]
 LABELS = [(1, 0, 0, 0, 0), (0, 0, 1, 1, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0, 1)]  # the third has none
@@ -74,7 +74,7 @@ class Case:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_parts_and_their_gradients_are_those_of_plain_transformers(checkpoint_of, family):
-    if "qwen" in family:  # two heads share one key and value
+    if family in GROUPED:  # two heads share one key and value
         case = Case(checkpoint_of(family, **SHAPE, num_key_value_heads=2), GROUPS)
     else:
         case = Case(checkpoint_of(family, **SHAPE))

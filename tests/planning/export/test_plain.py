@@ -12,10 +12,10 @@ from qt_bert.planning.export import export_transformers
 from qt_bert.planning.prune import save_smaller
 from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
-from tests.conftest import FAMILIES
+from tests.conftest import FAMILIES, GROUPED
 from tests.models.reference import folder_logits
 
-OWN = {name: {"num_key_value_heads": 2} for name in ("qwen2", "qwen3")}
+OWN = {name: {"num_key_value_heads": 2} for name in GROUPED}
 OWN["deberta-v2"] = {"share_att_key": False}
 KEPT = (
     KeptLayer(layer=0, heads=(2, 3), units=5),
