@@ -309,23 +309,26 @@ class ReaderOptions:
         )
 
     def beside(self, path: str | os.PathLike[str]) -> ReaderOptions:
-        """The options for a further file: the same columns or, where it lacks one, the usual names.
+        """The options for a further file: the same columns or, where its first row lacks one, the usual names.
 
         Raises PairFileError for a file with neither.
         """
-        if self.columns is None or self.no_header:
-            self.open(path)
+        if self.columns is None or self.no_header or (fault := self._fault(path)) is None:
             return self
         usual = replace(self, columns=None)
-        try:
-            self.open(path)
-        except PairFileError as error:
-            try:
-                usual.open(path)
-            except PairFileError:
-                raise PairFileError(f"{error} (or this file has query and title)") from error
+        if usual._fault(path) is None:
             return usual
+        if isinstance(fault, PairFileError):
+            raise PairFileError(f"{fault} (or this file has query and title)") from fault
         return self
+
+    def _fault(self, path: str | os.PathLike[str]) -> PairFileError | Reject | None:
+        """Why the first row is no pair; None where it is one."""
+        try:
+            first = next(iter(self.open(path).rows()), None)
+        except PairFileError as error:
+            return error
+        return first if isinstance(first, Reject) else None
 
     def note_abstract(self, pairs: Sequence[Pair], path: Location) -> None:
         """Print once that the column `abstract` of these pairs is not read, if they have one."""

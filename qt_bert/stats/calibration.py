@@ -180,7 +180,8 @@ class ScoreCalibration:
         logistic, reached = self.method == "platt", [np.ones(len(values))]
         for a, b in self.curves:
             curve = expit(a[0] * values + b[0]) if logistic else np.interp(values, a, b)
-            reached.append(np.minimum(curve, (1 - LEAST_SHARE) * reached[-1]))
+            most = reached[-1] * (1 - LEAST_SHARE if len(reached) > 1 else 1)
+            reached.append(np.minimum(curve, most))
         return np.asarray(-np.diff(reached, axis=0, append=0.0).T)
 
     def relevance(self, scores: npt.ArrayLike) -> FloatArray:

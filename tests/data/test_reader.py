@@ -496,3 +496,13 @@ def test_joined_columns_may_be_positions(write):
     assert (pair.title, pair.label) == ("标题 摘要", "3")
     with pytest.raises(ArgumentError, match="title=x"):
         read_pairs(path, columns={"title": "2+x", "grade": 4}, header=False)
+
+
+def test_a_further_file_has_the_same_columns_or_the_usual_ones(write):
+    options = ReaderOptions(columns="query=q,title=t")
+    own, usual = write("own.tsv", "q\tt\na\tb\n"), write("usual.tsv", "query\ttitle\na\tb\n")
+    assert options.beside(own) is options
+    assert options.beside(usual) == ReaderOptions()
+    assert [pair.title for pair in options.beside(usual).open(usual)] == ["b"]
+    with pytest.raises(PairFileError, match=r"no column 'q'.*or this file has query and title"):
+        options.beside(write("other.tsv", "x\ty\na\tb\n"))

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForSequenceClassification
 
 from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.models.checkpoint import save_checkpoint
@@ -402,3 +404,18 @@ def test_what_a_study_found_is_in_no_hash(tmp_path):
     assert folder_sha256(tmp_path) == before
     (tmp_path / "config.json").write_text("{ }")
     assert folder_sha256(tmp_path) != before
+
+
+def test_a_folder_saved_from_bfloat16_opens_in_float32(tmp_path, checkpoint_of):
+    checkpoint = open_checkpoint(checkpoint_of())
+    folder = save_checkpoint(tmp_path / "m", checkpoint.model.bfloat16(), checkpoint.tokenizer)
+    assert AutoModelForSequenceClassification.from_pretrained(folder).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("model_type", "first"),
+    [("bert", 0), ("xlm-roberta", 2), ("camembert", 2), ("data2vec-text", 2)],
+)
+def test_positions_may_begin_behind_that_of_padding(model_type, first):
+    family = replace(FAMILIES["bert"], model_type=model_type)
+    assert family.first_position(1) == first

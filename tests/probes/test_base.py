@@ -14,7 +14,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.figures import Point, bars, curve, head_map
 from qt_bert.heads import Head
 from qt_bert.probes import texts
-from qt_bert.probes.base import Contest, Probe, Result, run_probe
+from qt_bert.probes.base import Contest, Probe, Result, probes, run_probe
 from qt_bert.probes.wording import claims_in_words, measurements_in_words
 from qt_bert.results.probe import ProbeResult
 from qt_bert.stats.estimate import Estimate, over_queries
@@ -140,6 +140,8 @@ def test_a_contest_is_judged_by_rank_and_margin(run):
 def test_a_reason_is_kept_and_shown(run):
     found = run(claims={"gap": "precondition:gap", "set": "few_sets"})
     gap, few = claims_in_words(found)
+    (counted,) = claims_in_words(run(claims={"gap": "few_queries:12"}))
+    assert "(12)" in counted.reason.en and counted.claim.verdict == "not testable"
     assert [one.claim.verdict for one in (gap, few)] == ["not testable"] * 2
     assert gap.claim.reason == "precondition:gap" and gap.reason.en == "there is no gap"
     assert "fewer than 19 random sets" in few.reason.en
@@ -247,3 +249,19 @@ def test_figures_get_their_texts_and_labels(run):
 def test_an_id_without_a_text_is_refused(run, fields, message):
     with pytest.raises(ArgumentError, match=message):
         run(**fields)
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ("order = '3'\nquick_seconds = 1\n", "order is '3'"),
+        ("order = 3\n", "quick_seconds is None"),
+        ("order = 3\nquick_seconds = 1\n", "made.py is missing"),
+    ],
+)
+def test_a_declaration_that_lacks_something_is_named(declared, message):
+    (texts.FOLDERS[0] / "made.toml").write_text(declared, encoding="utf-8")
+    probes.cache_clear()
+    with pytest.raises(ArgumentError, match=message):
+        probes()
+    probes.cache_clear()

@@ -236,3 +236,17 @@ def test_without_a_set_to_compare_with_there_is_no_contest(ran):
         statistic=lambda _, name: over_queries([1.0], ["a"]),
     )
     assert (found, target, ran) == (None, "x", ["x"])
+
+
+def test_a_contest_below_counts_sets_that_lie_as_low(ran, monkeypatch):
+    declared = {"side": "below", "margin": 0.0}
+    monkeypatch.setattr(contests, "_declared", lambda claim: declared)
+    assert len(contest_of([-1.0, -1.2, -1.1] * 10, "x.y").sets) == contests.QUICK_SETS
+    assert len(contest_of([2.0, 2.0, 2.0] * 10, "x.y").sets) == contests.CHUNK
+
+
+def test_too_few_queries_do_not_make_a_model_grade_nothing():
+    def rho(n):
+        return over_queries(np.random.default_rng(0).normal(size=n), range(n))
+
+    assert contests.is_no_order(rho(40), 200, 0) and not contests.is_no_order(rho(39), 200, 0)

@@ -184,3 +184,32 @@ def test_scores_that_hardly_differ_are_noticed():
     report = TextScorer().alike(0.3 + spread / 50)
     assert report and all(text in report for text in ("nine tenths of 100", "0.282", "0.318"))
     assert TextScorer().alike(0.3 + spread / 30) is None
+
+
+def test_scores_from_0_to_1_are_probabilities_before(graded):
+    """As a log gives them after a sigmoid: read as log-odds, all would be relevant."""
+
+    class Shares(OneLogit):
+        def logits(self, pairs, shown=None):
+            return 1 / (1 + np.exp(4.5 - super().logits(pairs)))
+
+    shown = [row for row in ROWS if half_of(row[0]) == "validation"]
+    scores = Shares().logits([row[:2] for row in shown])[:, 0]
+    relevant = np.array([row[2] >= 4 for row in shown])
+    result = calibrated(graded, Shares())
+    before = {name: change["value_a"] for name, change in result["changes"].items()}
+    assert result["before"] == "a probability" and calibrated(graded)["before"] == "log-odds"
+    assert before["brier"] == pytest.approx(2 * np.mean((scores - relevant) ** 2), rel=1e-5)
+    assert before["precision"] == pytest.approx(precision_score(relevant, scores >= 0.5))
+
+
+def test_what_the_fit_rests_on_is_warned_of(graded):
+    lines = graded.read_text("utf-8").splitlines()
+    few = graded.with_name("few.tsv")
+    rows = [f"{lines[0]}\tdrawn_p", *(f"{line}\t0.5" for line in lines[1:81])]
+    few.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    queries = {line.split("\t")[0] for line in lines[1:81]}
+    fitted = sum(half_of(query) == "discovery" for query in queries)
+    warnings = calibrated(few)["warnings"]
+    assert fitted < 20 and f"fitted on {fitted} queries alone" in warnings
+    assert any("drawn_p" in line for line in warnings)

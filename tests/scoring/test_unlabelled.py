@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 import qt_bert
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
+from qt_bert.models.card import store_calibration
 from qt_bert.scoring.column import ColumnScorer
 from qt_bert.scoring.unlabelled import compare_unlabelled
 
@@ -124,3 +126,38 @@ def test_a_gate_names_the_file_that_it_lacks(write):
         a.compare([b, b], unlabelled=path)
     with pytest.raises(ArgumentError, match="no measure 'first'"):
         a.compare(b, unlabelled=path, gate=write("g.toml", "[agreement]\nfirst = 0.1"))
+
+
+def test_a_mean_of_queries_lies_in_the_exact_interval(compared):
+    """3 of 23 first titles change, and one of 20 of them differs by half."""
+    rows = [
+        (f"q{n}", str(t), 5 - t, 5 - t if n > 2 else 4 + t, "x") for n in range(23) for t in (0, 1)
+    ]
+    first = compared(rows)["metrics"]["first_title"]
+    exact = beta.ppf(0.025, 3, 21), beta.ppf(0.975, 4, 20)
+    assert first["value"] == pytest.approx(3 / 23)
+    assert exact[0] - 1e-9 <= first["ci_low"] <= 3 / 23 <= first["ci_high"] <= exact[1] + 1e-9
+
+
+def test_calibrated_scores_move_grades(compared, fresh_checkpoint, write, pair_file):
+    folder = fresh_checkpoint(labels=1)
+    store_calibration(
+        folder,
+        {
+            "method": "platt",
+            "grades": [[1, 2, 3], [4, 5]],
+            "curves": [[[1.0], [0.0]]],
+            "cutoffs": [0.0],
+            "relevant": 1,
+            "cut": 0.0,
+        },
+    )
+    model = qt_bert.load(folder)
+    plain, calibrated = (
+        model.compare(model, pair_file, unlabelled=pair_file, calibrated=how)
+        for how in (False, True)
+    )
+    assert "--calibrated" in plain["metrics"]["accuracy"]["reason"]
+    assert plain["agreement"]["metrics"]["moved_one"]["value"] is None
+    assert calibrated["metrics"]["accuracy"]["value_a"] is not None
+    assert calibrated["agreement"]["metrics"]["moved_one"]["value"] == 0

@@ -10,6 +10,7 @@ from qt_bert.codec import decode, encode
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.stats.calibration import (
     Calibration,
+    ScoreCalibration,
     apply_cutoffs,
     apply_temperature,
     choose_cut,
@@ -203,3 +204,15 @@ def test_intervals_are_over_queries():
     means = [values[np.concatenate([rows[query] for query in draw])].mean() for draw in drawn]
     ends = [interval["ci_low"], interval["ci_high"]]
     assert ends == pytest.approx(np.quantile(means, [0.025, 0.975]).tolist())
+
+
+@pytest.mark.parametrize("method", ["platt", "isotonic"])
+def test_no_level_is_impossible_where_curves_meet(method):
+    """Two levels with the same curve: the higher leaves the lower a thousandth of its share."""
+    curve = ((1.0,), (0.0,)) if method == "platt" else ((-4.0, 4.0), (0.1, 0.9))
+    same = ScoreCalibration(method, ((1,), (2,), (3,)), (curve, curve), (), 1, 0.0)
+    scores = np.linspace(-6, 6, 50)
+    reached = 1 / (1 + np.exp(-scores)) if method == "platt" else np.interp(scores, *curve)
+    table = same.probabilities(scores)
+    assert table == pytest.approx(np.stack([1 - reached, 0.001 * reached, 0.999 * reached], axis=1))
+    assert same.relevance(scores) == pytest.approx(reached)

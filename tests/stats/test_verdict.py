@@ -260,3 +260,8 @@ def test_q_stands_over_the_claims_that_have_a_p():
 def test_bad_input_is_refused(make, message):
     with pytest.raises(ArgumentError, match=message):
         make()
+
+
+def test_an_open_claim_needs_more_queries_than_it_had():
+    open_ = judged(spread(2.31), 2)
+    assert open_.verdict == "inconclusive" and open_.needs_queries[0] == 41
