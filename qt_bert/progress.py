@@ -43,15 +43,16 @@ class _Lines:
 
     def __init__(self, total: int | None, label: str, unit: str, done: int) -> None:
         self.total, self.label, self.unit = total, label, unit
-        self.done = self.first = done
+        self.done = self.first = self.begun = done
         self.start = self.printed = time.monotonic()
-        self.warm = False
 
     def advance(self, amount: int = 1, note: str = "") -> None:
-        self.done += amount
         now = time.monotonic()
-        if not self.warm:  # the first step compiles: the rate is that of the others
-            self.warm, self.first, self.start = True, self.done, now
+        if (
+            self.done == self.begun < (self.total or 0) - amount
+        ):  # warms up: the rate is of the others
+            self.first, self.start = self.done + amount, now
+        self.done += amount
         if now - self.printed >= EVERY:
             self.printed = now
             self.print_line(note)

@@ -4,7 +4,7 @@ from qt_bert import progress
 
 
 def test_the_first_step_does_not_count_for_the_rate(monkeypatch, capsys):
-    """A minute of compilation, then ten steps of a second: 90 are left at one a second."""
+    """A minute of compilation, then ten steps of a second: 75 are left at one a second."""
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     with progress.progress(100, "training", "steps") as shown:

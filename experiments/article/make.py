@@ -103,7 +103,10 @@ def _row(
     known = [figures.get(name) for name in row["ids"]]
     if row.get("full") and profile == "quick":
         known = [None]
-    units = [None if figure is None else figure.get("unit") for figure in known]
+    units = [
+        None if figure is None or figure["value"] is None else figure.get("unit")
+        for figure in known
+    ]
     ours = [
         absent if figure is None else written(figure, language, next_unit=following)
         for figure, following in zip(known, [*units[1:], None], strict=True)
@@ -122,7 +125,7 @@ def written(figure: Mapping[str, Any], language: Language, *, next_unit: str | N
     scale, digits = (100, 0) if name in ("share", "f1") else (1, 3 if name == "rho" else 1)
     if verdict and (margin := figure["margin"]):
         side = {"above": ">", "below": "<"}[figure["side"]]
-        judged += f" ({side} {number(float(margin * scale), 2 if name == 'rho' else 0)})"
+        judged += f" ({side} {margin * scale:g})".replace("-", "−")
     if value is None:
         return judged or WORDS["unknown"][language]
     if not name:

@@ -219,7 +219,10 @@ def _few_table(few: dict[str, Any], detect: float | None = None) -> str:
         rows.append([name, *values, *counts])
     labels = f"{few['labels']:,} labels of people ({few['n_queries']:,} queries)"
     rest = f"{few['judged_pairs']:,} more of {few['judge']} ({few['judged_queries']:,} queries)"
-    head = f"{labels}, {rest}; worth: labels of people that alone would tell as much"
+    head = (
+        f"{labels}, {rest}; worth: labels of people that alone would tell as much; intervals here are studentised, "
+        "wider where queries are few"
+    )
     return "\n".join([head, table(rows), *reasons])
 
 

@@ -95,9 +95,13 @@ def with_value(metrics: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         else:
             shown[name] = facts
     # `market cn: qwk`, `market us: qwk`: a metric that no slice has is named once
-    once = {
-        why: dict.fromkeys(n.rpartition(": ")[2] for n in names) for why, names in others.items()
-    }
+    some = {name.rpartition(": ")[2] for name in shown}
+
+    def short(name: str) -> str:
+        metric = name.rpartition(": ")[2]
+        return name if metric in some else metric
+
+    once = {reason: dict.fromkeys(map(short, names)) for reason, names in others.items()}
     return shown, [f"no {', '.join(names)}: {reason}" for reason, names in once.items()]
 
 

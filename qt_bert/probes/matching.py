@@ -289,7 +289,9 @@ def _claims(
     """
     if grades_nothing(context):
         return dict.fromkeys(CLAIMS, "grades_nothing")
-    if not run.judged or losses["five"].n_queries < verdict.CLAIM_QUERIES:
+    if not run.judged:
+        return dict.fromkeys(CLAIMS, "few_of_a_label")
+    if losses["five"].n_queries < verdict.CLAIM_QUERIES:
         return dict.fromkeys(CLAIMS, f"few_queries:{losses['five'].n_queries}")
 
     def judge(

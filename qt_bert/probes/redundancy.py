@@ -44,6 +44,7 @@ from qt_bert.results.probe import ResultTable, Row, Value
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, mean_of, simultaneous_bound, spearman
 from qt_bert.stats.tests import q_values, sign_flip_p
+from qt_bert.stats.verdict import CLAIM_QUERIES
 from qt_bert.text import Label
 
 SINGLES = "singles"
@@ -127,10 +128,11 @@ def measure(context: Context) -> Result:
         "harmful": gain,
     }
     if not whole.judged:
-        claims |= {"halves": "few_queries", "harmful": "few_queries"}
+        claims |= {"halves": "few_of_a_label", "harmful": "few_of_a_label"}
     if grades_nothing(context):
         claims = dict.fromkeys(CLAIMS, "grades_nothing")
-    harms = claims["harmful"] is gain and context.sign(gain) > 0
+    enough = claims["harmful"] is gain and gain.n_queries >= CLAIM_QUERIES
+    harms = enough and context.sign(gain) > 0
     bound = simultaneous_bound(-values, context.resamples, context.seed)
     harm = {
         "harmful_head": str(harmful),

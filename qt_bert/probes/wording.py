@@ -119,6 +119,8 @@ def _reason(claim: SourcedClaim, own: Texts | None, facts: Mapping[str, Any]) ->
 
 def queries_needed(needs: tuple[int, int]) -> Text:
     """A claim's `needs_queries` in words."""
+    if needs[0] == needs[1] <= MOST_QUERIES:
+        return Text(f"{needs[0]:,}", f"{needs[0]:,}")
     kind = "many" if needs[0] > MOST_QUERIES else "from" if needs[1] > MOST_QUERIES else "between"
     return texts_of(COMMON).text(f"needs.{kind}", {"fewest": needs[0], "most": needs[1]})
 

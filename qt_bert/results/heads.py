@@ -254,7 +254,7 @@ def atlas_figure(quantity: Quantity, table: HeadTable) -> HeatMap:
     layers, heads = (1 + max((head[axis] for head in _places(table)), default=0) for axis in (0, 1))
     low, high = quantity.low, quantity.high
     if quantity.skewed:
-        high = colour_end(values.values())
+        high = colour_end(values.values()) or high
         low = -high if high and quantity.scale == "diverging" else low
     return head_map(
         f"atlas_{quantity.name}",

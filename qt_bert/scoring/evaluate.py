@@ -32,7 +32,7 @@ from qt_bert.scoring.judge import (
 )
 from qt_bert.scoring.tables import Columns, growing_table, table_beside
 from qt_bert.stats.arrays import BoolArray
-from qt_bert.stats.comparison import compare
+from qt_bert.stats.comparison import compare, graded_score
 from qt_bert.stats.estimate import RESAMPLES
 from qt_bert.stats.evaluation import (
     MetricValue,
@@ -307,7 +307,7 @@ def compare_models(
     few = with_judge(files, scorers, path, reader, count, detect=detect, seed=seed)
     judged = [each.judgements for each in files]
     sides = judged[: len(a)], judged[len(a) :]
-    scores = [np.mean([model.ranking_score for model in side], axis=0) for side in sides]
+    scores = [np.mean([graded_score(model) for model in side], axis=0) for side in sides]
     compared = compare(*sides, seed=seed, most_different=most)
     result: dict[str, Any] = {
         "schema": 1,
@@ -316,7 +316,7 @@ def compare_models(
         "n_pairs": len(file.pairs),
         "rejected": file.rejected,
         "metrics": {name: asdict(difference) for name, difference in compared.metrics.items()},
-        "settings": compared.settings,
+        "settings": compared.settings | ({"calibrated": True} if calibrated else {}),
         "most_different": [
             {name: getattr(file.pairs[i], name) for name in ("id", "line", "query", "title")}
             | {"grade": file.pairs[i].label, "a": float(scores[0][i]), "b": float(scores[1][i])}

@@ -20,13 +20,7 @@ from qt_bert.scoring.judge import DRAWN, JudgedFile, PairScorer
 from qt_bert.scoring.tables import Columns, table_beside
 from qt_bert.stats import few_labels as stats
 from qt_bert.stats.arrays import BoolArray, FloatArray
-from qt_bert.stats.estimate import (
-    LEAST_QUERIES,
-    NORMAL,
-    RESAMPLES,
-    interval_or_reason,
-    over_queries,
-)
+from qt_bert.stats.estimate import LEAST_QUERIES, NORMAL, RESAMPLES, over_queries
 from qt_bert.stats.judgements import index_queries, known, name_set
 from qt_bert.stats.metrics import METRICS
 from qt_bert.stats.verdict import POWER_FACTOR
@@ -49,7 +43,7 @@ def with_judge(
     """Metrics of one model, or of the second less the first, by people's labels and a judge's, beside people's
     alone; None without `options.judge`, and nothing is checked without `options.labels`.
 
-    `worth`: people's labels that would alone give as narrow an interval; `needs` and `needs_alone`: those that
+    `worth`: people's labels that would alone give as small a standard error, at most all; `needs` and `needs_alone`: those that
     would show a difference `detect` with 80 % power. Raises ArgumentError for labels without DRAWN that were not
     drawn evenly and for a judge without labels, PairFileError for a bad label of the judge.
     """
@@ -101,21 +95,20 @@ def with_judge(
         estimate = stats.prediction_powered(
             human, stats.estimate_of(by_judge, name), by_rest, n_rest
         )
-        _, drawn = stats.resampled(by_people, name, resamples, seed)
-        ends = estimate.interval(resamples, seed)
-        low, high, _ = interval_or_reason(drawn, queries)
-        if ends is None or low is None or ends[0] == ends[1]:
+        ends, human_ends = (e.interval(resamples, seed) for e in (estimate, human))
+        if ends is None or human_ends is None or ends[0] == ends[1]:
             return facts | {"reason": metric.undefined}
-        worth, error = stats.worth(estimate, drawn, labels, labels + len(alone[0]))
+        error, human_error = map(stats.standard_error, (estimate, human))
+        worth = min(ceil(labels * (human_error / error) ** 2), labels + len(alone[0]))
         facts |= {"value": estimate.value, "ci_low": ends[0], "ci_high": ends[1]}
-        facts["people"] = {"value": human.value, "ci_low": low, "ci_high": high}
+        facts["people"] = {"value": human.value, "ci_low": human_ends[0], "ci_high": human_ends[1]}
         facts |= {"judge": by_rest[0], "worth": worth}
         if detect is not None:
             target, reach = detect / sqrt(POWER_FACTOR), estimate.reach
             reached = target**2 - reach**2
             more = ((NORMAL * error) ** 2 - reach**2) / reached if target > reach else None
             facts["needs"] = None if more is None else ceil(labels * more)
-            facts["needs_alone"] = ceil(labels * (NORMAL * np.nanstd(drawn) / target) ** 2)
+            facts["needs_alone"] = ceil(labels * (NORMAL * human_error / target) ** 2)
         return facts
 
     counts = {"labels": len(few), "n_queries": len(np.unique(index[few]))}

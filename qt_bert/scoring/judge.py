@@ -456,7 +456,8 @@ def requested_calibration(
         stored, where = scorer.settings.calibration, "the stored calibration"
         if stored is None:
             raise ArgumentError(
-                f"--calibrated: {scorer.name} has no calibration; make one with `qt-bert calibrate --save`"
+                f"--calibrated: {scorer.name} has no calibration; make one with `qt-bert calibrate --save`, or of a "
+                "column with --out FILE, then score --calibration FILE and take its predicted_grade or p_1,…"
             )
     else:
         file, where = read_result(dict[str, Any], Path(requested)), str(requested)

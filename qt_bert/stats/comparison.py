@@ -199,9 +199,14 @@ def _check_same_pairs(a: Judgements, b: Judgements) -> None:
         raise ArgumentError(f"pair {row} has another query or label for the second model")
 
 
+def graded_score(judged: Judgements) -> FloatArray:
+    """The expected level of each pair, also of one calibrated logit; the score where there are no levels [n]."""
+    return judged.ranking_score if judged.level_probabilities is None else judged.expected
+
+
 def differ_most(a: Judgements, b: Judgements, limit: int) -> IntArray:
-    """Indices of the pairs whose scores (ranks, for a one-logit model) differ most [≤ limit]."""
-    scores = [a.ranking_score, b.ranking_score]
+    """Indices of the pairs whose `graded_score` (its rank, where one model has no grades) differs most [≤ limit]."""
+    scores = [graded_score(a), graded_score(b)]
     if {"score", "numbers"} & {a.mode, b.mode}:
         scores = [fractional_ranks(score) for score in scores]
     return np.argsort(-np.abs(scores[0] - scores[1]), kind="stable")[: max(limit, 0)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import ceil
 
 import numpy as np
 
@@ -43,31 +42,18 @@ def estimate_of(models: Sequence[Judgements], name: str) -> Estimate:
     return second[0] - first if second else first
 
 
-def resampled(
-    models: Sequence[Judgements], name: str, resamples: int = DRAWS, seed: int = 0
-) -> tuple[float, FloatArray]:
-    """The same metric or difference, and what it is under resamples of the queries."""
-    of_models = [bootstrap(model, [METRICS[name]], resamples, seed) for model in models]
+def value_and_error(models: Sequence[Judgements], name: str) -> tuple[float, float]:
+    """The same metric or difference, and its standard error by a bootstrap over queries."""
+    of_models = [bootstrap(model, [METRICS[name]], DRAWS, 0) for model in models]
     drawn = [np.concatenate([points, samples[0]]) for points, samples in of_models]
     change = drawn[-1] - drawn[0] if drawn[1:] else drawn[0]
-    return float(change[0]), change[1:]
+    return float(change[0]), float(np.nanstd(change[1:]))
 
 
-def value_and_error(models: Sequence[Judgements], name: str) -> tuple[float, float]:
-    """The same metric or difference, and its standard error."""
-    value, drawn = resampled(models, name)
-    return value, float(np.nanstd(drawn))
-
-
-def worth(estimate: Estimate, people: FloatArray, labels: int, most: int) -> tuple[int, float]:
-    """Labels of people that alone would have the standard error of `estimate`, at most `most`; and that error.
-
-    `people` are draws of what `labels` of them alone give. A judge is worth at most a label a pair.
-    """
-    error = float(
-        np.hypot(estimate.values.std(ddof=1) / np.sqrt(estimate.n_queries), estimate.reach / NORMAL)
-    )
-    return min(ceil(labels * (float(np.nanstd(people)) / error) ** 2), most), error
+def standard_error(estimate: Estimate) -> float:
+    """That over queries, joined with what `reach` holds."""
+    of_queries = estimate.values.std(ddof=1) / np.sqrt(estimate.n_queries)
+    return float(np.hypot(of_queries, estimate.reach / NORMAL))
 
 
 def draw_queries(

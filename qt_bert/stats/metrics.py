@@ -30,7 +30,7 @@ ANY: frozenset[Mode] = WITH_GRADES | {"numbers"}
 
 REASONS: dict[Mode, str] = {
     "overlapping": "the labels are sets of grades that overlap: they are no ordered levels",
-    "score": "a one-logit model gives an order, no grades, until it is calibrated (qt-bert calibrate --save, then --calibrated)",
+    "score": "a one-logit model gives an order, no grades, until it is calibrated (qt-bert calibrate)",
     "numbers": "the labels are numbers, not grades: only the order can be judged",
 }
 NO_ORDER = "no query has titles of two grades"

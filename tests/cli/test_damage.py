@@ -8,6 +8,7 @@ import shutil
 import sys
 import traceback
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -93,8 +94,17 @@ KINDS = (
     Kind("log.tsv", "compare log.tsv:score model --pairs pairs.tsv --gate gate.toml"),
     Kind("gate.toml", "compare log.tsv:score model --pairs pairs.tsv --gate gate.toml"),
     Kind("calibration.json", "score pairs.tsv --model model --calibration {} --out scored.tsv"),
-    Kind("run/**/*", "report --model model --pairs pairs.tsv --only matching --out run --resume"),
-    Kind("sweep/*", "sweep --model model --pairs pairs.tsv --masks layers --out sweep --resume"),
+    Kind("calibration.json", "evaluate --pairs pairs.tsv --model model --calibration {}"),
+    Kind(
+        "run/**/*",
+        "report --model model --pairs pairs.tsv --only matching --out run --resume",
+        right="run/probes/matching.json",
+    ),
+    Kind(
+        "sweep/*",
+        "sweep --model model --pairs pairs.tsv --masks layers --out sweep --resume",
+        right="sweep/effects.csv",
+    ),
     Kind(
         "plan/*.json", "prune --plan plan/frontier.json --shape layers=2 --model model --out small"
     ),
@@ -156,9 +166,12 @@ def called(folder: Path, command: str) -> tuple[int, str]:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", KINDS, ids=[kind.files for kind in KINDS])
+@pytest.mark.parametrize(
+    "kind", KINDS, ids=[f"{kind.command.split()[0]}-{kind.files}" for kind in KINDS]
+)
 def test_what_is_damaged_is_refused_or_makes_no_difference(whole, tmp_path, kind):
-    rng = random.Random(kind.files)
+    seed = f"{date.today()} {kind.command}"  # other damages each night
+    rng = random.Random(seed)
     right, faults = b"", []
     for number in range(-1, DAMAGED // len(KINDS)):
         folder = shutil.copytree(whole, tmp_path / str(number))
@@ -174,7 +187,7 @@ def test_what_is_damaged_is_refused_or_makes_no_difference(whole, tmp_path, kind
         elif not fair(status, err, made == right):
             faults.append(f"{damage.__name__} {path.relative_to(folder)}: {status} {err}")
         shutil.rmtree(folder)
-    assert not faults, "\n".join(faults)
+    assert not faults, "\n".join([seed, *faults])
 
 
 def fair(status: int, err: str, same: bool) -> bool:

@@ -53,7 +53,7 @@ REASONS = {
     "not reproduced": ("decided",),
     "inconclusive": ("interval", "p", "rank"),
     "not testable": (
-        *("few_queries", "zero_width", "undefined", "few_sets", "grades_nothing"),
+        *("few_queries", "few_of_a_label", "zero_width", "undefined", "few_sets", "grades_nothing"),
         "precondition:gap",
     ),
 }

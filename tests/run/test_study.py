@@ -217,11 +217,15 @@ def test_a_full_report_tries_shapes_on_the_pairs_that_ship(more_pairs):
     assert files(full=True, model_grades=labels) == []  # which no student would keep
 
 
-def test_training_pairs_have_the_columns_and_grades_of_the_pairs(more_pairs):
+def test_training_pairs_have_the_columns_and_grades_of_the_pairs_or_the_usual_columns(
+    more_pairs, write
+):
     reader = ReaderOptions(columns="query=q,title=t,grade=l", grades="1=1-3,2=4-5", limit=80)
-    options = FrontierOptions(pairs_to_train=(more_pairs,))
-    (source,) = options.sources(Request(reader=reader))
-    assert source == PairSource(more_pairs, columns=reader.columns, grades=reader.grades)
+    same = write("same.tsv", "q\tt\tl\n猫\t狗\t1\n")
+    options = FrontierOptions(pairs_to_train=(same, more_pairs))
+    first, second = options.sources(Request(reader=reader))
+    assert first == PairSource(same, columns=reader.columns, grades=reader.grades)
+    assert second == PairSource(more_pairs, grades=reader.grades)
 
 
 # What a run reads, where nothing else is named.
