@@ -36,10 +36,7 @@ def read_record(kind: type[T], path: Path, name: str) -> T:
 
 
 def goes_on(path: object, name: str, *, complete: bool, resume: bool, overwrite: bool) -> bool:
-    """True where the run at `path`, a `name`, is resumed, False where it is replaced.
-
-    Raises RunFolderError without either flag.
-    """
+    """Whether the run at `path` is resumed, not replaced. Raises RunFolderError for no flag."""
     if resume or overwrite:
         return not overwrite
     raise RunFolderError(

@@ -89,10 +89,7 @@ class OutputReader:
         self._in_label = logits_in_label(self.pairs, labels) if self.labelled else None
 
     def read(self, logits: np.ndarray) -> Outputs:
-        """The outputs for logits [P, K].
-
-        Raises ArgumentError for logits that are not finite, or labels that do not fit the model.
-        """
+        """The outputs for logits [P, K]. Raises ArgumentError for bad logits or labels."""
         from scipy.special import log_softmax
 
         logits = np.asarray(logits, dtype=np.float64)
@@ -112,10 +109,7 @@ class OutputReader:
         return Outputs(score, log_p, log_label, judged)
 
     def estimator(self, metric: str, outputs: Outputs, unmasked: Outputs) -> Estimator | None:
-        """The metric of `outputs` under query weights; None where it is not defined.
-
-        Raises ArgumentError for an unknown metric.
-        """
+        """The metric under query weights, or None. Raises ArgumentError for an unknown one."""
         if metric in QUANTITIES:
             quantity = outputs.quantity(metric, unmasked)
             if quantity is None:

@@ -47,10 +47,7 @@ def write_pairs(path: Path, pairs: Sequence[Pair]) -> None:
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """The pairs that `write_pairs` stored, without labels and further columns.
-
-    Raises RunFolderError for a missing or invalid file.
-    """
+    """The pairs of `write_pairs`, without labels. Raises RunFolderError for no valid file."""
     import pandas as pd
 
     try:
@@ -230,10 +227,7 @@ def write_means(path: Path, means: MeanZ) -> None:
 
 
 def read_means(path: Path) -> MeanZ:
-    """The mean head outputs that `write_means` stored.
-
-    Raises RunFolderError for a missing, invalid or damaged file.
-    """
+    """The mean head outputs of `write_means`. Raises RunFolderError for no valid file."""
     try:
         with safe_open(path, "pt") as handle:
             stored = (handle.metadata() or {}).get("sha256")

@@ -265,10 +265,7 @@ class DetourProjections:
     entry: Entry
 
     def projections(self, site: Site) -> Projections:
-        """The site's, with the head's replaced.
-
-        Raises ArgumentError for a key or value that heads share.
-        """
+        """The site's with the head's replaced. Raises ArgumentError for a shared key or value."""
         if self.entry != "q" and site.layer.groups < site.layer.heads:
             raise ArgumentError(
                 "heads of this model share keys and values; a path can enter the query of one alone"

@@ -128,8 +128,7 @@ class PlainModel:
         ).logits
 
     def project(self, layer: int, which: int, head: int, read: Sequence[torch.Tensor]) -> None:
-        """Compute one head's rows of a projection (0 query, 1 key, 2 value) from `read`, a layer input
-        [n, hidden] for each pair."""
+        """One head's rows of query, key or value (0, 1, 2) from layer inputs [n, hidden]."""
         family, module = self.family, self.layers[layer]
         linear = family.projections(module)[which]
         width, groups = family.width(module), linear.weight.shape[0] // family.width(module)

@@ -148,8 +148,7 @@ class TextSource:
         return encoding_of((without_end(line) for _, line in self._raw_lines()), str(self.path))
 
     def lines(self, join_lines: LineJoiner = iter) -> Iterator[tuple[int, str] | Reject]:
-        """`(line number from 1, text)`, or the reject of a line that is not valid text; `join_lines`
-        makes rows of lines."""
+        """`(line number from 1, text)`, or a Reject where it is not valid text."""
         return decoded(join_lines(self._raw_lines()), self.encoding)
 
     def _raw_lines(self) -> Iterator[tuple[int, bytes]]:

@@ -349,8 +349,7 @@ class Layer:
         return self._of_heads(weight.unflatten(0, (self.groups, self.width)), 0)
 
     def mix(self, z: torch.Tensor) -> torch.Tensor:
-        """W_O over each head's output z [..., heads, rows, width], with its bias [..., rows,
-        hidden]."""
+        """W_O with bias over head outputs z [..., heads, rows, width]: [..., rows, hidden]."""
         return self.packed_output(z.transpose(-3, -2).flatten(-2))
 
     def mix_some(self, z: torch.Tensor, heads: Sequence[int]) -> torch.Tensor:
@@ -380,8 +379,7 @@ class Layer:
         return output if self.norm_before else self.down_norm(output)  # type: ignore[no-any-return]
 
     def finish(self, z: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
-        """From each head's output z [batch, heads, rows, width] to the layer's output [batch,
-        rows, hidden]."""
+        """The layer's output [batch, rows, hidden] from z [batch, heads, rows, width]."""
         return self.feed_forward(self.mix(z), hidden)
 
     def run(self, hidden: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:

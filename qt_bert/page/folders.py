@@ -131,10 +131,7 @@ def _is_checkpoint(folder: Path) -> bool:
 
 
 def _classifies(folder: Path) -> bool:
-    """Whether it has a classifier, or is a language model that answers yes or no.
-
-    A damaged folder counts as one, so that opening it names the error.
-    """
+    """Whether it has a classifier or answers yes or no; True if damaged: opening it tells why."""
     from safetensors import SafetensorError
 
     if record_of(folder, CARD).get("template"):

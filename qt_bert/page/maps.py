@@ -121,8 +121,7 @@ def random_heads(
     seed: int,
     named: Collection[Head] = (),
 ) -> list[Variant]:
-    """Layer-matched sets outside `heads` and `named`; none for no heads, or where a layer has too few
-    others to draw from."""
+    """Layer-matched sets outside `heads` and `named`; none where too few are left."""
 
     def mask(drawn: Iterable[Head]) -> Intervention:
         part = model.intervention(drawn, mode)

@@ -84,8 +84,7 @@ Engines = dict[Engine, Callable[[int], PairScorer]]
 
 
 def _engines(task: PlanTask, checkpoint: Checkpoint, out: Path) -> Engines:
-    """What can run the checkpoint here: torch, in bfloat16 where the processor has it, and ONNX, also in
-    eight bits, where its packages are installed; the export is checked against torch."""
+    """What can run the checkpoint here: torch by dtype, and ONNX, checked against torch."""
     most = task.scorer.tokenizer.max_length
     whole = Scorer(checkpoint, max_length=most)
     engines: Engines = {"torch float32": lambda threads: whole}

@@ -370,8 +370,7 @@ METRICS = ("accuracy", "qwk", "spearman", "ndcg_at_5")
 
 
 def _lost(pairs: Sequence[Pair], whole: Scorer, cut: Scorer, shown: Progress) -> dict[str, Any]:
-    """The `largest` difference of a logit over the `pairs`, and `metrics` of both models on the `graded`
-    pairs, as `qt-bert compare` gives them; empty without graded pairs."""
+    """The largest difference of a logit on `pairs`; both models' metrics on graded ones."""
     labels = whole.checkpoint.settings.labels
     texts = [(pair.query, pair.title) for pair in pairs]
     first, second = (scorer.logits(texts, shown) for scorer in (whole, cut))

@@ -123,10 +123,7 @@ def is_no_order(rho: Estimate, resamples: int, seed: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Ablated:
-    """Logits of a sweep on some pairs, and the changes under its variants.
-
-    Losses are positive.
-    """
+    """Logits of a sweep on some pairs, and the changes under its variants. Losses are positive."""
 
     folder: SweepFolder
     pairs: list[Pair]

@@ -581,10 +581,7 @@ class Decoded:
 def decode(
     read: VectorReader, tasks: Sequence[Task], *, draws: int, seed: int, shown: Progress = silent
 ) -> dict[str, Decoded]:
-    """Each property by name, probed in every layer of `read`, with `draws` of its control.
-
-    `shown` counts texts.
-    """
+    """Each property by name, probed in all read layers, with `draws` of its control."""
     decoded: dict[str, Decoded] = {}
     for groups in passes(tasks, lambda task: columns_of(task, draws, seed)):
         sums: list[tuple[Moments, Moments]] = []

@@ -283,10 +283,7 @@ def _claims(
     costliest: Head,
     beside: dict[str, Estimate | None],
 ) -> Mapping[str, Judged | str]:
-    """The three contests and the difference; none is run where the claims cannot be judged.
-
-    Contests leave what their targets do resampled in `beside`.
-    """
+    """The three contests, where the claims can be judged, and the difference; fills `beside`."""
     if grades_nothing(context):
         return dict.fromkeys(CLAIMS, "grades_nothing")
     if not run.judged or losses["five"].n_queries < verdict.CLAIM_QUERIES:

@@ -269,10 +269,7 @@ FORWARD, PASSED = "matching", "named"
 
 @dataclass(frozen=True)
 class FunctionHeads:
-    """The matching heads, best first.
-
-    `named`: all of them are named by `matching`; `unstable`: the set is not stable.
-    """
+    """The matching heads, best first; whether `matching` named them all, and its set is stable."""
 
     heads: tuple[Head, ...]
     named: bool

@@ -150,10 +150,7 @@ class Replacements:
     def draw(
         self, length: int, taken: frozenset[int], texts: Sequence[str], rng: np.random.Generator
     ) -> tuple[int, ...] | None:
-        """The ids of a word of `length` tokens, none of them `taken`, that is in none of `texts`.
-
-        None where there is no such word.
-        """
+        """The ids of a word of `length` tokens, none `taken`, in none of `texts`; else None."""
         pool, folded = self._by_length.get(length, []), [text.casefold() for text in texts]
         for place in rng.permutation(len(pool)):
             ids, word = pool[place]

@@ -431,10 +431,7 @@ def span_attention(
     *,
     shown: Progress = silent,
 ) -> SpanAttention:
-    """The attention in one clean pass between `spans`: `pair` [N], `first` and `second` tokens [N, 2].
-
-    `shown` counts pairs.
-    """
+    """One clean pass's attention: `pair` [N], `first`, `second` tokens [N, 2]. `shown`: pairs."""
     pair, first, second = spans
     attention = SpanAttention(
         heads,

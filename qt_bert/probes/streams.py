@@ -148,10 +148,7 @@ def uncut_tokens(encoded: EncodedPair, side: int) -> dict[int, Span]:
 
 
 def tokens_within(encoded: EncodedPair, side: int, span: Span) -> list[int]:
-    """The tokens of one side with a character within `span` of its text, in order.
-
-    The pair must have been encoded with offsets.
-    """
+    """A side's tokens with a character in `span`, in order; needs a pair with offsets."""
     return [
         token
         for token, (owner, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True))

@@ -151,10 +151,7 @@ def _attention(context: Context, base: Scorer) -> Result:
 def _weighted(
     context: Context, rise: FloatArray, heads: Sequence[Head], pairs: Sequence[Pair]
 ) -> Estimate | None:
-    """The mean rise of `heads`, weighted by the points that the tuned model loses on `pairs` without each.
-
-    None where no head costs anything.
-    """
+    """The heads' mean rise, weighted by the points that `pairs` lose without each, or None."""
     if not heads:
         return None
     variants = [v for v in single(context.model.checkpoint.shape, zeroed) if v.heads[0] in heads]

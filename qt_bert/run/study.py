@@ -44,10 +44,7 @@ if TYPE_CHECKING:
 
 
 def probe_stage(probe: Probe) -> Stage:
-    """The stage `probe:NAME`, which writes `probes/NAME.json`.
-
-    A probe that needs a base is only in runs with one.
-    """
+    """The stage that writes `probes/NAME.json`, left out where it needs a base and has none."""
     return Stage(
         name=f"probe:{probe.name}",
         order=100 + probe.order,

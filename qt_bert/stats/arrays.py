@@ -41,8 +41,7 @@ def expectation(probabilities: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def mid_ranks(values: FloatArray) -> FloatArray:
-    """The rank of each value from 1, ties at their mean rank [n]: `scipy.stats.rankdata`, whose import alone
-    takes a second."""
+    """The rank of each value from 1 [n], ties at their mean, as scipy.stats, slow to import."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place])
 

@@ -184,10 +184,7 @@ class Judgements:
         return np.asarray(highest > lowest)
 
     def subset(self, rows: npt.ArrayLike) -> Judgements:
-        """The judgements of some pairs (a mask or indices [m]), at the same levels.
-
-        Raises ArgumentError where no pair is left.
-        """
+        """Some pairs' judgements (a mask or indices [m]). Raises ArgumentError for none."""
         keep = np.arange(len(self))[np.asarray(rows)]
         if keep.size == 0:
             raise ArgumentError("no graded pair is left in this subset")
@@ -365,8 +362,7 @@ def _at_levels(
 def _common_levels(
     labels: Labels, model: tuple[GradeSet, ...]
 ) -> tuple[tuple[GradeSet, ...], list[int], list[int]] | None:
-    """The levels that both labels and logits distinguish, or None: their sets, and the level
-    of each logit and of each label."""
+    """The common levels of labels and logits, each logit's and each label's; or None."""
     if are_ordered_levels(model):
         sets = tuple(sorted(model, key=lambda grades: sum(grades) / len(grades)))
         of_label = _owners(labels.sets, sets)

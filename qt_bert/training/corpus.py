@@ -49,10 +49,7 @@ class TokenStore:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Fragments of running text, and matching texts (`first[i]` with `second[i]`).
-
-    `sha256` hashes tokenizer and input files.
-    """
+    """Fragments of text, and matching texts (`first[i]`, `second[i]`); `sha256` is of the inputs."""
 
     fragments: TokenStore
     first: TokenStore
