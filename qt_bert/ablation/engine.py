@@ -318,8 +318,7 @@ class LayerPass:
 
     def _replaced(self, state: int, edit: ZEdit) -> torch.Tensor:
         """W_O is linear: subtract the edited heads' part, or compute that of the others."""
-        heads = range(self.layer.heads)
-        kept = [head for head in heads if head not in edit.heads]
+        kept = [head for head in range(self.layer.heads) if head not in edit.heads]
         z = self.z[state]
         if len(edit.heads) <= len(kept):
             part = self.layer.mix_some(z[:, index(edit.heads, z.device)], edit.heads)

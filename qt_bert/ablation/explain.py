@@ -48,12 +48,10 @@ def explain_heads(query: str, title: str, scorer: Scorer) -> list[HeadEffect]:
     if scorer.left_out:
         raise ArgumentError("heads are left out one by one of the whole model alone")
     checkpoint, scorer = scorer.checkpoint, scorer.fresh()
-    shape = checkpoint.shape
-    variants = with_plain(single(shape, zeroed))
+    variants = with_plain(single(checkpoint.shape, zeroed))
     encoded = scorer.tokenizer.encode([(query, title)], offsets=False)
     check_equivalence(checkpoint, scorer.encoder, variants, encoded)
-    batches = scorer.batches([(query, title)], batch_tokens())
-    (swept,) = sweep(scorer.encoder, batches, variants)
+    (swept,) = sweep(scorer.encoder, scorer.batches([(query, title)], batch_tokens()), variants)
     return head_effects(variants, read_outputs(swept.logits[:, 0], checkpoint.settings.labels))
 
 

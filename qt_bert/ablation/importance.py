@@ -49,8 +49,7 @@ def _label_sets(pairs: Sequence[Pair], labels: ModelLabels) -> LabelSets | None:
 
 
 def _batches(scorer: Scorer, pairs: Sequence[Pair]) -> Iterator[Batch]:
-    texts = [(pair.query, pair.title) for pair in pairs]
-    return scorer.fresh().batches(texts, batch_tokens())
+    return scorer.fresh().batches([(pair.query, pair.title) for pair in pairs], batch_tokens())
 
 
 def importance(

@@ -102,8 +102,7 @@ class PlainModel:
     def record(self) -> Recorded:
         """Run the batch with what is installed, and record it."""
         lengths = self.batch.real.sum(1).tolist()
-        heads = [self.family.heads(layer) for layer in self.layers]
-        recorded = Recorded([], [], lengths, heads)
+        recorded = Recorded([], [], lengths, [self.family.heads(layer) for layer in self.layers])
         handles = [
             self._module_before(place).register_forward_hook(_append(recorded.stream))
             for place in range(len(self.layers) + 1)
@@ -298,8 +297,7 @@ def _append(kept: list[torch.Tensor]) -> Callable[..., None]:
 
 def _keep(kept: dict[str, torch.Tensor], value: Any) -> Callable[..., None]:
     def hook(module: Any, inputs: Any, output: torch.Tensor) -> None:
-        rows = isinstance(value, Rows)
-        kept["value"] = output[..., value.start : value.stop] if rows else output
+        kept["value"] = output[..., value.start : value.stop] if isinstance(value, Rows) else output
 
     return hook
 

@@ -107,8 +107,7 @@ class Proof:
     def _logits(self, encoder: Any, pairs: list[EncodedPair]) -> torch.Tensor:
         """Logits in the order of `pairs`, of one batch."""
         (batch,) = batches_of(pairs, 10**6, pad=self.checkpoint.pad)
-        logits = encoder.logits_of(batch).double()
-        return logits[batch.rows.argsort()]
+        return encoder.logits_of(batch).double()[batch.rows.argsort()]
 
 
 def _call(checkpoint: Checkpoint, query: str, title: str) -> dict[str, list[int]]:

@@ -222,8 +222,7 @@ def overview(model: SharedModel, state: State) -> Overview:
         arrays = _run(model, state, reductions)
         return Overview(arrays["small"].astype(np.float16), arrays["mean_weights"])
 
-    key = ("overview", state.query, state.title, state.out, state.mode)
-    return model.cache.get(key, compute)
+    return model.cache.get(("overview", state.query, state.title, state.out, state.mode), compute)
 
 
 def last_start(model: SharedModel, state: State, part: str = WHOLE) -> int:

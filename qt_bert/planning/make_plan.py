@@ -83,8 +83,7 @@ def _measured(task: PlanTask, sample: Sample, both: FloatArray) -> dict[str, Met
     effects = Effects(both, sample.pairs, labels, resamples=task.resamples, draws=0, seed=task.seed)
     measured = changes_of(effects, 1, task.metrics)
     if TESTED in measured:
-        interval = _of_rho(task, sample, both).interval(task.resamples, task.seed)
-        low, high = interval or (None, None)
+        low, high = _of_rho(task, sample, both).interval(task.resamples, task.seed) or (None, None)
         measured[TESTED] = replace(measured[TESTED], ci_low=low, ci_high=high)
     return measured
 

@@ -166,8 +166,7 @@ def prune(
     if any(layer.units is not None for layer in plan.kept):
         units = plan_units(plan) or important_units(small, plan.kept, pairs, shown)
         small = smaller_checkpoint(teacher, plan.kept, units=units)
-    dtype = stored_dtype(teacher.folder)
-    save_smaller(out, small, dtype=dtype, overwrite=overwrite)
+    save_smaller(out, small, dtype=stored_dtype(teacher.folder), overwrite=overwrite)
     _opens_as_saved(out, small, texts)
     return Pruned(out, (teacher.parameters, small.parameters), difference, is_plain(small.model))
 

@@ -505,8 +505,7 @@ def measure(context: Context) -> Result:
         seed=context.seed,
     )
     by_length = sorted(named, key=lambda head: -main.cuts[head])
-    references = granularities(partition(context), context.request.userdict)
-    rows = granularity(main, by_length, references)
+    rows = granularity(main, by_length, granularities(partition(context), context.request.userdict))
     lengths = [rows[str(head)][0] for head in by_length]
     measurements |= {
         "union": union[-1] if union else None,

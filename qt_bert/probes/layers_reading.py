@@ -609,8 +609,7 @@ def decode(
             for task in group.tasks:
                 columns = [column for column in group.columns if column.task is task]
                 own, *others = (sums_of(column, predictions[column.name]) for column in columns)
-                name = task.about.name
-                decoded[name] = Decoded(task, own, tuple(others), majority_sums(task))
+                decoded[task.about.name] = Decoded(task, own, tuple(others), majority_sums(task))
     return decoded
 
 

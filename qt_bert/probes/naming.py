@@ -155,8 +155,7 @@ def stability(
     shared = _shared(again, mask) / k
     halves = float(_shared(first_half, second_half).mean() / k) if n_queries > 1 else None
     scored = (Head(*map(int, place)) for place in np.argwhere(np.isfinite(scores[0])))
-    drawn_from = set(scored if pool is None else pool) | members
-    law = chance_of(members, drawn_from)
+    law = chance_of(members, set(scored if pool is None else pool) | members)
     chance_95 = int(np.searchsorted(np.cumsum(law), CHANCE - 1e-9)) / k
     overlap = float(shared.mean())
     low, high = np.quantile(shared, [0.025, 0.975])
@@ -291,8 +290,7 @@ class FunctionHeads:
 
     def below(self, layer: int) -> FunctionHeads:
         """The heads below a layer."""
-        heads = tuple(head for head in self.heads if head.layer < layer)
-        return replace(self, heads=heads)
+        return replace(self, heads=tuple(head for head in self.heads if head.layer < layer))
 
 
 def function_heads(context: Context) -> FunctionHeads | None:

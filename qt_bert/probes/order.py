@@ -260,8 +260,7 @@ class OrderScores:
 
     def named(self) -> Named:
         """Heads whose lift is at least 2, and above 1 by a test over queries, heads and offsets."""
-        per_query = ratio(self.sums[..., :-1, 0], self.sums[..., :-1, 1])
-        p = one_sided_p(per_query - 1.0)
+        p = one_sided_p(ratio(self.sums[..., :-1, 0], self.sums[..., :-1, 1]) - 1.0)
         return name_heads(self.score, p, self.weight, least=LEAST_LIFT, choice=self.offset)
 
     def best(self, k: int) -> list[Head]:

@@ -407,8 +407,7 @@ def _best_alone(
         return 0
     corrupted, *denoised = patched_scores(context, pairs, targets)
     queries = [each.pair.query for each in pairs]
-    moved = [over_queries(row - corrupted, queries).value for row in denoised]
-    return int(np.argmax(moved))
+    return int(np.argmax([over_queries(row - corrupted, queries).value for row in denoised]))
 
 
 def _every_head(context: Context, pairs: Sequence[CorruptedPair]) -> dict[str, FloatArray] | None:

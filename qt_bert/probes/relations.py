@@ -370,8 +370,7 @@ def measure(context: Context) -> Result:
     if arcs:
         pointers = pointers_of(discovery, heads, sentences[0])
         pointing = list(dict.fromkeys(pointer.head for pointer in pointers.values()))
-        pairs_of_words = word_pairs(sentences[1])
-        of_words = span_attention(scorer, sentences[1].pairs, pairs_of_words, pointing)
+        of_words = span_attention(scorer, sentences[1].pairs, word_pairs(sentences[1]), pointing)
         attached = attachments(sentences[1], of_words, pointers)
     listed = list(dict.fromkeys(named.values()))
     losses = _losses(context, listed)

@@ -245,8 +245,7 @@ def stream(
     if not len(texts):
         raise ArgumentError("no pairs to look at: the sample is empty")
     batches = scorer.fresh().batches(texts, batch_tokens(len(variants)), offsets=True)
-    swept = sweep(scorer.encoder, batches, variants, reductions, shown=shown)
-    return gathered(swept, len(texts))
+    return gathered(sweep(scorer.encoder, batches, variants, reductions, shown=shown), len(texts))
 
 
 def gathered(swept: Iterable[Swept], pairs: int) -> dict[str, np.ndarray]:

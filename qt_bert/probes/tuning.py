@@ -172,8 +172,7 @@ def strengthened(comparison: Comparison) -> Named:
     """The heads whose weight on matched terms rose."""
     rise = comparison.change("matched")
     sep, cls = (np.nan_to_num(comparison.weight("after", kind)) for kind in ("sep", "cls"))
-    to_texts = 1 - sep - cls
-    return name_heads(means(rise), one_sided_p(rise), means(to_texts), least=LEAST_CHANGE)
+    return name_heads(means(rise), one_sided_p(rise), means(1 - sep - cls), least=LEAST_CHANGE)
 
 
 # Estimates over queries, in points of attention.

@@ -262,8 +262,7 @@ def judge_grades(
     truth = np.array(of_label, dtype=np.int64)[labels.index]
     at_model = set(sets) == set(model)
     mode: Mode = "grades" if sets == FIVE_GRADES else "levels" if at_model else "coarse"
-    names = tuple(map(name_set, sets))
-    return _at_levels(ranked, mode, names, np.stack(columns, axis=1), truth)
+    return _at_levels(ranked, mode, tuple(map(name_set, sets)), np.stack(columns, axis=1), truth)
 
 
 def judge_levels(
