@@ -212,14 +212,11 @@ class Effects:
         Resamples are shared by variants and metrics, so that changes may be averaged or subtracted
         before `interval`. NaN where the metric is not defined.
         """
-        return self._resample(variant, metrics) - self.resampled_base(metrics)
-
-    def resampled_base(self, metrics: Sequence[str]) -> FloatArray:
-        """The metrics of the unmasked pass under the same resamples [metrics, R]."""
         missing = [name for name in metrics if name not in self._base_samples]
         if missing:
             self._base_samples |= zip(missing, self._resample(0, missing), strict=True)
-        return np.stack([self._base_samples[name] for name in metrics])
+        base = np.stack([self._base_samples[name] for name in metrics])
+        return self._resample(variant, metrics) - base
 
     def interval(self, samples: FloatArray) -> tuple[float, float] | None:
         """The central 95 % of resampled changes [R].

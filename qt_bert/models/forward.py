@@ -274,7 +274,7 @@ class Layer:
         read = self.entering(hidden)
         query = self._query_at(read, place)
         row_bias = None if bias is None else row_at(bias, place, axes=2)
-        if self._plain_keys:
+        if self.groups == self.heads and self.rotary is self.relative is self.key_norm is None:
             directions = torch.einsum(
                 "bhrw,hws->bhrs", query, self._by_head(self.key.weight)
             ).flatten(1, 2)
@@ -338,11 +338,6 @@ class Layer:
         if self.groups == self.heads:
             return tensor
         return tensor.repeat_interleave(self.heads // self.groups, axis)
-
-    @property
-    def _plain_keys(self) -> bool:
-        unchanged = self.rotary is self.relative is self.key_norm is None
-        return unchanged and self.groups == self.heads
 
     def _by_head(self, weight: torch.Tensor) -> torch.Tensor:
         """[heads or groups × width, ...] → [heads, width, ...]."""

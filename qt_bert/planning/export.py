@@ -272,7 +272,10 @@ def export_onnx(
     with atomic_folder(out) as folder:
         write_onnx(checkpoint, folder / MODEL)
         check = check_export(checkpoint, folder / MODEL)
-        _write_beside(checkpoint, folder)
+        checkpoint.tokenizer.save_pretrained(folder)
+        checkpoint.settings.write(folder)
+        if checkpoint.kept is not None:
+            checkpoint.kept.write(folder)
         if int8_on is not None:
             write_int8(folder / MODEL, folder / INT8_MODEL)
         result = _export_file(checkpoint, folder, check)
@@ -282,13 +285,6 @@ def export_onnx(
             result = replace(result, int8=int8_loss(exact, short, int8_on))
             result.write(folder)
     return result
-
-
-def _write_beside(checkpoint: Checkpoint, folder: Path) -> None:
-    checkpoint.tokenizer.save_pretrained(folder)
-    checkpoint.settings.write(folder)
-    if checkpoint.kept is not None:
-        checkpoint.kept.write(folder)
 
 
 def _export_file(checkpoint: Checkpoint, folder: Path, check: ExportCheck) -> ExportFile:
