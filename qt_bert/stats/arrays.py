@@ -20,6 +20,12 @@ def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     return undefined
 
 
+def mean_known(values: FloatArray) -> FloatArray:
+    """The mean over the last axis without NaN; NaN where all are."""
+    known = np.isfinite(values)
+    return ratio(np.where(known, values, 0.0).sum(axis=-1), known.sum(axis=-1).astype(np.float64))
+
+
 def sum_by(group: IntArray, values: npt.NDArray[np.generic], n_groups: int) -> FloatArray:
     """Sums of `values` [n] over equal `group` [n]: float64 [n_groups]."""
     sums = np.bincount(group, weights=values.astype(np.float64), minlength=n_groups)
