@@ -20,10 +20,8 @@ T = TypeVar("T")
 
 
 def read_record(kind: type[T], path: Path, name: str) -> T:
-    """The `run.json` in the folder `path`; `name` is what it records, "run" or "sweep".
-
-    Raises RunFolderError where the folder is missing or holds none of `kind`.
-    """
+    """The `run.json` in the folder `path`; `name` is what it records, "run" or "sweep". Raises
+    RunFolderError where the folder is missing or holds none of `kind`."""
     if not (path / RECORD).is_file():
         what = f"is no {name} folder" if path.is_dir() else "is no folder"
         raise RunFolderError(f"{path} {what} (no {RECORD} in it); choose another folder")

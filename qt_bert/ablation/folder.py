@@ -89,10 +89,7 @@ VARIANT_COLUMNS = ("name", "family", "mode", "heads", "draw", "seed")
 
 
 def write_variants(path: str | os.PathLike[str], variants: Sequence[Variant]) -> None:
-    """Write one line a variant, `none` first, atomically.
-
-    Raises ArgumentError for repeated names, and names with line breaks or outer spaces.
-    """
+    """Write a line a variant, `none` first. Raises ArgumentError for repeated or unfit names."""
     rows = with_plain(variants)
     for variant in rows:
         if variant.name.strip().splitlines() != [variant.name]:
@@ -309,11 +306,7 @@ class SweepFolder:
 
     @classmethod
     def read(cls, path: Path) -> SweepFolder:
-        """Open the sweep in `path`.
-
-        Raises RunFolderError for a folder without a finished sweep, and for a missing, damaged or
-        inconsistent file.
-        """
+        """Open the sweep in `path`. Raises RunFolderError for none finished, or a damaged file."""
         record = read_record(SweepRecord, path, "sweep")
         if not record.complete:
             raise RunFolderError(f"{path}: the sweep is unfinished; --resume goes on with it")

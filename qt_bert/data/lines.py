@@ -186,10 +186,7 @@ Lines = TextSource | TextBlock
 
 
 def raw_lines(handle: IO[bytes], path: Location) -> Iterator[bytes]:
-    """The lines of an open file with their ends.
-
-    Raises PairFileError for a line over 64 MiB, and after a million empty lines in a row.
-    """
+    """Lines with their ends. Raises PairFileError over 64 MiB, or for a million empty ones."""
     number = empty = 0
     while raw := handle.readline(MAX_LINE_BYTES + 1):
         number += 1

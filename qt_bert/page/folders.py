@@ -100,10 +100,7 @@ class Folders:
 
 
 def checkpoints_in(models: Path) -> list[Path]:
-    """`models` itself where it is a checkpoint, else the checkpoints directly in it, by name.
-
-    Raises CheckpointError where there is none.
-    """
+    """The checkpoint `models`, or those in it, by name. Raises CheckpointError for none."""
     models = Path(os.path.abspath(models))
     inside = (
         sorted(models.iterdir()) if models.is_dir() and not _is_checkpoint(models) else [models]

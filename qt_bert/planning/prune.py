@@ -27,10 +27,7 @@ from qt_bert.scoring.bulk import Scorer
 
 
 def open_teacher(plan: Plan, model: str | Path, device: str = "cpu") -> Checkpoint:
-    """The model in the folder `model`, on a device as `open_device` takes it.
-
-    Raises ArgumentError where `plan` was made for other weights.
-    """
+    """The model in `model`, on `device`. Raises ArgumentError where `plan` is of other weights."""
     checkpoint = open_checkpoint(model, device=device)
     if checkpoint.sha256 != plan.teacher.sha256:
         raise ArgumentError(
@@ -171,10 +168,7 @@ def prune(
 
 
 def plan_units(plan: Plan) -> Units:
-    """The feed-forward units that the plan names, by number of the layer; empty where it names none.
-
-    Raises ArgumentError for a key that is no layer's number.
-    """
+    """The units that a plan names, by layer. Raises ArgumentError for a key that is no number."""
     wrong = [layer for layer in plan.units if not layer.isdecimal()]
     if wrong:
         raise ArgumentError(f"the plan names units of layer {wrong[0]!r}; a layer is a number")

@@ -52,10 +52,7 @@ the largest logit where that is above 1."""
 
 
 class Vocabulary:
-    """The tokens of a fast tokenizer, as tokenizer.json has them.
-
-    Raises CheckpointError for one that is no WordPiece, unigram or BPE.
-    """
+    """A tokenizer.json's tokens. Raises CheckpointError for no WordPiece, unigram or BPE."""
 
     def __init__(self, tokenizer: Any, where: str) -> None:
         self.spec: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())

@@ -133,10 +133,7 @@ def characters_of(
 
 
 def uncut_tokens(encoded: EncodedPair, side: int) -> dict[int, Span]:
-    """The tokens of one side that share no character with another token, with their spans, in order.
-
-    The pair must have been encoded with offsets.
-    """
+    """A side's tokens, with spans, that share no character with others; needs offsets."""
     places = enumerate(zip(encoded.side, encoded.spans, strict=True))
     spans = {token: span for token, (owner, span) in places if owner == side and span[0] < span[1]}
     owners = Counter(place for span in spans.values() for place in range(*span))

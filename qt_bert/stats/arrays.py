@@ -1,4 +1,4 @@
-"""Array types and the three small sums every metric is made of."""
+"""Array types, and the small sums and means that metrics are made of."""
 
 from __future__ import annotations
 

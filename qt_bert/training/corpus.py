@@ -19,10 +19,7 @@ from qt_bert.training.recipes import PairSource
 
 
 def text_lines(path: Path) -> Iterator[str]:
-    """The non-empty lines of a .txt, .txt.gz or .txt.xz shard (one fragment a line).
-
-    Raises PairFileError where the file is missing, truncated or not text.
-    """
+    """The non-empty lines of a shard (.txt, .gz, .xz). Raises PairFileError for a bad file."""
     for item in TextSource(path).lines():
         if isinstance(item, Reject):
             raise PairFileError(f"{path}: line {item.line}: {item.reason}; convert it to UTF-8")
