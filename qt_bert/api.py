@@ -210,8 +210,8 @@ class Grader:
         return self._scorer
 
     def grade(self, query: str, title: str) -> Graded:
-        """Grade one pair. Raises ArgumentError for an empty text, and for a model with one logit, which
-        has no grades: use `score`."""
+        """Grade one pair. Raises ArgumentError for an empty text, and for a model with one logit,
+        which has no grades: use `score`."""
         outputs = self._outputs([(query, title)])
         if outputs.probabilities is None or outputs.expected is None or not outputs.predicted:
             raise ArgumentError("this model gives one score and no grades; use score([...])")

@@ -290,8 +290,8 @@ class ReaderOptions:
         rejects_path: Path | None = None,
         refuse: Callable[[Pair], Reject | None] | None = None,
     ) -> PairReader:
-        """A reader of `path`; `default_map` is its grade map without `--grades`. Raises ArgumentError for
-        invalid options, PairFileError for the file."""
+        """A reader of `path`; `default_map` is its grade map without `--grades`. Raises ArgumentError
+        for invalid options, PairFileError for the file."""
         return PairReader(
             path,
             columns=self._column_mapping(),

@@ -88,8 +88,8 @@ class Proof:
 
     @torch.inference_mode()
     def fault_of(self, encoder: Encoder | PlainEncoder, *, padded: bool) -> str:
-        """A clause on how the logits of `encoder` differ from `theirs`; empty where they agree. Pairs are
-        run alone, or `padded` in one batch."""
+        """A clause on how the logits of `encoder` differ from `theirs`; empty where they agree. Pairs
+        are run alone, or `padded` in one batch."""
         each = [self.encoded] if padded else [[pair] for pair in self.encoded]
         try:
             with whole_products():

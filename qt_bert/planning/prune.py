@@ -200,8 +200,8 @@ def masked_difference(
 def important_units(
     teacher: Checkpoint, kept: Sequence[KeptLayer], pairs: Sequence[Pair], shown: Progress = silent
 ) -> Units:
-    """Which units stay where `kept` narrows a layer, by gradient importance on `pairs` in the `teacher`
-    without the layers and heads that go."""
+    """Which units stay where `kept` narrows a layer, by gradient importance on `pairs` in the
+    `teacher` without the layers and heads that go."""
     if all(layer.units is None for layer in kept):
         return {}
     small = smaller_checkpoint(teacher, [replace(layer, units=None) for layer in kept])

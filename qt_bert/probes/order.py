@@ -164,8 +164,8 @@ def align(
     characters_after: Mapping[int, int],
     came_from: IntArray,
 ) -> Aligned:
-    """The title's tokens of one character in both pairs. `characters_…`: token → position of its character
-    in the title, as in `came_from`."""
+    """The title's tokens of one character in both pairs. `characters_…`: token → position of its
+    character in the title, as in `came_from`."""
     tokens_before = {place: token for token, place in characters_before.items()}
     titles = [[t for t, side in enumerate(pair.side) if side == TITLE] for pair in (before, after)]
     aligned = [
