@@ -178,8 +178,7 @@ class Planned:
         from qt_bert.results.frontier import FRONTIER, read_plan
 
         frontier = self.folder / FRONTIER
-        place = frontier if frontier.exists() else self.folder / "plan.json"
-        plan = read_plan(place, shape)
+        plan = read_plan(frontier if frontier.exists() else self.folder / "plan.json", shape)
         teacher = open_teacher(plan, self.model, device)
         pairs = list(islice(ReaderOptions().open(shipped(DEV)), CHECKED))
         return prune(teacher, plan, pairs, Path(out), overwrite=overwrite)
@@ -211,11 +210,8 @@ class Grader:
         return self._scorer
 
     def grade(self, query: str, title: str) -> Graded:
-        """Grade one pair.
-
-        Raises ArgumentError for an empty text, and for a model with one logit, which has no grades:
-        use `score`.
-        """
+        """Grade one pair. Raises ArgumentError for an empty text, and for a model with one logit,
+        which has no grades: use `score`."""
         outputs = self._outputs([(query, title)])
         if outputs.probabilities is None or outputs.expected is None or not outputs.predicted:
             raise ArgumentError("this model gives one score and no grades; use score([...])")
@@ -615,5 +611,4 @@ def load(
     options = ModelOptions(
         name, dtype, max_length, model_grades, device, template, token_types, allow_unknown
     )
-    scorer = open_scorer(options, reader=ReaderOptions(columns))
-    return Grader(scorer, max_length=max_length)
+    return Grader(open_scorer(options, reader=ReaderOptions(columns)), max_length=max_length)

@@ -311,10 +311,7 @@ def _cell_words(figure: HeatMap) -> Iterator[str]:
 
 
 def _across(columns: Sequence[str], palette: Palette) -> alt.Axis:
-    """An axis on top, whose labels stand upright where they are wider than a cell.
-
-    The browser alone knows a cell's width; where labels would touch even so, some are left out.
-    """
+    """An axis on top; labels wider than a cell stand upright, and are thinned where they touch."""
     import altair as alt
 
     count = max(len(columns), 1)

@@ -27,10 +27,7 @@ _TYPE_NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "t
 
 
 def encode(value: Any) -> Any:
-    """`value` as dictionaries, lists, strings and finite numbers, ready for JSON.
-
-    Raises ArgumentError for NaN, infinity, or an object that is no plain data.
-    """
+    """`value` as plain data for JSON. Raises ArgumentError for NaN, infinity, other objects."""
     if value is None or isinstance(value, (str, bool)):
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -327,10 +327,7 @@ def resolve(request: Request) -> Request:
 
 
 def _read_files(request: Request) -> None:
-    """Read each named file, so that a bad line is an error now and not after minutes of other work.
-
-    Of the pairs to choose and to test on, which every study reads first, only the columns are checked.
-    """
+    """Read each named file now, not after minutes of work; of the split's only the columns."""
     from qt_bert.data.cases import read_cases
     from qt_bert.data.segmenters import read_segmented
     from qt_bert.data.treebank import read_treebank

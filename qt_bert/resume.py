@@ -20,10 +20,8 @@ T = TypeVar("T")
 
 
 def read_record(kind: type[T], path: Path, name: str) -> T:
-    """The `run.json` in the folder `path`; `name` is what it records, "run" or "sweep".
-
-    Raises RunFolderError where the folder is missing or holds none of `kind`.
-    """
+    """The `run.json` in the folder `path`; `name` is what it records, "run" or "sweep". Raises
+    RunFolderError where the folder is missing or holds none of `kind`."""
     if not (path / RECORD).is_file():
         what = f"is no {name} folder" if path.is_dir() else "is no folder"
         raise RunFolderError(f"{path} {what} (no {RECORD} in it); choose another folder")
@@ -36,10 +34,7 @@ def read_record(kind: type[T], path: Path, name: str) -> T:
 
 
 def goes_on(path: object, name: str, *, complete: bool, resume: bool, overwrite: bool) -> bool:
-    """True where the run at `path`, a `name`, is resumed, False where it is replaced.
-
-    Raises RunFolderError without either flag.
-    """
+    """Whether the run at `path` is resumed, not replaced. Raises RunFolderError for no flag."""
     if resume or overwrite:
         return not overwrite
     raise RunFolderError(

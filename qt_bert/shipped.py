@@ -24,10 +24,7 @@ BEHAVIOURS = "behaviours/cases.tsv"
 
 
 def shipped(name: str) -> Path:
-    """The path of a shipped file or folder, such as `pairs/test.tsv` or `checkpoints/graded`.
-
-    Raises ArgumentError where this installation lacks it.
-    """
+    """The path of what ships, as `pairs/test.tsv`. Raises ArgumentError where it is missing."""
     for root in _ROOTS:
         if (root / name).exists():
             return root / name

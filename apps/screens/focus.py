@@ -146,8 +146,7 @@ def main() -> None:
 
 
 def focus(model: SharedModel, state: State, named: frozenset[Head] = frozenset()) -> Focus:
-    """The state's pair under the whole model, without the state's heads, and without random heads that are
-    not `named`."""
+    """The state's pair with all heads, without the state's, and without random unnamed ones."""
     text = (state.query, state.title)
 
     def compute() -> Focus:

@@ -89,10 +89,7 @@ class OutputReader:
         self._in_label = logits_in_label(self.pairs, labels) if self.labelled else None
 
     def read(self, logits: np.ndarray) -> Outputs:
-        """The outputs for logits [P, K].
-
-        Raises ArgumentError for logits that are not finite, or labels that do not fit the model.
-        """
+        """The outputs for logits [P, K]. Raises ArgumentError for bad logits or labels."""
         from scipy.special import log_softmax
 
         logits = np.asarray(logits, dtype=np.float64)
@@ -112,10 +109,7 @@ class OutputReader:
         return Outputs(score, log_p, log_label, judged)
 
     def estimator(self, metric: str, outputs: Outputs, unmasked: Outputs) -> Estimator | None:
-        """The metric of `outputs` under query weights; None where it is not defined.
-
-        Raises ArgumentError for an unknown metric.
-        """
+        """The metric under query weights, or None. Raises ArgumentError for an unknown one."""
         if metric in QUANTITIES:
             quantity = outputs.quantity(metric, unmasked)
             if quantity is None:
@@ -218,14 +212,11 @@ class Effects:
         Resamples are shared by variants and metrics, so that changes may be averaged or subtracted
         before `interval`. NaN where the metric is not defined.
         """
-        return self._resample(variant, metrics) - self.resampled_base(metrics)
-
-    def resampled_base(self, metrics: Sequence[str]) -> FloatArray:
-        """The metrics of the unmasked pass under the same resamples [metrics, R]."""
         missing = [name for name in metrics if name not in self._base_samples]
         if missing:
             self._base_samples |= zip(missing, self._resample(0, missing), strict=True)
-        return np.stack([self._base_samples[name] for name in metrics])
+        base = np.stack([self._base_samples[name] for name in metrics])
+        return self._resample(variant, metrics) - base
 
     def interval(self, samples: FloatArray) -> tuple[float, float] | None:
         """The central 95 % of resampled changes [R].

@@ -149,8 +149,7 @@ def _check_reductions(reductions: Sequence[Reduction], layers: int) -> None:
 
 
 def _check_variant(variant: Variant, shape: Shape, reductions: Sequence[Reduction]) -> None:
-    """Raise ArgumentError for heads or layers that the model lacks, for leaving out every layer, and for
-    leaving out a layer that a reduction needs."""
+    """Raise ArgumentError for parts that the model lacks, or left-out layers that are needed."""
     checked_heads(variant.heads, shape)
     name, changes = f"variant {variant.name!r}", variant.changes
     outside = [layer for layer in changes if not EMBEDDINGS <= layer < shape.layers]
@@ -263,8 +262,7 @@ class LayerPass:
 
     @cached_property
     def attended(self) -> tuple[torch.Tensor | None, torch.Tensor]:
-        """Attention weights [states, B, heads, rows, L] (None where no reduction needs them) and head
-        outputs."""
+        """Attention weights [states, B, heads, rows, L], None unless kept, and head outputs."""
         if self.rows > 1:
             weights, z = self._attend(*self.projections, self.bias)
             changes = [branch.change for branch in self.branches]
@@ -320,8 +318,7 @@ class LayerPass:
 
     def _replaced(self, state: int, edit: ZEdit) -> torch.Tensor:
         """W_O is linear: subtract the edited heads' part, or compute that of the others."""
-        heads = range(self.layer.heads)
-        kept = [head for head in heads if head not in edit.heads]
+        kept = [head for head in range(self.layer.heads) if head not in edit.heads]
         z = self.z[state]
         if len(edit.heads) <= len(kept):
             part = self.layer.mix_some(z[:, index(edit.heads, z.device)], edit.heads)
@@ -558,8 +555,7 @@ class _Pass:
     def _split_by_output(
         self, edits: Sequence[OutputEdit | None], states: list[list[int]], hidden: torch.Tensor
     ) -> Iterator[tuple[list[list[int]], torch.Tensor]]:
-        """Split states by their variants' edits of `hidden` [states, B, rows, size], in stacks within the
-        token budget."""
+        """States split by their variants' edits of `hidden` [states, B, rows, size], in stacks."""
         if all(edits[variant] is None for variants in states for variant in variants):
             yield states, hidden
             return
@@ -619,8 +615,7 @@ class _Pass:
         return branches, hidden[index(tuple(running), hidden.device)]
 
     def _chunks(self, number: int, branches: list[Branch], length: int) -> Iterator[list[Branch]]:
-        """Branches to run together: of the same rows, with or without the feed-forward block, within the
-        token budget."""
+        """Branches that can run together (same rows, same blocks) within the token budget."""
         alike: dict[tuple[bool, bool], list[Branch]] = {}
         for branch in branches:
             alike.setdefault((branch.full, branch.change.no_feed_forward), []).append(branch)

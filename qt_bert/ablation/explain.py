@@ -48,12 +48,10 @@ def explain_heads(query: str, title: str, scorer: Scorer) -> list[HeadEffect]:
     if scorer.left_out:
         raise ArgumentError("heads are left out one by one of the whole model alone")
     checkpoint, scorer = scorer.checkpoint, scorer.fresh()
-    shape = checkpoint.shape
-    variants = with_plain(single(shape, zeroed))
+    variants = with_plain(single(checkpoint.shape, zeroed))
     encoded = scorer.tokenizer.encode([(query, title)], offsets=False)
     check_equivalence(checkpoint, scorer.encoder, variants, encoded)
-    batches = scorer.batches([(query, title)], batch_tokens())
-    (swept,) = sweep(scorer.encoder, batches, variants)
+    (swept,) = sweep(scorer.encoder, scorer.batches([(query, title)], batch_tokens()), variants)
     return head_effects(variants, read_outputs(swept.logits[:, 0], checkpoint.settings.labels))
 
 
@@ -138,10 +136,7 @@ def check_patches(scorer: Scorer, couples: Sequence[EncodedPair]) -> dict[str, A
 def clean_and_corrupted(
     query: str, title: str, scorer: Scorer, term: TermEffect
 ) -> list[EncodedPair]:
-    """The pair as it is, and with `term` filled.
-
-    Raises ArgumentError for a term that does not move the score, or has no tokens.
-    """
+    """The pair, and it with `term` filled. Raises ArgumentError where that moves no score."""
     (whole,) = scorer.tokenizer.encode([(query, title)])
     filled = fill(whole, term.side, term.start, term.end, filler_of(scorer.checkpoint))
     if filled is None or not term.moved:
@@ -180,10 +175,7 @@ HEADS = 3
 def with_reasons(
     examples: Sequence[dict[str, Any]], scorer: Scorer, segmenter: Segmenter, guards: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """The first examples with a `reason` each; the others as they are.
-
-    The figures of the patches' checks go into `guards`.
-    """
+    """The first examples with a `reason` each, then the others; fills `guards` with figures."""
     scorer = scorer.fresh()  # the texts that it cuts were counted before
     explained = [
         explain_pair(example["query"], example["title"], scorer, segmenter)

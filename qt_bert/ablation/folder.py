@@ -47,10 +47,7 @@ def write_pairs(path: Path, pairs: Sequence[Pair]) -> None:
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """The pairs that `write_pairs` stored, without labels and further columns.
-
-    Raises RunFolderError for a missing or invalid file.
-    """
+    """The pairs of `write_pairs`, without labels. Raises RunFolderError for no valid file."""
     import pandas as pd
 
     try:
@@ -92,10 +89,7 @@ VARIANT_COLUMNS = ("name", "family", "mode", "heads", "draw", "seed")
 
 
 def write_variants(path: str | os.PathLike[str], variants: Sequence[Variant]) -> None:
-    """Write one line a variant, `none` first, atomically.
-
-    Raises ArgumentError for repeated names, and names with line breaks or outer spaces.
-    """
+    """Write a line a variant, `none` first. Raises ArgumentError for repeated or unfit names."""
     rows = with_plain(variants)
     for variant in rows:
         if variant.name.strip().splitlines() != [variant.name]:
@@ -230,10 +224,7 @@ def write_means(path: Path, means: MeanZ) -> None:
 
 
 def read_means(path: Path) -> MeanZ:
-    """The mean head outputs that `write_means` stored.
-
-    Raises RunFolderError for a missing, invalid or damaged file.
-    """
+    """The mean head outputs of `write_means`. Raises RunFolderError for no valid file."""
     try:
         with safe_open(path, "pt") as handle:
             stored = (handle.metadata() or {}).get("sha256")
@@ -315,11 +306,7 @@ class SweepFolder:
 
     @classmethod
     def read(cls, path: Path) -> SweepFolder:
-        """Open the sweep in `path`.
-
-        Raises RunFolderError for a folder without a finished sweep, and for a missing, damaged or
-        inconsistent file.
-        """
+        """Open the sweep in `path`. Raises RunFolderError for none finished, or a damaged file."""
         record = read_record(SweepRecord, path, "sweep")
         if not record.complete:
             raise RunFolderError(f"{path}: the sweep is unfinished; --resume goes on with it")

@@ -27,8 +27,7 @@ LabelSets = Sequence[tuple[int, ...]]
 
 
 def importance_on(scorer: Scorer, pairs: Sequence[Pair], shown: Progress = silent) -> FloatArray:
-    """The importance of heads [layers, heads] on `pairs`, in float32 whatever the scorer's dtype; `shown`
-    counts pairs."""
+    """The importance of heads [layers, heads], in float32; `shown` counts pairs."""
     scorer = scorer.exact()
     sets = _label_sets(pairs, scorer.checkpoint.settings.labels)
     return np.stack(importance(scorer.encoder, _batches(scorer, pairs), sets, shown))
@@ -50,8 +49,7 @@ def _label_sets(pairs: Sequence[Pair], labels: ModelLabels) -> LabelSets | None:
 
 
 def _batches(scorer: Scorer, pairs: Sequence[Pair]) -> Iterator[Batch]:
-    texts = [(pair.query, pair.title) for pair in pairs]
-    return scorer.fresh().batches(texts, batch_tokens())
+    return scorer.fresh().batches([(pair.query, pair.title) for pair in pairs], batch_tokens())
 
 
 def importance(

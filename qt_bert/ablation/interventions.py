@@ -139,10 +139,7 @@ class OutputEdit(Protocol):
     """Replaces the output of a layer."""
 
     def outputs(self, hidden: torch.Tensor, clean: CleanCache) -> torch.Tensor:
-        """The new output for `hidden` [B, rows, hidden], which it must not write to.
-
-        The loop ignores it at padding.
-        """
+        """A new tensor for `hidden` [B, rows, hidden]; what it holds at padding is ignored."""
 
 
 EMBEDDINGS = -1
@@ -260,10 +257,7 @@ class Variant:
 
     @cached_property
     def changes(self) -> Mapping[int, LayerIntervention]:
-        """Layer → its change, over all parts.
-
-        Raises ArgumentError where two parts change the same thing of one layer.
-        """
+        """Layer → its change, over all parts. Raises ArgumentError where two change the same."""
         merged: dict[int, LayerIntervention] = {}
         for part in self.parts:
             for layer, change in part.changes().items():

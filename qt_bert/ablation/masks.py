@@ -247,10 +247,7 @@ class BlocksOut:
 
 
 def blocks(shape: Shape) -> list[Variant]:
-    """Every layer left out alone: `B3`, family `blocks`.
-
-    Raises ArgumentError for a model of one layer.
-    """
+    """Every layer alone: `B3`, family `blocks`. Raises ArgumentError for a single layer."""
     if shape.layers < 2:
         raise ArgumentError("the only layer of a model cannot be left out")
     return [without_blocks((layer,)) for layer in range(shape.layers)]

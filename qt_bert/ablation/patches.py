@@ -92,10 +92,7 @@ def _donors(clean: CleanCache) -> tuple[CleanCache, torch.Tensor]:
 
 
 def donor_rows(batch: Batch) -> torch.Tensor:
-    """The row of each row's donor in the batch [B].
-
-    Raises ArgumentError where a donor is not in the batch, or has another number of tokens.
-    """
+    """The row of each row's donor [B]. Raises ArgumentError for none, or another length."""
     positions = {int(row): i for i, row in enumerate(batch.rows)}
     donors = [positions.get(int(row) ^ 1) for row in batch.rows]
     lengths = [len(text) for text in batch.encoded]
@@ -115,10 +112,7 @@ def donor_batches(encoded: Sequence[EncodedPair], budget: int, *, pad: int) -> I
 
 
 def recipient_batches(encoded: Sequence[EncodedPair], budget: int, *, pad: int) -> Iterator[Batch]:
-    """Batches of the second text of each couple, whose donor is the first.
-
-    Raises ArgumentError where a text and its donor differ in length.
-    """
+    """Each couple's second text, its donor the first. Raises ArgumentError for unlike lengths."""
     for pairs in length_batches([len(text) for text in encoded[::2]], budget):
         first, second = (
             to_batch(rows, [encoded[row] for row in rows], pad=pad)
@@ -265,10 +259,7 @@ class DetourProjections:
     entry: Entry
 
     def projections(self, site: Site) -> Projections:
-        """The site's, with the head's replaced.
-
-        Raises ArgumentError for a key or value that heads share.
-        """
+        """The site's with the head's replaced. Raises ArgumentError for a shared key or value."""
         if self.entry != "q" and site.layer.groups < site.layer.heads:
             raise ArgumentError(
                 "heads of this model share keys and values; a path can enter the query of one alone"

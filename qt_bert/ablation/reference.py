@@ -102,8 +102,7 @@ class PlainModel:
     def record(self) -> Recorded:
         """Run the batch with what is installed, and record it."""
         lengths = self.batch.real.sum(1).tolist()
-        heads = [self.family.heads(layer) for layer in self.layers]
-        recorded = Recorded([], [], lengths, heads)
+        recorded = Recorded([], [], lengths, [self.family.heads(layer) for layer in self.layers])
         handles = [
             self._module_before(place).register_forward_hook(_append(recorded.stream))
             for place in range(len(self.layers) + 1)
@@ -128,8 +127,7 @@ class PlainModel:
         ).logits
 
     def project(self, layer: int, which: int, head: int, read: Sequence[torch.Tensor]) -> None:
-        """Compute one head's rows of a projection (0 query, 1 key, 2 value) from `read`, a layer input
-        [n, hidden] for each pair."""
+        """One head's rows of query, key or value (0, 1, 2) from layer inputs [n, hidden]."""
         family, module = self.family, self.layers[layer]
         linear = family.projections(module)[which]
         width, groups = family.width(module), linear.weight.shape[0] // family.width(module)
@@ -299,8 +297,7 @@ def _append(kept: list[torch.Tensor]) -> Callable[..., None]:
 
 def _keep(kept: dict[str, torch.Tensor], value: Any) -> Callable[..., None]:
     def hook(module: Any, inputs: Any, output: torch.Tensor) -> None:
-        rows = isinstance(value, Rows)
-        kept["value"] = output[..., value.start : value.stop] if rows else output
+        kept["value"] = output[..., value.start : value.stop] if isinstance(value, Rows) else output
 
     return hook
 

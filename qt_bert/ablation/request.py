@@ -98,8 +98,7 @@ def discovery_pairs(path: Path, options: ReaderOptions) -> list[Pair]:
 
 def reference_means(scorer: Scorer, pairs: Sequence[Pair]) -> MeanZ:
     """The mean head outputs of all heads over `pairs`."""
-    texts = [(pair.query, pair.title) for pair in pairs]
-    batches = scorer.fresh().batches(texts, batch_tokens())
+    batches = scorer.fresh().batches([(pair.query, pair.title) for pair in pairs], batch_tokens())
     with progress(len(pairs), "mean head outputs", "pairs") as shown:
         return mean_z(scorer.encoder, batches, shown)
 

@@ -187,10 +187,7 @@ def run_sweep(
 
 
 def _fill(inputs: SweepInputs, work: SweepWork, label: str, shown: Progress | None) -> None:
-    """Sweep and store the remaining batches; `shown` or a progress line counts the runs.
-
-    Raises ArgumentError for logits that are not finite.
-    """
+    """Sweep and store the remaining batches. Raises ArgumentError where a logit is not finite."""
     encoder, variants = inputs.scorer.encoder, inputs.variants
     done = len(variants) * work.done.pairs
     if shown is not None:

@@ -78,8 +78,7 @@ def metrics_table(evaluation: dict[str, Any]) -> str:
         rows.append((name, figure(metric["value"]), interval(metric), n, reason))
     model, pairs = evaluation["model"], evaluation["pairs"]
     name = f"{model['name']}{left_out(model)}"
-    head = f"{name} on {pairs['name']}: {pairs['n_pairs']:,} pairs"
-    parts = [head, "", table(rows), *reasons]
+    parts = [f"{name} on {pairs['name']}: {pairs['n_pairs']:,} pairs", "", table(rows), *reasons]
     for column, slices in evaluation["slices"].items():
         parts += ["", _slices_table(column, slices)]
     return "\n".join(parts)

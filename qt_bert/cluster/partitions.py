@@ -67,8 +67,7 @@ def scan(inputs: Sequence[str], reader: ReaderOptions, rows: int) -> Scan:
 
 
 def refuse_inside(out: str, inputs: Sequence[str]) -> None:
-    """Raise ArgumentError where the folder `out` is in one of the inputs: its files would be read as pairs
-    the next time."""
+    """Raise ArgumentError where `out` lies in an input, which would read it as pairs."""
     system, path = Place.of(out).key
     for text in inputs:
         input_system, folder = Place.of(text).key

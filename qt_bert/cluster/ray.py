@@ -56,10 +56,7 @@ _PANEL = {"rich_help_panel": "Cluster · 集群"}
 
 @dataclass(frozen=True, kw_only=True)
 class RayOptions:
-    """Options that do not change scores; the fields' docs are their help.
-
-    Raises ArgumentError for less than one actor or row.
-    """
+    """Options that change no score. Raises ArgumentError for less than one actor or row."""
 
     address: str | None = field(default=None, metadata=_PANEL)
     """With --engine ray: the cluster's HOST:PORT, or auto. [default: a private one here]"""

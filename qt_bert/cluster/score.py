@@ -342,8 +342,7 @@ def score_on_ray(
 
 
 def _existing(out: Place, *, resume: bool, overwrite: bool) -> RunRecord | None:
-    """The record of the run in `out`; None for a new run. Raises RunFolderError where the flags do not
-    fit."""
+    """The record of the run in `out`, or None. Raises RunFolderError where the flags do not fit."""
     try:
         size, run = out.size(), out.join(RECORD).size()
         if size is not None and size >= 0:

@@ -148,8 +148,7 @@ class TextSource:
         return encoding_of((without_end(line) for _, line in self._raw_lines()), str(self.path))
 
     def lines(self, join_lines: LineJoiner = iter) -> Iterator[tuple[int, str] | Reject]:
-        """`(line number from 1, text)`, or the reject of a line that is not valid text; `join_lines`
-        makes rows of lines."""
+        """`(line number from 1, text)`, or a Reject where it is not valid text."""
         return decoded(join_lines(self._raw_lines()), self.encoding)
 
     def _raw_lines(self) -> Iterator[tuple[int, bytes]]:
@@ -187,10 +186,7 @@ Lines = TextSource | TextBlock
 
 
 def raw_lines(handle: IO[bytes], path: Location) -> Iterator[bytes]:
-    """The lines of an open file with their ends.
-
-    Raises PairFileError for a line over 64 MiB, and after a million empty lines in a row.
-    """
+    """Lines with their ends. Raises PairFileError over 64 MiB, or for a million empty ones."""
     number = empty = 0
     while raw := handle.readline(MAX_LINE_BYTES + 1):
         number += 1

@@ -23,10 +23,7 @@ _GRADE_RANGE = re.compile(r"([1-5])(?:-([1-5]))?")
 
 @dataclass(frozen=True)
 class GradeMap:
-    """`sets`: label text → the grades it may mean.
-
-    `1.0` is the label `1`, as spreadsheets write it; `01` is another label.
-    """
+    """`sets`: label text → the grades it may mean. `1.0` reads as `1`; `01` is another label."""
 
     sets: Mapping[str, GradeSet]
 
@@ -56,8 +53,7 @@ class GradeMap:
 
     @classmethod
     def identity(cls) -> GradeMap:
-        """The labels `1` to `5`, `1-2` to `4-5` (between two grades), `pos` (grades 4 and 5) and `neg`
-        (1 to 3)."""
+        """`1` to `5`, `1-2` to `4-5` (between two), `pos` (4 and 5) and `neg` (1 to 3)."""
         sets: dict[str, GradeSet] = {str(grade): (grade,) for grade in GRADES}
         sets |= {f"{low}-{high}": (low, high) for low, high in pairwise(GRADES)}
         return cls(sets | {"pos": (4, 5), "neg": (1, 2, 3)})

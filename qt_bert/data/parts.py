@@ -133,8 +133,7 @@ def _parquet_parts(
 
 def _rows(part: FilePart, file: Location, columns: Columns) -> Iterator[RawRow | Reject]:
     if format_of(file) == "parquet":
-        span = Span(part.first, part.rows, part.sha256)
-        return ParquetFile(file, columns, span).rows()
+        return ParquetFile(file, columns, Span(part.first, part.rows, part.sha256)).rows()
     if part.header is None:
         # A required key is in the file, but need not be in each part of it.
         columns = replace(columns, required=frozenset())

@@ -65,8 +65,7 @@ def csv_rows(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
 
 
 def _more_lines(source: Iterator[tuple[int, bytes]], waiting: deque[tuple[int, bytes]]) -> int:
-    """How many of the next lines (put into `waiting`) a row with an open quote spans; 0 if it never
-    closes."""
+    """How many next lines, put into `waiting`, an open quote spans; 0 where it never closes."""
     size = 0
     for taken in range(ROW_LINES):
         if taken == len(waiting):

@@ -228,8 +228,13 @@ class PairReader:
                 if self.rows_read % CHECKED_EVERY == 0:
                     self._stop_at_too_many_rejects()
             self._stop_at_too_many_rejects()
+            if not self.rows_read:
+                raise PairFileError(f"{self.path}: the file has no rows")
             if not self.accepted:
-                raise PairFileError(self._no_pair())
+                raise PairFileError(
+                    f"{self.path}: not one of {self.rows_read:,} rows is a pair "
+                    f"({describe(self.reasons, self._first_reject)})"
+                )
 
     def rows(self) -> Iterator[Pair | Reject]:
         """All pairs and rejects in file order, without counting and with any number of rejects."""
@@ -253,14 +258,6 @@ class PairReader:
             f"{self.path}: {self.rejected:,} of the first {self.rows_read:,} rows are rejects, "
             f"more than --max-rejects {self._max_rejects:g} allows "
             f"({describe(self.reasons, self._first_reject)}){listed}"
-        )
-
-    def _no_pair(self) -> str:
-        if not self.rows_read:
-            return f"{self.path}: the file has no rows"
-        return (
-            f"{self.path}: not one of {self.rows_read:,} rows is a pair "
-            f"({describe(self.reasons, self._first_reject)})"
         )
 
 
@@ -293,10 +290,8 @@ class ReaderOptions:
         rejects_path: Path | None = None,
         refuse: Callable[[Pair], Reject | None] | None = None,
     ) -> PairReader:
-        """A reader of `path`; `default_map` is its grade map without `--grades`.
-
-        Raises ArgumentError for invalid options, PairFileError for the file.
-        """
+        """A reader of `path`; `default_map` is its grade map without `--grades`. Raises ArgumentError
+        for invalid options, PairFileError for the file."""
         return PairReader(
             path,
             columns=self._column_mapping(),

@@ -67,10 +67,7 @@ def half_of(query: str) -> Half:
 
 
 def split_halves(pairs: Iterable[Pair]) -> Halves:
-    """Split pairs by query.
-
-    Raises PairFileError where a half has no graded pair.
-    """
+    """Split pairs by query. Raises PairFileError where a half has no graded pair."""
     halves = Halves([], [])
     for pair in pairs:
         getattr(halves, half_of(pair.query)).append(pair)

@@ -28,10 +28,7 @@ class Template:
 
     @classmethod
     def read(cls, value: Any, where: str) -> Template | None:
-        """From `template` in qt_bert.json: a known name, an object of these texts, or null.
-
-        Raises CheckpointError for another value.
-        """
+        """From `template` in qt_bert.json: a name, its texts, or null. Raises CheckpointError."""
         if value is None:
             return None
         if isinstance(value, str) and value in TEMPLATES:

@@ -54,8 +54,7 @@ class EncodedPair:
 
     @property
     def separators(self) -> list[int]:
-        """The indices of the special tokens after the classification token; in a causal model, those
-        after the query but `at`."""
+        """Indices of special tokens after the first; in a causal model, after the query but `at`."""
         special = [i for i, side in enumerate(self.side) if side == SPECIAL]
         if not self.at:
             return special[1:]
@@ -233,8 +232,7 @@ class _Tokens(NamedTuple):
 
 
 def _private_copy(tokenizer: Any) -> Any:
-    """A copy without truncation and padding: these are state that every call changes, so a tokenizer
-    shared between threads would cut at the wrong length."""
+    """A copy without truncation and padding: calls change these, and threads share it."""
     from tokenizers import Tokenizer
 
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)

@@ -185,10 +185,7 @@ def lists_grades(folder: Path) -> bool:
 
 
 def store_calibration(folder: Path, calibration: Mapping[str, Any]) -> None:
-    """Write `calibration` into the folder's `qt_bert.json` and keep the rest.
-
-    Raises CheckpointError where the file is no JSON object.
-    """
+    """Put `calibration` into `qt_bert.json`. Raises CheckpointError where it is no object."""
     stored = _stored(folder / CARD) or {"schema": 1}
     write_json(folder / CARD, stored | {"calibration": dict(calibration)})
 

@@ -128,10 +128,7 @@ def stack_tokens(model: Any, most: int = _MOST) -> int:
 
 @dataclass(eq=False)
 class Memory:
-    """`tokens` computed at once; halved when a device runs out of memory.
-
-    Until then a batch is computed whole, however long it is.
-    """
+    """`tokens` computed at once; halved when a device is full, unlimited until then."""
 
     tokens: int
     halved: bool = False

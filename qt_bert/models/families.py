@@ -126,10 +126,7 @@ class Family:
         return pad + 1 if counts_behind_padding(self.model_type) else 0
 
     def backbone_of(self, model: Any) -> Any:
-        """The encoder of a Hugging Face model, without its classifier.
-
-        Raises CheckpointError where the fast engine does not run the family.
-        """
+        """The bare encoder. Raises CheckpointError where the fast engine does not run the family."""
         if not self.fast:
             raise CheckpointError(needs_fast(self.model_type))
         return getattr(model, self.backbone)
@@ -326,10 +323,8 @@ FAMILIES = {
 
 
 def family_of(model_type: str, where: str) -> Family:
-    """The family of a `model_type`; a plain one (`fast` is False) if only transformers has it.
-
-    Raises CheckpointError where transformers has no sequence classifier of it.
-    """
+    """The family of a `model_type`; a plain one (`fast` is False) if only transformers has it. Raises
+    CheckpointError where transformers has no sequence classifier of it."""
     if model_type in FAMILIES:
         return FAMILIES[model_type]
     from transformers.models.auto.modeling_auto import (

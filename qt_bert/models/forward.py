@@ -274,7 +274,7 @@ class Layer:
         read = self.entering(hidden)
         query = self._query_at(read, place)
         row_bias = None if bias is None else row_at(bias, place, axes=2)
-        if self._plain_keys:
+        if self.groups == self.heads and self.rotary is self.relative is self.key_norm is None:
             directions = torch.einsum(
                 "bhrw,hws->bhrs", query, self._by_head(self.key.weight)
             ).flatten(1, 2)
@@ -339,18 +339,12 @@ class Layer:
             return tensor
         return tensor.repeat_interleave(self.heads // self.groups, axis)
 
-    @property
-    def _plain_keys(self) -> bool:
-        unchanged = self.rotary is self.relative is self.key_norm is None
-        return unchanged and self.groups == self.heads
-
     def _by_head(self, weight: torch.Tensor) -> torch.Tensor:
         """[heads or groups × width, ...] → [heads, width, ...]."""
         return self._of_heads(weight.unflatten(0, (self.groups, self.width)), 0)
 
     def mix(self, z: torch.Tensor) -> torch.Tensor:
-        """W_O over each head's output z [..., heads, rows, width], with its bias [..., rows,
-        hidden]."""
+        """W_O with bias over head outputs z [..., heads, rows, width]: [..., rows, hidden]."""
         return self.packed_output(z.transpose(-3, -2).flatten(-2))
 
     def mix_some(self, z: torch.Tensor, heads: Sequence[int]) -> torch.Tensor:
@@ -380,8 +374,7 @@ class Layer:
         return output if self.norm_before else self.down_norm(output)  # type: ignore[no-any-return]
 
     def finish(self, z: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
-        """From each head's output z [batch, heads, rows, width] to the layer's output [batch,
-        rows, hidden]."""
+        """The layer's output [batch, rows, hidden] from z [batch, heads, rows, width]."""
         return self.feed_forward(self.mix(z), hidden)
 
     def run(self, hidden: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:

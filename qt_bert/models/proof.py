@@ -88,10 +88,8 @@ class Proof:
 
     @torch.inference_mode()
     def fault_of(self, encoder: Encoder | PlainEncoder, *, padded: bool) -> str:
-        """A clause on how the logits of `encoder` differ from `theirs`; empty where they agree.
-
-        Pairs are run alone, or `padded` in one batch.
-        """
+        """A clause on how the logits of `encoder` differ from `theirs`; empty where they agree. Pairs
+        are run alone, or `padded` in one batch."""
         each = [self.encoded] if padded else [[pair] for pair in self.encoded]
         try:
             with whole_products():
@@ -107,8 +105,7 @@ class Proof:
     def _logits(self, encoder: Any, pairs: list[EncodedPair]) -> torch.Tensor:
         """Logits in the order of `pairs`, of one batch."""
         (batch,) = batches_of(pairs, 10**6, pad=self.checkpoint.pad)
-        logits = encoder.logits_of(batch).double()
-        return logits[batch.rows.argsort()]
+        return encoder.logits_of(batch).double()[batch.rows.argsort()]
 
 
 def _call(checkpoint: Checkpoint, query: str, title: str) -> dict[str, list[int]]:

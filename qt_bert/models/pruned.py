@@ -312,10 +312,7 @@ def _described(model: Any, family: Family, stay: Sequence[int]) -> Any:
 
 
 def open_kept(folder: Path, config: Any) -> KeptFile | None:
-    """The `kept.json` of `folder`, checked; None for a whole model.
-
-    Raises CheckpointError where `kept.json` is damaged or does not fit the config.
-    """
+    """The checked `kept.json`, None for a whole model. Raises CheckpointError for a bad one."""
     try:
         kept = KeptFile.read(folder)
     except QtBertError as error:
@@ -336,10 +333,7 @@ def open_kept(folder: Path, config: Any) -> KeptFile | None:
 
 
 def load_kept(folder: Path, config: Any, family: Family, kept: KeptFile, attention: str) -> Any:
-    """The classifier in float32, each layer in its stored shape.
-
-    Raises CheckpointError for a missing or unknown weight, or one that does not fit `kept`.
-    """
+    """The classifier in float32, as stored. Raises CheckpointError for weights that do not fit."""
     from safetensors.torch import load_file
 
     with no_init_weights():

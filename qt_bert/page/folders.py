@@ -100,10 +100,7 @@ class Folders:
 
 
 def checkpoints_in(models: Path) -> list[Path]:
-    """`models` itself where it is a checkpoint, else the checkpoints directly in it, by name.
-
-    Raises CheckpointError where there is none.
-    """
+    """The checkpoint `models`, or those in it, by name. Raises CheckpointError for none."""
     models = Path(os.path.abspath(models))
     inside = (
         sorted(models.iterdir()) if models.is_dir() and not _is_checkpoint(models) else [models]
@@ -131,10 +128,7 @@ def _is_checkpoint(folder: Path) -> bool:
 
 
 def _classifies(folder: Path) -> bool:
-    """Whether it has a classifier, or is a language model that answers yes or no.
-
-    A damaged folder counts as one, so that opening it names the error.
-    """
+    """Whether it has a classifier or answers yes or no; True if damaged: opening it tells why."""
     from safetensors import SafetensorError
 
     if record_of(folder, CARD).get("template"):

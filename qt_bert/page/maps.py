@@ -121,8 +121,7 @@ def random_heads(
     seed: int,
     named: Collection[Head] = (),
 ) -> list[Variant]:
-    """Layer-matched sets outside `heads` and `named`; none for no heads, or where a layer has too few
-    others to draw from."""
+    """Layer-matched sets outside `heads` and `named`; none where too few are left."""
 
     def mask(drawn: Iterable[Head]) -> Intervention:
         part = model.intervention(drawn, mode)
@@ -223,8 +222,7 @@ def overview(model: SharedModel, state: State) -> Overview:
         arrays = _run(model, state, reductions)
         return Overview(arrays["small"].astype(np.float16), arrays["mean_weights"])
 
-    key = ("overview", state.query, state.title, state.out, state.mode)
-    return model.cache.get(key, compute)
+    return model.cache.get(("overview", state.query, state.title, state.out, state.mode), compute)
 
 
 def last_start(model: SharedModel, state: State, part: str = WHOLE) -> int:

@@ -53,8 +53,7 @@ def most_focused(sets: Mapping[str, Sequence[Head]], out: Sequence[Head]) -> Hea
 
 
 def named_beside(results: HeadResults | None, heads: Sequence[Head]) -> frozenset[Head]:
-    """All heads that the score of matching, or of order, names, where it names all of `heads`: random heads
-    must avoid them."""
+    """The heads that the random ones must avoid: those named with `heads` by the same score."""
     tables = () if results is None else results.tables
     named = (
         set(map(Head.parse, table.sets.get(name, ())))
@@ -83,8 +82,7 @@ def find_results(
 
 
 def _read(path: Path, model: SharedModel, *, of_run: bool) -> HeadResults:
-    """The tables of this version's probes. Raises RunFolderError for results of other weights, or of heads
-    that the model does not have."""
+    """The tables of this version's probes. Raises RunFolderError for another model's."""
     if of_run:
         results = read_probes(RunFolder.read(path))
         if not results:

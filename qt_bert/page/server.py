@@ -19,10 +19,7 @@ _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def entry_script() -> Path:
-    """The page's script, of a source checkout or an installed wheel.
-
-    Raises ArgumentError where it is missing.
-    """
+    """The page's script, in a checkout or a wheel. Raises ArgumentError where it is missing."""
     for path in _ENTRIES:
         if path.is_file():
             return path
@@ -104,10 +101,7 @@ def serve(
 
 
 def _visit(settings: Settings, host: str, port: int, url: str | None) -> None:
-    """Once the server answers, show `url` in a browser and open the first model.
-
-    Not before: loading PyTorch would keep the server from answering for seconds.
-    """
+    """Once the server answers, which torch would delay, show `url` and open the first model."""
     for _ in range(100):
         if _answers(host, port):
             break

@@ -50,10 +50,7 @@ def results_of(
 
 
 def open_first(settings: Settings) -> None:
-    """Open the first model and its results; print why results were refused.
-
-    Raises what opening a model raises.
-    """
+    """Open the first model and its results, printing refusals. Raises what opening raises."""
     pool = pool_of(settings)
     _, refused = results_of(pool.open(pool.names[0]), settings)
     for reason in refused:
@@ -179,10 +176,7 @@ class Visit:
 
 
 def visit() -> Visit:
-    """This run of this visitor.
-
-    Raises ArgumentError or CheckpointError where the model cannot be opened.
-    """
+    """This run of this visitor. Raises QtBertError where the model cannot be opened."""
     settings = Settings.read()
     pool, state = pool_of(settings), st.session_state[_STATE]
     return Visit(settings=settings, pool=pool, model=pool.open(state.model), state=state)

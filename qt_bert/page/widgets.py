@@ -285,10 +285,7 @@ def finished(key: str) -> Any | None:
 def watch(
     job: Job[Any], *, unit: Text, steps: Mapping[str, Text] | None = None, key: str = "job"
 ) -> None:
-    """Show the progress of `job`; run the page again when it is finished.
-
-    `unit` is what it counts, `steps` are its notes in words.
-    """
+    """Progress of `job`, counted in `unit`, its notes worded by `steps`; at its end a rerun."""
     with show_errors():
         state = job.state()
         if state.finished:

@@ -29,7 +29,7 @@ from qt_bert.planning.task import PlanTask
 from qt_bert.planning.trial import trial_folder
 from qt_bert.probes.behaviour import higher
 from qt_bert.progress import progress
-from qt_bert.results.frontier import Detail, Engine, Frontier, FrontierRow, StudentShape, Timing
+from qt_bert.results.frontier import Detail, Engine, Frontier, StudentShape, Timing
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.evaluate import automatic
 from qt_bert.scoring.judge import PairScorer, judge_logits, ranking_scores
@@ -50,7 +50,9 @@ def details(task: PlanTask, frontier: Frontier) -> Iterator[Detail]:
     The weights are those of the shape's longest trial. Nothing where `task.effort` times no engine, and for
     models on other devices than the CPU.
     """
-    teacher, row = frontier.rows[0], _detailed(frontier)
+    teacher, *smaller = frontier.rows
+    fast = (row for row in smaller if row.latency.value <= THRICE)
+    row = frontier.row_of(frontier.recommended) or next(fast, frontier.rows[-1])
     if not task.effort.engines or not task.scorer.on_cpu or row is teacher:
         return
     with tempfile.TemporaryDirectory() as name:
@@ -74,18 +76,12 @@ def details(task: PlanTask, frontier: Frontier) -> Iterator[Detail]:
             yield _detail(task, shape, scorer, steps, of_shape)
 
 
-def _detailed(frontier: Frontier) -> FrontierRow:
-    faster = (row for row in frontier.rows[1:] if row.latency.value <= THRICE)
-    return frontier.row_of(frontier.recommended) or next(faster, frontier.rows[-1])
-
-
 Engines = dict[Engine, Callable[[int], PairScorer]]
 """Engine → a scorer on so many threads."""
 
 
 def _engines(task: PlanTask, checkpoint: Checkpoint, out: Path) -> Engines:
-    """What can run the checkpoint here: torch, in bfloat16 where the processor has it, and ONNX, also in
-    eight bits, where its packages are installed; the export is checked against torch."""
+    """What can run the checkpoint here: torch by dtype, and ONNX, checked against torch."""
     most = task.scorer.tokenizer.max_length
     whole = Scorer(checkpoint, max_length=most)
     engines: Engines = {"torch float32": lambda threads: whole}

@@ -78,11 +78,7 @@ class Student:
         Narrower feed-forwards keep the units of the plan, else those of greatest gradient importance on
         `pairs`. Raises ArgumentError for layers, heads or units that the teacher lacks.
         """
-        whole = [replace(layer, units=None) for layer in self.plan.kept]
-        small = smaller_checkpoint(teacher, whole)
-        if all(layer.units is None for layer in self.plan.kept):
-            return small
-        units = plan_units(self.plan) or important_units(small, self.plan.kept, pairs)
+        units = plan_units(self.plan) or important_units(teacher, self.plan.kept, pairs)
         return smaller_checkpoint(teacher, self.plan.kept, units=units)
 
 

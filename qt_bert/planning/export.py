@@ -121,8 +121,7 @@ def input_names(checkpoint: Checkpoint) -> tuple[str, ...]:
 
 
 def _tidy(model: Any, checkpoint: Checkpoint) -> None:
-    """Remove what only the tracer needs: source lines and paths, and the shapes of inner values, which
-    break the quantiser, as it transposes weights."""
+    """Remove what the tracer alone needs: source paths, and shapes that break the quantiser."""
     nodes = list(model.graph.all_nodes())
     inner = [value for node in nodes for value in node.outputs if not value.is_graph_output()]
     inner += model.graph.initializers.values()
@@ -249,8 +248,7 @@ def _in_a_new_process(path: Path, stored: Mapping[str, np.ndarray]) -> list[floa
 
 
 def check_ready(out: Path, overwrite: bool) -> None:
-    """Raise where nothing can be exported to `out`: RunFolderError as `check_place` does,
-    ArgumentError where packages are missing."""
+    """Raise RunFolderError (as `check_place`), or ArgumentError for a missing package."""
     need(EXPORTING)
     check_place(out, overwrite)
 
@@ -274,7 +272,10 @@ def export_onnx(
     with atomic_folder(out) as folder:
         write_onnx(checkpoint, folder / MODEL)
         check = check_export(checkpoint, folder / MODEL)
-        _write_beside(checkpoint, folder)
+        checkpoint.tokenizer.save_pretrained(folder)
+        checkpoint.settings.write(folder)
+        if checkpoint.kept is not None:
+            checkpoint.kept.write(folder)
         if int8_on is not None:
             write_int8(folder / MODEL, folder / INT8_MODEL)
         result = _export_file(checkpoint, folder, check)
@@ -284,13 +285,6 @@ def export_onnx(
             result = replace(result, int8=int8_loss(exact, short, int8_on))
             result.write(folder)
     return result
-
-
-def _write_beside(checkpoint: Checkpoint, folder: Path) -> None:
-    checkpoint.tokenizer.save_pretrained(folder)
-    checkpoint.settings.write(folder)
-    if checkpoint.kept is not None:
-        checkpoint.kept.write(folder)
 
 
 def _export_file(checkpoint: Checkpoint, folder: Path, check: ExportCheck) -> ExportFile:

@@ -73,8 +73,7 @@ def open_session(path: Path, threads: int | None = None) -> Any:
 
 
 def differences(session: Any, cases: Mapping[str, np.ndarray]) -> list[float]:
-    """Largest difference of a logit in each case; case 3 has its inputs as `3/input_ids`, …, and the
-    expected logits as `3/logits`."""
+    """Largest difference of a logit by case; case 3 is `3/input_ids`, …, expected: `3/logits`."""
     names = [node.name for node in session.get_inputs()]
     differences: list[float] = []
     while f"{len(differences)}/logits" in cases:

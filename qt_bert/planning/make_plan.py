@@ -78,16 +78,12 @@ def plan_tests(
 
 
 def _measured(task: PlanTask, sample: Sample, both: FloatArray) -> dict[str, MetricChange]:
-    """Metric → its paired change, where it is defined on these pairs.
-
-    `both` [2, pairs, outputs] are logits of the whole and of the smaller model.
-    """
+    """Metric → its change, where defined; `both` [2, pairs, outputs]: whole, then smaller."""
     labels = task.scorer.checkpoint.settings.labels
     effects = Effects(both, sample.pairs, labels, resamples=task.resamples, draws=0, seed=task.seed)
     measured = changes_of(effects, 1, task.metrics)
     if TESTED in measured:
-        interval = _of_rho(task, sample, both).interval(task.resamples, task.seed)
-        low, high = interval or (None, None)
+        low, high = _of_rho(task, sample, both).interval(task.resamples, task.seed) or (None, None)
         measured[TESTED] = replace(measured[TESTED], ci_low=low, ci_high=high)
     return measured
 

@@ -27,10 +27,7 @@ from qt_bert.scoring.bulk import Scorer
 
 
 def open_teacher(plan: Plan, model: str | Path, device: str = "cpu") -> Checkpoint:
-    """The model in the folder `model`, on a device as `open_device` takes it.
-
-    Raises ArgumentError where `plan` was made for other weights.
-    """
+    """The model in `model`, on `device`. Raises ArgumentError where `plan` is of other weights."""
     checkpoint = open_checkpoint(model, device=device)
     if checkpoint.sha256 != plan.teacher.sha256:
         raise ArgumentError(
@@ -159,24 +156,19 @@ def prune(
         raise ArgumentError("no pair to compare the pruned model with the masked one; see --pairs")
     check_place(out, overwrite)
     check_apart(out, teacher.folder)
-    all_units = [replace(layer, units=None) for layer in plan.kept]
-    small = smaller_checkpoint(teacher, all_units)
+    small = smaller_checkpoint(teacher, [replace(layer, units=None) for layer in plan.kept])
     texts = [(pair.query, pair.title) for pair in pairs[:CHECKED]]
     difference = masked_difference(teacher, small, plan, texts)
     if any(layer.units is not None for layer in plan.kept):
-        units = plan_units(plan) or important_units(small, plan.kept, pairs, shown)
+        units = plan_units(plan) or important_units(teacher, plan.kept, pairs, shown)
         small = smaller_checkpoint(teacher, plan.kept, units=units)
-    dtype = stored_dtype(teacher.folder)
-    save_smaller(out, small, dtype=dtype, overwrite=overwrite)
+    save_smaller(out, small, dtype=stored_dtype(teacher.folder), overwrite=overwrite)
     _opens_as_saved(out, small, texts)
     return Pruned(out, (teacher.parameters, small.parameters), difference, is_plain(small.model))
 
 
 def plan_units(plan: Plan) -> Units:
-    """The feed-forward units that the plan names, by number of the layer; empty where it names none.
-
-    Raises ArgumentError for a key that is no layer's number.
-    """
+    """The units that a plan names, by layer. Raises ArgumentError for a key that is no number."""
     wrong = [layer for layer in plan.units if not layer.isdecimal()]
     if wrong:
         raise ArgumentError(f"the plan names units of layer {wrong[0]!r}; a layer is a number")
@@ -190,7 +182,6 @@ def masked_difference(
 
     Raises EquivalenceError where it is above `TOLERANCE`.
     """
-
     removal = removed_from(plan.kept, plan.teacher)
     parts = parts_of(removal.heads, removal.blocks)
     variants = [Variant("pruned", parts)] if parts else []  # none where the plan removes nothing
@@ -207,9 +198,13 @@ def masked_difference(
 
 
 def important_units(
-    small: Checkpoint, kept: Sequence[KeptLayer], pairs: Sequence[Pair], shown: Progress = silent
+    teacher: Checkpoint, kept: Sequence[KeptLayer], pairs: Sequence[Pair], shown: Progress = silent
 ) -> Units:
-    """Which units stay where `kept` narrows a layer of the teacher, by gradient importance on `pairs`."""
+    """Which units stay where `kept` narrows a layer, by gradient importance on `pairs` in the
+    `teacher` without the layers and heads that go."""
+    if all(layer.units is None for layer in kept):
+        return {}
+    small = smaller_checkpoint(teacher, [replace(layer, units=None) for layer in kept])
     importance = unit_importance_on(Scorer(small), pairs, shown)
     return {
         layer.layer: sorted(map(int, np.argsort(-values, kind="stable")[: layer.units]))

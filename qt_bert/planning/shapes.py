@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from qt_bert.errors import ArgumentError
-from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.pruned import Units
 from qt_bert.planning.choice import choose_layers
 from qt_bert.planning.prune import important_units
@@ -60,9 +58,8 @@ def plan_for(task: PlanTask, shape: StudentShape, order: Sequence[int]) -> Plan:
     )
     units: Units = {}
     if shape.units != 1:
-        whole = [replace(layer, units=None) for layer in kept]
-        small = smaller_checkpoint(task.scorer.exact().checkpoint, whole)
-        units = important_units(small, kept, task.discovery.pairs)
+        exact = task.scorer.exact().checkpoint
+        units = important_units(exact, kept, task.discovery.pairs)
     return shape_plan(
         teacher, shape, kept, {str(layer): tuple(chosen) for layer, chosen in units.items()}
     )

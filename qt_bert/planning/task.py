@@ -111,10 +111,7 @@ _BESIDE_MODEL = "heads.json"
 
 @dataclass(frozen=True)
 class Functions:
-    """Set → its heads, and their source: a run, the model's `heads.json`, or none.
-
-    `unstable` names the sets that are not stable.
-    """
+    """Set → heads, where they are from (run, `heads.json`, none), and the unstable sets."""
 
     source: Literal["run", "heads.json", "none"]
     sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -52,10 +52,7 @@ the largest logit where that is above 1."""
 
 
 class Vocabulary:
-    """The tokens of a fast tokenizer, as tokenizer.json has them.
-
-    Raises CheckpointError for one that is no WordPiece, unigram or BPE.
-    """
+    """A tokenizer.json's tokens. Raises CheckpointError for no WordPiece, unigram or BPE."""
 
     def __init__(self, tokenizer: Any, where: str) -> None:
         self.spec: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
@@ -370,8 +367,7 @@ METRICS = ("accuracy", "qwk", "spearman", "ndcg_at_5")
 
 
 def _lost(pairs: Sequence[Pair], whole: Scorer, cut: Scorer, shown: Progress) -> dict[str, Any]:
-    """The `largest` difference of a logit over the `pairs`, and `metrics` of both models on the `graded`
-    pairs, as `qt-bert compare` gives them; empty without graded pairs."""
+    """The largest difference of a logit on `pairs`; both models' metrics on graded ones."""
     labels = whole.checkpoint.settings.labels
     texts = [(pair.query, pair.title) for pair in pairs]
     first, second = (scorer.logits(texts, shown) for scorer in (whole, cut))

@@ -186,10 +186,7 @@ class Context:
 
     @cached_property
     def held_out(self) -> tuple[tuple[str, list[Pair]], ...]:
-        """Name and graded pairs of each held-out file; the names are distinct.
-
-        Raises PairFileError as `read_held_out` does.
-        """
+        """Name and graded pairs of each held-out file. Raises PairFileError as `read_held_out`."""
         read = read_held_out(self.request, self.model.checkpoint.settings.labels)
         names = distinct_names(path.name for path, _ in read)
         return tuple((name, pairs) for name, (_, pairs) in zip(names, read, strict=True))
@@ -569,10 +566,7 @@ def _head_scores(result: Result, sets: Mapping[str, tuple[str, ...]]) -> tuple[H
 def _with_texts(
     figure: Figure, texts: Texts, facts: Mapping[str, Any], windows: Sequence[int | None]
 ) -> Figure:
-    """A figure with its title, axes, unit, note and labels in words, from `[figures.NAME]`.
-
-    Layers with a window of attention are named with it.
-    """
+    """A figure in words, from `[figures.NAME]`; layers with a window of attention name it."""
     path = f"figures.{figure.name}"
     words: dict[str, Any] = {"title": texts.text(f"{path}.title", facts)}
     for name in ("x_label", "y_label", "note"):

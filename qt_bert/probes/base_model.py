@@ -133,10 +133,7 @@ def scorer_like(context: Context, checkpoint: Checkpoint) -> Scorer:
 
 
 def other_seed(context: Context, score: Callable[[Scorer], T]) -> tuple[Text, T] | None:
-    """The second model's label and the result of `score` on it; None without `--second`.
-
-    Raises CheckpointError as `open_second` does.
-    """
+    """The second model's label and `score` of it, or None. Raises what `open_second` does."""
     if context.request.second is None:
         return None
     checkpoint = open_second(context.request.second, context.model.checkpoint)

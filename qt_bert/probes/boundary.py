@@ -240,10 +240,7 @@ def calibrate(
 def shifted_labels(
     labels: BoolArray, decisions: Decisions, shifts: int, seed: int
 ) -> Iterator[BoolArray]:
-    """`labels` rotated within each text by a random number of places above 0 [D].
-
-    A text of one decision keeps its label.
-    """
+    """`labels` rotated in each text by random places above 0, where it has two decisions [D]."""
     rng = np.random.default_rng([seed, shifts])
     sizes = decisions.text_sizes
     each = np.repeat(np.arange(len(sizes)), sizes)
@@ -505,8 +502,7 @@ def measure(context: Context) -> Result:
         seed=context.seed,
     )
     by_length = sorted(named, key=lambda head: -main.cuts[head])
-    references = granularities(partition(context), context.request.userdict)
-    rows = granularity(main, by_length, references)
+    rows = granularity(main, by_length, granularities(partition(context), context.request.userdict))
     lengths = [rows[str(head)][0] for head in by_length]
     measurements |= {
         "union": union[-1] if union else None,

@@ -247,7 +247,6 @@ def attention_of(
         sums[:, view.layer][..., items] = numbers.transpose(1, 2).numpy()
         return torch.zeros(len(batch))
 
-    layers = tuple(range(shape.layers))
-    reduction = Reduction("rows", "attention", layers, compute)
+    reduction = Reduction("rows", "attention", tuple(range(shape.layers)), compute)
     stream(scorer, decisions.pairs, [reduction], [variant], shown=shown)
     return CharacterAttention(sums[0], sums[1], sums[2].mean(-1, dtype=np.float64))

@@ -123,10 +123,7 @@ def is_no_order(rho: Estimate, resamples: int, seed: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Ablated:
-    """Logits of a sweep on some pairs, and the changes under its variants.
-
-    Losses are positive.
-    """
+    """Logits of a sweep on some pairs, and the changes under its variants. Losses are positive."""
 
     folder: SweepFolder
     pairs: list[Pair]
@@ -298,8 +295,7 @@ def layer_matched_sets(
     if not heads or any(available[layer] < size for layer, size in sizes.items()):
         return [], True
     possible = math.prod(math.comb(available[layer], size) for layer, size in sizes.items())
-    drawn = layer_matched(shape, ablated, heads, draws, seed, pool, f"{name}:")
-    return drawn, possible <= draws
+    return layer_matched(shape, ablated, heads, draws, seed, pool, f"{name}:"), possible <= draws
 
 
 def contest(
@@ -334,8 +330,7 @@ def contest(
         swept = ablate(context, f"{name}_sets_{number}", variants, pairs)
         return [statistic(swept, variant.name) for variant in variants]
 
-    judged = against(context, claim, value, sets, run, enumerated=enumerated, whole=whole)
-    return judged, of_target
+    return against(context, claim, value, sets, run, enumerated=enumerated, whole=whole), of_target
 
 
 def against(

@@ -260,8 +260,7 @@ def kind_attention(
         ]
         compute = kind_weights(batch, kinds)
         for encoder, store in zip(encoders, attention, strict=True):
-            layers = tuple(range(len(encoder.layers)))
-            reduction = Reduction("kinds", "attention", layers, compute)
+            reduction = Reduction("kinds", "attention", tuple(range(len(encoder.layers))), compute)
             (swept,) = sweep(encoder, [batch], [NONE], [reduction])
             store[batch.rows] = swept.reduced["kinds"][0]
         shown.advance(len(batch))

@@ -104,10 +104,8 @@ OTHER = (Kind.QUERY_OTHER, Kind.TITLE_OTHER)
 
 
 def kinds_of(encoded: EncodedPair, query: str, title: str, segmenter: Segmenter) -> IntArray:
-    """The `Kind` of each token [L]; matched tokens have a character of a shared term.
-
-    The pair must have been encoded with offsets.
-    """
+    """The `Kind` of each token [L]; matched tokens have a character of a shared term. The pair must
+    have been encoded with offsets."""
     texts, shared = (query, title), shared_terms(query, title, segmenter).values()
     spans = [[span for term in shared for span in term[side]] for side in (QUERY, TITLE)]
     kinds = np.full(len(encoded), Kind.SEPARATOR, np.int64)

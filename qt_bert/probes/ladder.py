@@ -116,10 +116,7 @@ def free_rungs(losses: Sequence[Estimate], context: Context) -> int:
 def _rho_changes(
     run: Ablated, rungs: Sequence[Variant], directions: Mapping[str, Variant], context: Context
 ) -> dict[str, Estimate | float | None]:
-    """Changes of ρ under the cuts: all None for a single query, which the jackknife cannot leave out.
-
-    The half-way layer is NaN where the whole loss does not differ from 0.
-    """
+    """Changes of ρ under the cuts, None for one query; the half-way layer is NaN without a loss."""
     if len(set(run.queries)) < 2:
         return dict.fromkeys(RHO_MEASUREMENTS)
     changes = {name: run.rho_change(variant.name) for name, variant in directions.items()}

@@ -581,10 +581,7 @@ class Decoded:
 def decode(
     read: VectorReader, tasks: Sequence[Task], *, draws: int, seed: int, shown: Progress = silent
 ) -> dict[str, Decoded]:
-    """Each property by name, probed in every layer of `read`, with `draws` of its control.
-
-    `shown` counts texts.
-    """
+    """Each property by name, probed in all read layers, with `draws` of its control."""
     decoded: dict[str, Decoded] = {}
     for groups in passes(tasks, lambda task: columns_of(task, draws, seed)):
         sums: list[tuple[Moments, Moments]] = []
@@ -612,8 +609,7 @@ def decode(
             for task in group.tasks:
                 columns = [column for column in group.columns if column.task is task]
                 own, *others = (sums_of(column, predictions[column.name]) for column in columns)
-                name = task.about.name
-                decoded[name] = Decoded(task, own, tuple(others), majority_sums(task))
+                decoded[task.about.name] = Decoded(task, own, tuple(others), majority_sums(task))
     return decoded
 
 

@@ -220,8 +220,7 @@ _NAMED_LOSSES = ("five", "cut", "free", "cut_all", "low_half")
 def _costliest(context: Context, five: list[Head]) -> Head:
     """The head that alone costs most on discovery."""
     alone = [Variant(str(head), (zeroed([head]),), "alone") for head in five]
-    pairs = contest_pairs(context, context.discovery)
-    run = ablate(context, "alone_discovery", alone, pairs)
+    run = ablate(context, "alone_discovery", alone, contest_pairs(context, context.discovery))
     return max(five, key=lambda head: np.nan_to_num(run.loss(str(head)).value, nan=-np.inf))
 
 
@@ -283,10 +282,7 @@ def _claims(
     costliest: Head,
     beside: dict[str, Estimate | None],
 ) -> Mapping[str, Judged | str]:
-    """The three contests and the difference; none is run where the claims cannot be judged.
-
-    Contests leave what their targets do resampled in `beside`.
-    """
+    """The three contests, where the claims can be judged, and the difference; fills `beside`."""
     if grades_nothing(context):
         return dict.fromkeys(CLAIMS, "grades_nothing")
     if not run.judged:
@@ -345,8 +341,7 @@ def _figures(
 ) -> Iterator[Figure]:
     """The score of every head, losses, and losses by label."""
     named = [str(head) for head in chosen.sets["named"]]
-    score = PERCENT * chosen.score
-    yield head_map("score", score, marked=named, scale="diverging", digits=1)
+    yield head_map("score", PERCENT * chosen.score, marked=named, scale="diverging", digits=1)
     shown = {name: loss for name, loss in losses.items() if name != "cut_all"}
     yield estimate_bars(context, "losses", list(shown), {"loss": list(shown.values())}, digits=1)
     if by_label := _by_label(run):

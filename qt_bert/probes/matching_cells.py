@@ -77,10 +77,7 @@ def cells_of(encoded: EncodedPair, query: str, title: str, *, causal: bool = Fal
 
 
 def _characters(encoded: EncodedPair, text: str, side: int) -> dict[int, set[str]]:
-    """The case-folded characters of each token of `text`, whole or cut.
-
-    Only Chinese ones for a token of several characters, as a letter does not identify a word.
-    """
+    """The case-folded characters of each token; of a token of several, only the Chinese ones."""
     characters = {}
     for token in tokens_within(encoded, side, (0, len(text))):
         part = text[slice(*encoded.spans[token])]

@@ -196,10 +196,7 @@ def _attention(
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Scores of every head over one sample of pairs.
-
-    Arrays are [..., layers, heads, directions].
-    """
+    """Scores over one sample of pairs. Arrays are [..., layers, heads, directions]."""
 
     sums: Sums
     sample: Sample

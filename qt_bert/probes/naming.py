@@ -137,7 +137,6 @@ def stability(
     *,
     pool: Iterable[Head] | None = None,
     elsewhere: Sequence[Elsewhere] = (),
-    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Stability | None:
     """The stability of `chosen` among the k best heads by `rule`; None without heads or queries.
@@ -148,15 +147,14 @@ def stability(
     if not members or not n_queries:
         return None
     rng, k = np.random.default_rng(seed), len(members)
-    drawn = (_resampled(rng, n_queries, resamples), *_halved(rng, n_queries, resamples))
+    drawn = (_resampled(rng, n_queries), *_halved(rng, n_queries))
     scores = rule(np.concatenate([np.ones((1, n_queries)), *drawn]))  # at once: a rule may be slow
     mask = mask_of(members, scores[0].shape)
     again, first_half, second_half = np.split(_best(scores[1:], k), 3)
     shared = _shared(again, mask) / k
     halves = float(_shared(first_half, second_half).mean() / k) if n_queries > 1 else None
     scored = (Head(*map(int, place)) for place in np.argwhere(np.isfinite(scores[0])))
-    drawn_from = set(scored if pool is None else pool) | members
-    law = chance_of(members, drawn_from)
+    law = chance_of(members, set(scored if pool is None else pool) | members)
     chance_95 = int(np.searchsorted(np.cumsum(law), CHANCE - 1e-9)) / k
     overlap = float(shared.mean())
     low, high = np.quantile(shared, [0.025, 0.975])
@@ -169,7 +167,7 @@ def stability(
         chance_95=chance_95,
         k=k,
         n_queries=n_queries,
-        resamples=resamples,
+        resamples=RESAMPLES,
         verdict=verdict_of(overlap, halves, chance_95),
         sources=tuple(_on(other, mask, k) for other in elsewhere if other.n_queries),
     )
@@ -221,19 +219,17 @@ def mask_of(heads: Iterable[Head], shape: tuple[int, ...]) -> BoolArray:
     return mask
 
 
-def _resampled(rng: np.random.Generator, n_queries: int, resamples: int) -> FloatArray:
-    """Counts of each query in each resample [R, queries]."""
-    drawn = rng.integers(n_queries, size=(resamples, n_queries))
-    drawn += np.arange(resamples)[:, None] * n_queries
-    counts = np.bincount(drawn.ravel(), minlength=resamples * n_queries)
-    return counts.reshape(resamples, n_queries).astype(np.float64)
+def _resampled(rng: np.random.Generator, n_queries: int) -> FloatArray:
+    """Counts of each query in each resample [RESAMPLES, queries]."""
+    drawn = rng.integers(n_queries, size=(RESAMPLES, n_queries))
+    drawn += np.arange(RESAMPLES)[:, None] * n_queries
+    counts = np.bincount(drawn.ravel(), minlength=RESAMPLES * n_queries)
+    return counts.reshape(RESAMPLES, n_queries).astype(np.float64)
 
 
-def _halved(
-    rng: np.random.Generator, n_queries: int, resamples: int
-) -> tuple[FloatArray, FloatArray]:
-    """Random halves of the queries, each [R, queries] of 0 and 1."""
-    order = rng.permuted(np.tile(np.arange(n_queries), (resamples, 1)), axis=1)
+def _halved(rng: np.random.Generator, n_queries: int) -> tuple[FloatArray, FloatArray]:
+    """Random halves of the queries, each [RESAMPLES, queries] of 0 and 1."""
+    order = rng.permuted(np.tile(np.arange(n_queries), (RESAMPLES, 1)), axis=1)
     first = order < n_queries // 2
     return first.astype(np.float64), (~first).astype(np.float64)
 
@@ -269,10 +265,7 @@ FORWARD, PASSED = "matching", "named"
 
 @dataclass(frozen=True)
 class FunctionHeads:
-    """The matching heads, best first.
-
-    `named`: all of them are named by `matching`; `unstable`: the set is not stable.
-    """
+    """The matching heads, best first; whether `matching` named them all, and its set is stable."""
 
     heads: tuple[Head, ...]
     named: bool
@@ -294,8 +287,7 @@ class FunctionHeads:
 
     def below(self, layer: int) -> FunctionHeads:
         """The heads below a layer."""
-        heads = tuple(head for head in self.heads if head.layer < layer)
-        return replace(self, heads=heads)
+        return replace(self, heads=tuple(head for head in self.heads if head.layer < layer))
 
 
 def function_heads(context: Context) -> FunctionHeads | None:

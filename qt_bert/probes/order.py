@@ -150,8 +150,7 @@ def offset_sums(
 
 
 class Aligned(NamedTuple):
-    """Title tokens of a shuffled pair (`after`), and the original pair's tokens at the same position and
-    of the same character."""
+    """A shuffled title's tokens, and the original's at that position and of that character."""
 
     after: IntArray
     same_place: IntArray
@@ -165,10 +164,8 @@ def align(
     characters_after: Mapping[int, int],
     came_from: IntArray,
 ) -> Aligned:
-    """The title's tokens of one character in both pairs.
-
-    `characters_…`: token → position of its character in the title, as in `came_from`.
-    """
+    """The title's tokens of one character in both pairs. `characters_…`: token → position of its
+    character in the title, as in `came_from`."""
     tokens_before = {place: token for token, place in characters_before.items()}
     titles = [[t for t, side in enumerate(pair.side) if side == TITLE] for pair in (before, after)]
     aligned = [
@@ -261,8 +258,7 @@ class OrderScores:
 
     def named(self) -> Named:
         """Heads whose lift is at least 2, and above 1 by a test over queries, heads and offsets."""
-        per_query = ratio(self.sums[..., :-1, 0], self.sums[..., :-1, 1])
-        p = one_sided_p(per_query - 1.0)
+        p = one_sided_p(ratio(self.sums[..., :-1, 0], self.sums[..., :-1, 1]) - 1.0)
         return name_heads(self.score, p, self.weight, least=LEAST_LIFT, choice=self.offset)
 
     def best(self, k: int) -> list[Head]:
@@ -315,8 +311,7 @@ class ShuffledPair(NamedTuple):
 def order_scores(
     scorer: Scorer, pairs: Sequence[Pair], *, seed: int, shown: Progress = silent
 ) -> OrderScores:
-    """Score the heads on every pair, and on the pair with the characters of both texts shuffled; `shown`
-    counts texts."""
+    """Score the heads on every pair and its shuffled form; `shown` counts texts."""
     rng = np.random.default_rng(seed)
     drawn = [(p, move_characters(p.title, rng), move_characters(p.query, rng)) for p in pairs]
     shuffled = [ShuffledPair(pair, title, query) for pair, title, query in drawn if title]
@@ -599,10 +594,7 @@ def _needed(
     reach: Estimate,
     beside: dict[str, Estimate | float | None],
 ) -> Contest | str:
-    """The contest on the share of S that goes, or the reason why it cannot be judged.
-
-    What the heads do resampled is left in `beside`.
-    """
+    """The contest on the share of S that goes, or why there is none; fills `beside`."""
     one_logit = context.model.checkpoint.settings.labels.logits == 1
     if not heads:
         return "no_heads"

@@ -150,10 +150,7 @@ class Replacements:
     def draw(
         self, length: int, taken: frozenset[int], texts: Sequence[str], rng: np.random.Generator
     ) -> tuple[int, ...] | None:
-        """The ids of a word of `length` tokens, none of them `taken`, that is in none of `texts`.
-
-        None where there is no such word.
-        """
+        """The ids of a word of `length` tokens, none `taken`, in none of `texts`; else None."""
         pool, folded = self._by_length.get(length, []), [text.casefold() for text in texts]
         for place in rng.permutation(len(pool)):
             ids, word = pool[place]
@@ -410,8 +407,7 @@ def _best_alone(
         return 0
     corrupted, *denoised = patched_scores(context, pairs, targets)
     queries = [each.pair.query for each in pairs]
-    moved = [over_queries(row - corrupted, queries).value for row in denoised]
-    return int(np.argmax(moved))
+    return int(np.argmax([over_queries(row - corrupted, queries).value for row in denoised]))
 
 
 def _every_head(context: Context, pairs: Sequence[CorruptedPair]) -> dict[str, FloatArray] | None:

@@ -183,10 +183,7 @@ class Corrected(Estimate):
 
 
 def _corrected(context: Context, both: Sequence[FloatArray], errors: Errors) -> dict[str, Estimate]:
-    """The measurements corrected for the rules' errors on held-out maps.
-
-    `both` are shares [queries, KINDS], after and, with a base, before fine-tuning.
-    """
+    """The measurements from shares [queries, KINDS], corrected for the rules' errors."""
     queries, confusion = len(both[0]), errors.confusion
     known = are_known(confusion)
     # A random stream independent of the one for queries.

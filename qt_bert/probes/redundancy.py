@@ -105,7 +105,9 @@ def measure(context: Context) -> Result:
     pairs = contest_pairs(context, context.validation)
     draws = context.choose(CURVE_DRAWS, FULL_DRAWS)
     shares = random_shares(shape, zeroed, draws, context.seed, CURVE)
-    masks = _further_masks(context)
+    masks: dict[str, MaskOf] = {}  # the ablations beside zero
+    if context.full:
+        masks = {"uniform": lambda h: HeadMask(tuple(h), "uniform"), RESAMPLED: resampling(context)}
     others = _further_losses(masks, context)
     further = [
         replace(variant, name=f"{variant.name}:{kind}")
@@ -290,13 +292,6 @@ def _curve(run: Ablated, shares: Sequence[Variant], fifth: Estimate, context: Co
 
 
 # Maps of heads and layers.
-
-
-def _further_masks(context: Context) -> dict[str, MaskOf]:
-    """The ablations beside zero, by name; none in a quick run."""
-    if not context.full:
-        return {}
-    return {"uniform": lambda h: HeadMask(tuple(h), "uniform"), RESAMPLED: resampling(context)}
 
 
 def _further_losses(masks: Mapping[str, MaskOf], context: Context) -> dict[str, FloatArray]:

@@ -123,10 +123,7 @@ def excess_of(links: Links, attention: SpanAttention, relation: str) -> Excess:
 def named_heads(
     excesses: Mapping[str, Excess], on_text: FloatArray, heads: Sequence[Head]
 ) -> tuple[dict[str, Head], dict[str, FloatArray]]:
-    """Relation → its best head, if named; and q of every head by relation.
-
-    q is over all heads and relations together.
-    """
+    """Relation → its best head, if named; q of every head by relation, over all of them."""
     if not excesses:
         return {}, {}
     p = np.stack([excess.p for excess in excesses.values()], axis=-1)[None]
@@ -244,10 +241,7 @@ def pointers_of(
 
 
 def _truth(sentences: TokenisedSentences, number: int) -> tuple[list[int], list[str]]:
-    """The head and the relation of each kept word of a sentence.
-
-    A head is an index among the kept words, ROOT, or NOWHERE if it is not kept.
-    """
+    """Each kept word's head (an index among them, ROOT or NOWHERE) and its relation."""
     words = sentences.sentences[number].words
     kept = [place for place, tokens in enumerate(sentences.words[number]) if tokens is not None]
     at = {place: place_kept for place_kept, place in enumerate(kept)} | {ROOT: ROOT}
@@ -376,8 +370,7 @@ def measure(context: Context) -> Result:
     if arcs:
         pointers = pointers_of(discovery, heads, sentences[0])
         pointing = list(dict.fromkeys(pointer.head for pointer in pointers.values()))
-        pairs_of_words = word_pairs(sentences[1])
-        of_words = span_attention(scorer, sentences[1].pairs, pairs_of_words, pointing)
+        of_words = span_attention(scorer, sentences[1].pairs, word_pairs(sentences[1]), pointing)
         attached = attachments(sentences[1], of_words, pointers)
     listed = list(dict.fromkeys(named.values()))
     losses = _losses(context, listed)
@@ -422,10 +415,7 @@ def measure(context: Context) -> Result:
 
 
 def _losses(context: Context, heads: Sequence[Head]) -> dict[Head, Estimate]:
-    """Points lost with the attention of each single head made uniform, as in the source (4.5).
-
-    Pruned heads are left out.
-    """
+    """Points lost with each unpruned head's attention made uniform, as in the source (4.5)."""
     present = set(context.model.checkpoint.shape.all_heads)
     variants = {
         head: Variant(str(head), (HeadMask((head,), "uniform"),), "single")

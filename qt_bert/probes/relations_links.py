@@ -173,10 +173,7 @@ class TokenisedSentences:
 
 
 def sentences_of(files: Sequence[Path]) -> tuple[list[Sentence], list[Sentence]]:
-    """The distinct sentences of all treebanks: discovery, and validation.
-
-    Raises PairFileError as `read_treebank` does, and for an empty half.
-    """
+    """All treebanks' distinct sentences by half. Raises PairFileError, also for an empty half."""
     both = halves(files)
     for name, half in zip(both._fields, both, strict=True):
         if not half:
@@ -431,10 +428,7 @@ def span_attention(
     *,
     shown: Progress = silent,
 ) -> SpanAttention:
-    """The attention in one clean pass between `spans`: `pair` [N], `first` and `second` tokens [N, 2].
-
-    `shown` counts pairs.
-    """
+    """One clean pass's attention: `pair` [N], `first`, `second` tokens [N, 2]. `shown`: pairs."""
     pair, first, second = spans
     attention = SpanAttention(
         heads,

@@ -141,8 +141,7 @@ class Routes:
         return self._change(outcome, path_name(sender, self.reader, entry))
 
     def _change(self, outcome: Outcome, name: str) -> Estimate:
-        rows = self.changes[OUTCOMES.index(outcome)]
-        return over_queries(rows[self.row_of[name]], self.queries)
+        return over_queries(self.changes[OUTCOMES.index(outcome)][self.row_of[name]], self.queries)
 
 
 def run_routes(

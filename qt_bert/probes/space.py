@@ -230,10 +230,7 @@ def _point(number: int, score: Estimate, context: Context) -> Point:
 def _picture(
     name: str, items: Sequence[Item], layer: FloatArray
 ) -> tuple[Scatter, FloatArray] | None:
-    """Items at their first two principal components, and each component's share of the variance.
-
-    The two outermost words of each class are labelled. None where all vectors are equal.
-    """
+    """Items at their first two principal components, and these' shares; None for equal ones."""
     labelling = labelled(name, items)
     if labelling is None or not np.ptp(layer[labelling[0]], axis=0).any():
         return None

@@ -133,10 +133,7 @@ def characters_of(
 
 
 def uncut_tokens(encoded: EncodedPair, side: int) -> dict[int, Span]:
-    """The tokens of one side that share no character with another token, with their spans, in order.
-
-    The pair must have been encoded with offsets.
-    """
+    """A side's tokens, with spans, that share no character with others; needs offsets."""
     places = enumerate(zip(encoded.side, encoded.spans, strict=True))
     spans = {token: span for token, (owner, span) in places if owner == side and span[0] < span[1]}
     owners = Counter(place for span in spans.values() for place in range(*span))
@@ -148,10 +145,7 @@ def uncut_tokens(encoded: EncodedPair, side: int) -> dict[int, Span]:
 
 
 def tokens_within(encoded: EncodedPair, side: int, span: Span) -> list[int]:
-    """The tokens of one side with a character within `span` of its text, in order.
-
-    The pair must have been encoded with offsets.
-    """
+    """A side's tokens with a character in `span`, in order; needs a pair with offsets."""
     return [
         token
         for token, (owner, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True))
@@ -248,8 +242,7 @@ def stream(
     if not len(texts):
         raise ArgumentError("no pairs to look at: the sample is empty")
     batches = scorer.fresh().batches(texts, batch_tokens(len(variants)), offsets=True)
-    swept = sweep(scorer.encoder, batches, variants, reductions, shown=shown)
-    return gathered(swept, len(texts))
+    return gathered(sweep(scorer.encoder, batches, variants, reductions, shown=shown), len(texts))
 
 
 def gathered(swept: Iterable[Swept], pairs: int) -> dict[str, np.ndarray]:

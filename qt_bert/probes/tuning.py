@@ -151,10 +151,7 @@ def _attention(context: Context, base: Scorer) -> Result:
 def _weighted(
     context: Context, rise: FloatArray, heads: Sequence[Head], pairs: Sequence[Pair]
 ) -> Estimate | None:
-    """The mean rise of `heads`, weighted by the points that the tuned model loses on `pairs` without each.
-
-    None where no head costs anything.
-    """
+    """The heads' mean rise, weighted by the points that `pairs` lose without each, or None."""
     if not heads:
         return None
     variants = [v for v in single(context.model.checkpoint.shape, zeroed) if v.heads[0] in heads]
@@ -175,8 +172,7 @@ def strengthened(comparison: Comparison) -> Named:
     """The heads whose weight on matched terms rose."""
     rise = comparison.change("matched")
     sep, cls = (np.nan_to_num(comparison.weight("after", kind)) for kind in ("sep", "cls"))
-    to_texts = 1 - sep - cls
-    return name_heads(means(rise), one_sided_p(rise), means(to_texts), least=LEAST_CHANGE)
+    return name_heads(means(rise), one_sided_p(rise), means(1 - sep - cls), least=LEAST_CHANGE)
 
 
 # Estimates over queries, in points of attention.

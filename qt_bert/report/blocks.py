@@ -185,10 +185,7 @@ class Section:
 
 
 def wording(name: str, /, **facts: Any) -> Text:
-    """The text `name`, its fields filled from `facts`, bilingual ones in each language.
-
-    Raises KeyError for an unknown text or a field without a fact.
-    """
+    """The text `name`, filled from `facts`. Raises KeyError for an unknown text or field."""
     texts = _texts()[name]
     return Text(*(_filled(texts[language], facts, language) for language in ("zh", "en")))
 

@@ -101,8 +101,7 @@ HEADLINES = {
 
 
 def headlines(known: Container[str]) -> dict[str, Text]:
-    """The headline metrics among the `known` ones, with their names; without accuracy (a model of one
-    logit), pairwise accuracy."""
+    """The headline metrics that are `known`, named; without accuracy, pairwise accuracy."""
     order = {} if "accuracy" in known else {"pairwise_accuracy": wording("pairwise_accuracy")}
     return {name: title for name, title in (order | HEADLINES).items() if name in known}
 

@@ -79,8 +79,7 @@ def _picture(figure: Any) -> ElementTree.Element:
 
 
 def _stand_in(value: Any, pairs: Pairs) -> Any:
-    """The specification with the wider text of each pair, for which the chart is laid out; both texts go to
-    `pairs`."""
+    """The specification with each pair's wider text, which the layout needs; fills `pairs`."""
     if isinstance(value, dict):
         return {key: _stand_in(item, pairs) for key, item in value.items()}
     if isinstance(value, list):

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import compress
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from qt_bert.report.blocks import Badge, Card, Cell, Interval, Link, Section, Table, wording
 from qt_bert.report.figures import drawn
@@ -30,6 +30,8 @@ def page(
     footer: Text | None = None,
 ) -> str:
     """The whole page. Every text in it is escaped; see `_environment`."""
+    from markupsafe import Markup
+
     return (
         _environment()
         .get_template("report.html.j2")
@@ -38,7 +40,7 @@ def page(
             cards=cards,
             sections=sections,
             unfinished=[name for name, stage in record.stages.items() if stage.status != "done"],
-            style=_style(),
+            style=Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),
             heading=heading or wording("query_title_relevance_model"),
             footer=footer or wording("made_qt_bert_same"),
         )
@@ -56,7 +58,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_finalize,
+        finalize=lambda value: printable(value) if type(value) is str else value,
     )
     environment.filters |= {"clip": clip, "number": number, "signed": signed}
     environment.globals |= {
@@ -66,21 +68,10 @@ def _environment() -> Environment:
         "p_value": _p_value,
         "groups": _groups,
         "without_empty": _without_empty,
-        "shape": _shape,
+        "shape": lambda cell: _SHAPES.get(type(cell), "number"),
         "MISSING": MISSING,
     }
     return environment
-
-
-def _finalize(value: Any) -> Any:
-    """Every plain text that reaches the page passes here."""
-    return printable(value) if type(value) is str else value
-
-
-def _style() -> Any:
-    from markupsafe import Markup
-
-    return Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8"))
 
 
 def _p_value(value: float, digits: int) -> str:
@@ -123,8 +114,4 @@ _SHAPES: dict[type, str] = {
     Text: "words",
     str: "text",
 }
-
-
-def _shape(cell: Cell) -> str:
-    """The kind of a cell, which the template draws; `words` are bilingual."""
-    return _SHAPES.get(type(cell), "number")
+"""The kind of a cell, which the template draws; `words` are bilingual."""

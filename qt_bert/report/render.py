@@ -77,10 +77,7 @@ def render_probe(result: ProbeResult, inputs: RunInputs, out: Path) -> Path:
 
 
 def sections(stored: Stored) -> list[Section]:
-    """All sections that the run has results for, in the order of the page, the appendix last.
-
-    Raises RunFolderError for a damaged result.
-    """
+    """The sections with results, the appendix last. Raises RunFolderError for a damaged one."""
     parts = (
         answer_section(stored),
         evaluation_section(stored),

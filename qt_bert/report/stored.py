@@ -87,5 +87,4 @@ class Stored:
     @cached_property
     def on_shipped(self) -> bool:
         """Whether the run's pairs are the test split that ships."""
-        pairs = self.folder.record.inputs.pairs
-        return ships(TEST) and pairs.sha256 == sha256_file(shipped(TEST))
+        return ships(TEST) and self.folder.record.inputs.pairs.sha256 == sha256_file(shipped(TEST))

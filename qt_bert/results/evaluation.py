@@ -39,8 +39,7 @@ class JudgedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedPairs:
-    """The file of pairs that the model was judged on; `rejected` counts rows that are no pairs, `unjudged` pairs
-    without a label."""
+    """The judged pairs: `rejected` rows are no pairs, `unjudged` ones lack a label."""
 
     name: str
     sha256: str
@@ -52,10 +51,7 @@ class JudgedPairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermChange:
-    """The change of the expected grade (or the one score) when fillers replace a term.
-
-    `moved` is False where it is negligible.
-    """
+    """How the expected grade (or score) changes with a term filled; `moved` if not negligible."""
 
     side: Literal["query", "title"]
     term: str
@@ -184,10 +180,7 @@ def _shares(row: Sequence[int]) -> tuple[float | None, ...]:
 
 
 def reliability_curve(bins: Iterable[ReliabilityBin]) -> Curve | None:
-    """Accuracy over confidence, beside the diagonal of a perfectly calibrated model.
-
-    None where no bin holds a pair.
-    """
+    """Accuracy over confidence, beside the perfect diagonal. None where no bin holds a pair."""
     points = [point for item in bins if (point := _point(item))]
     if not points:
         return None

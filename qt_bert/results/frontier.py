@@ -60,8 +60,7 @@ class TrialRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """The forecast change of a metric against the teacher after a full training, with its 95 % prediction
-    interval."""
+    """A metric's forecast change after a full training, with its 95 % prediction interval."""
 
     value: float
     low: float

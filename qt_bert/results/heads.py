@@ -203,10 +203,7 @@ class HeadsFile(ResultFile):
 
 
 def heads_file(results: Sequence[ProbeResult], versions: Mapping[str, str]) -> HeadsFile:
-    """The file of a run's results, with the scores that quantities use.
-
-    Raises ArgumentError for no results, or results of different weights.
-    """
+    """A run's scores as a file. Raises ArgumentError for no results, or of unlike weights."""
     if not results:
         raise ArgumentError("no probe of this run is finished, so there are no heads to save")
     models = {result.model.sha256 for result in results}

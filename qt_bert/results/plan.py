@@ -97,10 +97,7 @@ class PlanTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtRisk:
-    """A set of heads with a function, those `lost`, and the change when these alone are ablated.
-
-    `unstable`: the set is not stable.
-    """
+    """A set of heads, those `lost`, the change when these are ablated, whether it is unstable."""
 
     name: str
     heads: tuple[str, ...]

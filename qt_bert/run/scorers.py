@@ -64,8 +64,7 @@ def open_scorer(
             raise ArgumentError(
                 f"{options.model} is a column of scores: it has no heads to leave out"
             )
-        grades = options.model_grades
-        return ColumnScorer(*column, reader or ReaderOptions(), model_grades=grades)
+        return ColumnScorer(*column, reader or ReaderOptions(), model_grades=options.model_grades)
     from qt_bert.planning.export_session import OnnxScorer
     from qt_bert.results.plan import EXPORT
 

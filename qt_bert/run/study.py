@@ -44,10 +44,7 @@ if TYPE_CHECKING:
 
 
 def probe_stage(probe: Probe) -> Stage:
-    """The stage `probe:NAME`, which writes `probes/NAME.json`.
-
-    A probe that needs a base is only in runs with one.
-    """
+    """The stage that writes `probes/NAME.json`, left out where it needs a base and has none."""
     return Stage(
         name=f"probe:{probe.name}",
         order=100 + probe.order,
@@ -191,8 +188,7 @@ def _run_plan(options: PlanOptions, output: str, quick: Effort, context: StageCo
             ref, taken = task.discovery.ref, quick_pairs(task.discovery.pairs, labels)
             task.discovery = Sample.of(ref.name, ref.sha256, taken)
     context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64]))
-    plan = make_plan(task, parse_budget(options.budget))
-    plan.write(context.folder.file(output))
+    make_plan(task, parse_budget(options.budget)).write(context.folder.file(output))
 
 
 def _task(context: StageContext, quick: Effort, limit: int | None, work: str) -> PlanTask:

@@ -150,10 +150,7 @@ class Scorer(TextScorer):
 
     @torch.inference_mode()
     def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
-        """Float32 logits [pair, output] of (query, title) pairs, in order.
-
-        Raises CheckpointError naming the first pair with NaN or infinite logits.
-        """
+        """Float32 logits [pair, output]. Raises CheckpointError naming the first not finite."""
         out = self._logits(self.batches(pairs, self.batch_tokens), len(pairs), shown)
         return check_finite(out, pairs, self.name)
 

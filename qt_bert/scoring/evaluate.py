@@ -148,8 +148,7 @@ def _of_rows(
 
 
 def _without_grade_1(judged: JudgedFile, resamples: int, seed: int) -> dict[str, MetricValue]:
-    """The same metrics without pairs of grade 1: titles of another subject are easy, and many of them
-    improve every figure. Empty where there are none."""
+    """The metrics without grade 1, whose easy titles improve every figure; empty for none."""
     rows = np.array([pair.grades != (1,) for pair in judged.pairs])
     return {} if rows.all() or not rows.any() else _of_rows(judged, rows, resamples, seed)
 
@@ -417,8 +416,7 @@ def normalised(text: str) -> str:
 
 
 def mismatches(pairs: Sequence[Pair]) -> dict[str, BoolArray]:
-    """Slice → which pairs [n]: the title lacks a year, number, Latin name or place of the query, and has none or
-    another."""
+    """Slice → the pairs [n] whose title lacks or changes a year, number, Latin name or place."""
     texts = [tuple(map(normalised, (pair.query, pair.title))) for pair in pairs]
     slices: dict[str, BoolArray] = {}
     for kind, pattern in _NAMED.items():

@@ -126,8 +126,7 @@ def _terms(words: Sequence[Span], whole: EncodedPair, side: Side) -> list[Span]:
 def fill(
     whole: EncodedPair, side: Side, start: int, end: int, filler: Filler
 ) -> EncodedPair | None:
-    """`whole` with fillers for all tokens that hold any of the characters [start, end) of a text; None
-    without such tokens."""
+    """`whole` with fillers for tokens that touch characters [start, end); None for none."""
     tokens = _tokens(whole, side, start, end)
     ids = [filler.id if token in tokens else id for token, id in enumerate(whole.input_ids)]
     return replace(whole, input_ids=ids) if tokens else None

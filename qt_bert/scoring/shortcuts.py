@@ -207,8 +207,7 @@ def _predictions(
             place, output = np.nonzero(member[fitted])
             weight = _shares(member[fitted])[place, output]
             classifier.fit(rows[fitted[place]], output, sample_weight=weight)
-            predicted = classifier.predict_proba(rows[held_out])
-            table[np.ix_(held_out, classifier.classes_)] = predicted
+            table[np.ix_(held_out, classifier.classes_)] = classifier.predict_proba(rows[held_out])
             shown.advance()
     return tables
 

@@ -1,4 +1,4 @@
-"""Array types and the three small sums every metric is made of."""
+"""Array types, and the small sums and means that metrics are made of."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     undefined = np.full(numerator.shape, np.nan)
     np.divide(numerator, denominator, out=undefined, where=denominator != 0)
     return undefined
+
+
+def mean_known(values: FloatArray) -> FloatArray:
+    """The mean over the last axis without NaN; NaN where all are."""
+    known = np.isfinite(values)
+    return ratio(np.where(known, values, 0.0).sum(axis=-1), known.sum(axis=-1).astype(np.float64))
 
 
 def sum_by(group: IntArray, values: npt.NDArray[np.generic], n_groups: int) -> FloatArray:
@@ -41,8 +47,7 @@ def expectation(probabilities: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def mid_ranks(values: FloatArray) -> FloatArray:
-    """The rank of each value from 1, ties at their mean rank [n]: `scipy.stats.rankdata`, whose import alone
-    takes a second."""
+    """The rank of each value from 1 [n], ties at their mean, as scipy.stats, slow to import."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place])
 

@@ -185,8 +185,7 @@ def swap_p_values(
         swapped = np.abs(_side_differences(estimators, weights))
         hits += (~(swapped < observed - ROUNDING)).sum(axis=1)
     tested = ~np.isnan(observed).any(axis=1) & (draws > 0)
-    p_values = np.where(tested, (1 + hits) / (1 + draws), np.nan)
-    return p_values.reshape(len(others), len(metrics))
+    return np.where(tested, (1 + hits) / (1 + draws), np.nan).reshape(len(others), len(metrics))
 
 
 def _check_same_pairs(a: Judgements, b: Judgements) -> None:

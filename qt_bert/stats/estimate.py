@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qt_bert.errors import ArgumentError
-from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, mid_ranks, ratio
+from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, mean_known, mid_ranks, ratio
 
 Interval: TypeAlias = tuple[float, float]
 Kind: TypeAlias = Literal["mean", "statistic", "correlation"]
@@ -239,16 +239,10 @@ def over_classes(
     means = np.where(there > 0, sums[rows] / np.maximum(counts[rows], 1), 0.0)
     total, n = means.sum(axis=0), there.sum(axis=0)
     return from_leave_one_out(
-        float(_known_mean(ratio(total, n))),
-        _known_mean(ratio(total - means, n - there)),
+        float(mean_known(ratio(total, n))),
+        mean_known(ratio(total - means, n - there)),
         _those(keys, rows),
     )
-
-
-def _known_mean(values: FloatArray) -> FloatArray:
-    """The mean over the last axis without NaN; NaN where all are."""
-    known = np.isfinite(values)
-    return ratio(np.where(known, values, 0.0).sum(axis=-1), known.sum(axis=-1).astype(np.float64))
 
 
 def mean_of(estimates: Sequence[Estimate], *, draws: int = 0) -> Estimate:

@@ -127,8 +127,7 @@ def signed_error(judgements: Judgements) -> FloatArray:
 
 def furthest_off(judgements: Judgements, limit: int) -> IntArray:
     """Indices of the pairs whose score lies furthest from the label, worst first [≤ limit]."""
-    distance = np.abs(signed_error(judgements))
-    return np.argsort(-distance, kind="stable")[: max(limit, 0)]
+    return np.argsort(-np.abs(signed_error(judgements)), kind="stable")[: max(limit, 0)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,10 +184,7 @@ class Judgements:
         return np.asarray(highest > lowest)
 
     def subset(self, rows: npt.ArrayLike) -> Judgements:
-        """The judgements of some pairs (a mask or indices [m]), at the same levels.
-
-        Raises ArgumentError where no pair is left.
-        """
+        """Some pairs' judgements (a mask or indices [m]). Raises ArgumentError for none."""
         keep = np.arange(len(self))[np.asarray(rows)]
         if keep.size == 0:
             raise ArgumentError("no graded pair is left in this subset")
@@ -265,8 +262,7 @@ def judge_grades(
     truth = np.array(of_label, dtype=np.int64)[labels.index]
     at_model = set(sets) == set(model)
     mode: Mode = "grades" if sets == FIVE_GRADES else "levels" if at_model else "coarse"
-    names = tuple(map(name_set, sets))
-    return _at_levels(ranked, mode, names, np.stack(columns, axis=1), truth)
+    return _at_levels(ranked, mode, tuple(map(name_set, sets)), np.stack(columns, axis=1), truth)
 
 
 def judge_levels(
@@ -365,8 +361,7 @@ def _at_levels(
 def _common_levels(
     labels: Labels, model: tuple[GradeSet, ...]
 ) -> tuple[tuple[GradeSet, ...], list[int], list[int]] | None:
-    """The levels that both labels and logits distinguish, or None: their sets, and the level
-    of each logit and of each label."""
+    """The common levels of labels and logits, each logit's and each label's; or None."""
     if are_ordered_levels(model):
         sets = tuple(sorted(model, key=lambda grades: sum(grades) / len(grades)))
         of_label = _owners(labels.sets, sets)

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from qt_bert.stats.arrays import FloatArray, IntArray, count_cells, ratio, sum_by
+from qt_bert.stats.arrays import FloatArray, IntArray, count_cells, mean_known, ratio, sum_by
 from qt_bert.stats.estimate import bootstrap_weights, resample
 from qt_bert.stats.judgements import Judgements, Mode, known
 from qt_bert.text import Text
@@ -136,12 +136,6 @@ def f1_scores(confusions: FloatArray) -> FloatArray:
     return ratio(2 * right, confusions.sum(axis=1) + confusions.sum(axis=2))
 
 
-def _mean_defined(values: FloatArray) -> FloatArray:
-    """Mean of the values that are not NaN [R, L] -> [R]."""
-    defined = ~np.isnan(values)
-    return ratio(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(float))
-
-
 def weighted_kappa(confusions: FloatArray, penalty: FloatArray | None = None) -> FloatArray:
     """Cohen's κ [R, L, L] -> [R] under `penalty` [L, L], by default the squared distance of the
     levels; NaN where chance alone would cost nothing, as where all sits in one level.
@@ -158,7 +152,7 @@ def weighted_kappa(confusions: FloatArray, penalty: FloatArray | None = None) ->
 def _macro_mae(flat: FloatArray) -> FloatArray:
     confusions = as_matrices(flat)
     total = np.einsum("rij,ij->ri", confusions, _distances(confusions.shape[1]))
-    return _mean_defined(ratio(total, confusions.sum(axis=2)))
+    return mean_known(ratio(total, confusions.sum(axis=2)))
 
 
 def _distances(n_levels: int) -> FloatArray:
@@ -191,7 +185,7 @@ CLASS_METRICS = (
             "Mean F1 over the grades that occur among labels or predictions.",
         ),
         estimator=additive(
-            confusion_by_query, lambda flat: _mean_defined(f1_scores(as_matrices(flat)))
+            confusion_by_query, lambda flat: mean_known(f1_scores(as_matrices(flat)))
         ),
     ),
     Metric(

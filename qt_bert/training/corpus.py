@@ -19,10 +19,7 @@ from qt_bert.training.recipes import PairSource
 
 
 def text_lines(path: Path) -> Iterator[str]:
-    """The non-empty lines of a .txt, .txt.gz or .txt.xz shard (one fragment a line).
-
-    Raises PairFileError where the file is missing, truncated or not text.
-    """
+    """The non-empty lines of a shard (.txt, .gz, .xz). Raises PairFileError for a bad file."""
     for item in TextSource(path).lines():
         if isinstance(item, Reject):
             raise PairFileError(f"{path}: line {item.line}: {item.reason}; convert it to UTF-8")
@@ -49,10 +46,7 @@ class TokenStore:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Fragments of running text, and matching texts (`first[i]` with `second[i]`).
-
-    `sha256` hashes tokenizer and input files.
-    """
+    """Fragments of text, and matching texts (`first[i]`, `second[i]`); `sha256` is of the inputs."""
 
     fragments: TokenStore
     first: TokenStore

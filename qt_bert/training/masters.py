@@ -127,8 +127,7 @@ class MasterWeights:
                     value.copy_(tensors[f"average/{name}"])
 
     def float32_state(self, model: nn.Module) -> dict[str, torch.Tensor]:
-        """The model's state dict with float32 masters (or their average) in place of bf16 weights, on
-        the CPU."""
+        """The state dict on the CPU, float32 masters (or averages) for bf16 weights."""
         masters = {id(p): m for p, m in zip(self.params, self.average, strict=True)}
         out = {}
         for name, value in model.state_dict(keep_vars=True).items():

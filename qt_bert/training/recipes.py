@@ -190,10 +190,7 @@ def load_recipe(path: Path, data: Path) -> Recipe:
 
 
 def typed(kind: type[T], table: Mapping[str, Any], where: str) -> T:
-    """The dataclass `kind` from a table's values.
-
-    Raises ArgumentError naming the key that is unknown or of another type.
-    """
+    """The dataclass of a table's values. Raises ArgumentError naming the wrong key."""
     hints = get_type_hints(kind)
     known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
     values: dict[str, Any] = {}

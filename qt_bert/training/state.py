@@ -72,10 +72,7 @@ def load_state(
 
 
 def read_state(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
-    """The tensors and values of `save_state`, or None where there is no file.
-
-    Raises RunFolderError where the file is no training state.
-    """
+    """What `save_state` saved, None without a file. Raises RunFolderError for another file."""
     path = folder / STATE_FILE
     if not path.exists():
         return None

@@ -109,10 +109,11 @@ def test_noise_is_never_stable_however_much_comes_back(k):
     assert np.mean(back) > 0.25
 
 
-def test_resamples_by_hand():
+def test_resamples_by_hand(monkeypatch):
     """Two queries, each for another head: the head in hand is the best unless the other is drawn twice."""
     per_query = np.array([[[3.0, 0.0]], [[0.0, 1.0]]])
-    found = naming.stability(naming.by_mean(per_query), [Head(0, 0)], 2, resamples=4000)
+    monkeypatch.setattr(naming, "RESAMPLES", 4000)
+    found = naming.stability(naming.by_mean(per_query), [Head(0, 0)], 2)
     assert found is not None
     assert found.overlap == pytest.approx(3 / 4, abs=0.03)
     assert found.halves == 0.0  # the halves are one query each, and never agree
