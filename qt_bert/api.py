@@ -340,7 +340,7 @@ class Grader:
             kept = ("seed", "calibrated", *(() if labelled else ("rejects_path",)))
             how = {"by": list(columns)} | {k: settings[k] for k in kept if k in settings}
             agreement = compare_unlabelled(
-                Path(unlabelled), reader.beside(Path(unlabelled)), a[0], b[0], **how
+                Path(unlabelled), reader.beside(Path(unlabelled), labelled=False), a[0], b[0], **how
             )
             comparison["agreement"] = agreement
         if gate is not None:

@@ -44,7 +44,7 @@ class _Lines:
     def __init__(self, total: int | None, label: str, unit: str, done: int) -> None:
         self.total, self.label, self.unit = total, label, unit
         self.done = self.first = self.begun = done
-        self.start = self.printed = time.monotonic()
+        self.opened = self.start = self.printed = time.monotonic()
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         now = time.monotonic()
@@ -58,8 +58,10 @@ class _Lines:
             self.print_line(note)
 
     def print_line(self, note: str = "") -> None:
-        seconds = max(time.monotonic() - self.start, 1e-9)
-        rate = (self.done - self.first) / seconds
+        first, start = self.first, self.start
+        if self.done == first:  # one step so far
+            first, start = self.begun, self.opened
+        rate = (self.done - first) / max(time.monotonic() - start, 1e-9)
         text = f"{self.label}: {self.done:,}"
         if self.total:
             left = (self.total - self.done) / rate if rate else float("inf")

@@ -46,8 +46,9 @@ def check(
     rows = reader.open(file, rejects_path=rejects)
     other = None
     if against is not None:
-        named = ReaderOptions(against_columns, max_rejects=reader.max_rejects)
-        how = named if against_columns else replace(reader, grades=None).beside(against)
+        how = ReaderOptions(against_columns, max_rejects=reader.max_rejects)
+        if against_columns is None and not reader.no_header:
+            how = replace(reader, grades=None).beside(against, labelled=False)
         other = how.open(against)
     report = check_file(rows, other)
     result, text = report.to_json(), report.render()
@@ -184,7 +185,8 @@ def evaluate(
         terminal.note_counts(each)
     if unjudged := evaluation["pairs"]["unjudged"]:
         terminal.note(f"{unjudged:,} titles without a label")
-    if calibration and read_json(calibration)["pairs"]["sha256"] == sha256_file(path):
+    fitted_on = read_json(calibration).get("pairs") if calibration else None
+    if isinstance(fitted_on, dict) and fitted_on.get("sha256") == sha256_file(path):
         terminal.note(
             "warning: the calibration was fitted on half of these queries; qt-bert calibrate printed the others'"
         )
@@ -291,7 +293,7 @@ def compare(
     path = pairs_or_test(pairs)
     reader.open(path)
     if unlabelled is not None:
-        reader.beside(unlabelled)
+        reader.beside(unlabelled, labelled=False)
     from qt_bert.api import Grader
     from qt_bert.run.scorers import open_scorer, split_seeds
     from qt_bert.scoring.gate import read_gate

@@ -139,12 +139,16 @@ def _frontier_as_text(frontier: Frontier, path: Path, request: Request) -> str:
         for ref in (frontier.discovery, frontier.validation)
     )
     part = " (--full takes all)" if frontier.profile == "quick" else ""
-    words = [str(request.validation_file)]
-    if request.reader.columns:
-        words += ["--columns", request.reader.columns]
-    commands = next_commands(
-        frontier, str(path), shlex.quote(str(request.model)), shlex.join(words)
-    )
+    reader, model, pairs = request.reader, [str(request.model)], [str(request.validation_file)]
+    pairs += ["--no-header"] if reader.no_header else []
+    for words, option, value in (
+        (pairs, "--columns", reader.columns),
+        (pairs, "--grades", reader.grades),
+        (model, "--model-grades", request.model_grades),
+        (model, "--max-length", request.max_length),
+    ):
+        words += [] if value is None else [option, str(value)]
+    commands = next_commands(frontier, shlex.quote(str(path)), *map(shlex.join, (model, pairs)))
     listed = "\n".join(command.en for command in commands)
     head = f"chosen on {chosen}, measured on {measured}{part}"
     return f"{head}\n\n{table(rows)}\n\n{recommendation(frontier).en}\n\n{listed}"

@@ -303,27 +303,32 @@ class ReaderOptions:
             refuse=refuse,
         )
 
-    def beside(self, path: str | os.PathLike[str]) -> ReaderOptions:
-        """The options for a further file: the same columns or, where its first row lacks one, the usual names.
+    def beside(self, path: str | os.PathLike[str], *, labelled: bool = True) -> ReaderOptions:
+        """The options for a further file, which needs no `grade` unless `labelled`: the same columns or, where it
+        lacks one, the usual names, which a line says. A joined title has no other name.
 
         Raises PairFileError for a file with neither.
         """
-        if self.columns is None or self.no_header or (fault := self._fault(path)) is None:
-            return self
+        mapping = self._column_mapping()
+        if not labelled:
+            mapping = {name: mapping[name] for name in ("query", "title") if name in mapping}
+        named = replace(self, columns=",".join(f"{n}={c}" for n, c in mapping.items()) or None)
         usual = replace(self, columns=None)
-        if usual._fault(path) is None:
-            return usual
-        if isinstance(fault, PairFileError):
-            raise PairFileError(f"{fault} (or this file has query and title)") from fault
-        return self
-
-    def _fault(self, path: str | os.PathLike[str]) -> PairFileError | Reject | None:
-        """Why the first row is no pair; None where it is one."""
         try:
-            first = next(iter(self.open(path).rows()), None)
+            named._find_columns(path)
         except PairFileError as error:
-            return error
-        return first if isinstance(first, Reject) else None
+            if named == usual or self.no_header or "+" in str(mapping.get("title")):
+                raise
+            try:
+                usual._find_columns(path)
+            except PairFileError:
+                raise error from None
+            note_once(f"{path}: read by query and title, having none of --columns")
+            return usual
+        return named
+
+    def _find_columns(self, path: str | os.PathLike[str]) -> None:
+        open_format(Path(path), self.resolve_columns()).find_columns()
 
     def note_abstract(self, pairs: Sequence[Pair], path: Location) -> None:
         """Print once that the column `abstract` of these pairs is not read, if they have one."""

@@ -102,7 +102,7 @@ def recommendation(frontier: Frontier) -> Text:
         dev, steps = frontier.trial.dev, frontier.trial.steps[-1]
         said |= {"queries": dev.n_queries, "pairs": dev.name}
         texts = [wording("frontier_recommended", **said)]
-        if steps < TESTED_STEPS:
+        if steps != TESTED_STEPS:
             texts.append(wording("frontier_short", steps=steps, tested=TESTED_STEPS))
         if any(change.low < -MARGIN for change in row.forecast.values()):
             texts.append(wording("frontier_unsure"))
@@ -120,15 +120,15 @@ def next_commands(
     frontier: Frontier, path: str, model: str = "MODEL", pairs: str = "pairs.tsv"
 ) -> Iterator[Text]:
     """The commands that make, distil, export and gate the recommended shape, each behind what it is for; none
-    without a faster one. The teacher in eight bits comes first, which needs no training.
+    without a faster one. Before all stands the teacher in eight bits, which needs no training.
 
-    Without a trial there is none: its command comes first, and SHAPE stands for what it recommends. A trial
+    Without a trial there is none: its command comes next, and SHAPE stands for what it recommends. A trial
     that recommends none leaves the shape of the details.
     """
-    if len(frontier.rows) == 1:
-        return
     eight = f"export --onnx --int8 --model {model} --pairs {pairs} --out runs/teacher_onnx"
     yield _command("frontier_int8", eight)
+    if len(frontier.rows) == 1:
+        return
     if frontier.trial is None:
         ask = f"plan --model {model} --pairs {pairs} --pairs-to-train train.tsv --out runs/trial"
         yield _command("frontier_try", ask)

@@ -268,3 +268,15 @@ def test_compare_without_labels(run, refused, checkpoint_of, write, tmp_path):
     )
     assert "rank_correlation" in ended.out and "where their ranking differs most" in ended.out
     refused("none.tsv", "compare", *models, "--unlabelled", tmp_path / "none.tsv")
+
+
+def test_a_file_without_a_header_is_held_against_one_with(run, write):
+    raw = write("raw.tsv", "1\t猫\t狗\t3\n2\t人\t车\t1\n")
+    train = write("train.tsv", "query\ttitle\tgrade\n猫\t狗\t3\n")
+    options = ("--no-header", "--columns", "query=2,title=3,grade=4", "--json")
+    shared = json.loads(run("check", raw, *options, "--against", train).out)
+    named = write("named.tsv", "q\tt\tgrade\n猫\t狗\t3\n人\t车\t1\n")
+    again = json.loads(
+        run("check", named, "--columns", "query=q,title=t", "--json", "--against", train).out
+    )
+    assert [report["shared_pairs"]["distinct"] for report in (shared, again)] == [1, 1]

@@ -1,6 +1,7 @@
 import csv
 import json
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -498,11 +499,26 @@ def test_joined_columns_may_be_positions(write):
         read_pairs(path, columns={"title": "2+x", "grade": 4}, header=False)
 
 
-def test_a_further_file_has_the_same_columns_or_the_usual_ones(write):
-    options = ReaderOptions(columns="query=q,title=t")
-    own, usual = write("own.tsv", "q\tt\na\tb\n"), write("usual.tsv", "query\ttitle\na\tb\n")
-    assert options.beside(own) is options
-    assert options.beside(usual) == ReaderOptions()
-    assert [pair.title for pair in options.beside(usual).open(usual)] == ["b"]
-    with pytest.raises(PairFileError, match=r"no column 'q'.*or this file has query and title"):
-        options.beside(write("other.tsv", "x\ty\na\tb\n"))
+def test_a_further_file_has_the_same_columns_or_the_usual_ones(write, capsys):
+    options = ReaderOptions(columns="query=q,title=t,grade=label")
+    own, usual = (
+        write("own.tsv", "q\tt\tlabel\na\tb\t1\n"),
+        write("usual.tsv", "query\ttitle\n\tb\n"),
+    )
+    assert options.beside(own) == options and not capsys.readouterr().err
+    assert (
+        options.beside(usual) == ReaderOptions() and "usual.tsv: read by" in capsys.readouterr().err
+    )
+    bare = write(
+        "bare.tsv", "q\tt\tquery\ttitle\n\tb\tc\td\n"
+    )  # its own columns, whatever its rows
+    assert options.beside(bare, labelled=False) == ReaderOptions(columns="query=q,title=t")
+    joined = replace(options, columns="query=q,title=t+abstract")
+    for reader, path, column in (
+        (options, write("x.tsv", "x\ty\na\tb\n"), "q"),
+        (joined, bare, "abstract"),
+    ):
+        with pytest.raises(PairFileError, match=f"no column .*{column}"):
+            reader.beside(path)
+    with pytest.raises(PairFileError, match="cannot be read"):
+        ReaderOptions().beside(own.with_name("missing.tsv"))

@@ -50,7 +50,7 @@ def test_a_forecast_recommends_a_shape_and_its_commands():
     assert commands == ["export", "prune", "distill", "export", "compare"]
     assert "on the 160 queries of" in words and "600" not in words
     short = replace(made, trial=replace(made.trial, steps=(20, 80)))
-    assert "80 steps; forecasts were tested on 600" in recommendation(short).en
+    assert "80 steps; forecasts were tested on 600 only" in recommendation(short).en
     untried = frontier(trial=False)
     assert "--pairs-to-train" in recommendation(untried).zh
     _, first, make, *_ = next_commands(untried, "f.json")
