@@ -14,7 +14,8 @@ def main() -> None:
     try:
         app()
     except QtBertError as error:
-        print(f"error: {error}", file=sys.stderr)
+        # messages of libraries within ours may have several lines
+        print("error:", " ".join(str(error).splitlines()), file=sys.stderr)
         sys.exit(2)
     except OSError as error:
         if isinstance(error, BrokenPipeError):

@@ -168,9 +168,8 @@ class ParquetFile:
         try:
             yield
         except (import_module("pyarrow").ArrowException, OSError, OverflowError) as error:
-            reason = str(error).split("\n", 1)[0]  # thrift adds lines
             raise PairFileError(
-                f"{self._path}: the Parquet data is damaged or cut short ({reason}); make it again"
+                f"{self._path}: the Parquet data is damaged or cut short ({error}); make it again"
             ) from error
 
     def _refuse_changed(self, stored: StoredParquet) -> None:
