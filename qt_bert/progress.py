@@ -43,24 +43,22 @@ class _Lines:
 
     def __init__(self, total: int | None, label: str, unit: str, done: int) -> None:
         self.total, self.label, self.unit = total, label, unit
-        self.done = self.first = self.begun = done
-        self.opened = self.start = self.printed = time.monotonic()
+        self.done, self.printed = done, time.monotonic()
+        self.marks = [(done, self.printed)]
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         now = time.monotonic()
-        if (
-            self.done == self.begun < (self.total or 0) - amount
-        ):  # warms up: the rate is of the others
-            self.first, self.start = self.done + amount, now
         self.done += amount
+        if self.total and len(self.marks) == 1:  # warmed up: the rate is that of later steps
+            self.marks.append((self.done, now))
         if now - self.printed >= EVERY:
             self.printed = now
             self.print_line(note)
 
     def print_line(self, note: str = "") -> None:
-        first, start = self.first, self.start
+        first, start = self.marks[-1]
         if self.done == first:  # one step so far
-            first, start = self.begun, self.opened
+            first, start = self.marks[0]
         rate = (self.done - first) / max(time.monotonic() - start, 1e-9)
         text = f"{self.label}: {self.done:,}"
         if self.total:
@@ -115,7 +113,8 @@ def progress(
     try:
         yield lines
     finally:
-        if lines.done > lines.first and time.monotonic() - lines.start > 2:
+        first, start = lines.marks[0]
+        if lines.done > first and time.monotonic() - start > 2:
             lines.print_line()
 
 

@@ -139,15 +139,15 @@ def _frontier_as_text(frontier: Frontier, path: Path, request: Request) -> str:
         for ref in (frontier.discovery, frontier.validation)
     )
     part = " (--full takes all)" if frontier.profile == "quick" else ""
-    reader, model, pairs = request.reader, [str(request.model)], [str(request.validation_file)]
-    pairs += ["--no-header"] if reader.no_header else []
-    for words, option, value in (
-        (pairs, "--columns", reader.columns),
-        (pairs, "--grades", reader.grades),
-        (model, "--model-grades", request.model_grades),
-        (model, "--max-length", request.max_length),
-    ):
-        words += [] if value is None else [option, str(value)]
+    reader = request.reader
+
+    def given(option: str, value: object) -> list[str]:
+        return [] if value is None else [option, str(value)]
+
+    model = [str(request.model), *given("--model-grades", request.model_grades)]
+    model += given("--max-length", request.max_length)
+    pairs = [str(request.validation_file), *(["--no-header"] if reader.no_header else [])]
+    pairs += given("--columns", reader.columns) + given("--grades", reader.grades)
     commands = next_commands(frontier, shlex.quote(str(path)), *map(shlex.join, (model, pairs)))
     listed = "\n".join(command.en for command in commands)
     head = f"chosen on {chosen}, measured on {measured}{part}"

@@ -194,8 +194,7 @@ class Family:
 
 def needs_fast(model_type: str) -> str:
     """The message for a command that needs the fast engine, of a model that it does not run."""
-    known = model_type in FAMILIES
-    why = "; the line above says what keeps this one from it" if known else ""
+    why = "; the line above says what keeps this one from it" * (model_type in FAMILIES)
     return (
         f"a {model_type} model can be scored, evaluated, compared, calibrated, explained by terms and run "
         "without some heads; maps, sweeps, probes, plans, training and export need the fast engine, "

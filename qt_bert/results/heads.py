@@ -157,16 +157,16 @@ def _few_digits(result: T) -> T:
 
 
 def _scored_on(result: ProbeResult) -> PairsRef:
-    keys = _SCORED_ON.get(result.probe, ())
-    sample: Any = result.settings
-    whole = result.pairs
-    if keys[1:] == ("discovery",):
-        whole = _discovery(sample.get("discovery")) or whole
-    for key in keys:
-        sample = sample.get(key) if isinstance(sample, Mapping) else None
-    if not keys or not isinstance(sample, Mapping):
+    """The file and the sample that heads were scored on."""
+    if result.probe not in _SCORED_ON:
+        return result.pairs
+    part, half = _SCORED_ON[result.probe]
+    discovery = _discovery(result.settings.get("discovery")) if half == "discovery" else None
+    whole, sample = discovery or result.pairs, result.settings.get(part)
+    counts = sample.get(half) if isinstance(sample, Mapping) else None
+    if not isinstance(counts, Mapping):
         return whole
-    pairs, queries = sample.get("pairs"), sample.get("queries")
+    pairs, queries = counts.get("pairs"), counts.get("queries")
     if not isinstance(pairs, int) or not isinstance(queries, int):
         return whole
     return replace(whole, n_pairs=pairs, n_queries=queries)

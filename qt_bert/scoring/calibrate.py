@@ -19,7 +19,7 @@ from qt_bert.models.card import CARD, ModelLabels, store_calibration
 from qt_bert.models.folder import MANIFEST, write_manifest
 from qt_bert.scoring.evaluate import by_column
 from qt_bert.scoring.judge import DRAWN, JudgedFile, PairScorer, judge_file, judge_logits
-from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
+from qt_bert.stats.arrays import BoolArray, IntArray, ratio
 from qt_bert.stats.calibration import (
     Calibration,
     ScoreCalibration,
@@ -52,6 +52,8 @@ AT_A_CUT = tuple(
     )
 )
 OF_GRADES = ("accuracy", "macro_f1", "qwk", "mae", "ece", "brier", "nll")
+PROBABILITY = "a probability"
+"""What one logit is read as before, where all lie in 0..1."""
 RESAMPLED = 200
 """Resamples for the intervals of cuts, each of which is a search."""
 OVERLAPPING = "the labels overlap, so they are no levels; calibrate on labels that do not"
@@ -75,9 +77,9 @@ def calibrate_model(
     """Fit on half of the queries of `path`, compare before and after on the other half, and save.
 
     Several logits get a temperature and cut-offs; one logit, read before as the probability of relevance where
-    all lie in 0..1, else as its log-odds, a calibration by `fit_scores`. Slices have their own cuts. Returns the content of `out`
-    (docs/formats.md). Raises ArgumentError and PairFileError for what cannot be fitted, compared or
-    saved.
+    all lie in 0..1, else as its log-odds, a calibration by `fit_scores`. Slices have their own cuts. Returns the
+    content of `out` (docs/formats.md). Raises ArgumentError and PairFileError for what cannot be fitted, compared
+    or saved.
     """
     if precision is not None and recall is not None:
         raise ArgumentError("--precision and --recall: a cut is chosen by one of them; give one")
@@ -93,16 +95,15 @@ def calibrate_model(
     fitted = np.array([half_of(pair.query) == "discovery" for pair in judged.pairs])
     labels, targets = scorer.settings.labels, {"precision": precision, "recall": recall}
     calibration: Any
-    before_is: str | None = None
+    read_as: str | None = None
     metrics: Sequence[str | Metric] = OF_GRADES
     if labels.logits > 1:
         calibration, before = _fit_temperature(judged, labels, fitted), judged.judgements
         graded = after = judge_logits(judged.logits, judged.pairs, labels, calibration)
     else:
-        calibration, before, after, cuts_of = _fit_score(judged, fitted, method, targets)
-        before_is = (
-            "a probability" if _in_unit_interval(judged.judgements.ranking_score) else "log-odds"
-        )
+        scores = judged.judgements.ranking_score
+        read_as = PROBABILITY if scores.min() >= 0 and scores.max() <= 1 else "log-odds"
+        calibration, before, after, cuts_of = _fit_score(judged, fitted, method, targets, read_as)
         graded = judge_logits(judged.logits, judged.pairs, labels, calibration)
         metrics = (*AT_A_CUT, "ece", "brier", "nll")
 
@@ -143,7 +144,7 @@ def calibrate_model(
         "grades": {name: encode(grades[name]) for name in OF_GRADES},
         "reliability": encode([reliability(side.subset(~fitted)) for side in (before, after)]),
         "slices": slices,
-        "before": before_is,
+        "before": read_as,
         "warnings": [
             *worse(overall["changes"], targets),
             *_unsafe(judged, before.query_index[fitted]),
@@ -180,7 +181,11 @@ def _fit_temperature(judged: JudgedFile, labels: ModelLabels, fitted: BoolArray)
 
 
 def _fit_score(
-    judged: JudgedFile, fitted: BoolArray, method: str, targets: Mapping[str, float | None]
+    judged: JudgedFile,
+    fitted: BoolArray,
+    method: str,
+    targets: Mapping[str, float | None],
+    read_as: str,
 ) -> tuple[ScoreCalibration, Judgements, Judgements, Callable[[IntArray], list[float]]]:
     """The calibration, relevance judgements before and after, and a function rows → their cuts."""
     labels, ranked = read_labels([known(pair.grades) for pair in judged.pairs]), judged.judgements
@@ -189,7 +194,7 @@ def _fit_score(
     scores, truth = ranked.ranking_score, labels.index
     relevant = ranked.ranking_truth >= ranked.auc_cut
     first = int((np.unique(ranked.ranking_truth) < ranked.auc_cut).sum())
-    read = (scores, 0.5) if _in_unit_interval(scores) else (expit(scores), 0.0)
+    read = (scores, 0.5) if read_as == PROBABILITY else (expit(scores), 0.0)
     calibration = fit_scores(
         scores[fitted], truth[fitted], labels.sets, first, method=method, **targets
     )
@@ -207,19 +212,14 @@ def _fit_score(
     return calibration, before, after, cuts_of
 
 
-def _in_unit_interval(scores: FloatArray) -> bool:
-    return bool(scores.min() >= 0 and scores.max() <= 1)
-
-
 def _unsafe(judged: JudgedFile, queries: IntArray) -> list[str]:
     """Warnings of what the fit rests on."""
-    few, drawn = len(np.unique(queries)), any(DRAWN in pair.extra for pair in judged.pairs)
-    warnings = [f"fitted on {few} queries alone"] if few < LEAST_QUERIES else []
-    return (
-        [*warnings, f"{DRAWN} does not count here; calibrate on labels drawn evenly"]
-        if drawn
-        else warnings
-    )
+    warnings = []
+    if (few := len(np.unique(queries))) < LEAST_QUERIES:
+        warnings.append(f"fitted on {few} queries alone")
+    if any(DRAWN in pair.extra for pair in judged.pairs):
+        warnings.append(f"{DRAWN} does not count here; calibrate on labels drawn evenly")
+    return warnings
 
 
 def worse(changes: Mapping[str, Any], targets: Mapping[str, float | None]) -> list[str]:

@@ -275,8 +275,8 @@ def compare_models(
 
     `a` and `b` are a model each, or the same one trained with several seeds. `by` names columns to slice by,
     with q over all slices. `detect` is a difference: how many queries like these, and labels, would show it
-    with 80 % power. `calibrated`: by the calibration in each model's folder. `count` as for `judge_file`, and for `with_judge`, which takes one model a side. A one-logit
-    model and a graded one are compared by the ranking metrics; the others are null with a reason. Raises
+    with 80 % power. `calibrated`: by the calibration in each model's folder. `count` as for `judge_file`, and for
+    `with_judge`, which takes one model a side. A one-logit model and a graded one are compared by the ranking metrics; the others are null with a reason. Raises
     ArgumentError as `check_comparable` does, and for a missing column.
     """
     scorers = (*a, *b)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +73,7 @@ def read_gate(path: Path, labelled: bool = True, unlabelled: bool = True) -> Gat
             raise ArgumentError(
                 f"--gate {path}: no {what} {min(unknown)!r}; there are {', '.join(known)}"
             )
-    for name in (
-        *gate.metrics,
-        *gate.agreement,
-        *dict.fromkeys(n for rules in slices for n in rules),
-    ):
+    for name in chain(gate.metrics, gate.agreement, *slices):
         if not (unlabelled if name in MEASURES else labelled):
             option = "--unlabelled" if name in MEASURES else "--pairs"
             raise ArgumentError(f"--gate {path}: {name} needs {option} FILE")

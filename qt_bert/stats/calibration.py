@@ -160,9 +160,10 @@ class ScoreCalibration:
     """The calibration of one logit to K levels, the sets of `grades`, lowest first.
 
     `curves` [K − 1] give the probability of level 1, 2, … or higher: logistic ones by `(slope,)` and
-    `(intercept,)`, isotonic ones by scores and shares, linear between; each
-    further level has at most 1 − LEAST_SHARE of the one below, so that curves that meet make none impossible. `cutoffs` [K − 1] split the score into levels. A pair is relevant from the score `cut` on,
-    that is, of the level `relevant` (from 0) or higher.
+    `(intercept,)`, isotonic ones by scores and shares, linear between. Each
+    further level has at most 1 − LEAST_SHARE of the one below: where curves meet, none is impossible.
+    `cutoffs` [K − 1] split the score into levels. A pair is relevant from the score `cut` on, that is, of the
+    level `relevant` (from 0) or higher.
     """
 
     method: str
