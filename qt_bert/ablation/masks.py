@@ -103,11 +103,12 @@ class Replacement:
         if site.bias is None:
             return value.mean(2, keepdim=True)
         # The softmax of the additive mask alone weighs every visible token alike.
-        weights = torch.softmax(site.bias.float(), -1)
+        wide = value.float() if value.dtype.itemsize == 2 else value
+        weights = torch.softmax(site.bias.to(wide), -1)
         if weights.shape[1] > 1:
             weights = weights[:, heads]
         weights = site.batch.rows_of(weights, site.rows, axes=2)
-        return torch.matmul(weights, value.float()).to(value)
+        return torch.matmul(weights, wide).to(value)
 
 
 @dataclass(frozen=True)

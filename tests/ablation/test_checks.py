@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from qt_bert.ablation import checks
 from qt_bert.ablation.checks import check_equivalence, distance, eight_of, some_of_each
 from qt_bert.ablation.engine import LayerPass
 from qt_bert.ablation.interventions import NONE, Variant
@@ -72,8 +73,8 @@ PLAIN_ATTEND = Layer.attend
 SABOTAGED = [
     (Layer, "attend", lambda self, query, *others: PLAIN_ATTEND(self, query * 1.01, *others)),
     (LayerPass, "_mixed", lambda self, branch: None),
-    (Replacement, "z", lambda self, site: torch.ones(1, len(self.heads), 1, 4)),
-    (Resampled, "z", lambda self, site: torch.ones(1, len(self.heads), 1, 4)),
+    (Replacement, "z", lambda self, site: site.hidden.new_ones(1, len(self.heads), 1, 4)),
+    (Resampled, "z", lambda self, site: site.hidden.new_ones(1, len(self.heads), 1, 4)),
     (Unseen, "bias", lambda self, site: torch.zeros(1, 1, 1, 1)),
     (AffineMap, "outputs", lambda self, hidden, *_: hidden),
 ]
@@ -131,6 +132,26 @@ def test_a_model_with_coarse_rounding_widens_its_bound(fresh_checkpoint):
     one = [Variant(str(head), (HeadMask((head,)),)) for head in checkpoint.shape.all_heads]
     result = figures_of(checkpoint, one)
     assert max(result["variants"].values()) <= result["bound"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_float64_tells_rounding_from_a_fault(checkpoint_of, monkeypatch, family):
+    checkpoint = open_checkpoint(checkpoint_of(family))
+    monkeypatch.setattr(checks, "TOLERANCE", 0)
+    result = figures_of(checkpoint)
+    assert 0 < max(result["variants"].values()) <= result["bound"] < 1e-2
+    monkeypatch.setattr(checks, "EXACT", -1)
+    with pytest.raises(EquivalenceError, match="more than 0;"):
+        figures_of(checkpoint)
+
+
+def test_a_fault_of_float32_alone_is_caught(opened, monkeypatch):
+    def attend(self, query, *others):
+        return PLAIN_ATTEND(self, query * (1.01 if query.dtype == torch.float32 else 1), *others)
+
+    monkeypatch.setattr(Layer, "attend", attend)
+    with pytest.raises(EquivalenceError, match="differs from the Hugging Face model"):
+        figures_of(opened)
 
 
 def test_eight_pairs_hold_the_shortest_and_the_longest(opened):
