@@ -45,6 +45,7 @@ from qt_bert.results.quantities import metric_name
 from qt_bert.scoring.judge import graded_pairs, judge_logits
 from qt_bert.shipped import TEST, shipped
 from qt_bert.stats.comparison import DRAWS, MetricDifference, compare, differ_most
+from qt_bert.stats.estimate import query_key
 from qt_bert.stats.evaluation import Evaluation, evaluate, furthest_off
 from qt_bert.stats.metrics import METRICS
 from qt_bert.text import Text, clip, interval, number, signed
@@ -326,7 +327,8 @@ def _offer(here: Visit, file: GradedFile, key: Hashable) -> None:
 
 def sample(file: GradedFile) -> Text:
     """Which pairs are evaluated."""
-    pairs, queries = f"{len(file.pairs):,}", f"{len({pair.query for pair in file.pairs}):,}"
+    queries = f"{len({query_key(pair.query) for pair in file.pairs}):,}"
+    pairs = f"{len(file.pairs):,}"
     if len(file.pairs) == file.n_pairs and not file.unread:
         return Text(
             f"全部 {pairs} 对（{queries} 个查询）。", f"All {pairs} pairs ({queries} queries)."
