@@ -39,7 +39,7 @@ _SCORED_ON = {
     "redundancy": ("scored", "discovery"),
 }
 """Where the settings of a probe hold the sample that its heads were scored on, if not that of its
-claims."""
+claims; of `matching` only the pairs `used` share something to match."""
 
 _SHOWN = ("behaviour",)
 """Probes whose measurements the page shows without a run."""
@@ -166,7 +166,7 @@ def _scored_on(result: ProbeResult) -> PairsRef:
     counts = sample.get(half) if isinstance(sample, Mapping) else None
     if not isinstance(counts, Mapping):
         return whole
-    pairs, queries = counts.get("pairs"), counts.get("queries")
+    pairs, queries = counts.get("used", counts.get("pairs")), counts.get("queries")
     if not isinstance(pairs, int) or not isinstance(queries, int):
         return whole
     return replace(whole, n_pairs=pairs, n_queries=queries)

@@ -61,7 +61,10 @@ def matching(**changes: Any) -> ProbeResult:
         "order": 40,
         "model": GRADED,
         "pairs": PairsRef(name="test.tsv", sha256="a7", n_pairs=30, n_queries=30),
-        "settings": {"profile": "quick", "scored": {"validation": {"pairs": 80, "queries": 77}}},
+        "settings": {
+            "profile": "quick",
+            "scored": {"validation": {"pairs": 80, "used": 78, "queries": 77}},
+        },
         "summary": Text("有匹配头。", "There are matching heads."),
         "heads": tuple(
             HeadScores(head=head, scores={"score": score, "q": 0.001, "sink_free": 1.0})

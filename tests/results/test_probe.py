@@ -72,9 +72,12 @@ def test_an_unknown_verdict_or_schema_is_refused(read):
 
 def test_a_query_spelled_in_several_ways_is_one():
     pairs = [
-        Pair(query, "t", (1,), "1", 1, "1", {}) for query in ("iPhone 15", "ｉＰＨＯＮＥ１５", "苹果")
+        Pair(query, "t", (1,), "1", 1, "1", {})
+        for query in ("iPhone 15", "ｉＰＨＯＮＥ１５", "苹果")
     ]
-    assert PairsRef.of("a.tsv", "cd", pairs) == PairsRef(name="a.tsv", sha256="cd", n_pairs=3, n_queries=2)
+    assert PairsRef.of("a.tsv", "cd", pairs) == PairsRef(
+        name="a.tsv", sha256="cd", n_pairs=3, n_queries=2
+    )
 
 
 @pytest.mark.parametrize("head", ["2.1", "L2", "l2h1", "L2H1 "])
