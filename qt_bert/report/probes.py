@@ -271,6 +271,8 @@ def _measurements(result: ProbeResult) -> Table:
 
 def _sample(result: ProbeResult) -> Iterator[Text]:
     pairs = result.pairs
+    if "cases" in result.settings:  # no pairs of the run: the summary counts them
+        return
     if pairs.n_pairs is None or pairs.n_queries is None:
         yield wording("validation_file", name=pairs.name)
     else:
