@@ -278,9 +278,6 @@ def _sample(result: ProbeResult) -> Iterator[Text]:
     else:
         counts = {"pairs": pairs.n_pairs, "queries": pairs.n_queries}
         yield wording("validation_pairs", name=pairs.name, **counts)
-    resolution = result.settings.get("resolution")
-    if isinstance(resolution, Mapping):
-        yield Text(*(str(resolution.get(language, "")).rstrip() for language in ("zh", "en")))
 
 
 def _sets(result: ProbeResult) -> Table:

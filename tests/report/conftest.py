@@ -201,7 +201,6 @@ def make_result(name: str, order: int, **changes: Any) -> ProbeResult:
             "profile": "quick",
             "discovery": {"name": "dev.tsv", "n_pairs": 600},
             "draws": 5,
-            "resolution": {"zh": "能看出 2.1 个百分点的变化。", "en": "It can show 2.1 points."},
         },
         "summary": Text("随机去掉几个头几乎没有影响。", "A few heads at random hardly matter."),
         "facts": FACTS,
