@@ -106,14 +106,23 @@ def recommendation(frontier: Frontier) -> Text:
             texts.append(wording("frontier_short", steps=steps, tested=TESTED_STEPS))
         if any(change.low < -MARGIN for change in row.forecast.values()):
             texts.append(wording("frontier_unsure"))
-            slower = [other for other in frontier.rows if other.latency.value > row.latency.value]
-            if tried := [other for other in slower if len(other.trial) > 1]:
-                safer, times = tried[-1].shape, number(tried[-1].throughput.value, 1)
-                texts.append(wording("frontier_safer", shape=safer, rate=times))
+            if safer := [other for other in frontier.rows if _is_safer(other, row)]:
+                times = number(safer[-1].throughput.value, 1)
+                texts.append(wording("frontier_safer", shape=safer[-1].shape, rate=times))
         return sentences((*texts, wording("frontier_takes", hours=hours)))
     if frontier.trial is None:
         return wording("frontier_untried")
     return wording("frontier_none", MARGIN=MARGIN)
+
+
+def _is_safer(other: FrontierRow, row: FrontierRow) -> bool:
+    """Whether a slower shape, after a long trial, has a higher lower end in every forecast."""
+    if other.latency.value <= row.latency.value or len(other.trial) < 2:
+        return False
+    return all(
+        name in other.forecast and other.forecast[name].low > ahead.low
+        for name, ahead in row.forecast.items()
+    )
 
 
 def next_commands(
