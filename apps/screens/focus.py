@@ -287,14 +287,14 @@ def heads_name(out: Sequence[Head], sets: Sets) -> Text:
 
 
 def sentence(head: Head, share: Shift, focus: Shift, out: Text) -> Text:
-    """What happened, in numbers: the share of [CLS]'s attention on shared terms."""
+    """What happened, in numbers: the share of [CLS]'s attention to characters that is on shared terms."""
     before, after = (f"{number(value, 0)}%" for value in (share.before, share.after))
     if share.after is None:
-        zh = f"{head} 的 [CLS] 有 {before} 的注意力落在共有词上"
-        en = f"Shared terms get {before} of {head}'s [CLS] attention"
+        zh = f"{head} 的 [CLS] 给字的注意力有 {before} 落在共有词上"
+        en = f"Shared terms get {before} of {head}'s [CLS] attention to characters"
     else:
-        zh = f"去掉{out.zh}后，{head} 的 [CLS] 落在共有词上的注意力：{before} → {after}"
-        en = f"Without {out.en}, the share of {head}'s [CLS] attention on shared terms: {before} → {after}"
+        zh = f"去掉{out.zh}后，{head} 的 [CLS] 给字的注意力落在共有词上的份额：{before} → {after}"
+        en = f"Without {out.en}, shared terms' share of {head}'s [CLS] attention to characters: {before} → {after}"
         if share.random is not None:
             random = f"{number(known(share.random.mean()), 0)}%"
             zh, en = f"{zh}；去掉随机头：{random}", f"{en}; without random heads: {random}"
