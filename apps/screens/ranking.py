@@ -75,9 +75,10 @@ def main() -> None:
     here = visit()
     state, model = here.state, here.model
     st.header(localised("排序：同一查询下的多条标题", "Ranking: several titles under one query"))
+    score = score_name(model.labels)
     caption(
-        "同一查询下的标题按期望等级排序；去掉头时再排一次。",
-        "Titles of one query by their expected grade, and again without the heads left out.",
+        f"同一查询下的标题按{score.zh}排序；去掉头时再排一次。",
+        f"Titles of one query by their {score.en}, and again without the heads left out.",
     )
     here.stop_if_empty()
     st.text(localised("查询：{query}", "Query: {query}").format(query=state.query))
