@@ -45,6 +45,10 @@ class HeadResults:
         """How stable each set is, where its probe measured it."""
         return {k: v for table in reversed(self.tables) for k, v in table.stability.items()}
 
+    def has(self, probe: str) -> bool:
+        """Whether a probe's table is among them."""
+        return any(table.probe == probe for table in self.tables)
+
 
 def most_focused(sets: Mapping[str, Sequence[Head]], out: Sequence[Head]) -> Head | None:
     """The head with the largest focus in the layers above the heads `out`."""

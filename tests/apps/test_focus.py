@@ -181,7 +181,7 @@ EXAMPLE = {"focused": (Head(0, 2), Head(2, 1))}
     [
         (EXAMPLE | {"reader": (Head(2, 1),)}, True, "L2H1 is the reader."),
         (EXAMPLE, True, "no such head (reader). L2H1 is an example"),
-        ({}, False, "No probe results"),
+        ({}, False, "is not known"),
     ],
 )
 def test_a_head_is_called_what_it_is(

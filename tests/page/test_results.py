@@ -52,6 +52,7 @@ def test_the_file_beside_the_weights_is_read(model: SharedModel) -> None:
     store(model, *of(model, redundancy(), matching(), older))
     results = find_results(model, None)[0]
     assert results is not None and [t.probe for t in results.tables] == ["redundancy", "matching"]
+    assert results.has("matching") and not results.has("focus")
     assert results.sets == {
         "matching": (Head(0, 1),),
         "named": (Head(0, 1), Head(1, 0)),
