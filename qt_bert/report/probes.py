@@ -315,13 +315,16 @@ def _sets(result: ProbeResult) -> Table:
 
 
 def _score_column(probe: str, name: str) -> Column:
-    """A score's column, with the atlas' title if there is one."""
+    """A score's column, with the atlas' title if there is one; scores are stored without its factor."""
     if name in ("p", "q"):
         return Column(name, name, digits=4, least=True)
     titles: dict[str, Label] = {}
     for quantity in QUANTITIES:
         if quantity.probe == probe:
-            titles |= {} if quantity.minus else {quantity.score: quantity.title}
+            title = quantity.title
+            if quantity.factor != 1:  # points or percent in the atlas
+                title = Text(f"{title.zh}（份额）", f"{title.en} (share)")
+            titles |= {} if quantity.minus else {quantity.score: title}
             titles |= quantity.beside
     return Column(name, titles.get(name, name))
 
