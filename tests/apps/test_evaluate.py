@@ -136,6 +136,17 @@ def test_a_long_file_is_drawn_of_its_first_rows(monkeypatch: pytest.MonkeyPatch)
     assert not evaluate.read_graded(tsv(rows[:4]), "a.tsv", PLAIN, GRADES).unread
 
 
+@pytest.mark.parametrize(("queries", "whole"), [("abcd", True), ("a", False)])
+def test_only_a_large_query_is_drawn_in_part(
+    monkeypatch: pytest.MonkeyPatch, queries: str, whole: bool
+) -> None:
+    draw = evaluate.draw_pairs
+    monkeypatch.setattr(evaluate, "draw_pairs", lambda pairs, seed: draw(pairs, seed, most=3))
+    rows = [(queries[n % len(queries)], f"t{n}", 1) for n in range(4)]
+    found = evaluate.read_graded(tsv(rows), "a.tsv", PLAIN, GRADES)
+    assert (len(found.pairs), found.whole) == (3, whole)
+
+
 def test_the_shipped_file() -> None:
     found = evaluate.read_graded(None, "", PLAIN, GRADES)
     queries = len({pair.query for pair in found.pairs})
