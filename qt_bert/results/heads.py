@@ -41,8 +41,8 @@ _SCORED_ON = {
 """Where the settings of a probe hold the sample that its heads were scored on, if not that of its
 claims; of `matching` only the pairs `used` share something to match."""
 
-_SHOWN = ("behaviour",)
-"""Probes whose measurements the page shows without a run."""
+_KEPT = ("behaviour",)
+"""Probes whose measurements `heads.json` holds."""
 
 T = TypeVar("T", SourcedClaim, Measurement, Stability, OnSource)
 
@@ -53,7 +53,7 @@ class HeadTable:
 
     `windows`: how many tokens each layer sees to either side (None: all), where layers differ. Scores
     are measured on `pairs`; heads are chosen, and p and q computed, on `discovery`. `metric` measures
-    ablated heads. `facts` fill the texts of `claims`; `measurements` are kept for probes in `_SHOWN`.
+    ablated heads. `facts` fill the texts of `claims`; `measurements` are kept for probes in `_KEPT`.
     `unshown`: heads of the sets that are not named, or fail on validation.
     """
 
@@ -127,7 +127,7 @@ def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTa
             for name, fact in result.facts.items()
             if result.claims
         },
-        measurements=tuple(map(_few_digits, result.measurements)) if result.probe in _SHOWN else (),
+        measurements=tuple(map(_few_digits, result.measurements)) if result.probe in _KEPT else (),
         sets={name: tuple(heads) for name, heads in sorted(result.sets.items())},
         unshown=tuple(row.head for row in result.heads if row.shown is False),
         stability={

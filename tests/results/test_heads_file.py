@@ -29,7 +29,7 @@ def test_claims_stay_with_fewer_digits_and_the_facts_of_their_texts():
     assert (kept.verdict, kept.margin) == ("reproduced", 2.0)
     assert table.facts == {"change": -0.1235, "head": "L1H0"} and table.measurements == ()
     assert heads_file([matching()], VERSIONS).probes[0].facts == {}
-    (table,) = heads_file([behaviour()], VERSIONS).probes  # the page shows its measurements
+    (table,) = heads_file([behaviour()], VERSIONS).probes
     values = {measurement.id: measurement.value for measurement in table.measurements}
     assert (values["direction"], values["negation"]) == (0.5, -0.25)
 
