@@ -159,18 +159,16 @@ def typed_titles(text: str, labels: ModelLabels) -> tuple[list[Title], list[Text
             except ValueError:
                 unknown += 1
         titles.setdefault(shown, Title(shown, label[:20] or None, grades))
-    messages = {
-        Text(
-            f"只取前 {MOST_TITLES} 条标题，每条只取前 {MOST_CHARACTERS} 个字符。",
-            f"The first {MOST_TITLES} titles are taken, and {MOST_CHARACTERS} characters of each.",
-        ): cut or len(titles) > MOST_TITLES,
-        Text(
-            f"{unknown:,} 个标注不适用于这个模型，不计入 NDCG。",
-            f"This model cannot read {unknown:,} of the labels; they are not in NDCG.",
-        ): unknown,
-    }
-    shown_messages = [message for message, applies in messages.items() if applies]
-    return list(titles.values())[:MOST_TITLES], shown_messages
+    faults = []
+    if cut or len(titles) > MOST_TITLES:
+        zh = f"只取前 {MOST_TITLES} 条标题，每条只取前 {MOST_CHARACTERS} 个字符。"
+        en = f"The first {MOST_TITLES} titles are taken, and {MOST_CHARACTERS} characters of each."
+        faults.append(Text(zh, en))
+    if unknown:
+        zh = f"{unknown:,} 个标注不适用于这个模型，不计入 NDCG。"
+        en = f"This model cannot read {unknown:,} of the labels; they are not in NDCG."
+        faults.append(Text(zh, en))
+    return list(titles.values())[:MOST_TITLES], faults
 
 
 def rank_titles(
