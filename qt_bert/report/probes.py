@@ -60,11 +60,6 @@ _STABLE: dict[StabilityVerdict, Tone] = {
 }
 
 
-def title_of(result: ProbeResult) -> Text:
-    """The probe's title, or its name."""
-    return result.title or Text(result.probe, result.probe)
-
-
 def badge(worded: ClaimInWords) -> Badge:
     """The verdict as a badge."""
     return Badge(worded.verdict, TONES[worded.claim.verdict])
@@ -211,7 +206,7 @@ def probe_section(result: ProbeResult) -> Section:
         Folded(title=wording("all_measurements_heads_chosen"), blocks=details),
     )
     name, appendix = anchor_of(result), not result.claims
-    return Section(name=name, title=title_of(result), blocks=blocks, appendix=appendix)
+    return Section(name=name, title=result.heading, blocks=blocks, appendix=appendix)
 
 
 def _claim(worded: ClaimInWords) -> tuple[Cell, ...]:

@@ -114,7 +114,7 @@ def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTa
     metric = result.settings.get("metric")
     return HeadTable(
         probe=result.probe,
-        title=result.title or Text(result.probe, result.probe),
+        title=result.heading,
         order=result.order,
         profile=str(result.settings.get("profile", "")),
         pairs=_scored_on(result),

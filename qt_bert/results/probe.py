@@ -266,6 +266,11 @@ class ProbeResult(ResultFile):
     figures: tuple[Figure, ...] = ()
     tables: tuple[ResultTable, ...] = ()
 
+    @property
+    def heading(self) -> Text:
+        """The title, or the probe's name."""
+        return self.title or Text(self.probe, self.probe)
+
     def __post_init__(self) -> None:
         for heads in self.sets.values():
             for head in heads:
