@@ -80,8 +80,6 @@ def test_an_error_names_its_option(options: ReaderOptions, message: str) -> None
 @pytest.mark.parametrize(
     ("data", "name", "message"),
     [
-        (b"\x00\x01" * 5000, "a.tsv", "binary"),
-        (b"{", "a.jsonl", "not one of 1 rows is a pair"),
         (b"x" * 100_000 + b"\t" + b"x" * 100_000 + b"\n", "a.tsv", ""),
         (tsv([("甲", "一")], "query\ttitle"), "a.tsv", "--columns"),
     ],

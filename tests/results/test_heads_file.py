@@ -95,14 +95,12 @@ def test_results_of_no_probe_or_of_two_models_are_refused():
     [
         ("kind", "study", "kind"),
         ("schema", 2, "schema"),
-        ("model", {"name": "graded"}, "sha256"),
         ("heads", ["L0H0", "L0H1", "L1H0"], "does not hold"),
         ("windows", [None], "windows of 1 layers"),
         ("heads", ["L0H0", "L0H0", "L1H0", "L1H1"], "twice"),
         ("heads", ["L0H0", "<img src=x>", "L1H0", "L1H1"], "is no head"),
         ("sets", {"harmful": ["H3"]}, "is no head"),
         ("values", [[1.0], [2.0], [3.0], [4.0]], "does not hold"),
-        ("values", [["a"] * 5] * 4, "a number"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path, key, value, word):
