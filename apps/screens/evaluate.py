@@ -41,7 +41,6 @@ from qt_bert.page.widgets import (
     watch,
 )
 from qt_bert.page.work import Job
-from qt_bert.results.quantities import metric_name
 from qt_bert.scoring.judge import graded_pairs, judge_logits
 from qt_bert.shipped import TEST, shipped
 from qt_bert.stats.comparison import DRAWS, MetricDifference, compare, differ_most
@@ -446,7 +445,7 @@ def _headline(result: Measured) -> None:
         change = None if paired is None or paired.difference is None else signed(paired.difference)
         with column:
             about = localised(METRICS[name].description)
-            metric(localised(metric_name(name)), number(value.value), change, about=about)
+            metric(localised(METRICS[name].title), number(value.value), change, about=about)
             st.caption(escaped(interval(value.ci_low, value.ci_high)))
     caption(
         "完整模型及 95% 区间；箭头：去掉头后的变化。",
@@ -486,7 +485,7 @@ def metric_rows(result: Measured) -> list[Row]:
         ends = None if whole.ci_low is None else interval(whole.ci_low, whole.ci_high)
         queries = None if whole.n_queries is None else f"{whole.n_eligible:,}/{whole.n_queries:,}"
         row: Row = {
-            "metric": metric_name(name),
+            "metric": METRICS[name].title,
             "value": whole.value,
             "interval": ends,
             "better": BETTER[METRICS[name].direction],

@@ -33,7 +33,6 @@ from qt_bert.page.pairs import default_titles, plain_text, shipped_rows
 from qt_bert.page.state import State
 from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, escaped, info, localised, metric, table
-from qt_bert.results.quantities import metric_name
 from qt_bert.scoring.explain import effects_of, filled_terms, filler_of
 from qt_bert.scoring.judge import default_scheme, judge_logits
 from qt_bert.stats.metrics import METRICS
@@ -91,7 +90,7 @@ def main() -> None:
         before, after = ranking.ndcg[0] or 0.0, ranking.ndcg[-1] or 0.0
         change = signed(after - before) if len(ranking.ndcg) > 1 else None
         about = localised(METRICS[NDCG].description)
-        metric(localised(metric_name(NDCG)), number(before), change, about=about)
+        metric(localised(METRICS[NDCG].title), number(before), change, about=about)
     if ranking.truncated:
         caption(titles_cut(ranking.truncated, model.longest))
     columns = {"place": Text("名次", "place"), "moved": Text("去掉头后", "without heads")}

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -25,7 +26,7 @@ from qt_bert.results.probe import (
     Stability,
     set_label,
 )
-from qt_bert.results.quantities import QUANTITIES, SIGNIFICANT, Quantity, kept_scores, metric_name
+from qt_bert.results.quantities import QUANTITIES, SIGNIFICANT, Quantity, kept_scores
 from qt_bert.stats.metrics import METRICS
 from qt_bert.text import Text, sentences
 
@@ -77,7 +78,7 @@ class HeadTable:
     windows: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
-        for head in (*self.heads, *(head for heads in self.sets.values() for head in heads)):
+        for head in self.every:
             Head.parse(head)
         if len(set(self.heads)) != len(self.heads):
             raise ArgumentError(f"the table of {self.probe!r} names a head twice")
@@ -91,6 +92,11 @@ class HeadTable:
                 f"the table of {self.probe!r} does not hold {len(self.scores)} scores of each of "
                 f"{len(self.heads)} heads"
             )
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """The heads with scores, then those of the sets."""
+        return (*self.heads, *chain.from_iterable(self.sets.values()))
 
     @property
     def shown_sets(self) -> dict[str, tuple[str, ...]]:
@@ -248,7 +254,8 @@ def offered(tables: Iterable[HeadTable]) -> list[tuple[Quantity, HeadTable]]:
 def atlas_figure(quantity: Quantity, table: HeadTable) -> HeatMap:
     """Layers × heads of one quantity, with a note on its base and on what is outlined."""
     values = values_of(quantity, table)
-    layers, heads = (1 + max((head[axis] for head in _places(table)), default=0) for axis in (0, 1))
+    places = list(map(Head.parse, table.every))
+    layers, heads = (1 + max((head[axis] for head in places), default=0) for axis in (0, 1))
     low, high = quantity.low, quantity.high
     if quantity.skewed:
         high = colour_end(values.values()) or high
@@ -303,7 +310,7 @@ def base_of(table: HeadTable) -> Text:
 def _note(quantity: Quantity, table: HeadTable, high: float | None) -> Iterator[Text]:
     yield quantity.means
     if quantity.score == "change" and table.metric in METRICS:
-        title = metric_name(table.metric)
+        title = METRICS[table.metric].title
         yield Text(f"指标：{title.zh}。", f"The metric is {title.en}.")
     yield base_of(table)
     yield _outlined(quantity, table)
@@ -332,8 +339,3 @@ def _outlined(quantity: Quantity, table: HeadTable) -> Text:
         f"粗框：{'、'.join(name.zh for name in names)}。",
         f"Outlined: {', '.join(name.en for name in names)}.",
     )
-
-
-def _places(table: HeadTable) -> Iterator[Head]:
-    named = (head for heads in table.sets.values() for head in heads)
-    return map(Head.parse, (*table.heads, *named))
