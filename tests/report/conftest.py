@@ -77,7 +77,8 @@ def metrics() -> dict[str, Any]:
     return values
 
 
-def make_evaluation() -> dict[str, Any]:
+@pytest.fixture
+def evaluation() -> dict[str, Any]:
     values = metrics()
     return {
         "schema": 1,
@@ -127,11 +128,6 @@ def make_evaluation() -> dict[str, Any]:
         "truncated_titles": 3,
         "card": f"# 模型卡片\n\n演示与研究用途。\n\n- 数据：自建五级数据\n\n{HOSTILE_SCRIPT}",
     }
-
-
-@pytest.fixture
-def evaluation() -> dict[str, Any]:
-    return make_evaluation()
 
 
 INPUTS = RunInputs(
