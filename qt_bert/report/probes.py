@@ -318,7 +318,7 @@ def _score_column(probe: str, name: str) -> Column:
         if quantity.probe == probe:
             title = quantity.title
             if quantity.factor != 1:  # points or percent in the atlas
-                title = Text(f"{title.zh}（份额）", f"{title.en} (share)")
+                title = Text(f"{title.zh}（1 = 100%）", f"{title.en} (1 = 100 %)")
             titles |= {} if quantity.minus else {quantity.score: title}
             titles |= quantity.beside
     return Column(name, titles.get(name, name))

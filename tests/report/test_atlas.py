@@ -46,8 +46,8 @@ def test_scores_of_heads_are_named_as_the_shares_that_they_are(result_of):
     *_, details = probe_section(redundancy(result_of)).blocks
     (heads,) = [block for block in details.blocks if block.name == "redundancy_heads"]
     titles = {column.name: getattr(column.title, "en", "") for column in heads.columns}
-    assert titles["change"] == "Change without this head (share)"
-    assert "(share)" not in titles["kl"]
+    assert titles["change"] == "Change without this head (1 = 100 %)"
+    assert "100" not in titles["kl"]
 
 
 def test_a_head_that_fails_on_validation_is_not_shown(result_of):
