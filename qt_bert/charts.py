@@ -154,23 +154,21 @@ def _legend(names: Sequence[Label], localised: Words, width: float, **more: Any)
     """A legend above the plot, one series a row, and the labels that it shows."""
     import altair as alt
 
+    if not names:
+        return None, []
     # Names that need two lines are lists; one line stays a text.
     labels = [_lines(localised(name), width - 28) for name in names]
-    if not names:
-        return None, labels
-    return (
-        alt.Legend(
-            orient="top",
-            direction="vertical",
-            columns=1,
-            title=None,
-            labelExpr="series_names[datum.value]",
-            offset=6,
-            rowPadding=3 + LEADING * (max((len(_parts(label)) for label in labels), default=1) - 1),
-            **more,
-        ),
-        labels,
+    legend = alt.Legend(
+        orient="top",
+        direction="vertical",
+        columns=1,
+        title=None,
+        labelExpr="series_names[datum.value]",
+        offset=6,
+        rowPadding=3 + LEADING * (max(len(_parts(label)) for label in labels) - 1),
+        **more,
     )
+    return legend, labels
 
 
 def _lines(text: str, width: float, most: int = 2) -> str | list[str]:

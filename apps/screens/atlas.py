@@ -23,7 +23,7 @@ from qt_bert.page.widgets import caption, escaped, info, localised, named
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.heads import atlas_figure, base_of, marked, offered, values_of
 from qt_bert.results.probe import set_label
-from qt_bert.text import Text, in_language, interval, join, number, shortest
+from qt_bert.text import Text, in_language, interval, join, number, sentences, shortest
 
 # Pairs of the shipped dev split that are compared, and how many of them are shown.
 LOOKED_AT, SHOWN = 32, 3
@@ -119,15 +119,13 @@ def _card(here: Visit, results: HeadResults) -> None:
 
 def what_it_does(sets: list[str]) -> Text:
     """What a head does, from the sets it belongs to."""
-    functions = {
-        words.does.zh: words.does for words in map(set_words, sets) if words.does.zh
-    }.values()
-    if not functions:
-        return Text(
-            "没有探针把它列入任何一组；它像哪一类、影响多大，见下面的数值。",
-            "No probe named it; the numbers below show what it resembles and how much it matters.",
-        )
-    return Text("".join(text.zh for text in functions), " ".join(text.en for text in functions))
+    does = sentences(dict.fromkeys(set_words(name).does for name in sets))
+    if does.zh:
+        return does
+    return Text(
+        "没有探针把它列入任何一组；它像哪一类、影响多大，见下面的数值。",
+        "No probe named it; the numbers below show what it resembles and how much it matters.",
+    )
 
 
 def evidence(results: HeadResults, head: Head) -> list[Evidence]:

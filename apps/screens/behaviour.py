@@ -31,7 +31,7 @@ from qt_bert.scoring.behaviour import (
     ranked_pairs,
 )
 from qt_bert.shipped import DEV, shipped
-from qt_bert.stats.estimate import Estimate
+from qt_bert.stats.estimate import Estimate, query_key
 from qt_bert.text import Text, interval
 
 JOB = "behaviour.job"
@@ -155,7 +155,7 @@ def band_text(band: Band) -> Text:
 def _card(here: Visit, card: Card) -> None:
     """Scores by phenomenon."""
     whole, band, seed = card.ways[0], band_text(card.band), here.state.seed
-    cases, queries = len(whole), len(set(whole.queries))
+    cases, queries = len(whole), len(set(map(query_key, whole.queries)))
     caption(
         f"全部 {cases:,} 个案例、{queries:,} 条查询，容差 {band.zh}。得分：判对减判错，除以案例数；区间：按查询自助抽样。",
         f"All {cases:,} cases of {queries:,} queries, band {band.en}. Score: (right − wrong) / cases; "

@@ -41,10 +41,10 @@ from qt_bert.page.widgets import (
     watch,
 )
 from qt_bert.page.work import Job
-from qt_bert.results.quantities import metric_name
 from qt_bert.scoring.judge import graded_pairs, judge_logits
 from qt_bert.shipped import TEST, shipped
 from qt_bert.stats.comparison import DRAWS, MetricDifference, compare, differ_most
+from qt_bert.stats.estimate import query_key
 from qt_bert.stats.evaluation import Evaluation, evaluate, furthest_off
 from qt_bert.stats.metrics import METRICS
 from qt_bert.text import Text, clip, interval, number, signed
@@ -70,12 +70,13 @@ Row = dict[str, str | int | float | Text | None]
 class GradedFile:
     """The pairs to evaluate, drawn from the first `n_pairs` of a file; `unread` if it has more.
 
-    `rejects` are the first of the `rejected` rows.
+    `whole`: all pairs of every drawn query. `rejects` are the first of the `rejected` rows.
     """
 
     name: str
     pairs: tuple[Pair, ...]
     n_pairs: int
+    whole: bool
     unread: bool
     rejected: int
     rejects: tuple[Reject, ...]
@@ -258,15 +259,16 @@ def read_graded(
     def read(path: Path, shown: str, listed: Path | None) -> GradedFile:
         most = MOST_ROWS_READ + 1
         pairs, rejected = graded_pairs(path, options, labels, rejects_path=listed, most=most)
-        n_pairs = min(len(pairs), MOST_ROWS_READ)
-        drawn = draw_pairs(pairs[:n_pairs], seed)
+        first = pairs[:MOST_ROWS_READ]
+        drawn = draw_pairs(first, seed)
         # Raises for labels that do not fit the model, before it scores anything.
         judge_logits(np.zeros((len(drawn), labels.logits), np.float32), drawn, labels)
         return GradedFile(
             name=shown,
             pairs=tuple(drawn),
-            n_pairs=n_pairs,
-            unread=len(pairs) > n_pairs,
+            n_pairs=len(first),
+            whole=_sizes(drawn).items() <= _sizes(first).items(),
+            unread=len(pairs) > len(first),
             rejected=rejected,
             rejects=listed_rejects(listed, MOST_REJECTS),
         )
@@ -302,10 +304,15 @@ def draw_pairs(pairs: Sequence[Pair], seed: int = 0, most: int = MOST_PAIRS) -> 
     """
     if len(pairs) <= most:
         return list(pairs)
-    largest = max(Counter(pair.query for pair in pairs).values())
+    largest = max(_sizes(pairs).values())
     if 2 * largest > most:
         return spread_over_queries(pairs, most, seed)
     return sample_queries(pairs, most - largest + 1, seed)
+
+
+def _sizes(pairs: Sequence[Pair]) -> Counter[str]:
+    """The number of each query's pairs."""
+    return Counter(pair.query for pair in pairs)
 
 
 def _offer(here: Visit, file: GradedFile, key: Hashable) -> None:
@@ -326,16 +333,18 @@ def _offer(here: Visit, file: GradedFile, key: Hashable) -> None:
 
 def sample(file: GradedFile) -> Text:
     """Which pairs are evaluated."""
-    pairs, queries = f"{len(file.pairs):,}", f"{len({pair.query for pair in file.pairs}):,}"
+    queries = f"{len({query_key(pair.query) for pair in file.pairs}):,}"
+    pairs = f"{len(file.pairs):,}"
     if len(file.pairs) == file.n_pairs and not file.unread:
         return Text(
             f"全部 {pairs} 对（{queries} 个查询）。", f"All {pairs} pairs ({queries} queries)."
         )
     first = ("前 ", "the first ") if file.unread else ("", "")
+    whole = ("，整个查询一起抽", "whole ") if file.whole else ("", "")
     return Text(
-        f"从{first[0]}{file.n_pairs:,} 对中按种子抽取 {pairs} 对（{queries} 个查询，整个查询一起抽）。"
+        f"从{first[0]}{file.n_pairs:,} 对中按种子抽取 {pairs} 对（{queries} 个查询{whole[0]}）。"
         "评整份文件请用命令 qt-bert evaluate。",
-        f"{pairs} pairs: {queries} whole queries, drawn by the seed from {first[1]}{file.n_pairs:,} pairs. "
+        f"{pairs} pairs: {queries} {whole[1]}queries, drawn by the seed from {first[1]}{file.n_pairs:,} pairs. "
         "The command qt-bert evaluate takes the whole file.",
     )
 
@@ -436,7 +445,7 @@ def _headline(result: Measured) -> None:
         change = None if paired is None or paired.difference is None else signed(paired.difference)
         with column:
             about = localised(METRICS[name].description)
-            metric(localised(metric_name(name)), number(value.value), change, about=about)
+            metric(localised(METRICS[name].title), number(value.value), change, about=about)
             st.caption(escaped(interval(value.ci_low, value.ci_high)))
     caption(
         "完整模型及 95% 区间；箭头：去掉头后的变化。",
@@ -476,7 +485,7 @@ def metric_rows(result: Measured) -> list[Row]:
         ends = None if whole.ci_low is None else interval(whole.ci_low, whole.ci_high)
         queries = None if whole.n_queries is None else f"{whole.n_eligible:,}/{whole.n_queries:,}"
         row: Row = {
-            "metric": metric_name(name),
+            "metric": METRICS[name].title,
             "value": whole.value,
             "interval": ends,
             "better": BETTER[METRICS[name].direction],

@@ -208,7 +208,8 @@ def _head(here: Visit, seen: Focus) -> None:
         )
     )
     example = reader_of(sets) or example_of(seen, sets, state.out)
-    caption(about_head(head, sets, example, studied=here.results is not None))
+    studied = here.results is not None and here.results.has("focus")
+    caption(about_head(head, sets, example, studied=studied))
     label = localised(f"看 {example}", f"Show {example}")
     if example not in (None, head) and st.button(label, key="focus.example"):
         here.change(layer=example.layer, head=example.head)
@@ -254,7 +255,10 @@ def about_head(head: Head, sets: Sets, example: Head | None, *, studied: bool) -
     if reader is not None:
         return Text(f"阅读头是 {reader}。", f"The reader is {reader}.")
     if not studied:
-        text = Text("没有探针结果，不知道阅读头。", "No probe results: the reader is not known.")
+        text = Text(
+            "没有探针 focus 的结果，不知道阅读头。",
+            "No results of the probe focus: the reader is not known.",
+        )
     else:
         text = Text(
             "文章（2.4.3）：第 10 层有个头的 [CLS] 看共有词，去掉五个匹配头后就散了。这个模型的倒数第二层没有这样的头（阅读头）。",
@@ -287,14 +291,14 @@ def heads_name(out: Sequence[Head], sets: Sets) -> Text:
 
 
 def sentence(head: Head, share: Shift, focus: Shift, out: Text) -> Text:
-    """What happened, in numbers: the share of [CLS]'s attention on shared terms."""
+    """What happened, in numbers: the share of [CLS]'s attention to characters that is on shared terms."""
     before, after = (f"{number(value, 0)}%" for value in (share.before, share.after))
     if share.after is None:
-        zh = f"{head} 的 [CLS] 有 {before} 的注意力落在共有词上"
-        en = f"Shared terms get {before} of {head}'s [CLS] attention"
+        zh = f"{head} 的 [CLS] 给字的注意力有 {before} 落在共有词上"
+        en = f"Shared terms get {before} of {head}'s [CLS] attention to characters"
     else:
-        zh = f"去掉{out.zh}后，{head} 的 [CLS] 落在共有词上的注意力：{before} → {after}"
-        en = f"Without {out.en}, the share of {head}'s [CLS] attention on shared terms: {before} → {after}"
+        zh = f"去掉{out.zh}后，{head} 的 [CLS] 给字的注意力落在共有词上的份额：{before} → {after}"
+        en = f"Without {out.en}, shared terms' share of {head}'s [CLS] attention to characters: {before} → {after}"
         if share.random is not None:
             random = f"{number(known(share.random.mean()), 0)}%"
             zh, en = f"{zh}；去掉随机头：{random}", f"{en}; without random heads: {random}"

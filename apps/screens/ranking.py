@@ -33,7 +33,6 @@ from qt_bert.page.pairs import default_titles, plain_text, shipped_rows
 from qt_bert.page.state import State
 from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, escaped, info, localised, metric, table
-from qt_bert.results.quantities import metric_name
 from qt_bert.scoring.explain import effects_of, filled_terms, filler_of
 from qt_bert.scoring.judge import default_scheme, judge_logits
 from qt_bert.stats.metrics import METRICS
@@ -75,9 +74,10 @@ def main() -> None:
     here = visit()
     state, model = here.state, here.model
     st.header(localised("排序：同一查询下的多条标题", "Ranking: several titles under one query"))
+    score = score_name(model.labels)
     caption(
-        "同一查询下的标题按期望等级排序；去掉头时再排一次。",
-        "Titles of one query by their expected grade, and again without the heads left out.",
+        f"同一查询下的标题按{score.zh}排序；去掉头时再排一次。",
+        f"Titles of one query by their {score.en}, and again without the heads left out.",
     )
     here.stop_if_empty()
     st.text(localised("查询：{query}", "Query: {query}").format(query=state.query))
@@ -90,7 +90,7 @@ def main() -> None:
         before, after = ranking.ndcg[0] or 0.0, ranking.ndcg[-1] or 0.0
         change = signed(after - before) if len(ranking.ndcg) > 1 else None
         about = localised(METRICS[NDCG].description)
-        metric(localised(metric_name(NDCG)), number(before), change, about=about)
+        metric(localised(METRICS[NDCG].title), number(before), change, about=about)
     if ranking.truncated:
         caption(titles_cut(ranking.truncated, model.longest))
     columns = {"place": Text("名次", "place"), "moved": Text("去掉头后", "without heads")}
@@ -158,18 +158,16 @@ def typed_titles(text: str, labels: ModelLabels) -> tuple[list[Title], list[Text
             except ValueError:
                 unknown += 1
         titles.setdefault(shown, Title(shown, label[:20] or None, grades))
-    messages = {
-        Text(
-            f"只取前 {MOST_TITLES} 条标题，每条只取前 {MOST_CHARACTERS} 个字符。",
-            f"The first {MOST_TITLES} titles are taken, and {MOST_CHARACTERS} characters of each.",
-        ): cut or len(titles) > MOST_TITLES,
-        Text(
-            f"{unknown:,} 个标注不适用于这个模型，不计入 NDCG。",
-            f"This model cannot read {unknown:,} of the labels; they are not in NDCG.",
-        ): unknown,
-    }
-    shown_messages = [message for message, applies in messages.items() if applies]
-    return list(titles.values())[:MOST_TITLES], shown_messages
+    faults = []
+    if cut or len(titles) > MOST_TITLES:
+        zh = f"只取前 {MOST_TITLES} 条标题，每条只取前 {MOST_CHARACTERS} 个字符。"
+        en = f"The first {MOST_TITLES} titles are taken, and {MOST_CHARACTERS} characters of each."
+        faults.append(Text(zh, en))
+    if unknown:
+        zh = f"{unknown:,} 个标注不适用于这个模型，不计入 NDCG。"
+        en = f"This model cannot read {unknown:,} of the labels; they are not in NDCG."
+        faults.append(Text(zh, en))
+    return list(titles.values())[:MOST_TITLES], faults
 
 
 def rank_titles(

@@ -82,9 +82,9 @@ class Folders:
         """`base` for a requested model; else the shipped base, or that of the training record."""
         if self._base is not None and name in self._requested:
             return self._base
-        for tuned, base in zip(*map(shipped_folders, (GRADED, PRETRAINED)), strict=False):
-            if tuned.resolve() == self[name].resolve():
-                return self._add(base)
+        ours = shipped_folders(GRADED, PRETRAINED)
+        if len(ours) == 2 and ours[0].resolve() == self[name].resolve():
+            return self._add(ours[1])
         recorded = record_of(self[name], "training.json").get("base")
         return recorded if isinstance(recorded, str) else None
 

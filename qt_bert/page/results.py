@@ -35,15 +35,16 @@ class HeadResults:
         for table in self.tables:
             for name, heads in table.shown_sets.items():
                 sets.setdefault(name, tuple(map(Head.parse, heads)))
-        order = {name: place for place, name in enumerate(SETS)}
-        return dict(
-            sorted(sets.items(), key=lambda item: (order.get(item[0], len(order)), item[0]))
-        )
+        return {name: sets[name] for name in (*SETS, *sorted(sets.keys() - SETS)) if name in sets}
 
     @cached_property
     def stability(self) -> dict[str, Stability]:
         """How stable each set is, where its probe measured it."""
         return {k: v for table in reversed(self.tables) for k, v in table.stability.items()}
+
+    def has(self, probe: str) -> bool:
+        """Whether a probe's table is among them."""
+        return any(table.probe == probe for table in self.tables)
 
 
 def most_focused(sets: Mapping[str, Sequence[Head]], out: Sequence[Head]) -> Head | None:
@@ -99,7 +100,7 @@ def _read(path: Path, model: SharedModel, *, of_run: bool) -> HeadResults:
     tables = tuple(table for table in tables if table.probe in here)
     known = set(names_of(model.shape.all_heads))
     for table in tables:
-        for head in (*table.heads, *(head for heads in table.sets.values() for head in heads)):
+        for head in table.every:
             if head not in known:
                 raise RunFolderError(f"{path} names {head}, which {model.name} does not have")
     name = path.name if of_run else f"{path.parent.name}/{path.name}"

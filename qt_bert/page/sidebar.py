@@ -36,7 +36,23 @@ _NONE, _CUSTOM = "none", "own"
 
 def sidebar(here: Visit) -> None:
     """Draw the sidebar."""
-    _language_and_model(here)
+    languages = {"zh": "中文", "en": "English"}
+    _bound(
+        here,
+        "language",
+        st.radio,
+        localised("语言", "Language"),
+        options=list(languages),
+        format_func=languages.__getitem__,
+        horizontal=True,
+        label_visibility="collapsed",
+    )
+    tip = localised(
+        "启动服务时指定的模型，以及自带的模型。",
+        "The models that the server was started with, and those that ship.",
+    )
+    label = localised("模型", "Model")
+    _bound(here, "model", st.selectbox, label, options=here.pool.names, help=tip)
     _bound(here, "query", st.text_input, localised("查询", "Query"))
     _bound(here, "title", st.text_input, localised("标题", "Title"))
     with st.expander(
@@ -50,8 +66,9 @@ def sidebar(here: Visit) -> None:
     _typed(here)
     with st.expander(localised("在网格上点选", "Click on the grid"), key="side-grid-box"):
         _grid(here)
-    modes = {"zero": Text("零", "zero"), "uniform": Text("均匀", "uniform")}
-    modes["mean"] = Text("均值", "mean")
+    modes = dict(
+        zero=Text("零", "zero"), uniform=Text("均匀", "uniform"), mean=Text("均值", "mean")
+    )
     _bound(
         here,
         "mode",
@@ -78,8 +95,10 @@ def sidebar(here: Visit) -> None:
     ):
         with column:
             _number(here, field, label, count - 1)
-    tip = "用于所有随机抽取：随机头、打乱、抽样。"
-    tip = localised(tip, "For every random draw: random heads, shuffles, samples.")
+    tip = localised(
+        "用于所有随机抽取：随机头、打乱、抽样。",
+        "For every random draw: random heads, shuffles, samples.",
+    )
     _number(here, "seed", localised("随机种子", "Seed"), MOST_SEED, help=tip)
     results, refused = results_of(here.model, here.settings)
     if results is None:
@@ -88,24 +107,6 @@ def sidebar(here: Visit) -> None:
         caption(f"探针结果：{results.origin.zh}", f"Probe results: {results.origin.en}")
     for reason in refused:
         caption(reason)
-
-
-def _language_and_model(here: Visit) -> None:
-    names = {"zh": "中文", "en": "English"}
-    _bound(
-        here,
-        "language",
-        st.radio,
-        localised("语言", "Language"),
-        options=list(names),
-        format_func=names.__getitem__,
-        horizontal=True,
-        label_visibility="collapsed",
-    )
-    tip = "启动服务时指定的模型，以及自带的模型。"
-    tip = localised(tip, "The models that the server was started with, and those that ship.")
-    label = localised("模型", "Model")
-    _bound(here, "model", st.selectbox, label, options=here.pool.names, help=tip)
 
 
 def _bound(here: Visit, field: str, widget: Callable[..., Any], label: str, **options: Any) -> None:

@@ -165,7 +165,7 @@ def _next(stored: Stored) -> Iterator[Text]:
     undecided = [
         (worded.claim.needs_queries, worded.short)
         for worded, anchor in stored.claims
-        if anchor != "plan"
+        if anchor not in ("plan", "probe-behaviour")  # more graded pairs decide neither
         and worded.claim.needs_queries
         and worded.claim.needs_queries[1] <= MOST_QUERIES
     ]

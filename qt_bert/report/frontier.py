@@ -21,16 +21,14 @@ from qt_bert.report.blocks import (
     wording,
 )
 from qt_bert.report.page import page
-from qt_bert.report.plan import metric_name, of_pairs, plan_blocks, redundant
+from qt_bert.report.plan import in_words, metric_name, named, of_pairs, plan_blocks, redundant
 from qt_bert.results.frontier import FRONTIER, TESTED_STEPS, Detail, Forecast, Frontier, FrontierRow
 from qt_bert.results.plan import MARGIN, PAGE, Plan, Ratio
 from qt_bert.run.folder import RunFolder
 from qt_bert.stats.comparison import MetricDifference
-from qt_bert.text import Text, interval, join, number, sentences, signed
+from qt_bert.text import Text, join, number, sentences
 
 MILLION = 1_000_000
-
-
 TITLE = wording("plan_smaller_model")
 
 
@@ -52,11 +50,22 @@ def render_plan(out: Path) -> Path:
 
 
 def smaller_section(frontier: Frontier | None, plan: Plan | None, path: str) -> Section | None:
-    """What may go: the frontier in the file at `path`, and behind it, folded, the plan under a budget."""
+    """What may go: the answer, the curve, the shapes, the engines, the next commands for the frontier in the
+    file at `path`; behind them, folded, the plan under a budget."""
     blocks: tuple[Block, ...] = () if plan is None else plan_blocks(plan)
     if frontier is not None:
-        redundancy = Folded(title=wording("how_redundant"), blocks=blocks) if blocks else None
-        blocks = filled(*frontier_blocks(frontier, path), redundancy)
+        blocks = filled(
+            Prose(body=recommendation(frontier)),
+            *(FigureBlock(figure=figure) for figure in frontier.figures),
+            _shapes(frontier),
+            _engines(frontier),
+            Prose(
+                title=wording("frontier_commands"),
+                body=join(next_commands(frontier, path), "\n", "\n"),
+                preformatted=True,
+            ),
+            Folded(title=wording("how_redundant"), blocks=blocks) if blocks else None,
+        )
     return Section(name="plan", title=TITLE, blocks=blocks) if blocks else None
 
 
@@ -68,33 +77,13 @@ def in_one_sentence(frontier: Frontier | None, plan: Plan | None) -> Iterator[Te
         yield redundant(plan, plan.evidence)
 
 
-def frontier_blocks(frontier: Frontier, path: str) -> tuple[Block, ...]:
-    """The answer, the curve, the shapes, the engines, and the next commands for the file at `path`."""
-    return filled(
-        Prose(body=recommendation(frontier)),
-        *(FigureBlock(figure=figure) for figure in frontier.figures),
-        _shapes(frontier),
-        _engines(frontier),
-        Prose(
-            title=wording("frontier_commands"),
-            body=join(next_commands(frontier, path), "\n", "\n"),
-            preformatted=True,
-        ),
-    )
-
-
 def recommendation(frontier: Frontier) -> Text:
     """The shape that the forecasts recommend, a safer one where their intervals reach below the margin; or why
     none is recommended, and how to get one."""
     if (row := frontier.row_of(frontier.recommended)) is not None:
         ahead = join(
-            Text(
-                *(
-                    f"{label} {signed(change.value)} {interval(change.low, change.high)}"
-                    for label in (name.zh, name.en)
-                )
-            )
-            for name, change in ((metric_name(n), c) for n, c in row.forecast.items())
+            named(name, in_words(change.value, change.low, change.high))
+            for name, change in row.forecast.items()
         )
         rate, hours = number(row.throughput.value, 1), number(row.hours, 1)
         said = {"shape": row.shape, "rate": rate, "ahead": ahead, "MARGIN": MARGIN}
@@ -106,14 +95,23 @@ def recommendation(frontier: Frontier) -> Text:
             texts.append(wording("frontier_short", steps=steps, tested=TESTED_STEPS))
         if any(change.low < -MARGIN for change in row.forecast.values()):
             texts.append(wording("frontier_unsure"))
-            slower = [other for other in frontier.rows if other.latency.value > row.latency.value]
-            if tried := [other for other in slower if len(other.trial) > 1]:
-                safer, times = tried[-1].shape, number(tried[-1].throughput.value, 1)
-                texts.append(wording("frontier_safer", shape=safer, rate=times))
+            if safer := [other for other in frontier.rows if _is_safer(other, row)]:
+                times = number(safer[-1].throughput.value, 1)
+                texts.append(wording("frontier_safer", shape=safer[-1].shape, rate=times))
         return sentences((*texts, wording("frontier_takes", hours=hours)))
     if frontier.trial is None:
         return wording("frontier_untried")
     return wording("frontier_none", MARGIN=MARGIN)
+
+
+def _is_safer(other: FrontierRow, row: FrontierRow) -> bool:
+    """Whether a slower shape, after a long trial, has a higher lower end in every forecast."""
+    if other.latency.value <= row.latency.value or len(other.trial) < 2:
+        return False
+    return all(
+        name in other.forecast and other.forecast[name].low > ahead.low
+        for name, ahead in row.forecast.items()
+    )
 
 
 def next_commands(

@@ -15,7 +15,7 @@ from qt_bert.probes.wording import (
 from qt_bert.report.blocks import Interval, wording
 from qt_bert.report.evaluation import as_interval, in_groups
 from qt_bert.report.frontier import in_one_sentence
-from qt_bert.report.probes import measured, source_place, source_value, title_of
+from qt_bert.report.probes import measured, source_place, source_value
 from qt_bert.report.stored import ClaimOf, Stored
 from qt_bert.run.folder import RunFolder, profile_of
 from qt_bert.text import Label, in_language, interval, number
@@ -73,7 +73,7 @@ def _lines(stored: Stored, language: str) -> Iterator[str]:
     for result in stored.probes:
         yield from (
             "",
-            f"## {localised(title_of(result))} (`{result.probe}`)",
+            f"## {localised(result.heading)} (`{result.probe}`)",
             "",
             localised(result.summary),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import starmap
 
 from qt_bert.report.blocks import (
     Badge,
@@ -59,7 +60,7 @@ def plan_blocks(plan: Plan) -> tuple[Block, ...]:
         _grid(evidence),
         *(FigureBlock(figure=figure) for figure in evidence.figures),
         _at_risk(evidence),
-        _sample(plan, evidence),
+        _sample(evidence),
     )
 
 
@@ -77,9 +78,15 @@ def _shown(change: MetricChange | None) -> Interval | None:
     return Interval(value=change.change, low=change.ci_low, high=change.ci_high)
 
 
-def _in_words(change: MetricChange) -> str:
-    """`−0.012 [−0.020, −0.004]`."""
-    return f"{signed(change.change)} {interval(change.ci_low, change.ci_high)}".rstrip()
+def in_words(value: float, low: float | None, high: float | None) -> str:
+    """A change with its interval: `−0.012 [−0.020, −0.004]`."""
+    return f"{signed(value)} {interval(low, high)}".rstrip()
+
+
+def named(metric: str, change: str) -> Text:
+    """A change behind its metric's name."""
+    name = metric_name(metric)
+    return Text(f"{name.zh} {change}", f"{name.en} {change}")
 
 
 def of_pairs(pairs: PairsRef, name: str = "pairs_of_file") -> Text:
@@ -115,23 +122,21 @@ def _kept_parts(plan: Plan) -> Text:
         parts.append(wording(name, kept=heads, heads=kept * teacher.heads))
     units = {layer.units for layer in plan.kept if layer.units not in (None, teacher.units)}
     if units:
-        shown = "/".join(f"{number:,}" for number in sorted(filter(None, units)))
+        shown = "/".join(f"{count:,}" for count in sorted(filter(None, units)))
         parts.append(wording("units_stay", kept=shown, units=teacher.units))
     return join(parts)
 
 
 def _cost(evidence: PlanEvidence) -> Text:
     validation = next((test for test in evidence.tests if test.role == "validation"), None)
-    change = None if validation is None else validation.measured.get(TESTED)
-    if validation is None or change is None:
+    if validation is None or TESTED not in validation.measured:
         return wording("spearman_s_not_defined")
-    cost = wording("plan_costs", rho=RHO, change=_in_words(change))
-    others = (
-        Text(*(f"{label} {_in_words(other)}" for label in (title.zh, title.en)))
-        for title, other in ((metric_name(n), c) for n, c in validation.measured.items())
-        if other is not change
-    )
-    cost = join((cost, *others), "，", ", ")
+    changes = {
+        name: in_words(change.change, change.ci_low, change.ci_high)
+        for name, change in validation.measured.items()
+    }
+    cost = wording("plan_costs", rho=RHO, change=changes.pop(TESTED))
+    cost = join((cost, *starmap(named, changes.items())), "，", ", ")
     if validation.verdict is not None:
         cost = wording("plan_costs_judged", cost=cost, verdict=_MEANINGS[validation.verdict])
     return wording("sentence", clause=cost)
@@ -254,7 +259,7 @@ def _at_risk(evidence: PlanEvidence) -> Block:
     )
 
 
-def _sample(plan: Plan, evidence: PlanEvidence) -> Prose:
+def _sample(evidence: PlanEvidence) -> Prose:
     on = {"discovery": of_pairs(evidence.discovery), "validation": of_pairs(evidence.validation)}
     texts = [wording("chosen_and_tested_on", **on)]
     if evidence.cost is not None:

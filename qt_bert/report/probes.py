@@ -60,11 +60,6 @@ _STABLE: dict[StabilityVerdict, Tone] = {
 }
 
 
-def title_of(result: ProbeResult) -> Text:
-    """The probe's title, or its name."""
-    return result.title or Text(result.probe, result.probe)
-
-
 def badge(worded: ClaimInWords) -> Badge:
     """The verdict as a badge."""
     return Badge(worded.verdict, TONES[worded.claim.verdict])
@@ -211,7 +206,7 @@ def probe_section(result: ProbeResult) -> Section:
         Folded(title=wording("all_measurements_heads_chosen"), blocks=details),
     )
     name, appendix = anchor_of(result), not result.claims
-    return Section(name=name, title=title_of(result), blocks=blocks, appendix=appendix)
+    return Section(name=name, title=result.heading, blocks=blocks, appendix=appendix)
 
 
 def _claim(worded: ClaimInWords) -> tuple[Cell, ...]:
@@ -271,14 +266,13 @@ def _measurements(result: ProbeResult) -> Table:
 
 def _sample(result: ProbeResult) -> Iterator[Text]:
     pairs = result.pairs
+    if "cases" in result.settings:  # no pairs of the run: the summary counts them
+        return
     if pairs.n_pairs is None or pairs.n_queries is None:
         yield wording("validation_file", name=pairs.name)
     else:
         counts = {"pairs": pairs.n_pairs, "queries": pairs.n_queries}
         yield wording("validation_pairs", name=pairs.name, **counts)
-    resolution = result.settings.get("resolution")
-    if isinstance(resolution, Mapping):
-        yield Text(*(str(resolution.get(language, "")).rstrip() for language in ("zh", "en")))
 
 
 def _sets(result: ProbeResult) -> Table:
@@ -316,13 +310,16 @@ def _sets(result: ProbeResult) -> Table:
 
 
 def _score_column(probe: str, name: str) -> Column:
-    """A score's column, with the atlas' title if there is one."""
+    """A score's column, with the atlas' title if there is one; scores are stored without its factor."""
     if name in ("p", "q"):
         return Column(name, name, digits=4, least=True)
     titles: dict[str, Label] = {}
     for quantity in QUANTITIES:
         if quantity.probe == probe:
-            titles |= {} if quantity.minus else {quantity.score: quantity.title}
+            title = quantity.title
+            if quantity.factor != 1:  # points or percent in the atlas
+                title = Text(f"{title.zh}（1 = 100%）", f"{title.en} (1 = 100 %)")
+            titles |= {} if quantity.minus else {quantity.score: title}
             titles |= quantity.beside
     return Column(name, titles.get(name, name))
 

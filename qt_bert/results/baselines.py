@@ -23,20 +23,10 @@ RECORD, OUTPUTS = "baselines.json", "baselines.npz"
 CROSS_ENCODER, LSTM, LSTM_WORDS = "cross-encoder", "lstm-attention", "lstm-attention-words"
 TWO_TOWER, BERT_LSTM, LEXICAL = "two-tower", "bert+lstm", "lexical"
 CHARACTERS, WORDS, NO_PAIRS = "characters", "words", "no-pairs"
-"""The three that were pretrained anew, and the models tuned from them."""
-MODELS = (
-    CROSS_ENCODER,
-    CHARACTERS,
-    WORDS,
-    NO_PAIRS,
-    LSTM,
-    LSTM_WORDS,
-    TWO_TOWER,
-    BERT_LSTM,
-    LEXICAL,
-)
-"""All rows of the table, in their order."""
 PRETRAINED = (CHARACTERS, WORDS, NO_PAIRS)
+"""The three that were pretrained anew, and the models tuned from them."""
+MODELS = (CROSS_ENCODER, *PRETRAINED, LSTM, LSTM_WORDS, TWO_TOWER, BERT_LSTM, LEXICAL)
+"""All rows of the table, in their order."""
 RANDOM = "random"
 """Random weights of the same shape: the heads before training."""
 

@@ -27,12 +27,12 @@ def _words(entry: dict[str, dict[str, str]]) -> SetWords:
 
 def _looks_at(kind: Text, tagged: Text) -> SetWords:
     """The set of heads that attend to a kind of words, and the tagger of these words."""
-    name, does = _words(_TEXTS["looks_at"])
-    zh, en = {"kind": kind.zh, "tagged": tagged.zh}, {"kind": kind.en, "tagged": tagged.en}
-    return SetWords(
-        Text(name.zh.format(**zh), name.en.format(**en)),
-        Text(does.zh.format(**zh), does.en.format(**en)),
-    )
+
+    def filled(text: Text) -> Text:
+        zh = text.zh.format(kind=kind.zh, tagged=tagged.zh)
+        return Text(zh, text.en.format(kind=kind.en, tagged=tagged.en))
+
+    return SetWords(*map(filled, _words(_TEXTS["looks_at"])))
 
 
 PHENOMENA = {name: Text(**words) for name, words in _TEXTS["phenomena"].items()}

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -25,7 +26,7 @@ from qt_bert.results.probe import (
     Stability,
     set_label,
 )
-from qt_bert.results.quantities import QUANTITIES, SIGNIFICANT, Quantity, kept_scores, metric_name
+from qt_bert.results.quantities import QUANTITIES, SIGNIFICANT, Quantity, kept_scores
 from qt_bert.stats.metrics import METRICS
 from qt_bert.text import Text, sentences
 
@@ -39,10 +40,10 @@ _SCORED_ON = {
     "redundancy": ("scored", "discovery"),
 }
 """Where the settings of a probe hold the sample that its heads were scored on, if not that of its
-claims."""
+claims; of `matching` only the pairs `used` share something to match."""
 
-_SHOWN = ("behaviour",)
-"""Probes whose measurements the page shows without a run."""
+_KEPT = ("behaviour",)
+"""Probes whose measurements `heads.json` holds."""
 
 T = TypeVar("T", SourcedClaim, Measurement, Stability, OnSource)
 
@@ -53,7 +54,7 @@ class HeadTable:
 
     `windows`: how many tokens each layer sees to either side (None: all), where layers differ. Scores
     are measured on `pairs`; heads are chosen, and p and q computed, on `discovery`. `metric` measures
-    ablated heads. `facts` fill the texts of `claims`; `measurements` are kept for probes in `_SHOWN`.
+    ablated heads. `facts` fill the texts of `claims`; `measurements` are kept for probes in `_KEPT`.
     `unshown`: heads of the sets that are not named, or fail on validation.
     """
 
@@ -77,7 +78,7 @@ class HeadTable:
     windows: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
-        for head in (*self.heads, *(head for heads in self.sets.values() for head in heads)):
+        for head in self.every:
             Head.parse(head)
         if len(set(self.heads)) != len(self.heads):
             raise ArgumentError(f"the table of {self.probe!r} names a head twice")
@@ -91,6 +92,11 @@ class HeadTable:
                 f"the table of {self.probe!r} does not hold {len(self.scores)} scores of each of "
                 f"{len(self.heads)} heads"
             )
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """The heads with scores, then those of the sets."""
+        return (*self.heads, *chain.from_iterable(self.sets.values()))
 
     @property
     def shown_sets(self) -> dict[str, tuple[str, ...]]:
@@ -114,7 +120,7 @@ def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTa
     metric = result.settings.get("metric")
     return HeadTable(
         probe=result.probe,
-        title=result.title or Text(result.probe, result.probe),
+        title=result.heading,
         order=result.order,
         profile=str(result.settings.get("profile", "")),
         pairs=_scored_on(result),
@@ -127,7 +133,7 @@ def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTa
             for name, fact in result.facts.items()
             if result.claims
         },
-        measurements=tuple(map(_few_digits, result.measurements)) if result.probe in _SHOWN else (),
+        measurements=tuple(map(_few_digits, result.measurements)) if result.probe in _KEPT else (),
         sets={name: tuple(heads) for name, heads in sorted(result.sets.items())},
         unshown=tuple(row.head for row in result.heads if row.shown is False),
         stability={
@@ -166,7 +172,7 @@ def _scored_on(result: ProbeResult) -> PairsRef:
     counts = sample.get(half) if isinstance(sample, Mapping) else None
     if not isinstance(counts, Mapping):
         return whole
-    pairs, queries = counts.get("pairs"), counts.get("queries")
+    pairs, queries = counts.get("used", counts.get("pairs")), counts.get("queries")
     if not isinstance(pairs, int) or not isinstance(queries, int):
         return whole
     return replace(whole, n_pairs=pairs, n_queries=queries)
@@ -248,7 +254,8 @@ def offered(tables: Iterable[HeadTable]) -> list[tuple[Quantity, HeadTable]]:
 def atlas_figure(quantity: Quantity, table: HeadTable) -> HeatMap:
     """Layers × heads of one quantity, with a note on its base and on what is outlined."""
     values = values_of(quantity, table)
-    layers, heads = (1 + max((head[axis] for head in _places(table)), default=0) for axis in (0, 1))
+    places = list(map(Head.parse, table.every))
+    layers, heads = (1 + max((head[axis] for head in places), default=0) for axis in (0, 1))
     low, high = quantity.low, quantity.high
     if quantity.skewed:
         high = colour_end(values.values()) or high
@@ -303,7 +310,7 @@ def base_of(table: HeadTable) -> Text:
 def _note(quantity: Quantity, table: HeadTable, high: float | None) -> Iterator[Text]:
     yield quantity.means
     if quantity.score == "change" and table.metric in METRICS:
-        title = metric_name(table.metric)
+        title = METRICS[table.metric].title
         yield Text(f"指标：{title.zh}。", f"The metric is {title.en}.")
     yield base_of(table)
     yield _outlined(quantity, table)
@@ -332,8 +339,3 @@ def _outlined(quantity: Quantity, table: HeadTable) -> Text:
         f"粗框：{'、'.join(name.zh for name in names)}。",
         f"Outlined: {', '.join(name.en for name in names)}.",
     )
-
-
-def _places(table: HeadTable) -> Iterator[Head]:
-    named = (head for heads in table.sets.values() for head in heads)
-    return map(Head.parse, (*table.heads, *named))

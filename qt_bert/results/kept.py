@@ -64,7 +64,12 @@ class KeptFile:
     def of(cls, teacher: TeacherRef, layers: Sequence[KeptLayer]) -> KeptFile:
         """The file of what `layers` keep. Raises ArgumentError for what `teacher` does not have."""
         check_kept(layers, teacher)
-        return cls(teacher=teacher, layers=tuple(layers), names=teacher_names(layers))
+        names = {
+            f"L{place}H{head}": f"L{layer.layer}H{head}"
+            for place, layer in enumerate(layers)
+            for head in layer.heads
+        }
+        return cls(teacher=teacher, layers=tuple(layers), names=names)
 
     @property
     def whole_heads(self) -> bool:
@@ -80,15 +85,6 @@ class KeptFile:
         """That of `folder`, or None. Raises RunFolderError naming the key that does not fit."""
         path = folder / KEPT
         return read_result(cls, path) if path.exists() else None
-
-
-def teacher_names(layers: Sequence[KeptLayer]) -> dict[str, str]:
-    """Each head's name in the smaller model → its name in the teacher."""
-    return {
-        f"L{place}H{head}": f"L{layer.layer}H{head}"
-        for place, layer in enumerate(layers)
-        for head in layer.heads
-    }
 
 
 def check_kept(layers: Sequence[KeptLayer], teacher: TeacherRef) -> None:

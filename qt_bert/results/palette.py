@@ -57,21 +57,14 @@ DARK = Palette(
     positive="#f0934a",
     series=("#56b4e9", "#f0934a", "#35c79a", "#e6b422", "#8fb8ff", "#e39ac6"),
 )
+_NAMES = tuple(field.name for field in fields(Palette) if field.name != "series")
 VARIABLES = Palette(
-    **{
-        field.name: f"var(--{field.name.replace('_', '-')})"
-        for field in fields(Palette)
-        if field.name != "series"
-    },
+    **{name: f"var(--{name.replace('_', '-')})" for name in _NAMES},
     series=tuple(f"var(--series-{number + 1})" for number in range(len(LIGHT.series))),
 )
 """The names of the colours in the report's style sheet, which has a light and a dark value of each."""
 EITHER = Palette(
-    **{
-        field.name: f"light-dark({getattr(LIGHT, field.name)}, {getattr(DARK, field.name)})"
-        for field in fields(Palette)
-        if field.name != "series"
-    },
+    **{name: f"light-dark({getattr(LIGHT, name)}, {getattr(DARK, name)})" for name in _NAMES},
     series=tuple(
         f"light-dark({light}, {dark})"
         for light, dark in zip(LIGHT.series, DARK.series, strict=True)

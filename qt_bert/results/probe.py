@@ -13,6 +13,7 @@ from qt_bert.figures import Figure
 from qt_bert.heads import Head
 from qt_bert.results import ResultFile
 from qt_bert.results.head_sets import set_words
+from qt_bert.stats.estimate import query_key
 from qt_bert.stats.verdict import Claim
 from qt_bert.text import Label, Text
 
@@ -186,8 +187,8 @@ class PairsRef:
 
     @classmethod
     def of(cls, name: str, sha256: str, pairs: Sequence[Pair]) -> PairsRef:
-        """The reference with the counts of `pairs`."""
-        queries = {pair.query for pair in pairs}
+        """The reference with the counts of `pairs`; a query spelled in several ways is one."""
+        queries = {query_key(pair.query) for pair in pairs}
         return cls(name=name, sha256=sha256, n_pairs=len(pairs), n_queries=len(queries))
 
 
@@ -264,6 +265,11 @@ class ProbeResult(ResultFile):
     stability: dict[str, Stability] = field(default_factory=dict)
     figures: tuple[Figure, ...] = ()
     tables: tuple[ResultTable, ...] = ()
+
+    @property
+    def heading(self) -> Text:
+        """The title, or the probe's name."""
+        return self.title or Text(self.probe, self.probe)
 
     def __post_init__(self) -> None:
         for heads in self.sets.values():

@@ -9,14 +9,7 @@ from pathlib import Path
 
 from qt_bert.codec import decode
 from qt_bert.figures import Scale
-from qt_bert.stats.metrics import METRICS
 from qt_bert.text import Label, Text
-
-
-def metric_name(metric: str) -> Text:
-    """The display name of a metric. Raises KeyError for an unknown one."""
-    return METRICS[metric].title
-
 
 SIGNIFICANT = 0.05
 """The q below which an effect is marked."""

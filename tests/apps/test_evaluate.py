@@ -80,8 +80,6 @@ def test_an_error_names_its_option(options: ReaderOptions, message: str) -> None
 @pytest.mark.parametrize(
     ("data", "name", "message"),
     [
-        (b"\x00\x01" * 5000, "a.tsv", "binary"),
-        (b"{", "a.jsonl", "not one of 1 rows is a pair"),
         (b"x" * 100_000 + b"\t" + b"x" * 100_000 + b"\n", "a.tsv", ""),
         (tsv([("甲", "一")], "query\ttitle"), "a.tsv", "--columns"),
     ],
@@ -134,6 +132,17 @@ def test_a_long_file_is_drawn_of_its_first_rows(monkeypatch: pytest.MonkeyPatch)
     found = evaluate.read_graded(tsv(rows), "a.tsv", PLAIN, GRADES)
     assert (found.n_pairs, found.unread) == (4, True)
     assert not evaluate.read_graded(tsv(rows[:4]), "a.tsv", PLAIN, GRADES).unread
+
+
+@pytest.mark.parametrize(("queries", "whole"), [("abcd", True), ("a", False)])
+def test_only_a_large_query_is_drawn_in_part(
+    monkeypatch: pytest.MonkeyPatch, queries: str, whole: bool
+) -> None:
+    draw = evaluate.draw_pairs
+    monkeypatch.setattr(evaluate, "draw_pairs", lambda pairs, seed: draw(pairs, seed, most=3))
+    rows = [(queries[n % len(queries)], f"t{n}", 1) for n in range(4)]
+    found = evaluate.read_graded(tsv(rows), "a.tsv", PLAIN, GRADES)
+    assert (len(found.pairs), found.whole) == (3, whole)
 
 
 def test_the_shipped_file() -> None:

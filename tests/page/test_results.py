@@ -52,6 +52,7 @@ def test_the_file_beside_the_weights_is_read(model: SharedModel) -> None:
     store(model, *of(model, redundancy(), matching(), older))
     results = find_results(model, None)[0]
     assert results is not None and [t.probe for t in results.tables] == ["redundancy", "matching"]
+    assert results.has("matching") and not results.has("focus")
     assert results.sets == {
         "matching": (Head(0, 1),),
         "named": (Head(0, 1), Head(1, 0)),
@@ -59,7 +60,7 @@ def test_the_file_beside_the_weights_is_read(model: SharedModel) -> None:
     }
     tables = {table.probe: table for table in results.tables}
     assert tables["matching"].rows()["L0H1"] == {"score": 9.0, "q": 0.001}
-    assert results.origin.zh == "mine/heads.json：快速研究，test.tsv 的至多 80 对"
+    assert results.origin.zh == "mine/heads.json：快速研究，test.tsv 的至多 78 对"
 
 
 def test_random_heads_avoid_those_that_the_same_score_names(model: SharedModel) -> None:
@@ -75,7 +76,7 @@ def test_a_run_precedes_the_file(model: SharedModel, tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run", *of(model, matching()))
     results = find_results(model, run)[0]
     assert results is not None and [table.probe for table in results.tables] == ["matching"]
-    assert results.origin.en == "run: quick study, up to 80 pairs of test.tsv"
+    assert results.origin.en == "run: quick study, up to 78 pairs of test.tsv"
 
 
 def test_a_run_of_other_weights_is_refused(model: SharedModel, tmp_path: Path) -> None:

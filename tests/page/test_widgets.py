@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 import pyarrow
 import pytest
 from streamlit.proto.Metric_pb2 import Metric
 from streamlit.testing.v1 import AppTest
 
 from qt_bert.page.widgets import escaped
-from qt_bert.text import csv_bytes
 
 
 @pytest.mark.parametrize(
@@ -100,10 +96,3 @@ def test_numbers_are_formatted_and_sort_as_numbers() -> None:
         ["—", "0.000", "—", "—"],
     ]
     assert at.dataframe[0].value["value"][0] == -1.0126
-
-
-def test_csv_has_a_mark_for_excel_and_no_formulas() -> None:
-    data = csv_bytes([["甲", "+b"], ["=1+1", -0.5], ["x,y", None]])
-    assert data.startswith(b"\xef\xbb\xbf")
-    rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"))))
-    assert rows == [["甲", "'+b"], ["'=1+1", "-0.5"], ["x,y", ""]]

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qt_bert.files import write_json
-from qt_bert.request import Request
 from qt_bert.results.probe import HeadScores, ModelRef, PairsRef, ProbeResult, SourcedClaim
-from qt_bert.run.folder import RunFolder, RunInputs, Stage, StageContext, run_stages
+from qt_bert.run.folder import RunInputs
 from qt_bert.text import Text
 from tests.figures.examples import CURVE, HEAT_MAP
 from tests.results.made_claims import FACTS, claim, measurement, source, undecided, untestable
+from tests.results.made_heads import write_run
 
 HOSTILE_IMAGE = "<img src=x onerror=alert(1)>"
 HOSTILE_SCRIPT = "</script><script>alert('x')</script>"
@@ -78,7 +77,8 @@ def metrics() -> dict[str, Any]:
     return values
 
 
-def make_evaluation() -> dict[str, Any]:
+@pytest.fixture
+def evaluation() -> dict[str, Any]:
     values = metrics()
     return {
         "schema": 1,
@@ -130,33 +130,11 @@ def make_evaluation() -> dict[str, Any]:
     }
 
 
-@pytest.fixture
-def evaluation() -> dict[str, Any]:
-    return make_evaluation()
-
-
-def write_run(path: Path, files: dict[str, Any], **inputs: Any) -> Path:
-    """A complete run folder of these files, each the output of the stage before the `|`."""
-
-    def write(name: str, value: Any) -> Callable[[StageContext], None]:
-        def run(context: StageContext) -> None:
-            context.guards["difference"] = 1e-6
-            write_json(context.folder.file(name), value)
-
-        return run
-
-    stages = []
-    for key, value in files.items():
-        stage, _, name = key.rpartition("|")
-        run = write(name, value)
-        stages.append(Stage(name=stage, order=1, run=run, outputs=(name,), quick_seconds=1))
-    run_inputs = RunInputs(
-        model=ModelRef(name=f"graded {HOSTILE_IMAGE}", sha256="4f" * 32),
-        pairs=PairsRef(name="test.tsv", sha256="a7" * 32),
-        **inputs,
-    )
-    run_stages(stages, StageContext(folder=RunFolder.open(path, run_inputs), request=Request()))
-    return path
+INPUTS = RunInputs(
+    model=ModelRef(name=f"graded {HOSTILE_IMAGE}", sha256="4f" * 32),
+    pairs=PairsRef(name="test.tsv", sha256="a7" * 32),
+    arguments={"full": False, "max_length": 128},
+)
 
 
 @pytest.fixture
@@ -169,9 +147,7 @@ def hostile() -> tuple[str, str]:
 def build_run(tmp_path) -> Callable[[dict[str, Any]], Path]:
     """A complete run folder around any evaluation."""
     return lambda evaluation: write_run(
-        tmp_path / "run",
-        {"evaluation|evaluation.json": evaluation},
-        arguments={"full": False, "max_length": 128},
+        tmp_path / "run", INPUTS, {"evaluation|evaluation.json": evaluation}
     )
 
 
@@ -201,7 +177,6 @@ def make_result(name: str, order: int, **changes: Any) -> ProbeResult:
             "profile": "quick",
             "discovery": {"name": "dev.tsv", "n_pairs": 600},
             "draws": 5,
-            "resolution": {"zh": "能看出 2.1 个百分点的变化。", "en": "It can show 2.1 points."},
         },
         "summary": Text("随机去掉几个头几乎没有影响。", "A few heads at random hardly matter."),
         "facts": FACTS,
@@ -246,6 +221,6 @@ def run_of(tmp_path, evaluation) -> Callable[..., Path]:
             f"probe:{result.probe}|probes/{result.probe}.json": result.to_json()
             for result in results
         }
-        return write_run(tmp_path / "probed", files)
+        return write_run(tmp_path / "probed", INPUTS, files)
 
     return build

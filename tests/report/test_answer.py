@@ -15,15 +15,31 @@ from tests.results.made_claims import claim, undecided
 UNITS = {"results.md": "] points", "results.zh-CN.md": "] 个百分点"}
 
 
+def line_of(run, title):
+    """The sentences of the first screen under this English title."""
+    *_, lines = answer_section(Stored(RunFolder.read(run))).blocks
+    [(_, sentences)] = [row for row in lines.rows if row[0].en == title]
+    return sentences
+
+
 def test_the_weakest_slice_of_enough_pairs_is_named(run_of, result_of, evaluation):
     def accuracy(value, n):
         return {"accuracy": {"value": value, "ci_low": None, "ci_high": None, "n": n}}
 
     tags = {"few": accuracy(0.1, 29), "weak": accuracy(0.4, 30), "strong": accuracy(0.9, 300)}
     evaluation["slices"] = {"tags": tags}
-    *_, lines = answer_section(Stored(RunFolder.read(run_of(result_of("boundary", 10))))).blocks
-    [(_, following)] = [row for row in lines.rows if row[0].en == "What breaks it"]
-    assert "tags = weak" in following[0].en and "0.400" in following[0].en
+    weakest, *_ = line_of(run_of(result_of("boundary", 10)), "What breaks it")
+    assert "tags = weak" in weakest.en and "0.400" in weakest.en
+
+
+def test_further_queries_are_asked_for_where_they_decide(run_of, result_of):
+    of_cases = undecided("behaviour.told", needs_queries=(100, 200))
+    run = run_of(
+        result_of("behaviour", 5, claims=(of_cases,)),
+        result_of("boundary", 10, claims=(undecided(),)),
+    )
+    _, queries = line_of(run, "Next steps")
+    assert "400 to 1,300" in queries.en
 
 
 def test_claims_link_to_their_sections_and_stand_in_json_and_csv(run_of, result_of):

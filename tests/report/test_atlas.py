@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from qt_bert.heads import Head
 from qt_bert.report.blocks import Interval, Table
-from qt_bert.report.probes import atlas_section
+from qt_bert.report.probes import atlas_section, probe_section
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.heads import marked, table_of
 from qt_bert.results.probe import HeadScores, ProbeResult
@@ -40,6 +40,14 @@ def test_each_named_head_has_one_row(result_of):
     assert all(isinstance(effect, Interval) for effect in effects)
     assert (effects[0].value, effects[0].low, effects[0].high) == (-25.0, -40.0, -10.0)
     assert effects[1].value is None
+
+
+def test_scores_of_heads_are_named_as_the_shares_that_they_are(result_of):
+    *_, details = probe_section(redundancy(result_of)).blocks
+    (heads,) = [block for block in details.blocks if block.name == "redundancy_heads"]
+    titles = {column.name: getattr(column.title, "en", "") for column in heads.columns}
+    assert titles["change"] == "Change without this head (1 = 100 %)"
+    assert "100" not in titles["kl"]
 
 
 def test_a_head_that_fails_on_validation_is_not_shown(result_of):

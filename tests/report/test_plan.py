@@ -8,7 +8,8 @@ from qt_bert.report.frontier import TITLE, next_commands, recommendation, smalle
 from qt_bert.report.page import page
 from qt_bert.report.plan import plan_blocks
 from qt_bert.report.render import write_csv
-from qt_bert.results.plan import Plan
+from qt_bert.results.frontier import Forecast, StudentShape
+from qt_bert.results.plan import Plan, Ratio
 from qt_bert.run.folder import RunFolder
 from tests.results.made_plan import frontier, plan
 
@@ -43,9 +44,7 @@ def test_a_forecast_recommends_a_shape_and_its_commands():
     words = recommendation(made).en
     assert "layers=4,units=0.5" in words and "3.0 times" in words and "1.5 hours" in words
     assert "−0.010 [−0.040, 0.020]" in words
-    assert (
-        "intervals reach beyond" in words and "safer" not in words
-    )  # no slower one had a long trial
+    assert "intervals reach beyond" in words
     commands = [text.en.split("\n")[1].split()[1] for text in next_commands(made, "f.json")]
     assert commands == ["export", "prune", "distill", "export", "compare"]
     assert "on the 160 queries of" in words and "600" not in words
@@ -56,6 +55,23 @@ def test_a_forecast_recommends_a_shape_and_its_commands():
     _, first, make, *_ = next_commands(untried, "f.json")
     assert "qt-bert plan" in first.en and "runs/trial/frontier.json --shape SHAPE" in make.zh
     assert "0.02" in recommendation(replace(made, recommended=None)).en
+
+
+@pytest.mark.parametrize(
+    ("low", "trials", "is_safer"), [(-0.05, 2, False), (-0.03, 1, False), (-0.03, 2, True)]
+)
+def test_a_slower_shape_is_called_safer_only_by_its_forecast(low, trials, is_safer):
+    made = frontier()
+    teacher, small = made.rows
+    slower = replace(
+        small,
+        shape=StudentShape(layers=6),
+        latency=Ratio(value=0.5, low=None, high=None),
+        trial=small.trial * trials,
+        forecast={"spearman": Forecast(value=-0.01, low=low, high=0.02)},
+    )
+    words = recommendation(replace(made, rows=(teacher, slower, small))).en
+    assert ("layers=6" in words) == is_safer
 
 
 def test_shapes_and_engines_have_a_row_each():

@@ -3,6 +3,7 @@ import json
 import re
 from pathlib import Path
 
+from qt_bert.report.probes import probe_section
 from qt_bert.report.render import render
 from qt_bert.results.probe import ResultTable, Row, Value
 from qt_bert.text import Text
@@ -46,6 +47,14 @@ def test_probes_without_claims_are_a_folded_appendix_after_the_body(run_of, resu
         "probe-patterns"
     ]
     assert re.findall(r'<a href="#([^"]+)"', body[body.index("<nav") :])[-1] == "probe-patterns"
+
+
+def test_cases_are_not_counted_as_pairs_of_the_run(result_of):
+    of_cases = {"settings": {"cases": {"file": "cases.tsv"}}}
+    first, second = (
+        probe_section(result_of("behaviour", 68, **changes)).blocks[0] for changes in (of_cases, {})
+    )
+    assert "test.tsv" not in first.body.en and "800 pairs of test.tsv" in second.body.en
 
 
 def test_sets_have_their_stability(run_of, result_of):

@@ -9,8 +9,8 @@ from qt_bert.errors import RunFolderError
 from qt_bert.files import write_json
 from qt_bert.report.render import render
 from qt_bert.request import Request
-from qt_bert.results.probe import ModelRef, PairsRef
-from qt_bert.run.folder import RunFolder, RunInputs, Stage, StageContext, run_stages
+from qt_bert.run.folder import RunFolder, Stage, StageContext, run_stages
+from tests.report.conftest import INPUTS
 
 
 class Page(HTMLParser):
@@ -99,10 +99,7 @@ def interrupted(path: Path, evaluation: dict[str, Any] | None) -> Path:
         Stage(name="evaluation", order=1, run=write, outputs=outputs, quick_seconds=15),
         Stage(name="redundancy", order=2, run=stop, outputs=("x.json",), quick_seconds=45),
     ]
-    inputs = RunInputs(
-        model=ModelRef(name="graded", sha256="a"), pairs=PairsRef(name="test.tsv", sha256="b")
-    )
-    folder = RunFolder.open(path, inputs)
+    folder = RunFolder.open(path, INPUTS)
     with pytest.raises(KeyboardInterrupt):
         run_stages(stages, StageContext(folder=folder, request=Request()))
     return path

@@ -1,5 +1,6 @@
 """Results of a few probes on a model of two layers of two heads."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,10 @@ def matching(**changes: Any) -> ProbeResult:
         "order": 40,
         "model": GRADED,
         "pairs": PairsRef(name="test.tsv", sha256="a7", n_pairs=30, n_queries=30),
-        "settings": {"profile": "quick", "scored": {"validation": {"pairs": 80, "queries": 77}}},
+        "settings": {
+            "profile": "quick",
+            "scored": {"validation": {"pairs": 80, "used": 78, "queries": 77}},
+        },
         "summary": Text("有匹配头。", "There are matching heads."),
         "heads": tuple(
             HeadScores(head=head, scores={"score": score, "q": 0.001, "sink_free": 1.0})
@@ -94,16 +98,21 @@ def behaviour(**changes: Any) -> ProbeResult:
 
 def run_of(path: Path, inputs: RunInputs, *results: ProbeResult) -> Path:
     """A complete run folder at `path` that holds these results."""
+    files = {f"{r.probe}|probes/{r.probe}.json": r.to_json() for r in results}
+    return write_run(path, inputs, files)
 
-    def stage(result: ProbeResult) -> Stage:
-        file = f"probes/{result.probe}.json"
 
+def write_run(path: Path, inputs: RunInputs, files: Mapping[str, Any]) -> Path:
+    """A complete run folder of these files, each the output of the stage before the `|`."""
+
+    def stage(name: str, file: str, value: Any) -> Stage:
         def run(context: StageContext) -> None:
-            write_json(context.folder.file(file), result.to_json())
+            context.guards["difference"] = 1e-6
+            write_json(context.folder.file(file), value)
 
-        return Stage(name=result.probe, order=1, run=run, outputs=(file,), quick_seconds=1)
+        return Stage(name=name, order=1, run=run, outputs=(file,), quick_seconds=1)
 
+    stages = [stage(*key.split("|"), value) for key, value in files.items()]
     folder = RunFolder.open(path, inputs, resume=True)
-    context = StageContext(folder=folder, request=Request())
-    run_stages([stage(result) for result in results], context)
+    run_stages(stages, StageContext(folder=folder, request=Request()))
     return path

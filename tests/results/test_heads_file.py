@@ -29,7 +29,7 @@ def test_claims_stay_with_fewer_digits_and_the_facts_of_their_texts():
     assert (kept.verdict, kept.margin) == ("reproduced", 2.0)
     assert table.facts == {"change": -0.1235, "head": "L1H0"} and table.measurements == ()
     assert heads_file([matching()], VERSIONS).probes[0].facts == {}
-    (table,) = heads_file([behaviour()], VERSIONS).probes  # the page shows its measurements
+    (table,) = heads_file([behaviour()], VERSIONS).probes
     values = {measurement.id: measurement.value for measurement in table.measurements}
     assert (values["direction"], values["negation"]) == (0.5, -0.25)
 
@@ -95,14 +95,12 @@ def test_results_of_no_probe_or_of_two_models_are_refused():
     [
         ("kind", "study", "kind"),
         ("schema", 2, "schema"),
-        ("model", {"name": "graded"}, "sha256"),
         ("heads", ["L0H0", "L0H1", "L1H0"], "does not hold"),
         ("windows", [None], "windows of 1 layers"),
         ("heads", ["L0H0", "L0H0", "L1H0", "L1H1"], "twice"),
         ("heads", ["L0H0", "<img src=x>", "L1H0", "L1H1"], "is no head"),
         ("sets", {"harmful": ["H3"]}, "is no head"),
         ("values", [[1.0], [2.0], [3.0], [4.0]], "does not hold"),
-        ("values", [["a"] * 5] * 4, "a number"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path, key, value, word):

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.figures import Tokens
 from qt_bert.results.probe import HeadScores, ModelRef, PairsRef, ProbeResult, Source
@@ -67,6 +68,16 @@ def test_an_unknown_verdict_or_schema_is_refused(read):
     stored["claims"][0]["verdict"] = "maybe"
     with pytest.raises(RunFolderError, match="verdict: expected 'reproduced'"):
         read(stored)
+
+
+def test_a_query_spelled_in_several_ways_is_one():
+    pairs = [
+        Pair(query, "t", (1,), "1", 1, "1", {})
+        for query in ("iPhone 15", "ｉＰＨＯＮＥ１５", "苹果")
+    ]
+    assert PairsRef.of("a.tsv", "cd", pairs) == PairsRef(
+        name="a.tsv", sha256="cd", n_pairs=3, n_queries=2
+    )
 
 
 @pytest.mark.parametrize("head", ["2.1", "L2", "l2h1", "L2H1 "])
