@@ -178,7 +178,7 @@ def measure(context: Context) -> Result:
             "best_score": PERCENT * chosen.validation.estimate(best, int(direction[best])),
         },
         figures=tuple(_figures(context, chosen, run, losses)),
-        facts={**facts, "costliest": str(costliest)},
+        facts={**facts, "costliest": str(costliest), "free_sets": len(_free(run))},
         pairs=pairs,
         **common,
     )

@@ -70,6 +70,7 @@ def test_losses_are_of_validation(context_of, planted, pairs):
 
     assert lost["accuracy_relative"] == pytest.approx(100 * (right("out") / right("none") - 1))
     assert lost["low_half_kept"] == pytest.approx(100 * right("kept") / right("none"))
+    assert found.facts["free_sets"] == matching.QUICK_FREE_SETS  # of which the texts tell the mean
 
 
 def test_claims_are_set_against_every_layer_matched_set(
