@@ -217,10 +217,9 @@ class Scores:
 
     @cached_property
     def weight(self) -> FloatArray:
-        """The attention of matched rows to the other text [layers, heads, directions]."""
+        """The attention of matched rows to the other text [layers, heads, directions]; 0 without."""
         attention = self.sums.original.sum(-1).sum(0)
-        rows = self.sums.rows.sum(0)
-        return np.divide(attention, rows, out=np.zeros(attention.shape), where=rows > 0)
+        return np.nan_to_num(ratio(attention, self.sums.rows.sum(0)))
 
     @cached_property
     def matched_weight(self) -> FloatArray:
@@ -313,8 +312,8 @@ def score_heads(
 ) -> Scores:
     """Score every head of a model on `pairs`, with up to DRAWS replacements from `queries` each.
 
-    `shown` counts texts, at most DRAWS + 1 a pair. Without a pair that has a term to match and a
-    replacement, every score is NaN.
+    `shown` counts texts, at most DRAWS + 1 a pair. The score is NaN for pruned heads, and for every head
+    without a pair that has a term to match and a replacement.
     """
     ready, sample = _prepared(scorer, pairs, queries, seed)
     index, n_queries = index_queries([pair.query for pair in ready])
@@ -330,6 +329,8 @@ def score_heads(
             replaced[query] += control
             counts[query] += pair.cells.counts
             rows[query] += pair.cells.rows
+    for head in scorer.checkpoint.shape.absent:
+        original[:, *head] = np.nan
     return Scores(Sums(original, replaced, counts, rows), sample)
 
 
@@ -368,12 +369,11 @@ def _queries(context: Context, half: Half) -> set[str]:
 def chosen_heads(context: Context, k: int = K, within: Iterable[Head] | None = None) -> list[Head]:
     """The k best matching heads by score on discovery, of all heads or those `within`.
 
-    At most a quarter of these heads, so that there are controls, and at least one; fewer where fewer
-    have a score.
+    At most a quarter of those with a score, so that there are controls, and at least one.
     """
     scores = discovery_scores(context)
     pool = None if within is None else set(within)
-    size = scores.score.size if pool is None else len(pool)
+    size = int(np.isfinite(scores.score).sum()) if pool is None else len(pool)
     return scores.best(min(k, max(1, size // 4)), pool)
 
 

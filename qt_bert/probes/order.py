@@ -341,7 +341,7 @@ def order_scores(
 def _numbers(
     scorer: Scorer, shuffled: Sequence[ShuffledPair], encoded: list[EncodedPair], shown: Progress
 ) -> FloatArray:
-    """`offset_sums` and the identity index of every pair [pairs, layers, heads, numbers]."""
+    """`offset_sums` and the identity index of every pair [pairs, layers, heads, numbers]; NaN for pruned heads."""
     layers = tuple(range(scorer.checkpoint.layers))
     width = 2 * (len(OFFSETS) + 1) + 1
     by_pair = np.full((len(shuffled), len(layers), scorer.checkpoint.heads, width), np.nan)
@@ -365,6 +365,8 @@ def _numbers(
     batches = _together(encoded, scorer.pad)
     for swept in sweep(scorer.encoder, batches, [NONE], [reduction], shown=shown):
         by_pair[swept.rows[::2] // 2] = swept.reduced["order"][0, 1::2]
+    for head in scorer.checkpoint.shape.absent:
+        by_pair[:, *head] = np.nan
     return by_pair
 
 

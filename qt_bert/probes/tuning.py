@@ -82,7 +82,9 @@ def _attention(context: Context, base: Scorer) -> Result:
         else open_second(context.request.second, context.model.checkpoint)
     )
     before, after = scores_on(context, "discovery", base), discovery_scores(context)
-    named = {"matching_before": before.named(), "matching_after": after.named()}
+    shape = context.model.checkpoint.shape
+    still_there = [head for head in before.named() if head not in shape.absent]
+    named = {"matching_before": still_there, "matching_after": after.named()}
     either = sorted({*named["matching_before"], *named["matching_after"]})
     most = context.choose(QUICK_DISCOVERY, len(context.discovery))
     chosen_on = spread_over_queries(context.discovery, most, context.seed)
@@ -90,7 +92,6 @@ def _attention(context: Context, base: Scorer) -> Result:
     pairs = few_in_quick(context, context.validation)
     comparison = _compare(context, base, pairs)
     second_seed = None if second is None else _compare(context, scorer_like(context, second), pairs)
-    shape = context.model.checkpoint.shape
     strong = strengthened(discovery)
     rise = comparison.change("matched")
     change = _of(rise, either)
@@ -121,15 +122,20 @@ def _attention(context: Context, base: Scorer) -> Result:
             "all_separators": _of(comparison.change("sep"), shape.all_heads),
             "strengthened_again": _of(rise, strong.heads()),
             "last_layers": _last_layers(comparison, shape),
-            "cosine": _mean_cosine(comparison),
-            **({} if second_seed is None else {"cosine_second_seed": _mean_cosine(second_seed)}),
+            **{
+                name: _mean_cosine(of, shape)
+                for name, of in (("cosine", comparison), ("cosine_second_seed", second_seed))
+                if of is not None
+            },
         },
         heads=head_table(shape, _columns(comparison, second_seed, strong, before.score)),
         sets={**named, "strengthened": strong.heads()},
         selected="matching_after",
         stability={
             **{
-                name: stable_matching(scores, named[name], seed=context.seed)
+                name: stable_matching(
+                    scores, named[name], within=shape.all_heads, seed=context.seed
+                )
                 for name, scores in (("matching_before", before), ("matching_after", after))
             },
             "strengthened": stability_of_means(
@@ -220,9 +226,9 @@ def _last_layers(comparison: Comparison, shape: Shape) -> Estimate | None:
     return over_queries(gap, range(len(gap)))
 
 
-def _mean_cosine(comparison: Comparison) -> Estimate:
+def _mean_cosine(comparison: Comparison, shape: Shape) -> Estimate:
     """The mean cosine over all heads."""
-    cosine = comparison.similarity_of("cosine").mean(axis=(1, 2))
+    cosine = of_heads(comparison.similarity_of("cosine"), shape.all_heads)
     return over_queries(cosine, range(len(cosine)))
 
 

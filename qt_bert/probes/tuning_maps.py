@@ -159,7 +159,10 @@ def compare(
     *,
     shown: Progress = silent,
 ) -> Comparison:
-    """Compare both models on the same batches, with the tokens of `scorer`, the tuned model."""
+    """Compare both models on the same batches, with the tokens of `scorer`, the tuned model.
+
+    Heads that were pruned from it are NaN.
+    """
     texts = [(pair.query, pair.title) for pair in pairs]
     terms = [shared_terms(*text, segmenter) for text in texts]
 
@@ -171,6 +174,8 @@ def compare(
         return TokenMasks.of(batch, linked).of_both
 
     values = of_both(base, scorer, texts, measure, shown=shown)
+    for head in scorer.checkpoint.shape.absent:
+        values[:, *head] = np.nan
     before, after, similarity = np.split(values, [len(WEIGHTS), 2 * len(WEIGHTS)], axis=-1)
     return Comparison(pairs, sum(map(bool, terms)), before, after, similarity)
 

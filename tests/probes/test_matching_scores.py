@@ -10,10 +10,13 @@ import torch
 
 from qt_bert.heads import Head
 from qt_bert.models.card import Reading
+from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
+from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import matching_scores
 from qt_bert.probes.matching_cells import QUERY_TO_TITLE
 from qt_bert.probes.matching_scores import Sample, Scores, Sums, along, score_heads, stable_matching
+from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import pair_of
 
@@ -50,6 +53,17 @@ def test_nothing_to_match_scores_nothing(checkpoint_of):
     assert found.sample.nothing_shared == 1
     alone = score_heads(scorer, [pair_of("手机", "手机多少钱", 5)], ["手机"])
     assert alone.best(3) == [] and alone.sample.no_replacement == 1
+
+
+def test_a_pruned_head_has_no_score(checkpoint_of, context_of, tmp_path):
+    """It is zeros, so that it would have one of 0: above a head that looks away."""
+    whole = open_checkpoint(checkpoint_of(heads=4, hidden=16))
+    kept = tuple(KeptLayer(layer=number, heads=(0, 2)) for number in range(2))
+    small = save_smaller(tmp_path / "small", smaller_checkpoint(whole, kept))
+    made = context_of(small, [pair_of("苹果的", "果的苹手", 5), pair_of("北京到", "到北", 5)])
+    found = matching_scores.discovery_scores(made)
+    assert {*found.best(8), *found.eligible} == {Head(n, h) for n in (0, 1) for h in (0, 2)}
+    assert matching_scores.chosen_heads(made) == found.best(1)  # a quarter of four
 
 
 def test_another_reading_is_scored_anew(checkpoint_of, context_of, monkeypatch):

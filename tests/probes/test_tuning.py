@@ -13,10 +13,13 @@ from scipy.spatial.distance import cosine, jensenshannon
 from qt_bert.data.segmenters import segmenter
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.heads import Head, Shape
+from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
+from qt_bert.planning.prune import save_smaller
 from qt_bert.probes.streams import Shared, shared_terms
 from qt_bert.probes.tuning import _last_layers, strengthened
 from qt_bert.probes.tuning_maps import SIMILARITIES, WEIGHTS, Comparison, links
+from qt_bert.results.kept import KeptLayer
 from tests.probes import planted_tuning
 from tests.probes.planted_tuning import compared, opened
 from tests.probes.probe_results import claim, result_of, values
@@ -80,6 +83,16 @@ def test_heads_named_after_tuning_alone_count(planted, context_of, tmp_path):
     back = context_of(planted[0.0], HALVES, base=planted[1.0], work=tmp_path / "back")
     result = result_of("tuning", back)
     assert (result.facts["fell"], result.facts["direction"]) == (1, "falls")
+
+
+def test_of_a_pruned_model_its_own_heads_are_measured(planted, context_of, tmp_path):
+    """The head that matches before tuning is gone, all others are as they were."""
+    kept = tuple(KeptLayer(layer=number, heads=(0, 2, 3)) for number in range(2))
+    whole = open_checkpoint(planted[1.0])
+    small = save_smaller(tmp_path / "small", smaller_checkpoint(whole, kept))
+    result = result_of("tuning", context_of(small, HALVES, base=planted[1.0]))
+    assert set(result.sets.values()) == {()} and claim(result).reason == "unnamed"
+    assert values(result)["cosine"] == pytest.approx(1) and not result.tables
 
 
 def test_the_last_layers_by_hand():

@@ -12,12 +12,9 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertForPreTraining
 
 from qt_bert.data.pairs import Pair
-from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.planning.prune import save_smaller
 from qt_bert.probes.base_model import open_base
 from qt_bert.probes.tuning_weights import Mixtures
-from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.planted_tuning import WORDS
@@ -181,11 +178,3 @@ def test_states_are_those_mixed_by_hand(models, halves):
         if change == 1.0:
             plain = models.scorer.logits([(pair.query, pair.title) for pair in pairs])
             np.testing.assert_array_equal(models.logits(change, pairs), plain)
-
-
-def test_of_a_pruned_model_attention_alone_is_measured(checkpoint_of, context_of, halves, tmp_path):
-    base = checkpoint_of(heads=4)
-    kept = tuple(KeptLayer(layer=number, heads=(0, 2)) for number in range(2))
-    folder = save_smaller(tmp_path / "small", smaller_checkpoint(open_checkpoint(base), kept))
-    result = result_of("tuning", context_of(folder, halves, base=base))
-    assert not result.tables and "cosine" in values(result) and "pruned" in result.summary.en
