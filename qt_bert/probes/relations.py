@@ -18,7 +18,6 @@ import numpy as np
 
 from qt_bert.ablation.interventions import Variant
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.treebank import ROOT
 from qt_bert.figures import Figure, head_map
 from qt_bert.heads import Head, Shape
@@ -39,7 +38,7 @@ from qt_bert.probes.relations_links import (
     sentences_of,
     span_attention,
 )
-from qt_bert.probes.streams import few_a_query
+from qt_bert.probes.streams import few_a_query, for_model
 from qt_bert.results.probe import Stability
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio, sum_by
 from qt_bert.stats.estimate import Estimate, mean_of, pooled
@@ -424,9 +423,7 @@ def _losses(context: Context, heads: Sequence[Head]) -> dict[Head, Estimate]:
     }
     if not variants:
         return {}
-    pairs = few_a_query(context.validation)
-    if not context.full:
-        pairs = spread_over_queries(pairs, QUICK_ABLATED, context.seed)
+    pairs = for_model(few_a_query(context.validation), QUICK_ABLATED, context)
     run = ablate(context, "linked_heads", list(variants.values()), pairs)
     return {head: run.loss(variant.name) for head, variant in variants.items()}
 

@@ -29,7 +29,7 @@ from qt_bert.probes.base_model import open_base, open_second, scorer_like
 from qt_bert.probes.contests import ablate
 from qt_bert.probes.matching_scores import discovery_scores, scores_on, stable_matching
 from qt_bert.probes.naming import Named, means, name_heads, one_sided_p, stability_of_means
-from qt_bert.probes.streams import few_in_quick
+from qt_bert.probes.streams import few_in_quick, for_model
 from qt_bert.probes.tuning_maps import SIMILARITIES, WEIGHTS, Comparison, compare
 from qt_bert.probes.tuning_slices import of_slices
 from qt_bert.probes.tuning_weights import Trial, of_mixtures, of_parts
@@ -114,7 +114,7 @@ def _attention(context: Context, base: Scorer) -> Result:
         measurements={
             "matched_before": _of(comparison.weight("before", "matched"), either),
             "matched_after": _of(comparison.weight("after", "matched"), either),
-            "weighted": _weighted(context, rise, either, chosen_on),
+            "weighted": _weighted(context, rise, either),
             "beyond_others": _beyond_others(comparison, either, shape),
             "itself": _of(comparison.change("self"), either),
             "separators": _of(comparison.change("sep"), either),
@@ -154,12 +154,11 @@ def _attention(context: Context, base: Scorer) -> Result:
     )
 
 
-def _weighted(
-    context: Context, rise: FloatArray, heads: Sequence[Head], pairs: Sequence[Pair]
-) -> Estimate | None:
-    """The heads' mean rise, weighted by the points that `pairs` lose without each, or None."""
+def _weighted(context: Context, rise: FloatArray, heads: Sequence[Head]) -> Estimate | None:
+    """The heads' mean rise, weighted by the points that discovery loses without each, or None."""
     if not heads:
         return None
+    pairs = for_model(context.discovery, QUICK_DISCOVERY, context)
     variants = [v for v in single(context.model.checkpoint.shape, zeroed) if v.heads[0] in heads]
     run = ablate(context, "alone", variants, pairs)
     cost = np.array([max(run.loss(str(head)).value, 0.0) for head in heads])

@@ -14,9 +14,10 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 from qt_bert.data.pairs import Pair
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base_model import open_base
-from qt_bert.probes.tuning_weights import Mixtures
+from qt_bert.probes.tuning_weights import QUICK_PARTS, Mixtures
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
+from tests.conftest import pair_of
 from tests.probes.planted_tuning import WORDS
 from tests.probes.probe_results import result_of, values
 
@@ -140,6 +141,18 @@ def test_the_undamaged_twin_names_nothing(planted, halves, context_of):
     assert result.settings["harmful"] == []
     assert {one["outcome"] for one in result.settings["slices"]} == {"undecided"}
     assert (result.facts["best"], values(result)["mixture"]) == ("1", None)
+
+
+def test_of_one_logit_parts_are_judged_on_whole_queries(checkpoint_of, context_of):
+    """On 48 titles of as many queries there is no order to judge."""
+    model, base = (checkpoint_of(labels=1, seed=seed) for seed in (0, 1))
+    made = [(*texts(number), texts(number + 500)[1]) for number in range(QUICK_PARTS + 2)]
+    pairs = [pair_of(query, title, 5) for query, title, _ in made]
+    pairs += [pair_of(query, title, 1) for query, _, title in made]
+    result = result_of("tuning", context_of(model, pairs, base=base))
+    assert result.facts["judged_on"] == QUICK_PARTS
+    gains = [values[0] for _, values in by_name(result, "parts").values()]
+    assert {gain.value is None for gain in gains} == {False}
 
 
 @pytest.fixture
