@@ -4,8 +4,8 @@ The article ablates seven heads and does not say how they were chosen: a shuffle
 3 without them, and still 2 without seven random heads. Here heads are scored on texts with shuffled
 characters, so that words explain no neighbour. The *lift* is the attention to the character at one offset
 over the mean attention to another visible character; the *identity index* is above 0 where a map follows its
-characters, below 0 where it follows positions. Order heads have the largest lift, at least 2, and maps that
-follow positions. They are ablated on validation. S is the loss of expected grade where a good title is
+characters, below 0 where it follows positions. Order heads are the seven named ones with the largest lift
+whose maps follow positions. They are ablated on validation. S is the loss of expected grade where a good title is
 shuffled, R the expected grade of good titles less that of poor ones.
 """
 
@@ -502,7 +502,8 @@ def measure(context: Context) -> Result:
     second = other_seed(context, lambda other: scores_of_half(other, context, "discovery"))
     best, named = discovery.best(K), discovery.named().heads()
     passed = {*named} & {*validation.named().heads()}
-    heads = [head for head in best if head in named]
+    by_places = [head for head in named if discovery.identity[head] < 0]
+    heads = by_places[:K]
     checkpoint = context.model.checkpoint
     labels, trained = checkpoint.settings.labels, trained_on_shuffled(checkpoint.folder)
     most = context.choose(QUICK_TITLES, len(context.validation))
@@ -519,7 +520,7 @@ def measure(context: Context) -> Result:
             "heads": ", ".join(map(str, heads)),
             "number": len(heads),
             "named": len(named),
-            "named_by_places": sum(bool(discovery.identity[head] < 0) for head in named),
+            "named_by_places": len(by_places),
             "all_heads": len(checkpoint.shape.all_heads),
             "trained": f"trained_{trained}",
             "grade_unit": score_unit(labels),
