@@ -47,7 +47,7 @@ DIRECTIONS = {1: "rises", -1: "falls", 0: "unclear"}
 
 
 def measure(context: Context) -> Result:
-    """Compare both models' attention; set parts back and mix both models, unless heads were pruned.
+    """Compare both models' attention; set parts back and mix both models, unless the model was pruned.
 
     Raises ArgumentError without a base, CheckpointError or ArgumentError for a base of another model.
     """
