@@ -23,7 +23,7 @@ from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult
 from qt_bert.stats.estimate import over_queries
 from qt_bert.text import Text
 from tests.probes.made_context import context_of
-from tests.probes.probe_results import values
+from tests.probes.probe_results import measured, values
 from tests.wired import DIRECT, READER, RELAYED, wired_checkpoint, wired_pairs
 
 
@@ -89,9 +89,13 @@ def test_the_head_that_is_read_directly(on_wired):
 
 
 def test_the_head_that_is_relayed(on_wired):
-    found = values(run_probe(probe_named("routes"), on_wired(str(RELAYED))))
+    result = run_probe(probe_named("routes"), on_wired(str(RELAYED)))
+    found = values(result)
     assert abs(found["focus_share_qk"]) <= 0.05 and abs(found["grade_share_qk"]) <= 0.05
     assert found["direct_share"] < -0.2  # one of three controls is read directly
+    # There are no others, so that the interval counts no draw of them.
+    control = measured(result)["control_share_qk"]
+    assert control.ci_high - control.ci_low < 0.5
 
 
 def test_heads_that_matching_names_are_in_no_control(on_wired):
