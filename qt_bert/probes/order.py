@@ -26,7 +26,6 @@ from qt_bert.ablation.engine import Reduction, View, batch_tokens, sweep
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.ablation.masks import zeroed
 from qt_bert.data.pairs import GradeSet, Pair
-from qt_bert.data.shuffles import shuffle_characters
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, length_batches
 from qt_bert.errors import CheckpointError
@@ -439,11 +438,8 @@ class GoodAndPoor:
         rng = np.random.default_rng(seed)
         rows: list[tuple[Pair, str, str]] = []
         for pair in good:
-            if (
-                query_key(pair.query) in both
-                and (title := shuffle_characters(pair.title, rng)) is not None
-            ):
-                rows += [(pair, pair.title, GOOD), (pair, title, SHUFFLED)]
+            if query_key(pair.query) in both and (moved := move_characters(pair.title, rng)):
+                rows += [(pair, pair.title, GOOD), (pair, moved.text, SHUFFLED)]
         rows += [(pair, pair.title, POOR) for pair in poor if query_key(pair.query) in both]
         return cls(
             [replace(pair, title=title, grades=None, label=None) for pair, title, _ in rows],
@@ -500,7 +496,10 @@ def measure(context: Context) -> Result:
         scores_of_half(context.model, context, half) for half in ("discovery", "validation")
     )
     second = other_seed(context, lambda other: scores_of_half(other, context, "discovery"))
-    best, named = discovery.best(K), discovery.named().heads()
+    others = [(VALIDATION, validation), *([second] if second else [])]
+    tested = discovery.named()
+    best, named = discovery.best(K), tested.heads()
+    sets = {"order": best, "order_named": named}
     passed = {*named} & {*validation.named().heads()}
     by_places = [head for head in named if discovery.identity[head] < 0]
     heads = by_places[:K]
@@ -510,11 +509,11 @@ def measure(context: Context) -> Result:
     texts = GoodAndPoor.of(context.validation, labels, most=most, seed=context.seed)
     scores = head_map("scores", validation.score, marked=map(str, named), digits=1)
     result = Result(
-        heads=head_table(checkpoint.shape, _columns(discovery, validation)),
-        sets={"order": best, "order_named": named},
+        heads=head_table(checkpoint.shape, _columns(discovery, validation, tested)),
+        sets=sets,
         selected="order",
         shown={head: head in passed for head in (*best, *named)},
-        stability=_stability(context, discovery, validation, second),
+        stability=_stability(context, sets, discovery, others),
         figures=[scores],
         facts={
             "heads": ", ".join(map(str, heads)),
@@ -559,9 +558,9 @@ def measure(context: Context) -> Result:
         "case_shuffled": float(case["none"][1]),
     }
     if heads:
-        sets = families.random_sets(checkpoint.shape, zeroed, len(heads), FREE_SETS, context.seed)
-        free = ablate(context, "case", sets, CASE)
-        random = float(np.mean([free.scores(variant.name)[1] for variant in sets]))
+        drawn = families.random_sets(checkpoint.shape, zeroed, len(heads), FREE_SETS, context.seed)
+        free = ablate(context, "case", drawn, CASE)
+        random = float(np.mean([free.scores(variant.name)[1] for variant in drawn]))
         facts |= {"case_ablated": float(case["order"][1]), "case_free": random}
         measurements |= {
             "order_shuffled_grade": texts.mean(grades["order"], SHUFFLED)
@@ -633,9 +632,10 @@ def scores_of_half(
         return order_scores(scorer, pairs, seed=context.seed, shown=shown)
 
 
-def _columns(discovery: OrderScores, validation: OrderScores) -> dict[str, FloatArray]:
+def _columns(
+    discovery: OrderScores, validation: OrderScores, tested: Named
+) -> dict[str, FloatArray]:
     """Scores on validation; p and q on discovery."""
-    named = discovery.named()
     offsets = np.array(OFFSETS, np.float64)[validation.offset]
     return {
         "score": validation.score,
@@ -644,8 +644,8 @@ def _columns(discovery: OrderScores, validation: OrderScores) -> dict[str, Float
         "weight": validation.weight,
         "discovery_score": discovery.score,
         "discovery_identity": discovery.identity,
-        "p": named.p,
-        "q": named.q,
+        "p": tested.p,
+        "q": tested.q,
     }
 
 
@@ -660,20 +660,22 @@ def _sample(scores: OrderScores) -> dict[str, float]:
 
 def _stability(
     context: Context,
+    sets: Mapping[str, Sequence[Head]],
     discovery: OrderScores,
-    validation: OrderScores,
-    second: tuple[Text, OrderScores] | None,
+    others: Sequence[tuple[Text, OrderScores]],
 ) -> dict[str, Stability | None]:
-    """The stability of both sets by their rules, also on validation and on a model of another seed."""
-    others = [(VALIDATION, validation), *([second] if second else [])]
-
-    def of(heads: Sequence[Head], rule: Callable[[OrderScores], Rule]) -> Stability | None:
-        elsewhere = [Elsewhere(name, rule(scores), scores.n_queries) for name, scores in others]
-        return stability(
-            rule(discovery), heads, discovery.n_queries, elsewhere=elsewhere, seed=context.seed
-        )
-
+    """The stability of both sets by their rules, also on `others`: data or a model, by name."""
+    rules: dict[str, Callable[[OrderScores], Rule]] = {
+        "order": lambda scores: scores.rule,
+        "order_named": lambda scores: scores.named_rule,
+    }
     return {
-        "order": of(discovery.best(K), lambda scores: scores.rule),
-        "order_named": of(discovery.named().heads(), lambda scores: scores.named_rule),
+        name: stability(
+            rule(discovery),
+            sets[name],
+            discovery.n_queries,
+            elsewhere=[Elsewhere(other, rule(of), of.n_queries) for other, of in others],
+            seed=context.seed,
+        )
+        for name, rule in rules.items()
     }
