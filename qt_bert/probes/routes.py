@@ -152,9 +152,9 @@ def run_routes(
     reader: Head,
 ) -> Routes:
     """Run the set ablated and on every route, each of its heads by q, k and v, `sets` by q and k together."""
-    scorer = context.model
-    variants = paths(SET, HeadMask(tuple(senders)), reader, ("q", "k", "v", "qk"))
-    variants.insert(0, Variant(SET, (HeadMask(tuple(senders)),), "total"))
+    scorer, together = context.model, HeadMask(tuple(senders))
+    variants = [Variant(SET, (together,), "total")]
+    variants += paths(SET, together, reader, ("q", "k", "v", "qk"))
     for head in senders:
         variants += paths(str(head), HeadMask((head,)), reader, ("q", "k", "v"))
     for random in sets:

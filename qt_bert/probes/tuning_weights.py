@@ -158,7 +158,10 @@ class Trial:
             context.choose(QUICK_ALPHAS, ALPHAS),
             {
                 "discovery": Sample("discovery", few_in_quick(context, context.discovery, few)),
-                "validation": Sample("validation", few_in_quick(context, context.validation, few)),
+                "validation": Sample(
+                    context.request.validation_file.name,
+                    few_in_quick(context, context.validation, few),
+                ),
             },
             [
                 Sample(name, for_model(pairs, QUICK_HELD_OUT, context))
@@ -257,15 +260,13 @@ def of_mixtures(trial: Trial) -> Result:
     """Every mixture on validation and on every file held out."""
     validation = trial.halves["validation"]
     samples = [validation, *trial.held_out]
-    names = [trial.context.request.validation_file.name, *(sample.name for sample in samples[1:])]
-    files = dict(zip(distinct_names(names), samples, strict=True))
+    files = dict(zip(distinct_names(sample.name for sample in samples), samples, strict=True))
     curves: dict[Label, list[Point]] = {}
     rows = []
     with trial.context.progress(len(files) * len(trial.alphas), "mixtures") as shown:
         for name, sample in files.items():
-            values = {alpha: trial.value(alpha, sample) for alpha in trial.alphas}
-            defined = [alpha for alpha, value in values.items() if np.isfinite(value.value)]
-            curves[name] = estimate_points(trial.context, defined, [values[a] for a in defined])
+            values = [trial.value(alpha, sample) for alpha in trial.alphas]
+            curves[name] = estimate_points(trial.context, trial.alphas, values)
             for alpha in trial.alphas:
                 cells = [
                     Value(known(trial.value(alpha, sample, metric).value))
