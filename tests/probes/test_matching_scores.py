@@ -78,31 +78,26 @@ def test_another_reading_is_scored_anew(checkpoint_of, context_of, monkeypatch):
     assert len(scored) == 2
 
 
-def scores_of(original: np.ndarray, replaced: np.ndarray, counts: np.ndarray) -> Scores:
-    """Scores of one layer, of as many queries as `counts` has.
-
-    Each query has one row in each direction, the same attention [heads, directions, 2] in it, and
-    `counts` [queries, directions, 2] of cells.
-    """
-    queries = len(counts)
-    own, unrelated = (
-        np.broadcast_to(sums, (queries, 1, *sums.shape)) for sums in (original, replaced)
-    )
-    sums = Sums(own, unrelated, counts, np.ones((queries, 2)))
-    return Scores(sums, Sample(queries, queries, queries, 0, 0, 1.0, 1.0))
+def scores_of(original: np.ndarray, replaced: np.ndarray) -> Scores:
+    """Scores of queries of one row and one cell each, from attention [queries, 1, heads, directions, 2]."""
+    n = len(original)
+    sums = Sums(original, replaced, np.ones((n, 2, 2)), np.ones((n, 2)))
+    return Scores(sums, Sample(n, n, n, 0, 0, 1.0, 1.0))
 
 
 def test_the_direction_is_one_that_gets_enough_weight():
     light = [0.004, 0.0004]
     original = np.array([[[0.3, 0.1], light], [light, [0.005, 0.001]]])
     replaced = np.array([[[0.299, 0.2], [0.002, 0.002]], [[0.002, 0.002], [0.002, 0.002]]])
-    found = scores_of(original, replaced, np.ones((12, 2, 2)))
+    found = scores_of(*(np.tile(sums, (12, 1, 1, 1, 1)) for sums in (original, replaced)))
     # Head 0 is better in the second direction, but gives it 0.4 % of its weight; head 1 gives
     # little in both, so that the better one counts.
     assert found.excess()[0, 0].tolist() == pytest.approx([0.001, 0.002])
     assert found.direction.tolist() == [[0, 1]]
     assert found.score[0].tolist() == pytest.approx([0.001, 0.003])
     assert along(found.direction, found.weight)[0].tolist() == pytest.approx([0.4, 0.006])
+    own = found.matched_weight[0]  # whichever direction is better
+    assert own.tolist() == [pytest.approx([0.3, 0.004]), pytest.approx([0.004, 0.005])]
     assert found.best(2) == [Head(0, 0), Head(0, 1)]
     assert found.eligible == [Head(0, 0)]
     first = stable_matching(found, found.best(1), seed=0)
@@ -113,24 +108,10 @@ def test_the_direction_is_one_that_gets_enough_weight():
     assert rule.tolist() == pytest.approx([0.001, 0.003 - 2])  # too light: behind all others
 
 
-def test_the_matched_weight_is_what_a_row_gives_its_own_character():
-    # Of head 0 a row gives its own .3 in all, of head 1 .02, whichever direction is better.
-    original = np.array([[[0.3, 0.1], [0.5, 0.5]], [[0.02, 0.08], [0.004, 0.001]]])
-    replaced = np.array([[[0.2, 0.2], [0.5, 0.5]], [[0.05, 0.05], [0.002, 0.002]]])
-    found = scores_of(original, replaced, np.ones((4, 2, 2)))
-    assert found.matched_weight[0].tolist() == [
-        pytest.approx([0.3, 0.5]),
-        pytest.approx([0.02, 0.004]),
-    ]
-
-
 def test_a_score_is_estimated_without_each_query():
     attention = np.random.default_rng(0).uniform(0.1, 0.9, (6, 1, 1, 2, 2))
-    counts = np.ones((6, 2, 2))
-    halves, rows = np.full_like(attention, 0.5), np.ones((6, 2))
-    sample = Sample(6, 6, 6, 0, 0, 1.0, 1.0)
-    whole = Scores(Sums(attention, halves, counts, rows), sample)
-    rest = Scores(Sums(attention[1:], halves[1:], counts[1:], rows[1:]), sample)
+    halves = np.full_like(attention, 0.5)
+    whole, rest = scores_of(attention, halves), scores_of(attention[1:], halves[1:])
     found = whole.estimate(Head(0, 0), 1)
     assert found.value == pytest.approx(whole.excess()[0, 0, 1])
     assert found.leave_one_out[0] == pytest.approx(rest.excess()[0, 0, 1])

@@ -12,20 +12,15 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertForPreTraining
 
 from qt_bert.data.pairs import Pair
-from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base_model import open_base
 from qt_bert.probes.tuning_weights import QUICK_PARTS, Mixtures
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import pair_of
-from tests.probes.planted_tuning import WORDS
+from tests.probes.planted_tuning import WORDS, opened
 from tests.probes.probe_results import result_of, values
 
 DAMAGED = "L1.feed_forward"
-
-
-def scorer_of(folder: Path) -> Scorer:
-    return Scorer(open_checkpoint(folder))
 
 
 def texts(number: int) -> tuple[str, str]:
@@ -51,7 +46,7 @@ def damaged(folder: Path, out: Path) -> Path:
 def planted(checkpoint_of, tmp_path_factory) -> tuple[Path, Path]:
     """A base that gives all grades about as often, and the same with a damaged block."""
     out, folder = tmp_path_factory.mktemp("planted"), checkpoint_of(layers=3, hidden=32)
-    logits = torch.from_numpy(scorer_of(folder).logits([texts(number) for number in range(120)]))
+    logits = torch.from_numpy(opened(folder).logits([texts(number) for number in range(120)]))
     model = AutoModelForSequenceClassification.from_pretrained(folder)
     model.classifier.weight.data /= logits.std(0)[:, None]
     model.classifier.bias.data = (model.classifier.bias.data - logits.mean(0)) / logits.std(0)
@@ -64,18 +59,10 @@ def planted(checkpoint_of, tmp_path_factory) -> tuple[Path, Path]:
 def halves(planted) -> tuple[list[Pair], list[Pair]]:
     """Pairs labelled as the base grades them."""
     made = [texts(number) for number in range(120)]
-    grades = scorer_of(planted[0]).logits(made).argmax(1) + 1
+    grades = opened(planted[0]).logits(made).argmax(1) + 1
     pairs = [
-        Pair(
-            query,
-            title,
-            (int(grade),),
-            str(at),
-            at + 1,
-            str(grade),
-            {"tags": "odd,all"[at % 2 * 4 :]},
-        )
-        for at, ((query, title), grade) in enumerate(zip(made, grades, strict=True))
+        replace(pair_of(*text, int(grade), at + 1), extra={"tags": "odd,all"[at % 2 * 4 :]})
+        for at, (text, grade) in enumerate(zip(made, grades, strict=True))
     ]
     return pairs[:60], pairs[60:]
 
@@ -83,7 +70,7 @@ def halves(planted) -> tuple[list[Pair], list[Pair]]:
 def write_cases(folder: Path, base: Path) -> Path:
     """Cases whose better title is the one that the base grades higher."""
     made = [(texts(number), texts(number + 500)[1]) for number in range(300)]
-    scorer, grades = scorer_of(base), np.arange(1, 6)
+    scorer, grades = opened(base), np.arange(1, 6)
 
     def graded(pairs: Sequence[tuple[str, str]]) -> np.ndarray:
         logits = torch.from_numpy(scorer.logits(pairs))
@@ -125,10 +112,7 @@ def test_the_damaged_block_is_named(planted, halves, context_of, tmp_path):
     negation = by_name(result, "slices")["Text(zh='否定或反义', en='negation or opposite')"]
     assert negation[0][1].en == "worse" and negation[1][4].value == negation[1][1].value > 0
     (mixtures,) = (one for one in result.tables if one.name == "mixtures")
-    assert [row.labels for row in mixtures.rows[-2:]] == [
-        ("held_out.tsv", "0.9"),
-        ("held_out.tsv", "1"),
-    ]
+    assert mixtures.rows[-1].labels == ("held_out.tsv", "1")
     assert mixtures.rows[0].values[0].value == 1 > mixtures.rows[-1].values[0].value
     assert mixtures.rows[10].values[-1].value == 0
     again = result_of("tuning", context_of(tuned, halves, work=tmp_path / "again", **options))
@@ -162,7 +146,7 @@ def models(planted, tmp_path) -> Mixtures:
     torch.nn.init.normal_(model.bert.pooler.dense.weight)
     model.save_pretrained(tmp_path / "base")
     AutoTokenizer.from_pretrained(planted[0]).save_pretrained(tmp_path / "base")
-    scorer = scorer_of(planted[1])
+    scorer = opened(planted[1])
     return Mixtures(scorer, open_base(tmp_path / "base", scorer.checkpoint))
 
 
