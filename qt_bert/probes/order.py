@@ -4,9 +4,9 @@ The article ablates seven heads and does not say how they were chosen: a shuffle
 3 without them, and still 2 without seven random heads. Here heads are scored on texts with shuffled
 characters, so that words explain no neighbour. The *lift* is the attention to the character at one offset
 over the mean attention to another visible character; the *identity index* is above 0 where a map follows its
-characters, below 0 where it follows positions. Order heads are the seven named ones with the largest lift
-whose maps follow positions. They are ablated on validation. S is the loss of expected grade where a good title is
-shuffled, R the expected grade of good titles less that of poor ones.
+characters, below 0 where it follows positions. Order heads are, of the named heads whose maps follow
+positions, the seven with the largest lift. They are ablated on validation. S is the loss of expected grade
+where a good title is shuffled, R the expected grade of good titles less that of poor ones.
 """
 
 from __future__ import annotations
@@ -340,7 +340,10 @@ def order_scores(
 def _numbers(
     scorer: Scorer, shuffled: Sequence[ShuffledPair], encoded: list[EncodedPair], shown: Progress
 ) -> FloatArray:
-    """`offset_sums` and the identity index of every pair [pairs, layers, heads, numbers]; NaN for pruned heads."""
+    """`offset_sums` and the identity index of every pair [pairs, layers, heads, numbers].
+
+    NaN for pruned heads.
+    """
     layers = tuple(range(scorer.checkpoint.layers))
     width = 2 * (len(OFFSETS) + 1) + 1
     by_pair = np.full((len(shuffled), len(layers), scorer.checkpoint.heads, width), np.nan)

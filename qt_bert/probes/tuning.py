@@ -76,11 +76,8 @@ def measure(context: Context) -> Result:
 
 def _attention(context: Context, base: Scorer) -> Result:
     """Both models' attention, and the claim on heads named on either."""
-    second = (
-        None
-        if context.request.second is None
-        else open_second(context.request.second, context.model.checkpoint)
-    )
+    path = context.request.second
+    second = None if path is None else open_second(path, context.model.checkpoint)
     before, after = scores_on(context, "discovery", base), discovery_scores(context)
     shape = context.model.checkpoint.shape
     still_there = [head for head in before.named() if head not in shape.absent]

@@ -128,7 +128,7 @@ def pair_slices(trial: Trial) -> dict[Label, Slice]:
 
 
 def phenomena(trial: Trial) -> dict[Label, Slice]:
-    """The phenomena of the behaviour cases by (right − wrong) / cases, without those of few queries."""
+    """The phenomena of the cases by (right − wrong) / cases, without those of few queries."""
     band, path = band_of(trial.context), trial.context.request.cases
     if band is None or path is None:
         return {}

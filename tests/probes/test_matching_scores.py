@@ -79,7 +79,7 @@ def test_another_reading_is_scored_anew(checkpoint_of, context_of, monkeypatch):
 
 
 def scores_of(original: np.ndarray, replaced: np.ndarray) -> Scores:
-    """Scores of queries of one row and one cell each, from attention [queries, 1, heads, directions, 2]."""
+    """Of queries with a row and a cell each, from attention [queries, 1, heads, directions, 2]."""
     n = len(original)
     sums = Sums(original, replaced, np.ones((n, 2, 2)), np.ones((n, 2)))
     return Scores(sums, Sample(n, n, n, 0, 0, 1.0, 1.0))
