@@ -368,7 +368,7 @@ def _queries(context: Context, half: Half) -> set[str]:
 def chosen_heads(context: Context, k: int = K, within: Iterable[Head] | None = None) -> list[Head]:
     """The k best matching heads by score on discovery, of all heads or those `within`.
 
-    At most a quarter of those with a score, so that there are controls, and at least one.
+    At most a quarter of them, without pruned ones, so that there are controls, and at least one.
     """
     scores = discovery_scores(context)
     pool = None if within is None else set(within)
