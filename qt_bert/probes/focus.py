@@ -477,7 +477,6 @@ def _stabilities(
             seed=context.seed,
         )
 
-    scores = discovery_scores(context) if matching else None
     return {
         "reader": stability_of_means(
             discovery_rows[..., FOCUS],
@@ -488,7 +487,9 @@ def _stabilities(
         ),
         "focused": of(focus_heads.focused, 1),
         "averted": of(focus_heads.averted, -1),
-        "matching_below": stable_matching(scores, matching, within=below, seed=context.seed),
+        "matching_below": stable_matching(
+            discovery_scores(context), matching, within=below, seed=context.seed
+        ),
     }
 
 

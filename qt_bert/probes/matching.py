@@ -50,7 +50,6 @@ from qt_bert.stats.judgements import name_set
 from qt_bert.text import Text
 
 CLAIMS = ("five", "set", "cut", "kept")
-RESAMPLED_TARGETS = ("five_resampled", "kept_resampled")
 LEAST_KEPT, LEAST_LOW_LOSS = 3, 10.0
 """Matching heads of the low half, and points lost without that half, for `kept` to be judged."""
 QUICK_FREE_SETS, FREE_SETS = 5, 20
@@ -66,19 +65,15 @@ def cut_apart(heads: Iterable[Head]) -> Intervention:
 @dataclass(frozen=True, eq=False)
 class Chosen:
     """Scores on both halves, and the heads chosen on discovery: the `five` best, and the best of
-    the `low` half. `second`: scores of a model of another seed."""
+    the `low` half, whose heads are `low_half`. `second`: scores of a model of another seed."""
 
     shape: Shape
     discovery: Scores
     validation: Scores
     five: list[Head]
     low: list[Head]
+    low_half: list[Head]
     second: tuple[Text, Scores] | None
-
-    @cached_property
-    def low_half(self) -> list[Head]:
-        """All heads of the low half."""
-        return low_half_of(self.shape)
 
     def by_direction(self, values: FloatArray) -> FloatArray:
         """`values` [layers, heads, directions] in each head's direction on discovery [layers, heads]."""
@@ -96,13 +91,13 @@ class Chosen:
 
     def stability(self, seed: int) -> dict[str, Stability | None]:
         """The stability of every set, also on validation and on a model of another seed."""
-        elsewhere = dict([(VALIDATION, self.validation), *([self.second] if self.second else [])])
+        elsewhere = [(VALIDATION, self.validation), *([self.second] if self.second else [])]
         return {
             name: stable_matching(
                 self.discovery,
                 heads,
                 seed=seed,
-                within=low_half_of(self.shape) if name == "low_half" else None,
+                within=self.low_half if name == "low_half" else None,
                 elsewhere=elsewhere,
             )
             for name, heads in self.sets.items()
@@ -112,13 +107,14 @@ class Chosen:
 def choose(context: Context) -> Chosen:
     """Score the heads on both halves, and choose on discovery."""
     shape = context.model.checkpoint.shape
-    low = low_half_of(shape)
+    low_half = low_half_of(shape)
     return Chosen(
         shape=shape,
         discovery=discovery_scores(context),
         validation=scores_on(context, "validation"),
         five=chosen_heads(context),
-        low=chosen_heads(context, within=low) if len(low) > 1 else [],
+        low=chosen_heads(context, within=low_half) if len(low_half) > 1 else [],
+        low_half=low_half,
         second=other_seed(context, lambda scorer: scores_on(context, "discovery", scorer)),
     )
 
@@ -162,10 +158,8 @@ def measure(context: Context) -> Result:
     run = ablate(context, "parts", _parts(chosen, free, context.seed), pairs)
     losses = _losses(chosen, run)
     common["settings"] |= {"classes": classes_settings(pairs), "free_sets": free}
-    resampled: dict[str, Estimate | None] = dict.fromkeys(RESAMPLED_TARGETS)
+    resampled: dict[str, Estimate | None] = {"five_resampled": None, "kept_resampled": None}
     claims = _claims(context, chosen, run, losses, costliest, resampled)
-    if (kept := resampled["kept_resampled"]) is not None:
-        resampled["kept_resampled"] = kept / losses["low_half"]
     return Result(
         claims=claims,
         measurements={
@@ -178,7 +172,7 @@ def measure(context: Context) -> Result:
             "best_score": PERCENT * chosen.validation.estimate(best, int(direction[best])),
         },
         figures=tuple(_figures(context, chosen, run, losses)),
-        facts={**facts, "costliest": str(costliest)},
+        facts={**facts, "costliest": str(costliest), "free_sets": len(_free(run))},
         pairs=pairs,
         **common,
     )
@@ -304,9 +298,8 @@ def _claims(
             **more,
         )
         if name != "cut":
-            beside[f"{name}_resampled"] = more.get("statistic", Ablated.loss)(
-                of_target, f"{name}:{RESAMPLED}"
-            )
+            changed = more.get("statistic", Ablated.loss)(of_target, f"{name}:{RESAMPLED}")
+            beside[f"{name}_resampled"] = changed / more.get("whole", 1.0)
         return "few_sets" if judged is None else judged
 
     def kept() -> Contest | str:

@@ -11,8 +11,7 @@ attention, or both if it does so in none.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -217,10 +216,9 @@ class Scores:
 
     @cached_property
     def weight(self) -> FloatArray:
-        """The attention of matched rows to the other text [layers, heads, directions]."""
+        """The attention of matched rows to the other text [layers, heads, directions]; 0 without."""
         attention = self.sums.original.sum(-1).sum(0)
-        rows = self.sums.rows.sum(0)
-        return np.divide(attention, rows, out=np.zeros(attention.shape), where=rows > 0)
+        return np.nan_to_num(ratio(attention, self.sums.rows.sum(0)))
 
     @cached_property
     def matched_weight(self) -> FloatArray:
@@ -313,8 +311,8 @@ def score_heads(
 ) -> Scores:
     """Score every head of a model on `pairs`, with up to DRAWS replacements from `queries` each.
 
-    `shown` counts texts, at most DRAWS + 1 a pair. Without a pair that has a term to match and a
-    replacement, every score is NaN.
+    `shown` counts texts, at most DRAWS + 1 a pair. The score is NaN for pruned heads, and for every head
+    without a pair that has a term to match and a replacement.
     """
     ready, sample = _prepared(scorer, pairs, queries, seed)
     index, n_queries = index_queries([pair.query for pair in ready])
@@ -330,6 +328,8 @@ def score_heads(
             replaced[query] += control
             counts[query] += pair.cells.counts
             rows[query] += pair.cells.rows
+    for head in scorer.checkpoint.shape.absent:
+        original[:, *head] = np.nan
     return Scores(Sums(original, replaced, counts, rows), sample)
 
 
@@ -337,7 +337,7 @@ def discovery_scores(context: Context) -> Scores:
     """The scores by which heads are chosen, cached by model, pairs, profile and seed."""
     key = _key(context)
     if key not in _cache:
-        while len(_cache) >= CACHED:
+        if len(_cache) == CACHED:
             _cache.pop(next(iter(_cache)))
         _cache[key] = scores_on(context, "discovery")
     return _cache[key]
@@ -368,48 +368,42 @@ def _queries(context: Context, half: Half) -> set[str]:
 def chosen_heads(context: Context, k: int = K, within: Iterable[Head] | None = None) -> list[Head]:
     """The k best matching heads by score on discovery, of all heads or those `within`.
 
-    At most a quarter of these heads, so that there are controls, and at least one; fewer where fewer
-    have a score.
+    At most a quarter of them, without pruned ones, so that there are controls, and at least one.
     """
     scores = discovery_scores(context)
     pool = None if within is None else set(within)
-    size = scores.score.size if pool is None else len(pool)
+    size = int(np.isfinite(scores.score).sum()) if pool is None else len(pool)
     return scores.best(min(k, max(1, size // 4)), pool)
 
 
-_cache: dict[tuple[str, ...], Scores] = {}
+_cache: dict[tuple[Hashable, ...], Scores] = {}
 
 
-def _key(context: Context) -> tuple[str, ...]:
-    digest, sample = hashlib.sha256(), _sample(context, "discovery")
-    queries = sorted(_queries(context, "discovery"))
-    for text in (*(f"{p.query}\t{p.title}" for p in sample), *queries):
-        digest.update(f"{text}\n".encode())
-    scorer = context.model
+def _key(context: Context) -> tuple[Hashable, ...]:
+    checkpoint = context.model.checkpoint
     return (
-        scorer.checkpoint.sha256,
-        repr((scorer.checkpoint.reading, scorer.checkpoint.settings)),
-        scorer.checkpoint.dtype,
-        str(scorer.tokenizer.max_length),
-        str(context.seed),
-        digest.hexdigest(),
+        checkpoint.sha256,
+        repr((checkpoint.reading, checkpoint.settings)),
+        checkpoint.dtype,
+        context.model.tokenizer.max_length,
+        context.seed,
+        tuple((pair.query, pair.title) for pair in _sample(context, "discovery")),
+        frozenset(_queries(context, "discovery")),
     )
 
 
 def stable_matching(
-    scores: Scores | None,
+    scores: Scores,
     chosen: Collection[Head],
     *,
     seed: int,
     within: Collection[Head] | None = None,
-    elsewhere: Mapping[Text, Scores] | None = None,
+    elsewhere: Sequence[tuple[Text, Scores]] = (),
 ) -> Stability | None:
     """The stability of heads `chosen` as the best by `scores`, of all or those `within`.
 
-    `elsewhere`: scores on other data or of another model, by name.
+    `elsewhere`: names of other data or another model, and the scores on it.
     """
-    if scores is None:
-        return None
 
     def rule(of: Scores) -> Rule:
         return of.rule if within is None else among(of.rule, mask_of(within, of.score.shape))
@@ -420,9 +414,6 @@ def stable_matching(
         chosen,
         scores.sums.n_queries,
         pool=pool,
-        elsewhere=[
-            Elsewhere(name, rule(other), other.sums.n_queries)
-            for name, other in (elsewhere or {}).items()
-        ],
+        elsewhere=[Elsewhere(name, rule(of), of.sums.n_queries) for name, of in elsewhere],
         seed=seed,
     )

@@ -4,9 +4,9 @@ The article ablates seven heads and does not say how they were chosen: a shuffle
 3 without them, and still 2 without seven random heads. Here heads are scored on texts with shuffled
 characters, so that words explain no neighbour. The *lift* is the attention to the character at one offset
 over the mean attention to another visible character; the *identity index* is above 0 where a map follows its
-characters, below 0 where it follows positions. Order heads have the largest lift, at least 2, and maps that
-follow positions. They are ablated on validation. S is the loss of expected grade where a good title is
-shuffled, R the expected grade of good titles less that of poor ones.
+characters, below 0 where it follows positions. Order heads are, of the named heads whose maps follow
+positions, the seven with the largest lift. They are ablated on validation. S is the loss of expected grade
+where a good title is shuffled, R the expected grade of good titles less that of poor ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from qt_bert.ablation.engine import Reduction, View, batch_tokens, sweep
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.ablation.masks import zeroed
 from qt_bert.data.pairs import GradeSet, Pair
-from qt_bert.data.shuffles import shuffle_characters
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, length_batches
 from qt_bert.errors import CheckpointError
@@ -341,7 +340,10 @@ def order_scores(
 def _numbers(
     scorer: Scorer, shuffled: Sequence[ShuffledPair], encoded: list[EncodedPair], shown: Progress
 ) -> FloatArray:
-    """`offset_sums` and the identity index of every pair [pairs, layers, heads, numbers]."""
+    """`offset_sums` and the identity index of every pair [pairs, layers, heads, numbers].
+
+    NaN for pruned heads.
+    """
     layers = tuple(range(scorer.checkpoint.layers))
     width = 2 * (len(OFFSETS) + 1) + 1
     by_pair = np.full((len(shuffled), len(layers), scorer.checkpoint.heads, width), np.nan)
@@ -365,6 +367,8 @@ def _numbers(
     batches = _together(encoded, scorer.pad)
     for swept in sweep(scorer.encoder, batches, [NONE], [reduction], shown=shown):
         by_pair[swept.rows[::2] // 2] = swept.reduced["order"][0, 1::2]
+    for head in scorer.checkpoint.shape.absent:
+        by_pair[:, *head] = np.nan
     return by_pair
 
 
@@ -437,11 +441,8 @@ class GoodAndPoor:
         rng = np.random.default_rng(seed)
         rows: list[tuple[Pair, str, str]] = []
         for pair in good:
-            if (
-                query_key(pair.query) in both
-                and (title := shuffle_characters(pair.title, rng)) is not None
-            ):
-                rows += [(pair, pair.title, GOOD), (pair, title, SHUFFLED)]
+            if query_key(pair.query) in both and (moved := move_characters(pair.title, rng)):
+                rows += [(pair, pair.title, GOOD), (pair, moved.text, SHUFFLED)]
         rows += [(pair, pair.title, POOR) for pair in poor if query_key(pair.query) in both]
         return cls(
             [replace(pair, title=title, grades=None, label=None) for pair, title, _ in rows],
@@ -498,26 +499,30 @@ def measure(context: Context) -> Result:
         scores_of_half(context.model, context, half) for half in ("discovery", "validation")
     )
     second = other_seed(context, lambda other: scores_of_half(other, context, "discovery"))
-    best, named = discovery.best(K), discovery.named().heads()
+    others = [(VALIDATION, validation), *([second] if second else [])]
+    tested = discovery.named()
+    best, named = discovery.best(K), tested.heads()
+    sets = {"order": best, "order_named": named}
     passed = {*named} & {*validation.named().heads()}
-    heads = [head for head in best if head in named]
+    by_places = [head for head in named if discovery.identity[head] < 0]
+    heads = by_places[:K]
     checkpoint = context.model.checkpoint
     labels, trained = checkpoint.settings.labels, trained_on_shuffled(checkpoint.folder)
     most = context.choose(QUICK_TITLES, len(context.validation))
     texts = GoodAndPoor.of(context.validation, labels, most=most, seed=context.seed)
     scores = head_map("scores", validation.score, marked=map(str, named), digits=1)
     result = Result(
-        heads=head_table(checkpoint.shape, _columns(discovery, validation)),
-        sets={"order": best, "order_named": named},
+        heads=head_table(checkpoint.shape, _columns(discovery, validation, tested)),
+        sets=sets,
         selected="order",
         shown={head: head in passed for head in (*best, *named)},
-        stability=_stability(context, discovery, validation, second),
+        stability=_stability(context, sets, discovery, others),
         figures=[scores],
         facts={
             "heads": ", ".join(map(str, heads)),
             "number": len(heads),
             "named": len(named),
-            "named_by_places": sum(bool(discovery.identity[head] < 0) for head in named),
+            "named_by_places": len(by_places),
             "all_heads": len(checkpoint.shape.all_heads),
             "trained": f"trained_{trained}",
             "grade_unit": score_unit(labels),
@@ -556,9 +561,9 @@ def measure(context: Context) -> Result:
         "case_shuffled": float(case["none"][1]),
     }
     if heads:
-        sets = families.random_sets(checkpoint.shape, zeroed, len(heads), FREE_SETS, context.seed)
-        free = ablate(context, "case", sets, CASE)
-        random = float(np.mean([free.scores(variant.name)[1] for variant in sets]))
+        drawn = families.random_sets(checkpoint.shape, zeroed, len(heads), FREE_SETS, context.seed)
+        free = ablate(context, "case", drawn, CASE)
+        random = float(np.mean([free.scores(variant.name)[1] for variant in drawn]))
         facts |= {"case_ablated": float(case["order"][1]), "case_free": random}
         measurements |= {
             "order_shuffled_grade": texts.mean(grades["order"], SHUFFLED)
@@ -630,9 +635,10 @@ def scores_of_half(
         return order_scores(scorer, pairs, seed=context.seed, shown=shown)
 
 
-def _columns(discovery: OrderScores, validation: OrderScores) -> dict[str, FloatArray]:
+def _columns(
+    discovery: OrderScores, validation: OrderScores, tested: Named
+) -> dict[str, FloatArray]:
     """Scores on validation; p and q on discovery."""
-    named = discovery.named()
     offsets = np.array(OFFSETS, np.float64)[validation.offset]
     return {
         "score": validation.score,
@@ -641,8 +647,8 @@ def _columns(discovery: OrderScores, validation: OrderScores) -> dict[str, Float
         "weight": validation.weight,
         "discovery_score": discovery.score,
         "discovery_identity": discovery.identity,
-        "p": named.p,
-        "q": named.q,
+        "p": tested.p,
+        "q": tested.q,
     }
 
 
@@ -657,20 +663,22 @@ def _sample(scores: OrderScores) -> dict[str, float]:
 
 def _stability(
     context: Context,
+    sets: Mapping[str, Sequence[Head]],
     discovery: OrderScores,
-    validation: OrderScores,
-    second: tuple[Text, OrderScores] | None,
+    others: Sequence[tuple[Text, OrderScores]],
 ) -> dict[str, Stability | None]:
-    """The stability of both sets by their rules, also on validation and on a model of another seed."""
-    others = [(VALIDATION, validation), *([second] if second else [])]
-
-    def of(heads: Sequence[Head], rule: Callable[[OrderScores], Rule]) -> Stability | None:
-        elsewhere = [Elsewhere(name, rule(scores), scores.n_queries) for name, scores in others]
-        return stability(
-            rule(discovery), heads, discovery.n_queries, elsewhere=elsewhere, seed=context.seed
-        )
-
+    """The stability of both sets by their rules, also on `others`: data or a model, by name."""
+    rules: dict[str, Callable[[OrderScores], Rule]] = {
+        "order": lambda scores: scores.rule,
+        "order_named": lambda scores: scores.named_rule,
+    }
     return {
-        "order": of(discovery.best(K), lambda scores: scores.rule),
-        "order_named": of(discovery.named().heads(), lambda scores: scores.named_rule),
+        name: stability(
+            rule(discovery),
+            sets[name],
+            discovery.n_queries,
+            elsewhere=[Elsewhere(other, rule(of), of.n_queries) for other, of in others],
+            seed=context.seed,
+        )
+        for name, rule in rules.items()
     }

@@ -78,21 +78,18 @@ def classify(
     shown: Progress = silent,
 ) -> Shares:
     """The kinds of every map of `heads` on `pairs`."""
+
+    def compute(view: View) -> torch.Tensor:
+        """The kind of each map, one-hot [B, heads, KINDS]."""
+        maps = Maps.of_batch(view.values.cpu(), view.batch.to(torch.device("cpu")))
+        kinds = torch.from_numpy(classifier.answers(maps)).reshape(view.values.shape[:2])
+        return torch.nn.functional.one_hot(kinds, len(KINDS)).float()
+
     layers = tuple(range(len(scorer.encoder.layers)))
-    reduction = Reduction(
-        "patterns", "attention", layers, lambda view: kinds_of_maps(view, classifier)
-    )
     texts = [(pair.query, pair.title) for pair in pairs]
+    reduction = Reduction("patterns", "attention", layers, compute)
     kinds = stream(scorer, texts, [reduction], shown=shown)["patterns"][0]
     return Shares(by_query(kinds.astype(np.float64), [pair.query for pair in pairs]), heads)
-
-
-def kinds_of_maps(view: View, classifier: Classifier) -> torch.Tensor:
-    """The kind of each map, one-hot [B, heads, KINDS]."""
-    size, heads = view.values.shape[:2]
-    maps = Maps.of_batch(view.values.cpu(), view.batch.to(torch.device("cpu")))
-    kinds = torch.from_numpy(classifier.answers(maps))
-    return torch.nn.functional.one_hot(kinds, len(KINDS)).float().reshape(size, heads, -1)
 
 
 def measure(context: Context) -> Result:
@@ -106,29 +103,29 @@ def measure(context: Context) -> Result:
         return Result(nothing="causal")
     every = context.validation
     pairs = spread_over_queries(every, context.choose(QUICK_PAIRS, len(every)), context.seed)
-    base = (
-        None if context.request.base is None else open_base(context.request.base, model.checkpoint)
-    )
-    shape = model.checkpoint.shape
+    path, shape = context.request.base, model.checkpoint.shape
+    base = None if path is None else open_base(path, model.checkpoint)
     heads = [head for head in shape.all_heads if base is None or head not in base.shape.absent]
     if not heads:
         raise ArgumentError(f"{model.checkpoint.name} has no attention heads, so it has no maps")
-    before = None
-    with context.progress((1 + (base is not None)) * len(pairs), "pairs") as shown:
-        after = classify(model, pairs, heads, classifier, shown=shown)
-        if base is not None:
-            before = classify(scorer_like(context, base), pairs, heads, classifier, shown=shown)
+    scorers = [model] if base is None else [model, scorer_like(context, base)]
+    with context.progress(len(scorers) * len(pairs), "pairs") as shown:
+        after, *earlier = [
+            classify(scorer, pairs, heads, classifier, shown=shown) for scorer in scorers
+        ]
+    before = earlier[0] if earlier else None
     columns = {name: after.of_head(name) for name in KINDS}
     if before is not None:
         columns |= {f"{name}_before": before.of_head(name) for name in KINDS}
-    kinds = Counter(commonest(after).values())
+    kinds = commonest(after)
+    number = Counter(kinds.values())
     record = classifier.record
     return Result(
         measurements=_measurements(context, after, before, classifier),
         heads=head_table(shape, columns),
         figures=_figures(context, after, before),
         facts={
-            **{f"heads_{kind}": kinds[kind] for kind in KINDS},
+            **{f"heads_{kind}": number[kind] for kind in KINDS},
             "labelled": record.maps,
             "macro_f1": classifier.judged.macro_f1.value,
             "kappa": None if record.passes is None else record.passes.kappa.value,
@@ -137,7 +134,7 @@ def measure(context: Context) -> Result:
         settings={
             "base": None if base is None else {"name": base.name, "sha256": base.sha256},
             "classifier": record.files,
-            "commonest": {str(head): kind for head, kind in commonest(after).items()},
+            "commonest": {str(head): kind for head, kind in kinds.items()},
         },
         pairs=pairs,
     )

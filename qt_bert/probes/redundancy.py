@@ -76,8 +76,9 @@ def measure(context: Context) -> Result:
     q = np.array(q_values([known(value) for value in p]), np.float64)
     with context.progress(len(singles.pairs), "pairs") as shown:
         importance = importance_on(context.model, singles.pairs, shown)
+    places = np.transpose(shape.all_heads)
     of_queries = np.full((len(values), *shape.size), np.nan)
-    of_queries[:, *np.transpose(shape.all_heads)] = values
+    of_queries[:, *places] = values
     critical = _critical(alone, q)
     losses = shape.spread([loss.value for loss in alone.values()])
     finite = losses[np.isfinite(losses)]
@@ -87,18 +88,18 @@ def measure(context: Context) -> Result:
     every_layer, beside = layers(shape, zeroed), sublayers(shape, zeroed)
     feed_forward = context.choose([], [variant for variant in beside if not variant.heads])
     on_discovery = ablate(context, "layers", [*every_layer, *feed_forward], discovery)
-    worst_layer, worst_feed_forward = (
-        min(of, key=lambda variant: on_discovery.loss(variant.name).value, default=None)
-        for of in (every_layer, feed_forward)
-    )
+    worst = {
+        name: min(of, key=lambda variant: on_discovery.loss(variant.name).value)
+        for name, of in (("harmful_layer", every_layer), ("harmful_feed_forward", feed_forward))
+        if of
+    }
     rhos = {variant.name: on_discovery.rho(variant.name) for variant in every_layer}
     layer = max(rhos, key=lambda name: np.nan_to_num(rhos[name], nan=-np.inf))
 
     fifths = random_parts(shape, zeroed, PARTS, ORDERS, context.seed)
     halves = _halves(shape)
-    heads = [v for v in single(shape, zeroed) if v.name in map(str, {harmful, *critical})]
-    worst = (worst_layer, worst_feed_forward)
-    chosen = [v for v in (*every_layer, *feed_forward) if v.name == layer or v in worst]
+    heads = [v for v in single(shape, zeroed) if v.heads[0] in {harmful, *critical}]
+    chosen = [v for v in (*every_layer, *feed_forward) if v.name == layer or v in worst.values()]
     whole = ablate(context, "claims", [*halves, *chosen, *heads], validation)
     half_losses = {variant.name: whole.loss(variant.name) for variant in halves}
 
@@ -136,11 +137,7 @@ def measure(context: Context) -> Result:
     enough = claims["harmful"] is gain and gain.n_queries >= CLAIM_QUERIES
     harms = enough and context.sign(gain) > 0
     bound = simultaneous_bound(-values, context.resamples, context.seed)
-    harm = {
-        "harmful_head": str(harmful),
-        "harmful": gain.value,
-        "harmful_bound": bound,
-    }
+    harm = {"harmful_head": str(harmful), "harmful": gain.value, "harmful_bound": bound}
     maps = _blocks(run, shape, masks, context) if blocks else ()
     return Result(
         claims=claims,
@@ -152,22 +149,10 @@ def measure(context: Context) -> Result:
             **{"low_half": None, "high_half": None, **half_losses},
             "layer_points": whole.loss(layer),
             "harmful_bound": bound,
-            **{
-                name: -whole.loss(of.name)
-                for name, of in (
-                    ("harmful_layer", worst_layer),
-                    ("harmful_feed_forward", worst_feed_forward),
-                )
-                if of is not None
-            },
+            **{name: -whole.loss(variant.name) for name, variant in worst.items()},
             "costliest": alone[costliest],
             "within_a_point": float(np.mean(np.abs(finite) < 1)) if finite.size else None,
-            "importance": None
-            if not finite.size
-            else spearman(
-                np.array([losses[head] for head in shape.all_heads]),
-                np.array([importance[head] for head in shape.all_heads]),
-            ),
+            "importance": spearman(losses[*places], importance[*places]),
         },
         heads=head_table(
             shape,
@@ -204,8 +189,10 @@ def measure(context: Context) -> Result:
             "chosen_layer": layer,
             "harmful_head": str(harmful),
             "harm": texts_of("redundancy").text("harm.some" if harms else "harm.none", harm),
-            "worst_layer": worst_layer and worst_layer.name,
-            "worst_feed_forward": worst_feed_forward and worst_feed_forward.name.partition(":")[0],
+            "worst_layer": worst["harmful_layer"].name,
+            "worst_feed_forward": worst["harmful_feed_forward"].name.partition(":")[0]
+            if feed_forward
+            else None,
             "alone": len(critical),
             "pairs": len(pairs),
             "chosen": len(discovery),

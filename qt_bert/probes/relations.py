@@ -18,7 +18,6 @@ import numpy as np
 
 from qt_bert.ablation.interventions import Variant
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.treebank import ROOT
 from qt_bert.figures import Figure, head_map
 from qt_bert.heads import Head, Shape
@@ -39,9 +38,9 @@ from qt_bert.probes.relations_links import (
     sentences_of,
     span_attention,
 )
-from qt_bert.probes.streams import few_a_query
+from qt_bert.probes.streams import few_a_query, for_model
 from qt_bert.results.probe import Stability
-from qt_bert.stats.arrays import FloatArray, IntArray, ratio, sum_by
+from qt_bert.stats.arrays import FloatArray, IntArray, count_cells, ratio
 from qt_bert.stats.estimate import Estimate, mean_of, pooled
 
 QUICK_SENTENCES, FULL_SENTENCES = 140, 1500
@@ -101,11 +100,8 @@ def excess_of(links: Links, attention: SpanAttention, relation: str) -> Excess:
     linked = links.linked[places]
     stratum = np.unique(links.stratum[places], return_inverse=True)[1]
     strata = int(stratum.max(initial=-1)) + 1
-    ones = np.ones(len(places))
-    share = ratio(
-        sum_by(stratum[linked], ones[linked], strata),
-        sum_by(stratum[~linked], ones[~linked], strata),
-    )[stratum]
+    free, tied = count_cells(stratum, linked.astype(np.int64), strata, 2).T
+    share = ratio(tied, free)[stratum]
     number = max(1, int(linked.sum()))
     sums = np.zeros((links.units, values.shape[1]))
     # Strata lie within units, so each unit's weighted sum is the excess of its links.
@@ -124,8 +120,6 @@ def named_heads(
     excesses: Mapping[str, Excess], on_text: FloatArray, heads: Sequence[Head]
 ) -> tuple[dict[str, Head], dict[str, FloatArray]]:
     """Relation → its best head, if named; q of every head by relation, over all of them."""
-    if not excesses:
-        return {}, {}
     p = np.stack([excess.p for excess in excesses.values()], axis=-1)[None]
     named, q = {}, {}
     for place, (relation, excess) in enumerate(excesses.items()):
@@ -177,17 +171,17 @@ def stable(
     seed: int,
 ) -> Stability | None:
     """The stability of the named relations' best heads."""
-    again = [relation for relation in named if relation in validation]
+    relations = list(named)
     return stability(
-        best_heads(discovery, list(named), shape),
+        best_heads(discovery, relations, shape),
         set(named.values()),
-        sum(units for units, _ in _units(discovery, list(named))),
+        sum(units for units, _ in _units(discovery, relations)),
         pool=shape.all_heads,
         elsewhere=[
             Elsewhere(
                 VALIDATION,
-                best_heads(validation, again, shape),
-                sum(units for units, _ in _units(validation, again)),
+                best_heads(validation, relations, shape),
+                sum(units for units, _ in _units(validation, relations)),
             )
         ],
         seed=seed,
@@ -358,7 +352,8 @@ def measure(context: Context) -> Result:
         }
         for both in zip(links, attention, strict=True)
     )
-    relations = [relation for relation in discovery if relation in validation]
+    discovery = {relation: of for relation, of in discovery.items() if relation in validation}
+    relations = list(discovery)
     if not relations:
         return Result(
             nothing="no_links", sets={"relations": [], "relations_words": []}, facts=facts
@@ -424,9 +419,7 @@ def _losses(context: Context, heads: Sequence[Head]) -> dict[Head, Estimate]:
     }
     if not variants:
         return {}
-    pairs = few_a_query(context.validation)
-    if not context.full:
-        pairs = spread_over_queries(pairs, QUICK_ABLATED, context.seed)
+    pairs = for_model(few_a_query(context.validation), QUICK_ABLATED, context)
     run = ablate(context, "linked_heads", list(variants.values()), pairs)
     return {head: run.loss(variant.name) for head, variant in variants.items()}
 

@@ -33,6 +33,7 @@ from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import shipped
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
+from qt_bert.stats.judgements import index_queries
 
 Float32Array = npt.NDArray[np.float32]
 Tokens = tuple[int, int]
@@ -329,14 +330,14 @@ def aligned_links(
     if limit is not None:
         chosen = spread_over_queries(chosen, limit, seed)
     texts = [(pair.query, pair.title) for pair in chosen]
-    queries = {query: number for number, query in enumerate(dict.fromkeys(q for q, _ in texts))}
+    units, n_queries = index_queries([query for query, _ in texts])
     encoded = tokenizer.encode(texts) if texts else []
     links = (
         link
         for number, (pair, tokens) in enumerate(zip(texts, encoded, strict=True))
-        for link in _spans(number, queries[pair[0]], pair, known[pair], tokens, segmenter)
+        for link in _spans(number, int(units[number]), pair, known[pair], tokens, segmenter)
     )
-    return links_of(texts, len(queries), links, relations=(ALIGNED,), most=most, seed=seed)
+    return links_of(texts, n_queries, links, relations=(ALIGNED,), most=most, seed=seed)
 
 
 def _spans(

@@ -84,14 +84,14 @@ def measure(context: Context) -> Result:
 
     draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
     shape = context.model.checkpoint.shape
-    sets, _ = layer_matched_sets(
+    sets, enumerated = layer_matched_sets(
         shape, senders.heads, named_beside(context, senders), draws, context.seed
     )
     check_paths(context, HeadMask(senders.heads), reader, pairs)
     routes = run_routes(context, pairs, senders.heads, sets, reader)
     figures = [_bars(context, routes, outcome) for outcome in OUTCOMES] if reliable else []
     return Result(
-        measurements=_measurements(context, routes),
+        measurements=_measurements(context, routes, draws=0 if enumerated else len(sets)),
         figures=[figure for figure in figures if figure is not None],
         facts={**facts, "pairs": len(pairs), "sets": len(sets)},
         settings={
@@ -152,9 +152,9 @@ def run_routes(
     reader: Head,
 ) -> Routes:
     """Run the set ablated and on every route, each of its heads by q, k and v, `sets` by q and k together."""
-    scorer = context.model
-    variants = paths(SET, HeadMask(tuple(senders)), reader, ("q", "k", "v", "qk"))
-    variants.insert(0, Variant(SET, (HeadMask(tuple(senders)),), "total"))
+    scorer, together = context.model, HeadMask(tuple(senders))
+    variants = [Variant(SET, (together,), "total")]
+    variants += paths(SET, together, reader, ("q", "k", "v", "qk"))
     for head in senders:
         variants += paths(str(head), HeadMask((head,)), reader, ("q", "k", "v"))
     for random in sets:
@@ -213,13 +213,13 @@ def share(context: Context, part: Estimate, whole: Estimate) -> Estimate | None:
     return part / whole if context.sign(whole) else None
 
 
-def _measurements(context: Context, routes: Routes) -> dict[str, Estimate | float | None]:
+def _measurements(
+    context: Context, routes: Routes, *, draws: int
+) -> dict[str, Estimate | float | None]:
     focus, grade = (routes.whole(outcome) for outcome in OUTCOMES)
     direct, control = routes.direct("focus", "qk"), None
     if routes.sets:
-        control = mean_of(
-            [routes.direct("focus", "qk", name) for name in routes.sets], draws=len(routes.sets)
-        )
+        control = mean_of([routes.direct("focus", "qk", s) for s in routes.sets], draws=draws)
     return {
         "focus_change": focus,
         "direct_share": None if control is None else share(context, direct - control, focus),

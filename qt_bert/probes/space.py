@@ -193,8 +193,7 @@ def _scores(
     half: str, every: Sequence[Pair], context: Context
 ) -> tuple[Scores, tuple[list[Item], FloatArray, list[Pair]]]:
     """The scores of a half, with its items, their vectors [r, n, width] and its pairs."""
-    limit = min(context.choose(QUICK_PAIRS, FULL_PAIRS)[half], len(every))
-    pairs = spread_over_queries(every, limit, context.seed)
+    pairs = spread_over_queries(every, context.choose(QUICK_PAIRS, FULL_PAIRS)[half], context.seed)
     model, tag = context.model, jieba_tagger(context.request.userdict)
     of_all = model.checkpoint.reads == "mean"
     items = items_of(pairs, model.tokenizer, tag, context.seed, of_all=of_all)

@@ -29,7 +29,7 @@ from qt_bert.probes.base_model import open_base, open_second, scorer_like
 from qt_bert.probes.contests import ablate
 from qt_bert.probes.matching_scores import discovery_scores, scores_on, stable_matching
 from qt_bert.probes.naming import Named, means, name_heads, one_sided_p, stability_of_means
-from qt_bert.probes.streams import few_in_quick
+from qt_bert.probes.streams import few_in_quick, for_model
 from qt_bert.probes.tuning_maps import SIMILARITIES, WEIGHTS, Comparison, compare
 from qt_bert.probes.tuning_slices import of_slices
 from qt_bert.probes.tuning_weights import Trial, of_mixtures, of_parts
@@ -47,7 +47,7 @@ DIRECTIONS = {1: "rises", -1: "falls", 0: "unclear"}
 
 
 def measure(context: Context) -> Result:
-    """Compare both models' attention; set parts back and mix both models, unless heads were pruned.
+    """Compare both models' attention; set parts back and mix both models, unless the model was pruned.
 
     Raises ArgumentError without a base, CheckpointError or ArgumentError for a base of another model.
     """
@@ -76,13 +76,12 @@ def measure(context: Context) -> Result:
 
 def _attention(context: Context, base: Scorer) -> Result:
     """Both models' attention, and the claim on heads named on either."""
-    second = (
-        None
-        if context.request.second is None
-        else open_second(context.request.second, context.model.checkpoint)
-    )
+    path = context.request.second
+    second = None if path is None else open_second(path, context.model.checkpoint)
     before, after = scores_on(context, "discovery", base), discovery_scores(context)
-    named = {"matching_before": before.named(), "matching_after": after.named()}
+    shape = context.model.checkpoint.shape
+    still_there = [head for head in before.named() if head not in shape.absent]
+    named = {"matching_before": still_there, "matching_after": after.named()}
     either = sorted({*named["matching_before"], *named["matching_after"]})
     most = context.choose(QUICK_DISCOVERY, len(context.discovery))
     chosen_on = spread_over_queries(context.discovery, most, context.seed)
@@ -90,7 +89,6 @@ def _attention(context: Context, base: Scorer) -> Result:
     pairs = few_in_quick(context, context.validation)
     comparison = _compare(context, base, pairs)
     second_seed = None if second is None else _compare(context, scorer_like(context, second), pairs)
-    shape = context.model.checkpoint.shape
     strong = strengthened(discovery)
     rise = comparison.change("matched")
     change = _of(rise, either)
@@ -113,7 +111,7 @@ def _attention(context: Context, base: Scorer) -> Result:
         measurements={
             "matched_before": _of(comparison.weight("before", "matched"), either),
             "matched_after": _of(comparison.weight("after", "matched"), either),
-            "weighted": _weighted(context, rise, either, chosen_on),
+            "weighted": _weighted(context, rise, either),
             "beyond_others": _beyond_others(comparison, either, shape),
             "itself": _of(comparison.change("self"), either),
             "separators": _of(comparison.change("sep"), either),
@@ -121,15 +119,20 @@ def _attention(context: Context, base: Scorer) -> Result:
             "all_separators": _of(comparison.change("sep"), shape.all_heads),
             "strengthened_again": _of(rise, strong.heads()),
             "last_layers": _last_layers(comparison, shape),
-            "cosine": _mean_cosine(comparison),
-            **({} if second_seed is None else {"cosine_second_seed": _mean_cosine(second_seed)}),
+            **{
+                name: _mean_cosine(of, shape)
+                for name, of in (("cosine", comparison), ("cosine_second_seed", second_seed))
+                if of is not None
+            },
         },
         heads=head_table(shape, _columns(comparison, second_seed, strong, before.score)),
         sets={**named, "strengthened": strong.heads()},
         selected="matching_after",
         stability={
             **{
-                name: stable_matching(scores, named[name], seed=context.seed)
+                name: stable_matching(
+                    scores, named[name], within=shape.all_heads, seed=context.seed
+                )
                 for name, scores in (("matching_before", before), ("matching_after", after))
             },
             "strengthened": stability_of_means(
@@ -148,12 +151,11 @@ def _attention(context: Context, base: Scorer) -> Result:
     )
 
 
-def _weighted(
-    context: Context, rise: FloatArray, heads: Sequence[Head], pairs: Sequence[Pair]
-) -> Estimate | None:
-    """The heads' mean rise, weighted by the points that `pairs` lose without each, or None."""
+def _weighted(context: Context, rise: FloatArray, heads: Sequence[Head]) -> Estimate | None:
+    """The heads' mean rise, weighted by the points that discovery loses without each, or None."""
     if not heads:
         return None
+    pairs = for_model(context.discovery, QUICK_DISCOVERY, context)
     variants = [v for v in single(context.model.checkpoint.shape, zeroed) if v.heads[0] in heads]
     run = ablate(context, "alone", variants, pairs)
     cost = np.array([max(run.loss(str(head)).value, 0.0) for head in heads])
@@ -220,9 +222,9 @@ def _last_layers(comparison: Comparison, shape: Shape) -> Estimate | None:
     return over_queries(gap, range(len(gap)))
 
 
-def _mean_cosine(comparison: Comparison) -> Estimate:
+def _mean_cosine(comparison: Comparison, shape: Shape) -> Estimate:
     """The mean cosine over all heads."""
-    cosine = comparison.similarity_of("cosine").mean(axis=(1, 2))
+    cosine = of_heads(comparison.similarity_of("cosine"), shape.all_heads)
     return over_queries(cosine, range(len(cosine)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,6 @@ from qt_bert.ablation.interventions import NONE
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
-from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import CLS, Batch
 from qt_bert.models.forward import Encoder
 from qt_bert.probes.naming import by_query
@@ -28,9 +27,6 @@ WEIGHTS = ("matched", "self", "sep", "cls")
 
 SIMILARITIES = ("cosine", "js_distance")
 """Cosine of two maps over all tokens; mean Jensen–Shannon distance of their rows."""
-
-OfBoth = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""From the maps of one layer before and after [B, heads, L, L] to numbers [B, heads, n]."""
 
 
 # Masks of a batch's tokens, and the measures of its maps.
@@ -77,11 +73,6 @@ class TokenMasks:
         real = batch.real[:, None].float()
         special, read = real - texts, (batch.groups == CLS)[:, None].float()
         return cls(torch.from_numpy(links), real, texts, special * (1 - read), special * read)
-
-    def of_both(self, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
-        """Weights before, weights after and similarities of two models' maps [B, heads, 4 + 4 + 2]."""
-        parts = self.weights(before), self.weights(after), self.similarity(before, after)
-        return torch.cat(parts, dim=-1)
 
     def weights(self, maps: torch.Tensor) -> torch.Tensor:
         """Mean WEIGHTS of the texts' tokens [B, heads, 4]; `matched` over tokens of matched terms.
@@ -159,43 +150,26 @@ def compare(
     *,
     shown: Progress = silent,
 ) -> Comparison:
-    """Compare both models on the same batches, with the tokens of `scorer`, the tuned model."""
+    """Compare both models on the same batches, with the tokens of `scorer`, the tuned model.
+
+    Heads that were pruned from it are NaN.
+    """
     texts = [(pair.query, pair.title) for pair in pairs]
     terms = [shared_terms(*text, segmenter) for text in texts]
-
-    def measure(batch: Batch) -> OfBoth:
+    parts, rows = [], []
+    for batch in scorer.fresh().batches(texts, batch_tokens(), offsets=True):
         linked = [
             links(encoded, terms[row].values(), causal=base.family.causal)
             for row, encoded in zip(batch.rows, batch.encoded, strict=True)
         ]
-        return TokenMasks.of(batch, linked).of_both
-
-    values = of_both(base, scorer, texts, measure, shown=shown)
-    before, after, similarity = np.split(values, [len(WEIGHTS), 2 * len(WEIGHTS)], axis=-1)
-    return Comparison(pairs, sum(map(bool, terms)), before, after, similarity)
-
-
-def of_both(
-    base: Encoder,
-    scorer: Scorer,
-    texts: Sequence[tuple[str, str]],
-    measure: Callable[[Batch], OfBoth],
-    *,
-    shown: Progress = silent,
-) -> FloatArray:
-    """Numbers [pairs, layers, heads, n] of the attention of two models on the tokens of `scorer`.
-
-    `measure` gives a batch's function of the maps. `shown` counts pairs. Raises ArgumentError for no
-    texts.
-    """
-    if not texts:
-        raise ArgumentError("no pairs to look at: the sample is empty")
-    values, rows = [], []
-    for batch in scorer.fresh().batches(texts, batch_tokens(), offsets=True):
-        values.append(_of_batch(base, scorer.encoder, batch, measure(batch)))
+        parts.append(_of_both(base, scorer.encoder, batch, TokenMasks.of(batch, linked)))
         rows.append(batch.rows)
         shown.advance(len(batch))
-    return np.concatenate(values)[np.argsort(np.concatenate(rows))]
+    values = np.concatenate(parts)[np.argsort(np.concatenate(rows))]
+    for head in scorer.checkpoint.shape.absent:
+        values[:, *head] = np.nan
+    before, after, similarity = np.split(values, [len(WEIGHTS), 2 * len(WEIGHTS)], axis=-1)
+    return Comparison(pairs, sum(map(bool, terms)), before, after, similarity)
 
 
 def maps_of(encoder: Encoder, batch: Batch) -> torch.Tensor:
@@ -206,12 +180,14 @@ def maps_of(encoder: Encoder, batch: Batch) -> torch.Tensor:
     return torch.from_numpy(swept.reduced["maps"][0])
 
 
-def _of_batch(base: Encoder, encoder: Encoder, batch: Batch, measure: OfBoth) -> FloatArray:
-    """The numbers of one batch [B, layers, heads, n]."""
+def _of_both(base: Encoder, encoder: Encoder, batch: Batch, masks: TokenMasks) -> FloatArray:
+    """Weights before, weights after and similarities on one batch [B, layers, heads, 4 + 4 + 2]."""
     earlier = maps_of(base, batch)
 
     def both(view: View) -> torch.Tensor:
-        return measure(earlier[:, view.layer], view.values.float().cpu())
+        before, after = earlier[:, view.layer], view.values.float().cpu()
+        parts = masks.weights(before), masks.weights(after), masks.similarity(before, after)
+        return torch.cat(parts, dim=-1)
 
     layers = tuple(range(len(encoder.layers)))
     (swept,) = sweep(encoder, [batch], [NONE], [Reduction("both", "attention", layers, both)])

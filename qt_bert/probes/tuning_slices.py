@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -127,38 +127,26 @@ def pair_slices(trial: Trial) -> dict[Label, Slice]:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class _Phenomenon:
-    """The score of a phenomenon, (right − wrong) / cases, from the cases of each model and half."""
-
-    name: str
-    scored: Callable[[Change, Half], dict[str, ScoredCases]]
-
-    def __call__(self, change: Change, half: Half) -> Estimate:
-        return self.scored(change, half)[self.name].score
-
-
 def phenomena(trial: Trial) -> dict[Label, Slice]:
-    """The phenomena of the behaviour cases, without those of few queries."""
+    """The phenomena of the cases by (right − wrong) / cases, without those of few queries."""
     band, path = band_of(trial.context), trial.context.request.cases
     if band is None or path is None:
         return {}
     listed = read_cases(path).listed
-    known: dict[tuple[Change, Half], dict[str, ScoredCases]] = {}
 
+    @cache
     def scored(change: Change, half: Half) -> dict[str, ScoredCases]:
-        if (change, half) not in known:
-            cases = tuple(case for case in listed if half_of(case.query) == half)
-            logits = trial.models.logits(change, titles_then_others(cases))
-            titles, others = np.split(
-                ranking_scores(logits, trial.context.model.settings.labels), 2
-            )
-            known[change, half] = ScoredCases(cases, titles, others, band.value).by_phenomenon()
-        return known[change, half]
+        cases = tuple(case for case in listed if half_of(case.query) == half)
+        logits = trial.models.logits(change, titles_then_others(cases))
+        titles, others = np.split(ranking_scores(logits, trial.context.model.settings.labels), 2)
+        return ScoredCases(cases, titles, others, band.value).by_phenomenon()
+
+    def slice_of(name: str) -> Slice:
+        return lambda change, half: scored(change, half)[name].score
 
     discovery, validation = scored(1.0, "discovery"), scored(1.0, "validation")
     return {
-        phenomenon_name(name): _Phenomenon(name, scored)
+        phenomenon_name(name): slice_of(name)
         for name, cases in validation.items()
         if name in discovery and cases.score.n_queries >= LEAST_QUERIES
     }

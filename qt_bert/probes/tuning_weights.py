@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from qt_bert.data.pairs import Pair
-from qt_bert.data.splits import Half, spread_over_queries
+from qt_bert.data.splits import Half
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import HeatMap, Point, cells_of, curve, known
 from qt_bert.models.mixing import (
@@ -30,7 +30,7 @@ from qt_bert.models.mixing import (
 )
 from qt_bert.probes.base import Context, Result, distinct_names, estimate_points
 from qt_bert.probes.base_model import Base
-from qt_bert.probes.streams import few_in_quick
+from qt_bert.probes.streams import few_in_quick, for_model
 from qt_bert.probes.texts import texts_of
 from qt_bert.results.probe import ResultTable, Row, Value
 from qt_bert.scoring.bulk import Scorer
@@ -46,7 +46,7 @@ from qt_bert.text import Label, join
 QUICK_ALPHAS = (0.0, 0.5, 0.75, 0.9, 1.0)
 ALPHAS = tuple(step / 10 for step in range(11))
 QUICK_PARTS, QUICK_HELD_OUT = 48, 80
-"""Pairs of a quick run: for parts, and of each held-out file."""
+"""Pairs of a quick run, as `for_model` takes them: for parts, and of each held-out file."""
 GRADED = ("accuracy", "qwk", "spearman")
 ORDERED = ("pairwise_accuracy", "ndcg_at_5", "spearman")
 """Metrics of models with grades, and with one logit. The first is the one that chooses and is tested."""
@@ -158,11 +158,14 @@ class Trial:
             context.choose(QUICK_ALPHAS, ALPHAS),
             {
                 "discovery": Sample("discovery", few_in_quick(context, context.discovery, few)),
-                "validation": Sample("validation", few_in_quick(context, context.validation, few)),
+                "validation": Sample(
+                    context.request.validation_file.name,
+                    few_in_quick(context, context.validation, few),
+                ),
             },
             [
-                Sample(name, spread_over_queries(p, context.choose(QUICK_HELD_OUT, len(p))))
-                for name, p in context.held_out
+                Sample(name, for_model(pairs, QUICK_HELD_OUT, context))
+                for name, pairs in context.held_out
             ],
         )
 
@@ -199,7 +202,7 @@ def of_parts(trial: Trial) -> Result:
     """Each part set back alone, on validation."""
     sample, texts = trial.halves["validation"], texts_of("tuning")
     if not trial.context.full:
-        sample = Sample("parts", spread_over_queries(sample.pairs, QUICK_PARTS, trial.context.seed))
+        sample = Sample("parts", for_model(sample.pairs, QUICK_PARTS, trial.context))
     with trial.context.progress(len(trial.models.parts), "parts") as shown:
         gains = {}
         for part in trial.models.parts:
@@ -257,15 +260,13 @@ def of_mixtures(trial: Trial) -> Result:
     """Every mixture on validation and on every file held out."""
     validation = trial.halves["validation"]
     samples = [validation, *trial.held_out]
-    names = [trial.context.request.validation_file.name, *(sample.name for sample in samples[1:])]
-    files = dict(zip(distinct_names(names), samples, strict=True))
+    files = dict(zip(distinct_names(sample.name for sample in samples), samples, strict=True))
     curves: dict[Label, list[Point]] = {}
     rows = []
     with trial.context.progress(len(files) * len(trial.alphas), "mixtures") as shown:
         for name, sample in files.items():
-            values = {alpha: trial.value(alpha, sample) for alpha in trial.alphas}
-            defined = [alpha for alpha, value in values.items() if np.isfinite(value.value)]
-            curves[name] = estimate_points(trial.context, defined, [values[a] for a in defined])
+            values = [trial.value(alpha, sample) for alpha in trial.alphas]
+            curves[name] = estimate_points(trial.context, trial.alphas, values)
             for alpha in trial.alphas:
                 cells = [
                     Value(known(trial.value(alpha, sample, metric).value))

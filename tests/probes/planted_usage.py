@@ -107,16 +107,16 @@ def tasks(fit: list[Pair], check: list[Pair], folder: Path) -> list[Task]:
 
 def _places(half: list[Pair], tokenizer) -> tuple[Positions, IntArray]:
     texts = tuple((pair.query, pair.title) for pair in half)
-    text, tokens, predictions = [], [], []
+    text, tokens, labels = [], [], []
     for number, encoded in enumerate(tokenizer.encode(texts)):
         for side in (QUERY, TITLE):
             for at in characters_of(encoded, *texts[number], side):
                 text.append(number)
                 tokens.append(at.token)
-                predictions.append(signs(at.text))
+                labels.append(signs(at.text))
     spans = np.array([[[token, token + 1]] for token in tokens])
     positions = Positions("token", texts, np.array(text), spans)
-    return positions, np.array(predictions)
+    return positions, np.array(labels)
 
 
 def _examples(about: Property, positions: Positions, labels: IntArray) -> Examples:

@@ -61,11 +61,9 @@ def test_matching_goes_by_the_characters_of_tokens():
 
 def test_a_causal_model_has_rows_of_the_title_only(checkpoint_of):
     pair = "苹果的", "果的苹手"
-    one = encoded(checkpoint_of(), *pair)
-    both, causal = (cells_of(one, *pair, causal=causal) for causal in (False, True))
-    assert both.counts.tolist() == [[2, 4], [2, 6]]
-    assert causal.counts.tolist() == [[2, 4], [0, 0]]
-    assert causal.comparable and causal.rows.tolist() == [2, 0]
+    cells = cells_of(encoded(checkpoint_of(), *pair), *pair, causal=True)
+    assert cells.counts.tolist() == [[2, 4], [0, 0]]
+    assert cells.comparable and cells.rows.tolist() == [2, 0]
 
 
 def test_replacements_are_as_long_and_share_nothing(checkpoint_of):
@@ -79,10 +77,6 @@ def test_replacements_are_as_long_and_share_nothing(checkpoint_of):
 def test_word_marks_stand_for_no_character(checkpoint_of):
     # <s> ▁ 手 机 </s> </s> ▁ 北 京 手 机 </s>: the marks are tokens 1 and 6
     pair = "手机", "北京手机"
-    one = encoded(checkpoint_of("xlm-roberta"), *pair)
-    assert [
-        at for at, span in enumerate(one.spans) if one.side[at] >= 0 and span[0] == span[1]
-    ] == [1, 6]
-    cells = cells_of(one, *pair)
+    cells = cells_of(encoded(checkpoint_of("xlm-roberta"), *pair), *pair)
     assert not {1, 6} & {*cells.row.tolist(), *cells.column.tolist()}
     assert of_channel(cells, TITLE_TO_QUERY, OWN) == {(9, 2), (10, 3)}

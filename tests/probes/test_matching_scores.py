@@ -10,10 +10,13 @@ import torch
 
 from qt_bert.heads import Head
 from qt_bert.models.card import Reading
+from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
+from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import matching_scores
 from qt_bert.probes.matching_cells import QUERY_TO_TITLE
 from qt_bert.probes.matching_scores import Sample, Scores, Sums, along, score_heads, stable_matching
+from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import pair_of
 
@@ -52,6 +55,17 @@ def test_nothing_to_match_scores_nothing(checkpoint_of):
     assert alone.best(3) == [] and alone.sample.no_replacement == 1
 
 
+def test_a_pruned_head_has_no_score(checkpoint_of, context_of, tmp_path):
+    """It is zeros, so that it would have one of 0: above a head that looks away."""
+    whole = open_checkpoint(checkpoint_of(heads=4, hidden=16))
+    kept = tuple(KeptLayer(layer=number, heads=(0, 2)) for number in range(2))
+    small = save_smaller(tmp_path / "small", smaller_checkpoint(whole, kept))
+    made = context_of(small, [pair_of("苹果的", "果的苹手", 5), pair_of("北京到", "到北", 5)])
+    found = matching_scores.discovery_scores(made)
+    assert {*found.best(8), *found.eligible} == {Head(n, h) for n in (0, 1) for h in (0, 2)}
+    assert matching_scores.chosen_heads(made) == found.best(1)  # a quarter of four
+
+
 def test_another_reading_is_scored_anew(checkpoint_of, context_of, monkeypatch):
     checkpoint, pairs = open_checkpoint(checkpoint_of()), [pair_of("苹果的", "果的苹手", 5)]
     scored = []
@@ -64,31 +78,26 @@ def test_another_reading_is_scored_anew(checkpoint_of, context_of, monkeypatch):
     assert len(scored) == 2
 
 
-def scores_of(original: np.ndarray, replaced: np.ndarray, counts: np.ndarray) -> Scores:
-    """Scores of one layer, of as many queries as `counts` has.
-
-    Each query has one row in each direction, the same attention [heads, directions, 2] in it, and
-    `counts` [queries, directions, 2] of cells.
-    """
-    queries = len(counts)
-    own, unrelated = (
-        np.broadcast_to(sums, (queries, 1, *sums.shape)) for sums in (original, replaced)
-    )
-    sums = Sums(own, unrelated, counts, np.ones((queries, 2)))
-    return Scores(sums, Sample(queries, queries, queries, 0, 0, 1.0, 1.0))
+def scores_of(original: np.ndarray, replaced: np.ndarray) -> Scores:
+    """Of queries with a row and a cell each, from attention [queries, 1, heads, directions, 2]."""
+    n = len(original)
+    sums = Sums(original, replaced, np.ones((n, 2, 2)), np.ones((n, 2)))
+    return Scores(sums, Sample(n, n, n, 0, 0, 1.0, 1.0))
 
 
 def test_the_direction_is_one_that_gets_enough_weight():
     light = [0.004, 0.0004]
     original = np.array([[[0.3, 0.1], light], [light, [0.005, 0.001]]])
     replaced = np.array([[[0.299, 0.2], [0.002, 0.002]], [[0.002, 0.002], [0.002, 0.002]]])
-    found = scores_of(original, replaced, np.ones((12, 2, 2)))
+    found = scores_of(*(np.tile(sums, (12, 1, 1, 1, 1)) for sums in (original, replaced)))
     # Head 0 is better in the second direction, but gives it 0.4 % of its weight; head 1 gives
     # little in both, so that the better one counts.
     assert found.excess()[0, 0].tolist() == pytest.approx([0.001, 0.002])
     assert found.direction.tolist() == [[0, 1]]
     assert found.score[0].tolist() == pytest.approx([0.001, 0.003])
     assert along(found.direction, found.weight)[0].tolist() == pytest.approx([0.4, 0.006])
+    own = found.matched_weight[0]  # whichever direction is better
+    assert own.tolist() == [pytest.approx([0.3, 0.004]), pytest.approx([0.004, 0.005])]
     assert found.best(2) == [Head(0, 0), Head(0, 1)]
     assert found.eligible == [Head(0, 0)]
     first = stable_matching(found, found.best(1), seed=0)
@@ -99,24 +108,10 @@ def test_the_direction_is_one_that_gets_enough_weight():
     assert rule.tolist() == pytest.approx([0.001, 0.003 - 2])  # too light: behind all others
 
 
-def test_the_matched_weight_is_what_a_row_gives_its_own_character():
-    # Of head 0 a row gives its own .3 in all, of head 1 .02, whichever direction is better.
-    original = np.array([[[0.3, 0.1], [0.5, 0.5]], [[0.02, 0.08], [0.004, 0.001]]])
-    replaced = np.array([[[0.2, 0.2], [0.5, 0.5]], [[0.05, 0.05], [0.002, 0.002]]])
-    found = scores_of(original, replaced, np.ones((4, 2, 2)))
-    assert found.matched_weight[0].tolist() == [
-        pytest.approx([0.3, 0.5]),
-        pytest.approx([0.02, 0.004]),
-    ]
-
-
 def test_a_score_is_estimated_without_each_query():
     attention = np.random.default_rng(0).uniform(0.1, 0.9, (6, 1, 1, 2, 2))
-    counts = np.ones((6, 2, 2))
-    halves, rows = np.full_like(attention, 0.5), np.ones((6, 2))
-    sample = Sample(6, 6, 6, 0, 0, 1.0, 1.0)
-    whole = Scores(Sums(attention, halves, counts, rows), sample)
-    rest = Scores(Sums(attention[1:], halves[1:], counts[1:], rows[1:]), sample)
+    halves = np.full_like(attention, 0.5)
+    whole, rest = scores_of(attention, halves), scores_of(attention[1:], halves[1:])
     found = whole.estimate(Head(0, 0), 1)
     assert found.value == pytest.approx(whole.excess()[0, 0, 1])
     assert found.leave_one_out[0] == pytest.approx(rest.excess()[0, 0, 1])

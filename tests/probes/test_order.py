@@ -197,6 +197,21 @@ def halves(pairs: list[Pair]) -> tuple[list[Pair], list[Pair]]:
     return pairs[: len(pairs) // 2], pairs[len(pairs) // 2 :]
 
 
+def test_heads_that_hardly_look_at_characters_take_no_order_heads_place(
+    planted, graded, context_of, monkeypatch
+):
+    """Seven of eight have a larger lift, on 2 % of their attention."""
+    sums = np.ones((20, 2, 4, len(order.OFFSETS) + 1, 2))
+    sums[..., 0, 0] = 9 + np.linspace(0, 0.05, 20)[:, None, None]
+    sums[..., -1, 0] = 0.02
+    sums[:, 1, 3, 0, 0] -= 6
+    sums[:, 1, 3, -1, 0] = 1
+    scores = order.OrderScores(sums, np.full((20, 2, 4), -0.5), 20, 0, 1.0)
+    monkeypatch.setattr(order, "scores_of_half", lambda *_: scores)
+    found = result_of("order", context_of(planted, halves(graded)))
+    assert (found.facts["heads"], found.facts["named_by_places"]) == ("L1H3", 1)
+
+
 def test_the_probe_ablates_the_planted_head(planted, graded, context_of, tmp_path, monkeypatch):
     monkeypatch.setattr(Context, "sign", lambda *_: 1)  # it hardly notices
     second = tuned_again(planted, tmp_path / "second")

@@ -23,7 +23,6 @@ from qt_bert.results.kept import KeptLayer
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import pair_of, sentencepiece, wordpiece, write_pairs
 from tests.probes import planted_focus as planted
-from tests.probes.made_context import context_of
 from tests.probes.pieces import byte_level
 from tests.probes.probe_results import claim, result_of, values
 
@@ -201,12 +200,11 @@ def test_a_share_is_a_ratio_of_sums_over_queries():
 
 
 @pytest.fixture
-def context(tmp_path, pair_file) -> Build:
+def context(context_of, pair_file) -> Build:
     """A context around a model folder; the eight pairs are both halves unless others are given."""
 
     def build(model, **changes):
-        files = {"pairs": pair_file, "discovery": pair_file}
-        return context_of("patch", model, tmp_path, **files | {"heads": "L0H0"} | changes)
+        return context_of(model, **{"discovery": pair_file, "heads": "L0H0"} | changes)
 
     return build
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,32 +14,18 @@ from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import patterns
-from qt_bert.probes.base import probe_named, run_probe
+from qt_bert.probes.base import Context
 from qt_bert.probes.pattern_maps import Errors, are_known, open_classifier, rates
 from qt_bert.probes.patterns import commonest
-from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import PATTERNS, shipped
 from tests.conftest import CHARACTERS
 from tests.probes import planted_tuning
-from tests.probes.made_context import context_of
 from tests.probes.planted_matching import HEADS, WIDTH, plant_matching
 from tests.probes.planted_matching import _plant as plant
-from tests.probes.probe_results import values
+from tests.probes.probe_results import result_of, values
 
-Run = Callable[..., ProbeResult]
 PAIRS = planted_tuning.pairs()
-
-
-@pytest.fixture
-def run(tmp_path) -> Run:
-    """The probe's result on a folder, over made pairs of twenty queries."""
-
-    def result(model, base=None):
-        context = context_of("patterns", model, tmp_path, (PAIRS[:5], PAIRS[-20:]), base=base)
-        return run_probe(probe_named("patterns"), context)
-
-    return result
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +62,9 @@ def test_planted_heads_have_their_kinds(planted):
     np.testing.assert_allclose(found.of_all.sum(1), 1)
 
 
-def test_shares_before_and_after(run, checkpoint_of):
+def test_shares_before_and_after(context_of, checkpoint_of):
     model, base = checkpoint_of(seed=1, heads=4), checkpoint_of(seed=2, heads=4)
-    result = run(model, base)
+    result = result_of("patterns", context_of(model, PAIRS, base=base))
     found = values(result)
     after, before = (
         np.mean([one.scores[name] for one in result.heads])
@@ -87,11 +72,12 @@ def test_shares_before_and_after(run, checkpoint_of):
     )
     assert found["vertical"] == pytest.approx(100 * after)
     assert found["vertical_rise"] == pytest.approx(100 * (after - before))
-    assert values(run(base, model))["vertical_rise"] == pytest.approx(-found["vertical_rise"])
+    back = values(result_of("patterns", context_of(base, PAIRS, base=model)))
+    assert back["vertical_rise"] == pytest.approx(-found["vertical_rise"])
 
 
 def measurements_of(
-    after: list[float], before: list[float], folder: Path, **options: object
+    after: list[float], before: list[float], errors: Errors, context: Context
 ) -> Any:
     """The measurements on made shares of two heads, about [KINDS] each, over 60 queries."""
 
@@ -99,12 +85,11 @@ def measurements_of(
         drawn = np.random.default_rng(seed).dirichlet(200 * np.array(about), (60, 1, 2))
         return patterns.Shares(drawn, [Head(0, 0), Head(0, 1)])
 
-    classifier = replace(open_classifier(shipped(PATTERNS)), **options)
-    context = context_of("patterns", folder, folder, ((), ()))  # no model is needed
+    classifier = replace(open_classifier(shipped(PATTERNS)), errors=errors)
     return patterns._measurements(context, shares(after, 1), shares(before, 2), classifier)
 
 
-def test_correction_gives_back_planted_shares(tmp_path):
+def test_correction_gives_back_planted_shares(context_of, tmp_path):
     """Answers made of known shares by known errors; the interval holds what so few labels leave open."""
     tables = np.zeros((40, 5, 5))
     tables[:, [0, 1, 3, 4], [0, 1, 3, 4]] = 2
@@ -114,7 +99,8 @@ def test_correction_gives_back_planted_shares(tmp_path):
     known = rates(errors.confusion, are_known(errors.confusion))
     after, before = np.array([0.4, 0.1, 0.0, 0.1, 0.4]), np.array([0.2, 0.1, 0.0, 0.1, 0.6])
     answers = [(known.T @ one).clip(1e-4).tolist() for one in (after, before)]
-    found = measurements_of(*answers, tmp_path, errors=errors)
+    context = context_of(tmp_path)  # no model is needed
+    found = measurements_of(*answers, errors, context)
     for figure, truth in (("vertical_rise", 20), ("vertical", 40), ("others", 60)):
         one, plain = found[f"{figure}_corrected"], found[figure]
         assert one.value == pytest.approx(truth, abs=2.5)
@@ -122,11 +108,11 @@ def test_correction_gives_back_planted_shares(tmp_path):
         assert low < truth < high and high - low > 2 * (ends[1] - ends[0])
     # Without errors nothing is corrected.
     perfect = Errors(np.tile(20 * np.eye(5), (10, 1, 1)))
-    found = measurements_of(*answers, tmp_path, errors=perfect)
+    found = measurements_of(*answers, perfect, context)
     assert found["vertical_corrected"].value == pytest.approx(found["vertical"].value, abs=1e-6)
 
 
-def test_without_the_classifier_there_is_an_error(run, checkpoint_of, monkeypatch, tmp_path):
+def test_without_the_classifier_there_is_an_error(context_of, checkpoint_of, monkeypatch, tmp_path):
     monkeypatch.setattr(patterns, "shipped", lambda name: tmp_path)
     with pytest.raises(ArgumentError, match="no classifier of patterns"):
-        run(checkpoint_of())
+        result_of("patterns", context_of(checkpoint_of()))

@@ -15,7 +15,7 @@ from qt_bert.planning.runs import losses, losses_of
 from qt_bert.probes.contests import ablate
 from qt_bert.probes.redundancy import CLAIMS, ORDERS, PARTS, SINGLES
 from tests.conftest import PAIRS, pair_of
-from tests.probes.probe_results import result_of, values
+from tests.probes.probe_results import measured, result_of, values
 from tests.probes.verdicts_again import of_result
 from tests.wired import READER, SPOILER, wired_checkpoint, wired_pairs
 
@@ -88,25 +88,21 @@ def test_values_are_those_of_the_logits(context_of, checkpoint_of, monkeypatch):
     result = result_of("redundancy", context)
     shape = context.model.checkpoint.shape
     fifth = random_parts(shape, zeroed, PARTS, ORDERS, context.seed)
-    low = [one for one in result.measurements if one.id == "low_half"][0]
     run = ablate(context, "again", fifth, pairs)
     grades = np.array([pair.grades[0] for pair in pairs])
-    expected = {
-        name: softmax(run.logits(name), -1) @ np.arange(1, 6) for name in ("none", fifth[0].name)
+    rho = {
+        name: spearmanr(softmax(run.logits(name), -1) @ np.arange(1, 6), grades).statistic
+        for name in ("none", *(one.name for one in fifth))
     }
-    changes = [
-        spearmanr(softmax(run.logits(one.name), -1) @ np.arange(1, 6), grades).statistic
-        - spearmanr(expected["none"], grades).statistic
-        for one in fifth
-    ]
-    measured = values(result)
-    assert measured["rho_without_fifth"] == pytest.approx(np.mean(changes), abs=1e-6)
-    assert measured["fifth_median"] == pytest.approx(np.median(changes), abs=1e-6)
-    assert measured["fifth_safe"] == np.mean(np.array(changes) > -0.02)
+    changes = [rho[one.name] - rho["none"] for one in fifth]
+    found = values(result)
+    assert found["rho_without_fifth"] == pytest.approx(np.mean(changes), abs=1e-6)
+    assert found["fifth_median"] == pytest.approx(np.median(changes), abs=1e-6)
+    assert found["fifth_safe"] == np.mean(np.array(changes) > -0.02)
     of_orders = np.reshape(changes, (ORDERS, PARTS)).mean(axis=1)
     reach = result.values["redundancy.random"].reach
     assert reach == pytest.approx(2.3646 * of_orders.std(ddof=1) / 8**0.5, rel=1e-3)
-    assert low.n_queries == 100
+    assert measured(result)["low_half"].n_queries == 100
 
 
 def test_a_plan_reads_on_the_sweep_over_single_heads(context_of, checkpoint_of):
@@ -120,4 +116,3 @@ def test_a_plan_reads_on_the_sweep_over_single_heads(context_of, checkpoint_of):
     assert swept.stat().st_mtime_ns == before
     again = losses_of(np.load(swept), found.names, pairs, context.model.settings.labels)
     np.testing.assert_array_equal(found.values, again.values)
-    assert [path.name for path in context.work.iterdir() if path.name.startswith("heads")] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.ablation.engine import Reduction, sweep
-from qt_bert.ablation.interventions import NONE
 from qt_bert.data.segmenters import Segmenter
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.data.treebank import Sentence, Word
@@ -19,7 +16,6 @@ from qt_bert.errors import PairFileError
 from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import relations_links
-from qt_bert.probes.base import probe_named, run_probe
 from qt_bert.probes.relations import (
     ARCS,
     BEST,
@@ -49,13 +45,11 @@ from qt_bert.probes.relations_links import (
     sentences_of,
     span_attention,
 )
-from qt_bert.results.probe import ProbeResult
+from qt_bert.probes.tuning_maps import maps_of
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import pair_of
-from tests.probes.made_context import context_of
 from tests.probes.planted_relations import PLANTED, plant_links, write_treebank
-
-Run = Callable[..., ProbeResult]
+from tests.probes.probe_results import measured, result_of
 
 
 @pytest.fixture(scope="module")
@@ -69,31 +63,18 @@ def treebank(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def run(pair_file, tmp_path) -> Run:
-    """Run the probe on a model folder; any field of the context by keyword."""
-
-    def call(model, **changes):
-        facts = {"pairs": pair_file, "resamples": 100} | changes
-        return run_probe(
-            probe_named("relations"), context_of("relations", model, tmp_path, **facts)
-        )
-
-    return call
-
-
-@pytest.fixture
 def tokenizer(checkpoint_of) -> PairTokenizer:
     return Scorer(open_checkpoint(checkpoint_of())).tokenizer
 
 
-def test_planted_arcs_are_found_and_chance_ones_are_not(run, planted, treebank):
-    result = run(planted, treebank=[treebank], base=planted)
+def test_planted_arcs_are_found_and_chance_ones_are_not(context_of, planted, treebank):
+    result = result_of("relations", context_of(planted, treebank=[treebank], base=planted))
     assert result.sets == {"relations": (str(PLANTED),), "relations_words": (str(PLANTED),)}
     assert [one.head for one in result.heads if one.selected] == [str(PLANTED)]
     scores = next(one.scores for one in result.heads if one.head == str(PLANTED))
     times, obj, nmod = (scores[name] or 0.0 for name in ("times_obj", "q_obj", "q_nmod"))
     assert times > 3 and obj < 0.05 < nmod
-    found: Any = {one.id: one for one in result.measurements}
+    found: Any = measured(result)
     words = found["relations_words"]
     assert words.ci_low is not None and words.ci_low > 0
     # The chain has all words right but two of seven; the heads hardly more than the partners.
@@ -106,11 +87,11 @@ def test_planted_arcs_are_found_and_chance_ones_are_not(run, planted, treebank):
     assert {one.name for one in result.figures} == {"relations_best", "relations_heads"}
 
 
-def test_a_broken_treebank_and_an_empty_half_are_errors(run, checkpoint_of, tmp_path):
+def test_a_broken_treebank_and_an_empty_half_are_errors(context_of, checkpoint_of, tmp_path):
     path = tmp_path / "broken.conllu"
     path.write_text("1\t走\n", encoding="utf-8")
     with pytest.raises(PairFileError, match="line 1: 2 columns"):
-        run(checkpoint_of(), treebank=[path])
+        result_of("relations", context_of(checkpoint_of(), treebank=[path]))
     path.write_text("1\t走\t_\tVERB\t_\t_\t0\troot\t_\t_\n", encoding="utf-8")
     with pytest.raises(PairFileError, match="half of the sentences is empty"):
         sentences_of([path])
@@ -208,18 +189,16 @@ def test_the_largest_weight_between_two_spans(checkpoint_of, family):
     heads = [Head(1, 0), Head(0, 1)]
     seen = span_attention(scorer, texts, (pair, first, second), heads)
     (batch,) = scorer.fresh().batches(texts, 1000)
-    whole = Reduction("maps", "attention", (0, 1), lambda view: view.values)
-    (swept,) = sweep(scorer.encoder, [batch], [NONE], [whole])
-    maps = swept.reduced["maps"][0]
+    maps = maps_of(scorer.encoder, batch).numpy()
     for number in range(4):
         row = batch.rows.tolist().index(pair[number])
         looking, looked_at = slice(*first[number]), slice(*second[number])
-        for column, head in enumerate(heads):
-            one = maps[row, head.layer, head.head]
-            up, down = one[looking, looked_at].max(), one[looked_at, looking].max()
-            assert seen.up[number, column] == pytest.approx(up, abs=1e-6)
-            assert seen.down[number, column] == pytest.approx(down, abs=1e-6)
-            assert seen.either[number, column] == pytest.approx(max(up, down), abs=1e-6)
+        of_heads = [maps[row, head.layer, head.head] for head in heads]
+        up = np.array([one[looking, looked_at].max() for one in of_heads])
+        down = np.array([one[looked_at, looking].max() for one in of_heads])
+        assert seen.up[number] == pytest.approx(up, abs=1e-6)
+        assert seen.down[number] == pytest.approx(down, abs=1e-6)
+        assert seen.either[number] == pytest.approx(np.maximum(up, down), abs=1e-6)
     assert ((seen.on_text > 0) & (seen.on_text < 1)).all()
 
 

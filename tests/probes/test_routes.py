@@ -16,14 +16,12 @@ from qt_bert.ablation.patches import Path as Route
 from qt_bert.data.pairs import Pair
 from qt_bert.heads import Head
 from qt_bert.probes import routes
-from qt_bert.probes.base import Context, probe_named, run_probe
 from qt_bert.probes.contests import layer_matched_sets
 from qt_bert.probes.routes import run_routes, share
 from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult
 from qt_bert.stats.estimate import over_queries
 from qt_bert.text import Text
-from tests.probes.made_context import context_of
-from tests.probes.probe_results import values
+from tests.probes.probe_results import measured, result_of, values
 from tests.wired import DIRECT, READER, RELAYED, wired_checkpoint, wired_pairs
 
 
@@ -51,31 +49,22 @@ def wired(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def context(tmp_path) -> Callable[..., Context]:
-    """A context around a model and pairs, both halves the same, and what other probes left."""
+def on_wired(context_of, wired) -> Callable[..., ProbeResult]:
+    """The probe's result on `heads`, or on those of what other probes left."""
 
-    def build(model, pairs=(), found=None, **more):
-        return context_of(
-            "routes", model, tmp_path, (pairs, pairs), result_of=(found or {}).__getitem__, **more
-        )
-
-    return build
-
-
-@pytest.fixture
-def on_wired(context, wired) -> Callable[..., Context]:
-    def build(heads, *found, **changes):
+    def run(heads, *found, **changes):
         results = {one.probe: one for one in (READS, *found)}
-        return context(wired, wired_pairs(16), results, heads=heads, **changes)
+        changes |= {"heads": heads, "result_of": results.__getitem__}
+        return result_of("routes", context_of(wired, wired_pairs(16), **changes))
 
-    return build
+    return run
 
 
 # The probe.
 
 
 def test_the_head_that_is_read_directly(on_wired):
-    result = run_probe(probe_named("routes"), on_wired(str(DIRECT)))
+    result = on_wired(str(DIRECT))
     found = values(result)
     assert found["focus_share_qk"] >= 0.95
     assert found["focus_share_k"] == pytest.approx(found["focus_share_qk"], abs=0.02)
@@ -89,23 +78,27 @@ def test_the_head_that_is_read_directly(on_wired):
 
 
 def test_the_head_that_is_relayed(on_wired):
-    found = values(run_probe(probe_named("routes"), on_wired(str(RELAYED))))
+    result = on_wired(str(RELAYED))
+    found = values(result)
     assert abs(found["focus_share_qk"]) <= 0.05 and abs(found["grade_share_qk"]) <= 0.05
     assert found["direct_share"] < -0.2  # one of three controls is read directly
+    # There are no others, so that the interval counts no draw of them.
+    control = measured(result)["control_share_qk"]
+    assert control.ci_high - control.ci_low < 0.5
 
 
 def test_heads_that_matching_names_are_in_no_control(on_wired):
     matching = left("matching", matching=(str(DIRECT),), named=(str(DIRECT), str(RELAYED)))
-    result = run_probe(probe_named("routes"), on_wired(None, matching))
+    result = on_wired(None, matching)
     assert result.settings["layer_matched_sets"] == 2
     assert result.settings["senders"]["heads"] == [str(DIRECT)]
     assert values(result)["control_share_qk"] == pytest.approx(0, abs=0.02)
 
 
 def test_an_unread_reader_is_measured_under_full_alone_and_not_drawn(on_wired):
-    quick = run_probe(probe_named("routes"), on_wired(BOTH, UNREAD))
+    quick = on_wired(BOTH, UNREAD)
     assert (quick.measurements, quick.figures, quick.settings.get("guards")) == ((), (), None)
-    full = run_probe(probe_named("routes"), on_wired(BOTH, UNREAD, full=True))
+    full = on_wired(BOTH, UNREAD, full=True)
     assert full.figures == () and 0.1 < values(full)["focus_share_qk"] < 0.9
 
 
@@ -113,11 +106,10 @@ def test_an_unread_reader_is_measured_under_full_alone_and_not_drawn(on_wired):
 
 
 def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
-    checkpoint_of, context, monkeypatch
+    checkpoint_of, context_of, monkeypatch
 ):
     """Against one pair and one variant at a time; groups of variants change nothing."""
-    model = checkpoint_of(layers=4, heads=2, labels=3)
-    made = context(model)
+    made = context_of(checkpoint_of(layers=4, heads=2, labels=3))
     texts = [("苹果多", "苹果少"), ("狗追猫", "猫追狗吃"), ("苹果多", "苹果手机")]
     pairs = [Pair(q, t, (1,), str(n), n, "1", {}) for n, (q, t) in enumerate(texts)]
     senders, reader = [Head(0, 1), Head(1, 0)], Head(2, 1)
@@ -151,9 +143,9 @@ def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
 # Shares.
 
 
-def test_a_share_is_a_ratio_of_sums_and_none_of_nothing(wired, context):
+def test_a_share_is_a_ratio_of_sums_and_none_of_nothing(wired, context_of):
     """One pair that hardly moves does not own it, as it would own a mean of ratios."""
-    made = context(wired)
+    made = context_of(wired)
     whole = over_queries([-1.0, -2.0, -3.0, -0.001], "abcd")
     part = over_queries([-0.5, -1.5, -1.0, -1.0], "abcd")
     found = share(made, part, whole - 9)

@@ -23,22 +23,22 @@ def clusters(apart: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_silhouettes_are_scikit_learns():
-    read_vectors, labels = clusters(2.0)
+    vectors, labels = clusters(2.0)
     labels[0] = 3  # one alone
     other = np.random.default_rng(1).permutation(labels)
-    distances = squareform(pdist(read_vectors))
+    distances = squareform(pdist(vectors))
     found = silhouettes(distances, np.stack([labels, other]))
     for own, row in zip((labels, other), found, strict=True):
-        np.testing.assert_allclose(row, silhouette_samples(read_vectors, own), atol=1e-9)
+        np.testing.assert_allclose(row, silhouette_samples(vectors, own), atol=1e-9)
 
 
 def test_planted_clusters_score_high_and_shuffled_ones_low():
-    read_vectors, labels = clusters(20.0)
+    vectors, labels = clusters(20.0)
     queries = [str(n // 2) for n in range(60)]
-    own, beyond = above_chance(read_vectors, labels, queries, draws=19, seed=0)
+    own, beyond = above_chance(vectors, labels, queries, draws=19, seed=0)
     assert own.value > 0.7 and beyond.value > 0.7 and beyond.n_queries == 30
     shuffled = np.random.default_rng(1).permutation(labels)
-    _, control = above_chance(read_vectors, shuffled, queries, draws=19, seed=0)
+    _, control = above_chance(vectors, shuffled, queries, draws=19, seed=0)
     assert abs(control.value) < 0.1
 
 
@@ -58,7 +58,7 @@ def test_words_are_drawn_once_with_their_tokens(checkpoint_of):
     assert sorted(word.text for word in words) == sorted(["北京", "高铁", "上海", "票价", "衣服"])
     grade = labelled("grade", items)
     assert grade is not None and grade[2] == ["1", "2"] and len(grade[0]) == 6
-    assert [item.span for item in items[:1]] == [(0, 1)]
+    assert items[0].span == (0, 1)
     read = items_of(pairs[:1], tokenizer, tag, 0, of_all=True)
     assert read[0].span == (0, 15)  # all tokens, whose mean is read
     assert labelled("speech", items) is None  # two nouns are too few for a class

@@ -27,28 +27,18 @@ JIEBA = segmenter("jieba")
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
 def test_characters_have_their_place_and_their_token(checkpoint_of, family):
-    """A lone SentencePiece mark has the first character's span and is not it."""
+    """A lone SentencePiece mark has a span of no character."""
     checkpoint = open_checkpoint(checkpoint_of(family))
     query, title = "狗追猫", "a猫 2狗"
     [encoded] = checkpoint.pair_tokenizer().encode([(query, title)])
+    pieces = checkpoint.tokenizer.convert_ids_to_tokens(encoded.input_ids)
+    of_none = [s >= 0 and a == b for s, (a, b) in zip(encoded.side, encoded.spans, strict=True)]
+    assert of_none == [piece == "▁" for piece in pieces]
+    assert any(of_none) == (family == "xlm-roberta")
     in_query = characters_of(encoded, query, title, QUERY)
     assert [(one.place, one.text) for one in in_query] == [(0, "狗"), (1, "追"), (2, "猫")]
-    for one in in_query:
-        piece = checkpoint.tokenizer.convert_ids_to_tokens(encoded.input_ids[one.token])
-        assert piece == one.text
+    assert all(pieces[one.token] == one.text for one in in_query)
     assert [one.text for one in characters_of(encoded, query, title, TITLE)] == ["猫", "狗"]
-
-
-@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
-def test_a_mark_of_a_words_start_spells_nothing(checkpoint_of, family):
-    checkpoint = open_checkpoint(checkpoint_of(family))
-    [encoded] = checkpoint.pair_tokenizer().encode([("狗追猫", "a猫2狗")])
-    pieces = checkpoint.tokenizer.convert_ids_to_tokens(encoded.input_ids)
-    assert [
-        side >= 0 and start == end
-        for side, (start, end) in zip(encoded.side, encoded.spans, strict=True)
-    ] == [piece == "▁" for piece in pieces]
-    assert ("▁" in pieces) == (family == "xlm-roberta")
 
 
 def test_a_templates_prompt_is_no_separator():

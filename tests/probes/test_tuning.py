@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,16 @@ import torch
 from scipy.spatial.distance import cosine, jensenshannon
 
 from qt_bert.data.segmenters import segmenter
+from qt_bert.data.tokenise import QUERY, TITLE
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.heads import Head, Shape
+from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.probes.streams import Shared, shared_terms
+from qt_bert.planning.prune import save_smaller
+from qt_bert.probes.streams import Shared, characters_of, shared_terms
 from qt_bert.probes.tuning import _last_layers, strengthened
 from qt_bert.probes.tuning_maps import SIMILARITIES, WEIGHTS, Comparison, links
+from qt_bert.results.kept import KeptLayer
 from tests.probes import planted_tuning
 from tests.probes.planted_tuning import compared, opened
 from tests.probes.probe_results import claim, result_of, values
@@ -82,6 +87,16 @@ def test_heads_named_after_tuning_alone_count(planted, context_of, tmp_path):
     assert (result.facts["fell"], result.facts["direction"]) == (1, "falls")
 
 
+def test_of_a_pruned_model_its_own_heads_are_measured(planted, context_of, tmp_path):
+    """The head that matches before tuning is gone, all others are as they were."""
+    kept = tuple(KeptLayer(layer=number, heads=(0, 2, 3)) for number in range(2))
+    whole = open_checkpoint(planted[1.0])
+    small = save_smaller(tmp_path / "small", smaller_checkpoint(whole, kept))
+    result = result_of("tuning", context_of(small, HALVES, base=planted[1.0]))
+    assert set(result.sets.values()) == {()} and claim(result).reason == "unnamed"
+    assert values(result)["cosine"] == pytest.approx(1) and not result.tables
+
+
 def test_the_last_layers_by_hand():
     """Cosines of four layers; a head that is gone does not count."""
     similarity = np.ones((3, 4, 2, len(SIMILARITIES)))
@@ -124,22 +139,14 @@ def test_a_wrong_base_or_second_seed_is_refused(random_pair, checkpoint_of, cont
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
 def test_links_join_the_tokens_of_a_term(checkpoint_of, family):
-    scorer = opened(checkpoint_of(family))
-    (encoded,) = scorer.tokenizer.encode([("北京票价", "高铁北京")])
-    joined = {
-        (int(a), int(b)) for a, b in np.argwhere(links(encoded, [Shared([(0, 2)], [(2, 4)])]))
-    }
-    texts = ("北京票价", "高铁北京")
-    places = {
-        (side, start): token
-        for token, (side, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True))
-        if side >= 0 and end == start + 1 and texts[side][start] in "北京"
-    }
+    texts = "北京票价", "高铁北京"
+    (encoded,) = opened(checkpoint_of(family)).tokenizer.encode([texts])
+    joined = np.argwhere(links(encoded, [Shared([(0, 2)], [(2, 4)])])).tolist()
     query, title = (
-        [places[side, at] for at in (first, first + 1)] for side, first in ((0, 0), (1, 2))
+        [one.token for one in characters_of(encoded, *texts, side) if one.text in "北京"]
+        for side in (QUERY, TITLE)
     )
-    one_way = {(q, t) for q in query for t in title}
-    assert joined == one_way | {(t, q) for q, t in one_way}
+    assert {*map(tuple, joined)} == {*product(query, title), *product(title, query)}
 
 
 def test_a_causal_models_links_go_from_the_title(checkpoint_of):
@@ -156,18 +163,13 @@ def test_without_special_tokens_they_have_no_weight(checkpoint_of):
     found = compared(*folders)
     for name in ("sep", "cls"):
         assert np.isnan(found.weight("after", name)).all()
-    row, pair = 0, planted_tuning.pairs()[0]
-    scorer = opened(folders[1])
-    (encoded,) = scorer.tokenizer.encode([(pair.query, pair.title)])
+    pair = planted_tuning.pairs()[0]
+    (encoded,) = opened(folders[1]).tokenizer.encode([(pair.query, pair.title)])
     linked = links(encoded, shared_terms(pair.query, pair.title, JIEBA).values(), causal=True)
     assert linked.any()
-    with torch.inference_mode():
-        maps = scorer.checkpoint.model(
-            input_ids=torch.tensor([encoded.input_ids]), output_attentions=True
-        ).attentions
-    maps = torch.cat(maps).numpy()
+    maps = reference_maps(folders[1], pair.query, pair.title)
     want = (maps * linked).sum(-1)[..., linked.any(-1)].mean(-1)
-    assert found.after[row, ..., WEIGHTS.index("matched")] == pytest.approx(want, abs=1e-5)
+    assert found.after[0, ..., WEIGHTS.index("matched")] == pytest.approx(want, abs=1e-5)
 
 
 def reference_maps(folder: Path, query: str, title: str) -> np.ndarray:

@@ -12,22 +12,15 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertForPreTraining
 
 from qt_bert.data.pairs import Pair
-from qt_bert.models.checkpoint import smaller_checkpoint
-from qt_bert.models.opening import open_checkpoint
-from qt_bert.planning.prune import save_smaller
 from qt_bert.probes.base_model import open_base
-from qt_bert.probes.tuning_weights import Mixtures
-from qt_bert.results.kept import KeptLayer
+from qt_bert.probes.tuning_weights import QUICK_PARTS, Mixtures
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
-from tests.probes.planted_tuning import WORDS
+from tests.conftest import pair_of
+from tests.probes.planted_tuning import WORDS, opened
 from tests.probes.probe_results import result_of, values
 
 DAMAGED = "L1.feed_forward"
-
-
-def scorer_of(folder: Path) -> Scorer:
-    return Scorer(open_checkpoint(folder))
 
 
 def texts(number: int) -> tuple[str, str]:
@@ -53,7 +46,7 @@ def damaged(folder: Path, out: Path) -> Path:
 def planted(checkpoint_of, tmp_path_factory) -> tuple[Path, Path]:
     """A base that gives all grades about as often, and the same with a damaged block."""
     out, folder = tmp_path_factory.mktemp("planted"), checkpoint_of(layers=3, hidden=32)
-    logits = torch.from_numpy(scorer_of(folder).logits([texts(number) for number in range(120)]))
+    logits = torch.from_numpy(opened(folder).logits([texts(number) for number in range(120)]))
     model = AutoModelForSequenceClassification.from_pretrained(folder)
     model.classifier.weight.data /= logits.std(0)[:, None]
     model.classifier.bias.data = (model.classifier.bias.data - logits.mean(0)) / logits.std(0)
@@ -66,18 +59,10 @@ def planted(checkpoint_of, tmp_path_factory) -> tuple[Path, Path]:
 def halves(planted) -> tuple[list[Pair], list[Pair]]:
     """Pairs labelled as the base grades them."""
     made = [texts(number) for number in range(120)]
-    grades = scorer_of(planted[0]).logits(made).argmax(1) + 1
+    grades = opened(planted[0]).logits(made).argmax(1) + 1
     pairs = [
-        Pair(
-            query,
-            title,
-            (int(grade),),
-            str(at),
-            at + 1,
-            str(grade),
-            {"tags": "odd,all"[at % 2 * 4 :]},
-        )
-        for at, ((query, title), grade) in enumerate(zip(made, grades, strict=True))
+        replace(pair_of(*text, int(grade), at + 1), extra={"tags": "odd,all"[at % 2 * 4 :]})
+        for at, (text, grade) in enumerate(zip(made, grades, strict=True))
     ]
     return pairs[:60], pairs[60:]
 
@@ -85,7 +70,7 @@ def halves(planted) -> tuple[list[Pair], list[Pair]]:
 def write_cases(folder: Path, base: Path) -> Path:
     """Cases whose better title is the one that the base grades higher."""
     made = [(texts(number), texts(number + 500)[1]) for number in range(300)]
-    scorer, grades = scorer_of(base), np.arange(1, 6)
+    scorer, grades = opened(base), np.arange(1, 6)
 
     def graded(pairs: Sequence[tuple[str, str]]) -> np.ndarray:
         logits = torch.from_numpy(scorer.logits(pairs))
@@ -127,10 +112,7 @@ def test_the_damaged_block_is_named(planted, halves, context_of, tmp_path):
     negation = by_name(result, "slices")["Text(zh='否定或反义', en='negation or opposite')"]
     assert negation[0][1].en == "worse" and negation[1][4].value == negation[1][1].value > 0
     (mixtures,) = (one for one in result.tables if one.name == "mixtures")
-    assert [row.labels for row in mixtures.rows[-2:]] == [
-        ("held_out.tsv", "0.9"),
-        ("held_out.tsv", "1"),
-    ]
+    assert mixtures.rows[-1].labels == ("held_out.tsv", "1")
     assert mixtures.rows[0].values[0].value == 1 > mixtures.rows[-1].values[0].value
     assert mixtures.rows[10].values[-1].value == 0
     again = result_of("tuning", context_of(tuned, halves, work=tmp_path / "again", **options))
@@ -145,6 +127,18 @@ def test_the_undamaged_twin_names_nothing(planted, halves, context_of):
     assert (result.facts["best"], values(result)["mixture"]) == ("1", None)
 
 
+def test_of_one_logit_parts_are_judged_on_whole_queries(checkpoint_of, context_of):
+    """On 48 titles of as many queries there is no order to judge."""
+    model, base = (checkpoint_of(labels=1, seed=seed) for seed in (0, 1))
+    made = [(*texts(number), texts(number + 500)[1]) for number in range(QUICK_PARTS + 2)]
+    pairs = [pair_of(query, title, 5) for query, title, _ in made]
+    pairs += [pair_of(query, title, 1) for query, _, title in made]
+    result = result_of("tuning", context_of(model, pairs, base=base))
+    assert result.facts["judged_on"] == QUICK_PARTS
+    gains = [values[0] for _, values in by_name(result, "parts").values()]
+    assert {gain.value is None for gain in gains} == {False}
+
+
 @pytest.fixture
 def models(planted, tmp_path) -> Mixtures:
     """The damaged model beside a pretrained base: a pooler, no classifier."""
@@ -152,7 +146,7 @@ def models(planted, tmp_path) -> Mixtures:
     torch.nn.init.normal_(model.bert.pooler.dense.weight)
     model.save_pretrained(tmp_path / "base")
     AutoTokenizer.from_pretrained(planted[0]).save_pretrained(tmp_path / "base")
-    scorer = scorer_of(planted[1])
+    scorer = opened(planted[1])
     return Mixtures(scorer, open_base(tmp_path / "base", scorer.checkpoint))
 
 
@@ -181,11 +175,3 @@ def test_states_are_those_mixed_by_hand(models, halves):
         if change == 1.0:
             plain = models.scorer.logits([(pair.query, pair.title) for pair in pairs])
             np.testing.assert_array_equal(models.logits(change, pairs), plain)
-
-
-def test_of_a_pruned_model_attention_alone_is_measured(checkpoint_of, context_of, halves, tmp_path):
-    base = checkpoint_of(heads=4)
-    kept = tuple(KeptLayer(layer=number, heads=(0, 2)) for number in range(2))
-    folder = save_smaller(tmp_path / "small", smaller_checkpoint(open_checkpoint(base), kept))
-    result = result_of("tuning", context_of(folder, halves, base=base))
-    assert not result.tables and "cosine" in values(result) and "pruned" in result.summary.en

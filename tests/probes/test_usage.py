@@ -18,10 +18,11 @@ from qt_bert.data.pairs import Pair
 from qt_bert.figures import HeatMap
 from qt_bert.probes import layers_reading as reading
 from qt_bert.probes import usage
-from qt_bert.probes.base import Context, probe_named, run_probe
+from qt_bert.probes.base import Context
 from qt_bert.results.probe import ProbeResult
 from tests.probes import planted_order, planted_usage
 from tests.probes.made_context import context_of
+from tests.probes.probe_results import measured, result_of
 
 SIZE, N = 12, 400
 
@@ -68,10 +69,8 @@ def test_labels_that_do_not_vary_leave_all_as_it_is():
     x, y = data()
     made = usage.leace(sums(x, y), 1, slice(3, 4))
     assert made.rank == 0 and torch.equal(made.outputs(x), x)
-    assert (
-        usage.matched_subspaces(usage.covariance(sums(x, y), 1), made, 3, np.random.default_rng(0))
-        == []
-    )
+    spread, rng = usage.covariance(sums(x, y), 1), np.random.default_rng(0)
+    assert usage.matched_subspaces(spread, made, 3, rng) == []
 
 
 VARIANCES = np.array([100.0, 5.0, *np.full(20, 0.5), *np.full(10, 0.01)])
@@ -107,13 +106,9 @@ def test_random_subspaces_take_as_much_variance(directions):
 
 def test_what_no_subspace_holds_is_left_out():
     spread, rng = np.diag(VARIANCES), np.random.default_rng(0)
-    assert (
-        usage.matched_subspaces(spread, projection([0], 2.0), 3, rng) == []
-    )  # four times the most
-    assert (
-        usage.matched_subspaces(spread, projection([30, 31], 0.01), 3, rng) == []
-    )  # less than any two
-    assert usage.matched_subspaces(spread, projection(range(len(VARIANCES))), 3, rng) == []
+    # Four times the most, less than any two directions, and all of them.
+    for like in ([0], 2.0), ([30, 31], 0.01), (range(len(VARIANCES)), 1.0):
+        assert usage.matched_subspaces(spread, projection(*like), 3, rng) == []
     flat = np.diag([3.0, 2.0, 1.0, *np.zeros(len(VARIANCES) - 3)])
     (one,) = usage.matched_subspaces(flat, projection([0, 2]), 1, rng)
     assert np.abs(one.right.numpy()[:, 3:]).max() < 1e-12
@@ -148,16 +143,15 @@ def test_labels_are_permuted_within_a_text_and_those_of_texts_among_all():
 
 def test_arcs_are_reduced_to_the_dependent_word():
     labels = np.arange(len(TEXT))
-    properties = usage.on_dependents(task(reading.DEPENDENCY, "edge", TEXT, labels, labels, ends=2))
-    assert properties.fit.positions.unit == "text"
-    assert properties.fit.positions.spans[:, 0].tolist() == [
-        [4 * n, 4 * n + 1] for n in range(len(TEXT))
-    ]
+    reduced = usage.on_dependents(task(reading.DEPENDENCY, "edge", TEXT, labels, labels, ends=2))
+    positions = reduced.fit.positions
+    assert positions.unit == "text"
+    assert positions.spans[:, 0].tolist() == [[4 * n, 4 * n + 1] for n in range(len(TEXT))]
 
 
 def test_readable_is_the_share_between_control_and_a_perfect_score():
     labels = np.array([0, 1, 0, 1])
-    property = task(reading.MATCHED, "token", np.arange(4), labels, labels)
+    matched = task(reading.MATCHED, "token", np.arange(4), labels, labels)
 
     def right(*answers):
         good = np.array(answers, float).T
@@ -165,7 +159,7 @@ def test_readable_is_the_share_between_control_and_a_perfect_score():
 
     own = right([1, 1, 1, 0], [1, 1, 1, 1], [1, 1, 1, 0])
     control = right([1, 0, 1, 0], [0, 0, 1, 0], [1, 1, 1, 1])
-    one = reading.Decoded(property, own, (control,), right([1, 0, 1, 0]))
+    one = reading.Decoded(matched, own, (control,), right([1, 0, 1, 0]))
     found = usage.readable(one)
     assert [each.value for each in found[:2]] == [0.5, 1]  # from 0.5; from the guess, which is more
     assert np.isnan(found[2].value)  # a perfect control
@@ -252,11 +246,11 @@ def planted(checkpoint_of, tmp_path_factory) -> ProbeResult:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(usage, "tasks", lambda context, names: properties)
         patch.setattr(usage, "FULL_DRAWS", {"probe": 1, "eraser": 12})
-        return run_probe(probe_named("usage"), context)
+        return result_of("usage", context)
 
 
 def test_both_signs_are_read_and_one_is_used(planted):
-    found: Any = {one.id: one for one in planted.measurements}
+    found: Any = measured(planted)
     used = found[f"usage_used_{planted_usage.USED.name}"]
     idle = found[f"usage_used_{planted_usage.UNUSED.name}"]
     assert used.value > 0.3 and used.ci_low > 0 and used.n_queries == 60
@@ -265,18 +259,17 @@ def test_both_signs_are_read_and_one_is_used(planted):
     assert heat.columns == ("r0", "r1", "r2")
     row = heat.rows.index(planted_usage.USED.title)
     assert {(row, 0), (row, 1)} <= set(heat.marked)
-    assert all(float(read) > 0.95 for predictions in heat.annotations for read in predictions[:2])
+    assert all(float(share) > 0.95 for shares in heat.annotations for share in shares[:2])
     one = found["usage_encoded_not_used"]
     assert planted.settings["nearest_to_unused"] == planted_usage.UNUSED.name
     assert -0.02 < one.ci_low <= one.value <= one.ci_high < 0.02
     assert planted.settings["guards"]["erased"]["unmasked"] < 1e-4
-    predictions = planted.settings["properties"][planted_usage.USED.name]["controls"]["r0"]
-    assert predictions == {"permuted": 12, "random": 12}
+    controls = planted.settings["properties"][planted_usage.USED.name]["controls"]["r0"]
+    assert controls == {"permuted": 12, "random": 12}
 
 
 @pytest.mark.parametrize("name", ["usage", "layers"])
 def test_too_few_pairs_give_nothing(name, checkpoint_of, tmp_path):
-    context = made(checkpoint_of(), planted_order.pairs(6), tmp_path)
-    found = run_probe(probe_named(name), context)
+    found = result_of(name, made(checkpoint_of(), planted_order.pairs(6), tmp_path))
     assert (found.probe, found.measurements, found.figures) == (name, (), ())
     assert found.facts == {"fitted": 3, "scored": 3, "least": 5}
