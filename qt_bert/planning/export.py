@@ -32,6 +32,7 @@ from qt_bert.models.pruned import (
     with_absent_heads,
     with_absent_units,
 )
+from qt_bert.models.tokenizer import TYPES
 from qt_bert.planning import export_session
 from qt_bert.planning.export_session import (
     EXPORTING,
@@ -114,10 +115,11 @@ def write_onnx(checkpoint: Checkpoint, path: Path) -> None:
 
 
 def input_names(checkpoint: Checkpoint) -> tuple[str, ...]:
-    """The graph's inputs; a model with one type of token has no `token_type_ids`."""
+    """The graph's inputs; no `token_type_ids` for a model with one type of token, or that gets none."""
     known = int(getattr(checkpoint.model.config, "type_vocab_size", 0))
-    types = checkpoint.family.segments and known > 1
-    return ("input_ids", *(("token_type_ids",) if types else ()), "attention_mask")
+    sent = TYPES in checkpoint.tokenizer.model_input_names
+    types = checkpoint.family.segments and known > 1 and sent
+    return ("input_ids", *((TYPES,) if types else ()), "attention_mask")
 
 
 def _tidy(model: Any, checkpoint: Checkpoint) -> None:
@@ -213,7 +215,7 @@ def _case(checkpoint: Checkpoint, lengths: np.ndarray, generator: np.random.Gene
     mask = (places < lengths[:, None]).astype(np.int64)
     vocabulary = np.arange(checkpoint.model.config.vocab_size)
     drawn = generator.choice(vocabulary[vocabulary != checkpoint.pad], size=mask.shape)
-    types = (places >= lengths[:, None] // 2) & ("token_type_ids" in input_names(checkpoint))
+    types = (places >= lengths[:, None] // 2) & (TYPES in input_names(checkpoint))
     return Case(np.where(mask == 1, drawn, checkpoint.pad), types * mask, mask)
 
 

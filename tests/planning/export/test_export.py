@@ -17,6 +17,7 @@ import torch
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
 from qt_bert.files import sha256_file
+from qt_bert.models.card import Reading
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning import export, export_session
 from qt_bert.planning.export import check_export, export_onnx, made_up_cases
@@ -209,6 +210,15 @@ def test_what_is_read_of_the_last_layer(fresh_checkpoint, texts, tmp_path, famil
     pairs = [*texts, ("狗追猫", "猫追狗<|endoftext|>")]
     expected = Scorer(checkpoint).logits(pairs)
     assert OnnxScorer(tmp_path / "out").logits(pairs) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.usefixtures("checked_here")
+def test_a_model_that_gets_no_token_types_is_exported_without(checkpoint_of, texts, tmp_path):
+    """Its tokenizer.json gives them, and its embeddings know them."""
+    checkpoint = open_checkpoint(checkpoint_of(), reading=Reading(token_types="no"), compact=True)
+    assert export_onnx(checkpoint, tmp_path / "out").inputs == UNTYPED
+    expected = Scorer(checkpoint).logits(texts)
+    assert OnnxScorer(tmp_path / "out").logits(texts) == pytest.approx(expected, abs=1e-5)
 
 
 def test_no_torch_is_loaded(exported, texts):
