@@ -479,6 +479,8 @@ class TrainJob(TuneJob):
                 raise ArgumentError(
                     f"--loss {name} learns from a teacher: give --teacher or --teacher-scores"
                 )
+        if self.teacher is not None and all(source.auxiliary for source in self.sources):
+            raise ArgumentError("all pairs are auxiliary, so that there is none for the teacher")
         for source in self.sources:
             if source.unlabelled and self.teacher is None:
                 raise ArgumentError(

@@ -236,6 +236,13 @@ def test_losses_that_cannot_be_meant_are_refused(train, checkpoint_of, loss, tea
         train(LossWeights(**loss), source)
 
 
+def test_a_teacher_needs_pairs_that_are_not_auxiliary(train, pair_file, scores_file):
+    auxiliary = (PairSource(pair_file, auxiliary="clicks"),)
+    source = TeacherSource(scores_file([(q, t, g) for q, t, g in PAIRS]), ("score",))
+    with pytest.raises(ArgumentError, match="all pairs are auxiliary"):
+        train(None, source, auxiliary)
+
+
 def test_titles_without_a_second_one_cannot_be_compared(train, tmp_path):
     (tmp_path / "lone.tsv").write_text("query\ttitle\tgrade\n狗\t猫\t1\n苹果\t手机\t2\n", "utf-8")
     with pytest.raises(ArgumentError, match="no query of the training pairs has two"):
