@@ -390,6 +390,11 @@ def run_tuning(
     check_settings(settings)
     if job.stop_on and job.stop_on not in METRICS:
         raise ArgumentError(f"--stop-on {job.stop_on!r}: choose from {', '.join(METRICS)}")
+    if job.dev is None and (tenths := [source.file for source in job.sources if source.tenth]):
+        raise ArgumentError(
+            f"{tenths[0]}: `tenth` goes with a dev file, in whose place a tenth of the queries is kept back; "
+            "give --dev"
+        )
     job.check(out)
     check_teacher(job.loss, job.teacher, out)
 

@@ -38,3 +38,9 @@ def test_unlabelled_pairs_need_a_teacher(job, tmp_path, pair_file):
     asked = replace(job, sources=(*job.sources, PairSource(pair_file, unlabelled=True)))
     with pytest.raises(ArgumentError, match="or qt-bert distill"):
         run_tuning(asked, tmp_path / "s", TuneSettings(**QUICK))
+
+
+def test_a_tenth_needs_a_dev_file(job, tmp_path):
+    sources = (replace(job.sources[0], tenth="alone"),)
+    with pytest.raises(ArgumentError, match="`tenth` goes with a dev file"):
+        run_tuning(replace(job, sources=sources, dev=None), tmp_path / "s", TuneSettings(**QUICK))
