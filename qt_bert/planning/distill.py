@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -162,7 +163,7 @@ class DistillJob(TuneJob):
         return TuningModel(without_dropout(student.model), student.family, {}, losses), student
 
     def facts(self, start: Checkpoint, data: TrainingSet, tuner: Tuner) -> dict[str, Any]:
-        labelled = sum(bool(example.allowed.any()) for example in data.examples)
+        labelled = sum(not math.isnan(example.bounds[0]) for example in data.examples)
         return {
             "teacher": {"name": start.name, "sha256": start.sha256},
             "labelled": labelled,
