@@ -187,9 +187,9 @@ def grid_heads(
     deepest = total - min(kept)
     first = deepest
     if budget.kind_of == "heads":
-        first = min(deepest, total - count_kept(budget, total, sharing))
+        first = total - count_kept(budget, total, sharing)
     path = choose_heads(task, pairs, first, work=below(work, "heads", first))
-    if more := deepest - first:
+    if (more := deepest - first) > 0:
         rounds = math.ceil(more / max(1, int(LARGEST_ROUND * total)))
         folder = below(work, "heads", first, "to", deepest)
         path = choose_heads(task, pairs, more, rounds=rounds, before=path, work=folder)
