@@ -69,7 +69,7 @@ def _measured(task: PlanTask) -> Frontier:
     that are kept are judged on all of it, and timed in bulk.
     """
     effort, seed, teacher = task.effort, task.seed, task.scorer
-    order = layer_order(task, work=task.work / "layers")
+    order = layer_order(task)
     requests = requests_of(task.validation.texts, TITLES, effort.requests, seed)
     teacher_ms: list[float] = []
 

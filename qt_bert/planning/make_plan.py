@@ -79,7 +79,7 @@ def plan_tests(
 
 def _measured(task: PlanTask, sample: Sample, both: FloatArray) -> dict[str, MetricChange]:
     """Metric → its change, where defined; `both` [2, pairs, outputs]: whole, then smaller."""
-    labels = task.scorer.checkpoint.settings.labels
+    labels = task.scorer.settings.labels
     effects = Effects(both, sample.pairs, labels, resamples=task.resamples, draws=0, seed=task.seed)
     measured = changes_of(effects, 1, task.metrics)
     if TESTED in measured:
@@ -90,7 +90,7 @@ def _measured(task: PlanTask, sample: Sample, both: FloatArray) -> dict[str, Met
 
 def _of_rho(task: PlanTask, sample: Sample, both: FloatArray) -> Estimate:
     """The change of ρ from the whole model to the smaller one."""
-    whole, smaller = ranking_scores(both, task.scorer.checkpoint.settings.labels)
+    whole, smaller = ranking_scores(both, task.scorer.settings.labels)
     return change_of_rho([smaller], whole, *_labelled(sample))
 
 
@@ -98,7 +98,7 @@ def _loses_nothing(task: PlanTask, chosen: Choice, both: FloatArray) -> Estimate
     """The estimate that the claim `plan.kept` is judged by, or the reason why there is none."""
     if len(lost_heads(chosen.removal, task.teacher)) < LEAST_GONE * task.heads:
         return "precondition:share"
-    whole = ranking_scores(both[0], task.scorer.checkpoint.settings.labels)
+    whole = ranking_scores(both[0], task.scorer.settings.labels)
     if is_no_order(rho(whole, *_labelled(task.validation)), task.resamples, task.seed):
         return "grades_nothing"
     return _of_rho(task, task.validation, both)
@@ -121,22 +121,18 @@ def lost_by_function(
     }
 
 
-def risk_removals(lost: Mapping[str, Sequence[str]]) -> dict[str, Removal]:
-    """Set → the removal of its lost heads alone, where it loses any."""
-    return {name: removal_of(map(Head.parse, heads)) for name, heads in lost.items() if heads}
-
-
 def at_risk(
     functions: Functions, lost: Mapping[str, tuple[str, ...]], measured: ChangesOfRemovals
 ) -> tuple[AtRisk, ...]:
     """Each function's heads, those lost, and ρ's change without the lost ones alone."""
-    removals = risk_removals(lost)
     return tuple(
         AtRisk(
             name=name,
             heads=heads,
             lost=lost[name],
-            measured=measured[removals[name]].get(TESTED) if name in removals else None,
+            measured=measured[removal_of(map(Head.parse, lost[name]))].get(TESTED)
+            if lost[name]
+            else None,
             unstable=name in functions.unstable,
         )
         for name, heads in functions.sets.items()
@@ -260,20 +256,20 @@ def make_plan(task: PlanTask, budget: Budget) -> Plan:
     Finished work is stored in `task.work`, so that an interrupted plan resumes. Raises ArgumentError for
     a budget that cannot be met.
     """
-    chosen = choose(task, budget, task.work)
+    chosen = choose(task, budget)
     return Plan(
         teacher=task.teacher,
         budget=budget,
         kept=kept_by(chosen.removal, task.teacher),
-        evidence=_evidence(task, budget, chosen),
+        evidence=_evidence(task, chosen),
     )
 
 
-def _evidence(task: PlanTask, budget: Budget, chosen: Choice) -> PlanEvidence:
-    heads, path = grid_heads(task, budget, task.work)
-    grid = Grid(path, heads, grid_layers(task, task.work))
+def _evidence(task: PlanTask, chosen: Choice) -> PlanEvidence:
+    heads, path = grid_heads(task, chosen.path)
+    grid = Grid(path, heads, grid_layers(task))
     lost = lost_by_function(task.functions, chosen.removal, task.teacher)
-    risks = risk_removals(lost).values()
+    risks = [removal_of(map(Head.parse, heads)) for heads in lost.values() if heads]
     measured = _measure(task, [chosen.removal, *grid.heads, *grid.layers, *risks])
     rows = grid_rows(task, grid, measured)
     tests, claim, values = plan_tests(task, chosen)
@@ -289,7 +285,7 @@ def _evidence(task: PlanTask, budget: Budget, chosen: Choice) -> PlanEvidence:
             "max_length": task.scorer.tokenizer.max_length,
         },
         size=size_of(task, chosen.removal),
-        cost=chosen.cost,
+        cost=None if chosen.path is None else chosen.path.cost,
         effects={str(head): effect for head, effect in sorted(grid.path.effects.items())},
         grid=rows,
         tests=tests,
@@ -303,18 +299,17 @@ def _evidence(task: PlanTask, budget: Budget, chosen: Choice) -> PlanEvidence:
 
 def _measure(task: PlanTask, removals: Sequence[Removal]) -> ChangesOfRemovals:
     """The changes by each removal, in one sweep of validation."""
-    listed = [removal for removal in dict.fromkeys(removals) if removal != Removal()]
+    listed = list(dict.fromkeys(removals))
     pairs = task.sampled_validation.pairs
     with progress((1 + len(listed)) * len(pairs), "measuring", "runs") as shown:
         measured = changes(
             task.scorer,
             pairs,
             listed,
+            task.work / "measured",
             metrics=task.metrics,
             resamples=task.resamples,
             seed=task.seed,
-            work=task.work,
-            name="measured",
             shown=shown,
         )
     return dict(zip(listed, measured, strict=True))

@@ -15,7 +15,7 @@ from qt_bert.data.splits import sample_queries, spread_over_queries
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.pruned import Units, reference_of
-from qt_bert.planning.runs import Losses, losses
+from qt_bert.planning.runs import losses
 from qt_bert.probes.redundancy import SINGLES
 from qt_bert.progress import progress
 from qt_bert.results.head_sets import reader_of
@@ -242,23 +242,19 @@ class PlanTask:
         return family.sharing(family.layers_of(self.scorer.checkpoint.model)[0])
 
     @cached_property
-    def singles(self) -> Losses:
-        """The loss on discovery without each head alone: the first round of every choice of heads."""
+    def singles(self) -> dict[str, float]:
+        """The mean loss on discovery without each head alone, by its name: the first round of every choice of
+        heads."""
+        variants = single(self.scorer.checkpoint.shape, zeroed)
+        folder = (self.singles_work or self.work) / SINGLES
         runs = (1 + self.heads) * len(self.discovery.pairs)
         with progress(runs, "single heads", "runs") as shown:
-            return losses(
-                self.scorer,
-                self.discovery.pairs,
-                single(self.scorer.checkpoint.shape, zeroed),
-                work=self.singles_work or self.work,
-                name=SINGLES,
-                shown=shown,
-            )
+            return losses(self.scorer, self.discovery.pairs, variants, folder, shown)
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """The measured metrics, the tested one first."""
-        if self.scorer.checkpoint.settings.labels.logits == 1:
+        if self.scorer.settings.labels.logits == 1:
             return ("spearman", "pairwise_accuracy", "ndcg_at_3")
         return ("spearman", "qwk", "accuracy")
 
@@ -267,7 +263,7 @@ class PlanTask:
         """The pairs on which the grid is measured."""
         return self.validation.smaller(
             self.effort.measuring,
-            whole_queries=self.scorer.checkpoint.settings.labels.logits == 1,
+            whole_queries=self.scorer.settings.labels.logits == 1,
             seed=self.seed,
         )
 

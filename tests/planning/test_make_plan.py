@@ -77,7 +77,8 @@ def _is_tested_as_masked(asked, made):
     """The figures of the pruned model are those of the masked one."""
     removals = [removed_from(made.kept, made.teacher)]
     options = {"metrics": asked.metrics, "resamples": 40}
-    [masked] = changes(asked.scorer, asked.validation.pairs, removals, **options)
+    pairs, folder = asked.validation.pairs, asked.work / "masked"
+    [masked] = changes(asked.scorer, pairs, removals, folder, **options)
     tested = made.evidence.tests[0].measured
     for metric in ("spearman", "qwk", "accuracy"):
         assert tested[metric].change == pytest.approx(masked[metric].change, abs=1e-6)
