@@ -38,7 +38,6 @@ from qt_bert.planning.export_session import (
     EXPORTING,
     INT8_MODEL,
     MODEL,
-    GradedPairs,
     OnnxScorer,
     int8_loss,
     need,
@@ -46,8 +45,9 @@ from qt_bert.planning.export_session import (
     versions,
     write_int8,
 )
+from qt_bert.planning.task import Sample
 from qt_bert.results.evaluation import JudgedModel
-from qt_bert.results.plan import EXPORT, CheckedCase, ExportCheck, ExportFile
+from qt_bert.results.plan import CheckedCase, ExportCheck, ExportFile
 from qt_bert.shipped import installed_versions
 
 
@@ -259,7 +259,7 @@ def export_onnx(
     checkpoint: Checkpoint,
     out: Path,
     *,
-    int8_on: GradedPairs | None = None,
+    int8_on: Sample | None = None,
     overwrite: bool = False,
 ) -> ExportFile:
     """Write `checkpoint` (opened in float32, compact) to the folder `out`, whole or not at all: the ONNX
@@ -290,7 +290,6 @@ def export_onnx(
 
 
 def _export_file(checkpoint: Checkpoint, folder: Path, check: ExportCheck) -> ExportFile:
-    files = sorted(file for file in folder.iterdir() if file.name != EXPORT)
     return ExportFile(
         model=decode(JudgedModel, checkpoint.describe()),
         family=checkpoint.family.model_type,
@@ -299,7 +298,7 @@ def _export_file(checkpoint: Checkpoint, folder: Path, check: ExportCheck) -> Ex
         pad=checkpoint.pad,
         positions=checkpoint.longest,
         versions=installed_versions() | versions(),
-        sha256={file.name: sha256_file(file) for file in files},
+        sha256={file.name: sha256_file(file) for file in sorted(folder.iterdir())},
         check=check,
     )
 

@@ -21,10 +21,10 @@ from qt_bert.models.card import Reading
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning import export, export_session
 from qt_bert.planning.export import check_export, export_onnx, made_up_cases
-from qt_bert.planning.export_session import INT8_MODEL, MODEL, GradedPairs, OnnxScorer, differences
+from qt_bert.planning.export_session import INT8_MODEL, MODEL, OnnxScorer, differences
+from qt_bert.planning.task import Sample
 from qt_bert.results.kept import KEPT, KeptFile
 from qt_bert.results.plan import EXPORT, ExportFile
-from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import graded_pairs, judge_logits
 from qt_bert.stats.comparison import compare
@@ -274,7 +274,7 @@ def test_the_cost_is_that_of_comparing_both_files(checkpoint_of, pair_file, tmp_
     checkpoint = open_checkpoint(checkpoint_of("bert", **shape), compact=True)
     labels, out = checkpoint.settings.labels, tmp_path / "out"
     pairs, _ = graded_pairs(pair_file, ReaderOptions(), labels)
-    graded = GradedPairs(PairsRef(name=pair_file.name, sha256=sha256_file(pair_file)), pairs)
+    graded = Sample.of(pair_file.name, sha256_file(pair_file), pairs)
     record = export_onnx(checkpoint, out, int8_on=graded)
     assert record == ExportFile.read(out) and record.int8 is not None
     assert {MODEL, f"{MODEL}.data", INT8_MODEL} <= set(record.sha256)
@@ -294,7 +294,7 @@ def test_the_cost_is_that_of_comparing_both_files(checkpoint_of, pair_file, tmp_
 
 
 def test_no_pairs_to_measure_on_leave_nothing(traced_already, tmp_path):
-    empty = GradedPairs(PairsRef(name="empty.tsv", sha256="0"), [])
+    empty = Sample.of("empty.tsv", "0", [])
     with pytest.raises(ArgumentError, match="empty.tsv holds no graded pair"):
         export_onnx(traced_already, tmp_path / "out", int8_on=empty)
     assert list(tmp_path.iterdir()) == []
