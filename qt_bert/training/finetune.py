@@ -418,7 +418,9 @@ def run_tuning(
 
     # Read and tokenise the pairs, compute or read the teacher's outputs, choose the losses.
     sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
-    teaching = TeacherTargets.of(job.outputs_of, labels, work, place, settings.dtype)
+    teaching = None
+    if (taught_by := job.outputs_of) is not None:
+        teaching = TeacherTargets(taught_by, labels, work, place, settings.dtype)
     data = training_set(sources, start.pair_tokenizer(), labels, work, teaching)
     losses = Losses(loss_for(data, labels, job.loss, job.default_loss), tuple(labels.values))
 

@@ -220,7 +220,7 @@ def _masked(
     shape: BatchShape,
     rng: np.random.Generator,
 ) -> PretrainBatch:
-    """Mask 15 % of the text tokens: 80 % [MASK], 10 % a random token, 10 % as they were."""
+    """Mask the shape's share of the text tokens: 80 % [MASK], 10 % a random token, 10 % as they were."""
     rows = lay_out(group, slots, pad=special.pad)
     ids, real = rows["input_ids"].reshape(-1), rows["segment"].reshape(-1) > 0
     text = real & (ids != special.cls) & (ids != special.sep)
