@@ -365,9 +365,10 @@ def pretrain(
             window.append(gradients.of(batch.tensors))
             factor = linear_schedule(step, warmup=settings.warmup, total=settings.steps)
             norm = masters.step(factor)
-            last = step + 1 == end
+            saved = (step + 1) % settings.save_every == 0 or step + 1 == end
             seen = {"step": step + 1, "tokens": tokens, "characters": characters}
-            if (step + 1) % settings.log_every == 0 or last:
+            # A save ends a mean, for the batches behind a mean are not saved.
+            if saved or (step + 1) % settings.log_every == 0:
                 figures = seen | _figures(torch.stack(window).mean(0), factor, norm)
                 figures["tokens_per_second"] = round(
                     (tokens - since) / (time.monotonic() - started), 1
@@ -375,7 +376,7 @@ def pretrain(
                 started, since = time.monotonic(), tokens
                 log.add(figures)
                 window.clear()
-            if (step + 1) % settings.save_every == 0 or last:
+            if saved:
                 save_state(out, masters.tensors(), {"settings": key} | seen)
             shown.advance(1, f"loss {figures.get('mlm_loss', 0):.3f}" if figures else "")
     return masters.float32_state(model), figures
