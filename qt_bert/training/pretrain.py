@@ -323,22 +323,22 @@ def pretrain(
     out: Path,
     *,
     stop_at: int | None = None,
-    identity: dict[str, Any] | None = None,
+    identity: dict[str, Any],
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """Train for `settings.steps` steps on the device of `model`, from the state in `out` if there is one.
 
     `stop_at` ends the run before its schedule. Returns the float32 state dict and the last averaged
     figures. The log is `out/log.jsonl`; the state is saved every `save_every` steps. Raises
-    RunFolderError where `out` holds a run with other settings.
+    CheckpointError where model and tokenizer differ in size, RunFolderError where `out` holds a run with
+    other settings or another `identity` (hashes of start and corpus).
     """
     if special.vocabulary != model.config.vocab_size:
         raise CheckpointError(
             f"the tokenizer has {special.vocabulary} tokens, the model {model.config.vocab_size}"
         )
-    check_settings(settings, stop_at)
     model.train()
     masters = MasterWeights(model, weights_dtype(settings.dtype), lr=settings.lr)
-    key = json.loads(json.dumps(plain_settings(settings) | (identity or {})))
+    key = json.loads(json.dumps(plain_settings(settings) | identity))
     done, tokens, characters = 0, 0, 0
     if (stored := load_state(out, key)) is not None:
         tensors, values = stored
