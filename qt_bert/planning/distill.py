@@ -17,12 +17,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import check_apart
 from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.planning.prune import (
-    important_units,
-    open_teacher,
-    plan_units,
-    save_smaller,
-)
+from qt_bert.planning.prune import important_units, open_teacher, plan_units, save_smaller
 from qt_bert.results.frontier import StudentShape
 from qt_bert.results.plan import Plan
 from qt_bert.scoring.bulk import Scorer

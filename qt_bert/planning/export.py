@@ -26,12 +26,7 @@ from qt_bert.models.folder import stored_bytes
 from qt_bert.models.forward import Encoder
 from qt_bert.models.loading import quietly as transformers_quietly
 from qt_bert.models.loading import stored_dtype
-from qt_bert.models.pruned import (
-    is_plain,
-    parameter_count,
-    with_absent_heads,
-    with_absent_units,
-)
+from qt_bert.models.pruned import is_plain, parameter_count, with_absent_heads, with_absent_units
 from qt_bert.models.tokenizer import TYPES
 from qt_bert.planning import export_session
 from qt_bert.planning.export_session import (

@@ -19,12 +19,7 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.distill import RECIPE, DistillJob, Student
 from qt_bert.planning.forecast import Course, finished_students, forecast
 from qt_bert.planning.task import PlanTask, Sample
-from qt_bert.results.frontier import (
-    Frontier,
-    FrontierRow,
-    Trial,
-    TrialRun,
-)
+from qt_bert.results.frontier import Frontier, FrontierRow, Trial, TrialRun
 from qt_bert.results.plan import MARGIN, Plan
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import judge_logits

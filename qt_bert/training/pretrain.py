@@ -28,14 +28,7 @@ from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.progress import progress
 from qt_bert.training.corpus import Corpus, TokenStore, load_corpus
 from qt_bert.training.masters import MasterWeights, linear_schedule
-from qt_bert.training.packing import (
-    Example,
-    best_fit,
-    filled,
-    lay_out,
-    on_device,
-    packed_hidden,
-)
+from qt_bert.training.packing import Example, best_fit, filled, lay_out, on_device, packed_hidden
 from qt_bert.training.recipes import PairSource
 from qt_bert.training.state import (
     RunLog,

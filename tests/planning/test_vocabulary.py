@@ -22,13 +22,7 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.origins import word_ids
 from qt_bert.planning import vocabulary
 from qt_bert.planning.prune import save_smaller
-from qt_bert.planning.vocabulary import (
-    Vocabulary,
-    chosen,
-    prune_vocabulary,
-    read_texts,
-    rows_with,
-)
+from qt_bert.planning.vocabulary import Vocabulary, chosen, prune_vocabulary, read_texts, rows_with
 from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import FAMILIES
