@@ -214,9 +214,7 @@ def kept_heads_map(
         "Blank heads (—) go, the others stay; the value is what leaving this head alone out costs: "
         "thousandths of the label's probability (of one logit: of the squared change of the score).",
     )
-    values = tuple(
-        tuple(None if name in lost else worth.get(name, 0.0) for name in row) for row in names
-    )
+    values = tuple(tuple(None if name in lost else worth[name] for name in row) for row in names)
     end = max(colour_end(value for row in values for value in row) or 0.0, 0.1)
     return head_map(
         "plan_heads",

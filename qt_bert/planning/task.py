@@ -14,6 +14,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import sample_queries, spread_over_queries
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.models.checkpoint import smaller_checkpoint
+from qt_bert.models.folder import HEADS
 from qt_bert.models.pruned import Units, reference_of
 from qt_bert.planning.runs import losses
 from qt_bert.probes.redundancy import SINGLES
@@ -106,8 +107,6 @@ FUNCTIONS = (
 )
 """The named sets of heads that have a function, in the order in which they are shown."""
 
-_BESIDE_MODEL = "heads.json"
-
 
 @dataclass(frozen=True)
 class Functions:
@@ -129,13 +128,10 @@ def functions_of(
         if probes is not None:
             files = [run / "probes" / f"{name}.json" for name in sorted(probes)]
         return _functions("run", _tables_of_run(run, files, sha256))
-    path = model / _BESIDE_MODEL
-    if not path.is_file():
-        return Functions("none")
-    file = HeadsFile.read(path)
-    if file.model.sha256 != sha256:
-        return Functions("none")
-    return _functions("heads.json", file.probes)
+    path = model / HEADS
+    if path.is_file() and (file := HeadsFile.read(path)).model.sha256 == sha256:
+        return _functions("heads.json", file.probes)
+    return Functions("none")
 
 
 def _tables_of_run(run: Path, files: Iterable[Path], sha256: str) -> list[HeadTable]:

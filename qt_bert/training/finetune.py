@@ -38,7 +38,7 @@ from qt_bert.training.batches import (
     to_tensors,
     training_set,
 )
-from qt_bert.training.losses import OF_OUTPUTS, Losses, LossWeights
+from qt_bert.training.losses import Losses, LossWeights
 from qt_bert.training.masters import MasterWeights, linear_schedule
 from qt_bert.training.packing import on_device, packed_hidden, read_states
 from qt_bert.training.recipes import PairSource, TeacherSource
@@ -481,11 +481,10 @@ class TrainJob(TuneJob):
     stop_on: str = "qwk"
 
     def check(self, out: Path) -> None:
-        for name in () if self.loss is None else self.loss.parts:
-            if name in OF_OUTPUTS and self.teacher is None:
-                raise ArgumentError(
-                    f"--loss {name} learns from a teacher: give --teacher or --teacher-scores"
-                )
+        if self.teacher is None and self.loss is not None and self.loss.of_outputs:
+            raise ArgumentError(
+                f"--loss {self.loss.of_outputs[0]} learns from a teacher: give --teacher or --teacher-scores"
+            )
         if self.teacher is not None and all(source.auxiliary for source in self.sources):
             raise ArgumentError("all pairs are auxiliary, so that there is none for the teacher")
         for source in self.sources:
@@ -538,15 +537,12 @@ class TrainJob(TuneJob):
 
     def facts(self, start: Checkpoint, data: TrainingSet, tuner: Tuner) -> dict[str, Any]:
         seen = tuner.plans[: tuner.state.step]
-        earlier = self.base / FACTS
-        on_from = (
-            read_result(dict[str, Any], earlier)
-            if start.kept is not None and earlier.exists()
-            else {}
-        )
+        distilled = {}
+        if start.kept is not None and (earlier := self.base / FACTS).exists():
+            distilled = {"on_from": read_result(dict[str, Any], earlier)}
         return {
             "base": self.base.name,
-            **({"on_from": on_from} if on_from else {}),  # a student: how it was distilled
+            **distilled,
             "parameters": sum(p.numel() for p in start.model.parameters()),
             "texts_sha256": data.texts_sha256,
             "auxiliary": data.auxiliaries,
