@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from qt_bert.ablation.importance import unit_importance_on
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
 from qt_bert.models.checkpoint import smaller_checkpoint
@@ -91,13 +92,18 @@ def test_the_folder_opens_and_scores_in_both_shapes(teacher, plan_of, tmp_path, 
         np.testing.assert_allclose(logits, expected, atol=1e-4)
 
 
-def test_a_share_of_the_units_stays(teacher, plan_of, tmp_path):
-    plan = plan_of(teacher, [replace(layer, units=16) for layer in all_but((0, 0))])
+def test_the_units_of_greatest_importance_stay(teacher, plan_of, tmp_path):
+    kept = all_but((0, 0))
+    plan = plan_of(teacher, [replace(layer, units=16) for layer in kept])
     prune(teacher, plan, PAIRS, tmp_path / "small")
     opened = open_checkpoint(tmp_path / "small", compact=True)
     assert [layer.units for layer in opened.kept.layers] == [16] * 4
     layers = opened.model.bert.encoder.layer
     assert {layer.intermediate.dense.out_features for layer in layers} == {16}
+    importance = unit_importance_on(Scorer(smaller_checkpoint(teacher, kept)), PAIRS)
+    best = sorted(np.argsort(-importance[0])[:16])
+    up = teacher.model.bert.encoder.layer[0].intermediate.dense.weight[best]
+    torch.testing.assert_close(layers[0].intermediate.dense.weight, up)
 
 
 def test_the_units_that_a_plan_names_stay(teacher, plan_of, tmp_path):

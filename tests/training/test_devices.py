@@ -157,9 +157,8 @@ def faked(case: Callable[..., Case], folder, mode: FakeTensorMode) -> Case:
     """A case whose weights are on the fake device, and its batch on the fake host."""
     model, loss, batch, aim = case(folder)
     with mode:
-        for module in (model, *getattr(model, "_teacher", ())):
-            module._apply(mode.from_tensor)
-            on_device(module, GPU, "float32")
+        model._apply(mode.from_tensor)
+        on_device(model, GPU, "float32")
         return model, loss, tree_map(mode.from_tensor, batch), aim
 
 
@@ -176,8 +175,6 @@ UNLIKE = [name for name in CASES if name not in ("ernie", "roberta", "xlm-robert
 def test_a_step_leaves_nothing_on_the_host(checkpoint_of, mode, name, dtype):
     model, loss, batch, aim = faked(CASES[name], checkpoint_of, mode)
     with mode:
-        for teacher in getattr(model, "_teacher", ()):
-            teacher.to(weights_dtype(dtype))
         masters = MasterWeights(model.train(), weights_dtype(dtype), lr=1e-3, average=0.9)
         gradients = Gradients(loss, masters, 320, compile=False, aim=aim)
         for factor in (0.5, 1.0):

@@ -1,6 +1,7 @@
 """Runs of the masked loop for a plan: losses, changes, and folders that resume."""
 
 import json
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from qt_bert.ablation import sweep as run_sweep
 from qt_bert.ablation.engine import masked_forward
 from qt_bert.ablation.masks import blocks
 from qt_bert.ablation.sweep import SweepWork
+from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head
 from qt_bert.models.card import ModelLabels
@@ -25,10 +27,14 @@ from qt_bert.planning.runs import (
 from qt_bert.scoring.bulk import LeftOut
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.comparison import compare
-from tests.planning.choice.conftest import Counted, graded, pair
+from tests.planning.choice.conftest import graded
 
 FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
 ONE = ModelLabels(1, None)
+
+
+def pair(line: int, query: str, title: str, grades: tuple[int, ...] | None) -> Pair:
+    return Pair(query, title, grades, str(line), line, None, {})
 
 
 def test_the_loss_of_a_label_by_hand():
@@ -169,9 +175,10 @@ def test_a_killed_sweep_goes_on_behind_its_last_batch(scorer_of, tmp_path, monke
             yield swept
 
     monkeypatch.setattr(run_sweep, "sweep", counted)
-    shown = Counted()
+    shown = Mock()
     resumed = logits(scorer, pairs, variants, tmp_path / "x", shown)
-    assert 0 < sum(sizes) < 60 and shown.done == 4 * 60
+    counted = [call.args[0] for call in shown.advance.call_args_list]
+    assert 0 < sum(sizes) < 60 and sum(counted) == 4 * 60
     np.testing.assert_array_equal(resumed, in_memory(scorer, pairs, variants))
 
 
