@@ -48,8 +48,7 @@ def test_three_rounds_by_hand(task_of):
 
 
 @pytest.mark.parametrize(
-    ("out", "rounds", "sizes"),
-    [(1, 3, [1]), (2, 3, [1, 1]), (5, 2, [3, 2]), (6, 1, [6])],
+    ("out", "rounds", "sizes"), [(1, 3, [1]), (2, 3, [1, 1]), (5, 2, [3, 2]), (6, 1, [6])]
 )
 def test_sizes_of_rounds(task_of, out, rounds, sizes) -> None:
     task = task_of()
