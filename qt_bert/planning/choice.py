@@ -143,21 +143,13 @@ ChangesOfRemovals = Mapping[Removal, Changes]
 """The changes by each removal on validation."""
 
 
-@dataclass(frozen=True)
-class Grid:
-    """The budgets chosen on discovery: heads, by one path, and layers, most kept first."""
-
-    path: HeadPath
-    heads: tuple[Removal, ...]
-    layers: tuple[Removal, ...]
-
-
 LARGEST_ROUND = 1 / 3
 """The largest share of all heads removed in a further round."""
 
 
 def grid_heads(task: PlanTask, path: HeadPath | None) -> tuple[tuple[Removal, ...], HeadPath]:
-    """The removals of the budgets of heads, prefixes of one path chosen on discovery, and the path.
+    """The removals of the budgets of heads, most kept first, prefixes of one path chosen on discovery; and the
+    path.
 
     It begins with the `path` of a plan of heads, if there is one, and continues in as few further rounds as
     remove at most a third of all heads each.
@@ -174,7 +166,7 @@ def grid_heads(task: PlanTask, path: HeadPath | None) -> tuple[tuple[Removal, ..
 
 
 def grid_layers(task: PlanTask) -> tuple[Removal, ...]:
-    """The removals of the budgets of layers; none for a model of one layer."""
+    """The removals of the budgets of layers, most kept first; none for a model of one layer."""
     layers, effort = task.teacher.layers, task.effort
     least = max(1, round(effort.layers * layers))
     steps = np.linspace(least, layers - 1, effort.counts).round()
@@ -183,10 +175,12 @@ def grid_layers(task: PlanTask) -> tuple[Removal, ...]:
     return tuple(removal_of(blocks=order[: layers - n]) for n in kept)
 
 
-def grid_rows(task: PlanTask, grid: Grid, measured: ChangesOfRemovals) -> tuple[GridRow, ...]:
-    """The rows of the grid, heads first."""
+def grid_rows(
+    task: PlanTask, grid: Sequence[Removal], measured: ChangesOfRemovals
+) -> tuple[GridRow, ...]:
+    """The rows of the grid."""
     rows = []
-    for removal in (*grid.heads, *grid.layers):
+    for removal in grid:
         kept = kept_by(removal, task.teacher)
         of_heads = not removal.blocks
         count = sum(len(layer.heads) for layer in kept) if of_heads else len(kept)

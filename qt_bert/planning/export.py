@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,6 @@ from qt_bert.planning.export_session import (
     int8_loss,
     need,
     quietly,
-    versions,
     write_int8,
 )
 from qt_bert.planning.task import Sample
@@ -292,7 +292,7 @@ def _export_file(checkpoint: Checkpoint, folder: Path, check: ExportCheck) -> Ex
         inputs=input_names(checkpoint),
         pad=checkpoint.pad,
         positions=checkpoint.longest,
-        versions=installed_versions() | versions(),
+        versions=installed_versions() | {name: version(name) for name in EXPORTING},
         sha256={file.name: sha256_file(file) for file in sorted(folder.iterdir())},
         check=check,
     )

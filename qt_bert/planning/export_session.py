@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,11 +42,6 @@ def need(packages: tuple[str, ...]) -> None:
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         raise ArgumentError(f"ONNX needs {', '.join(missing)}: pip install 'qt-bert[export]'")
-
-
-def versions() -> dict[str, str]:
-    """Version of each package of the extra."""
-    return {name: version(name) for name in EXPORTING}
 
 
 @contextmanager

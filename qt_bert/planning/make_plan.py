@@ -13,7 +13,7 @@ from qt_bert.heads import Head
 from qt_bert.planning.choice import (
     ChangesOfRemovals,
     Choice,
-    Grid,
+    HeadPath,
     choose,
     grid_heads,
     grid_layers,
@@ -265,10 +265,10 @@ def make_plan(task: PlanTask, budget: Budget) -> Plan:
 
 def _evidence(task: PlanTask, chosen: Choice) -> PlanEvidence:
     heads, path = grid_heads(task, chosen.path)
-    grid = Grid(path, heads, grid_layers(task))
+    grid = (*heads, *grid_layers(task))
     lost = lost_by_function(task.functions, chosen.removal, task.teacher)
     risks = [removal_of(map(Head.parse, heads)) for heads in lost.values() if heads]
-    measured = _measure(task, [chosen.removal, *grid.heads, *grid.layers, *risks])
+    measured = _measure(task, [chosen.removal, *grid, *risks])
     rows = grid_rows(task, grid, measured)
     tests, claim, values = plan_tests(task, chosen)
     return PlanEvidence(
@@ -284,14 +284,14 @@ def _evidence(task: PlanTask, chosen: Choice) -> PlanEvidence:
         },
         size=size_of(task, chosen.removal),
         cost=None if chosen.path is None else chosen.path.cost,
-        effects={str(head): effect for head, effect in sorted(grid.path.effects.items())},
+        effects={str(head): effect for head, effect in sorted(path.effects.items())},
         grid=rows,
         tests=tests,
         claim=claim,
         values=values,
         functions=task.functions.source,
         at_risk=at_risk(task.functions, lost, measured),
-        figures=tuple(_figures(task, grid, chosen, rows)),
+        figures=tuple(_figures(task, path, chosen, rows)),
     )
 
 
@@ -314,11 +314,11 @@ def _measure(task: PlanTask, removals: Sequence[Removal]) -> ChangesOfRemovals:
 
 
 def _figures(
-    task: PlanTask, grid: Grid, chosen: Choice, rows: Sequence[GridRow]
+    task: PlanTask, path: HeadPath, chosen: Choice, rows: Sequence[GridRow]
 ) -> Iterator[Figure]:
     queries = task.sampled_validation.ref.n_queries or 0
     for of in ("heads", "layers"):
         curve = quality_curve([row for row in rows if row.of == of], queries)
         if curve is not None:
             yield curve
-    yield kept_heads_map(task.teacher, chosen.removal, grid.path.effects, task.functions)
+    yield kept_heads_map(task.teacher, chosen.removal, path.effects, task.functions)
