@@ -65,9 +65,8 @@ def choose_heads(
     sizes = [size for size in sizes if size]
     pairs, known = task.discovery.pairs, not removed
     if known:
-        work, _ = task.work / f"heads-{number}", task.singles  # which shows a progress of its own
-    else:
-        work = task.work / f"heads-{len(removed)}-to-{len(removed) + number}"
+        _ = task.singles  # which shows a progress of its own
+    reached = number if known else f"{len(removed)}-to-{len(removed) + number}"
     runs = [1 + len(left) - sum(sizes[:turn]) for turn in range(len(sizes))]
     ran = 0
     with progress(sum(runs[known:]) * len(pairs), "choosing heads", "runs") as shown:
@@ -79,7 +78,8 @@ def choose_heads(
                 variants = [
                     Variant(str(head), parts_of([*removed, head], ()), "plan") for head in left
                 ]
-                measured = losses(task.scorer, pairs, variants, work / f"heads-{turn}", shown)
+                folder = task.work / f"heads-{reached}" / f"heads-{turn}"
+                measured = losses(task.scorer, pairs, variants, folder, shown)
             ran += len(left)
             left = _by_loss(left, measured, sharing)
             removed, left = [*removed, *left[:size]], left[size:]
