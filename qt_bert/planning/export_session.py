@@ -170,7 +170,12 @@ class OnnxScorer(TextScorer):
             "token_type_ids": types,
             "attention_mask": real.astype(np.int64),
         }
-        (logits,) = self.session.run(None, {name: inputs[name] for name in self.export.inputs})
+        try:
+            (logits,) = self.session.run(None, {name: inputs[name] for name in self.export.inputs})
+        except Exception as error:  # onnxruntime's errors have no common base
+            raise CheckpointError(
+                f"{self.name}: onnxruntime cannot run these pairs; a token without an embedding? ({error})"
+            ) from error
         order = self.settings.labels.order
         return np.asarray(logits if order is None else logits[:, list(order)])
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -234,6 +235,13 @@ def test_no_torch_is_loaded(exported, texts):
     assert not torch_loaded
     (expected,) = Scorer(checkpoint).logits([("狗", "猫追狗")])
     assert logits[0] == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_a_batch_that_does_not_run_is_one_line(exported):
+    scorer = OnnxScorer(exported("bert")[1])
+    scorer.session = Mock(run=Mock(side_effect=RuntimeError("indices out of bounds")))
+    with pytest.raises(CheckpointError, match="cannot run these pairs.*out of bounds"):
+        scorer.logits([("狗", "猫")])
 
 
 def test_a_folder_that_is_no_export_is_refused(checkpoint_of, tmp_path):
