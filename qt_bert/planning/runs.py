@@ -49,10 +49,10 @@ def losses_of(
     for name, row in zip(names, logits, strict=True):
         outputs = reader.read(row)
         if outputs.log_label is None:
-            losses = np.square(outputs.score - whole.score)
+            of_pairs = np.square(outputs.score - whole.score)
         else:
-            losses = 1 - np.exp(outputs.log_label)
-        means[name] = float(losses.mean())
+            of_pairs = 1 - np.exp(outputs.log_label)
+        means[name] = float(of_pairs.mean())
     return means
 
 
