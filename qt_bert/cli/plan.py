@@ -25,8 +25,8 @@ from qt_bert.training.recipes import LossOptions, TrainingFiles, TuningOptions
 if TYPE_CHECKING:
     from qt_bert.data.pairs import Pair
     from qt_bert.models.checkpoint import Checkpoint
-    from qt_bert.planning.export_session import GradedPairs
     from qt_bert.planning.prune import Pruned
+    from qt_bert.planning.task import Sample
     from qt_bert.results.frontier import Frontier
     from qt_bert.results.plan import ExportFile, Int8Loss, Plan, PlanTest
 
@@ -360,15 +360,14 @@ def export(
 
 def _graded(
     path: Path, reader: ReaderOptions, checkpoint: Checkpoint, rejects: Path | None
-) -> GradedPairs:
+) -> Sample:
     from qt_bert.files import sha256_file
-    from qt_bert.planning.export_session import GradedPairs
-    from qt_bert.results.probe import PairsRef
+    from qt_bert.planning.task import Sample
     from qt_bert.scoring.judge import graded_pairs
 
     pairs, rejected = graded_pairs(path, reader, checkpoint.settings.labels, rejects_path=rejects)
     terminal.note_rejects(rejected, rejects)
-    return GradedPairs(PairsRef(name=path.name, sha256=sha256_file(path)), pairs)
+    return Sample.of(path.name, sha256_file(path), pairs)
 
 
 def _as_json(exported: ExportFile, out: Path) -> str:

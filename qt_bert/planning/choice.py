@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.ablation.masks import without_blocks
-from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head
 from qt_bert.models.pruned import head_parameters, parameter_count
 from qt_bert.planning.budgets import count_kept
 from qt_bert.planning.prune import kept_by, names_of_removal, removal_of
-from qt_bert.planning.runs import Changes, Losses, Removal, losses, parts_of
+from qt_bert.planning.runs import Changes, Removal, losses, parts_of
 from qt_bert.planning.task import PlanTask
 from qt_bert.progress import progress
 from qt_bert.results.plan import Budget, GridRow, Size
@@ -36,29 +34,27 @@ class HeadPath:
     cost: float
 
 
+START = HeadPath((), {}, 0.0)
+"""The path of no head."""
+
+
 def choose_heads(
-    task: PlanTask,
-    pairs: Sequence[Pair],
-    number: int,
-    *,
-    rounds: int | None = None,
-    before: HeadPath | None = None,
-    work: Path | None = None,
+    task: PlanTask, number: int, *, rounds: int | None = None, before: HeadPath = START
 ) -> HeadPath:
-    """`number` heads to leave out, chosen on `pairs` by the exact mean loss of leaving them out.
+    """`number` heads to leave out, chosen on discovery by the exact mean loss of leaving them out.
 
     Each of the `rounds` (default: those of the task's effort) removes its share, the heads whose removal
     costs least, and the others are measured again: redundant heads, harmless alone, may do harm together
     (Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 4.2). Heads that share a key
-    and value go together, by the sum of their losses. `before` is a path to continue. If nothing is left out yet, the first round is `task.singles`. The
-    rounds are stored in the folder `work` and resumed.
+    and value go together, by the sum of their losses. `before` is a path to continue; if nothing is left
+    out yet, the first round is `task.singles`. The rounds are stored in `task.work` and resumed.
 
     Raises ArgumentError for a number of heads or of rounds that is out of range, a part of a group of
     heads, and pairs that cannot be judged.
     """
     every, sharing = task.scorer.checkpoint.shape.all_heads, task.sharing
     rounds = task.effort.rounds if rounds is None else rounds
-    removed = [] if before is None else list(before.order)
+    removed, effects = list(before.order), before.effects
     left = [head for head in every if head not in removed]
     if not 1 <= number <= len(left) or number % sharing or rounds < 1:
         raise ArgumentError(
@@ -67,52 +63,46 @@ def choose_heads(
     each, more = divmod(number // sharing, rounds)
     sizes = [sharing * (each + (turn < more)) for turn in range(rounds)]
     sizes = [size for size in sizes if size]
-    known = not removed
+    pairs, known = task.discovery.pairs, not removed
     if known:
         _ = task.singles  # which shows a progress of its own
+    reached = number if known else f"{len(removed)}-to-{len(removed) + number}"
     runs = [1 + len(left) - sum(sizes[:turn]) for turn in range(len(sizes))]
     ran = 0
-    effects: Mapping[Head, float] = {} if before is None else before.effects
     with progress(sum(runs[known:]) * len(pairs), "choosing heads", "runs") as shown:
         for turn, size in enumerate(sizes):
             if known and turn == 0:
-                measured = task.singles.on(pairs)
+                measured = task.singles
+                effects = {head: measured[str(head)] - measured[NONE.name] for head in left}
             else:
                 variants = [
                     Variant(str(head), parts_of([*removed, head], ()), "plan") for head in left
                 ]
-                name = f"heads-{turn}"
-                measured = losses(task.scorer, pairs, variants, work=work, name=name, shown=shown)
-            if turn == 0 and before is None:
-                start = measured.mean(NONE.name)
-                effects = {head: measured.mean(str(head)) - start for head in left}
+                folder = task.work / f"heads-{reached}" / f"heads-{turn}"
+                measured = losses(task.scorer, pairs, variants, folder, shown)
             ran += len(left)
             left = _by_loss(left, measured, sharing)
             removed, left = [*removed, *left[:size]], left[size:]
-    cost = ran / len(every) + (0.0 if before is None else before.cost)
-    return HeadPath(tuple(removed), effects, cost)
+    return HeadPath(tuple(removed), effects, before.cost + ran / len(every))
 
 
-def _by_loss(heads: Sequence[Head], measured: Losses, sharing: int) -> list[Head]:
+def _by_loss(heads: Sequence[Head], measured: Mapping[str, float], sharing: int) -> list[Head]:
     """Least loss first (summed over heads that share a key), ties by the lower head."""
     together: dict[tuple[int, int], float] = {}
     for layer, head in heads:
         group = layer, head // sharing
-        together[group] = together.get(group, 0.0) + measured.mean(f"L{layer}H{head}")
+        together[group] = together.get(group, 0.0) + measured[f"L{layer}H{head}"]
     return sorted(heads, key=lambda head: (together[head.layer, head.head // sharing], head))
 
 
-def choose_layers(
-    task: PlanTask, pairs: Sequence[Pair], number: int, *, work: Path | None = None
-) -> tuple[int, ...]:
-    """`number` layers to leave out as whole blocks, in order, chosen on `pairs` by the exact mean loss.
+def choose_layers(task: PlanTask, number: int) -> tuple[int, ...]:
+    """`number` layers to leave out as whole blocks, in order, chosen on discovery by the exact mean loss.
 
     Each step removes the block whose removal costs least, then measures all others again: down to one
-    layer these are n(n + 1)/2 − 1 variants. The sweeps are stored in the folder `work` and resumed.
-    Raises ArgumentError for no layer or all of them, and for pairs that cannot be judged.
+    layer these are n(n + 1)/2 − 1 variants. The sweeps are stored in `task.work` and resumed. Raises
+    ArgumentError for no layer or all of them, and for pairs that cannot be judged.
     """
-    shape = task.scorer.checkpoint.shape
-    layers = range(shape.layers)
+    shape, pairs = task.scorer.checkpoint.shape, task.discovery.pairs
     if not 1 <= number < shape.layers:
         raise ArgumentError(f"{number} layers: 1 to {shape.layers - 1} of {shape.layers} can go")
     removed: list[int] = []
@@ -120,100 +110,77 @@ def choose_layers(
     runs = sum(1 + shape.layers - turn for turn in range(number))
     with progress(runs * len(pairs), "choosing layers", "runs") as shown:
         for turn in range(number):
-            left = [n for n in layers if n not in removed]
-            variants = [without_blocks((*removed, n)) for n in left]
-            name = f"layers-{turn}"
-            measured = losses(task.scorer, pairs, variants, work=work, name=name, shown=shown)
-            removed.append(
-                min(left, key=lambda n: measured.mean(without_blocks((*removed, n)).name))
-            )
+            variants = {
+                layer: without_blocks((*removed, layer))
+                for layer in range(shape.layers)
+                if layer not in removed
+            }
+            folder = task.work / "layers" / f"layers-{turn}"
+            measured = losses(task.scorer, pairs, [*variants.values()], folder, shown)
+            removed.append(min(variants, key=lambda layer: measured[variants[layer].name]))
     return tuple(removed)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The `removal` of a budget; `cost` of choosing heads, in sweeps over all single heads."""
+    """The `removal` of a budget; of heads, also the `path` that it is."""
 
     removal: Removal
-    cost: float | None = None
+    path: HeadPath | None = None
 
 
-def choose(task: PlanTask, budget: Budget, work: Path | None = None) -> Choice:
+def choose(task: PlanTask, budget: Budget) -> Choice:
     """The heads or layers that the budget removes. Raises ArgumentError for one that cannot be met."""
-    pairs, all_layers = task.discovery.pairs, task.teacher.layers
+    layers = task.teacher.layers
     if budget.kind_of == "layers":
-        number = all_layers - count_kept(budget, all_layers)
-        layers = choose_layers(task, pairs, number, work=below(work, "layers"))
-        return Choice(removal_of(blocks=layers))
-    number = task.heads - count_kept(budget, task.heads, task.sharing)
-    path = choose_heads(task, pairs, number, work=below(work, "heads", number))
-    return Choice(removal_of(path.order), path.cost)
-
-
-def below(work: Path | None, *names: object) -> Path | None:
-    """The folder of these names in `work`; None without one."""
-    return None if work is None else work / "-".join(map(str, names))
+        gone = choose_layers(task, layers - count_kept(budget, layers))
+        return Choice(removal_of(blocks=gone))
+    path = choose_heads(task, task.heads - count_kept(budget, task.heads, task.sharing))
+    return Choice(removal_of(path.order), path)
 
 
 ChangesOfRemovals = Mapping[Removal, Changes]
 """The changes by each removal on validation."""
 
 
-@dataclass(frozen=True)
-class Grid:
-    """The budgets chosen on discovery: heads, by one path, and layers, most kept first."""
-
-    path: HeadPath
-    heads: tuple[Removal, ...]
-    layers: tuple[Removal, ...]
-
-
 LARGEST_ROUND = 1 / 3
 """The largest share of all heads removed in a further round."""
 
 
-def grid_heads(
-    task: PlanTask, budget: Budget, work: Path | None = None
-) -> tuple[tuple[Removal, ...], HeadPath]:
-    """The removals of the budgets of heads, prefixes of one path chosen on discovery, and the path.
+def grid_heads(task: PlanTask, path: HeadPath | None) -> tuple[tuple[Removal, ...], HeadPath]:
+    """The removals of the budgets of heads, most kept first, prefixes of one path chosen on discovery; and the
+    path.
 
-    For a plan of heads the path begins with the plan's rounds, and continues in as few further rounds as
+    It begins with the `path` of a plan of heads, if there is one, and continues in as few further rounds as
     remove at most a third of all heads each.
     """
-    pairs = task.discovery.pairs
     total, sharing = task.heads, task.sharing
     counts = {sharing * round(share * total / sharing) for share in task.effort.heads}
     kept = sorted((n for n in counts if 1 <= n < total), reverse=True)
     deepest = total - min(kept)
-    first = deepest
-    if budget.kind_of == "heads":
-        first = min(deepest, total - count_kept(budget, total, sharing))
-    path = choose_heads(task, pairs, first, work=below(work, "heads", first))
-    if more := deepest - first:
+    path = path or choose_heads(task, deepest)
+    if (more := deepest - len(path.order)) > 0:
         rounds = math.ceil(more / max(1, int(LARGEST_ROUND * total)))
-        folder = below(work, "heads", first, "to", deepest)
-        path = choose_heads(task, pairs, more, rounds=rounds, before=path, work=folder)
+        path = choose_heads(task, more, rounds=rounds, before=path)
     return tuple(removal_of(path.order[: total - n]) for n in kept), path
 
 
-def grid_layers(task: PlanTask, work: Path | None = None) -> tuple[Removal, ...]:
-    """The removals of the budgets of layers; none for a model of one layer."""
+def grid_layers(task: PlanTask) -> tuple[Removal, ...]:
+    """The removals of the budgets of layers, most kept first; none for a model of one layer."""
     layers, effort = task.teacher.layers, task.effort
     least = max(1, round(effort.layers * layers))
     steps = np.linspace(least, layers - 1, effort.counts).round()
     kept = sorted({int(n) for n in steps if 1 <= n < layers}, reverse=True)
-    if not kept:
-        return ()
-    order = choose_layers(
-        task, task.discovery.pairs, layers - min(kept), work=below(work, "layers")
-    )
+    order = choose_layers(task, layers - min(kept)) if kept else ()
     return tuple(removal_of(blocks=order[: layers - n]) for n in kept)
 
 
-def grid_rows(task: PlanTask, grid: Grid, measured: ChangesOfRemovals) -> tuple[GridRow, ...]:
-    """The rows of the grid, heads first."""
+def grid_rows(
+    task: PlanTask, grid: Sequence[Removal], measured: ChangesOfRemovals
+) -> tuple[GridRow, ...]:
+    """The rows of the grid."""
     rows = []
-    for removal in (*grid.heads, *grid.layers):
+    for removal in grid:
         kept = kept_by(removal, task.teacher)
         of_heads = not removal.blocks
         count = sum(len(layer.heads) for layer in kept) if of_heads else len(kept)

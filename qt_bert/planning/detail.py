@@ -15,17 +15,10 @@ from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import has_bfloat16
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.export import export_onnx
-from qt_bert.planning.export_session import (
-    EXPORTING,
-    INT8_MODEL,
-    MODEL,
-    GradedPairs,
-    OnnxScorer,
-    need,
-)
+from qt_bert.planning.export_session import EXPORTING, INT8_MODEL, MODEL, OnnxScorer, need
 from qt_bert.planning.prune import CHECKED, plan_units, save_smaller
 from qt_bert.planning.speeds import requests_of, seconds_of, torch_threads
-from qt_bert.planning.task import PlanTask
+from qt_bert.planning.task import PlanTask, Sample
 from qt_bert.planning.trial import trial_folder
 from qt_bert.probes.behaviour import higher
 from qt_bert.progress import progress
@@ -91,8 +84,8 @@ def _engines(task: PlanTask, checkpoint: Checkpoint, out: Path) -> Engines:
         engines["torch bfloat16"] = lambda threads: short
     with suppress(ArgumentError, CheckpointError):  # not installed, or not to be traced
         need(EXPORTING)
-        pairs = GradedPairs(task.discovery.ref, task.discovery.pairs[:CHECKED])
-        export_onnx(checkpoint, out, int8_on=pairs)
+        ref, pairs = task.discovery.ref, task.discovery.pairs[:CHECKED]
+        export_onnx(checkpoint, out, int8_on=Sample.of(ref.name, ref.sha256, pairs))
         engines["ONNX"] = lambda threads: OnnxScorer(out / MODEL, threads=threads, max_length=most)
         engines["ONNX int8"] = lambda threads: OnnxScorer(
             out / INT8_MODEL, threads=threads, max_length=most

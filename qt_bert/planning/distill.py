@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,12 +17,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import check_apart
 from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.planning.prune import (
-    important_units,
-    open_teacher,
-    plan_units,
-    save_smaller,
-)
+from qt_bert.planning.prune import important_units, open_teacher, plan_units, save_smaller
 from qt_bert.results.frontier import StudentShape
 from qt_bert.results.plan import Plan
 from qt_bert.scoring.bulk import Scorer
@@ -162,7 +158,7 @@ class DistillJob(TuneJob):
         return TuningModel(without_dropout(student.model), student.family, {}, losses), student
 
     def facts(self, start: Checkpoint, data: TrainingSet, tuner: Tuner) -> dict[str, Any]:
-        labelled = sum(bool(example.allowed.any()) for example in data.examples)
+        labelled = sum(not math.isnan(example.bounds[0]) for example in data.examples)
         return {
             "teacher": {"name": start.name, "sha256": start.sha256},
             "labelled": labelled,

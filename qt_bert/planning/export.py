@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,27 +27,22 @@ from qt_bert.models.folder import stored_bytes
 from qt_bert.models.forward import Encoder
 from qt_bert.models.loading import quietly as transformers_quietly
 from qt_bert.models.loading import stored_dtype
-from qt_bert.models.pruned import (
-    is_plain,
-    parameter_count,
-    with_absent_heads,
-    with_absent_units,
-)
+from qt_bert.models.pruned import is_plain, parameter_count, with_absent_heads, with_absent_units
+from qt_bert.models.tokenizer import TYPES
 from qt_bert.planning import export_session
 from qt_bert.planning.export_session import (
     EXPORTING,
     INT8_MODEL,
     MODEL,
-    GradedPairs,
     OnnxScorer,
     int8_loss,
     need,
     quietly,
-    versions,
     write_int8,
 )
+from qt_bert.planning.task import Sample
 from qt_bert.results.evaluation import JudgedModel
-from qt_bert.results.plan import EXPORT, CheckedCase, ExportCheck, ExportFile
+from qt_bert.results.plan import CheckedCase, ExportCheck, ExportFile
 from qt_bert.shipped import installed_versions
 
 
@@ -114,10 +110,11 @@ def write_onnx(checkpoint: Checkpoint, path: Path) -> None:
 
 
 def input_names(checkpoint: Checkpoint) -> tuple[str, ...]:
-    """The graph's inputs; a model with one type of token has no `token_type_ids`."""
+    """The graph's inputs; no `token_type_ids` for a model with one type of token, or that gets none."""
     known = int(getattr(checkpoint.model.config, "type_vocab_size", 0))
-    types = checkpoint.family.segments and known > 1
-    return ("input_ids", *(("token_type_ids",) if types else ()), "attention_mask")
+    sent = TYPES in checkpoint.tokenizer.model_input_names
+    types = checkpoint.family.segments and known > 1 and sent
+    return ("input_ids", *((TYPES,) if types else ()), "attention_mask")
 
 
 def _tidy(model: Any, checkpoint: Checkpoint) -> None:
@@ -213,7 +210,7 @@ def _case(checkpoint: Checkpoint, lengths: np.ndarray, generator: np.random.Gene
     mask = (places < lengths[:, None]).astype(np.int64)
     vocabulary = np.arange(checkpoint.model.config.vocab_size)
     drawn = generator.choice(vocabulary[vocabulary != checkpoint.pad], size=mask.shape)
-    types = (places >= lengths[:, None] // 2) & ("token_type_ids" in input_names(checkpoint))
+    types = (places >= lengths[:, None] // 2) & (TYPES in input_names(checkpoint))
     return Case(np.where(mask == 1, drawn, checkpoint.pad), types * mask, mask)
 
 
@@ -257,7 +254,7 @@ def export_onnx(
     checkpoint: Checkpoint,
     out: Path,
     *,
-    int8_on: GradedPairs | None = None,
+    int8_on: Sample | None = None,
     overwrite: bool = False,
 ) -> ExportFile:
     """Write `checkpoint` (opened in float32, compact) to the folder `out`, whole or not at all: the ONNX
@@ -288,7 +285,6 @@ def export_onnx(
 
 
 def _export_file(checkpoint: Checkpoint, folder: Path, check: ExportCheck) -> ExportFile:
-    files = sorted(file for file in folder.iterdir() if file.name != EXPORT)
     return ExportFile(
         model=decode(JudgedModel, checkpoint.describe()),
         family=checkpoint.family.model_type,
@@ -296,8 +292,8 @@ def _export_file(checkpoint: Checkpoint, folder: Path, check: ExportCheck) -> Ex
         inputs=input_names(checkpoint),
         pad=checkpoint.pad,
         positions=checkpoint.longest,
-        versions=installed_versions() | versions(),
-        sha256={file.name: sha256_file(file) for file in files},
+        versions=installed_versions() | {name: version(name) for name in EXPORTING},
+        sha256={file.name: sha256_file(file) for file in sorted(folder.iterdir())},
         check=check,
     )
 

@@ -13,15 +13,13 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from importlib.metadata import version
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import Counts, EncodedPair, PairTokenizer, length_batches, padded
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.files import sha256_file
@@ -29,9 +27,11 @@ from qt_bert.models.card import read_settings
 from qt_bert.models.families import FAMILIES
 from qt_bert.progress import Progress, silent
 from qt_bert.results.plan import EXPORT, ExportFile, Int8Loss
-from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.judge import TextScorer, check_finite, judge_logits
 from qt_bert.stats.comparison import compare
+
+if TYPE_CHECKING:  # it needs torch
+    from qt_bert.planning.task import Sample
 
 EXPORTING = ("onnx", "onnxscript", "onnxruntime")
 RUNNING = ("onnxruntime",)
@@ -42,11 +42,6 @@ def need(packages: tuple[str, ...]) -> None:
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         raise ArgumentError(f"ONNX needs {', '.join(missing)}: pip install 'qt-bert[export]'")
-
-
-def versions() -> dict[str, str]:
-    """Version of each package of the extra."""
-    return {name: version(name) for name in EXPORTING}
 
 
 @contextmanager
@@ -175,7 +170,12 @@ class OnnxScorer(TextScorer):
             "token_type_ids": types,
             "attention_mask": real.astype(np.int64),
         }
-        (logits,) = self.session.run(None, {name: inputs[name] for name in self.export.inputs})
+        try:
+            (logits,) = self.session.run(None, {name: inputs[name] for name in self.export.inputs})
+        except Exception as error:  # onnxruntime's errors have no common base
+            raise CheckpointError(
+                f"{self.name}: onnxruntime cannot run these pairs; a token without an embedding? ({error})"
+            ) from error
         order = self.settings.labels.order
         return np.asarray(logits if order is None else logits[:, list(order)])
 
@@ -216,14 +216,6 @@ def _tokenizer(file: Path) -> Any:
 METRICS = ("spearman", "qwk", "accuracy", "pairwise_accuracy")
 
 
-@dataclass(frozen=True)
-class GradedPairs:
-    """Graded pairs of a file."""
-
-    file: PairsRef
-    pairs: Sequence[Pair]
-
-
 def write_int8(exact: Path, path: Path) -> None:
     """Write the file at `exact` to `path` with weights of matrices and embeddings in eight bits: a scale for
     each column, activations scaled at run time (dynamic quantisation). Processors without VNNI add in 16
@@ -234,20 +226,19 @@ def write_int8(exact: Path, path: Path) -> None:
         quantize_dynamic(exact, path, per_channel=True, weight_type=QuantType.QInt8)
 
 
-def int8_loss(exact: OnnxScorer, short: OnnxScorer, graded: GradedPairs) -> Int8Loss:
+def int8_loss(exact: OnnxScorer, short: OnnxScorer, graded: Sample) -> Int8Loss:
     """The paired change of the metrics on graded pairs, as `qt-bert compare` measures it.
 
     Raises ArgumentError where there are no pairs, or where labels and model do not fit.
     """
-    pairs = list(graded.pairs)
+    pairs = graded.pairs
     if not pairs:
-        raise ArgumentError(f"{graded.file.name} holds no graded pair to measure --int8 on")
-    texts = [(pair.query, pair.title) for pair in pairs]
-    logits = [scorer.logits(texts) for scorer in (exact, short)]
+        raise ArgumentError(f"{graded.ref.name} holds no graded pair to measure --int8 on")
+    logits = [scorer.logits(graded.texts) for scorer in (exact, short)]
     first, second = (judge_logits(values, pairs, exact.settings.labels) for values in logits)
     metrics = compare(first, second, metrics=METRICS, most_different=0).metrics
     return Int8Loss(
-        pairs=PairsRef.of(graded.file.name, graded.file.sha256, pairs),
+        pairs=graded.ref,
         metrics=metrics,
         largest=float(np.abs(logits[1] - logits[0]).max()),
     )

@@ -27,7 +27,7 @@ from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.evaluate import character_overlap
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.comparison import MetricDifference, compare
-from qt_bert.stats.judgements import Judgements, judge_scores
+from qt_bert.stats.judgements import Judgements, judge_numbers
 from qt_bert.stats.metrics import METRICS
 from qt_bert.text import Text, counted
 
@@ -69,7 +69,7 @@ def _measured(task: PlanTask) -> Frontier:
     that are kept are judged on all of it, and timed in bulk.
     """
     effort, seed, teacher = task.effort, task.seed, task.scorer
-    order = layer_order(task, work=task.work / "layers")
+    order = layer_order(task)
     requests = requests_of(task.validation.texts, TITLES, effort.requests, seed)
     teacher_ms: list[float] = []
 
@@ -120,7 +120,7 @@ def _measured(task: PlanTask) -> Frontier:
     pairs = task.validation.pairs
     overlaps = [character_overlap(pair.query, pair.title) for pair in pairs]
     milliseconds = 1000 * TITLES * (perf_counter() - start) / len(pairs)
-    overlap = judge_scores(overlaps, [p.grades or () for p in pairs], [p.query for p in pairs])
+    overlap = judge_numbers(overlaps, whole.ranking_truth, [pair.query for pair in pairs])
     return Frontier(
         teacher=task.teacher,
         profile=effort.profile,

@@ -13,7 +13,7 @@ from qt_bert.heads import Head
 from qt_bert.planning.choice import (
     ChangesOfRemovals,
     Choice,
-    Grid,
+    HeadPath,
     choose,
     grid_heads,
     grid_layers,
@@ -79,7 +79,7 @@ def plan_tests(
 
 def _measured(task: PlanTask, sample: Sample, both: FloatArray) -> dict[str, MetricChange]:
     """Metric → its change, where defined; `both` [2, pairs, outputs]: whole, then smaller."""
-    labels = task.scorer.checkpoint.settings.labels
+    labels = task.scorer.settings.labels
     effects = Effects(both, sample.pairs, labels, resamples=task.resamples, draws=0, seed=task.seed)
     measured = changes_of(effects, 1, task.metrics)
     if TESTED in measured:
@@ -90,7 +90,7 @@ def _measured(task: PlanTask, sample: Sample, both: FloatArray) -> dict[str, Met
 
 def _of_rho(task: PlanTask, sample: Sample, both: FloatArray) -> Estimate:
     """The change of ρ from the whole model to the smaller one."""
-    whole, smaller = ranking_scores(both, task.scorer.checkpoint.settings.labels)
+    whole, smaller = ranking_scores(both, task.scorer.settings.labels)
     return change_of_rho([smaller], whole, *_labelled(sample))
 
 
@@ -98,7 +98,7 @@ def _loses_nothing(task: PlanTask, chosen: Choice, both: FloatArray) -> Estimate
     """The estimate that the claim `plan.kept` is judged by, or the reason why there is none."""
     if len(lost_heads(chosen.removal, task.teacher)) < LEAST_GONE * task.heads:
         return "precondition:share"
-    whole = ranking_scores(both[0], task.scorer.checkpoint.settings.labels)
+    whole = ranking_scores(both[0], task.scorer.settings.labels)
     if is_no_order(rho(whole, *_labelled(task.validation)), task.resamples, task.seed):
         return "grades_nothing"
     return _of_rho(task, task.validation, both)
@@ -121,22 +121,18 @@ def lost_by_function(
     }
 
 
-def risk_removals(lost: Mapping[str, Sequence[str]]) -> dict[str, Removal]:
-    """Set → the removal of its lost heads alone, where it loses any."""
-    return {name: removal_of(map(Head.parse, heads)) for name, heads in lost.items() if heads}
-
-
 def at_risk(
     functions: Functions, lost: Mapping[str, tuple[str, ...]], measured: ChangesOfRemovals
 ) -> tuple[AtRisk, ...]:
     """Each function's heads, those lost, and ρ's change without the lost ones alone."""
-    removals = risk_removals(lost)
     return tuple(
         AtRisk(
             name=name,
             heads=heads,
             lost=lost[name],
-            measured=measured[removals[name]].get(TESTED) if name in removals else None,
+            measured=measured[removal_of(map(Head.parse, lost[name]))].get(TESTED)
+            if lost[name]
+            else None,
             unstable=name in functions.unstable,
         )
         for name, heads in functions.sets.items()
@@ -218,9 +214,7 @@ def kept_heads_map(
         "Blank heads (—) go, the others stay; the value is what leaving this head alone out costs: "
         "thousandths of the label's probability (of one logit: of the squared change of the score).",
     )
-    values = tuple(
-        tuple(None if name in lost else worth.get(name, 0.0) for name in row) for row in names
-    )
+    values = tuple(tuple(None if name in lost else worth[name] for name in row) for row in names)
     end = max(colour_end(value for row in values for value in row) or 0.0, 0.1)
     return head_map(
         "plan_heads",
@@ -260,21 +254,21 @@ def make_plan(task: PlanTask, budget: Budget) -> Plan:
     Finished work is stored in `task.work`, so that an interrupted plan resumes. Raises ArgumentError for
     a budget that cannot be met.
     """
-    chosen = choose(task, budget, task.work)
+    chosen = choose(task, budget)
     return Plan(
         teacher=task.teacher,
         budget=budget,
         kept=kept_by(chosen.removal, task.teacher),
-        evidence=_evidence(task, budget, chosen),
+        evidence=_evidence(task, chosen),
     )
 
 
-def _evidence(task: PlanTask, budget: Budget, chosen: Choice) -> PlanEvidence:
-    heads, path = grid_heads(task, budget, task.work)
-    grid = Grid(path, heads, grid_layers(task, task.work))
+def _evidence(task: PlanTask, chosen: Choice) -> PlanEvidence:
+    heads, path = grid_heads(task, chosen.path)
+    grid = (*heads, *grid_layers(task))
     lost = lost_by_function(task.functions, chosen.removal, task.teacher)
-    risks = risk_removals(lost).values()
-    measured = _measure(task, [chosen.removal, *grid.heads, *grid.layers, *risks])
+    risks = [removal_of(map(Head.parse, heads)) for heads in lost.values() if heads]
+    measured = _measure(task, [chosen.removal, *grid, *risks])
     rows = grid_rows(task, grid, measured)
     tests, claim, values = plan_tests(task, chosen)
     return PlanEvidence(
@@ -289,43 +283,42 @@ def _evidence(task: PlanTask, budget: Budget, chosen: Choice) -> PlanEvidence:
             "max_length": task.scorer.tokenizer.max_length,
         },
         size=size_of(task, chosen.removal),
-        cost=chosen.cost,
-        effects={str(head): effect for head, effect in sorted(grid.path.effects.items())},
+        cost=None if chosen.path is None else chosen.path.cost,
+        effects={str(head): effect for head, effect in sorted(path.effects.items())},
         grid=rows,
         tests=tests,
         claim=claim,
         values=values,
         functions=task.functions.source,
         at_risk=at_risk(task.functions, lost, measured),
-        figures=tuple(_figures(task, grid, chosen, rows)),
+        figures=tuple(_figures(task, path, chosen, rows)),
     )
 
 
 def _measure(task: PlanTask, removals: Sequence[Removal]) -> ChangesOfRemovals:
     """The changes by each removal, in one sweep of validation."""
-    listed = [removal for removal in dict.fromkeys(removals) if removal != Removal()]
+    listed = list(dict.fromkeys(removals))
     pairs = task.sampled_validation.pairs
     with progress((1 + len(listed)) * len(pairs), "measuring", "runs") as shown:
         measured = changes(
             task.scorer,
             pairs,
             listed,
+            task.work / "measured",
             metrics=task.metrics,
             resamples=task.resamples,
             seed=task.seed,
-            work=task.work,
-            name="measured",
             shown=shown,
         )
     return dict(zip(listed, measured, strict=True))
 
 
 def _figures(
-    task: PlanTask, grid: Grid, chosen: Choice, rows: Sequence[GridRow]
+    task: PlanTask, path: HeadPath, chosen: Choice, rows: Sequence[GridRow]
 ) -> Iterator[Figure]:
     queries = task.sampled_validation.ref.n_queries or 0
     for of in ("heads", "layers"):
         curve = quality_curve([row for row in rows if row.of == of], queries)
         if curve is not None:
             yield curve
-    yield kept_heads_map(task.teacher, chosen.removal, grid.path.effects, task.functions)
+    yield kept_heads_map(task.teacher, chosen.removal, path.effects, task.functions)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -31,10 +30,10 @@ def candidates(
     ]
 
 
-def layer_order(task: PlanTask, least: int = 1, work: Path | None = None) -> tuple[int, ...]:
+def layer_order(task: PlanTask, least: int = 1) -> tuple[int, ...]:
     """The layers in the order of removal, down to `least` of them: each time the one that costs least goes."""
     number = task.teacher.layers - least
-    return choose_layers(task, task.discovery.pairs, number, work=work) if number else ()
+    return choose_layers(task, number) if number else ()
 
 
 def plan_for(task: PlanTask, shape: StudentShape, order: Sequence[int]) -> Plan:
@@ -70,7 +69,7 @@ def _heads(task: PlanTask, layer: int, share: float) -> tuple[int, ...]:
     heads, sharing = task.teacher.heads, task.sharing
     if share == 1:
         return tuple(range(heads))
-    losses = np.array([task.singles.mean(f"L{layer}H{head}") for head in range(heads)])
+    losses = np.array([task.singles[f"L{layer}H{head}"] for head in range(heads)])
     costs = losses.reshape(-1, sharing).sum(1)
     best = np.argsort(-costs, kind="stable")[: max(1, round(share * len(costs)))]
     return tuple(sorted(int(g) * sharing + n for g in best for n in range(sharing)))

@@ -14,8 +14,9 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import sample_queries, spread_over_queries
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.models.checkpoint import smaller_checkpoint
+from qt_bert.models.folder import HEADS
 from qt_bert.models.pruned import Units, reference_of
-from qt_bert.planning.runs import Losses, losses
+from qt_bert.planning.runs import losses
 from qt_bert.probes.redundancy import SINGLES
 from qt_bert.progress import progress
 from qt_bert.results.head_sets import reader_of
@@ -106,8 +107,6 @@ FUNCTIONS = (
 )
 """The named sets of heads that have a function, in the order in which they are shown."""
 
-_BESIDE_MODEL = "heads.json"
-
 
 @dataclass(frozen=True)
 class Functions:
@@ -129,13 +128,10 @@ def functions_of(
         if probes is not None:
             files = [run / "probes" / f"{name}.json" for name in sorted(probes)]
         return _functions("run", _tables_of_run(run, files, sha256))
-    path = model / _BESIDE_MODEL
-    if not path.is_file():
-        return Functions("none")
-    file = HeadsFile.read(path)
-    if file.model.sha256 != sha256:
-        return Functions("none")
-    return _functions("heads.json", file.probes)
+    path = model / HEADS
+    if path.is_file() and (file := HeadsFile.read(path)).model.sha256 == sha256:
+        return _functions("heads.json", file.probes)
+    return Functions("none")
 
 
 def _tables_of_run(run: Path, files: Iterable[Path], sha256: str) -> list[HeadTable]:
@@ -242,23 +238,19 @@ class PlanTask:
         return family.sharing(family.layers_of(self.scorer.checkpoint.model)[0])
 
     @cached_property
-    def singles(self) -> Losses:
-        """The loss on discovery without each head alone: the first round of every choice of heads."""
+    def singles(self) -> dict[str, float]:
+        """The mean loss on discovery without each head alone, by its name: the first round of every choice of
+        heads."""
+        variants = single(self.scorer.checkpoint.shape, zeroed)
+        folder = (self.singles_work or self.work) / SINGLES
         runs = (1 + self.heads) * len(self.discovery.pairs)
         with progress(runs, "single heads", "runs") as shown:
-            return losses(
-                self.scorer,
-                self.discovery.pairs,
-                single(self.scorer.checkpoint.shape, zeroed),
-                work=self.singles_work or self.work,
-                name=SINGLES,
-                shown=shown,
-            )
+            return losses(self.scorer, self.discovery.pairs, variants, folder, shown)
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """The measured metrics, the tested one first."""
-        if self.scorer.checkpoint.settings.labels.logits == 1:
+        if self.scorer.settings.labels.logits == 1:
             return ("spearman", "pairwise_accuracy", "ndcg_at_3")
         return ("spearman", "qwk", "accuracy")
 
@@ -267,7 +259,7 @@ class PlanTask:
         """The pairs on which the grid is measured."""
         return self.validation.smaller(
             self.effort.measuring,
-            whole_queries=self.scorer.checkpoint.settings.labels.logits == 1,
+            whole_queries=self.scorer.settings.labels.logits == 1,
             seed=self.seed,
         )
 

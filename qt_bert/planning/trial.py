@@ -19,12 +19,7 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.distill import RECIPE, DistillJob, Student
 from qt_bert.planning.forecast import Course, finished_students, forecast
 from qt_bert.planning.task import PlanTask, Sample
-from qt_bert.results.frontier import (
-    Frontier,
-    FrontierRow,
-    Trial,
-    TrialRun,
-)
+from qt_bert.results.frontier import Frontier, FrontierRow, Trial, TrialRun
 from qt_bert.results.plan import MARGIN, Plan
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import judge_logits
@@ -75,8 +70,8 @@ class _ReadPairs(PairSource):
 def with_trial(frontier: Frontier, trainings: Trainings) -> Frontier:
     """`frontier` with trials, forecasts and hours, and the fastest shape that the forecasts recommend.
 
-    Every shape is trained for a short trial, and the best LONG_SHAPES that are at least twice as fast for a long
-    one. Forecast is a training of as many steps as RECIPE has.
+    Every shape is trained for a short trial, and the best LONG_SHAPES, those at least twice as fast first, for a
+    long one. Forecast is a training of as many steps as RECIPE has.
     """
     options = trainings.options
     plans = {row.shape: frontier.plan_of(row.shape) for row in frontier.rows[1:]}

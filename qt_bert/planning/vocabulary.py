@@ -36,7 +36,7 @@ from qt_bert.models.origins import word_ids
 from qt_bert.models.pruned import is_plain
 from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.planning.prune import CHECKED
-from qt_bert.progress import Progress, progress
+from qt_bert.progress import Progress, note_once, progress
 from qt_bert.scoring.bulk import WINDOW, Scorer
 from qt_bert.scoring.judge import default_scheme, judge_logits
 from qt_bert.scoring.tables import windows
@@ -272,7 +272,8 @@ def prune_vocabulary(
     `texts` has a text a line (.txt), or pairs; the loss is measured on `pairs` (default: the dev split
     that ships). Both are held in memory. Returns `tokens` and bytes of the `weights` before and after;
     how the tokens of the `texts` and of the `others` (`pairs`) change; the largest `difference` of a
-    logit on texts that keep all their tokens; the metrics `lost` on `pairs`; the `rejected` rows of both.
+    logit on texts that keep all their tokens; the metrics `lost` on `pairs`; the `rejected` rows of
+    `texts`, which are listed in `rejects`. Those of `pairs` are printed.
 
     Raises ArgumentError as `chosen` and `check_apart` do and where no text keeps all its tokens,
     CheckpointError as `Vocabulary` does, EquivalenceError where a text that keeps its tokens gets other
@@ -286,6 +287,8 @@ def prune_vocabulary(
     needed, rejected = read_texts(texts, reader, rejects)
     opened = options.open(held_out, default_map=default_scheme(checkpoint.settings.labels))
     others = list(opened)
+    if opened.rejected:
+        note_once(f"{held_out}: {opened.rejected:,} rows rejected")
     vocabulary = Vocabulary(checkpoint.tokenizer, checkpoint.name)
     counts = rows_with(checkpoint.pair_tokenizer(WHOLE), vocabulary, needed)
     kept = chosen(counts, needed_by(checkpoint, vocabulary), vocabulary, keep, min_count)
@@ -333,7 +336,7 @@ def prune_vocabulary(
             "difference": difference,
             "others": changed_elsewhere,
             "lost": lost,
-            "rejected": rejected + opened.rejected,
+            "rejected": rejected,
         }
 
 

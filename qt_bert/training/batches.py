@@ -279,7 +279,7 @@ def _blocks(
 def to_tensors(
     plan: BatchPlan, examples: Sequence[LabelledExample], layout: BatchLayout
 ) -> dict[str, torch.Tensor]:
-    """The tensors of a batch, in shapes that depend on the row length alone.
+    """The tensors of a batch: rows in shapes that depend on the row length alone, examples padded to a multiple.
 
     `share` [examples] is each example's weight over that of the batch. `query` [examples] and `bounds`
     [examples, 2] are present where titles of a query are compared, `taught` [examples, outputs or 1]

@@ -38,7 +38,7 @@ from qt_bert.training.batches import (
     to_tensors,
     training_set,
 )
-from qt_bert.training.losses import OF_OUTPUTS, Losses, LossWeights
+from qt_bert.training.losses import Losses, LossWeights
 from qt_bert.training.masters import MasterWeights, linear_schedule
 from qt_bert.training.packing import on_device, packed_hidden, read_states
 from qt_bert.training.recipes import PairSource, TeacherSource
@@ -390,6 +390,11 @@ def run_tuning(
     check_settings(settings)
     if job.stop_on and job.stop_on not in METRICS:
         raise ArgumentError(f"--stop-on {job.stop_on!r}: choose from {', '.join(METRICS)}")
+    if job.dev is None and (tenths := [source.file for source in job.sources if source.tenth]):
+        raise ArgumentError(
+            f"{tenths[0]}: `tenth` goes with a dev file, in whose place a tenth of the queries is kept back; "
+            "give --dev"
+        )
     job.check(out)
     check_teacher(job.loss, job.teacher, out)
 
@@ -413,7 +418,9 @@ def run_tuning(
 
     # Read and tokenise the pairs, compute or read the teacher's outputs, choose the losses.
     sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
-    teaching = TeacherTargets.of(job.outputs_of, labels, work, place, settings.dtype)
+    teaching = None
+    if (taught_by := job.outputs_of) is not None:
+        teaching = TeacherTargets(taught_by, labels, work, place, settings.dtype)
     data = training_set(sources, start.pair_tokenizer(), labels, work, teaching)
     losses = Losses(loss_for(data, labels, job.loss, job.default_loss), tuple(labels.values))
 
@@ -474,11 +481,12 @@ class TrainJob(TuneJob):
     stop_on: str = "qwk"
 
     def check(self, out: Path) -> None:
-        for name in () if self.loss is None else self.loss.parts:
-            if name in OF_OUTPUTS and self.teacher is None:
-                raise ArgumentError(
-                    f"--loss {name} learns from a teacher: give --teacher or --teacher-scores"
-                )
+        if self.teacher is None and self.loss is not None and self.loss.of_outputs:
+            raise ArgumentError(
+                f"--loss {self.loss.of_outputs[0]} learns from a teacher: give --teacher or --teacher-scores"
+            )
+        if self.teacher is not None and all(source.auxiliary for source in self.sources):
+            raise ArgumentError("all pairs are auxiliary, so that there is none for the teacher")
         for source in self.sources:
             if source.unlabelled and self.teacher is None:
                 raise ArgumentError(
@@ -529,15 +537,12 @@ class TrainJob(TuneJob):
 
     def facts(self, start: Checkpoint, data: TrainingSet, tuner: Tuner) -> dict[str, Any]:
         seen = tuner.plans[: tuner.state.step]
-        earlier = self.base / FACTS
-        on_from = (
-            read_result(dict[str, Any], earlier)
-            if start.kept is not None and earlier.exists()
-            else {}
-        )
+        distilled = {}
+        if start.kept is not None and (earlier := self.base / FACTS).exists():
+            distilled = {"on_from": read_result(dict[str, Any], earlier)}
         return {
             "base": self.base.name,
-            **({"on_from": on_from} if on_from else {}),  # a student: how it was distilled
+            **distilled,
             "parameters": sum(p.numel() for p in start.model.parameters()),
             "texts_sha256": data.texts_sha256,
             "auxiliary": data.auxiliaries,

@@ -28,14 +28,7 @@ from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.progress import progress
 from qt_bert.training.corpus import Corpus, TokenStore, load_corpus
 from qt_bert.training.masters import MasterWeights, linear_schedule
-from qt_bert.training.packing import (
-    Example,
-    best_fit,
-    filled,
-    lay_out,
-    on_device,
-    packed_hidden,
-)
+from qt_bert.training.packing import Example, best_fit, filled, lay_out, on_device, packed_hidden
 from qt_bert.training.recipes import PairSource
 from qt_bert.training.state import (
     RunLog,
@@ -220,7 +213,7 @@ def _masked(
     shape: BatchShape,
     rng: np.random.Generator,
 ) -> PretrainBatch:
-    """Mask 15 % of the text tokens: 80 % [MASK], 10 % a random token, 10 % as they were."""
+    """Mask the shape's share of the text tokens: 80 % [MASK], 10 % a random token, 10 % as they were."""
     rows = lay_out(group, slots, pad=special.pad)
     ids, real = rows["input_ids"].reshape(-1), rows["segment"].reshape(-1) > 0
     text = real & (ids != special.cls) & (ids != special.sep)
@@ -323,22 +316,22 @@ def pretrain(
     out: Path,
     *,
     stop_at: int | None = None,
-    identity: dict[str, Any] | None = None,
+    identity: dict[str, Any],
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """Train for `settings.steps` steps on the device of `model`, from the state in `out` if there is one.
 
     `stop_at` ends the run before its schedule. Returns the float32 state dict and the last averaged
     figures. The log is `out/log.jsonl`; the state is saved every `save_every` steps. Raises
-    RunFolderError where `out` holds a run with other settings.
+    CheckpointError where model and tokenizer differ in size, RunFolderError where `out` holds a run with
+    other settings or another `identity` (hashes of start and corpus).
     """
     if special.vocabulary != model.config.vocab_size:
         raise CheckpointError(
             f"the tokenizer has {special.vocabulary} tokens, the model {model.config.vocab_size}"
         )
-    check_settings(settings, stop_at)
     model.train()
     masters = MasterWeights(model, weights_dtype(settings.dtype), lr=settings.lr)
-    key = json.loads(json.dumps(plain_settings(settings) | (identity or {})))
+    key = json.loads(json.dumps(plain_settings(settings) | identity))
     done, tokens, characters = 0, 0, 0
     if (stored := load_state(out, key)) is not None:
         tensors, values = stored
@@ -365,9 +358,10 @@ def pretrain(
             window.append(gradients.of(batch.tensors))
             factor = linear_schedule(step, warmup=settings.warmup, total=settings.steps)
             norm = masters.step(factor)
-            last = step + 1 == end
+            saved = (step + 1) % settings.save_every == 0 or step + 1 == end
             seen = {"step": step + 1, "tokens": tokens, "characters": characters}
-            if (step + 1) % settings.log_every == 0 or last:
+            # A save ends a mean, for the batches behind a mean are not saved.
+            if saved or (step + 1) % settings.log_every == 0:
                 figures = seen | _figures(torch.stack(window).mean(0), factor, norm)
                 figures["tokens_per_second"] = round(
                     (tokens - since) / (time.monotonic() - started), 1
@@ -375,7 +369,7 @@ def pretrain(
                 started, since = time.monotonic(), tokens
                 log.add(figures)
                 window.clear()
-            if (step + 1) % settings.save_every == 0 or last:
+            if saved:
                 save_state(out, masters.tensors(), {"settings": key} | seen)
             shown.advance(1, f"loss {figures.get('mlm_loss', 0):.3f}" if figures else "")
     return masters.float32_state(model), figures

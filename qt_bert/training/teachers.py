@@ -86,11 +86,6 @@ class TeacherTargets:
     dtype: str
     facts: dict[str, Any] = field(default_factory=dict, init=False)
 
-    @classmethod
-    def of(cls, source: TeacherSource | None, *how: Any) -> TeacherTargets | None:
-        """The targets of a teacher; None without one."""
-        return None if source is None else cls(source, *how)
-
     def __call__(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Float32 logits [n, K] of a teacher with the same labels, or log-probabilities; else its
         scores [n, 1], on the scale of the labels. NaN where it has none.

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from scipy.stats import spearmanr
 
 from qt_bert.errors import ArgumentError
 from qt_bert.models.opening import open_checkpoint
@@ -15,6 +16,7 @@ from qt_bert.planning.task import FULL, QUICK, PlanTask
 from qt_bert.planning.trial import TrialOptions
 from qt_bert.results.frontier import Frontier, StudentShape, read_plan
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.evaluate import character_overlap
 from qt_bert.training.recipes import PairSource
 from tests.planning.made_pairs import sample
 
@@ -135,6 +137,15 @@ def test_the_teacher_and_one_shape_are_detailed(task_of, monkeypatch):
     settings = [(timing.titles, timing.threads) for timing in small.timings]
     assert settings == [(10, 1), (100, 1), (10, 2), (100, 2)]
     assert all(timing.p50 <= timing.p99 for timing in small.timings)
+
+
+def test_the_baseline_is_the_rho_of_shared_characters_also_of_seven_levels(task_of):
+    task = task_of(labels=7, layers=1)
+    task.validation = sample("test.tsv", 24, 2, [(level,) for level in range(1, 8)])
+    pairs = task.validation.pairs
+    shared = [character_overlap(pair.query, pair.title) for pair in pairs]
+    expected = spearmanr(shared, [pair.grades[0] for pair in pairs]).statistic
+    assert make_frontier(task).baseline.value_b == pytest.approx(expected)
 
 
 # The trial.

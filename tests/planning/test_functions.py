@@ -25,16 +25,11 @@ def test_sets_that_are_not_stable_are_known(tmp_path):
     told = replace(matching(), stability={"matching": LOOSE})
     heads_file([told], {}).write(tmp_path / "heads.json")
     assert functions_of(tmp_path, SHA).unstable == {"matching"}
+    # A run comes before the file.
     matching().write(tmp_path / "run" / "probes" / "matching.json")
-    assert functions_of(tmp_path, SHA, tmp_path / "run").unstable == frozenset()
-
-
-def test_a_run_comes_before_the_file(tmp_path):
-    heads_file([redundancy()], {}).write(tmp_path / "heads.json")
-    run = tmp_path / "run"
-    matching().write(run / "probes" / "matching.json")
-    functions = functions_of(tmp_path, SHA, run)
-    assert functions.source == "run" and functions.sets["matching"] == matching().sets["matching"]
+    functions = functions_of(tmp_path, SHA, tmp_path / "run")
+    assert functions.source == "run" and functions.unstable == frozenset()
+    assert functions.sets["matching"] == matching().sets["matching"]
 
 
 def test_a_run_of_another_model_or_without_probes_is_refused(tmp_path):

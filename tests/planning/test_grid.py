@@ -1,12 +1,7 @@
 """Functions at risk, and the plan's figures."""
 
 from qt_bert.heads import Head
-from qt_bert.planning.make_plan import (
-    at_risk,
-    kept_heads_map,
-    lost_by_function,
-    risk_removals,
-)
+from qt_bert.planning.make_plan import at_risk, kept_heads_map, lost_by_function
 from qt_bert.planning.prune import kept_by, lost_heads, names_of_removal, removal_of, removed_from
 from qt_bert.planning.task import Functions
 from qt_bert.results.kept import KeptLayer, TeacherRef
@@ -27,9 +22,7 @@ def test_functions_at_risk_are_those_whose_heads_go():
     )
     lost = lost_by_function(functions, removal_of([Head(0, 0)], [2]), TEACHER)
     assert lost == {"matching": ("L0H0",), "order": ("L2H0",), "reader": ()}
-    removals = risk_removals(lost)
-    assert removals == {"matching": removal_of([Head(0, 0)]), "order": removal_of([Head(2, 0)])}
-    measured = {removals["matching"]: change(-0.2, [-0.2]), removals["order"]: {}}
+    measured = {removal_of([Head(0, 0)]): change(-0.2, [-0.2]), removal_of([Head(2, 0)]): {}}
     rows = at_risk(functions, lost, measured)
     assert [row.name for row in rows] == ["matching", "order", "reader"]
     assert rows[0].measured.change == -0.2 and rows[1].measured is None is rows[2].measured

@@ -22,13 +22,7 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.origins import word_ids
 from qt_bert.planning import vocabulary
 from qt_bert.planning.prune import save_smaller
-from qt_bert.planning.vocabulary import (
-    Vocabulary,
-    chosen,
-    prune_vocabulary,
-    read_texts,
-    rows_with,
-)
+from qt_bert.planning.vocabulary import Vocabulary, chosen, prune_vocabulary, read_texts, rows_with
 from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import FAMILIES
@@ -97,9 +91,13 @@ def test_texts_that_keep_their_tokens_keep_their_logits(checkpoint_of, files, tm
     torch.testing.assert_close(row, table[old.get_vocab()["a"]])
 
 
-def test_what_is_lost_is_counted(checkpoint_of, files, tmp_path):
-    checkpoint = open_checkpoint(checkpoint_of())
-    made = prune_vocabulary(checkpoint, files[0], tmp_path / "cut", pairs=files[1])
+def test_what_is_lost_is_counted(checkpoint_of, files, tmp_path, capsys):
+    checkpoint, rejects = open_checkpoint(checkpoint_of()), tmp_path / "rejects.tsv"
+    for path, blank in zip(files, (" \n", "狗\t\t1\n" * 2), strict=True):
+        path.write_text(path.read_text("utf-8") + blank, "utf-8")
+    made = prune_vocabulary(checkpoint, files[0], tmp_path / "cut", pairs=files[1], rejects=rejects)
+    assert made["rejected"] == len(rejects.read_text("utf-8").splitlines()) - 1 == 1
+    assert "lost.tsv: 2 rows rejected" in capsys.readouterr().err
     # 怎 么 去 and 狗 追 猫 are in no text: six of seventeen characters, each unknown now.
     assert made["others"] == {"pairs": 3, "changed": 2, "unknown": 6}
     lost = made["lost"]

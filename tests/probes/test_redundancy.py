@@ -112,7 +112,7 @@ def test_a_plan_reads_on_the_sweep_over_single_heads(context_of, checkpoint_of):
     swept = context.work / SINGLES / "logits.npy"
     before = swept.stat().st_mtime_ns
     singles = single(context.model.checkpoint.shape, zeroed)
-    found = losses(context.model, pairs, singles, work=context.work, name=SINGLES)
+    found = losses(context.model, pairs, singles, context.work / SINGLES)
     assert swept.stat().st_mtime_ns == before
-    again = losses_of(np.load(swept), found.names, pairs, context.model.settings.labels)
-    np.testing.assert_array_equal(found.values, again.values)
+    again = losses_of(np.load(swept), list(found), pairs, context.model.settings.labels)
+    assert found == again

@@ -119,8 +119,11 @@ def test_titles_of_a_query_stand_in_one_batch_in_rows_of_their_own(slots):
             assert all(len({n for n, _ in places[q]}) == 1 for q in range(40))
     assert len(parted[0]) > 1
     assert sorted(map(sorted, parted[0].values())) != sorted(map(sorted, parted[1].values()))
-    by_chance = plan_epoch(made, replace(layout, by_query=False), 3, 0)
-    assert max(len(p.rows) for p in by_chance) <= max(1, slots // 16)
+    free = replace(layout, by_query=False)
+    first, again, second = (plan_epoch(made, free, 3, epoch) for epoch in (0, 0, 1))
+    assert max(len(p.rows) for p in first) <= max(1, slots // 16)
+    assert sorted(i for p in first for row in p.rows for i in row) == list(range(360))
+    assert first == again != second and {p.slots for p in first} == {16, 32}
 
 
 def test_queries_are_numbered_and_labels_counted_from_the_lowest(checkpoint_of, pair_file):

@@ -33,7 +33,7 @@ from qt_bert.training.pretrain import (
     new_model,
 )
 from qt_bert.training.recipes import TrainingOptions
-from qt_bert.training.steps import Gradients, part_of, training_device, weights_dtype
+from qt_bert.training.steps import Gradients, training_device, weights_dtype
 from tests.conftest import FAMILIES
 
 GPU = torch.device("meta")
@@ -157,9 +157,8 @@ def faked(case: Callable[..., Case], folder, mode: FakeTensorMode) -> Case:
     """A case whose weights are on the fake device, and its batch on the fake host."""
     model, loss, batch, aim = case(folder)
     with mode:
-        for module in (model, *getattr(model, "_teacher", ())):
-            module._apply(mode.from_tensor)
-            on_device(module, GPU, "float32")
+        model._apply(mode.from_tensor)
+        on_device(model, GPU, "float32")
         return model, loss, tree_map(mode.from_tensor, batch), aim
 
 
@@ -176,8 +175,6 @@ UNLIKE = [name for name in CASES if name not in ("ernie", "roberta", "xlm-robert
 def test_a_step_leaves_nothing_on_the_host(checkpoint_of, mode, name, dtype):
     model, loss, batch, aim = faked(CASES[name], checkpoint_of, mode)
     with mode:
-        for teacher in getattr(model, "_teacher", ()):
-            teacher.to(weights_dtype(dtype))
         masters = MasterWeights(model.train(), weights_dtype(dtype), lr=1e-3, average=0.9)
         gradients = Gradients(loss, masters, 320, compile=False, aim=aim)
         for factor in (0.5, 1.0):
@@ -193,23 +190,6 @@ def test_a_step_leaves_nothing_on_the_host(checkpoint_of, mode, name, dtype):
         assert {t.device for state in states for t in state.values()} == {GPU}
         gradients.of(batch)
         masters.step(1.0)
-
-
-def test_a_state_of_one_device_goes_on_on_another(checkpoint_of, mode):
-    model, loss, batch, aim = tuned(checkpoint_of)
-    masters = MasterWeights(model, torch.bfloat16, lr=1e-3, average=0.9)
-    Gradients(loss, masters, 320, compile=False, aim=aim).of(batch)
-    masters.step(1.0)
-    stored = masters.tensors()
-    model, loss, batch, aim = faked(tuned, checkpoint_of, mode)
-    with mode:
-        there = MasterWeights(model, torch.bfloat16, lr=1e-3, average=0.9)
-        there.load(tree_map(mode.from_tensor, stored))
-        Gradients(loss, there, 320, compile=False, aim=aim).of(batch)
-        there.step(1.0)
-        again = there.tensors()
-    first, second = ({n: (t.shape, t.dtype) for n, t in s.items()} for s in (stored, again))
-    assert first == second
 
 
 # Parts of a batch where memory is short.
@@ -288,21 +268,6 @@ def test_later_batches_are_computed_in_parts_at_once(checkpoint_of):
 def test_a_row_that_is_too_much_alone_is_said(checkpoint_of):
     with pytest.raises(ArgumentError, match="no memory for a single pair"):
         gradients_of(tuned(checkpoint_of), set(range(1, 50)))
-
-
-def test_a_part_holds_its_rows_and_what_is_asked_in_them():
-    batch = masked()
-    parts = [part_of(batch, slice(start, start + 3)) for start in (0, 3, 6)]
-    for kind, label in (("masked", "masked_label"), ("cls", "belongs")):
-
-        def tokens_and_labels(part, kind=kind, label=label):
-            real = part[f"{kind}_weight"] > 0
-            return part["input_ids"].flatten()[part[f"{kind}_slot"]][real], part[label][real]
-
-        tokens, labels = zip(*map(tokens_and_labels, parts), strict=True)
-        expected = tokens_and_labels(batch)
-        assert torch.equal(torch.cat(tokens), expected[0])
-        assert torch.equal(torch.cat(labels), expected[1])
 
 
 # What is asked for.

@@ -122,17 +122,6 @@ def test_auxiliary_pairs_leave_the_grades_alone(checkpoint_of):
     assert model.auxiliaries[0].weight.grad.abs().sum() > 0
 
 
-def test_an_epoch_holds_every_example_once_and_epochs_differ(checkpoint_of):
-    examples = examples_of(checkpoint_of()) * 20
-    layout = BatchLayout((24, 48), 96, 0, 0)
-    epochs = [plan_epoch(examples, layout, 3, e) for e in (0, 1)]
-    for plans in epochs:
-        assert sorted(i for p in plans for row in p.rows for i in row) == list(range(80))
-        assert {p.slots for p in plans} == {24, 48}
-    assert [p.rows for p in epochs[0]] != [p.rows for p in epochs[1]]
-    assert [p.rows for p in plan_epoch(examples, layout, 3, 0)] == [p.rows for p in epochs[0]]
-
-
 @pytest.mark.parametrize(
     ("longest", "buckets"), [(128, (64, 128)), (48, (48,)), (100, (56, 104)), (64, (32, 64))]
 )

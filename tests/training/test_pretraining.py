@@ -5,7 +5,17 @@ import pytest
 import torch
 
 from qt_bert.training.corpus import Corpus, TokenStore
-from qt_bert.training.pretrain import BatchShape, SpecialTokens, batches, losses, new_model
+from qt_bert.training.pretrain import (
+    BatchShape,
+    PretrainSettings,
+    SpecialTokens,
+    batches,
+    losses,
+    new_model,
+    pretrain,
+)
+from qt_bert.training.state import read_log
+from qt_bert.training.steps import Gradients
 
 SPECIAL = SpecialTokens(cls=2, sep=3, pad=0, mask=4, vocabulary=50)
 SHAPE = BatchShape(slots=256, short=16, long=32)
@@ -74,3 +84,29 @@ def test_losses_equal_the_hugging_face_model_on_unpacked_examples(corpus):
     expected = torch.nn.functional.cross_entropy(logits, batch["masked_label"][:n])
     torch.testing.assert_close(packed[0], expected, atol=1e-5, rtol=0)
     torch.testing.assert_close(packed[1], torch.stack(pair).mean(), atol=1e-5, rtol=0)
+
+
+def test_a_killed_run_logs_what_an_undisturbed_one_logs(corpus, tmp_path, monkeypatch):
+    """Saved after three of five steps, within the second two of the log."""
+    settings = PretrainSettings(
+        5, dtype="float32", save_every=3, log_every=2, compile=False, shape=SHAPE
+    )
+
+    def run(name):
+        model = new_model(vocabulary=50, layers=2, heads=2, hidden=16, positions=32, seed=0)
+        pretrain(model, corpus, SPECIAL, settings, tmp_path / name, identity={})
+        logged = read_log(tmp_path / name / "log.jsonl")
+        return [{k: v for k, v in row.items() if k != "tokens_per_second"} for row in logged]
+
+    whole, of, calls = run("whole"), Gradients.of, []
+
+    def killed(self, batch):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return of(self, batch)
+
+    monkeypatch.setattr(Gradients, "of", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run("killed")
+    assert run("killed") == whole

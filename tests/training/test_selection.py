@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from qt_bert.errors import ArgumentError
 from qt_bert.training.finetune import TrainJob, TuneSettings, run_tuning
-from qt_bert.training.recipes import PairSource
+from qt_bert.training.losses import LossWeights
+from qt_bert.training.recipes import PairSource, TeacherSource
 
 QUICK = {"slots": 48, "dtype": "float32", "compile": False, "patience": 0}
 
@@ -34,7 +36,27 @@ def test_steps_end_a_run_whatever_the_epochs(job, tmp_path):
     assert run_tuning(job, tmp_path / "three", shorter)["steps"] == 1
 
 
-def test_unlabelled_pairs_need_a_teacher(job, tmp_path, pair_file):
-    asked = replace(job, sources=(*job.sources, PairSource(pair_file, unlabelled=True)))
-    with pytest.raises(ArgumentError, match="or qt-bert distill"):
+TEACHER, MARGIN = TeacherSource(Path("teacher")), LossWeights(margin=1.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (lambda one: {"sources": (one, replace(one, unlabelled=True))}, "or qt-bert distill"),
+        (lambda one: {"sources": (replace(one, tenth="alone"),), "dev": None}, "with a dev file"),
+        (lambda one: {"loss": LossWeights(soft=1.0)}, "give --teacher"),
+        (lambda one: {"loss": MARGIN, "teacher": TEACHER}, "no part of --loss"),
+        (
+            lambda one: {"sources": (replace(one, auxiliary="clicks"),), "teacher": TEACHER},
+            "all pairs are auxiliary",
+        ),
+        (
+            lambda one: {"sources": (replace(one, labels=("4",)),), "loss": MARGIN},
+            "no query of the training pairs has two",
+        ),
+    ],
+)
+def test_a_job_that_cannot_run_is_refused(job, tmp_path, changes, message):
+    asked = replace(job, **changes(job.sources[0]))
+    with pytest.raises(ArgumentError, match=message):
         run_tuning(asked, tmp_path / "s", TuneSettings(**QUICK))

@@ -224,25 +224,6 @@ def test_a_run_with_another_teacher_does_not_go_on(train, scores_file):
 
 
 @pytest.mark.parametrize(
-    ("loss", "teacher", "message"),
-    [
-        ({"soft": 1.0}, False, "give --teacher"),
-        ({"margin": 1.0}, True, "no part of --loss"),
-    ],
-)
-def test_losses_that_cannot_be_meant_are_refused(train, checkpoint_of, loss, teacher, message):
-    source = TeacherSource(checkpoint_of("roberta")) if teacher else None
-    with pytest.raises(ArgumentError, match=message):
-        train(LossWeights(**loss), source)
-
-
-def test_titles_without_a_second_one_cannot_be_compared(train, tmp_path):
-    (tmp_path / "lone.tsv").write_text("query\ttitle\tgrade\n狗\t猫\t1\n苹果\t手机\t2\n", "utf-8")
-    with pytest.raises(ArgumentError, match="no query of the training pairs has two"):
-        train(LossWeights(margin=1.0), sources=(PairSource(tmp_path / "lone.tsv"),))
-
-
-@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"teacher_scores": "scores.tsv"}, "write FILE:COLUMN"),

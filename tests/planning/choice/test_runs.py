@@ -1,6 +1,7 @@
 """Runs of the masked loop for a plan: losses, changes, and folders that resume."""
 
 import json
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,53 +11,51 @@ from qt_bert.ablation import sweep as run_sweep
 from qt_bert.ablation.engine import masked_forward
 from qt_bert.ablation.masks import blocks
 from qt_bert.ablation.sweep import SweepWork
+from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head
 from qt_bert.models.card import ModelLabels
-from qt_bert.planning.runs import Removal, changes, check_removals, logits, losses_of, parts_of
+from qt_bert.planning.runs import (
+    Removal,
+    changes,
+    check_removals,
+    logits,
+    logits_of_texts,
+    losses_of,
+    parts_of,
+)
 from qt_bert.scoring.bulk import LeftOut
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.comparison import compare
-from tests.planning.choice.conftest import Counted, graded, pair
+from tests.planning.choice.conftest import graded
 
 FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
 ONE = ModelLabels(1, None)
+
+
+def pair(line: int, query: str, title: str, grades: tuple[int, ...] | None) -> Pair:
+    return Pair(query, title, grades, str(line), line, None, {})
 
 
 def test_the_loss_of_a_label_by_hand():
     pairs = [pair(2, "a", "b", (5,)), pair(3, "a", "c", (1, 2))]
     p = np.array([[0.1, 0.1, 0.2, 0.2, 0.4], [0.2, 0.3, 0.1, 0.1, 0.3]])
     losses = losses_of(np.log([p, p[::-1]]), ["none", "v"], pairs, FIVE)
-    np.testing.assert_allclose(losses.values, [[0.6, 0.5], [0.7, 0.8]])
-    assert losses.mean("none") == pytest.approx(0.55)
-    assert losses.mean("v") == pytest.approx(0.75)
+    assert losses == pytest.approx({"none": (0.6 + 0.5) / 2, "v": (0.7 + 0.8) / 2})
 
 
 def test_one_logit_counts_the_squared_change_of_the_score():
     pairs = [pair(2, "a", "b", (5,)), pair(3, "a", "c", (1,))]
     outputs = np.array([[[1.0], [2.0]], [[1.5], [0.0]]])
     losses = losses_of(outputs, ["none", "v"], pairs, ONE)
-    np.testing.assert_allclose(losses.values, [[0, 0], [0.25, 4]])
-
-
-def test_some_of_the_pairs_in_their_own_order():
-    pairs = graded(6)
-    outputs = np.random.default_rng(0).normal(size=(3, 6, 5))
-    losses = losses_of(outputs, ["none", "a", "b"], pairs, FIVE)
-    some = losses.on([pairs[4], pairs[1]])
-    np.testing.assert_array_equal(some.values, losses.values[:, [4, 1]])
-    assert some.mean("b") == pytest.approx(losses.values[2, [1, 4]].mean())
-    with pytest.raises(ArgumentError, match="the pair of line 99 is not among those measured"):
-        losses.on([pair(99, "a", "b", (1,))])
-    with pytest.raises(ArgumentError, match="no variant L0H0"):
-        losses.mean("L0H0")
+    assert losses == pytest.approx({"none": 0, "v": (0.25 + 4) / 2})
 
 
 def test_pairs_without_labels_are_refused():
     pairs = [pair(2, "a", "b", None)]
     with pytest.raises(ArgumentError, match="chosen by the labels, and the pairs have none"):
         losses_of(np.zeros((1, 1, 5)), ["none"], pairs, FIVE)
-    assert losses_of(np.zeros((1, 1, 1)), ["none"], pairs, ONE).mean("none") == 0
+    assert losses_of(np.zeros((1, 1, 1)), ["none"], pairs, ONE) == {"none": 0}
 
 
 # What removals change.
@@ -65,14 +64,17 @@ def test_pairs_without_labels_are_refused():
 METRICS = ("spearman", "qwk", "accuracy", "macro_f1", "log_loss")
 REMOVALS = [
     Removal((Head(0, 1), Head(2, 0))),
-    Removal(),
     Removal((), (1,)),
     Removal((Head(0, 0), Head(1, 1)), (1,)),
 ]
 
 
-def measured(scorer, pairs, removals, *, metrics=METRICS, **options):
-    return changes(scorer, pairs, removals, metrics=metrics, **options)
+@pytest.fixture
+def measured(tmp_path):
+    def call(scorer, pairs, removals, *, metrics=METRICS, **options):
+        return changes(scorer, pairs, removals, tmp_path / "x", metrics=metrics, **options)
+
+    return call
 
 
 def logits_without(scorer, pairs, removal: Removal) -> np.ndarray:
@@ -83,7 +85,7 @@ def logits_without(scorer, pairs, removal: Removal) -> np.ndarray:
     return out
 
 
-def test_changes_by_another_way(scorer_of):
+def test_changes_by_another_way(scorer_of, measured):
     """The same figures from single passes, `compare` and scipy."""
     scorer, pairs = scorer_of(), graded()
     labels = scorer.checkpoint.settings.labels
@@ -103,7 +105,7 @@ def test_changes_by_another_way(scorer_of):
         assert measurement["spearman"].value == pytest.approx(rho, abs=1e-4)
 
 
-def test_what_one_logit_does_not_define_is_left_out(scorer_of):
+def test_what_one_logit_does_not_define_is_left_out(scorer_of, measured):
     metrics = ("spearman", "qwk", "pairwise_accuracy")
     scorer, options = scorer_of(labels=1), {"metrics": metrics, "resamples": 50}
     (changed,) = measured(scorer, graded(), REMOVALS[:1], **options)
@@ -113,7 +115,7 @@ def test_what_one_logit_does_not_define_is_left_out(scorer_of):
     assert changed["spearman"].base == pytest.approx(spearmanr(scores, grades).statistic)
 
 
-def test_faults_are_named(scorer_of):
+def test_faults_are_named(scorer_of, measured):
     scorer, pairs = scorer_of(), graded()
     with pytest.raises(ArgumentError, match="no metric of effects is called 'taste'"):
         measured(scorer, pairs, REMOVALS, metrics=["taste"])
@@ -136,11 +138,15 @@ def test_checks_of_a_plan(scorer_of):
 # Folders that resume.
 
 
+def in_memory(scorer, pairs, variants) -> np.ndarray:
+    return logits_of_texts(scorer, [(pair.query, pair.title) for pair in pairs], variants)
+
+
 def test_in_memory_as_in_a_folder(scorer_of, tmp_path):
     scorer, pairs = scorer_of(), graded()
     variants = blocks(scorer.checkpoint.shape)
-    memory = logits(scorer, pairs, variants, work=None, name="x")
-    stored = logits(scorer, pairs, variants, work=tmp_path, name="x")
+    memory = in_memory(scorer, pairs, variants)
+    stored = logits(scorer, pairs, variants, tmp_path / "x")
     np.testing.assert_array_equal(memory, stored)
     assert memory.shape == (4, 24, 5) and memory.dtype == np.float32
     record = json.loads((tmp_path / "x" / "run.json").read_text(encoding="utf-8"))
@@ -159,7 +165,7 @@ def test_a_killed_sweep_goes_on_behind_its_last_batch(scorer_of, tmp_path, monke
 
     monkeypatch.setattr(SweepWork, "store", once)
     with pytest.raises(KeyboardInterrupt):
-        logits(scorer, pairs, variants, work=tmp_path, name="x")
+        logits(scorer, pairs, variants, tmp_path / "x")
     monkeypatch.setattr(SweepWork, "store", store)
     sizes, sweep = [], run_sweep.sweep
 
@@ -169,21 +175,22 @@ def test_a_killed_sweep_goes_on_behind_its_last_batch(scorer_of, tmp_path, monke
             yield swept
 
     monkeypatch.setattr(run_sweep, "sweep", counted)
-    shown = Counted()
-    resumed = logits(scorer, pairs, variants, work=tmp_path, name="x", shown=shown)
-    assert 0 < sum(sizes) < 60 and shown.done == 4 * 60
-    np.testing.assert_array_equal(resumed, logits(scorer, pairs, variants, work=None, name="x"))
+    shown = Mock()
+    resumed = logits(scorer, pairs, variants, tmp_path / "x", shown)
+    counted = [call.args[0] for call in shown.advance.call_args_list]
+    assert 0 < sum(sizes) < 60 and sum(counted) == 4 * 60
+    np.testing.assert_array_equal(resumed, in_memory(scorer, pairs, variants))
 
 
 def test_a_damaged_folder_is_made_anew(scorer_of, tmp_path):
     scorer, pairs = scorer_of(), graded(6)
     variants = blocks(scorer.checkpoint.shape)
-    first = np.array(logits(scorer, pairs, variants, work=tmp_path, name="x"))
+    first = np.array(logits(scorer, pairs, variants, tmp_path / "x"))
     (tmp_path / "x" / "logits.npy").write_bytes(b"no array")
-    np.testing.assert_array_equal(logits(scorer, pairs, variants, work=tmp_path, name="x"), first)
+    np.testing.assert_array_equal(logits(scorer, pairs, variants, tmp_path / "x"), first)
 
 
-def test_a_scorer_that_leaves_heads_out_is_refused(scorer_of):
+def test_a_scorer_that_leaves_heads_out_is_refused(scorer_of, tmp_path):
     left_out = scorer_of().without(LeftOut("L0H0", "zero", lambda batch: batch.input_ids))
     with pytest.raises(ArgumentError, match="takes the whole model"):
-        logits(left_out, graded(6), [], work=None, name="x")
+        logits(left_out, graded(6), [], tmp_path / "x")

@@ -9,12 +9,7 @@ from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.training.batches import (
-    BatchLayout,
-    LabelledExample,
-    plan_epoch,
-    to_tensors,
-)
+from qt_bert.training.batches import BatchLayout, LabelledExample, plan_epoch, to_tensors
 from qt_bert.training.finetune import TuningModel
 from qt_bert.training.losses import Losses, LossWeights
 from tests.conftest import FAMILIES, GROUPED

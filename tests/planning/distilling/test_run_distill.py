@@ -101,7 +101,7 @@ def test_models_without_five_grades_teach_too(
         job = replace(job, sources=(PairSource(levels),), dev=PairSource(levels))
     facts = run_tuning(job, tmp_path / "s", settings)
     assert facts["figure"] == figure and facts["best"] is not None
-    assert facts["labelled"] == (8 if labels == 3 else 0)
+    assert facts["labelled"] == 8
 
 
 def test_a_narrower_student_starts_as_the_pruned_model(job_of, settings, tmp_path):
@@ -184,5 +184,3 @@ def test_scores_of_a_file_teach_a_student_of_one_output_the_order(job_of, settin
     job = replace(job, teacher=TeacherSource(path, ("score",)))
     facts = run_tuning(job, tmp_path / "s", replace(settings, max_steps=40, lr=1e-2))
     assert facts["best"] > 0.8 and last_line(tmp_path / "s")["train_margin_mse"] > 0
-    with pytest.raises(ArgumentError, match="no part of --loss"):
-        run_tuning(replace(job, loss=LossWeights(nll=0, margin=1)), tmp_path / "t", settings)

@@ -28,18 +28,6 @@ MIXED = [
 ]
 """Irregular heads, a layer without, a narrow one."""
 
-SHAPES: dict[str, list[KeptLayer]] = {
-    "mixed": MIXED,
-    "a last layer without heads": [KeptLayer(layer=0, heads=(0, 2)), KeptLayer(layer=1, heads=())],
-    "one layer": [KeptLayer(layer=1, heads=(0, 1, 2))],
-}
-
-
-@pytest.fixture(scope="session", params=SHAPES)
-def kept(request) -> list[KeptLayer]:
-    """Each of the shapes in turn."""
-    return SHAPES[request.param]
-
 
 @pytest.fixture(scope="session")
 def mixed(smaller_of, tmp_path_factory) -> Checkpoint:

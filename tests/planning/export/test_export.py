@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -17,13 +18,14 @@ import torch
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
 from qt_bert.files import sha256_file
+from qt_bert.models.card import Reading
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning import export, export_session
 from qt_bert.planning.export import check_export, export_onnx, made_up_cases
-from qt_bert.planning.export_session import INT8_MODEL, MODEL, GradedPairs, OnnxScorer, differences
+from qt_bert.planning.export_session import INT8_MODEL, MODEL, OnnxScorer, differences
+from qt_bert.planning.task import Sample
 from qt_bert.results.kept import KEPT, KeptFile
 from qt_bert.results.plan import EXPORT, ExportFile
-from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import graded_pairs, judge_logits
 from qt_bert.stats.comparison import compare
@@ -211,6 +213,15 @@ def test_what_is_read_of_the_last_layer(fresh_checkpoint, texts, tmp_path, famil
     assert OnnxScorer(tmp_path / "out").logits(pairs) == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.usefixtures("checked_here")
+def test_a_model_that_gets_no_token_types_is_exported_without(checkpoint_of, texts, tmp_path):
+    """Its tokenizer.json gives them, and its embeddings know them."""
+    checkpoint = open_checkpoint(checkpoint_of(), reading=Reading(token_types="no"), compact=True)
+    assert export_onnx(checkpoint, tmp_path / "out").inputs == UNTYPED
+    expected = Scorer(checkpoint).logits(texts)
+    assert OnnxScorer(tmp_path / "out").logits(texts) == pytest.approx(expected, abs=1e-5)
+
+
 def test_no_torch_is_loaded(exported, texts):
     code = (
         "import sys, json; from qt_bert.planning.export_session import OnnxScorer; "
@@ -224,6 +235,13 @@ def test_no_torch_is_loaded(exported, texts):
     assert not torch_loaded
     (expected,) = Scorer(checkpoint).logits([("狗", "猫追狗")])
     assert logits[0] == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_a_batch_that_does_not_run_is_one_line(exported):
+    scorer = OnnxScorer(exported("bert")[1])
+    scorer.session = Mock(run=Mock(side_effect=RuntimeError("indices out of bounds")))
+    with pytest.raises(CheckpointError, match="cannot run these pairs.*out of bounds"):
+        scorer.logits([("狗", "猫")])
 
 
 def test_a_folder_that_is_no_export_is_refused(checkpoint_of, tmp_path):
@@ -264,7 +282,7 @@ def test_the_cost_is_that_of_comparing_both_files(checkpoint_of, pair_file, tmp_
     checkpoint = open_checkpoint(checkpoint_of("bert", **shape), compact=True)
     labels, out = checkpoint.settings.labels, tmp_path / "out"
     pairs, _ = graded_pairs(pair_file, ReaderOptions(), labels)
-    graded = GradedPairs(PairsRef(name=pair_file.name, sha256=sha256_file(pair_file)), pairs)
+    graded = Sample.of(pair_file.name, sha256_file(pair_file), pairs)
     record = export_onnx(checkpoint, out, int8_on=graded)
     assert record == ExportFile.read(out) and record.int8 is not None
     assert {MODEL, f"{MODEL}.data", INT8_MODEL} <= set(record.sha256)
@@ -284,7 +302,7 @@ def test_the_cost_is_that_of_comparing_both_files(checkpoint_of, pair_file, tmp_
 
 
 def test_no_pairs_to_measure_on_leave_nothing(traced_already, tmp_path):
-    empty = GradedPairs(PairsRef(name="empty.tsv", sha256="0"), [])
+    empty = Sample.of("empty.tsv", "0", [])
     with pytest.raises(ArgumentError, match="empty.tsv holds no graded pair"):
         export_onnx(traced_already, tmp_path / "out", int8_on=empty)
     assert list(tmp_path.iterdir()) == []

@@ -7,6 +7,8 @@ from qt_bert.models.families import FAMILIES
 from qt_bert.models.forward import Encoder
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.export import Graph, made_up_cases
+from qt_bert.results.kept import KeptLayer
+from tests.planning.export.conftest import MIXED
 
 
 def inputs_of(case, types=True):
@@ -28,6 +30,14 @@ def test_logits_equal_the_hugging_face_model_with_and_without_padding(checkpoint
         torch.testing.assert_close(graph(**inputs), expected, atol=2e-5, rtol=0)
 
 
+SHAPES = {
+    "mixed": MIXED,
+    "a last layer without heads": [KeptLayer(layer=0, heads=(0, 2)), KeptLayer(layer=1, heads=())],
+    "one layer": [KeptLayer(layer=1, heads=(0, 1, 2))],
+}
+
+
+@pytest.mark.parametrize("kept", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta", "gte", "modernbert", "deberta-v2"])
 @torch.inference_mode()
 def test_any_shape_equals_the_encoder(smaller_of, kept, family):
