@@ -10,6 +10,7 @@ from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.calibrate import calibrate_model, worse
+from qt_bert.scoring.column import ColumnScorer
 from qt_bert.scoring.judge import TextScorer, judge_file, read_outputs, requested_calibration
 
 ROWS = [
@@ -213,3 +214,18 @@ def test_what_the_fit_rests_on_is_warned_of(graded):
     warnings = calibrated(few)["warnings"]
     assert fitted < 20 and f"fitted on {fitted} queries alone" in warnings
     assert any("drawn_p" in line for line in warnings)
+
+
+def test_drawn_labels_weigh_alike_before_and_after(write):
+    rng = np.random.default_rng(0)
+    rows = (
+        f"q{n // 3}\tt{n}\t{n % 2 + 1}\t{(0.9, 0.1)[n // 3 % 2]}\t{share}\t{1 - share}"
+        for n, share in enumerate(rng.random(180))
+    )
+    path = write("p.tsv", "query\ttitle\tgrade\tdrawn_p\tp_1\tp_2\n" + "\n".join(rows) + "\n")
+    scorer = ColumnScorer(path, "p_1,p_2", ReaderOptions(), model_grades="0=1,1=2")
+    changes = calibrated(path, scorer)["changes"]
+    judged = judge_file(path, ReaderOptions(), scorer)
+    shown = [half_of(pair.query) == "validation" for pair in judged.pairs]
+    right = judged.judgements.correct[shown].mean()
+    assert changes["accuracy"]["value_a"] == pytest.approx(right)
