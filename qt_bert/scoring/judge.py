@@ -23,7 +23,7 @@ from qt_bert.errors import ArgumentError, CheckpointError, PairFileError
 from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.progress import Progress, progress, silent
 from qt_bert.request import LabelOptions
-from qt_bert.stats.arrays import FloatArray, IntArray
+from qt_bert.stats.arrays import FloatArray, IntArray, expectation
 from qt_bert.stats.calibration import (
     Calibration,
     ScoreCalibration,
@@ -165,11 +165,11 @@ def read_outputs(
             "p_relevant": list(calibration.relevance(values).astype(np.float32)),
             "relevant": list((values >= calibration.cut).astype(int).astype(str)),
         }
-        expected = table @ np.array(levels.values)
+        expected = expectation(table, np.array(levels.values))
         return Outputs(levels, table, predicted, expected, score, relevance)
     assert not isinstance(calibration, ScoreCalibration)
     probabilities = apply_temperature(logits, calibration.temperature if calibration else 1.0)
-    expected = probabilities @ np.array(labels.values)
+    expected = expectation(probabilities, np.array(labels.values))
     if calibration and calibration.cutoffs:
         if len(calibration.cutoffs) != labels.logits - 1:
             raise ArgumentError(
@@ -177,7 +177,8 @@ def read_outputs(
                 f"{labels.logits}; run qt-bert calibrate again"
             )
         # Cut-offs lie on the scale 1 … K of the outputs, whatever the outputs are worth.
-        index = apply_cutoffs(probabilities @ np.arange(1, labels.logits + 1), calibration.cutoffs)
+        steps = np.arange(1.0, labels.logits + 1)
+        index = apply_cutoffs(expectation(probabilities, steps), calibration.cutoffs)
     else:
         index = probabilities.argmax(1)
     return Outputs(labels, probabilities, [labels.names[i] for i in index], expected, None)

@@ -76,6 +76,12 @@ def test_outputs_of_a_three_level_model_by_hand():
     assert outputs.expected[0] == pytest.approx(1.3)
 
 
+def test_equal_logits_tie():
+    """A matrix product would round some of the rows differently."""
+    row = np.random.default_rng(7).normal(size=(1, 8)).astype(np.float32)
+    assert len({*read_outputs(np.repeat(row, 7, axis=0), ModelLabels(8, None)).expected}) == 1
+
+
 def test_labels_that_are_no_grades_name_the_option(scorer_of, pairs_of):
     with pytest.raises(PairFileError, match="by --grades"):
         judge_file(pairs_of(["狗\t猫\t0"] * 20), ReaderOptions(), scorer_of())
