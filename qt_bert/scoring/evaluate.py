@@ -306,7 +306,7 @@ def compare_models(
     few = with_judge(files, scorers, path, reader, count, detect=detect, seed=seed)
     judged = [each.judgements for each in files]
     sides = judged[: len(a)], judged[len(a) :]
-    scores = [np.mean([graded_score(model) for model in side], axis=0) for side in sides]
+    scores = list(map(graded_score, sides))
     compared = compare(*sides, seed=seed, most_different=most)
     result: dict[str, Any] = {
         "schema": 1,

@@ -79,7 +79,7 @@ def compare(
     labels differ, or a metric is unknown.
     """
     sides = [[side] if isinstance(side, Judgements) else list(side) for side in (a, b)]
-    a, b = (_of_several(side) for side in sides)
+    a, b = (side[0] for side in sides)
     for first, other in ((side[0], other) for side in sides for other in side):
         _check_same_pairs(a, other)
         if (other.mode, other.levels) != (first.mode, first.levels):
@@ -128,7 +128,7 @@ def compare(
         )
     return Comparison(
         metrics=differences,
-        most_different=differ_most(a, b, most_different).tolist(),
+        most_different=differ_most(*sides, most_different).tolist(),
         settings={"resamples": resamples, "draws": draws, "seed": seed},
     )
 
@@ -148,12 +148,6 @@ def seeds_reach(a: FloatArray, b: FloatArray) -> float:
     sizes = [len(side) - 1 for side in (a, b) if len(side) > 1]
     freedom = sum(errors) ** 2 / sum(e**2 / n for e, n in zip(errors, sizes, strict=True))
     return t_quantile(float(freedom)) * float(np.sqrt(sum(errors)))
-
-
-def _of_several(models: Sequence[Judgements]) -> Judgements:
-    """The first model with the mean score of all."""
-    score = np.mean([model.ranking_score for model in models], axis=0)
-    return replace(models[0], ranking_score=score) if len(models) > 1 else models[0]
 
 
 def swap_p_values(
@@ -198,15 +192,18 @@ def _check_same_pairs(a: Judgements, b: Judgements) -> None:
         raise ArgumentError(f"pair {row} has another query or label for the second model")
 
 
-def graded_score(judged: Judgements) -> FloatArray:
-    """The expected level of each pair, also of one calibrated logit; the score where there are no levels [n]."""
-    return judged.ranking_score if judged.level_probabilities is None else judged.expected
+def graded_score(models: Sequence[Judgements]) -> FloatArray:
+    """The expected level of each pair, also of one calibrated logit, or the score where there are no levels; the
+    mean over the models [n]."""
+    return np.mean(
+        [m.ranking_score if m.level_probabilities is None else m.expected for m in models], axis=0
+    )
 
 
-def differ_most(a: Judgements, b: Judgements, limit: int) -> IntArray:
-    """Indices of the pairs whose `graded_score` (its rank, where one model has no grades) differs most [≤ limit]."""
+def differ_most(a: Sequence[Judgements], b: Sequence[Judgements], limit: int) -> IntArray:
+    """Indices of the pairs whose `graded_score` (its rank, where one side has no grades) differs most [≤ limit]."""
     scores = [graded_score(a), graded_score(b)]
-    if {"score", "numbers"} & {a.mode, b.mode}:
+    if {"score", "numbers"} & {a[0].mode, b[0].mode}:
         scores = [fractional_ranks(score) for score in scores]
     return np.argsort(-np.abs(scores[0] - scores[1]), kind="stable")[: max(limit, 0)]
 
