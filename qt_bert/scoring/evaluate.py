@@ -369,13 +369,11 @@ def _reading(scorer: PairScorer) -> int | None:
 
 def by_column(pairs: Sequence[Pair], column: str) -> dict[str, BoolArray]:
     """Value of a column (`grade`: the label) → which pairs have it [n]; a cell may hold several comma-separated
-    values. Raises ArgumentError for a missing column.
+    values, an empty one has `(none)`. Raises ArgumentError for a missing column.
     """
-    tags = [
-        cell.split(",") for cell in column_cells(map(cells_of, pairs), column, f"--by {column}")
-    ]
-    values = sorted({tag for row in tags for tag in row})
-    return {value or "(none)": np.array([value in row for row in tags]) for value in values}
+    cells = column_cells(map(cells_of, pairs), column, f"--by {column}")
+    tags = [{tag.strip() for tag in cell.split(",")} - {""} or {"(none)"} for cell in cells]
+    return {tag: np.array([tag in of for of in tags]) for tag in sorted(set().union(*tags))}
 
 
 _PATTERNS = {
