@@ -81,7 +81,7 @@ class DelimitedFile:
                 if self._columns.header:
                     header = text
                     continue
-            if text == header:  # two files were concatenated
+            if text.removeprefix("\ufeff") == header:  # two files were concatenated
                 yield Reject.of(line, Reason.HEADER, text)
                 continue
             if plain and '"' in text and _LOOKS_QUOTED.search(text):

@@ -38,6 +38,7 @@ def test_an_unknown_suffix_names_the_known_ones(write, name):
         ("a\0b\tt", "NUL character"),
         ("q\t\0", "NUL character"),
         ("query\ttitle", "the header again"),
+        ("\ufeffquery\ttitle", "the header again"),
     ],
 )
 def test_rows_that_are_no_pairs(write, row, reason):
