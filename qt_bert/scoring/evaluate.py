@@ -194,17 +194,27 @@ def error_table(
     return table_beside(judged.pairs, added, order.tolist(), path, reader)
 
 
-def write_trec(folder: Path, judged: JudgedFile, scorer: PairScorer) -> None:
+def write_trec(folder: Path, judged: JudgedFile, scorer: PairScorer) -> float:
     """Write `qrels.txt` and `run.txt`, unjudged titles in the run alone. Queries are numbered from 0; titles have
-    their `id` if ids differ and have no spaces, else the row's number. A set of grades counts as its lowest."""
+    their `id`, else their line, else a number: the first that differ and have no spaces. A set of grades counts as
+    its lowest, a level as its number from 1. Returns from which of these on a title is relevant.
+
+    Raises ArgumentError for labels that are numbers.
+    """
+    if judged.judgements.mode == "numbers":
+        raise ArgumentError(
+            "--trec: the labels are numbers, qrels have whole grades; give their meaning by --grades"
+        )
     pairs, logits = judged.everything
     scores = read_outputs(logits, scorer.settings.labels, judged.calibration).ranking_score
     index, _ = index_queries([pair.query for pair in pairs])
-    ids = [pair.id for pair in pairs]
-    if len(set(ids)) < len(ids) or any(len(name.split()) != 1 for name in ids):
-        ids = [str(row) for row in range(1, len(pairs) + 1)]
-    truth = judged.judgements.ranking_truth
-    grades = [min(p.grades) if p.grades else int(t) for p, t in zip(pairs, truth, strict=False)]
+    numbers = range(1, len(pairs) + 1)
+    for names in ([pair.id for pair in pairs], [pair.line for pair in pairs], numbers):
+        ids = list(map(str, names))
+        if len({*ids}) == len(ids) and all(len(name.split()) == 1 for name in ids):
+            break
+    grades = [min(known(pair.grades)) for pair in judged.pairs]
+    relevant = judged.judgements.ranking_truth >= judged.judgements.auc_cut
     order = np.lexsort((-scores, index))
     rank = np.arange(len(order)) - np.searchsorted(index[order], index[order]) + 1
     name = scorer.name.replace(" ", "_")
@@ -215,6 +225,7 @@ def write_trec(folder: Path, judged: JudgedFile, scorer: PairScorer) -> None:
     with atomic_folder(folder) as files:
         for file, lines in {"qrels.txt": qrels, "run.txt": run}.items():
             (files / file).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return min(np.array(grades)[relevant].tolist(), default=judged.judgements.auc_cut)
 
 
 def query_table(judged: JudgedFile) -> dict[str, list[Any]]:
