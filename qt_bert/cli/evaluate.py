@@ -165,7 +165,7 @@ def evaluate(
         path, reader, scorer, others=others, calibration=applied, rejects_path=rejects, count=labels
     )
     tables = {
-        "--suspects": lambda: few_labels.suspects(judged, path, reader, labels.judge),
+        "--suspects": lambda: few_labels.suspects(judged, scorer, path, reader, labels.judge),
         "--errors": lambda: scoring.error_table(judged, scorer, path, reader),
         "--queries": lambda: scoring.query_table(judged),
     }

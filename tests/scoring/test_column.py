@@ -37,7 +37,8 @@ def test_a_column_ranks_and_one_read_as_grades_is_judged(log, column):
     assert judged.mode == "grades" and judged.predicted.tolist() == [0, 3, 1, 4]
     assert judged.correct.tolist() == [False] * 4
     with pytest.raises(ArgumentError, match="--suspects: a one-logit model"):
-        suspects(judge_file(log, ReaderOptions(), column("score")), log, ReaderOptions(), None)
+        ranked = judge_file(log, ReaderOptions(), column("score"))
+        suspects(ranked, column("score"), log, ReaderOptions(), None)
     hints = ["as grades" in "".join(c.notes()) for c in (column("llm"), column("score"), grades)]
     assert hints == [True, False, False]
 

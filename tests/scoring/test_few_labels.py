@@ -11,6 +11,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.models.card import ModelLabels
 from qt_bert.request import LabelOptions
+from qt_bert.scoring.column import ColumnScorer
 from qt_bert.scoring.evaluate import compare_models, mismatches, write_trec
 from qt_bert.scoring.few_labels import draw_next, suspects, with_judge
 from qt_bert.scoring.judge import TextScorer, judge_file
@@ -213,6 +214,22 @@ def test_a_judge_goes_with_labels_and_gives_grades(file):
         with_judge([result], [Titles()], path, reader, count)
 
 
+def test_a_judge_gives_the_levels_of_a_model_without_grades(file):
+    rows = few_rows(7, lambda query: query % 3 == 0)
+    header = (*HEADER, *(f"p_{level}" for level in range(6)))
+    path = file([(*row, *np.eye(6, dtype=int)[int(row[1][-1])]) for row in rows], header)
+    scorer = ColumnScorer(path, ",".join(header[4:]), ReaderOptions())  # levels 0 to 5
+    options = LabelOptions(labels="人工", judge="llm")
+    reader = options.read_by(ReaderOptions())
+    result = judge_file(path, reader, scorer, count=options)
+    accuracy = with_judge([result], [scorer], path, reader, options)["metrics"]["accuracy"]
+    right = [int(title[-1]) == llm for _, title, people, llm in rows if people == ""]
+    assert accuracy["judge"] == pytest.approx(np.mean(right))
+    listed = suspects(result, scorer, path, reader, "llm")
+    confirmed = np.array(listed["人工"]) == np.array(listed["llm"])
+    assert (np.diff(confirmed.astype(int)) >= 0).all() and 0 < confirmed.sum() < len(confirmed)
+
+
 def test_picked_labels_are_refused(file):
     rows = few_rows(4, lambda query: False, queries=400)
     agree = {r[0] for r in rows} - {r[0] for r in rows if r[1][-1] != str(r[3])}
@@ -283,10 +300,10 @@ def test_labels_that_the_model_contradicts_are_suspect(file):
     rows = [(f"q{n}", f"t{n % 5 + 1}", n % 5 + 1, n % 5 + 1) for n in range(50)]
     rows[7], rows[11] = ("q7", "t3", 1, 3), ("q11", "t2", 5, 5)
     path = file(rows, ("query", "title", "grade", "llm"))
-    table = suspects(judged(path), path, ReaderOptions(), "llm")
+    table = suspects(judged(path), Titles(), path, ReaderOptions(), "llm")
     assert table["line"] == [9, 13]  # the judge confirms the second
     assert table["likely"] == ["3", "2"]
-    alone = suspects(judged(path), path, ReaderOptions(), None)
+    alone = suspects(judged(path), Titles(), path, ReaderOptions(), None)
     assert sorted(alone["line"]) == [9, 13]
 
 
