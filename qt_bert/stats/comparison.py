@@ -84,14 +84,12 @@ def compare(
         _check_same_pairs(a, other)
         if (other.mode, other.levels) != (first.mode, first.levels):
             raise ArgumentError("one model of several seeds is judged at other levels")
-    unknown = [
-        metric for metric in metrics or () if isinstance(metric, str) and metric not in METRICS
-    ]
-    if unknown:
-        raise ArgumentError(f"no metric is called {unknown[0]!r}; there are {', '.join(METRICS)}")
     named = METRICS if metrics is None else metrics
+    if unknown := [name for name in named if isinstance(name, str) and name not in METRICS]:
+        raise ArgumentError(f"no metric is called {unknown[0]!r}; there are {', '.join(METRICS)}")
     chosen = [METRICS[metric] if isinstance(metric, str) else metric for metric in named]
-    tested = [metric for metric in chosen if _refusal(metric, a, b) is None]
+    refusals = {metric.name: _refusal(metric, a, b) for metric in chosen}
+    tested = [metric for metric in chosen if refusals[metric.name] is None]
     values, drawn = [], []
     for side in sides:
         of_models = [bootstrap(model, tested, resamples, seed) for model in side]
@@ -103,8 +101,7 @@ def compare(
     differences: dict[str, MetricDifference] = {}
     for metric in chosen:
         value_a = value_b = difference = low = high = p = None
-        reason = _refusal(metric, a, b)
-        if reason is None:
+        if (reason := refusals[metric.name]) is None:
             row = rows[metric.name]
             each = [side[:, row] for side in values]
             value_a, value_b = (None if np.isnan(v).any() else float(v.mean()) for v in each)
@@ -214,28 +211,18 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
     Scores and Spearman's targets become ranks among the pairs of their own model.
     """
 
-    def joined(name: str) -> Any:
+    def both(name: str) -> Any:
         parts = [getattr(a, name), getattr(b, name)]
         return None if any(part is None for part in parts) else np.concatenate(parts)
 
     def ranks(name: str) -> FloatArray:
-        return np.concatenate(
-            [fractional_ranks(getattr(judgements, name)) for judgements in (a, b)]
-        )
+        return np.concatenate([fractional_ranks(getattr(side, name)) for side in (a, b)])
 
-    fields = [
-        "truth",
-        "label_probability",
-        "predicted",
-        "correct",
-        "ranking_truth",
-        "unjudged_ahead",
-    ]
-    same_levels = a.levels == b.levels
+    fields = "truth label_probability predicted correct ranking_truth unjudged_ahead"
     return replace(
         a,
-        **{name: joined(name) for name in fields},
-        level_probabilities=joined("level_probabilities") if same_levels else None,
+        **{name: both(name) for name in fields.split()},
+        level_probabilities=both("level_probabilities") if a.levels == b.levels else None,
         ranking_score=ranks("ranking_score"),
         spearman_target=ranks("spearman_target"),
         query_index=np.concatenate([a.query_index, b.query_index + a.n_queries]),

@@ -62,10 +62,7 @@ def read_labels(grade_sets: Sequence[Sequence[int] | None]) -> Labels:
             normal[key] = checked_set(key, f"the label of pair {row}")
         of_pair.append(normal[key])
     sets = tuple(
-        sorted(
-            set(normal.values()),
-            key=lambda grades: (sum(grades) / len(grades), grades),
-        )
+        sorted(set(normal.values()), key=lambda grades: (sum(grades) / len(grades), grades))
     )
     place = {grades: number for number, grades in enumerate(sets)}
     index = np.array([place[grades] for grades in of_pair], dtype=np.int64)
