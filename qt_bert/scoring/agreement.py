@@ -167,6 +167,6 @@ def alpha(
     )[0]
     ends = interval_or_reason(drawn, n_queries)
     if np.isnan(value):
-        reason = "all labels are one"
+        reason = "no pair has two labels, or all labels are one"
         return {"value": None, "ci_low": None, "ci_high": None, "reason": reason}
     return {"value": value} | dict(zip(("ci_low", "ci_high", "reason"), ends, strict=True))
