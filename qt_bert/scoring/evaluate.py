@@ -25,6 +25,7 @@ from qt_bert.scoring.judge import (
     JudgedFile,
     Outputs,
     PairScorer,
+    hardly_differ,
     judge_file,
     judge_pairs,
     read_outputs,
@@ -79,6 +80,7 @@ def evaluation_json(
     few = with_judge([judged], [scorer], path, reader or ReaderOptions(), count, **drawn)
     outputs = read_outputs(judged.logits, scorer.settings.labels, judged.calibration)
     furthest = furthest_off(judged.judgements, WORST)
+    ranks = judged.judgements.eligible.any() and scorer.tokenizer  # the scale of a column is any
     result = EvaluationResult(
         model=scorer.describe(),
         pairs=JudgedPairs(
@@ -105,7 +107,7 @@ def evaluation_json(
         },
         errors=tuple(_graded_pair(judged, outputs, int(row)) for row in furthest),
         examples=_examples(judged, outputs),
-        alike=scorer.alike(outputs.ranking_score) if judged.judgements.eligible.any() else None,
+        alike=hardly_differ(outputs.ranking_score) if ranks else None,
         truncated_titles=scorer.counts.truncated_titles,
         truncated_queries=scorer.counts.truncated_queries,
         auto_slices=_automatic(judged, resamples, seed) if auto_slices else None,

@@ -58,7 +58,6 @@ class PairScorer(Protocol):
     def describe(self) -> dict[str, Any]: ...
     def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray: ...
     def refuse(self, pair: Pair) -> Reject | None: ...
-    def alike(self, scores: np.ndarray) -> str | None: ...
     def notes(self) -> Iterator[str]: ...
 
 
@@ -70,10 +69,6 @@ class TextScorer:
 
     def refuse(self, pair: Pair) -> None:
         """None: it scores every pair."""
-
-    def alike(self, scores: np.ndarray) -> str | None:
-        """`hardly_differ`."""
-        return hardly_differ(scores)
 
     def notes(self) -> Iterator[str]:
         """How many texts were cut, if any."""

@@ -125,7 +125,7 @@ def compare(
         )
     return Comparison(
         metrics=differences,
-        most_different=differ_most(*sides, most_different).tolist(),
+        most_different=differ_most(sides[0], sides[1], most_different).tolist(),
         settings={"resamples": resamples, "draws": draws, "seed": seed},
     )
 
