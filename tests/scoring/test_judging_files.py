@@ -11,7 +11,7 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.evaluate import compare_models, error_table, evaluation_json, query_table
 from qt_bert.scoring.judge import graded_pairs, judge_file, judge_logits, read_outputs
-from qt_bert.stats.calibration import Calibration
+from qt_bert.stats.calibration import Calibration, ScoreCalibration
 
 FIVE = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
 
@@ -61,6 +61,22 @@ def test_temperature_and_cutoffs_act_where_given():
     logits = np.log(np.array([[0.1, 0.1, 0.1, 0.1, 0.6]]))
     judged = judge_logits(logits, [pair(3)], FIVE, Calibration(1.0, (1.5, 2.5, 4.5, 4.8)))
     assert list(judged.predicted) == [2]
+
+
+def test_cutoffs_act_on_labels_that_overlap():
+    logits = np.log(np.array([[0.1, 0.1, 0.1, 0.1, 0.6]] * 2))  # 4 is expected, 5 the likeliest
+    pairs = [pair(3, 4), pair(4, 5)]
+    outcomes = [[False, True], [True, False]]
+    for calibration, correct in zip(
+        (None, Calibration(1.0, (1.5, 2.5, 4.5, 4.8))), outcomes, strict=True
+    ):
+        judged = judge_logits(logits, pairs, FIVE, calibration)
+        assert (judged.mode, judged.correct.tolist()) == ("overlapping", correct)
+    score = ScoreCalibration(
+        "platt", FIVE.grades, (((0.0,), (5.0,)),) * 4, (-3.0, -2.0, 0.5, 1.0), 3, 0.0
+    )
+    judged = judge_logits(np.zeros((2, 1)), pairs, ModelLabels(1, None), score)
+    assert judged.correct.tolist() == [True, False]
 
 
 def test_cutoffs_for_other_levels_are_refused():
