@@ -403,7 +403,7 @@ def measure(
         plain=plain,
         differences=differences,
         worst=list(map(row, furthest_off(judged[0], WORST).tolist())),
-        changed=list(map(row, differ_most(judged[0], judged[1], WORST).tolist())) if out else [],
+        changed=list(map(row, differ_most(judged[:1], judged[1:], WORST).tolist())) if out else [],
         truncated=truncated,
     )
 

@@ -165,7 +165,7 @@ def evaluate(
         path, reader, scorer, others=others, calibration=applied, rejects_path=rejects, count=labels
     )
     tables = {
-        "--suspects": lambda: few_labels.suspects(judged, path, reader, labels.judge),
+        "--suspects": lambda: few_labels.suspects(judged, scorer, path, reader, labels.judge),
         "--errors": lambda: scoring.error_table(judged, scorer, path, reader),
         "--queries": lambda: scoring.query_table(judged),
     }
@@ -178,8 +178,8 @@ def evaluate(
         scoring.write_beside(outputs[option], option, path, reader, rows)
         terminal.note(f"{option}: {len(next(iter(rows.values()))):,} rows: {outputs[option]}")
     if trec is not None:
-        scoring.write_trec(trec, judged, scorer)
-        terminal.note(f"qrels.txt and run.txt, relevant from {judged.judgements.auc_cut:g}: {trec}")
+        relevant = scoring.write_trec(trec, judged, scorer)
+        terminal.note(f"qrels.txt and run.txt, relevant from {relevant:g}: {trec}")
     terminal.note_rejects(judged.rejected, rejects)
     for each in (scorer, *others):
         terminal.note_counts(each)

@@ -81,7 +81,7 @@ class DelimitedFile:
                 if self._columns.header:
                     header = text
                     continue
-            if text == header:  # two files were concatenated
+            if text.removeprefix("\ufeff") == header:  # two files were concatenated
                 yield Reject.of(line, Reason.HEADER, text)
                 continue
             if plain and '"' in text and _LOOKS_QUOTED.search(text):
@@ -187,7 +187,7 @@ class JsonLinesFile:
 
         Raises PairFileError at the end for a required key of no object.
         """
-        missing, title = _MissingKeys(self._required), self._keys["title"]
+        missing = _MissingKeys(self._required)
         for item in self._source.lines():
             if isinstance(item, Reject):
                 yield item
@@ -198,15 +198,18 @@ class JsonLinesFile:
                 yield Reject.of(line, value, text)
                 continue
             missing.discard(self._with_keys(value))
-            if title in value or not ("pos" in value or "neg" in value):
-                yield self._row(line, text, value)
-            else:
+            if self._has_lists(value):
                 yield from self._spread(line, text, value)
+            else:
+                yield self._row(line, text, value)
         missing.refuse(self._source.path)
+
+    def _has_lists(self, value: dict[str, Any]) -> bool:
+        return self._keys["title"] not in value and not value.keys().isdisjoint(_LISTS)
 
     def _with_keys(self, value: dict[str, Any]) -> dict[str, Any]:
         """An object with `title` and `grade` where it has lists of titles."""
-        if self._keys["title"] in value or not ("pos" in value or "neg" in value):
+        if not self._has_lists(value):
             return value
         return value | dict.fromkeys(
             self._keys[name] for name in ("title", "grade") if name in self._keys

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from typing import IO, Any, NamedTuple
 
 from qt_bert.data.columns import Columns, Placement
@@ -31,7 +31,8 @@ class Span(NamedTuple):
 
 
 class StoredParquet:
-    """An open Parquet file and its row groups; `hashed` counts the bytes hashed."""
+    """An open Parquet file; `starts` are the first rows of its row groups, from 1, and one beyond the last;
+    `hashed` counts the bytes hashed."""
 
     def __init__(self, handle: IO[bytes], file: Any) -> None:
         self.file = file
@@ -39,24 +40,20 @@ class StoredParquet:
         self._handle = handle
         self._digests: dict[int | None, bytes] = {}
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
-        self._starts = list(accumulate(sizes, initial=1))
+        self.starts = list(accumulate(sizes, initial=1))
 
     @property
     def rows(self) -> int:
         """The number of rows."""
-        return self._starts[-1] - 1
+        return self.starts[-1] - 1
 
     def groups(self, first: int, rows: int) -> list[int]:
         """The row groups, from 0, that hold any of `rows` rows from `first`."""
         return [
             i
-            for i, start in enumerate(self._starts[:-1])
-            if start < first + rows and self._starts[i + 1] > first
+            for i, (start, end) in enumerate(pairwise(self.starts))
+            if start < first + rows and end > first
         ]
-
-    def start(self, group: int) -> int:
-        """The first row of a row group, from 1."""
-        return self._starts[group]
 
     def sha256(self, first: int, rows: int) -> str:
         """SHA-256 over the footer and the stored bytes of the row groups that hold the rows.
@@ -220,7 +217,7 @@ class ParquetFile:
         span = self._span
         first, end = (span.first, span.first + span.rows) if span else (1, stored.rows + 1)
         groups = stored.groups(first, end - first)
-        line = stored.start(groups[0]) if groups else end
+        line = stored.starts[groups[0]] if groups else end
         with self._reading():
             for batch in stored.file.iter_batches(
                 batch_size=_BATCH_ROWS, row_groups=groups, use_threads=False

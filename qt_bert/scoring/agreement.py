@@ -20,14 +20,7 @@ from qt_bert.stats.arrays import FloatArray, IntArray, ratio
 from qt_bert.stats.estimate import RESAMPLES, bootstrap_weights, interval_or_reason, resample
 from qt_bert.stats.evaluation import confusion, evaluate
 from qt_bert.stats.judgements import Judgements, index_queries, judge_levels, name_set
-from qt_bert.stats.metrics import (
-    METRICS,
-    Metric,
-    additive,
-    as_matrices,
-    confusion_by_query,
-    weighted_kappa,
-)
+from qt_bert.stats.metrics import METRICS, Metric, as_matrices, of_confusions, weighted_kappa
 from qt_bert.text import Text
 
 FURTHEST = 10
@@ -129,17 +122,12 @@ def agree(
     }
 
 
-def _kappa(flat: FloatArray) -> FloatArray:
-    confusions = as_matrices(flat)
-    return weighted_kappa(confusions, 1 - np.eye(confusions.shape[1]))
-
-
 OF_TWO = {
     "kappa": Metric(
         name="kappa",
         title=Text("κ", "κ"),
         description=Text("扣除偶然一致后的一致性。", "Agreement beyond chance."),
-        estimator=additive(confusion_by_query, _kappa),
+        estimator=of_confusions(lambda c: weighted_kappa(c, 1 - np.eye(c.shape[1]))),
         undefined="all labels are one",
     ),
     "quadratic_kappa": METRICS["qwk"],
@@ -179,5 +167,6 @@ def alpha(
     )[0]
     ends = interval_or_reason(drawn, n_queries)
     if np.isnan(value):
-        return {"value": None, "ci_low": None, "ci_high": None, "reason": "all labels are one"}
+        reason = "no pair has two labels, or all labels are one"
+        return {"value": None, "ci_low": None, "ci_high": None, "reason": reason}
     return {"value": value} | dict(zip(("ci_low", "ci_high", "reason"), ends, strict=True))

@@ -98,7 +98,8 @@ def calibrate_model(
     read_as: str | None = None
     metrics: Sequence[str | Metric] = OF_GRADES
     if labels.logits > 1:
-        calibration, before = _fit_temperature(judged, labels, fitted), judged.judgements
+        calibration = _fit_temperature(judged, labels, fitted)
+        before = judge_logits(judged.logits, judged.pairs, labels)  # without drawn_p
         graded = after = judge_logits(judged.logits, judged.pairs, labels, calibration)
     else:
         scores = judged.judgements.ranking_score

@@ -83,9 +83,6 @@ class ColumnScorer:
         self._unscored += 1
         return Reject.of(pair.line, f"no score in {self.name}", f"{pair.query}\t{pair.title}")
 
-    def alike(self, scores: np.ndarray) -> None:
-        """None: the scale of scores is any."""
-
     def notes(self) -> Iterator[str]:
         """How to read whole numbers 1–5 as grades; how many pairs and scores have no partner."""
         if self.settings.labels.logits == 1 and np.isin(self._logits, range(1, 6)).all():

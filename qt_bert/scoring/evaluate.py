@@ -25,6 +25,7 @@ from qt_bert.scoring.judge import (
     JudgedFile,
     Outputs,
     PairScorer,
+    hardly_differ,
     judge_file,
     judge_pairs,
     read_outputs,
@@ -79,6 +80,7 @@ def evaluation_json(
     few = with_judge([judged], [scorer], path, reader or ReaderOptions(), count, **drawn)
     outputs = read_outputs(judged.logits, scorer.settings.labels, judged.calibration)
     furthest = furthest_off(judged.judgements, WORST)
+    ranks = judged.judgements.eligible.any() and scorer.tokenizer  # the scale of a column is any
     result = EvaluationResult(
         model=scorer.describe(),
         pairs=JudgedPairs(
@@ -105,7 +107,7 @@ def evaluation_json(
         },
         errors=tuple(_graded_pair(judged, outputs, int(row)) for row in furthest),
         examples=_examples(judged, outputs),
-        alike=scorer.alike(outputs.ranking_score) if judged.judgements.eligible.any() else None,
+        alike=hardly_differ(outputs.ranking_score) if ranks else None,
         truncated_titles=scorer.counts.truncated_titles,
         truncated_queries=scorer.counts.truncated_queries,
         auto_slices=_automatic(judged, resamples, seed) if auto_slices else None,
@@ -194,17 +196,27 @@ def error_table(
     return table_beside(judged.pairs, added, order.tolist(), path, reader)
 
 
-def write_trec(folder: Path, judged: JudgedFile, scorer: PairScorer) -> None:
+def write_trec(folder: Path, judged: JudgedFile, scorer: PairScorer) -> float:
     """Write `qrels.txt` and `run.txt`, unjudged titles in the run alone. Queries are numbered from 0; titles have
-    their `id` if ids differ and have no spaces, else the row's number. A set of grades counts as its lowest."""
+    their `id`, else their line, else a number: the first that differ and have no spaces. A set of grades counts as
+    its lowest, a level as its number from 1. Returns from which of these on a title is relevant.
+
+    Raises ArgumentError for labels that are numbers.
+    """
+    if judged.judgements.mode == "numbers":
+        raise ArgumentError(
+            "--trec: the labels are numbers, qrels have whole grades; give their meaning by --grades"
+        )
     pairs, logits = judged.everything
     scores = read_outputs(logits, scorer.settings.labels, judged.calibration).ranking_score
     index, _ = index_queries([pair.query for pair in pairs])
-    ids = [pair.id for pair in pairs]
-    if len(set(ids)) < len(ids) or any(len(name.split()) != 1 for name in ids):
-        ids = [str(row) for row in range(1, len(pairs) + 1)]
-    truth = judged.judgements.ranking_truth
-    grades = [min(p.grades) if p.grades else int(t) for p, t in zip(pairs, truth, strict=False)]
+    numbers = range(1, len(pairs) + 1)
+    for names in ([pair.id for pair in pairs], [pair.line for pair in pairs], numbers):
+        ids = list(map(str, names))
+        if len({*ids}) == len(ids) and all(len(name.split()) == 1 for name in ids):
+            break
+    grades = [min(known(pair.grades)) for pair in judged.pairs]
+    relevant = judged.judgements.ranking_truth >= judged.judgements.auc_cut
     order = np.lexsort((-scores, index))
     rank = np.arange(len(order)) - np.searchsorted(index[order], index[order]) + 1
     name = scorer.name.replace(" ", "_")
@@ -215,6 +227,7 @@ def write_trec(folder: Path, judged: JudgedFile, scorer: PairScorer) -> None:
     with atomic_folder(folder) as files:
         for file, lines in {"qrels.txt": qrels, "run.txt": run}.items():
             (files / file).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return min(np.array(grades)[relevant].tolist(), default=judged.judgements.auc_cut)
 
 
 def query_table(judged: JudgedFile) -> dict[str, list[Any]]:
@@ -306,7 +319,7 @@ def compare_models(
     few = with_judge(files, scorers, path, reader, count, detect=detect, seed=seed)
     judged = [each.judgements for each in files]
     sides = judged[: len(a)], judged[len(a) :]
-    scores = [np.mean([graded_score(model) for model in side], axis=0) for side in sides]
+    scores = list(map(graded_score, sides))
     compared = compare(*sides, seed=seed, most_different=most)
     result: dict[str, Any] = {
         "schema": 1,
@@ -369,13 +382,11 @@ def _reading(scorer: PairScorer) -> int | None:
 
 def by_column(pairs: Sequence[Pair], column: str) -> dict[str, BoolArray]:
     """Value of a column (`grade`: the label) → which pairs have it [n]; a cell may hold several comma-separated
-    values. Raises ArgumentError for a missing column.
+    values, an empty one has `(none)`. Raises ArgumentError for a missing column.
     """
-    tags = [
-        cell.split(",") for cell in column_cells(map(cells_of, pairs), column, f"--by {column}")
-    ]
-    values = sorted({tag for row in tags for tag in row})
-    return {value or "(none)": np.array([value in row for row in tags]) for value in values}
+    cells = column_cells(map(cells_of, pairs), column, f"--by {column}")
+    tags = [{tag.strip() for tag in cell.split(",")} - {""} or {"(none)"} for cell in cells]
+    return {tag: np.array([tag in of for of in tags]) for tag in sorted(set().union(*tags))}
 
 
 _PATTERNS = {

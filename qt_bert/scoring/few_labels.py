@@ -21,7 +21,7 @@ from qt_bert.scoring.tables import Columns, table_beside
 from qt_bert.stats import few_labels as stats
 from qt_bert.stats.arrays import BoolArray, FloatArray
 from qt_bert.stats.estimate import LEAST_QUERIES, NORMAL, RESAMPLES, over_queries
-from qt_bert.stats.judgements import index_queries, known, name_set
+from qt_bert.stats.judgements import index_queries, known
 from qt_bert.stats.metrics import METRICS
 from qt_bert.stats.verdict import POWER_FACTOR
 
@@ -52,7 +52,8 @@ def with_judge(
     pairs, n = files[0].everything[0], len(files[0].pairs)
     index, _ = index_queries([pair.query for pair in pairs])
     weights = judge.weights_of(pairs, n, path, options.weights)
-    sets = _labels_in(options.judge, pairs, path, reader)
+    scheme = judge.default_scheme(scorers[0].settings.labels)
+    sets = _labels_in(options.judge, pairs, path, reader, scheme)
     if options.judge is not None and not any(sets):
         raise ArgumentError(f"{path}: no pair has a label of --judge {options.judge}")
     grades = _means(sets)
@@ -139,13 +140,13 @@ def _means(sets: Sequence[GradeSet | None]) -> FloatArray:
 
 
 def _labels_in(
-    column: str | None, pairs: Sequence[Pair], path: Path, reader: ReaderOptions
+    column: str | None, pairs: Sequence[Pair], path: Path, reader: ReaderOptions, default: GradeMap
 ) -> list[GradeSet | None]:
-    """The labels in a column, which may be FILE:COLUMN; none without one. Raises ArgumentError where it is missing,
-    PairFileError for a bad label."""
+    """The labels in a column, which may be FILE:COLUMN, read by `--grades` or the `default`; none without a column.
+    Raises ArgumentError where it is missing, PairFileError for a bad label."""
     if column is None:
         return [None] * len(pairs)
-    scheme = GradeMap.parse(reader.grades) if reader.grades else GradeMap.identity()
+    scheme = GradeMap.parse(reader.grades) if reader.grades else default
     sets: list[GradeSet | None] = []
     cells = column_cells(map(joined([column], reader), pairs), column, path)
     for pair, cell in zip(pairs, cells, strict=True):
@@ -168,7 +169,8 @@ def draw_next(
     """
     pairs = list(reader.open(path))
     index, n_queries = index_queries([pair.query for pair in pairs])
-    people, *others = (_means(_labels_in(rater, pairs, path, reader)) for rater in raters)
+    labels = (_labels_in(rater, pairs, path, reader, GradeMap.identity()) for rater in raters)
+    people, *others = map(_means, labels)
     labelled = np.isin(np.arange(n_queries), index[np.isfinite(people)])
     if not 0 < n <= (~labelled[index]).sum() or len(others) not in (1, 2):
         raise ArgumentError(
@@ -196,7 +198,11 @@ def draw_next(
 
 
 def suspects(
-    judged: JudgedFile, path: Path, reader: ReaderOptions, judge_column: str | None
+    judged: JudgedFile,
+    scorer: PairScorer,
+    path: Path,
+    reader: ReaderOptions,
+    judge_column: str | None,
 ) -> Columns:
     """A table of the pairs whose labels are likely wrong (`suspicion`), worst first, those that the judge
     confirms last. Raises ArgumentError without levels."""
@@ -205,10 +211,9 @@ def suspects(
     judgements, pairs, rows = judged.judgements, judged.pairs, np.arange(len(judged.pairs))
     table, truth = known(judgements.level_probabilities), known(judgements.truth)
     likely, margin = stats.suspicion(table, truth)
-    sets, levels = _labels_in(judge_column, pairs, path, reader), judgements.levels
-    confirmed = [
-        s is not None and name_set(s) == levels[k] for s, k in zip(sets, truth, strict=True)
-    ]
+    scheme, levels = judge.default_scheme(scorer.settings.labels), judgements.levels
+    sets = _labels_in(judge_column, pairs, path, reader, scheme)
+    confirmed = [pair.grades == grades for pair, grades in zip(pairs, sets, strict=True)]
     shown = [row for row in np.lexsort((-margin, np.array(confirmed))) if margin[row] > 0]
     added: dict[str, list[Any]] = {"line": [pair.line for pair in pairs]}
     added |= {"p_label": table[rows, truth].tolist(), "likely": [levels[k] for k in likely]}

@@ -60,11 +60,7 @@ def read_gate(path: Path, labelled: bool = True, unlabelled: bool = True) -> Gat
     cases = read_cases(shipped(BEHAVIOURS)).phenomena if gate.behaviours else {}
     for what, names, known in (
         ("key", table, [item.name for item in fields(Gate)]),
-        (
-            "metric",
-            gate.metrics,
-            [n for n, metric in METRICS.items() if metric.direction != "zero"],
-        ),
+        ("metric", gate.metrics, [n for n, m in METRICS.items() if m.direction != "zero"]),
         ("measure", gate.agreement, MEASURES),
         ("metric of slices", set().union(*slices), (*SHOWN_IN_SLICES, *MEASURES)),
         ("behaviour", gate.behaviours, cases),
@@ -73,13 +69,12 @@ def read_gate(path: Path, labelled: bool = True, unlabelled: bool = True) -> Gat
             raise ArgumentError(
                 f"--gate {path}: no {what} {min(unknown)!r}; there are {', '.join(known)}"
             )
-    for name in chain(gate.metrics, gate.agreement, *slices):
+    every = (gate.metrics, gate.agreement, *slices)
+    for name in chain(*every):
         if not (unlabelled if name in MEASURES else labelled):
             option = "--unlabelled" if name in MEASURES else "--pairs"
             raise ArgumentError(f"--gate {path}: {name} needs {option} FILE")
-    margins = [
-        margin for rules in (gate.metrics, gate.agreement, *slices) for margin in rules.values()
-    ]
+    margins = [margin for rules in every for margin in rules.values()]
     if min(margins, default=0 if gate.behaviours else -1) < 0:
         raise ArgumentError(f"--gate {path}: give [metrics], as qwk = 0.01, with losses from 0 on")
     return gate

@@ -23,7 +23,7 @@ from qt_bert.errors import ArgumentError, CheckpointError, PairFileError
 from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.progress import Progress, progress, silent
 from qt_bert.request import LabelOptions
-from qt_bert.stats.arrays import FloatArray, IntArray
+from qt_bert.stats.arrays import FloatArray, IntArray, expectation
 from qt_bert.stats.calibration import (
     Calibration,
     ScoreCalibration,
@@ -58,7 +58,6 @@ class PairScorer(Protocol):
     def describe(self) -> dict[str, Any]: ...
     def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray: ...
     def refuse(self, pair: Pair) -> Reject | None: ...
-    def alike(self, scores: np.ndarray) -> str | None: ...
     def notes(self) -> Iterator[str]: ...
 
 
@@ -70,10 +69,6 @@ class TextScorer:
 
     def refuse(self, pair: Pair) -> None:
         """None: it scores every pair."""
-
-    def alike(self, scores: np.ndarray) -> str | None:
-        """`hardly_differ`."""
-        return hardly_differ(scores)
 
     def notes(self) -> Iterator[str]:
         """How many texts were cut, if any."""
@@ -165,22 +160,27 @@ def read_outputs(
             "p_relevant": list(calibration.relevance(values).astype(np.float32)),
             "relevant": list((values >= calibration.cut).astype(int).astype(str)),
         }
-        expected = table @ np.array(levels.values)
+        expected = expectation(table, np.array(levels.values))
         return Outputs(levels, table, predicted, expected, score, relevance)
     assert not isinstance(calibration, ScoreCalibration)
     probabilities = apply_temperature(logits, calibration.temperature if calibration else 1.0)
-    expected = probabilities @ np.array(labels.values)
-    if calibration and calibration.cutoffs:
-        if len(calibration.cutoffs) != labels.logits - 1:
-            raise ArgumentError(
-                f"the saved cut-offs separate {len(calibration.cutoffs) + 1} levels, the model has "
-                f"{labels.logits}; run qt-bert calibrate again"
-            )
-        # Cut-offs lie on the scale 1 … K of the outputs, whatever the outputs are worth.
-        index = apply_cutoffs(probabilities @ np.arange(1, labels.logits + 1), calibration.cutoffs)
-    else:
-        index = probabilities.argmax(1)
+    expected = expectation(probabilities, np.array(labels.values))
+    if calibration and calibration.cutoffs and len(calibration.cutoffs) != labels.logits - 1:
+        raise ArgumentError(
+            f"the saved cut-offs separate {len(calibration.cutoffs) + 1} levels, the model has "
+            f"{labels.logits}; run qt-bert calibrate again"
+        )
+    cut = _by_cutoffs(probabilities, calibration)
+    index = probabilities.argmax(1) if cut is None else cut
     return Outputs(labels, probabilities, [labels.names[i] for i in index], expected, None)
+
+
+def _by_cutoffs(probabilities: FloatArray, calibration: Calibration | None) -> IntArray | None:
+    """The output of each pair [n] by cut-offs, if any, on the scale 1 … K of the outputs, whatever these are worth."""
+    if calibration is None or not calibration.cutoffs:
+        return None
+    steps = np.arange(1.0, probabilities.shape[1] + 1)
+    return apply_cutoffs(expectation(probabilities, steps), calibration.cutoffs)
 
 
 def ranking_scores(logits: np.ndarray, labels: ModelLabels) -> FloatArray:
@@ -403,11 +403,11 @@ def judge_logits(
         ranked = read_outputs(logits, labels, calibration).ranking_score
         return judge_numbers(ranked, [number_of(pair.label or "") for pair in pairs], queries)
     if isinstance(calibration, ScoreCalibration):
+        grades, levels = calibration.grades, apply_cutoffs(scores, calibration.cutoffs)
         table = calibration.probabilities(scores)
-        judged = judge_grades(table, sets, queries, model_grades=calibration.grades)
+        judged = judge_grades(table, sets, queries, model_grades=grades, predicted=levels)
         judged = replace(judged, ranking_score=scores)
-        fits = len(judged.levels) == len(calibration.grades)
-        levels = apply_cutoffs(scores, calibration.cutoffs)
+        fits = len(judged.levels) == len(grades)
         return judged.with_predicted(levels) if fits else judged
     if labels.logits == 1:
         return judge_scores(scores, sets, queries)
@@ -415,7 +415,8 @@ def judge_logits(
     if labels.grades is None:
         judged = judge_levels(probabilities, _levels_of(sets, labels), queries)
     else:
-        judged = judge_grades(probabilities, sets, queries, model_grades=labels.grades)
+        grades, cut = labels.grades, _by_cutoffs(probabilities, calibration)
+        judged = judge_grades(probabilities, sets, queries, model_grades=grades, predicted=cut)
     if calibration and calibration.cutoffs and judged.truth is not None:
         if len(judged.levels) != len(calibration.cutoffs) + 1:
             raise ArgumentError(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qt_bert.errors import ArgumentError
-from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, count_cells, ratio
+from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, count_cells, expectation, ratio
 from qt_bert.stats.estimate import bootstrap_weights, interval_or_reason
 from qt_bert.stats.judgements import FIVE_GRADES, GradeSet, checked_set, read_labels
 from qt_bert.stats.metrics import weighted_kappa
@@ -18,6 +18,8 @@ from qt_bert.stats.metrics import weighted_kappa
 TEMPERATURES = (0.05, 20.0)
 MOST_CANDIDATES = 500
 LEAST_GAIN = 1e-12
+BEYOND = 10
+"""How many times their range cut-offs are sought to either side of the scores seen."""
 LEAST_SHARE = 1e-3
 """Of the probability of a level or higher, what the level itself has at least."""
 
@@ -253,12 +255,20 @@ def find_cuts(
     calibration: ScoreCalibration, scores: FloatArray, truth: IntArray, **aim: float | None
 ) -> list[float]:
     """The cut, then the K − 1 cut-offs that maximise QWK, for scores [n] of pairs of levels `truth` [n]."""
+    values = np.arange(1.0, len(calibration.grades) + 1)
+
+    def expected(at: FloatArray) -> FloatArray:
+        return expectation(calibration.probabilities(at), values)
+
     cut = choose_cut(scores, truth >= calibration.relevant, **aim)
-    order = np.argsort(scores)
-    expected = calibration.probabilities(scores) @ np.arange(1.0, len(calibration.grades) + 1)
-    cutoffs = fit_cutoffs(expected, truth, n_levels=len(calibration.grades))
-    # The level expected rises with the score: a cut-off on one is a cut-off on the other.
-    on_score = np.interp(cutoffs, expected[order], scores[order], left=scores.min() - 1)
+    cutoffs = fit_cutoffs(expected(scores), truth, n_levels=len(values))
+    # The level expected rises with the score: a cut-off on one is a cut-off on the other, which may lie beyond
+    # the scores seen.
+    seen, away = np.sort(scores), (np.ptp(scores) or 1.0) * np.linspace(0.01, BEYOND, 100 * BEYOND)
+    lower, levels, higher = seen[0] - away[::-1], expected(seen), seen[-1] + away
+    ends = np.minimum(expected(lower), levels[0]), np.maximum(expected(higher), levels[-1])
+    grid = np.concatenate([lower, seen, higher])
+    on_score = np.interp(cutoffs, np.concatenate([ends[0], levels, ends[1]]), grid)
     return [cut, *on_score.tolist()]
 
 

@@ -79,19 +79,17 @@ def compare(
     labels differ, or a metric is unknown.
     """
     sides = [[side] if isinstance(side, Judgements) else list(side) for side in (a, b)]
-    a, b = (_of_several(side) for side in sides)
+    a, b = (side[0] for side in sides)
     for first, other in ((side[0], other) for side in sides for other in side):
         _check_same_pairs(a, other)
         if (other.mode, other.levels) != (first.mode, first.levels):
             raise ArgumentError("one model of several seeds is judged at other levels")
-    unknown = [
-        metric for metric in metrics or () if isinstance(metric, str) and metric not in METRICS
-    ]
-    if unknown:
-        raise ArgumentError(f"no metric is called {unknown[0]!r}; there are {', '.join(METRICS)}")
     named = METRICS if metrics is None else metrics
+    if unknown := [name for name in named if isinstance(name, str) and name not in METRICS]:
+        raise ArgumentError(f"no metric is called {unknown[0]!r}; there are {', '.join(METRICS)}")
     chosen = [METRICS[metric] if isinstance(metric, str) else metric for metric in named]
-    tested = [metric for metric in chosen if _refusal(metric, a, b) is None]
+    refusals = {metric.name: _refusal(metric, a, b) for metric in chosen}
+    tested = [metric for metric in chosen if refusals[metric.name] is None]
     values, drawn = [], []
     for side in sides:
         of_models = [bootstrap(model, tested, resamples, seed) for model in side]
@@ -103,8 +101,7 @@ def compare(
     differences: dict[str, MetricDifference] = {}
     for metric in chosen:
         value_a = value_b = difference = low = high = p = None
-        reason = _refusal(metric, a, b)
-        if reason is None:
+        if (reason := refusals[metric.name]) is None:
             row = rows[metric.name]
             each = [side[:, row] for side in values]
             value_a, value_b = (None if np.isnan(v).any() else float(v.mean()) for v in each)
@@ -128,7 +125,7 @@ def compare(
         )
     return Comparison(
         metrics=differences,
-        most_different=differ_most(a, b, most_different).tolist(),
+        most_different=differ_most(sides[0], sides[1], most_different).tolist(),
         settings={"resamples": resamples, "draws": draws, "seed": seed},
     )
 
@@ -148,12 +145,6 @@ def seeds_reach(a: FloatArray, b: FloatArray) -> float:
     sizes = [len(side) - 1 for side in (a, b) if len(side) > 1]
     freedom = sum(errors) ** 2 / sum(e**2 / n for e, n in zip(errors, sizes, strict=True))
     return t_quantile(float(freedom)) * float(np.sqrt(sum(errors)))
-
-
-def _of_several(models: Sequence[Judgements]) -> Judgements:
-    """The first model with the mean score of all."""
-    score = np.mean([model.ranking_score for model in models], axis=0)
-    return replace(models[0], ranking_score=score) if len(models) > 1 else models[0]
 
 
 def swap_p_values(
@@ -198,15 +189,18 @@ def _check_same_pairs(a: Judgements, b: Judgements) -> None:
         raise ArgumentError(f"pair {row} has another query or label for the second model")
 
 
-def graded_score(judged: Judgements) -> FloatArray:
-    """The expected level of each pair, also of one calibrated logit; the score where there are no levels [n]."""
-    return judged.ranking_score if judged.level_probabilities is None else judged.expected
+def graded_score(models: Sequence[Judgements]) -> FloatArray:
+    """The expected level of each pair, also of one calibrated logit, or the score where there are no levels; the
+    mean over the models [n]."""
+    return np.mean(
+        [m.ranking_score if m.level_probabilities is None else m.expected for m in models], axis=0
+    )
 
 
-def differ_most(a: Judgements, b: Judgements, limit: int) -> IntArray:
-    """Indices of the pairs whose `graded_score` (its rank, where one model has no grades) differs most [≤ limit]."""
+def differ_most(a: Sequence[Judgements], b: Sequence[Judgements], limit: int) -> IntArray:
+    """Indices of the pairs whose `graded_score` (its rank, where one side has no grades) differs most [≤ limit]."""
     scores = [graded_score(a), graded_score(b)]
-    if {"score", "numbers"} & {a.mode, b.mode}:
+    if {"score", "numbers"} & {a[0].mode, b[0].mode}:
         scores = [fractional_ranks(score) for score in scores]
     return np.argsort(-np.abs(scores[0] - scores[1]), kind="stable")[: max(limit, 0)]
 
@@ -217,28 +211,18 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
     Scores and Spearman's targets become ranks among the pairs of their own model.
     """
 
-    def joined(name: str) -> Any:
+    def both(name: str) -> Any:
         parts = [getattr(a, name), getattr(b, name)]
         return None if any(part is None for part in parts) else np.concatenate(parts)
 
     def ranks(name: str) -> FloatArray:
-        return np.concatenate(
-            [fractional_ranks(getattr(judgements, name)) for judgements in (a, b)]
-        )
+        return np.concatenate([fractional_ranks(getattr(side, name)) for side in (a, b)])
 
-    fields = [
-        "truth",
-        "label_probability",
-        "predicted",
-        "correct",
-        "ranking_truth",
-        "unjudged_ahead",
-    ]
-    same_levels = a.levels == b.levels
+    fields = "truth label_probability predicted correct ranking_truth unjudged_ahead"
     return replace(
         a,
-        **{name: joined(name) for name in fields},
-        level_probabilities=joined("level_probabilities") if same_levels else None,
+        **{name: both(name) for name in fields.split()},
+        level_probabilities=both("level_probabilities") if a.levels == b.levels else None,
         ranking_score=ranks("ranking_score"),
         spearman_target=ranks("spearman_target"),
         query_index=np.concatenate([a.query_index, b.query_index + a.n_queries]),

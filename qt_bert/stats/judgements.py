@@ -62,10 +62,7 @@ def read_labels(grade_sets: Sequence[Sequence[int] | None]) -> Labels:
             normal[key] = checked_set(key, f"the label of pair {row}")
         of_pair.append(normal[key])
     sets = tuple(
-        sorted(
-            set(normal.values()),
-            key=lambda grades: (sum(grades) / len(grades), grades),
-        )
+        sorted(set(normal.values()), key=lambda grades: (sum(grades) / len(grades), grades))
     )
     place = {grades: number for number, grades in enumerate(sets)}
     index = np.array([place[grades] for grades in of_pair], dtype=np.int64)
@@ -154,7 +151,7 @@ class Judgements:
     label_probability: FloatArray | None = None
     """Probability of the label, the sum over its set [n]."""
     predicted: IntArray | None = None
-    """The likeliest level, 0-based, ties to the lowest [n]; `overlapping`: likeliest logit."""
+    """The likeliest level, or that by cut-offs, 0-based, ties to the lowest [n]; `overlapping`: the logit."""
     correct: BoolArray | None = None
     """Whether the prediction is the label's level, or lies in the label's set [n]."""
 
@@ -235,13 +232,15 @@ def judge_grades(
     queries: Sequence[str],
     *,
     model_grades: Sequence[Sequence[int]] = FIVE_GRADES,
+    predicted: IntArray | None = None,
 ) -> Judgements:
     """Judge a model whose K logits are grades against labels that are sets of grades.
 
     `probabilities` [n, K] are softmaxed logits; `model_grades` are the grades of each logit (by default
     logit i = grade i + 1); `grade_sets` and `queries` have one entry a pair.
     The levels are the model's where every label fits into one logit's grades, else the file's
-    where every logit fits into one label; where neither holds the mode is `overlapping`.
+    where every logit fits into one label; where neither holds the mode is `overlapping`, and the prediction
+    the logit `predicted` [n] by cut-offs, by default the likeliest.
 
     Raises ArgumentError for lengths that differ, labels or logits outside 1..5, no pair, NaN.
     """
@@ -253,9 +252,9 @@ def judge_grades(
     levels = _common_levels(labels, model)
     if levels is None:
         meets = np.array([[bool(set(a) & set(b)) for b in labels.sets] for a in model])
-        likeliest = table.argmax(axis=1)
-        correct = meets[likeliest, labels.index]
-        return replace(ranked, mode="overlapping", predicted=likeliest, correct=correct)
+        predicted = table.argmax(axis=1) if predicted is None else predicted
+        correct = meets[predicted, labels.index]
+        return replace(ranked, mode="overlapping", predicted=predicted, correct=correct)
     sets, of_logit, of_label = levels
     level = np.array(of_logit)  # −1 for a logit that belongs to no level
     columns = [table[:, level == place].sum(axis=1) for place in range(len(sets))]

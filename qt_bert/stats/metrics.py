@@ -130,6 +130,13 @@ def as_matrices(flat: FloatArray) -> FloatArray:
     return flat.reshape(len(flat), n_levels, n_levels)
 
 
+def of_confusions(
+    formula: Callable[[FloatArray], FloatArray],
+) -> Callable[[Judgements], Estimator]:
+    """An estimator that is a `formula` of the confusion matrices [R, L, L]."""
+    return additive(confusion_by_query, lambda flat: formula(as_matrices(flat)))
+
+
 def f1_scores(confusions: FloatArray) -> FloatArray:
     """F1 of each level [R, L, L] -> [R, L]; NaN for one neither present nor predicted."""
     right = np.diagonal(confusions, axis1=1, axis2=2)
@@ -149,8 +156,7 @@ def weighted_kappa(confusions: FloatArray, penalty: FloatArray | None = None) ->
     return 1.0 - ratio(observed * total, by_chance)
 
 
-def _macro_mae(flat: FloatArray) -> FloatArray:
-    confusions = as_matrices(flat)
+def _macro_mae(confusions: FloatArray) -> FloatArray:
     total = np.einsum("rij,ij->ri", confusions, _distances(confusions.shape[1]))
     return mean_known(ratio(total, confusions.sum(axis=2)))
 
@@ -184,9 +190,7 @@ CLASS_METRICS = (
             "各等级 F1 的平均；标注与预测中都没有的等级不计入。",
             "Mean F1 over the grades that occur among labels or predictions.",
         ),
-        estimator=additive(
-            confusion_by_query, lambda flat: mean_known(f1_scores(as_matrices(flat)))
-        ),
+        estimator=of_confusions(lambda confusions: mean_known(f1_scores(confusions))),
     ),
     Metric(
         name="qwk",
@@ -195,7 +199,7 @@ CLASS_METRICS = (
             "扣除偶然一致后的等级一致性，偏差按平方计罚。",
             "Agreement of predicted and true grade beyond chance, errors weighing as their square.",
         ),
-        estimator=additive(confusion_by_query, lambda flat: weighted_kappa(as_matrices(flat))),
+        estimator=of_confusions(weighted_kappa),
         undefined="all labels and predictions are one grade",
     ),
     Metric(
@@ -216,7 +220,7 @@ CLASS_METRICS = (
             "Mean over the labelled grades of the mean absolute error within each grade.",
         ),
         direction="lower",
-        estimator=additive(confusion_by_query, _macro_mae),
+        estimator=of_confusions(_macro_mae),
     ),
     Metric(
         name="within_one",

@@ -65,25 +65,19 @@ def test_columns_go_by_their_names_in_csv_too(tmp_path):
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        (
-            "c1\tdirection\tworse\tq\tt\to",
-            "line 5: unknown relation 'worse'; it is better or alike",
-        ),
-        ("c1\tdirection\tbetter\tq\t \to", "line 5: title is empty"),
-        ("\tdirection\tbetter\tq\tt\t", "line 5: id and other are empty"),
-        ("a2\tdirection\tbetter\tq\tt\to", "line 5: the id 'a2' is already used in line 3"),
-        (
-            "c1\tdirection\talike\tq\tt\to",
-            "line 5: 'direction' is 'alike' here and 'better' in line 2",
-        ),
-        ("c1\tdirection\tbetter\tq\tt\tt", "line 5: title and other are the same"),
-        ("c1\tdirection\tbetter\tq\tt", "line 5: 5 fields, but 6 columns"),
-        ("c1\tdirection\tbetter\tq\0\tt\to", "line 5: a NUL character in it"),
+        ("c1\tdirection\tworse\tq\tt\to", "unknown relation 'worse'; it is better or alike"),
+        ("c1\tdirection\tbetter\tq\t \to", "title is empty"),
+        ("\tdirection\tbetter\tq\tt\t", "id and other are empty"),
+        ("a2\tdirection\tbetter\tq\tt\to", "the id 'a2' is already used in line 3"),
+        ("c1\tdirection\talike\tq\tt\to", "'direction' is 'alike' here and 'better' in line 2"),
+        ("c1\tdirection\tbetter\tq\tt\tt", "title and other are the same"),
+        ("c1\tdirection\tbetter\tq\tt", "5 fields, but 6 columns"),
+        ("c1\tdirection\tbetter\tq\0\tt\to", "a NUL character in it"),
     ],
 )
 def test_each_bad_row_is_listed(tmp_path, row, reason):
     path = write(tmp_path / "cases.tsv", *GOOD, row)
-    assert fault(path) == f"{path}: 1 of its rows cannot be read as cases: {reason}"
+    assert fault(path) == f"{path}: 1 of its rows cannot be read as cases: line 5: {reason}"
 
 
 def test_many_bad_rows_are_counted(tmp_path):

@@ -67,11 +67,7 @@ def test_an_endless_line_is_refused(write, monkeypatch):
         ("parquet.tsv", b"PAR1rest", "must end in .parquet"),
         ("utf16.tsv", "query\ttitle\n".encode("utf-16"), "UTF-16"),
         ("utf16be.tsv", "query\ttitle\n".encode("utf-16-be"), "looks like UTF-16"),
-        (
-            "mixed.tsv",
-            "查询\t标题\n北京高铁\t北京高铁票价\n".encode("utf-16-le"),
-            "iconv -f UTF-16LE",
-        ),
+        ("mixed.tsv", "查询\t标题\n高铁\t票价\n".encode("utf-16-le"), "iconv -f UTF-16LE"),
         ("mac.tsv", b"query\ttitle\rq\tt\r", "lines end at CR alone"),
         ("mac.csv", b'query,title\rq,"a\nb"\r', "lines end at CR alone"),
         ("plain.tsv.gz", b"query\ttitle\n", "damaged or cut short"),

@@ -38,6 +38,7 @@ def test_an_unknown_suffix_names_the_known_ones(write, name):
         ("a\0b\tt", "NUL character"),
         ("q\t\0", "NUL character"),
         ("query\ttitle", "the header again"),
+        ("\ufeffquery\ttitle", "the header again"),
     ],
 )
 def test_rows_that_are_no_pairs(write, row, reason):
@@ -112,23 +113,11 @@ def test_ten_rejects_are_tolerated_and_beyond_them_a_share(write):
 @pytest.mark.parametrize(
     ("name", "content", "options", "error", "reason"),
     [
-        (
-            "f.tsv",
-            "甲\t乙\n",
-            {},
-            PairFileError,
-            "line 1: no column 'query'.*'甲', '乙'.*--no-header",
-        ),
+        ("f.tsv", "甲\t乙\n", {}, PairFileError, "line 1: no column 'query'.*'甲', .*--no-header"),
         ("f.tsv", "query\ttitle\n", {"grade_required": True}, PairFileError, "no column 'grade'"),
         ("f.tsv", "query\ttitle\n", {"max_rejects": float("nan")}, ArgumentError, "--max-rejects"),
         ("f.tsv", "query\ttitle\n", {"max_rejects": -0.1}, ArgumentError, "--max-rejects"),
-        (
-            "f.jsonl",
-            GOOD,
-            {"columns": {"query": "q"}},
-            PairFileError,
-            "key 'q'; the first has 'que",
-        ),
+        ("f.jsonl", GOOD, {"columns": {"query": "q"}}, PairFileError, "key 'q'; .* has 'que"),
         ("f.jsonl", GOOD, {"columns": {"grade": "lable"}}, PairFileError, "the key 'lable'"),
         ("f.jsonl", GOOD, {"columns": {"query": 1}}, ArgumentError, "not positions"),
         ("f.jsonl", GOOD, {"header": False}, ArgumentError, "--no-header is for TSV and CSV"),
@@ -136,13 +125,7 @@ def test_ten_rejects_are_tolerated_and_beyond_them_a_share(write):
         ("f.jsonl", "\ufeff [" + GOOD + "]", {}, PairFileError, "one JSON array"),
         ("f.csv", "query;title\nq;t\n", {}, PairFileError, "separated by ';'; .tsv has tabs"),
         ("f.tsv", "query,title\nq,t\n", {}, PairFileError, "separated by ','"),
-        (
-            "f.csv",
-            'query,"title\nq,t\n',
-            {},
-            PairFileError,
-            "line 1: the quote of a field is never",
-        ),
+        ("f.csv", 'query,"title\nq,t\n', {}, PairFileError, "line 1: the quote of .* is never"),
     ],
 )
 def test_what_cannot_be_read_as_asked_is_refused(write, name, content, options, error, reason):
@@ -230,12 +213,12 @@ def test_quotes_in_tsv_are_text_and_quoted_fields_give_a_warning(write, capsys, 
 
 
 def test_lists_of_titles_are_a_row_a_title(write):
-    row = {"query": "q", "pos": ["a", "b"], "neg": ["c"], "neg_scores": [0.5], "type": "x"}
-    bad = (
+    rows = [
+        {"query": "q", "pos": ["a", "b"], "neg": ["c"], "neg_scores": [0.5], "type": "x"},
         {"query": "q", "pos": ["d", None, {}, " "], "neg": "e"},
         {"query": "q", "pos": [], "neg": []},
-    )
-    rows = [row, *bad, {"query": "q", "pos": ["d", None, " "]}]
+        {"query": "q", "pos": ["d", None, " "]},
+    ]
     path = write("f.jsonl", "\n".join(map(json.dumps, rows)))
     reader = PairReader(path, grade_map=GradeMap.identity(), grade_required=True)
     assert [(p.title, p.label, p.grades, p.line, p.id) for p in reader] == [
@@ -299,9 +282,7 @@ def test_numbers_of_other_columns_cost_no_pair(write, value):
 
 
 def test_a_grade_that_is_nan_is_named_where_it_is_needed(write):
-    path = write(
-        "f.jsonl", GOOD.replace("}", ', "grade": NaN}') + GOOD.replace("}", ', "grade": 3}')
-    )
+    path = write("f.jsonl", "".join(GOOD.replace("}", f', "grade": {g}}}') for g in ("NaN", 3)))
     assert len(read_pairs(path)) == 2
     reader = PairReader(path, grade_map=GradeMap.identity(), grade_required=True)
     assert [p.line for p in reader] == [2] and reader.reasons == {"NaN is no text and no grade": 1}
@@ -501,17 +482,11 @@ def test_joined_columns_may_be_positions(write):
 
 def test_a_further_file_has_the_same_columns_or_the_usual_ones(write, capsys):
     options = ReaderOptions(columns="query=q,title=t,grade=label")
-    own, usual = (
-        write("own.tsv", "q\tt\tlabel\na\tb\t1\n"),
-        write("usual.tsv", "query\ttitle\n\tb\n"),
-    )
+    own = write("own.tsv", "q\tt\tlabel\na\tb\t1\n")
     assert options.beside(own) == options and not capsys.readouterr().err
-    assert (
-        options.beside(usual) == ReaderOptions() and "usual.tsv: read by" in capsys.readouterr().err
-    )
-    bare = write(
-        "bare.tsv", "q\tt\tquery\ttitle\n\tb\tc\td\n"
-    )  # its own columns, whatever its rows
+    assert options.beside(write("usual.tsv", "query\ttitle\n\tb\n")) == ReaderOptions()
+    assert "usual.tsv: read by" in capsys.readouterr().err
+    bare = write("bare.tsv", "q\tt\tquery\ttitle\n\tb\tc\td\n")  # its own, whatever its rows
     assert options.beside(bare, labelled=False) == ReaderOptions(columns="query=q,title=t")
     joined = replace(options, columns="query=q,title=t+abstract")
     for reader, path, column in (

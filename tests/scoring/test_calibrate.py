@@ -10,7 +10,14 @@ from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.calibrate import calibrate_model, worse
-from qt_bert.scoring.judge import TextScorer, judge_file, read_outputs, requested_calibration
+from qt_bert.scoring.column import ColumnScorer
+from qt_bert.scoring.judge import (
+    TextScorer,
+    hardly_differ,
+    judge_file,
+    read_outputs,
+    requested_calibration,
+)
 
 ROWS = [
     (f"查询{n}", f"标题{t}", 1 + (n + t) % 5, "ab"[n % 2]) for n in range(120) for t in range(4)
@@ -180,10 +187,10 @@ def test_coarse_labels_fit_no_cutoffs(checkpoint_of, pair_file):
 
 def test_scores_that_hardly_differ_are_noticed():
     spread = np.linspace(-1, 1, 100)
-    assert TextScorer().alike(spread) is None and TextScorer().alike(spread[:19] / 100) is None
-    report = TextScorer().alike(0.3 + spread / 50)
+    assert hardly_differ(spread) is None and hardly_differ(spread[:19] / 100) is None
+    report = hardly_differ(0.3 + spread / 50)
     assert report and all(text in report for text in ("nine tenths of 100", "0.282", "0.318"))
-    assert TextScorer().alike(0.3 + spread / 30) is None
+    assert hardly_differ(0.3 + spread / 30) is None
 
 
 def test_scores_from_0_to_1_are_probabilities_before(graded):
@@ -213,3 +220,18 @@ def test_what_the_fit_rests_on_is_warned_of(graded):
     warnings = calibrated(few)["warnings"]
     assert fitted < 20 and f"fitted on {fitted} queries alone" in warnings
     assert any("drawn_p" in line for line in warnings)
+
+
+def test_drawn_labels_weigh_alike_before_and_after(write):
+    rng = np.random.default_rng(0)
+    rows = (
+        f"q{n // 3}\tt{n}\t{n % 2 + 1}\t{(0.9, 0.1)[n // 3 % 2]}\t{share}\t{1 - share}"
+        for n, share in enumerate(rng.random(180))
+    )
+    path = write("p.tsv", "query\ttitle\tgrade\tdrawn_p\tp_1\tp_2\n" + "\n".join(rows) + "\n")
+    scorer = ColumnScorer(path, "p_1,p_2", ReaderOptions(), model_grades="0=1,1=2")
+    changes = calibrated(path, scorer)["changes"]
+    judged = judge_file(path, ReaderOptions(), scorer)
+    shown = [half_of(pair.query) == "validation" for pair in judged.pairs]
+    right = judged.judgements.correct[shown].mean()
+    assert changes["accuracy"]["value_a"] == pytest.approx(right)

@@ -7,7 +7,7 @@ from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.scoring.column import ColumnScorer
 from qt_bert.scoring.evaluate import evaluation_json
 from qt_bert.scoring.few_labels import suspects
-from qt_bert.scoring.judge import judge_file, requested_calibration
+from qt_bert.scoring.judge import judge_file, read_outputs, requested_calibration
 
 ROWS = (
     ("狗", "猫", 2, 0.5, 1),
@@ -37,7 +37,8 @@ def test_a_column_ranks_and_one_read_as_grades_is_judged(log, column):
     assert judged.mode == "grades" and judged.predicted.tolist() == [0, 3, 1, 4]
     assert judged.correct.tolist() == [False] * 4
     with pytest.raises(ArgumentError, match="--suspects: a one-logit model"):
-        suspects(judge_file(log, ReaderOptions(), column("score")), log, ReaderOptions(), None)
+        ranked = judge_file(log, ReaderOptions(), column("score"))
+        suspects(ranked, column("score"), log, ReaderOptions(), None)
     hints = ["as grades" in "".join(c.notes()) for c in (column("llm"), column("score"), grades)]
     assert hints == [True, False, False]
 
@@ -46,8 +47,6 @@ def test_probabilities_of_grades(write, column):
     rows = "狗\t猫\t.1\t.2\t.3\t.4\t0\n狗\t狗\t0\t0\t0\t.005\t.99\n"  # rounded sums are scaled to 1
     path = write("p.tsv", "query\ttitle\tp_1\tp_2\tp_3\tp_4\tp_5\n" + rows)
     scorer = column("p_1,p_2,p_3,p_4,p_5", path)
-    from qt_bert.scoring.judge import read_outputs
-
     outputs = read_outputs(scorer.logits([("狗", "狗"), ("狗", "猫")]), scorer.settings.labels)
     assert outputs.predicted == ["5", "4"]
     np.testing.assert_allclose(outputs.expected, [5 - 0.005 / 0.995, 3.0], atol=1e-4)

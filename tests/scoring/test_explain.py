@@ -101,13 +101,8 @@ def test_a_tokenizer_that_folds_width_gives_each_word_once():
     query, title = "ｉＰｈｏｎｅ１５ Café", "５㎏ 大米 红烧排骨的做法"
     (whole,) = tokenizer.encode([(query, title)])
     result = filled_terms(query, title, whole, segmenter("jieba"), Filler("[UNK]", 0))
-    assert [term.term for term in result] == [
-        "ｉＰｈｏｎｅ１５",
-        "Café",
-        "５㎏",
-        "大米",
-        "红烧排骨的做法",
-    ]
+    terms = ["ｉＰｈｏｎｅ１５", "Café", "５㎏", "大米", "红烧排骨的做法"]
+    assert [term.term for term in result] == terms
 
 
 def test_a_checkpoint_reads_fillers_in_the_term_s_place(checkpoint_of):

@@ -72,6 +72,7 @@ def test_an_unknown_slice_is_refused(gate_of):
         ("[slices]\nfield = 3", "'field'.*expected"),
         ("behaviours = ['logic']", "'logic'.*negation"),
         ("[slices.field.law]\nauc = 1", "slices 'auc'"),
+        ("[agreement]\nfirst = 0.1", "no measure 'first'"),
         ("[metrics", "gate.toml"),
     ],
 )

@@ -11,7 +11,7 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.evaluate import compare_models, error_table, evaluation_json, query_table
 from qt_bert.scoring.judge import graded_pairs, judge_file, judge_logits, read_outputs
-from qt_bert.stats.calibration import Calibration
+from qt_bert.stats.calibration import Calibration, ScoreCalibration
 
 FIVE = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
 
@@ -63,6 +63,22 @@ def test_temperature_and_cutoffs_act_where_given():
     assert list(judged.predicted) == [2]
 
 
+def test_cutoffs_act_on_labels_that_overlap():
+    logits = np.log(np.array([[0.1, 0.1, 0.1, 0.1, 0.6]] * 2))  # 4 is expected, 5 the likeliest
+    pairs = [pair(3, 4), pair(4, 5)]
+    outcomes = [[False, True], [True, False]]
+    for calibration, correct in zip(
+        (None, Calibration(1.0, (1.5, 2.5, 4.5, 4.8))), outcomes, strict=True
+    ):
+        judged = judge_logits(logits, pairs, FIVE, calibration)
+        assert (judged.mode, judged.correct.tolist()) == ("overlapping", correct)
+    score = ScoreCalibration(
+        "platt", FIVE.grades, (((0.0,), (5.0,)),) * 4, (-3.0, -2.0, 0.5, 1.0), 3, 0.0
+    )
+    judged = judge_logits(np.zeros((2, 1)), pairs, ModelLabels(1, None), score)
+    assert judged.correct.tolist() == [True, False]
+
+
 def test_cutoffs_for_other_levels_are_refused():
     logits = np.zeros((2, 5))
     pairs = [pair(1, 2), pair(3, 4, 5)]
@@ -74,6 +90,12 @@ def test_outputs_of_a_three_level_model_by_hand():
     outputs = read_outputs(np.log([[0.2, 0.3, 0.5]]), ModelLabels(3, None))
     assert outputs.predicted == ["2"]
     assert outputs.expected[0] == pytest.approx(1.3)
+
+
+def test_equal_logits_tie():
+    """A matrix product would round some of the rows differently."""
+    row = np.random.default_rng(7).normal(size=(1, 8)).astype(np.float32)
+    assert len({*read_outputs(np.repeat(row, 7, axis=0), ModelLabels(8, None)).expected}) == 1
 
 
 def test_labels_that_are_no_grades_name_the_option(scorer_of, pairs_of):

@@ -323,11 +323,7 @@ def test_a_damaged_progress_file_is_refused(scorer, pair_file, tmp_path, monkeyp
 
 def test_a_refused_file_leaves_nothing_behind(scorer, write, tmp_path):
     with pytest.raises(PairFileError):
-        run(
-            write("bad.tsv", "query\ttitle\n" + "only one field\n" * 40),
-            scorer,
-            tmp_path / "out.tsv",
-        )
+        run(write("bad.tsv", "query\ttitle\n" + "one field\n" * 40), scorer, tmp_path / "out.tsv")
     left = {path.name for path in tmp_path.iterdir() if "model" not in path.name}
     assert left <= {"bad.tsv", "out.tsv.rejects.tsv"}
 

@@ -14,6 +14,7 @@ from qt_bert.stats.calibration import (
     apply_cutoffs,
     apply_temperature,
     choose_cut,
+    find_cuts,
     fit_cutoffs,
     fit_level_temperature,
     fit_scores,
@@ -176,6 +177,33 @@ def test_cutoffs_lie_between_grades_that_a_score_parts():
     calibration = fitted(scores, truth, ((1, 2), (3, 4), (5,)), 2)
     assert -4 <= calibration.cutoffs[0] < -2 <= calibration.cutoffs[1] < 1
     assert (apply_cutoffs(scores, calibration.cutoffs) == truth).all()
+
+
+@pytest.mark.parametrize("seed", [35, 241, 443])
+def test_a_cutoff_parts_no_equal_scores(seed):
+    """Whole scores, whose expected level a matrix product would round in several ways."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 5, int(rng.integers(20, 80)))
+    scores = np.clip(truth + 1 + rng.integers(-3, 4, len(truth)), 1, 5).astype(float)
+    curves = tuple(((1.1 + 0.1 * i,), (-1.7 * (i + 1) + rng.normal() * 0.1,)) for i in range(4))
+    calibration = ScoreCalibration("platt", SETS, curves, (), 3, 0.0)
+    levels = apply_cutoffs(scores, find_cuts(calibration, scores, truth)[1:])
+    expected = (calibration.probabilities(scores) * np.arange(1, 6)).sum(axis=1)
+    assert (levels == apply_cutoffs(expected, fit_cutoffs(expected, truth))).all()
+
+
+@pytest.mark.parametrize("method", ["platt", "isotonic"])
+def test_a_cutoff_may_lie_beyond_the_scores_seen(method):
+    """No pair is expected to have grade 5; a score little above the highest is not of grade 5 either."""
+    rng = np.random.default_rng(35)
+    truth = rng.choice(5, 200, p=[0.4, 0.25, 0.2, 0.13, 0.02])
+    scores = truth * 0.6 + rng.normal(size=200) * 1.2
+    calibration = fitted(scores, truth, method=method)
+    last, highest = calibration.cutoffs[-1], scores.max()
+    assert last > highest + 5
+    if method == "platt":  # an isotonic curve rises no further
+        table = calibration.probabilities([last])
+        assert table @ np.arange(1, 6) == pytest.approx([4.5], abs=1e-3)
 
 
 @pytest.mark.parametrize(

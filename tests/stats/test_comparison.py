@@ -5,6 +5,7 @@ from scipy.special import stdtrit
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.comparison import (
     compare,
+    differ_most,
     metric_estimate,
     seeds_reach,
     side_by_side,
@@ -126,18 +127,14 @@ def test_seeds_widen_an_interval_by_welch():
     assert seeds_reach(a[:1], b[:1]) == 0
 
 
-def test_a_metric_that_needs_grades_is_refused_alone(good):
-    scores = judge_scores(np.arange(N), LABELS, QUERIES)
-    metric = compare(good, scores, metrics=["accuracy"], resamples=20).metrics["accuracy"]
-    assert metric.difference is None and metric.reason
-
-
 def test_several_seeds_are_compared_by_their_means(good, poor):
     side = [good, model(1.0, 5), model(1.0, 6)]
     accuracies = [METRICS["accuracy"].value(judged) for judged in side]
     several = compare(side, poor, resamples=100, metrics=["accuracy"]).metrics["accuracy"]
     single = compare(good, poor, resamples=100, draws=9, metrics=["accuracy"]).metrics["accuracy"]
     assert several.value_a == pytest.approx(np.mean(accuracies)) and several.p is None
+    apart = np.abs(np.mean([judged.expected for judged in side], axis=0) - poor.expected)
+    assert (np.diff(apart[differ_most(side, [poor], N)]) <= 0).all()
     assert several.ci_high - several.ci_low > single.ci_high - single.ci_low and single.p
     same = compare([good, good], [poor, poor], resamples=100, metrics=["accuracy"])
     assert same.metrics["accuracy"].ci_low == pytest.approx(single.ci_low)

@@ -110,17 +110,14 @@ def test_ndcg_with_ties(judged, prefix, depth):
     assert METRICS[f"{prefix}_{depth}"].value(judged) == pytest.approx(np.mean(values), abs=1e-12)
 
 
-RELEVANCE = {"mrr_at_10": RR(rel=4) @ 10, "map": AP(rel=4), "recall_at_5": R(rel=4) @ 5}
-RELEVANCE["recall_at_10"] = R(rel=4) @ 10
+RELEVANCE = {"mrr_at_10": RR(rel=4) @ 10, "map": AP(rel=4)}
+RELEVANCE |= {f"recall_at_{depth}": R(rel=4) @ depth for depth in (5, 10)}
 
 
 def test_relevant_titles_are_counted_as_ir_measures_counts_them():
     rng = np.random.default_rng(0)
-    query, grades, scores = (
-        rng.integers(40, size=300),
-        rng.integers(1, 6, 300),
-        rng.permutation(400),
-    )
+    query, grades = rng.integers(40, size=300), rng.integers(1, 6, 300)
+    scores = rng.permutation(400)
     judged = judge_scores(scores[:300], [(grade,) for grade in grades], list(map(str, query)))
     others, of_others = scores[300:], rng.integers(40, size=100)
     higher = (of_others == judged.query_index[:, None]) & (others > scores[:300, None])
@@ -194,11 +191,9 @@ def test_ordered_pairs_are_those_counted_one_by_one(titles, others):
 def repeated(judged: Judgements, drawn: list[int]) -> Judgements:
     """The pairs of each drawn query written out, every copy a query of its own."""
     rows = [np.flatnonzero(judged.query_index == query) for query in drawn]
-    part = judged.subset(np.concatenate(rows))
     copies = np.repeat(np.arange(len(drawn)), [len(at) for at in rows])
-    object.__setattr__(part, "query_index", copies)
-    object.__setattr__(part, "n_queries", len(drawn))
-    return part
+    part = judged.subset(np.concatenate(rows))
+    return replace(part, query_index=copies, n_queries=len(drawn))
 
 
 @pytest.mark.parametrize("name", METRICS)
