@@ -42,7 +42,7 @@ from qt_bert.probes.layers_reading import (
     passes,
     read_vectors,
 )
-from qt_bert.probes.streams import for_model
+from qt_bert.probes.streams import few_a_query, for_model
 from qt_bert.progress import Progress
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio
@@ -56,8 +56,8 @@ QUICK_PAIRS = 64
 QUICK_STEP = 3
 """A quick run takes every third layer, including the last."""
 QUICK_DRAWS = {"probe": 2, "eraser": 5}
-FULL_DRAWS = {"probe": 5, "eraser": 10}
-"""Draws of each control of the probe and of the eraser."""
+FULL_DRAWS = {"probe": 5, "eraser": 5}
+"""Draws of each control of the probe and of the eraser: five of the eraser at 13 depths are 1,157 runs a pair."""
 CONTROLS = ("permuted", "random")
 LEAST_SINGULAR = 1e-6
 """Directions of the whitened vectors that covary less with the labels are kept."""
@@ -335,7 +335,7 @@ def measure(context: Context) -> Result:
     tested = [name for name in names if name != GRADE.name]
 
     # All erasers and controls in one sweep: the change of the grades, and of ρ.
-    pairs = for_model(context.validation, QUICK_PAIRS, context)
+    pairs = for_model(few_a_query(context.validation, 1), QUICK_PAIRS, context)
     listed = [variant for of in variants.values() for family in of.values() for variant in family]
     run = ablate(context, "erased", listed, pairs)
     shift: dict[tuple[str, int, str], Estimate] = {}
