@@ -53,7 +53,7 @@ class Patch(OfHeads):
 
     def install(self, model: PlainModel) -> None:
         """Write the donor's z from a plain run, in a hook before W_O."""
-        recorded, rows = model.record(), donor_rows(model.batch)
+        recorded, rows = model.plain().record(), donor_rows(model.batch)
 
         def replace_z(layer: int, heads: tuple[int, ...], plain: PlainLayer) -> None:
             donor = recorded.z(layer, int(rows[plain.row]))
@@ -173,7 +173,7 @@ class Detour:
 
     def record(self, model: PlainModel) -> list[torch.Tensor]:
         """The same in the Hugging Face model, by hooks: the stream [n, size] of each pair."""
-        clean, left_out = model.record(), by_layer(self.sender.heads)
+        clean, left_out = model.plain().record(), by_layer(self.sender.heads)
 
         def restore(layer: int, plain: PlainLayer) -> None:
             z = clean.z(layer, plain.row)
@@ -181,12 +181,11 @@ class Detour:
                 if head not in left_out.get(layer, ()):
                     plain.z[head] = z[head]
 
-        model.reset()
-        self.sender.install(model)
+        detoured = model.plain()
+        self.sender.install(detoured)
         for layer in range(self.layer):
-            model.edit(layer, partial(restore, layer))
-        run = model.record()
-        model.reset()
+            detoured.edit(layer, partial(restore, layer))
+        run = detoured.record()
         return [run.states(self.layer, row) for row in range(len(model.batch))]
 
 

@@ -99,6 +99,12 @@ class PlainModel:
         finally:
             self.reset()
 
+    def plain(self) -> PlainModel:
+        """The same model and batch, with nothing installed."""
+        other = PlainModel(self.model, self.family)
+        other.batch = self.batch
+        return other
+
     def record(self) -> Recorded:
         """Run the batch with what is installed, and record it."""
         lengths = self.batch.real.sum(1).tolist()

@@ -148,7 +148,7 @@ def patched() -> list[Variant]:
         *singles,
         Variant("several layers", (Patch((Head(0, 1), Head(1, 2), Head(2, 0))),)),
         Variant("a layer", (Patch(EVERY_HEAD[4:8]),)),
-        Variant("and a head out", (Patch((Head(0, 1),)), HeadMask((Head(1, 3),)))),
+        Variant("above a head out", (HeadMask((Head(0, 1),)), Patch((Head(1, 3),)))),
     ]
 
 
