@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from math import isclose
 from pathlib import Path
 
 import torch
 
 from qt_bert.errors import ArgumentError
-from qt_bert.models.card import ModelSettings
 from qt_bert.models.checkpoint import save_checkpoint
 from qt_bert.models.families import Family
 from qt_bert.models.folder import (
@@ -146,7 +146,7 @@ def average_models(
         last.model,
         last.tokenizer,
         state=mixture(states, shares),
-        settings=ModelSettings(last.settings.labels, last.settings.max_length),
+        settings=replace(last.settings, calibration=None),
         texts=texts,
         overwrite=overwrite,
     )

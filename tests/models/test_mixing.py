@@ -52,6 +52,16 @@ def test_an_absent_classifier_comes_from_the_other_model(
     assert "has no classifier.bias, classifier.weight" in capsys.readouterr().err
 
 
+def test_the_settings_stay_but_for_the_calibration(fresh_checkpoint, tmp_path):
+    folder = fresh_checkpoint("qwen3", labels=1, positions=256)
+    template = dict(zip(("prefix", "before", "between", "suffix", "yes", "no"), "abcdef", strict=True))
+    card = {"schema": 1, "grades": None, "max_length": 99, "template": template, "own": 1}
+    stored = json.dumps(card | {"calibration": {"a": 1}})
+    (folder / "qt_bert.json").write_text(stored, encoding="utf-8")
+    out = average_models([folder, folder], tmp_path / "mean")
+    assert json.loads((out / "qt_bert.json").read_text("utf-8")) == card
+
+
 def test_a_tensor_of_one_state_is_taken_whatever_its_weight():
     one, two = {"a": torch.ones(2)}, {"a": torch.zeros(2), "b": torch.full((1,), 3.0)}
     for weight in (0.0, 0.4, 1.0):
