@@ -16,7 +16,7 @@ from transformers.initialization import no_init_weights
 
 from qt_bert.errors import ArgumentError, CheckpointError, QtBertError
 from qt_bert.models.families import Family, at, put
-from qt_bert.models.folder import weight_shapes
+from qt_bert.models.folder import weight_files, weight_shapes
 from qt_bert.results.kept import KEPT, KeptFile, KeptLayer, TeacherRef, check_kept
 
 # Removing the weights of layers, heads and feed-forward units from a classifier.
@@ -342,7 +342,7 @@ def load_kept(folder: Path, config: Any, family: Family, kept: KeptFile, attenti
         )
     weight_shapes(folder)  # a truncated file is refused here
     state: dict[str, torch.Tensor] = {}
-    for path in sorted(folder.glob("*.safetensors")):
+    for path in weight_files(folder):
         state |= {name: value.float() for name, value in load_file(path).items()}
     try:
         for place, layer in enumerate(kept.layers):
