@@ -55,7 +55,8 @@ def halves(shape: Shape, mask: MaskOf, draws: int = DRAWS, seed: int = 0) -> lis
 
     Layers below n // 2 are low, the rest high. A step is a random share of one half (`low:20%#03`,
     family `low` or `high`), nested in the next of the same draw. The last step is the whole half,
-    without draws: `low:50%`, or `low:40%` and `high:60%` of five layers (where `high` also has 50 %).
+    without draws: `low:50%`, or `low:40%` and `high:60%` of five layers (where `high` also has 50 %). A half
+    without heads has none.
     Raises ArgumentError for a model of one layer.
     """
     if shape.layers < 2:
@@ -64,6 +65,8 @@ def halves(shape: Shape, mask: MaskOf, draws: int = DRAWS, seed: int = 0) -> lis
     variants: list[Variant] = []
     for family, half in (("low", range(middle)), ("high", range(middle, shape.layers))):
         pool = _heads_of(shape, half)
+        if not pool:
+            continue
         sizes = {_percent(share): _whole_heads(share, total) for share in SHARES if share <= 0.5}
         steps = {label: size for label, size in sizes.items() if size < len(pool)}
         steps[_percent(len(pool) / total)] = len(pool)

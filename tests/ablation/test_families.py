@@ -77,6 +77,12 @@ def test_of_an_odd_number_of_layers_the_middle_one_is_high():
     assert len(result["high:60%"].heads) == 12
 
 
+def test_a_half_without_heads_has_no_variants():
+    low = frozenset({Head(0, 0), Head(0, 1)})
+    assert {v.family for v in halves(Shape(2, 2, low), zero, draws=1)} == {"high"}
+    assert halves(Shape(2, 1, frozenset({Head(0, 0), Head(1, 0)})), zero) == []
+
+
 @pytest.mark.parametrize(
     ("shape", "share", "size"),
     [
