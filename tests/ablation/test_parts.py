@@ -125,6 +125,7 @@ def test_an_affine_map_by_hand():
     one = AffineMap(torch.tensor([[2.0], [0.0]]), torch.tensor([[1.0, 1.0]]), torch.ones(2))
     assert one.outputs(torch.tensor([[3.0, 0.0], [1.0, 1.0]])).tolist() == [[1.0, 0.0], [1.0, 1.0]]
     assert one.rank == 1
+    assert len({repr(a_map(seed)) for seed in (0, 0, 1)}) == 2
     vectors = torch.randn(5, 16, generator=torch.Generator().manual_seed(3)).bfloat16()
     result = a_map().outputs(vectors)
     assert result.dtype == torch.bfloat16
