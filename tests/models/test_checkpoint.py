@@ -414,7 +414,7 @@ def test_a_folder_saved_from_bfloat16_opens_in_float32(tmp_path, checkpoint_of):
 
 @pytest.mark.parametrize(
     ("model_type", "first"),
-    [("bert", 0), ("xlm-roberta", 2), ("camembert", 2), ("data2vec-text", 2)],
+    [("bert", 0), ("xlm-roberta", 2), ("camembert", 2), ("data2vec-text", 2), ("luke", 2)],
 )
 def test_positions_may_begin_behind_that_of_padding(model_type, first):
     family = replace(FAMILIES["bert"], model_type=model_type)
