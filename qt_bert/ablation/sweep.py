@@ -252,6 +252,7 @@ class SweepInputs:
             "model": folder_sha256(checkpoint.folder),
             "model_grades": repr(checkpoint.settings.labels),
             "reading": repr(checkpoint.reading),
+            "template": repr(checkpoint.settings.template),
             "pairs": _hash((p.id, p.line, p.query, p.title, p.grades) for p in self.pairs),
             "variants": _hash((v.name, v.family, v.draw, v.seed, v.parts) for v in self.variants),
             "dtype": checkpoint.dtype,

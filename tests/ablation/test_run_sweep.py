@@ -23,6 +23,7 @@ from qt_bert.ablation.resample import Donors
 from qt_bert.ablation.sweep import SweepWork, run_sweep
 from qt_bert.data.pairs import GradeMap
 from qt_bert.data.reader import read_pairs
+from qt_bert.data.templates import Template
 from qt_bert.errors import ArgumentError, EquivalenceError, RunFolderError
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import to_batch
@@ -225,12 +226,15 @@ def test_a_finished_sweep_is_left_alone(scorer, pairs, tmp_path, monkeypatch):
     assert contents(tmp_path / "s") == before
 
 
-@pytest.mark.parametrize("change", ["seed", "variants", "pairs", "model", "max_length", "reading"])
+@pytest.mark.parametrize(
+    "change", ["seed", "variants", "pairs", "model", "max_length", "reading", "template"]
+)
 def test_resuming_with_something_else_says_what(
     checkpoint_of, scorer, pairs, tmp_path, monkeypatch, change
 ):
     kill(monkeypatch, 1, scorer, pairs, tmp_path / "s")
     before = contents(tmp_path / "s")
+    prompted = replace(scorer.checkpoint.settings, template=Template("a", "b", "c", "d"))
     others = {
         "seed": {"seed": 1},
         "variants": {"masks": variants("uniform")},
@@ -238,6 +242,7 @@ def test_resuming_with_something_else_says_what(
         "model": {"scorer": Scorer(open_checkpoint(checkpoint_of("bert", seed=3)))},
         "max_length": {"scorer": Scorer(scorer.checkpoint, max_length=20)},
         "reading": {"scorer": Scorer(replace(scorer.checkpoint, reading=Reading(None, "no")))},
+        "template": {"scorer": Scorer(replace(scorer.checkpoint, settings=prompted))},
     }
     options = {"scorer": scorer, "pairs": pairs} | others[change]
     with pytest.raises(RunFolderError, match=f"begun with another {change};"):
