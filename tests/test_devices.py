@@ -82,7 +82,7 @@ def test_every_intervention(checkpoint_of, monkeypatch, family: str, reductions:
 def test_importance(checkpoint_of, monkeypatch) -> None:
     opened = open_checkpoint(checkpoint_of("bert", **OPTIONS))
     with fake_gpu(monkeypatch) as mode:
-        given, sets = batches(opened), [(0,)] * len(TEXTS)
+        given, sets = batches(opened), np.ones((len(TEXTS), 5), bool)
         encoder = on_fake_gpu(opened, mode).encoder()
         assert np.shape(importance(encoder, given, sets)) == (3, 4)
         assert len(importance(encoder, given, sets, units=True)) == 3
