@@ -219,20 +219,17 @@ class LayerPass:
         states = [branch.state for branch in chunk]
         mixed = [self._mixed(branch) for branch in chunk]
         end = partial(self.layer.feed_forward, block=not chunk[0].change.no_feed_forward)
-        if states == list(range(len(self.hidden))) and all(m is None for m in mixed):
-            return end(self._rows(self.mixed, rows), self._rows(self.hidden, rows))
+        rows_of = self.batch.rows_of
+        hidden = rows_of(self.hidden, rows)
+        if states == list(range(len(hidden))) and all(m is None for m in mixed):
+            return end(rows_of(self.mixed, rows), hidden)
         stacked = torch.stack(
             [
-                self._rows(self.mixed[state] if m is None else m, rows).expand(-1, rows, -1)
+                rows_of(self.mixed[state] if m is None else m, rows).expand(-1, rows, -1)
                 for state, m in zip(states, mixed, strict=True)
             ]
         )
-        hidden = self._rows(self.hidden, rows)
         return end(stacked, hidden[index(tuple(states), hidden.device)])
-
-    def _rows(self, tensor: torch.Tensor, rows: int) -> torch.Tensor:
-        """All rows of [..., B, L or 1, size], or with `rows` 1 that of the token that is read."""
-        return row_at(tensor, self.batch.at) if rows == 1 else tensor
 
     def reduce(self, reduction: Reduction, chunk: Sequence[Branch], store: Store) -> None:
         """Evaluate a reduction of attention or head outputs for each branch of `chunk`."""
@@ -330,7 +327,7 @@ class LayerPass:
         return mixed if new is None else mixed + self.layer.mix_some(new, edit.heads)
 
     def _through(self, edit: ZEdit, site: Site) -> torch.Tensor:
-        """W_O over a constant edit of all heads [B or 1, 1, size], equal for all rows."""
+        """W_O over a constant edit of all heads [B, rows or 1, size]."""
         new = edit.z(site)
         bias = site.layer.constant.expand(len(self.batch), 1, -1)
         return bias if new is None else bias + site.layer.mix_some(new, edit.heads)

@@ -98,20 +98,12 @@ def random_parts(
 ) -> list[Variant]:
     """Random orders of all heads, each cut in `parts`: `part:5#03.1`, family `random`, order by order."""
     pool = shape.all_heads
-    cuts = [cut for cut in np.array_split(np.arange(len(pool)), parts) if len(cut)]
     variants: list[Variant] = []
     for draw, rng in enumerate(_generators("random", orders, seed)):
-        order = [pool[i] for i in rng.permutation(len(pool))]
-        variants += [
-            Variant(
-                f"part:{parts}#{draw:02d}.{number}",
-                (mask([order[i] for i in cut]),),
-                "random",
-                draw,
-                seed,
-            )
-            for number, cut in enumerate(cuts)
-        ]
+        for number, cut in enumerate(np.array_split(rng.permutation(len(pool)), parts)):
+            if len(cut):
+                part, name = mask([pool[i] for i in cut]), f"part:{parts}#{draw:02d}.{number}"
+                variants.append(Variant(name, (part,), "random", draw, seed))
     return variants
 
 
@@ -168,7 +160,11 @@ def named_set(shape: Shape, mask: MaskOf, text: str) -> list[Variant]:
     ArgumentError for no heads, or heads that the model lacks.
     """
     heads = parse_heads(text, shape)
-    return [Variant(_set_name(heads), (mask(heads),), "set")]
+    names = list(map(str, heads))
+    if (rest := len(names) - _NAMED_HEADS) > 0:
+        mark = hashlib.sha256(" ".join(names).encode()).hexdigest()[:6]
+        names[_NAMED_HEADS:] = [f"{rest}more.{mark}"]
+    return [Variant("+".join(names), (mask(heads),), "set")]
 
 
 FAMILIES: Mapping[str, Callable[[Shape, MaskOf, int, int], list[Variant]]] = {
@@ -217,13 +213,3 @@ def _whole_heads(share: float, total: int) -> int:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.3g}%"
-
-
-def _set_name(heads: Iterable[Head]) -> str:
-    """`L2H1+L3H7`; of many heads the first, the number of the others, and a hash."""
-    names = [str(head) for head in sorted(heads)]
-    rest = len(names) - _NAMED_HEADS
-    if rest <= 0:
-        return "+".join(names)
-    mark = hashlib.sha256(" ".join(names).encode()).hexdigest()[:6]
-    return "+".join([*names[:_NAMED_HEADS], f"{rest}more.{mark}"])

@@ -243,10 +243,7 @@ class Path:
         """Hooks that write the receiver's rows of the projections of the detour."""
         stream = self.detour.record(model)
         for letter in self.entry:
-            model.project(self.receiver.layer, _NAMES[letter], self.receiver.head, stream)
-
-
-_NAMES = {"q": 0, "k": 1, "v": 2}
+            model.project(self.receiver.layer, "qkv".index(letter), self.receiver.head, stream)
 
 
 @dataclass(frozen=True)

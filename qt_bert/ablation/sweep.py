@@ -283,12 +283,11 @@ class SweepInputs:
     ) -> SweepRecord:
         """The `run.json` before the first batch; without `guards` the equivalence checks run here."""
         checkpoint, means = self.scorer.checkpoint, self.means
-        queries = len({pair.query for pair in self.pairs})
         return SweepRecord(
             versions=installed_versions(),
             key=self.key,
             model=checkpoint.describe(),
-            pairs=replace(pairs_ref, n_pairs=len(self.pairs), n_queries=queries),
+            pairs=PairsRef.of(pairs_ref.name, pairs_ref.sha256, self.pairs),
             arguments=dict(arguments),
             shape=self.shape,
             means=None if means is None else means.sha256,

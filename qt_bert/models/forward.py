@@ -74,9 +74,6 @@ def _stacked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     return tensors[0].detach() if len(tensors) == 1 else torch.cat(list(tensors)).detach()
 
 
-# The encoder layer by layer, from a Hugging Face model's own weights, without its padding and
-# detours.
-#
 # One layer for all families, over plain tensors. It computes less than the general forward: query, key
 # and value come from one product, rows of one length need no mask, and above the last mixing step only
 # the token that the classifier reads is computed.
@@ -414,10 +411,12 @@ class Encoder:
 
     def biases(self, batch: Batch) -> list[torch.Tensor | None]:
         """The additive mask of each layer's attention [B or 1, 1, 1 or L, L]; None where all is seen."""
-        mask, dtype = batch.mask, self.layers[0].dtype
-        padding = None if mask is None else additive_mask(mask, dtype)
+        return self._biases(batch.length, batch.mask)
+
+    def _biases(self, length: int, mask: torch.Tensor | None) -> list[torch.Tensor | None]:
+        padding = None if mask is None else additive_mask(mask, self.layers[0].dtype)
         windows = {layer.window for layer in self.layers}
-        seen = {window: self._seen(batch.length, window, padding) for window in windows}
+        seen = {window: self._seen(length, window, padding) for window in windows}
         return [seen[layer.window] for layer in self.layers]
 
     def _seen(
@@ -472,13 +471,12 @@ class Encoder:
         `mask` [batch, length] is 0 at padding; None means rows of one length.
         """
         hidden = self.family.embed(self.model, input_ids, token_type_ids)
-        padding = None if mask is None else additive_mask(mask, hidden.dtype)
         length = input_ids.shape[1]
-        biases = [self._seen(length, layer.window, padding) for layer in self.layers]
         place: At = 0
         if self.reads == "last":
             place = length - 1 if mask is None else mask.long().sum(1) - 1
-        return self.family.head(self.model, self._read(hidden, biases, place, mask))
+        last = self._read(hidden, self._biases(length, mask), place, mask)
+        return self.family.head(self.model, last)
 
     def _read(
         self,
@@ -520,10 +518,8 @@ def hidden_places(
     length: int, window: int | None, causal: bool, device: torch.device
 ) -> torch.Tensor | None:
     """Which columns a row of a text of `length` tokens does not see [length, length]; None: it sees all."""
-    if torch.compiler.is_exporting():  # a graph is for every length
-        narrow = window is not None
-    else:
-        narrow = window is not None and length > window + 1
+    exporting = torch.compiler.is_exporting()  # a graph for every length
+    narrow = window is not None and (exporting or length > window + 1)
     if not (narrow or causal):
         return None
     places = torch.arange(length, device=device)

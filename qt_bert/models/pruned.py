@@ -182,11 +182,9 @@ def _smaller_layer(
 @torch.no_grad()
 def _cut_heads(family: Family, module: Any, heads: Sequence[int]) -> None:
     """Keep these heads of a layer. Raises ArgumentError for some heads of a group that shares keys and values."""
-    count, width = family.heads(module), family.width(module)
+    count = family.heads(module)
     if len(heads) == count:
         return
-    output = at(module, family.parts.output)
-    columns = output.weight.unflatten(1, (count, width))
     sharing = family.sharing(module)
     if len({head // sharing for head in heads}) * sharing != len(heads):
         raise ArgumentError(
@@ -195,8 +193,9 @@ def _cut_heads(family: Family, module: Any, heads: Sequence[int]) -> None:
         )
     for linear, path, rows, _ in _rows_by_heads(family, module, heads, count):
         put(module, path, _rows_of(linear, rows))
-    joined = _linear(columns[:, list(heads)].flatten(1), output.bias)
-    put(module, family.parts.output, joined)
+    output = at(module, family.parts.output)
+    columns = output.weight[:, _rows(heads, family.width(module))]
+    put(module, family.parts.output, _linear(columns, output.bias))
     _count_heads(family, module, len(heads))
 
 
@@ -282,9 +281,8 @@ def _cut_units(family: Family, module: Any, units: Sequence[int]) -> None:
 
 def _linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:
     """A linear layer of these weights (copied), trainable."""
-    linear = nn.Linear(
-        1, 1, device="meta"
-    )  # of no size, nn.Linear would warn that it draws nothing
+    # Of no size, nn.Linear would warn that it draws nothing.
+    linear = nn.Linear(1, 1, device="meta")
     linear.out_features, linear.in_features = weight.shape
     linear.weight = nn.Parameter(weight.detach().clone(memory_format=torch.contiguous_format))
     copied_bias = None if bias is None else nn.Parameter(bias.detach().clone())

@@ -6,6 +6,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForPreTraining
 
+from qt_bert.data.templates import Template
 from qt_bert.errors import ArgumentError
 from qt_bert.models.families import FAMILIES
 from qt_bert.models.mixing import average_models, mixture, parse_weights, part_of
@@ -54,7 +55,7 @@ def test_an_absent_classifier_comes_from_the_other_model(
 
 def test_the_settings_stay_but_for_the_calibration(fresh_checkpoint, tmp_path):
     folder = fresh_checkpoint("qwen3", labels=1, positions=256)
-    template = dict(zip(("prefix", "before", "between", "suffix", "yes", "no"), "abcdef", strict=True))
+    template = vars(Template(*"abcdef"))
     card = {"schema": 1, "grades": None, "max_length": 99, "template": template, "own": 1}
     stored = json.dumps(card | {"calibration": {"a": 1}})
     (folder / "qt_bert.json").write_text(stored, encoding="utf-8")
