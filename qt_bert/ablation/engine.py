@@ -110,10 +110,6 @@ class PassPlan:
             _check_variant(variant, shape, reductions)
         entering = [variant.changes.get(EMBEDDINGS, PLAIN).output for variant in variants]
         changes = [[variant.changes.get(n, PLAIN) for n in layers] for variant in variants]
-        mixing = [
-            [n for n in layers if by_layer[n].mixes(encoder.layers[n].heads)]
-            for by_layer in changes
-        ]
         of_layer: dict[int, list[tuple[Reduction, int]]] = {}
         for reduction in reductions:
             for position, layer in enumerate(reduction.layers):
@@ -124,7 +120,10 @@ class PassPlan:
         full += [n for n, r in pairs if r.of == "hidden" and not r.first_row]
         every_row = {n for n, r in pairs if r.of != "hidden" and not r.first_row}
         attention = {n for n, r in pairs if r.of == "attention"}
-        horizons = [max(layers, default=-1) for layers in mixing]
+        horizons = [
+            max((n for n in layers if by_layer[n].mixes(encoder.layers[n].heads)), default=-1)
+            for by_layer in changes
+        ]
         if encoder.reads == "mean":
             full.append(len(encoder.layers))
         highest = max(full, default=-1)
@@ -401,10 +400,8 @@ def _project(layer: Layer, hidden: torch.Tensor, rows: int, position: At) -> Pro
 # A pass goes through the layers with a stack of *states*. Variants that change the same things in the
 # layers below share a state, the hidden states there, which is computed once. In a layer a state may
 # split into *branches*, one for each different change; branches are stacked on the batch axis again,
-# within a token budget, and run the layers above, depth first. So a sweep over single heads runs the
-# layers below a masked head once, projects query, key and value of its layer once, and subtracts the
-# masked head's part from the shared sum through W_O, which is linear. Variants that differ only in an
-# edit of a layer's output split after that layer.
+# within a token budget, and run the layers above, depth first. Variants that differ only in an edit of
+# a layer's output split after that layer.
 #
 # Above the last layer that mixes tokens (the last one, or the last with a head left in), only the token
 # that the classifier reads is computed, unless it reads the mean of all.

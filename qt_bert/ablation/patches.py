@@ -25,7 +25,7 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.reference import PlainLayer, PlainModel
 from qt_bert.data.tokenise import EncodedPair, length_batches
 from qt_bert.errors import ArgumentError
-from qt_bert.heads import Head, Shape, by_layer
+from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch, to_batch
 from qt_bert.models.devices import index
 
@@ -55,13 +55,10 @@ class Patch(OfHeads):
         """Write the donor's z from a plain run, in a hook before W_O."""
         recorded, rows = model.plain().record(), donor_rows(model.batch)
 
-        def replace_z(layer: int, heads: tuple[int, ...], plain: PlainLayer) -> None:
-            donor = recorded.z(layer, int(rows[plain.row]))
-            for head in heads:
-                plain.z[head] = donor[head]
+        def replaced(head: Head, plain: PlainLayer) -> torch.Tensor:
+            return recorded.z(head.layer, int(rows[plain.row]))[head.head]
 
-        for layer, heads in by_layer(self.heads).items():
-            model.edit(layer, partial(replace_z, layer, heads))
+        model.replace(self.heads, replaced)
 
 
 def single_patches(shape: Shape) -> list[Variant]:
@@ -173,18 +170,11 @@ class Detour:
 
     def record(self, model: PlainModel) -> list[torch.Tensor]:
         """The same in the Hugging Face model, by hooks: the stream [n, size] of each pair."""
-        clean, left_out = model.plain().record(), by_layer(self.sender.heads)
-
-        def restore(layer: int, plain: PlainLayer) -> None:
-            z = clean.z(layer, plain.row)
-            for head in range(len(plain.z)):
-                if head not in left_out.get(layer, ()):
-                    plain.z[head] = z[head]
-
-        detoured = model.plain()
+        clean, detoured = model.plain().record(), model.plain()
+        below = (Head(n, head) for n in range(self.layer) for head in range(clean.heads[n]))
+        others = [head for head in below if head not in self.sender.heads]
+        detoured.replace(others, lambda head, plain: clean.z(head.layer, plain.row)[head.head])
         self.sender.install(detoured)
-        for layer in range(self.layer):
-            detoured.edit(layer, partial(restore, layer))
         run = detoured.record()
         return [run.states(self.layer, row) for row in range(len(model.batch))]
 

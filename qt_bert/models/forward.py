@@ -14,8 +14,6 @@ from qt_bert.models.batches import At, Batch, row_at
 from qt_bert.models.devices import index
 from qt_bert.models.families import Family, at
 
-# Linear layers whose weights oneDNN lays out once, not at every call.
-#
 # On a CPU a product of a few hundred rows spends up to a third of its time on laying out the weight
 # for the kernel. torch does this ahead of time when it freezes a compiled model, by the operators
 # used here; where they are missing or fail (float64), and on a GPU, the plain product of the stacked
@@ -252,12 +250,8 @@ class Layer:
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """As `project`, with the query of the token at `place` alone [..., heads, 1, width]."""
         read = self.entering(hidden)
-        query = self._query_at(read, place)
-        return (
-            query,
-            self._keys(self._of(self.key, read)),
-            self._of_heads(self._of(self.value, read)),
-        )
+        key, value = self._of(self.key, read), self._of(self.value, read)
+        return self._query_at(read, place), self._keys(key), self._of_heads(value)
 
     def attend_row(
         self, hidden: torch.Tensor, bias: torch.Tensor | None, place: At

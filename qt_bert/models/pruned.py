@@ -19,8 +19,6 @@ from qt_bert.models.families import Family, at, put
 from qt_bert.models.folder import weight_files, weight_shapes
 from qt_bert.results.kept import KEPT, KeptFile, KeptLayer, TeacherRef, check_kept
 
-# Removing the weights of layers, heads and feed-forward units from a classifier.
-#
 # A head's output is its slice of the input of W_O, so a head is removed with its rows of W_Q, W_K and
 # W_V and its columns of W_O, and the model computes exactly what it did with that slice at zero
 # (Michel et al. 2019, "Are Sixteen Heads Really Better than One?"). transformers did this as
