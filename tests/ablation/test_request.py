@@ -38,10 +38,11 @@ def no_means() -> MeanZ:
     raise AssertionError("nobody asked for mean head outputs")
 
 
-def names(*requested: str, mode: str = "zero", **options: int) -> list[str]:
-    result = requested_variants(
-        requested, SHAPE, mode, interventions_with(Reference(no_means, no_means)), **options
-    )
+PART_OF = interventions_with(Reference(no_means, no_means))
+
+
+def names(*requested: str, **options: int) -> list[str]:
+    result = requested_variants(requested, SHAPE, "zero", PART_OF, **options)
     return [variant.name for variant in result]
 
 
@@ -69,17 +70,14 @@ def test_families_heads_and_files_come_in_the_order_asked(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text("name,family,mode,heads,draw,seed\nmine,own,block,L0H1 L2H0,,\n")
     assert names("layers", "L0H0,L1H1", str(path)) == ["L0", "L1", "L2", "L0H0+L1H1", "mine"]
-    (variant,) = requested_variants(
-        [str(path)], SHAPE, "zero", interventions_with(Reference(no_means, no_means))
-    )
+    (variant,) = requested_variants([str(path)], SHAPE, "zero", PART_OF)
     assert variant.parts == (SegmentBlock((Head(0, 1), Head(2, 0))),)
 
 
 def test_draws_and_seed_reach_the_family():
     assert set(names("random", draws=2)) < set(names("random", draws=3))
-    part_of = interventions_with(Reference(no_means, no_means))
     one, other = (
-        requested_variants(["random"], SHAPE, "zero", part_of, draws=2, seed=seed)
+        requested_variants(["random"], SHAPE, "zero", PART_OF, draws=2, seed=seed)
         for seed in (0, 1)
     )
     assert [v.heads for v in one] != [v.heads for v in other]

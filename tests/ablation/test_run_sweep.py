@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +15,11 @@ import torch
 from qt_bert.ablation import sweep as run_sweep_module
 from qt_bert.ablation.checks import check_equivalence
 from qt_bert.ablation.effects import Effects
+from qt_bert.ablation.families import layers, single
 from qt_bert.ablation.folder import SweepFolder, read_means
 from qt_bert.ablation.interventions import NONE, MeanZ, Variant
-from qt_bert.ablation.masks import HeadMask, Reference
+from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.reference import PlainModel
-from qt_bert.ablation.request import interventions_with, requested_variants
-from qt_bert.ablation.resample import Donors
 from qt_bert.ablation.sweep import SweepWork, run_sweep
 from qt_bert.data.pairs import GradeMap
 from qt_bert.data.reader import read_pairs
@@ -42,18 +42,11 @@ class Killed(Exception):
     """Stands for a kill."""
 
 
-def no_donors() -> Donors:
-    raise AssertionError
-
-
-def mean_z() -> MeanZ:
-    return MeanZ("cd", torch.ones(2, 2, 8))
-
-
 def variants(mode: str = "zero") -> list[Variant]:
-    return requested_variants(
-        ["single", "layers"], SHAPE, mode, interventions_with(Reference(mean_z, no_donors))
-    )
+    def mask(heads: Iterable[Head]) -> HeadMask:
+        return HeadMask(tuple(heads), mode)
+
+    return [*single(SHAPE, mask), *layers(SHAPE, mask)]
 
 
 @pytest.fixture
