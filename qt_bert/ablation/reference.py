@@ -100,10 +100,10 @@ class PlainModel:
         finally:
             self.reset()
 
-    def plain(self) -> PlainModel:
-        """The same model and batch, with nothing installed."""
+    def plain(self, batch: Batch) -> PlainModel:
+        """The same model on a batch, with nothing installed."""
         other = PlainModel(self.model, self.family)
-        other.batch = self.batch
+        other.batch = batch
         return other
 
     def record(self) -> Recorded:

@@ -17,13 +17,11 @@ from qt_bert.ablation.patches import (
     Patch,
     Path,
     donor_batches,
-    donor_rows,
     recipient_batches,
 )
 from qt_bert.ablation.weights import AffineMap, Erasure
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape
-from qt_bert.models.batches import batches_of
 from qt_bert.models.opening import open_checkpoint
 from tests.ablation.test_loop import OPTIONS, SHAPE, a_map, batches, plain, run
 from tests.conftest import FAMILIES
@@ -157,16 +155,11 @@ def test_donors_stand_together(opened):
     checkpoint, _ = opened()
     encoded, (batch,) = couples_of(checkpoint)
     assert batch.rows.tolist() == [2, 3, 0, 1, 4, 5]
-    assert donor_rows(batch).tolist() == [1, 0, 3, 2, 5, 4]
-    assert [donor_rows(one).tolist() for one in couples_of(checkpoint, 1)[1]] == [[1, 0]] * 3
-    (alone,) = batches_of(encoded[:1], 1000, pad=checkpoint.pad)
-    with pytest.raises(ArgumentError, match="without its donor"):
-        donor_rows(alone)
-    (longer,) = batches_of([encoded[0], encoded[4]], 1000, pad=checkpoint.pad)
-    with pytest.raises(ArgumentError, match="tokens and its donor"):
-        donor_rows(longer)
-    with pytest.raises(ArgumentError, match=r"the text 0 has \d+ tokens and its donor \d+"):
-        list(recipient_batches([encoded[0], encoded[4]], 1000, pad=checkpoint.pad))
+    assert batch.donor.rows.tolist() == [3, 2, 1, 0, 5, 4]
+    assert [len(one) for one in couples_of(checkpoint, 1)[1]] == [2, 2, 2]
+    for of in (donor_batches, recipient_batches):
+        with pytest.raises(ArgumentError, match=r"has \d+ tokens and its donor \d+"):
+            list(of([encoded[0], encoded[4]], 1000, pad=checkpoint.pad))
 
 
 # Paths.
