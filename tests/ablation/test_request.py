@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 from qt_bert.ablation.folder import read_means, write_means
 from qt_bert.ablation.interventions import MeanZ
 from qt_bert.ablation.masks import HeadMask, Reference, SegmentBlock
+from qt_bert.ablation.reference import PlainModel
 from qt_bert.ablation.request import (
     discovery_pairs,
     interventions_with,
@@ -141,19 +142,14 @@ def batches(checkpoint: Checkpoint, budget: int = 512) -> list[Batch]:
     return list(batches_of(checkpoint.pair_tokenizer().encode(TEXTS), budget, pad=checkpoint.pad))
 
 
+@torch.no_grad()
 def hooked_means(checkpoint: Checkpoint) -> torch.Tensor:
     """Averages of what reaches W_O, one unpadded pair at a time, in float64."""
-    tokens: dict[int, list[torch.Tensor]] = {}
-    backbone = getattr(checkpoint.model, checkpoint.family.backbone)
-    for number, layer in enumerate(backbone.encoder.layer):
-        layer.attention.output.dense.register_forward_pre_hook(
-            lambda _, inputs, number=number: tokens.setdefault(number, []).append(inputs[0][0])
-        )
-    with torch.no_grad():
-        for query, title in TEXTS:
-            checkpoint.model(**checkpoint.tokenizer(query, title, return_tensors="pt"))
-    means = [torch.cat(tokens[layer]).double().mean(0) for layer in sorted(tokens)]
-    return torch.stack(means).unflatten(1, (checkpoint.heads, -1))
+    plain = PlainModel(checkpoint.model, checkpoint.family)
+    runs = [plain.plain(batch).record() for batch in batches(checkpoint, 1)]
+    layers = range(checkpoint.layers)
+    tokens = [torch.cat([run.z(layer, 0) for run in runs], 1).double() for layer in layers]
+    return torch.stack([z.mean(1) for z in tokens])
 
 
 @pytest.mark.parametrize("family", ["bert", "electra", "xlm-roberta"])
