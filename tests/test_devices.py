@@ -17,12 +17,15 @@ from qt_bert import progress, request
 from qt_bert.ablation.engine import Reduction, View, sweep
 from qt_bert.ablation.importance import importance
 from qt_bert.ablation.interventions import NONE, Variant
+from qt_bert.ablation.patches import Patch, donor_batches
 from qt_bert.errors import ArgumentError
+from qt_bert.heads import Head
 from qt_bert.models import devices
 from qt_bert.models.devices import DTYPES, open_device, stack_tokens
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
-from tests.ablation.test_loop import OPTIONS, TEXTS, batches, masks, other_parts
+from tests.ablation.test_loop import OPTIONS, TEXTS, batches, masks, other_parts, run
+from tests.ablation.test_parts import COUPLES
 from tests.conftest import FAMILIES
 from tests.fake_gpu import DEVICE, fake_gpu, on_fake_gpu
 
@@ -82,7 +85,7 @@ def test_every_intervention(checkpoint_of, monkeypatch, family: str, reductions:
 def test_importance(checkpoint_of, monkeypatch) -> None:
     opened = open_checkpoint(checkpoint_of("bert", **OPTIONS))
     with fake_gpu(monkeypatch) as mode:
-        given, sets = batches(opened), [(0,)] * len(TEXTS)
+        given, sets = batches(opened), np.ones((len(TEXTS), 5), bool)
         encoder = on_fake_gpu(opened, mode).encoder()
         assert np.shape(importance(encoder, given, sets)) == (3, 4)
         assert len(importance(encoder, given, sets, units=True)) == 3
@@ -136,6 +139,18 @@ def test_a_sweep_goes_on_in_smaller_parts(checkpoint_of, short_of_memory, capsys
     np.testing.assert_allclose(got.logits, want.logits, atol=1e-5)
     np.testing.assert_allclose(got.reduced["z"], want.reduced["z"], atol=1e-5)
     assert sum(done) == len(variants) * len(TEXTS)
+
+
+def test_patches_come_in_smaller_parts(checkpoint_of, short_of_memory) -> None:
+    opened = open_checkpoint(checkpoint_of("bert", **OPTIONS))
+    encoded = opened.pair_tokenizer().encode(COUPLES)
+    given = list(donor_batches(encoded, 1000, pad=opened.pad))
+    variants = [NONE, Variant("patch", (Patch((Head(1, 2),)),))]
+    want = run(opened.encoder(), given, variants, len(encoded))
+    tried = short_of_memory(40)
+    got = run(opened.encoder(), given, variants, len(encoded))
+    np.testing.assert_allclose(got, want, atol=1e-5)
+    assert any(rows > 40 for rows in tried)
 
 
 def test_scores_come_in_smaller_parts(checkpoint_of, short_of_memory) -> None:
@@ -204,7 +219,8 @@ def test_the_stack_follows_free_memory(checkpoint_of, monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 0)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 0)
     assert stack_tokens(model) == 5000
-    assert stack_tokens(model, most=2000) == 2000
+    monkeypatch.setattr(devices, "_MOST", 2000)
+    assert stack_tokens(model) == 2000
 
 
 # Tensor makers name the device they make for.

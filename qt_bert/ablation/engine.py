@@ -110,10 +110,6 @@ class PassPlan:
             _check_variant(variant, shape, reductions)
         entering = [variant.changes.get(EMBEDDINGS, PLAIN).output for variant in variants]
         changes = [[variant.changes.get(n, PLAIN) for n in layers] for variant in variants]
-        mixing = [
-            [n for n in layers if by_layer[n].mixes(encoder.layers[n].heads)]
-            for by_layer in changes
-        ]
         of_layer: dict[int, list[tuple[Reduction, int]]] = {}
         for reduction in reductions:
             for position, layer in enumerate(reduction.layers):
@@ -124,7 +120,10 @@ class PassPlan:
         full += [n for n, r in pairs if r.of == "hidden" and not r.first_row]
         every_row = {n for n, r in pairs if r.of != "hidden" and not r.first_row}
         attention = {n for n, r in pairs if r.of == "attention"}
-        horizons = [max(layers, default=-1) for layers in mixing]
+        horizons = [
+            max((n for n in layers if by_layer[n].mixes(encoder.layers[n].heads)), default=-1)
+            for by_layer in changes
+        ]
         if encoder.reads == "mean":
             full.append(len(encoder.layers))
         highest = max(full, default=-1)
@@ -219,20 +218,17 @@ class LayerPass:
         states = [branch.state for branch in chunk]
         mixed = [self._mixed(branch) for branch in chunk]
         end = partial(self.layer.feed_forward, block=not chunk[0].change.no_feed_forward)
-        if states == list(range(len(self.hidden))) and all(m is None for m in mixed):
-            return end(self._rows(self.mixed, rows), self._rows(self.hidden, rows))
+        rows_of = self.batch.rows_of
+        hidden = rows_of(self.hidden, rows)
+        if states == list(range(len(hidden))) and all(m is None for m in mixed):
+            return end(rows_of(self.mixed, rows), hidden)
         stacked = torch.stack(
             [
-                self._rows(self.mixed[state] if m is None else m, rows).expand(-1, rows, -1)
+                rows_of(self.mixed[state] if m is None else m, rows).expand(-1, rows, -1)
                 for state, m in zip(states, mixed, strict=True)
             ]
         )
-        hidden = self._rows(self.hidden, rows)
         return end(stacked, hidden[index(tuple(states), hidden.device)])
-
-    def _rows(self, tensor: torch.Tensor, rows: int) -> torch.Tensor:
-        """All rows of [..., B, L or 1, size], or with `rows` 1 that of the token that is read."""
-        return row_at(tensor, self.batch.at) if rows == 1 else tensor
 
     def reduce(self, reduction: Reduction, chunk: Sequence[Branch], store: Store) -> None:
         """Evaluate a reduction of attention or head outputs for each branch of `chunk`."""
@@ -330,7 +326,7 @@ class LayerPass:
         return mixed if new is None else mixed + self.layer.mix_some(new, edit.heads)
 
     def _through(self, edit: ZEdit, site: Site) -> torch.Tensor:
-        """W_O over a constant edit of all heads [B or 1, 1, size], equal for all rows."""
+        """W_O over a constant edit of all heads [B, rows or 1, size]."""
         new = edit.z(site)
         bias = site.layer.constant.expand(len(self.batch), 1, -1)
         return bias if new is None else bias + site.layer.mix_some(new, edit.heads)
@@ -404,10 +400,8 @@ def _project(layer: Layer, hidden: torch.Tensor, rows: int, position: At) -> Pro
 # A pass goes through the layers with a stack of *states*. Variants that change the same things in the
 # layers below share a state, the hidden states there, which is computed once. In a layer a state may
 # split into *branches*, one for each different change; branches are stacked on the batch axis again,
-# within a token budget, and run the layers above, depth first. So a sweep over single heads runs the
-# layers below a masked head once, projects query, key and value of its layer once, and subtracts the
-# masked head's part from the shared sum through W_O, which is linear. Variants that differ only in an
-# edit of a layer's output split after that layer.
+# within a token budget, and run the layers above, depth first. Variants that differ only in an edit of
+# a layer's output split after that layer.
 #
 # Above the last layer that mixes tokens (the last one, or the last with a head left in), only the token
 # that the classifier reads is computed, unless it reads the mean of all.

@@ -55,7 +55,8 @@ def halves(shape: Shape, mask: MaskOf, draws: int = DRAWS, seed: int = 0) -> lis
 
     Layers below n // 2 are low, the rest high. A step is a random share of one half (`low:20%#03`,
     family `low` or `high`), nested in the next of the same draw. The last step is the whole half,
-    without draws: `low:50%`, or `low:40%` and `high:60%` of five layers (where `high` also has 50 %).
+    without draws: `low:50%`, or `low:40%` and `high:60%` of five layers (where `high` also has 50 %). A half
+    without heads has none.
     Raises ArgumentError for a model of one layer.
     """
     if shape.layers < 2:
@@ -64,6 +65,8 @@ def halves(shape: Shape, mask: MaskOf, draws: int = DRAWS, seed: int = 0) -> lis
     variants: list[Variant] = []
     for family, half in (("low", range(middle)), ("high", range(middle, shape.layers))):
         pool = _heads_of(shape, half)
+        if not pool:
+            continue
         sizes = {_percent(share): _whole_heads(share, total) for share in SHARES if share <= 0.5}
         steps = {label: size for label, size in sizes.items() if size < len(pool)}
         steps[_percent(len(pool) / total)] = len(pool)
@@ -95,20 +98,12 @@ def random_parts(
 ) -> list[Variant]:
     """Random orders of all heads, each cut in `parts`: `part:5#03.1`, family `random`, order by order."""
     pool = shape.all_heads
-    cuts = [cut for cut in np.array_split(np.arange(len(pool)), parts) if len(cut)]
     variants: list[Variant] = []
     for draw, rng in enumerate(_generators("random", orders, seed)):
-        order = [pool[i] for i in rng.permutation(len(pool))]
-        variants += [
-            Variant(
-                f"part:{parts}#{draw:02d}.{number}",
-                (mask([order[i] for i in cut]),),
-                "random",
-                draw,
-                seed,
-            )
-            for number, cut in enumerate(cuts)
-        ]
+        for number, cut in enumerate(np.array_split(rng.permutation(len(pool)), parts)):
+            if len(cut):
+                part, name = mask([pool[i] for i in cut]), f"part:{parts}#{draw:02d}.{number}"
+                variants.append(Variant(name, (part,), "random", draw, seed))
     return variants
 
 
@@ -165,7 +160,11 @@ def named_set(shape: Shape, mask: MaskOf, text: str) -> list[Variant]:
     ArgumentError for no heads, or heads that the model lacks.
     """
     heads = parse_heads(text, shape)
-    return [Variant(_set_name(heads), (mask(heads),), "set")]
+    names = list(map(str, heads))
+    if (rest := len(names) - _NAMED_HEADS) > 0:
+        mark = hashlib.sha256(" ".join(names).encode()).hexdigest()[:6]
+        names[_NAMED_HEADS:] = [f"{rest}more.{mark}"]
+    return [Variant("+".join(names), (mask(heads),), "set")]
 
 
 FAMILIES: Mapping[str, Callable[[Shape, MaskOf, int, int], list[Variant]]] = {
@@ -214,13 +213,3 @@ def _whole_heads(share: float, total: int) -> int:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.3g}%"
-
-
-def _set_name(heads: Iterable[Head]) -> str:
-    """`L2H1+L3H7`; of many heads the first, the number of the others, and a hash."""
-    names = [str(head) for head in sorted(heads)]
-    rest = len(names) - _NAMED_HEADS
-    if rest <= 0:
-        return "+".join(names)
-    mark = hashlib.sha256(" ".join(names).encode()).hexdigest()[:6]
-    return "+".join([*names[:_NAMED_HEADS], f"{rest}more.{mark}"])

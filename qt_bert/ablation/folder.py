@@ -57,9 +57,7 @@ def read_pairs(path: Path) -> list[Pair]:
             for id_, line, query, title, grades in table.itertuples(index=False)
         ]
     except (OSError, ValueError, KeyError) as error:
-        raise RunFolderError(
-            f"{path}: not the pairs of a sweep ({error}); run the sweep again with --overwrite"
-        ) from error
+        raise RunFolderError(f"{path}: not the pairs of a sweep ({error}); {ANEW}") from error
 
 
 def format_grades(grades: GradeSet | None) -> str:

@@ -17,63 +17,61 @@ from qt_bert.ablation.engine import batch_tokens
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch, row_at
-from qt_bert.models.card import ModelLabels
 from qt_bert.models.forward import Encoder
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.stats.arrays import FloatArray
-
-LabelSets = Sequence[tuple[int, ...]]
+from qt_bert.stats.arrays import BoolArray, FloatArray
 
 
 def importance_on(scorer: Scorer, pairs: Sequence[Pair], shown: Progress = silent) -> FloatArray:
     """The importance of heads [layers, heads], in float32; `shown` counts pairs."""
     scorer = scorer.exact()
-    sets = _label_sets(pairs, scorer.checkpoint.settings.labels)
-    return np.stack(importance(scorer.encoder, _batches(scorer, pairs), sets, shown))
+    return np.stack(importance(scorer.encoder, *_labelled(scorer, pairs), shown))
 
 
 def unit_importance_on(
     scorer: Scorer, pairs: Sequence[Pair], shown: Progress = silent
 ) -> list[FloatArray]:
     """The same for every feed-forward unit: for each layer [units]; the scorer's model must be in float32."""
-    sets = _label_sets(pairs, scorer.checkpoint.settings.labels)
-    return importance(scorer.encoder, _batches(scorer, pairs), sets, shown, units=True)
+    return importance(scorer.encoder, *_labelled(scorer, pairs), shown, units=True)
 
 
-def _label_sets(pairs: Sequence[Pair], labels: ModelLabels) -> LabelSets | None:
-    """The logits that each pair's label may mean; None for a model of one logit."""
-    if labels.logits == 1:
-        return None
-    return [tuple(map(int, np.flatnonzero(row))) for row in logits_in_label(list(pairs), labels)]
-
-
-def _batches(scorer: Scorer, pairs: Sequence[Pair]) -> Iterator[Batch]:
-    return scorer.fresh().batches([(pair.query, pair.title) for pair in pairs], batch_tokens())
+def _labelled(scorer: Scorer, pairs: Sequence[Pair]) -> tuple[Iterator[Batch], BoolArray | None]:
+    """The pairs in batches, and the logits that each pair's label may mean; None for a model of one logit."""
+    labels, texts = scorer.checkpoint.settings.labels, [(pair.query, pair.title) for pair in pairs]
+    allowed = None if labels.logits == 1 else logits_in_label(list(pairs), labels)
+    return scorer.fresh().batches(texts, batch_tokens()), allowed
 
 
 def importance(
     encoder: Encoder,
     batches: Iterable[Batch],
-    label_sets: LabelSets | None,
+    allowed: BoolArray | None,
     shown: Progress = silent,
     *,
     units: bool = False,
 ) -> list[FloatArray]:
     """The mean over pairs of |∂L/∂ξ| of each layer [heads or `units`], for a gate ξ = 1 per pair.
 
-    L = −log Σ p over the logits that the pair's label may mean; `label_sets[i]` are their indices for
-    pair i of `Batch.rows`. For a model of one logit `label_sets` is None and L the logit. Raises ArgumentError
-    where the labels do not fit the logits or the pairs, for no pairs, and for a model in less than float32.
+    L = −log Σ p over the logits that the pair's label may mean, `allowed` [pairs, labels], whose rows are
+    those of `Batch.rows`. For a model of one logit `allowed` is None and L the logit. Raises ArgumentError
+    for a pair without a label, for no pairs, and for a model in less than float32.
     """
     if encoder.layers[0].dtype not in (torch.float32, torch.float64):
         raise ArgumentError("gradient importance needs a model opened in float32")
     totals: list[FloatArray] = [np.zeros(())] * len(encoder.layers)
     pairs = 0
     for batch in batches:
-        batch = batch.to(encoder.device)
-        allowed = _allowed_logits(encoder, batch, label_sets)
-        gradients = _gate_gradients(encoder, batch, allowed, units)
+        in_label = None
+        if allowed is not None:
+            unlabelled = batch.rows[~allowed[batch.rows].any(1)]
+            if len(unlabelled):
+                raise ArgumentError(
+                    f"gradient importance: the label of pair {unlabelled[0]} names the logits (); it must "
+                    f"name at least one of 0 to {allowed.shape[1] - 1}"
+                )
+            in_label = torch.from_numpy(allowed[batch.rows]).to(encoder.device)
+        gradients = _gate_gradients(encoder, batch.to(encoder.device), in_label, units)
         totals = [
             total + gradient.abs().sum(0, dtype=torch.float64).cpu().numpy()
             for total, gradient in zip(totals, gradients, strict=True)
@@ -83,25 +81,6 @@ def importance(
     if not pairs:
         raise ArgumentError("gradient importance needs at least one pair; there is none")
     return [total / pairs for total in totals]
-
-
-def _allowed_logits(
-    encoder: Encoder, batch: Batch, label_sets: LabelSets | None
-) -> torch.Tensor | None:
-    """Which logits each pair's label may mean [B, labels]; None for a model of one logit."""
-    if label_sets is None:
-        return None
-    labels = int(encoder.model.config.num_labels)
-    allowed = np.zeros((len(batch), labels), bool)
-    for i, row in enumerate(batch.rows):
-        indices = label_sets[row] if row < len(label_sets) else ()
-        if not indices or not set(indices) <= set(range(labels)):
-            raise ArgumentError(
-                f"gradient importance: the label of pair {row} names the logits {tuple(indices)}; "
-                f"it must name at least one of 0 to {labels - 1}"
-            )
-        allowed[i, list(indices)] = True
-    return torch.from_numpy(allowed).to(batch.input_ids.device)
 
 
 @torch.inference_mode(False)

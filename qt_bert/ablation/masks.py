@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Literal, get_args
 
 import torch
@@ -61,21 +60,16 @@ class HeadMask(OfHeads):
 
     def install(self, model: PlainModel) -> None:
         """Rewrite the heads' slices in a hook before W_O."""
-        for layer, heads in by_layer(self.heads).items():
-            model.edit(layer, partial(_replace_plainly, layer, heads, self.mode, self.means))
 
+        def replaced(head: Head, plain: PlainLayer) -> torch.Tensor | float:
+            if self.mode == "zero":
+                return 0
+            if self.means is not None:
+                return self.means.vectors[head].to(plain.z)
+            value = plain.value[head.head]
+            return torch.stack([value[visible].mean(0) for visible in plain.visible[head.head]])
 
-def _replace_plainly(
-    layer: int, heads: tuple[int, ...], mode: Mode, means: MeanZ | None, plain: PlainLayer
-) -> None:
-    for head in heads:
-        if mode == "zero":
-            plain.z[head] = 0
-        elif means is not None:
-            plain.z[head] = means.vectors[layer, head].to(plain.z)
-        else:
-            for row, visible in enumerate(plain.visible[head]):
-                plain.z[head, row] = plain.value[head][visible].mean(0)
+        model.replace(self.heads, replaced)
 
 
 @dataclass(frozen=True)

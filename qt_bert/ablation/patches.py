@@ -22,10 +22,10 @@ from qt_bert.ablation.interventions import (
     edit_z,
 )
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.ablation.reference import PlainLayer, PlainModel
+from qt_bert.ablation.reference import PlainModel
 from qt_bert.data.tokenise import EncodedPair, length_batches
 from qt_bert.errors import ArgumentError
-from qt_bert.heads import Head, Shape, by_layer
+from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch, to_batch
 from qt_bert.models.devices import index
 
@@ -53,15 +53,9 @@ class Patch(OfHeads):
 
     def install(self, model: PlainModel) -> None:
         """Write the donor's z from a plain run, in a hook before W_O."""
-        recorded, rows = model.record(), donor_rows(model.batch)
-
-        def replace_z(layer: int, heads: tuple[int, ...], plain: PlainLayer) -> None:
-            donor = recorded.z(layer, int(rows[plain.row]))
-            for head in heads:
-                plain.z[head] = donor[head]
-
-        for layer, heads in by_layer(self.heads).items():
-            model.edit(layer, partial(replace_z, layer, heads))
+        assert model.batch.donor is not None
+        donor = model.plain(model.batch.donor).record()
+        model.replace(self.heads, lambda head, plain: donor.z(head.layer, plain.row)[head.head])
 
 
 def single_patches(shape: Shape) -> list[Variant]:
@@ -79,55 +73,32 @@ class DonorZ:
 
     def z(self, site: Site) -> torch.Tensor:
         """[B, heads, rows, width]."""
-        donor, rows = _donors(site.clean)
-        z = donor.z(self.layer)[rows]
+        z = site.clean.donor.z(self.layer)
         return site.batch.rows_of(z[:, index(self.heads, z.device)], site.rows, axes=2)
 
 
-def _donors(clean: CleanCache) -> tuple[CleanCache, torch.Tensor]:
-    """The cache that holds the donors, and their rows in it [B]."""
-    if clean.batch.donor is None:
-        return clean, clean.derived("donors", lambda: donor_rows(clean.batch))
-    return clean.donor, torch.arange(len(clean.batch), device=clean.embedded.device)
-
-
-def donor_rows(batch: Batch) -> torch.Tensor:
-    """The row of each row's donor [B]. Raises ArgumentError for none, or another length."""
-    positions = {int(row): i for i, row in enumerate(batch.rows)}
-    donors = [positions.get(int(row) ^ 1) for row in batch.rows]
-    lengths = [len(text) for text in batch.encoded]
-    for i, donor in enumerate(donors):
-        if donor is None:
-            raise ArgumentError(f"the text {batch.rows[i]} is in a batch without its donor")
-        _check_lengths(int(batch.rows[i]), lengths[i], lengths[donor])
-    return index(tuple(donors), batch.groups.device)
-
-
 def donor_batches(encoded: Sequence[EncodedPair], budget: int, *, pad: int) -> Iterator[Batch]:
-    """Batches of about `budget` tokens with every text and its donor."""
-    lengths = [len(text) for text in encoded[::2]]
-    for pairs in length_batches(lengths, max(1, budget // 2)):
-        rows = np.stack([2 * pairs, 2 * pairs + 1], 1).ravel()
-        yield to_batch(rows, [encoded[row] for row in rows], pad=pad)
+    """Batches of about `budget` tokens with every text, its donor the other of its couple. Raises
+    ArgumentError for unlike lengths."""
+    for pairs in length_batches([len(text) for text in encoded[::2]], max(1, budget // 2)):
+        yield _with_donors(np.stack([2 * pairs, 2 * pairs + 1], 1).ravel(), encoded, pad)
 
 
 def recipient_batches(encoded: Sequence[EncodedPair], budget: int, *, pad: int) -> Iterator[Batch]:
     """Each couple's second text, its donor the first. Raises ArgumentError for unlike lengths."""
     for pairs in length_batches([len(text) for text in encoded[::2]], budget):
-        first, second = (
-            to_batch(rows, [encoded[row] for row in rows], pad=pad)
-            for rows in (2 * pairs, 2 * pairs + 1)
-        )
-        for row, donor, text in zip(pairs, first.encoded, second.encoded, strict=True):
-            _check_lengths(2 * int(row), len(donor), len(text))
-        yield replace(second, donor=first)
+        yield _with_donors(2 * pairs + 1, encoded, pad)
 
 
-def _check_lengths(row: int, text: int, donor: int) -> None:
-    if text != donor:
-        raise ArgumentError(
-            f"the text {row} has {text} tokens and its donor {donor}; both must be equally long"
-        )
+def _with_donors(rows: np.ndarray, encoded: Sequence[EncodedPair], pad: int) -> Batch:
+    texts, donors = (to_batch(of, [encoded[row] for row in of], pad=pad) for of in (rows, rows ^ 1))
+    for row, text, donor in zip(rows, texts.encoded, donors.encoded, strict=True):
+        if len(text) != len(donor):
+            raise ArgumentError(
+                f"the text {row} has {len(text)} tokens and its donor {len(donor)}; both must be "
+                "equally long"
+            )
+    return replace(texts, donor=donors)
 
 
 # Path patching over z (Wang et al. 2022, "Interpretability in the wild"; Goldowsky-Dill et al. 2023,
@@ -173,20 +144,12 @@ class Detour:
 
     def record(self, model: PlainModel) -> list[torch.Tensor]:
         """The same in the Hugging Face model, by hooks: the stream [n, size] of each pair."""
-        clean, left_out = model.record(), by_layer(self.sender.heads)
-
-        def restore(layer: int, plain: PlainLayer) -> None:
-            z = clean.z(layer, plain.row)
-            for head in range(len(plain.z)):
-                if head not in left_out.get(layer, ()):
-                    plain.z[head] = z[head]
-
-        model.reset()
-        self.sender.install(model)
-        for layer in range(self.layer):
-            model.edit(layer, partial(restore, layer))
-        run = model.record()
-        model.reset()
+        clean, detoured = model.plain(model.batch).record(), model.plain(model.batch)
+        below = (Head(n, head) for n in range(self.layer) for head in range(clean.heads[n]))
+        others = [head for head in below if head not in self.sender.heads]
+        detoured.replace(others, lambda head, plain: clean.z(head.layer, plain.row)[head.head])
+        self.sender.install(detoured)
+        run = detoured.record()
         return [run.states(self.layer, row) for row in range(len(model.batch))]
 
 
@@ -244,10 +207,7 @@ class Path:
         """Hooks that write the receiver's rows of the projections of the detour."""
         stream = self.detour.record(model)
         for letter in self.entry:
-            model.project(self.receiver.layer, _NAMES[letter], self.receiver.head, stream)
-
-
-_NAMES = {"q": 0, "k": 1, "v": 2}
+            model.project(self.receiver.layer, "qkv".index(letter), self.receiver.head, stream)
 
 
 @dataclass(frozen=True)

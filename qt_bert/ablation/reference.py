@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 
 from qt_bert.errors import ArgumentError
+from qt_bert.heads import Head
 from qt_bert.models.batches import REMOVED, Batch, Direction
 from qt_bert.models.families import Family, Rows, at
 
@@ -33,8 +34,8 @@ class PlainLayer:
 _Cut = tuple[tuple[Direction, ...], Sequence[int] | None]
 """Directions that are cut, and their heads (None: all)."""
 
-Edit = Callable[[PlainLayer], None]
-"""Changes head outputs in place."""
+HeadZ = Callable[[Head, PlainLayer], torch.Tensor | float]
+"""A head, and a pair in its layer → what replaces its z [n, width]."""
 
 
 Map = Callable[[int, torch.Tensor], torch.Tensor]
@@ -63,7 +64,7 @@ class Installable(Protocol):
     """A change of the plain model: a part of a variant."""
 
     def install(self, model: PlainModel) -> None:
-        """Apply it, by `PlainModel.edit`, `cut`, `skip`, `silence`, `map` or `project`."""
+        """Apply it, by `PlainModel.replace`, `cut`, `skip`, `silence`, `map` or `project`."""
 
 
 class PlainModel:
@@ -81,7 +82,7 @@ class PlainModel:
     def reset(self) -> None:
         """Remove all that was installed."""
         self._cuts: dict[int, list[_Cut]] = {}
-        self._edits: dict[int, list[Edit]] = {}
+        self._replaced: dict[int, list[tuple[Head, HeadZ]]] = {}
         self._skipped: set[int] = set()
         self._silenced: set[int] = set()
         self._mapped: list[tuple[int, Map]] = []
@@ -99,6 +100,12 @@ class PlainModel:
         finally:
             self.reset()
 
+    def plain(self, batch: Batch) -> PlainModel:
+        """The same model on a batch, with nothing installed."""
+        other = PlainModel(self.model, self.family)
+        other.batch = batch
+        return other
+
     def record(self) -> Recorded:
         """Run the batch with what is installed, and record it."""
         lengths = self.batch.real.sum(1).tolist()
@@ -108,7 +115,7 @@ class PlainModel:
             for place in range(len(self.layers) + 1)
         ]
         with self._hooked(self.batch):
-            for layer in self.layers:  # after the edits' hooks, to record their results
+            for layer in self.layers:  # after the hooks that replace z, to record their results
                 dense = at(layer, self.family.parts.output)
                 handles.append(
                     dense.register_forward_pre_hook(lambda _, x: recorded.inputs.append(x[0]))
@@ -154,9 +161,10 @@ class PlainModel:
 
         self._projected.append((linear.linear if isinstance(linear, Rows) else linear, hook))
 
-    def edit(self, layer: int, edit: Edit) -> None:
-        """Apply `edit` to a layer's head outputs, pair by pair, before W_O."""
-        self._edits.setdefault(layer, []).append(edit)
+    def replace(self, heads: Iterable[Head], z: HeadZ) -> None:
+        """Replace each head's z by that of `z`, pair by pair, before W_O."""
+        for head in heads:
+            self._replaced.setdefault(head.layer, []).append((head, z))
 
     def cut(
         self, layer: int, directions: Sequence[Direction], heads: Sequence[int] | None = None
@@ -204,7 +212,7 @@ class PlainModel:
         return visible
 
     def _rewrite(
-        self, layer: int, kept: dict[str, torch.Tensor], edits: Sequence[Edit]
+        self, layer: int, kept: dict[str, torch.Tensor], replaced: Sequence[tuple[Head, HeadZ]]
     ) -> Callable[..., tuple[torch.Tensor]]:
         family, module = self.family, self.layers[layer]
         heads, groups = family.heads(module), family.groups(module)
@@ -217,8 +225,8 @@ class PlainModel:
                 value = value.repeat_interleave(heads // max(1, groups), 0)
                 by_head = _by_head(z[row, :n], heads).clone()
                 plain = PlainLayer(row, value, self._visible(layer, row), by_head)
-                for edit in edits:
-                    edit(plain)
+                for head, new in replaced:
+                    plain.z[head.head] = new(head, plain)
                 z[row, :n] = plain.z.transpose(0, 1).flatten(1)
             return (z,)
 
@@ -258,14 +266,14 @@ class PlainModel:
             attention = at(self.layers[number], self.family.parts.attention)
             hook = self._masked(number)
             handles.append(attention.register_forward_pre_hook(hook, with_kwargs=True))
-        for number, edits in self._edits.items():
+        for number, replaced in self._replaced.items():
             layer = self.layers[number]
             kept: dict[str, torch.Tensor] = {}
             value = self.family.projections(layer)[2]
             linear = value.linear if isinstance(value, Rows) else value
             handles.append(linear.register_forward_hook(_keep(kept, value)))
             output = at(layer, self.family.parts.output)
-            handles.append(output.register_forward_pre_hook(self._rewrite(number, kept, edits)))
+            handles.append(output.register_forward_pre_hook(self._rewrite(number, kept, replaced)))
         try:
             yield
         finally:

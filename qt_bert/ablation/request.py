@@ -62,9 +62,6 @@ def mean_z(encoder: Encoder, batches: Iterable[Batch], shown: Progress = silent)
     return means_of(torch.from_numpy((total / tokens).astype(np.float32)))  # on the CPU, to store
 
 
-# From options to the pairs and variants of a sweep, and to the sweep.
-
-
 InterventionOf = Callable[[str, Iterable[Head]], Intervention]
 """A mode and heads → an intervention."""
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import hashlib
 import zlib
 from dataclasses import dataclass, field
-from functools import partial
 from typing import ClassVar
 
 import torch
 
 from qt_bert.ablation.interventions import LayerIntervention, OfHeads, Site
 from qt_bert.ablation.reference import PlainLayer, PlainModel
-from qt_bert.heads import by_layer
+from qt_bert.heads import Head
 from qt_bert.models.devices import index
 
 DONORS = 16
@@ -66,16 +65,13 @@ class Resample(OfHeads):
 
     def install(self, model: PlainModel) -> None:
         """Write the donor's outputs in a hook before W_O."""
-        donors = self.donors
 
-        def replace_z(layer: int, heads: tuple[int, ...], plain: PlainLayer) -> None:
-            donor = donors.number(model.batch.encoded[plain.row].input_ids)
-            for head in heads:
-                z = donors.z[donor, layer, head]
-                plain.z[head] = z[donors.places(plain.z.shape[1])].to(plain.z)
+        def replaced(head: Head, plain: PlainLayer) -> torch.Tensor:
+            donor = self.donors.number(model.batch.encoded[plain.row].input_ids)
+            z = self.donors.z[donor, head.layer, head.head]
+            return z[self.donors.places(plain.z.shape[1])].to(plain.z)
 
-        for layer, heads in by_layer(self.heads).items():
-            model.edit(layer, partial(replace_z, layer, heads))
+        model.replace(self.heads, replaced)
 
 
 @dataclass(frozen=True)

@@ -252,6 +252,7 @@ class SweepInputs:
             "model": folder_sha256(checkpoint.folder),
             "model_grades": repr(checkpoint.settings.labels),
             "reading": repr(checkpoint.reading),
+            "template": repr(checkpoint.settings.template),
             "pairs": _hash((p.id, p.line, p.query, p.title, p.grades) for p in self.pairs),
             "variants": _hash((v.name, v.family, v.draw, v.seed, v.parts) for v in self.variants),
             "dtype": checkpoint.dtype,
@@ -282,12 +283,11 @@ class SweepInputs:
     ) -> SweepRecord:
         """The `run.json` before the first batch; without `guards` the equivalence checks run here."""
         checkpoint, means = self.scorer.checkpoint, self.means
-        queries = len({pair.query for pair in self.pairs})
         return SweepRecord(
             versions=installed_versions(),
             key=self.key,
             model=checkpoint.describe(),
-            pairs=replace(pairs_ref, n_pairs=len(self.pairs), n_queries=queries),
+            pairs=PairsRef.of(pairs_ref.name, pairs_ref.sha256, self.pairs),
             arguments=dict(arguments),
             shape=self.shape,
             means=None if means is None else means.sha256,

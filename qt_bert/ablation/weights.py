@@ -6,8 +6,9 @@ probing (Elazar et al. 2021).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -18,7 +19,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AffineMap:
     """x ↦ x − left·right·(x − centre).
 
@@ -26,9 +27,9 @@ class AffineMap:
     identity. Raises ArgumentError for inconsistent shapes.
     """
 
-    left: torch.Tensor = field(repr=False)
-    right: torch.Tensor = field(repr=False)
-    centre: torch.Tensor = field(repr=False)
+    left: torch.Tensor
+    right: torch.Tensor
+    centre: torch.Tensor
 
     def __post_init__(self) -> None:
         (size,) = self.centre.shape
@@ -37,6 +38,12 @@ class AffineMap:
                 f"no affine map of {size} numbers: left {tuple(self.left.shape)}, "
                 f"right {tuple(self.right.shape)}"
             )
+
+    def __repr__(self) -> str:
+        """With the SHA-256 of its numbers, which the key of a sweep holds."""
+        parts = (self.left, self.right, self.centre)
+        numbers = b"".join(part.double().cpu().numpy().tobytes() for part in parts)
+        return f"AffineMap({hashlib.sha256(numbers).hexdigest()})"
 
     @property
     def rank(self) -> int:

@@ -109,8 +109,8 @@ _SHARE = 0.5
 """The share of free memory that a stack of states may take."""
 
 
-def stack_tokens(model: Any, most: int = _MOST) -> int:
-    """Tokens of a stack of states that fit the free memory of the model's device, from 1024 to `most`.
+def stack_tokens(model: Any) -> int:
+    """Tokens of a stack of states that fit the free memory of the model's device, from 1024 to `_MOST`.
 
     Each layer keeps its input, projections and head outputs; the current one also its feed-forward
     and, at worst, its attention maps.
@@ -123,7 +123,7 @@ def stack_tokens(model: Any, most: int = _MOST) -> int:
     kept = 6 * config.hidden_size * config.num_hidden_layers
     at_work = 3 * config.intermediate_size + 3 * config.num_attention_heads * 128
     tokens = int(_SHARE * free / ((kept + at_work) * model.dtype.itemsize))
-    return max(1024, min(most, tokens))
+    return max(1024, min(_MOST, tokens))
 
 
 @dataclass(eq=False)

@@ -84,7 +84,10 @@ ReadOut = Literal["first", "last", "mean"]
 """Which token's last state the classifier reads: the first, the last one, or the mean of all."""
 
 
-BEHIND_PADDING = ("camembert", "data2vec-text", "ibert", "longformer", "mpnet", "xmod")
+BEHIND_PADDING = (
+    *("camembert", "data2vec-text", "esm", "ibert", "layoutlmv3", "lilt", "longformer", "luke"),
+    *("markuplm", "mpnet", "xmod"),
+)
 """Types besides RoBERTa's whose positions begin after that of padding."""
 
 

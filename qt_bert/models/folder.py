@@ -104,7 +104,7 @@ def weights_sha256(folder: Path) -> str:
 
 def stored_bytes(folder: Path) -> int:
     """Bytes of the weights of a folder."""
-    return sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    return sum(file.stat().st_size for file in weight_files(folder))
 
 
 def folder_sha256(folder: Path) -> str:

@@ -14,8 +14,6 @@ from qt_bert.models.batches import At, Batch, row_at
 from qt_bert.models.devices import index
 from qt_bert.models.families import Family, at
 
-# Linear layers whose weights oneDNN lays out once, not at every call.
-#
 # On a CPU a product of a few hundred rows spends up to a third of its time on laying out the weight
 # for the kernel. torch does this ahead of time when it freezes a compiled model, by the operators
 # used here; where they are missing or fail (float64), and on a GPU, the plain product of the stacked
@@ -74,9 +72,6 @@ def _stacked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     return tensors[0].detach() if len(tensors) == 1 else torch.cat(list(tensors)).detach()
 
 
-# The encoder layer by layer, from a Hugging Face model's own weights, without its padding and
-# detours.
-#
 # One layer for all families, over plain tensors. It computes less than the general forward: query, key
 # and value come from one product, rows of one length need no mask, and above the last mixing step only
 # the token that the classifier reads is computed.
@@ -255,12 +250,8 @@ class Layer:
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """As `project`, with the query of the token at `place` alone [..., heads, 1, width]."""
         read = self.entering(hidden)
-        query = self._query_at(read, place)
-        return (
-            query,
-            self._keys(self._of(self.key, read)),
-            self._of_heads(self._of(self.value, read)),
-        )
+        key, value = self._of(self.key, read), self._of(self.value, read)
+        return self._query_at(read, place), self._keys(key), self._of_heads(value)
 
     def attend_row(
         self, hidden: torch.Tensor, bias: torch.Tensor | None, place: At
@@ -414,10 +405,12 @@ class Encoder:
 
     def biases(self, batch: Batch) -> list[torch.Tensor | None]:
         """The additive mask of each layer's attention [B or 1, 1, 1 or L, L]; None where all is seen."""
-        mask, dtype = batch.mask, self.layers[0].dtype
-        padding = None if mask is None else additive_mask(mask, dtype)
+        return self._biases(batch.length, batch.mask)
+
+    def _biases(self, length: int, mask: torch.Tensor | None) -> list[torch.Tensor | None]:
+        padding = None if mask is None else additive_mask(mask, self.layers[0].dtype)
         windows = {layer.window for layer in self.layers}
-        seen = {window: self._seen(batch.length, window, padding) for window in windows}
+        seen = {window: self._seen(length, window, padding) for window in windows}
         return [seen[layer.window] for layer in self.layers]
 
     def _seen(
@@ -472,13 +465,12 @@ class Encoder:
         `mask` [batch, length] is 0 at padding; None means rows of one length.
         """
         hidden = self.family.embed(self.model, input_ids, token_type_ids)
-        padding = None if mask is None else additive_mask(mask, hidden.dtype)
         length = input_ids.shape[1]
-        biases = [self._seen(length, layer.window, padding) for layer in self.layers]
         place: At = 0
         if self.reads == "last":
             place = length - 1 if mask is None else mask.long().sum(1) - 1
-        return self.family.head(self.model, self._read(hidden, biases, place, mask))
+        last = self._read(hidden, self._biases(length, mask), place, mask)
+        return self.family.head(self.model, last)
 
     def _read(
         self,
@@ -520,10 +512,8 @@ def hidden_places(
     length: int, window: int | None, causal: bool, device: torch.device
 ) -> torch.Tensor | None:
     """Which columns a row of a text of `length` tokens does not see [length, length]; None: it sees all."""
-    if torch.compiler.is_exporting():  # a graph is for every length
-        narrow = window is not None
-    else:
-        narrow = window is not None and length > window + 1
+    exporting = torch.compiler.is_exporting()  # a graph for every length
+    narrow = window is not None and (exporting or length > window + 1)
     if not (narrow or causal):
         return None
     places = torch.arange(length, device=device)

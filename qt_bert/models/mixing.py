@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from math import isclose
 from pathlib import Path
 
 import torch
 
 from qt_bert.errors import ArgumentError
-from qt_bert.models.card import ModelSettings
 from qt_bert.models.checkpoint import save_checkpoint
 from qt_bert.models.families import Family
 from qt_bert.models.folder import (
@@ -26,6 +26,7 @@ from qt_bert.models.folder import (
 )
 from qt_bert.models.loading import open_encoder
 from qt_bert.models.opening import open_checkpoint
+from qt_bert.models.pruned import is_plain
 from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.progress import note_once
 
@@ -106,22 +107,23 @@ def average_models(
 
     `weights`, by default equal, sum to 1. For models tuned from the same start or from one another, and
     the start itself: of a folder without classifier or pooler these come from the others, which is noted.
-    Tokenizer, settings (without calibration) and learning curve are those of the last classifier. Raises
-    ArgumentError for fewer than two and for models that differ in shape, labels or vocabulary;
-    RunFolderError where `out` holds anything.
+    Tokenizer, settings (without calibration), `kept.json` and learning curve are those of the last classifier.
+    Raises ArgumentError for fewer than two and for models that differ in shape, kept heads, labels or
+    vocabulary; RunFolderError where `out` holds anything.
     """
     if len(folders) < 2:
         raise ArgumentError("an average needs two models or more")
     folders = [resolve_folder(folder) for folder in folders]
     graders = [folder for folder in folders if _has_classifier(folder)] or list(folders)
-    opened = {folder: open_checkpoint(folder) for folder in graders}
+    opened = {folder: open_checkpoint(folder, compact=True) for folder in graders}
     last = opened[graders[-1]]
     expected, states = last.model.state_dict(), list[State]()
     for folder in folders:
         both = f"{folder.name} and {last.name}"
         absent: Collection[str] = ()
-        if folder in opened:
-            state, tokenizer = opened[folder].model.state_dict(), opened[folder].tokenizer
+        other = opened.get(folder)
+        if other is not None:
+            state, tokenizer = other.model.state_dict(), other.tokenizer
         else:
             model, _, absent = open_encoder(folder, last.settings.labels.logits)
             state = {n: t for n, t in model.state_dict().items() if n not in absent}
@@ -129,8 +131,10 @@ def average_models(
             note_once(f"{folder} has no {', '.join(sorted(absent))}: taken from the other models")
         if name := unlike(expected, state, absent):
             raise ArgumentError(f"{both} differ in shape ({name}): no mean is defined")
-        if folder in opened and opened[folder].settings.labels != last.settings.labels:
+        if other and other.settings.labels != last.settings.labels:
             raise ArgumentError(f"the outputs of {both} mean different things")
+        if other and other.kept and last.kept and other.kept.layers != last.kept.layers:
+            raise ArgumentError(f"{both} keep different heads of their teachers")
         if tokenizer.get_vocab() != last.tokenizer.get_vocab():
             raise ArgumentError(f"{both} have different vocabularies")
         states.append(state)
@@ -146,8 +150,10 @@ def average_models(
         last.model,
         last.tokenizer,
         state=mixture(states, shares),
-        settings=ModelSettings(last.settings.labels, last.settings.max_length),
+        settings=replace(last.settings, calibration=None),
         texts=texts,
+        kept=last.kept,
+        plain=last.kept is None or is_plain(last.model),
         overwrite=overwrite,
     )
 

@@ -208,12 +208,7 @@ def _answering(
     That is the difference of two rows of its output matrix, which may be its embeddings.
     """
     config.num_labels = 1
-    model, info = load_weights(
-        AutoModelForSequenceClassification, folder, config, attention=attention
-    )
-    missing = sorted(set(info["missing_keys"]) - {"score.weight"})
-    if missing:
-        raise CheckpointError(f"{folder}: {len(missing)} weights are missing ({missing[0]}…)")
+    model = _weights(folder, config, attention, made=("score.weight",))
     if config.tie_word_embeddings:
         rows = model.get_input_embeddings().weight[list(answers)]
     elif head := stored_as(shapes, "lm_head.weight"):
@@ -244,11 +239,13 @@ def _classifier_fits(
         )
 
 
-def _weights(folder: Path, config: Any, attention: str) -> Any:
+def _weights(folder: Path, config: Any, attention: str, made: Sequence[str] = ()) -> Any:
+    """The classifier as stored; the weights `made` are made of others."""
     loaded, info = load_weights(
         AutoModelForSequenceClassification, folder, config, attention=attention
     )
-    missing, spare = sorted(info["missing_keys"]), sorted(info["unexpected_keys"])
+    missing = sorted({*info["missing_keys"]} - {*made})
+    spare = sorted(info["unexpected_keys"])
     if missing:
         unplaced = f", and {', '.join(spare[:3])} have no place" if spare else ""
         raise CheckpointError(

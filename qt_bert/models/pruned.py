@@ -16,11 +16,9 @@ from transformers.initialization import no_init_weights
 
 from qt_bert.errors import ArgumentError, CheckpointError, QtBertError
 from qt_bert.models.families import Family, at, put
-from qt_bert.models.folder import weight_shapes
+from qt_bert.models.folder import weight_files, weight_shapes
 from qt_bert.results.kept import KEPT, KeptFile, KeptLayer, TeacherRef, check_kept
 
-# Removing the weights of layers, heads and feed-forward units from a classifier.
-#
 # A head's output is its slice of the input of W_O, so a head is removed with its rows of W_Q, W_K and
 # W_V and its columns of W_O, and the model computes exactly what it did with that slice at zero
 # (Michel et al. 2019, "Are Sixteen Heads Really Better than One?"). transformers did this as
@@ -182,11 +180,9 @@ def _smaller_layer(
 @torch.no_grad()
 def _cut_heads(family: Family, module: Any, heads: Sequence[int]) -> None:
     """Keep these heads of a layer. Raises ArgumentError for some heads of a group that shares keys and values."""
-    count, width = family.heads(module), family.width(module)
+    count = family.heads(module)
     if len(heads) == count:
         return
-    output = at(module, family.parts.output)
-    columns = output.weight.unflatten(1, (count, width))
     sharing = family.sharing(module)
     if len({head // sharing for head in heads}) * sharing != len(heads):
         raise ArgumentError(
@@ -195,8 +191,9 @@ def _cut_heads(family: Family, module: Any, heads: Sequence[int]) -> None:
         )
     for linear, path, rows, _ in _rows_by_heads(family, module, heads, count):
         put(module, path, _rows_of(linear, rows))
-    joined = _linear(columns[:, list(heads)].flatten(1), output.bias)
-    put(module, family.parts.output, joined)
+    output = at(module, family.parts.output)
+    columns = output.weight[:, _rows(heads, family.width(module))]
+    put(module, family.parts.output, _linear(columns, output.bias))
     _count_heads(family, module, len(heads))
 
 
@@ -282,9 +279,8 @@ def _cut_units(family: Family, module: Any, units: Sequence[int]) -> None:
 
 def _linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:
     """A linear layer of these weights (copied), trainable."""
-    linear = nn.Linear(
-        1, 1, device="meta"
-    )  # of no size, nn.Linear would warn that it draws nothing
+    # Of no size, nn.Linear would warn that it draws nothing.
+    linear = nn.Linear(1, 1, device="meta")
     linear.out_features, linear.in_features = weight.shape
     linear.weight = nn.Parameter(weight.detach().clone(memory_format=torch.contiguous_format))
     copied_bias = None if bias is None else nn.Parameter(bias.detach().clone())
@@ -342,7 +338,7 @@ def load_kept(folder: Path, config: Any, family: Family, kept: KeptFile, attenti
         )
     weight_shapes(folder)  # a truncated file is refused here
     state: dict[str, torch.Tensor] = {}
-    for path in sorted(folder.glob("*.safetensors")):
+    for path in weight_files(folder):
         state |= {name: value.float() for name, value in load_file(path).items()}
     try:
         for place, layer in enumerate(kept.layers):

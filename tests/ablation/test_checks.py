@@ -99,7 +99,7 @@ def test_patches_are_checked_beside_their_donors(opened, monkeypatch):
     given = (opened, opened.encoder(), variants)
     figures = check_equivalence(*given, encoded, donors=True)
     assert figures["pairs"] == 6 and figures["variants"]["patch:L0H1"] <= figures["bound"]
-    with pytest.raises(ArgumentError, match=r"without its donor|tokens and its donor"):
+    with pytest.raises(ArgumentError, match="has no donor"):
         check_equivalence(*given, encoded[::2])
     monkeypatch.setattr(DonorZ, "z", lambda self, site: site.clean.z(0)[:, :1, : site.rows])
     with pytest.raises(EquivalenceError, match="with hooks"):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from qt_bert.ablation import explain
-from qt_bert.ablation import explain as explaining
 from qt_bert.ablation.patches import donor_batches
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.ablation.request import leave_heads_out
@@ -99,7 +98,7 @@ def test_checks_that_ran_before_are_not_run_again(checkpoint_of, monkeypatch):
     _, term = explained(scorer)
     figures = explain.check_patches(scorer, explain.clean_and_corrupted(QUERY, TITLE, scorer, term))
     assert max(figures["variants"].values()) <= figures["bound"]
-    monkeypatch.setattr(explaining, "check_equivalence", None)
+    monkeypatch.setattr(explain, "check_equivalence", None)
     assert explain.restoring_heads(QUERY, TITLE, scorer, term, figures).heads
     with pytest.raises(EquivalenceError, match="z of all heads"):
         explain.restoring_heads(QUERY, TITLE, scorer, term, figures | {"bound": -1.0})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -27,8 +27,9 @@ TEXTS = [
     ("衣服沾了油", "怎么洗掉"),
     ("我", "我"),
 ]
-EXACT = [(0,), (4,), (2,), (1,), (3,), (0,), (2,), (4,)]
-COARSE = [(0, 1), (4,), (2, 3), (0, 1), (2, 3), (0, 1), (2, 3), (0, 2, 4)]
+EXACT = np.eye(5, dtype=bool)[[0, 4, 2, 1, 3, 0, 2, 4]]
+LABELS = [(0, 1), (4,), (2, 3), (0, 1), (2, 3), (0, 1), (2, 3), (0, 2, 4)]
+COARSE = np.array([[logit in label for logit in range(5)] for label in LABELS])
 
 
 def batches(checkpoint: Checkpoint, size: int = 3) -> list[Batch]:
@@ -60,7 +61,7 @@ def gated(checkpoint: Checkpoint, gates: torch.Tensor) -> Iterator[None]:
             handle.remove()
 
 
-def plain_losses(checkpoint: Checkpoint, labels: list | None) -> torch.Tensor:
+def plain_losses(checkpoint: Checkpoint, labels: np.ndarray | None) -> torch.Tensor:
     """L of every pair [n], each run alone; as the article writes it, by the probabilities."""
     losses = []
     for i, (query, title) in enumerate(TEXTS):
@@ -71,11 +72,11 @@ def plain_losses(checkpoint: Checkpoint, labels: list | None) -> torch.Tensor:
         if labels is None:
             losses.append(logits[0])
         else:
-            losses.append(-torch.log(torch.softmax(logits, 0)[list(labels[i])].sum()))
+            losses.append(-torch.log(torch.softmax(logits, 0)[labels[i]].sum()))
     return torch.stack(losses)
 
 
-def by_autograd(checkpoint: Checkpoint, labels: list | None) -> np.ndarray:
+def by_autograd(checkpoint: Checkpoint, labels: np.ndarray | None) -> np.ndarray:
     gates = torch.ones(checkpoint.layers, checkpoint.heads, requires_grad=True)
     with gated(checkpoint, gates):
         losses = plain_losses(checkpoint, labels)
@@ -88,11 +89,13 @@ def by_autograd(checkpoint: Checkpoint, labels: list | None) -> np.ndarray:
     [
         *[("bert", EXACT), ("bert", COARSE), ("electra", COARSE), ("xlm-roberta", EXACT)],
         *[("gte", EXACT), ("modernbert", EXACT), ("qwen3", EXACT), ("deberta-v2", COARSE)],
+        ("xlm-roberta", None),
     ],
 )
 def test_equals_hooks_on_the_hugging_face_model(checkpoint_of, family, labels):
     """Also where the encoder ran without gradients before, and kept what it made of positions."""
-    checkpoint = open_checkpoint(checkpoint_of(family, layers=3, heads=4, hidden=32))
+    options = {"layers": 3, "heads": 4, "hidden": 32, "labels": 1 if labels is None else 5}
+    checkpoint = open_checkpoint(checkpoint_of(family, **options))
     encoder = checkpoint.encoder()
     with torch.inference_mode():
         for batch in batches(checkpoint):
@@ -103,44 +106,27 @@ def test_equals_hooks_on_the_hugging_face_model(checkpoint_of, family, labels):
     np.testing.assert_allclose(result, expected, rtol=3e-5, atol=3e-5)  # sums of another order
 
 
-def test_one_logit_is_its_own_loss(checkpoint_of):
-    checkpoint = open_checkpoint(checkpoint_of("xlm-roberta", labels=1))
-    result = importance(checkpoint.encoder(), batches(checkpoint), None)
-    np.testing.assert_allclose(result, by_autograd(checkpoint, None), atol=1e-5)
-
-
-def slopes(
-    checkpoint: Checkpoint, labels: list | None, scaled: Callable[[float], object]
-) -> np.ndarray:
-    """|ΔL| / Δξ of every pair [n], with something times 1 ± 1e-4 while `scaled` is open."""
-    step, sides = 1e-4, []
-    for way in (1 + step, 1 - step):
-        with scaled(way), torch.no_grad():
-            sides.append(plain_losses(checkpoint, labels).numpy())
-    return np.abs(sides[0] - sides[1]) / (2 * step)
-
-
 def test_units_equal_finite_differences(checkpoint_of):
     checkpoint = open_checkpoint(checkpoint_of())
     checkpoint.model.double()
     result = importance(checkpoint.encoder(), batches(checkpoint), COARSE, units=True)
     assert [one.shape for one in result] == [(32,), (32,)]
 
+    step = 1e-4
     for layer, unit in ((0, 0), (0, 31), (1, 7)):
+        dense, sides = checkpoint.model.bert.encoder.layer[layer].output.dense, []
+        for way in (1 + step, 1 - step):
 
-        @contextmanager
-        def scaled(way, layer=layer, unit=unit):
-            def hook(_, inputs):
+            def hook(_, inputs, way=way, unit=unit):
                 active = inputs[0].clone()
                 active[..., unit] *= way
                 return active
 
-            dense = checkpoint.model.bert.encoder.layer[layer].output.dense
             handle = dense.register_forward_pre_hook(hook)
-            yield
+            with torch.no_grad():
+                sides.append(plain_losses(checkpoint, COARSE).numpy())
             handle.remove()
-
-        want = slopes(checkpoint, COARSE, scaled).mean()
+        want = np.abs(sides[0] - sides[1]).mean() / (2 * step)
         assert result[layer][unit] == pytest.approx(want, rel=1e-4, abs=1e-9)
 
 
@@ -161,22 +147,11 @@ def test_leaves_no_gradient_and_works_in_inference_mode(checkpoint_of):
     assert all(parameter.grad is None for parameter in checkpoint.model.parameters())
 
 
-@pytest.mark.parametrize(
-    ("labels", "word"),
-    [
-        (EXACT[:-1], "the label of pair 7"),
-        ([*EXACT[:-1], ()], "the label of pair 7"),
-        ([*EXACT[:-1], (5,)], r"names the logits \(5,\)"),
-    ],
-)
-def test_labels_that_do_not_fit_are_refused(checkpoint_of, labels, word):
+def test_no_label_no_pair_and_half_precision_are_refused(checkpoint_of):
     checkpoint = open_checkpoint(checkpoint_of())
-    with pytest.raises(ArgumentError, match=word):
-        importance(checkpoint.encoder(), batches(checkpoint, 8), labels)
-
-
-def test_no_pair_and_half_precision_are_refused(checkpoint_of):
-    checkpoint = open_checkpoint(checkpoint_of())
+    with pytest.raises(ArgumentError, match="the label of pair 7"):
+        unlabelled = EXACT & (np.arange(8) < 7)[:, None]
+        importance(checkpoint.encoder(), batches(checkpoint, 8), unlabelled)
     short = open_checkpoint(checkpoint_of(), dtype="bfloat16")
     for units in (False, True):
         with pytest.raises(ArgumentError, match="at least one pair"):

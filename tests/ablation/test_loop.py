@@ -129,6 +129,7 @@ def other_parts(family: str = "bert") -> list[Variant]:
         Variant("blocks out, one erased", (BlocksOut((0, 2), "feed_forward"), Erasure(1, a_map()))),
         *(Variant(f"path {entry}", (Path(sender, Head(2, 1), entry),)) for entry in entries),
         Variant("path of uniform", (Path(mask([Head(0, 0)], "uniform"), Head(1, 0), entries[-1]),)),
+        Variant("path beside a head out", (one, Path(sender, Head(2, 1), "q"))),
     ]
 
 

@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 from qt_bert.ablation.folder import read_means, write_means
 from qt_bert.ablation.interventions import MeanZ
 from qt_bert.ablation.masks import HeadMask, Reference, SegmentBlock
+from qt_bert.ablation.reference import PlainModel
 from qt_bert.ablation.request import (
     discovery_pairs,
     interventions_with,
@@ -38,10 +39,11 @@ def no_means() -> MeanZ:
     raise AssertionError("nobody asked for mean head outputs")
 
 
-def names(*requested: str, mode: str = "zero", **options: int) -> list[str]:
-    result = requested_variants(
-        requested, SHAPE, mode, interventions_with(Reference(no_means, no_means)), **options
-    )
+PART_OF = interventions_with(Reference(no_means, no_means))
+
+
+def names(*requested: str, **options: int) -> list[str]:
+    result = requested_variants(requested, SHAPE, "zero", PART_OF, **options)
     return [variant.name for variant in result]
 
 
@@ -69,17 +71,14 @@ def test_families_heads_and_files_come_in_the_order_asked(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text("name,family,mode,heads,draw,seed\nmine,own,block,L0H1 L2H0,,\n")
     assert names("layers", "L0H0,L1H1", str(path)) == ["L0", "L1", "L2", "L0H0+L1H1", "mine"]
-    (variant,) = requested_variants(
-        [str(path)], SHAPE, "zero", interventions_with(Reference(no_means, no_means))
-    )
+    (variant,) = requested_variants([str(path)], SHAPE, "zero", PART_OF)
     assert variant.parts == (SegmentBlock((Head(0, 1), Head(2, 0))),)
 
 
 def test_draws_and_seed_reach_the_family():
     assert set(names("random", draws=2)) < set(names("random", draws=3))
-    part_of = interventions_with(Reference(no_means, no_means))
     one, other = (
-        requested_variants(["random"], SHAPE, "zero", part_of, draws=2, seed=seed)
+        requested_variants(["random"], SHAPE, "zero", PART_OF, draws=2, seed=seed)
         for seed in (0, 1)
     )
     assert [v.heads for v in one] != [v.heads for v in other]
@@ -143,19 +142,14 @@ def batches(checkpoint: Checkpoint, budget: int = 512) -> list[Batch]:
     return list(batches_of(checkpoint.pair_tokenizer().encode(TEXTS), budget, pad=checkpoint.pad))
 
 
+@torch.no_grad()
 def hooked_means(checkpoint: Checkpoint) -> torch.Tensor:
     """Averages of what reaches W_O, one unpadded pair at a time, in float64."""
-    tokens: dict[int, list[torch.Tensor]] = {}
-    backbone = getattr(checkpoint.model, checkpoint.family.backbone)
-    for number, layer in enumerate(backbone.encoder.layer):
-        layer.attention.output.dense.register_forward_pre_hook(
-            lambda _, inputs, number=number: tokens.setdefault(number, []).append(inputs[0][0])
-        )
-    with torch.no_grad():
-        for query, title in TEXTS:
-            checkpoint.model(**checkpoint.tokenizer(query, title, return_tensors="pt"))
-    means = [torch.cat(tokens[layer]).double().mean(0) for layer in sorted(tokens)]
-    return torch.stack(means).unflatten(1, (checkpoint.heads, -1))
+    plain = PlainModel(checkpoint.model, checkpoint.family)
+    runs = [plain.plain(batch).record() for batch in batches(checkpoint, 1)]
+    layers = range(checkpoint.layers)
+    tokens = [torch.cat([run.z(layer, 0) for run in runs], 1).double() for layer in layers]
+    return torch.stack([z.mean(1) for z in tokens])
 
 
 @pytest.mark.parametrize("family", ["bert", "electra", "xlm-roberta"])

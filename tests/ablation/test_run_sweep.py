@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,15 +15,15 @@ import torch
 from qt_bert.ablation import sweep as run_sweep_module
 from qt_bert.ablation.checks import check_equivalence
 from qt_bert.ablation.effects import Effects
+from qt_bert.ablation.families import layers, single
 from qt_bert.ablation.folder import SweepFolder, read_means
 from qt_bert.ablation.interventions import NONE, MeanZ, Variant
-from qt_bert.ablation.masks import HeadMask, Reference
+from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.reference import PlainModel
-from qt_bert.ablation.request import interventions_with, requested_variants
-from qt_bert.ablation.resample import Donors
 from qt_bert.ablation.sweep import SweepWork, run_sweep
 from qt_bert.data.pairs import GradeMap
 from qt_bert.data.reader import read_pairs
+from qt_bert.data.templates import Template
 from qt_bert.errors import ArgumentError, EquivalenceError, RunFolderError
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import to_batch
@@ -41,18 +42,11 @@ class Killed(Exception):
     """Stands for a kill."""
 
 
-def no_donors() -> Donors:
-    raise AssertionError
-
-
-def mean_z() -> MeanZ:
-    return MeanZ("cd", torch.ones(2, 2, 8))
-
-
 def variants(mode: str = "zero") -> list[Variant]:
-    return requested_variants(
-        ["single", "layers"], SHAPE, mode, interventions_with(Reference(mean_z, no_donors))
-    )
+    def mask(heads: Iterable[Head]) -> HeadMask:
+        return HeadMask(tuple(heads), mode)
+
+    return [*single(SHAPE, mask), *layers(SHAPE, mask)]
 
 
 @pytest.fixture
@@ -225,12 +219,15 @@ def test_a_finished_sweep_is_left_alone(scorer, pairs, tmp_path, monkeypatch):
     assert contents(tmp_path / "s") == before
 
 
-@pytest.mark.parametrize("change", ["seed", "variants", "pairs", "model", "max_length", "reading"])
+@pytest.mark.parametrize(
+    "change", ["seed", "variants", "pairs", "model", "max_length", "reading", "template"]
+)
 def test_resuming_with_something_else_says_what(
     checkpoint_of, scorer, pairs, tmp_path, monkeypatch, change
 ):
     kill(monkeypatch, 1, scorer, pairs, tmp_path / "s")
     before = contents(tmp_path / "s")
+    prompted = replace(scorer.checkpoint.settings, template=Template("a", "b", "c", "d"))
     others = {
         "seed": {"seed": 1},
         "variants": {"masks": variants("uniform")},
@@ -238,6 +235,7 @@ def test_resuming_with_something_else_says_what(
         "model": {"scorer": Scorer(open_checkpoint(checkpoint_of("bert", seed=3)))},
         "max_length": {"scorer": Scorer(scorer.checkpoint, max_length=20)},
         "reading": {"scorer": Scorer(replace(scorer.checkpoint, reading=Reading(None, "no")))},
+        "template": {"scorer": Scorer(replace(scorer.checkpoint, settings=prompted))},
     }
     options = {"scorer": scorer, "pairs": pairs} | others[change]
     with pytest.raises(RunFolderError, match=f"begun with another {change};"):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -9,17 +8,13 @@ import torch
 from qt_bert.ablation.families import layers, random_sets, single
 from qt_bert.ablation.folder import read_variants, write_variants
 from qt_bert.ablation.interventions import NONE, Intervention, MeanZ, Variant
-from qt_bert.ablation.masks import HeadMask, SegmentBlock
+from qt_bert.ablation.masks import HeadMask, SegmentBlock, zeroed
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape
 
 SHAPE = Shape(4, 5)
 MEANS = MeanZ("ab12", torch.zeros(4, 5, 2))
 HEADER = "name,family,mode,heads,draw,seed\n"
-
-
-def zero(heads: Iterable[Head]) -> HeadMask:
-    return HeadMask(tuple(heads))
 
 
 def part_of(mode: str, heads: tuple[Head, ...]) -> Intervention:
@@ -41,7 +36,7 @@ def path(tmp_path) -> Path:
 def test_the_file_as_it_is_written(path):
     both = Variant("both", (HeadMask((Head(0, 1),)), SegmentBlock((Head(2, 0),))), "set")
     drawn = Variant("random:k2#07", (HeadMask((Head(3, 4), Head(0, 0))),), "random", 7, 0)
-    write_variants(path, [*single(Shape(1, 1), zero), drawn, both])
+    write_variants(path, [*single(Shape(1, 1), zeroed), drawn, both])
     assert path.read_bytes().decode() == (
         "name,family,mode,heads,draw,seed\n"
         "none,,,,,\n"
@@ -53,7 +48,7 @@ def test_the_file_as_it_is_written(path):
 
 def test_what_is_written_comes_back(path):
     variants = [
-        *single(SHAPE, zero),
+        *single(SHAPE, zeroed),
         *random_sets(SHAPE, lambda heads: part_of("uniform", tuple(heads)), 5, 3, seed=9),
         *layers(SHAPE, lambda heads: SegmentBlock(tuple(heads))),
         Variant('词, "边"', (part_of("mean", (Head(1, 1),)),), "set"),

@@ -180,7 +180,6 @@ def test_every_family_opens(checkpoint_of, family):
         (renamed("bert.", "encoder."), "encoder.embeddings.LayerNorm.bias"),
         (renamed("self.query", "mixer.Wqkv"), "mixer.Wqkv.bias"),
         (extra_tokens(40), "belongs to another model"),
-        (written("tokenizer.json", "{}"), "tokenizer cannot be opened"),
         (written("tokenizer.json", "{"), "tokenizer cannot be opened"),
         (truncated, "truncated"),
         (written("model.safetensors", ""), "truncated"),
@@ -202,7 +201,6 @@ def test_every_family_opens(checkpoint_of, family):
         (vocabulary_of_another, "belongs to another model"),
         (written("qt_bert.json", "{"), "not valid JSON"),
         (card(5), "not a JSON object"),
-        (card([1]), "not a JSON object"),
         (card({"max_length": "abc"}), "`max_length` is 'abc'"),
         (card({"max_length": 0}), "`max_length` is 0"),
         (card({"max_length": None}), "`max_length` is None"),
@@ -215,7 +213,6 @@ def test_every_family_opens(checkpoint_of, family):
         (card({"grades": [[1], [2], [3], [4], ["5"]]}), "of output 4: '5' is not a grade"),
         (card({"calibration": 5}), "`calibration` is 5"),
         (config(num_hidden_layers=0), "num_hidden_layers is"),
-        (config(num_hidden_layers=-1), "num_hidden_layers is"),
         (config(num_hidden_layers=10**6), "num_hidden_layers is"),
         (config(num_labels=0), "num_labels is"),
         (config(num_labels=10**8), "num_labels is"),
@@ -240,11 +237,6 @@ def test_a_hub_name_without_network_is_an_error_of_one_line(monkeypatch):
     monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
     with pytest.raises(CheckpointError, match="could not be fetched from the hub"):
         open_checkpoint("someone/some-model")
-
-
-def test_an_unknown_dtype_is_refused(checkpoint_of):
-    with pytest.raises(ArgumentError, match="choose from float32, tf32, bfloat16, float16"):
-        open_checkpoint(checkpoint_of(), dtype="int4")
 
 
 TEXTS = [("北京到上海高铁票价", "上海到北京高铁票价"), ("狗", "猫追狗" * 5)]
@@ -414,7 +406,7 @@ def test_a_folder_saved_from_bfloat16_opens_in_float32(tmp_path, checkpoint_of):
 
 @pytest.mark.parametrize(
     ("model_type", "first"),
-    [("bert", 0), ("xlm-roberta", 2), ("camembert", 2), ("data2vec-text", 2)],
+    [("bert", 0), ("xlm-roberta", 2), ("camembert", 2), ("data2vec-text", 2), ("luke", 2)],
 )
 def test_positions_may_begin_behind_that_of_padding(model_type, first):
     family = replace(FAMILIES["bert"], model_type=model_type)

@@ -6,10 +6,15 @@ import pytest
 import torch
 from transformers import BertConfig, BertForPreTraining
 
+from qt_bert.data.templates import Template
 from qt_bert.errors import ArgumentError
+from qt_bert.heads import Head
+from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.families import FAMILIES
 from qt_bert.models.mixing import average_models, mixture, parse_weights, part_of
 from qt_bert.models.opening import open_checkpoint
+from qt_bert.planning.prune import save_smaller
+from qt_bert.results.kept import KeptLayer
 
 
 def state_of(folder):
@@ -50,6 +55,33 @@ def test_an_absent_classifier_comes_from_the_other_model(
         mixed = 0.75 * after + 0.25 * before[name] if name in before else after
         torch.testing.assert_close(got[name], mixed, atol=1e-3, rtol=1e-3)
     assert "has no classifier.bias, classifier.weight" in capsys.readouterr().err
+
+
+def test_the_settings_stay_but_for_the_calibration(fresh_checkpoint, tmp_path):
+    folder = fresh_checkpoint("qwen3", labels=1, positions=256)
+    template = vars(Template(*"abcdef"))
+    card = {"schema": 1, "grades": None, "max_length": 99, "template": template, "own": 1}
+    stored = json.dumps(card | {"calibration": {"a": 1}})
+    (folder / "qt_bert.json").write_text(stored, encoding="utf-8")
+    out = average_models([folder, folder], tmp_path / "mean")
+    assert json.loads((out / "qt_bert.json").read_text("utf-8")) == card
+
+
+def test_pruned_models_have_a_pruned_mean(checkpoint_of, tmp_path):
+    def pruned(seed, heads):
+        layers = (KeptLayer(layer=0, heads=heads, units=5), KeptLayer(layer=1, heads=(0, 1)))
+        teacher = open_checkpoint(checkpoint_of("bert", seed=seed))
+        small = smaller_checkpoint(teacher, layers, units={0: range(5)})
+        return save_smaller(tmp_path / f"{seed}{heads}", small, dtype=torch.float32)
+
+    folders = [pruned(seed, (1,)) for seed in (0, 1)]
+    mean = open_checkpoint(average_models(folders, tmp_path / "mean"))
+    assert mean.shape == open_checkpoint(folders[0]).shape and Head(0, 0) in mean.shape.absent
+    one, other = map(state_of, folders)
+    for name, got in mean.model.state_dict().items():
+        torch.testing.assert_close(got, (one[name] + other[name]) / 2, atol=1e-3, rtol=1e-3)
+    with pytest.raises(ArgumentError, match="keep different heads"):
+        average_models([folders[0], pruned(1, (0,))], tmp_path / "none")
 
 
 def test_a_tensor_of_one_state_is_taken_whatever_its_weight():

@@ -212,6 +212,13 @@ def test_the_head_of_an_untied_model_must_be_there(tmp_path):
         open_checkpoint(folder, reading=Reading("qwen3-reranker"))
 
 
+def test_layers_that_the_config_does_not_name_refuse_a_reranker_too(tmp_path):
+    folder = language_model(tmp_path / "model")
+    edit(folder / "config.json", num_hidden_layers=1, layer_types=["full_attention"])
+    with pytest.raises(CheckpointError, match=r"no place for \d+ stored weights"):
+        open_checkpoint(folder, reading=Reading("qwen3-reranker"))
+
+
 def test_a_classifier_that_names_no_padding_reads_the_last_token(fresh_checkpoint):
     folder = fresh_checkpoint("qwen3", pad_token_id=None)
     logits = Scorer(open_checkpoint(folder)).logits(TEXTS)

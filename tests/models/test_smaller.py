@@ -13,6 +13,7 @@ from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.heads import Head, checked_heads
 from qt_bert.models.checkpoint import smaller_checkpoint
 from qt_bert.models.families import at
+from qt_bert.models.folder import stored_bytes
 from qt_bert.models.forward import Encoder
 from qt_bert.models.loading import open_for_tuning
 from qt_bert.models.opening import open_checkpoint
@@ -228,6 +229,9 @@ def saved(tmp_path, checkpoint, layers, **options):
 def test_a_pruned_folder_opens_small_and_with_heads_of_zeros(opened, tmp_path, family):
     checkpoint = opened(family, exact=False)
     folder, small = saved(tmp_path, checkpoint, irregular(family))
+    size = stored_bytes(folder)
+    save_file({"other": torch.zeros(9)}, folder / "other.safetensors")  # is not read
+    assert stored_bytes(folder) == size
     expected = theirs(checkpoint, small.model.double())
     compact, spread = fast(folder, family, compact=True), fast(folder, family)
     for model in (compact.model, spread.model):
