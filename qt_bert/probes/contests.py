@@ -269,9 +269,11 @@ def random_sets(
             for head in shape.all_heads
             if abs(head.layer - heads[0].layer) <= 1 and head not in outside
         ]
+        # In random order: a contest that stops early has drawn from all of them.
+        order = np.random.default_rng(seed).permutation(len(near))
         return [
-            Variant(f"{name}:near#{place:02d}", (ablated([head]),), "matched", place, seed)
-            for place, head in enumerate(near)
+            Variant(f"{name}:near#{draw:02d}", (ablated([near[place]]),), "matched", draw, seed)
+            for draw, place in enumerate(order)
         ], True
     return layer_matched_sets(shape, heads, outside, most, seed, name=name, ablated=ablated)
 

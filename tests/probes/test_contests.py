@@ -148,6 +148,9 @@ def test_a_single_head_is_compared_with_its_own_and_both_neighbouring_layers():
     }
     assert found == expected
     assert len(sets_of([Head(0, 0)], Shape(5, 4))[0]) == 7  # the lowest layer has one neighbour
+    # A contest may stop after the first CHUNK of them: they are no layer's own.
+    first = sets_of([Head(1, 1)], Shape(3, 12))[0][: contests.CHUNK]
+    assert {head.layer for variant in first for head in heads_in(variant)} == {0, 1, 2}
 
 
 def test_a_layer_with_too_few_heads_left_has_no_sets():
