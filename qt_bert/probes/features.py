@@ -26,7 +26,7 @@ from qt_bert.data.tokenise import SPECIAL, EncodedPair
 from qt_bert.data.treebank import Sentence, halves
 from qt_bert.errors import PairFileError
 from qt_bert.figures import Figure, head_map
-from qt_bert.heads import Head
+from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch, row_at
 from qt_bert.models.forward import Encoder
 from qt_bert.probes.base import Context, Result, estimate_bars, head_table
@@ -367,10 +367,8 @@ def measure(context: Context) -> Result:
         for kind, heads in named(discovery, kinds[name]).items():
             columns[f"{kind}_{name}_q"] = heads.q
             sets[f"{kind}_{name}"] = heads.heads()
-            # Ranked by their share: the base rate is the same for all.
-            first, again = discovery.of(kind), validation.of(kind)
-            stable[f"{kind}_{name}"] = stability_of_means(
-                first, again, heads.heads(), shape.all_heads, context.seed
+            stable[f"{kind}_{name}"] = stability_by_lift(
+                kind, heads.heads(), discovery, validation, shape, context.seed
             )
         measurements[f"added_peak_{name}"] = added_by_tuning(validation)
         figures.append(_bars(context, f"kinds_{name}", validation))
@@ -417,6 +415,21 @@ def measure(context: Context) -> Result:
         },
         pairs=sample["validation"],
     )
+
+
+def stability_by_lift(
+    kind: str,
+    heads: Sequence[Head],
+    discovery: KindAttention,
+    validation: KindAttention,
+    shape: Shape,
+    seed: int,
+) -> Stability | None:
+    """The stability of `heads`, named for `kind` by their lift: windows give layers base rates of their own."""
+    first, again = (
+        ratio(of.of(kind), means(of.rate(kind))[:, None]) for of in (discovery, validation)
+    )
+    return stability_of_means(first, again, heads, shape.all_heads, seed)
 
 
 def kinds_present(attention: KindAttention) -> list[str]:
