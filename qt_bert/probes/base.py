@@ -47,7 +47,7 @@ from qt_bert.results.probe import (
     instability_note,
 )
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.estimate import Estimate, Interval, mean_of
+from qt_bert.stats.estimate import Estimate, Interval, mean_of, query_key
 from qt_bert.stats.verdict import judge_contest, judge_difference, not_testable, with_q
 from qt_bert.text import Label, Text, sentences
 
@@ -171,7 +171,7 @@ class Context:
 
     @cached_property
     def further_texts(self) -> list[tuple[str, str]]:
-        """(query, title) of the file `texts` whose queries are in neither half; empty without a file.
+        """(query, title) of the file `texts` whose queries are in neither half, in any spelling; empty without a file.
 
         Raises PairFileError for a file without a pair.
         """
@@ -181,8 +181,8 @@ class Context:
         read = list(self.request.reader.open(texts))
         if not read:
             raise PairFileError(f"{texts}: no pair in it to take texts from")
-        known = {pair.query for pair in (*self.discovery, *self.validation)}
-        return [(pair.query, pair.title) for pair in read if pair.query not in known]
+        known = {query_key(pair.query) for pair in (*self.discovery, *self.validation)}
+        return [(pair.query, pair.title) for pair in read if query_key(pair.query) not in known]
 
     @cached_property
     def held_out(self) -> tuple[tuple[str, list[Pair]], ...]:
