@@ -5,7 +5,7 @@ character. A model that reads the mean of all tokens has none. A row is measured
 
 The [CLS] of the article's head of layer 10 attends to the shared terms, and scatters without five matching heads
 of layers 2 to 4. The reader is the head of the last layer but one with the largest focus on discovery, over
-all pairs that match in part; it counts as one (`read`) only if it is named, and passes on validation, too.
+pairs that match in part; it counts as one (`read`) only if it is named, and passes on validation, too.
 What the grade loses without it stands beside: attention is not use.
 """
 
@@ -136,7 +136,7 @@ def partly_matched(
     Chinese characters that are tokens of their own.
     """
     texts = [(pair.query, pair.title) for pair in pairs]
-    kept, none, every, discovery_rows = [], 0, 0, 0
+    kept, none, every, seen = [], 0, 0, 0
     for pair, both, encoded in zip(pairs, texts, scorer.tokenizer.encode(texts), strict=True):
         kinds = kinds_of(encoded, *both, segmenter)
         matched, other = np.isin(kinds, MATCHED).any(), np.isin(kinds, OTHER).any()
@@ -144,12 +144,12 @@ def partly_matched(
             kept.append(pair)
         every += bool(matched and not other)
         none += not matched
-        discovery_rows += sum(len(characters_of(encoded, *both, side)) for side in (QUERY, TITLE))
+        seen += sum(len(characters_of(encoded, *both, side)) for side in (QUERY, TITLE))
     return kept, {
         "pairs": len(kept),
         "none_matched": none,
         "all_matched": every,
-        "coverage": coverage([text for both in texts for text in both], discovery_rows),
+        "coverage": coverage([text for both in texts for text in both], seen),
     }
 
 

@@ -456,7 +456,7 @@ def turns(
 
 
 def decided(context: Context) -> Result:
-    """From which layer on validation's scores stay near the last ones, and which are turned until then."""
+    """From which layer on validation's scores stay near the last ones, and which pairs the upper half turns."""
     model, pairs = context.model, few_in_quick(context, context.validation)
     queries, labels = [p.query for p in pairs], set_means([known(p.grades) for p in pairs])
     encoded = model.tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False)

@@ -74,7 +74,7 @@ ORDER = Property("order", "text")
 ENTITY = Property("entity", "token")
 """Person, place, organisation, another name, or no name: by jieba's tags."""
 MATCHED = Property("matched", "token")
-"""Whether the other text contains the character's word."""
+"""Whether the character's word is a term that both texts share (`streams.shared_terms`)."""
 GRADE = Property("grade", "text", True)
 """The label's grade, or the mean of the grades it allows."""
 

@@ -39,8 +39,8 @@ class Named:
 def one_sided_p(excess: FloatArray) -> FloatArray:
     """One-sided p of a mean over queries above 0, by a t-test: [queries, …] → […].
 
-    `excess` is a query's score less its null's mean, or NaN. p is 1 with fewer than two queries, or equal
-    ones.
+    `excess` is a query's score less its null's mean, or NaN. p is 1 with fewer than two queries, or where all
+    are 0.
     """
     from scipy.stats import ttest_1samp
 
