@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
+from itertools import count, permutations
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -173,9 +173,16 @@ class Ablated:
     @cached_property
     def _unlike(self) -> tuple[IntArray, IntArray]:
         """The places of the better and of the worse title of each such pair."""
-        of_query = group_queries(self.queries)[1]
-        alike = of_query[:, None] == of_query
-        better, worse = np.nonzero(alike & (self.grades[:, None] > self.grades))
+        of_query: dict[int, list[int]] = {}
+        for place, query in enumerate(group_queries(self.queries)[1].tolist()):
+            of_query.setdefault(query, []).append(place)
+        unlike = sorted(
+            (better, worse)
+            for places in of_query.values()
+            for better, worse in permutations(places, 2)
+            if self.grades[better] > self.grades[worse]
+        )
+        better, worse = np.array(unlike, np.int64).reshape(-1, 2).T
         return better, worse
 
     def rho(self, name: str) -> float:
