@@ -246,21 +246,21 @@ class Probe:
     leaves it out, unless `--only` names it.
     `reads` are files that ship and that its result depends on, by their names in `data/`. `needs` are
     probes of a lower `order` whose results it reads (`Context.result_of`). `shows`: the named sets
-    that a figure shows, by the figure's name; None stands for all of them.
+    that a figure shows, by the figure's name.
     """
 
     name: str
     order: int
     title: Text
     question: Text
-    run: Callable[[Context], ProbeResult | Result]
+    run: Callable[[Context], Result]
     quick_seconds: float
     uses: tuple[str, ...] = ()
     needs_base: bool = False
     only_full: bool = False
     reads: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
-    shows: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict, hash=False)
+    shows: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -393,8 +393,7 @@ def run_probe(probe: Probe, context: Context) -> ProbeResult:
     equivalence checks; and the verdicts of its claims with q over them (a report computes q over the
     claims of all its probes).
     """
-    answer = probe.run(context)
-    result = _judge_and_word(probe, answer, context) if isinstance(answer, Result) else answer
+    result = _judge_and_word(probe, probe.run(context), context)
     settings = {**context.settings(), **result.settings}
     if context.guards:
         settings["guards"] = dict(context.guards)
@@ -608,12 +607,7 @@ def _noted(figure: Figure, probe: Probe, result: ProbeResult) -> Figure:
         marked = tuple(place for place in figure.marked if place not in unshown)
         figure = replace(figure, marked=marked)
     shown = probe.shows.get(figure.name, ())
-    of_them = {
-        name: stability
-        for name, stability in result.stability.items()
-        if shown is None or name in shown
-    }
-    unstable = instability_note(of_them)
+    unstable = instability_note({n: s for n, s in result.stability.items() if n in shown})
     return figure if unstable is None else replace(figure, note=_and(figure.note, unstable))
 
 
@@ -653,15 +647,15 @@ def partition(context: Context) -> Segmenter:
 def estimate_bars(
     context: Context,
     name: str,
-    categories: Sequence[str],
+    categories: Sequence[Label],
     series: Mapping[str, Sequence[Estimate]],
     *,
     digits: int = 2,
 ) -> Bars:
     """Bars of estimates with their intervals; a series has one estimate a category."""
-    drawn: dict[Label, tuple[list[float | None], list[Interval | None]]] = {
+    drawn: dict[Label, tuple[list[float], list[Interval | None]]] = {
         label: (
-            [known(estimate.value) for estimate in estimates],
+            [estimate.value for estimate in estimates],
             [estimate.interval(context.resamples, context.seed) for estimate in estimates],
         )
         for label, estimates in series.items()
