@@ -54,8 +54,6 @@ QUICK_SETS, SETS = 39, 99
 """Random sets of a contest, in a quick and in a full run; all of them where fewer exist."""
 CHUNK = 20
 """Sets that are run before a contest may stop: enough to judge it by."""
-ENOUGH = 10
-"""A contest stops once so many sets do as much as the target."""
 LEAST_RHO = 0.1
 """A claim that rests on labels needs the interval of Spearman's ρ above this."""
 
@@ -86,9 +84,8 @@ def quick_pairs(pairs: Sequence[Pair], labels: ModelLabels, least: int = 1) -> l
 
 def classes_settings(pairs: Sequence[Pair]) -> dict[str, list[str]]:
     """The label sets that points are averaged over, and those left out, having too few queries."""
-    return dict(
-        zip(("judged", "left_out"), ([*map(name_set, c)] for c in _classes(pairs)), strict=True)
-    )
+    judged, left_out = _classes(pairs)
+    return {"judged": [*map(name_set, judged)], "left_out": [*map(name_set, left_out)]}
 
 
 def _classes(pairs: Sequence[Pair]) -> tuple[list[GradeSet], list[GradeSet]]:
@@ -354,11 +351,11 @@ def against(
 ) -> Contest | None:
     """`target` against `sets`, estimated by `run` chunk by chunk (with its number); None without sets.
 
-    Stops once ENOUGH sets do as much as the target, or where the interval over queries of target − mean
+    Stops once END_AT sets do as much as the target, or where the interval over queries of target − mean
     set does not lie beyond the margin of `claim`: more sets would not narrow it.
     """
     estimates: list[Estimate] = []
-    sign = -1 if claim is not None and _declared(claim)["side"] == "below" else 1
+    sign = -1 if claim and _declared(claim)["side"] == "below" else 1
     for start in range(0, len(sets), CHUNK):
         estimates += run(list(sets[start : start + CHUNK]), start // CHUNK)
         result = Contest(
@@ -368,7 +365,7 @@ def against(
             whole=whole,
         )
         as_much = sum(sign * (one.value - target.value) >= 0 for one in estimates)
-        if as_much >= ENOUGH or not (claim is None or _beyond_margin(context, claim, result)):
+        if as_much >= verdict.END_AT or (claim and not _beyond_margin(context, claim, result)):
             break
     return result if estimates else None
 

@@ -343,10 +343,8 @@ def measure(context: Context) -> Result:
         limit = context.choose(QUICK_PAIRS[half], len(pairs))
         sample[half] = spread_over_queries(pairs, limit, context.seed)
     texts = {"pairs": {half: labelled_pairs(context, pairs) for half, pairs in sample.items()}}
-    kinds: dict[str, tuple[str, ...]] = {"pairs": OF_TEXTS}
     if sentences is not None:
         texts["treebank"] = sentences
-        kinds["treebank"] = (*OF_TEXTS, *OF_ARCS)
 
     columns: dict[str, FloatArray] = {}
     sets: dict[str, list[Head]] = {}
@@ -364,7 +362,7 @@ def measure(context: Context) -> Result:
             columns[f"{kind}_{name}"] = means(validation.of(kind))
             columns[f"{kind}_{name}_peak"] = means(validation.of(kind, "peak"))
             columns[f"{kind}_{name}_lift"] = validation.lift(kind)
-        for kind, heads in named(discovery, kinds[name]).items():
+        for kind, heads in named(discovery, (*OF_TEXTS, *OF_ARCS)).items():
             columns[f"{kind}_{name}_q"] = heads.q
             sets[f"{kind}_{name}"] = heads.heads()
             stable[f"{kind}_{name}"] = stability_by_lift(
