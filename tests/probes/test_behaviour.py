@@ -125,11 +125,8 @@ def cases(tmp_path) -> Path:
 
 @pytest.fixture
 def context(tmp_path, pair_file, cases) -> Build:
-    def build(model, **changes):
-        facts = {"pairs": pair_file, "cases": cases, "resamples": 100} | changes
-        return context_of("behaviour", model, tmp_path, **facts)
-
-    return build
+    facts = {"pairs": pair_file, "cases": cases, "resamples": 100}
+    return lambda model, **changes: context_of("behaviour", model, tmp_path, **facts | changes)
 
 
 def test_cases_of_ones_own_are_scored_and_not_judged(context, checkpoint_of):

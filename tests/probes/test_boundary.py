@@ -243,7 +243,7 @@ def test_a_model_without_the_rule_has_a_reason(
         folder = with_template(folder, "[CLS] $A $B", tmp_path / "model")
     result = run(folder, made_pairs, cut=None)
     assert (claim(result).verdict, claim(result).reason) == ("not testable", reason)
-    assert not result.measurements and "nothing to compare" in result.summary.en
+    assert not result.measurements
 
 
 def test_a_cut_text_is_covered_in_part(checkpoint_of):
