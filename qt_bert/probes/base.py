@@ -307,8 +307,8 @@ class Result:
     an estimate, a plain number, or None where it is not defined. `heads`: a row a head (the index
     holds names such as `L3H7`), a column a score. `sets`: named sets of heads, best first; `selected`
     names the set whose heads are marked in the table; `shown`: whether a head of the sets is named and passes on
-    validation, too, where that was tested. `facts` fill the texts. `nothing`: the id of the
-    sentence on why nothing could be measured.
+    validation, too, where that was tested. `facts` fill the texts. `pairs`: those measured, by default
+    validation. `nothing`: the id of the sentence on why nothing could be measured.
     """
 
     claims: Mapping[str, Judged | str] = field(default_factory=dict)

@@ -225,7 +225,7 @@ def calibrate(
         null = np.zeros_like(scores[-1])
         for moved in shifted:
             predicted = search.best(moved).predict(features)
-            null += balanced_by_query(predicted, moved, decisions) / max(1, shifts)
+            null += balanced_by_query(predicted, moved, decisions) / shifts
         nulls.append(null)
     there = np.isfinite(weights.weight_on_text)
     per_query, null_scores = np.where(there, np.stack(scores, 1), np.nan), np.stack(nulls, 1)

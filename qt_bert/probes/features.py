@@ -366,7 +366,7 @@ def measure(context: Context) -> Result:
             columns[f"{kind}_{name}_q"] = heads.q
             sets[f"{kind}_{name}"] = heads.heads()
             stable[f"{kind}_{name}"] = stability_by_lift(
-                kind, heads.heads(), discovery, validation, shape, context.seed
+                kind, heads.heads(), (discovery, validation), shape, context.seed
             )
         measurements[f"added_peak_{name}"] = added_by_tuning(validation)
         figures.append(_bars(context, f"kinds_{name}", validation))
@@ -416,17 +416,10 @@ def measure(context: Context) -> Result:
 
 
 def stability_by_lift(
-    kind: str,
-    heads: Sequence[Head],
-    discovery: KindAttention,
-    validation: KindAttention,
-    shape: Shape,
-    seed: int,
+    kind: str, heads: Sequence[Head], halves: Sequence[KindAttention], shape: Shape, seed: int
 ) -> Stability | None:
     """The stability of `heads`, named for `kind` by their lift: windows give layers base rates of their own."""
-    first, again = (
-        ratio(of.of(kind), means(of.rate(kind))[:, None]) for of in (discovery, validation)
-    )
+    first, again = (ratio(half.of(kind), means(half.rate(kind))[:, None]) for half in halves)
     return stability_of_means(first, again, heads, shape.all_heads, seed)
 
 

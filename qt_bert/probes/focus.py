@@ -376,21 +376,7 @@ def measure(context: Context) -> Result:
     ablated = [clean, *without[:1], *controls]
     alone = [Variant("reader", (zeroed([reader]),), "target")]
     loss = ablate(context, "reader", alone, contest_pairs(context, context.validation))
-
-    facts: dict[str, Any] = {
-        "read": reader in named_again,
-        "status": texts_of("focus").text(
-            "words.named" if reader in named_again else "words.unnamed"
-        ),
-        "layer": layer,
-        "reader": str(reader),
-        "number": len(matching),
-        "favour": len(focus_heads.focused),
-        "avoid": len(focus_heads.averted),
-        "every": len(shape.all_heads),
-        "contested": len(contested),
-        "sets": len(controls),
-    }
+    status = "named" if reader in named_again else "unnamed"
     return Result(
         claims={"needs": needs},
         measurements={
@@ -417,11 +403,22 @@ def measure(context: Context) -> Result:
         figures=list(
             _figures(context, validation_rows, focus_heads, layer, ablated, draws, contested)
         ),
-        facts=facts,
+        facts={
+            "read": reader in named_again,
+            "status": texts_of("focus").text(f"words.{status}"),
+            "layer": layer,
+            "reader": str(reader),
+            "number": len(matching),
+            "favour": len(focus_heads.focused),
+            "avoid": len(focus_heads.averted),
+            "every": len(shape.all_heads),
+            "contested": len(contested),
+            "sets": len(controls),
+        },
         settings={
             **settings,
             "contested_pairs": len(contested),
-            "layer_matched_sets": facts["sets"],
+            "layer_matched_sets": len(controls),
         },
         pairs=validation,
     )
@@ -438,10 +435,7 @@ def _by_variant(rows: FloatArray) -> list[FloatArray]:
 
 
 def _columns(
-    validation_rows: FloatArray,
-    focus_heads: FocusHeads,
-    layer: int,
-    ablated: Sequence[FloatArray],
+    validation_rows: FloatArray, focus_heads: FocusHeads, layer: int, ablated: Sequence[FloatArray]
 ) -> dict[str, FloatArray]:
     """Scores [layers, heads]: quantities on validation, tests on discovery."""
     rows = means(validation_rows)

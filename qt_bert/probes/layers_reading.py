@@ -79,8 +79,8 @@ GRADE = Property("grade", "text", True)
 """The label's grade, or the mean of the grades it allows."""
 
 PROPERTIES: Mapping[str, Property] = {
-    prop.name: prop
-    for prop in (*(POSITION, LENGTH, BOUNDARY, POS, DEPENDENCY), *(ORDER, ENTITY, MATCHED, GRADE))
+    each.name: each
+    for each in (POSITION, LENGTH, BOUNDARY, POS, DEPENDENCY, ORDER, ENTITY, MATCHED, GRADE)
 }
 """All of them by name, from the surface up."""
 

@@ -300,7 +300,7 @@ def test_heads_come_back_by_their_lift():
     rates = np.full((20, 2, len(KINDS)), 0.25)
     rates[:, 1] = 0.1
     attention = replace(looking(shares), base_rate=rates)
-    found = stability_by_lift("cls", [Head(1, 0)], attention, attention, Shape(2, 1), 0)
+    found = stability_by_lift("cls", [Head(1, 0)], 2 * [attention], Shape(2, 1), 0)
     assert found is not None and found.overlap == found.sources[0].overlap == 1.0
 
 

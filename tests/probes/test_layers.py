@@ -274,8 +274,8 @@ def test_groups_of_properties_are_compared_over_the_queries_of_all():
     ],
 )
 def test_turns_by_hand(graded, moved, right):
-    scores = np.array([[0, 1.2, 4.4], [0, 4, 2], [0, 2.4, 3.5], [0, 2.3, 2.4]])
-    found, nearer = layers.turns(scores, np.array([5.0, 4.0, 3.0, 2.0]), graded=graded)
+    read, last = np.array([[1.2, 4.0, 2.4, 2.3], [4.4, 2.0, 3.5, 2.4]])
+    found, nearer = layers.turns(read, last, np.array([5.0, 4.0, 3.0, 2.0]), graded=graded)
     assert found == pytest.approx(np.array(moved))
     assert nearer[:2].tolist() == right
 
