@@ -278,9 +278,8 @@ class Probe:
 class Contest:
     """A set of heads against random sets: one estimate of the target, one of each set.
 
-    `sets` are the layer-matched sets that were run; `enumerated`: there are no others. A contest that
-    stopped early has fewer than were drawn: ten of them had at least the target's effect. `whole`: the
-    claim is of the effect's share of it.
+    `sets` are those that were run, fewer than were drawn where it stopped early (`contests.against`);
+    `enumerated`: there are no others. `whole`: the claim is of the effect's share of it.
     """
 
     target: Estimate

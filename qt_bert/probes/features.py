@@ -383,15 +383,8 @@ def measure(context: Context) -> Result:
         "heads_over_half": PERCENT * len(sets["over_half"]) / len(shape.all_heads),
     }
     if validation.has("sep"):
-        figures.append(
-            head_map(
-                "heads_sep",
-                PERCENT * columns["sep_pairs_peak"],
-                marked=map(str, sets["over_half"]),
-                low=0.0,
-                digits=0,
-            )
-        )
+        peaks, marked = PERCENT * columns["sep_pairs_peak"], sets["over_half"]
+        figures.append(head_map("heads_sep", peaks, marked=marked, low=0.0, digits=0))
     return Result(
         measurements=measurements,
         heads=head_table(shape, columns),

@@ -458,37 +458,28 @@ def _stabilities(
     focus_heads: FocusHeads,
     matching: Sequence[Head],
     below: Sequence[Head],
-    discovery_rows: FloatArray,
-    validation_rows: FloatArray,
+    first: FloatArray,
+    again: FloatArray,
 ) -> dict[str, Stability | None]:
-    """The stability of every set, also on validation."""
-
-    shape = context.model.checkpoint.shape
+    """The stability of every set by its rows on discovery, `first`, and on validation, `again`."""
+    pool, seed = context.model.checkpoint.shape.all_heads, context.seed
+    of_layer = [head for head in pool if head.layer == reader.layer]
 
     def of(named: Sequence[Head], sign: int) -> Stability | None:
-        beside = Elsewhere(VALIDATION, by_focus(validation_rows, sign), len(validation_rows))
-        rule = by_focus(discovery_rows, sign)
-        return stability(
-            rule,
-            named,
-            len(discovery_rows),
-            pool=shape.all_heads,
-            elsewhere=[beside],
-            seed=context.seed,
+        rule, beside = (
+            by_focus(first, sign),
+            Elsewhere(VALIDATION, by_focus(again, sign), len(again)),
         )
+        return stability(rule, named, len(first), pool=pool, elsewhere=[beside], seed=seed)
 
     scores = discovery_scores(context) if matching else None
     return {
         "reader": stability_of_means(
-            discovery_rows[..., FOCUS],
-            validation_rows[..., FOCUS],
-            [reader],
-            [head for head in shape.all_heads if head.layer == reader.layer],
-            context.seed,
+            first[..., FOCUS], again[..., FOCUS], [reader], of_layer, seed
         ),
         "focused": of(focus_heads.focused, 1),
         "averted": of(focus_heads.averted, -1),
-        "matching_below": stable_matching(scores, matching, within=below, seed=context.seed),
+        "matching_below": stable_matching(scores, matching, within=below, seed=seed),
     }
 
 
@@ -503,7 +494,7 @@ def _figures(
 ) -> Iterator[Figure]:
     """Focus of every head; for the layer's heads also without the matching heads, and without others, as a
     mean over `draws` of them."""
-    marked = map(str, (*focus_heads.focused, *focus_heads.averted))
+    marked = (*focus_heads.focused, *focus_heads.averted)
     yield head_map("heads", means(validation_rows)[..., FOCUS], marked=marked, scale="diverging")
     lines = {"clean": ablated[:1], "without": ablated[1:2], "control": ablated[2:]}
     heads = range(ablated[0].shape[1])

@@ -456,10 +456,7 @@ class Ridge(NamedTuple):
 
 
 def fit(
-    part: Moments,
-    rest: Moments,
-    blocks: Collection[slice],
-    penalties: Sequence[float] = PENALTIES,
+    part: Moments, rest: Moments, blocks: Collection[slice], penalties: Sequence[float] = PENALTIES
 ) -> Ridge:
     """Ridge on the examples of both; the penalty is chosen by fits on `part` and errors on `rest`.
 
