@@ -466,10 +466,8 @@ def _stabilities(
     of_layer = [head for head in pool if head.layer == reader.layer]
 
     def of(named: Sequence[Head], sign: int) -> Stability | None:
-        rule, beside = (
-            by_focus(first, sign),
-            Elsewhere(VALIDATION, by_focus(again, sign), len(again)),
-        )
+        rule = by_focus(first, sign)
+        beside = Elsewhere(VALIDATION, by_focus(again, sign), len(again))
         return stability(rule, named, len(first), pool=pool, elsewhere=[beside], seed=seed)
 
     scores = discovery_scores(context) if matching else None
