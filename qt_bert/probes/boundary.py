@@ -10,6 +10,7 @@ their ratio), a threshold and a side, chosen for each head on discovery.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -60,7 +61,7 @@ from qt_bert.probes.texts import texts_of
 from qt_bert.results.probe import ResultTable, Row, Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
-from qt_bert.stats.estimate import Estimate, from_leave_one_out
+from qt_bert.stats.estimate import Estimate, from_leave_one_out, pooled
 from qt_bert.text import Label
 
 LEAST_BALANCED = 0.60
@@ -150,13 +151,8 @@ def predict_by_character(
     Rates are smoothed with one pseudo-count at the overall rate, which unknown characters get.
     """
     overall = float(labels.mean()) if len(labels) else 0.0
-    counts: dict[str, list[float]] = {}
-    for character, ends in zip(learned, labels, strict=True):
-        count = counts.setdefault(character, [overall, 1.0])
-        count[0] += float(ends)
-        count[1] += 1
-    rates = [counts.get(character, [overall, 1.0]) for character in characters]
-    return np.array([ends / number >= 0.5 for ends, number in rates], bool)
+    seen, ends = Counter(learned), Counter(compress(learned, labels))
+    return np.array([(overall + ends[c]) / (1 + seen[c]) >= 0.5 for c in characters], bool)
 
 
 # Calibrated rules: the best one of each head on discovery, beside the same search on shifted references.
@@ -312,15 +308,14 @@ def head_union(
     """
     long = np.repeat(decisions.text_sizes >= LEAST_DECISIONS, decisions.text_sizes)
     size = np.bincount(decisions.query[long], minlength=len(decisions.queries)).astype(np.float64)
-    queries = tuple(compress(decisions.queries, size > 0))
 
     def hits(reference: BoolArray) -> BoolArray:
         return np.logical_or.accumulate(predicted == reference, axis=0)
 
     def share(right: FloatArray) -> Estimate:
-        counts = np.add.reduceat(right * long, decisions.query_starts)
-        left = ratio(counts.sum() - counts, size.sum() - size)[size > 0]
-        return from_leave_one_out(float(ratio(counts.sum(), size.sum())), left, queries)
+        return pooled(
+            np.add.reduceat(right * long, decisions.query_starts), size, decisions.queries
+        )
 
     null = np.zeros(predicted.shape)
     for moved in shifted_labels(labels, decisions, UNION_SHIFTS, seed):

@@ -33,7 +33,7 @@ from qt_bert.probes.base import Contest, Context, reference
 from qt_bert.probes.streams import balanced_a_query, few_a_query
 from qt_bert.probes.texts import texts_of
 from qt_bert.scoring.judge import ranking_scores
-from qt_bert.stats import estimate, verdict
+from qt_bert.stats import verdict
 from qt_bert.stats.arrays import FloatArray, IntArray
 from qt_bert.stats.estimate import (
     Estimate,
@@ -42,6 +42,7 @@ from qt_bert.stats.estimate import (
     group_queries,
     over_classes,
     over_queries,
+    rho,
     spearman,
 )
 from qt_bert.stats.judgements import known, name_set, set_means
@@ -95,19 +96,14 @@ def _classes(pairs: Sequence[Pair]) -> tuple[list[GradeSet], list[GradeSet]]:
     return sorted(cast(list[GradeSet], kept)), sorted(cast(list[GradeSet], others))
 
 
-def rho(context: Context) -> Estimate:
-    """Spearman's ρ of the model's score and the mean grade of the label, over all validation pairs."""
+def grades_nothing(context: Context) -> bool:
+    """Whether the model's score over all validation pairs `is_no_order`: no claim on labels can be judged."""
     pairs = context.validation
     logits = context.model.logits([(pair.query, pair.title) for pair in pairs])
     scores = ranking_scores(logits, context.model.checkpoint.settings.labels)
-    return estimate.rho(
-        scores, set_means([known(pair.grades) for pair in pairs]), [pair.query for pair in pairs]
-    )
-
-
-def grades_nothing(context: Context) -> bool:
-    """Whether the model grades nothing, so that no claim on labels can be judged."""
-    return is_no_order(rho(context), context.resamples, context.seed)
+    grades = set_means([known(pair.grades) for pair in pairs])
+    of_all = rho(scores, grades, [pair.query for pair in pairs])
+    return is_no_order(of_all, context.resamples, context.seed)
 
 
 def is_no_order(rho: Estimate, resamples: int, seed: int) -> bool:
