@@ -47,7 +47,7 @@ from qt_bert.results.probe import (
     instability_note,
 )
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.estimate import Estimate, Interval, mean_of
+from qt_bert.stats.estimate import Estimate, Interval, mean_of, query_key
 from qt_bert.stats.verdict import judge_contest, judge_difference, not_testable, with_q
 from qt_bert.text import Label, Text, sentences
 
@@ -171,7 +171,7 @@ class Context:
 
     @cached_property
     def further_texts(self) -> list[tuple[str, str]]:
-        """(query, title) of the file `texts` whose queries are in neither half; empty without a file.
+        """(query, title) of the file `texts` whose queries are in neither half, in any spelling; empty without a file.
 
         Raises PairFileError for a file without a pair.
         """
@@ -181,8 +181,8 @@ class Context:
         read = list(self.request.reader.open(texts))
         if not read:
             raise PairFileError(f"{texts}: no pair in it to take texts from")
-        known = {pair.query for pair in (*self.discovery, *self.validation)}
-        return [(pair.query, pair.title) for pair in read if pair.query not in known]
+        known = {query_key(pair.query) for pair in (*self.discovery, *self.validation)}
+        return [(pair.query, pair.title) for pair in read if query_key(pair.query) not in known]
 
     @cached_property
     def held_out(self) -> tuple[tuple[str, list[Pair]], ...]:
@@ -246,21 +246,21 @@ class Probe:
     leaves it out, unless `--only` names it.
     `reads` are files that ship and that its result depends on, by their names in `data/`. `needs` are
     probes of a lower `order` whose results it reads (`Context.result_of`). `shows`: the named sets
-    that a figure shows, by the figure's name; None stands for all of them.
+    that a figure shows, by the figure's name.
     """
 
     name: str
     order: int
     title: Text
     question: Text
-    run: Callable[[Context], ProbeResult | Result]
+    run: Callable[[Context], Result]
     quick_seconds: float
     uses: tuple[str, ...] = ()
     needs_base: bool = False
     only_full: bool = False
     reads: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
-    shows: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict, hash=False)
+    shows: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -278,9 +278,8 @@ class Probe:
 class Contest:
     """A set of heads against random sets: one estimate of the target, one of each set.
 
-    `sets` are the layer-matched sets that were run; `enumerated`: there are no others. A contest that
-    stopped early has fewer than were drawn: ten of them had at least the target's effect. `whole`: the
-    claim is of the effect's share of it.
+    `sets` are those that were run, fewer than were drawn where it stopped early (`contests.against`);
+    `enumerated`: there are no others. `whole`: the claim is of the effect's share of it.
     """
 
     target: Estimate
@@ -307,8 +306,8 @@ class Result:
     an estimate, a plain number, or None where it is not defined. `heads`: a row a head (the index
     holds names such as `L3H7`), a column a score. `sets`: named sets of heads, best first; `selected`
     names the set whose heads are marked in the table; `shown`: whether a head of the sets is named and passes on
-    validation, too, where that was tested. `facts` fill the texts. `nothing`: the id of the
-    sentence on why nothing could be measured.
+    validation, too, where that was tested. `facts` fill the texts. `pairs`: those measured, by default
+    validation. `nothing`: the id of the sentence on why nothing could be measured.
     """
 
     claims: Mapping[str, Judged | str] = field(default_factory=dict)
@@ -393,8 +392,7 @@ def run_probe(probe: Probe, context: Context) -> ProbeResult:
     equivalence checks; and the verdicts of its claims with q over them (a report computes q over the
     claims of all its probes).
     """
-    answer = probe.run(context)
-    result = _judge_and_word(probe, answer, context) if isinstance(answer, Result) else answer
+    result = _judge_and_word(probe, probe.run(context), context)
     settings = {**context.settings(), **result.settings}
     if context.guards:
         settings["guards"] = dict(context.guards)
@@ -608,12 +606,7 @@ def _noted(figure: Figure, probe: Probe, result: ProbeResult) -> Figure:
         marked = tuple(place for place in figure.marked if place not in unshown)
         figure = replace(figure, marked=marked)
     shown = probe.shows.get(figure.name, ())
-    of_them = {
-        name: stability
-        for name, stability in result.stability.items()
-        if shown is None or name in shown
-    }
-    unstable = instability_note(of_them)
+    unstable = instability_note({n: s for n, s in result.stability.items() if n in shown})
     return figure if unstable is None else replace(figure, note=_and(figure.note, unstable))
 
 
@@ -653,15 +646,15 @@ def partition(context: Context) -> Segmenter:
 def estimate_bars(
     context: Context,
     name: str,
-    categories: Sequence[str],
+    categories: Sequence[Label],
     series: Mapping[str, Sequence[Estimate]],
     *,
     digits: int = 2,
 ) -> Bars:
     """Bars of estimates with their intervals; a series has one estimate a category."""
-    drawn: dict[Label, tuple[list[float | None], list[Interval | None]]] = {
+    drawn: dict[Label, tuple[list[float], list[Interval | None]]] = {
         label: (
-            [known(estimate.value) for estimate in estimates],
+            [estimate.value for estimate in estimates],
             [estimate.interval(context.resamples, context.seed) for estimate in estimates],
         )
         for label, estimates in series.items()

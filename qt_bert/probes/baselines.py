@@ -134,18 +134,17 @@ def _labelled(labels: BoolArray, grades: set[int]) -> BoolArray:
 def matching_of_pairs(stored: Baselines) -> Estimate | None:
     """Log lift of the best matching head before fine-tuning, with the pair objective less without it.
 
-    The lift is that of `probes.matching_scores`; both models were pretrained on the same texts. None
-    where either has no head.
+    The lift: the mean attention to the own character over that to others, beside the same with replaced
+    queries. Both models were pretrained on the same texts. None where either has no head.
     """
-    heads = [stored.matching.get(name) for name in (CHARACTERS, NO_PAIRS)]
-    if heads[0] is None or heads[1] is None:
+    with_pairs, without = (stored.matching.get(name) for name in (CHARACTERS, NO_PAIRS))
+    if with_pairs is None or without is None:
         return None
-    (value, left), (value_without, left_without) = map(_log_lift, (heads[0], heads[1]))
-    return from_leave_one_out(value - value_without, left - left_without, range(len(left)))
+    return _log_lift(with_pairs) - _log_lift(without)
 
 
-def _log_lift(head: MatchingOutputs) -> tuple[float, FloatArray]:
-    """A head's log lift over all queries, and leaving out each of them [queries]."""
+def _log_lift(head: MatchingOutputs) -> Estimate:
+    """A head's log lift over all queries."""
     totals = []
     for sums in (head.original, head.replaced, head.counts):
         total = sums.sum(axis=0)
@@ -155,4 +154,4 @@ def _log_lift(head: MatchingOutputs) -> tuple[float, FloatArray]:
     for sign, sums in ((1, original), (-1, replaced)):
         means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0) + FLOOR
         lift += sign * (np.log(means[:, OWN]) - np.log(means[:, OTHER]))
-    return float(lift[0]), lift[1:]
+    return from_leave_one_out(float(lift[0]), lift[1:], range(len(lift) - 1))

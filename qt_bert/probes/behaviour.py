@@ -19,8 +19,8 @@ from qt_bert.data.cases import ALIKE, BETTER, Cases, Relation, read_cases, title
 from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import half_of, sample_queries
 from qt_bert.errors import PairFileError
-from qt_bert.figures import Figure, bars
-from qt_bert.probes.base import Context, Result
+from qt_bert.figures import Figure
+from qt_bert.probes.base import Context, Result, estimate_bars
 from qt_bert.probes.contests import POINTS
 from qt_bert.results.head_sets import PHENOMENA, phenomenon_name
 from qt_bert.scoring.behaviour import Band, ScoredCases, fixed_band, measured_band, ranked_pairs
@@ -129,7 +129,7 @@ def measure(context: Context) -> Result:
 
 def _are_shipped(cases: Cases) -> bool:
     """Whether these are the shipped cases, whatever the file's name."""
-    return ships(BEHAVIOURS) and cases.texts_sha256 == read_cases(shipped(BEHAVIOURS)).texts_sha256
+    return ships(BEHAVIOURS) and cases.listed == read_cases(shipped(BEHAVIOURS)).listed
 
 
 def _lowest(
@@ -149,7 +149,6 @@ def _score_bars(context: Context, cases: Cases, scores: dict[str, Estimate]) -> 
     for relation in (BETTER, ALIKE):
         names = [name for name, of_name in cases.phenomena.items() if of_name == relation]
         if names:
-            values = [scores[name].value for name in names]
-            ends = [scores[name].interval(context.resamples, context.seed) for name in names]
-            labels = map(phenomenon_name, names)
-            yield bars(f"scores_{relation}", labels, {"case_score": (values, ends)})
+            series = {"case_score": [scores[name] for name in names]}
+            labels = [phenomenon_name(name) for name in names]
+            yield estimate_bars(context, f"scores_{relation}", labels, series)

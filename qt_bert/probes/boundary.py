@@ -10,6 +10,7 @@ their ratio), a threshold and a side, chosen for each head on discovery.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -60,7 +61,7 @@ from qt_bert.probes.texts import texts_of
 from qt_bert.results.probe import ResultTable, Row, Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
-from qt_bert.stats.estimate import Estimate, from_leave_one_out
+from qt_bert.stats.estimate import Estimate, from_leave_one_out, pooled
 from qt_bert.text import Label
 
 LEAST_BALANCED = 0.60
@@ -150,13 +151,8 @@ def predict_by_character(
     Rates are smoothed with one pseudo-count at the overall rate, which unknown characters get.
     """
     overall = float(labels.mean()) if len(labels) else 0.0
-    counts: dict[str, list[float]] = {}
-    for character, ends in zip(learned, labels, strict=True):
-        count = counts.setdefault(character, [overall, 1.0])
-        count[0] += float(ends)
-        count[1] += 1
-    rates = [counts.get(character, [overall, 1.0]) for character in characters]
-    return np.array([ends / number >= 0.5 for ends, number in rates], bool)
+    seen, ends = Counter(learned), Counter(compress(learned, labels))
+    return np.array([(overall + ends[c]) / (1 + seen[c]) >= 0.5 for c in characters], bool)
 
 
 # Calibrated rules: the best one of each head on discovery, beside the same search on shifted references.
@@ -184,8 +180,8 @@ class ThresholdRules:
 class CalibratedHeads:
     """All heads calibrated on discovery: the rules of each layer's heads, and the named heads.
 
-    `per_query` [Q, layers, heads] has the balanced accuracy as its mean; `null` [layers, heads] is the
-    balanced accuracy of the same search on shifted references.
+    `per_query` [Q, layers, heads] has the balanced accuracy as its mean, NaN at pruned heads; `null` [layers,
+    heads] is the balanced accuracy of the same search on shifted references.
     """
 
     rules: tuple[ThresholdRules, ...]
@@ -225,9 +221,10 @@ def calibrate(
         null = np.zeros_like(scores[-1])
         for moved in shifted:
             predicted = search.best(moved).predict(features)
-            null += balanced_by_query(predicted, moved, decisions) / max(1, shifts)
+            null += balanced_by_query(predicted, moved, decisions) / shifts
         nulls.append(null)
-    per_query, null_scores = np.stack(scores, 1), np.stack(nulls, 1)
+    there = np.isfinite(weights.weight_on_text)
+    per_query, null_scores = np.where(there, np.stack(scores, 1), np.nan), np.stack(nulls, 1)
     named = name_heads(
         means(per_query),
         one_sided_p(per_query - null_scores),
@@ -311,15 +308,14 @@ def head_union(
     """
     long = np.repeat(decisions.text_sizes >= LEAST_DECISIONS, decisions.text_sizes)
     size = np.bincount(decisions.query[long], minlength=len(decisions.queries)).astype(np.float64)
-    queries = tuple(compress(decisions.queries, size > 0))
 
     def hits(reference: BoolArray) -> BoolArray:
         return np.logical_or.accumulate(predicted == reference, axis=0)
 
     def share(right: FloatArray) -> Estimate:
-        counts = np.add.reduceat(right * long, decisions.query_starts)
-        left = ratio(counts.sum() - counts, size.sum() - size)[size > 0]
-        return from_leave_one_out(float(ratio(counts.sum(), size.sum())), left, queries)
+        return pooled(
+            np.add.reduceat(right * long, decisions.query_starts), size, decisions.queries
+        )
 
     null = np.zeros(predicted.shape)
     for moved in shifted_labels(labels, decisions, UNION_SHIFTS, seed):
@@ -394,10 +390,10 @@ def halves_of_gold(context: Context, path: Path) -> tuple[LabelledHalves, dict[s
 class HeadEvaluation:
     """One model's heads on one reference: calibrated on discovery, tested on validation.
 
-    `weight_on_text` [layers, heads]: attention to the own text on discovery; `cuts` [layers, heads]: how
-    many word ends the calibrated rule predicts there. `predicted` and `rule` [layers, heads, D]: word ends on
-    validation by the calibrated and by the article's rules; `rule_head`: the article's best by balanced
-    accuracy on discovery.
+    `weight_on_text` [layers, heads]: attention to the own text on discovery, NaN at pruned heads; `cuts`
+    [layers, heads]: how many word ends the calibrated rule predicts there. `predicted` and `rule` [layers,
+    heads, D]: word ends on validation by the calibrated and by the article's rules; `rule_head`: the article's
+    best by balanced accuracy on discovery.
     """
 
     halves: LabelledHalves
@@ -431,6 +427,12 @@ class HeadEvaluation:
         }
 
     @cached_property
+    def balanced(self) -> FloatArray:
+        """Balanced accuracy of the calibrated rules on validation [layers, heads]; NaN at pruned heads."""
+        balanced = balanced_of(self.predicted, self.halves.validation_labels)
+        return np.where(np.isfinite(self.weight_on_text), balanced, np.nan)
+
+    @cached_property
     def per_query(self) -> FloatArray:
         """Each query's share of the balanced accuracy on validation [queries, layers, heads]."""
         labels, decisions = self.halves.validation_labels, self.halves.validation
@@ -450,6 +452,7 @@ def evaluate_heads(context: Context, scorer: Scorer, halves: LabelledHalves) -> 
         shifts=context.choose(QUICK_SHIFTS, FULL_SHIFTS),
         seed=context.seed,
     )
+    by_rule = balanced_of(weights.rule(), halves.discovery_labels)
     return HeadEvaluation(
         halves=halves,
         weight_on_text=weights.weight_on_text,
@@ -457,7 +460,7 @@ def evaluate_heads(context: Context, scorer: Scorer, halves: LabelledHalves) -> 
         cuts=calibrated.predict(weights).sum(-1),
         predicted=calibrated.predict(tested),
         rule=tested.rule(),
-        rule_head=ranked(balanced_of(weights.rule(), halves.discovery_labels))[0],
+        rule_head=ranked(np.where(np.isfinite(weights.weight_on_text), by_rule, np.nan))[0],
     )
 
 
@@ -535,7 +538,7 @@ def measure(context: Context) -> Result:
         heads=head_table(
             context.model.checkpoint.shape,
             {  # p, q, the null and `discovery_…` are of discovery
-                "balanced": balanced_of(main.predicted, halves.validation_labels),
+                "balanced": main.balanced,
                 "rule_balanced": balanced_of(main.rule, halves.validation_labels),
                 "discovery_balanced": scores.score,
                 "null_balanced": main.calibrated.null,
@@ -629,8 +632,7 @@ def _figures(
     unions: Mapping[Label, Sequence[Estimate]],
 ) -> Iterator[Figure]:
     """Heads on a map, answers as bars, the union by number of heads, and the lengths of `granularity`."""
-    balanced = balanced_of(main.predicted, main.halves.validation_labels)
-    yield head_map("heads", balanced, marked=map(str, main.calibrated.named.heads()), low=0.5)
+    yield head_map("heads", main.balanced, marked=main.calibrated.named.heads(), low=0.5)
     metrics = {name: [main.measure(name, of) for of in main.answers.values()] for name in METRICS}
     yield estimate_bars(context, "answers", tuple(main.answers), metrics)
     shares = {

@@ -196,7 +196,7 @@ def decisions_of(tokenizer: PairTokenizer, texts: Sequence[PairText], least: int
 @dataclass(frozen=True, eq=False)
 class CharacterAttention:
     """Attention of each decision's left character to the right one and to all separators, each
-    [layers, heads, D]; to its own text, mean over decisions [layers, heads]."""
+    [layers, heads, D]; to its own text, mean over decisions [layers, heads], NaN at pruned heads."""
 
     next: Float32Array
     sep: Float32Array
@@ -249,4 +249,7 @@ def attention_of(
 
     reduction = Reduction("rows", "attention", tuple(range(shape.layers)), compute)
     stream(scorer, decisions.pairs, [reduction], [variant], shown=shown)
-    return CharacterAttention(sums[0], sums[1], sums[2].mean(-1, dtype=np.float64))
+    weight_on_text = sums[2].mean(-1, dtype=np.float64)
+    for head in shape.absent:
+        weight_on_text[head] = np.nan
+    return CharacterAttention(sums[0], sums[1], weight_on_text)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
+from itertools import count, permutations
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -33,7 +33,7 @@ from qt_bert.probes.base import Contest, Context, reference
 from qt_bert.probes.streams import balanced_a_query, few_a_query
 from qt_bert.probes.texts import texts_of
 from qt_bert.scoring.judge import ranking_scores
-from qt_bert.stats import estimate, verdict
+from qt_bert.stats import verdict
 from qt_bert.stats.arrays import FloatArray, IntArray
 from qt_bert.stats.estimate import (
     Estimate,
@@ -42,6 +42,7 @@ from qt_bert.stats.estimate import (
     group_queries,
     over_classes,
     over_queries,
+    rho,
     spearman,
 )
 from qt_bert.stats.judgements import known, name_set, set_means
@@ -54,8 +55,6 @@ QUICK_SETS, SETS = 39, 99
 """Random sets of a contest, in a quick and in a full run; all of them where fewer exist."""
 CHUNK = 20
 """Sets that are run before a contest may stop: enough to judge it by."""
-ENOUGH = 10
-"""A contest stops once so many sets do as much as the target."""
 LEAST_RHO = 0.1
 """A claim that rests on labels needs the interval of Spearman's ρ above this."""
 
@@ -86,9 +85,8 @@ def quick_pairs(pairs: Sequence[Pair], labels: ModelLabels, least: int = 1) -> l
 
 def classes_settings(pairs: Sequence[Pair]) -> dict[str, list[str]]:
     """The label sets that points are averaged over, and those left out, having too few queries."""
-    return dict(
-        zip(("judged", "left_out"), ([*map(name_set, c)] for c in _classes(pairs)), strict=True)
-    )
+    judged, left_out = _classes(pairs)
+    return {"judged": [*map(name_set, judged)], "left_out": [*map(name_set, left_out)]}
 
 
 def _classes(pairs: Sequence[Pair]) -> tuple[list[GradeSet], list[GradeSet]]:
@@ -98,19 +96,14 @@ def _classes(pairs: Sequence[Pair]) -> tuple[list[GradeSet], list[GradeSet]]:
     return sorted(cast(list[GradeSet], kept)), sorted(cast(list[GradeSet], others))
 
 
-def rho(context: Context) -> Estimate:
-    """Spearman's ρ of the model's score and the mean grade of the label, over all validation pairs."""
+def grades_nothing(context: Context) -> bool:
+    """Whether the model's score over all validation pairs `is_no_order`: no claim on labels can be judged."""
     pairs = context.validation
     logits = context.model.logits([(pair.query, pair.title) for pair in pairs])
     scores = ranking_scores(logits, context.model.checkpoint.settings.labels)
-    return estimate.rho(
-        scores, set_means([known(pair.grades) for pair in pairs]), [pair.query for pair in pairs]
-    )
-
-
-def grades_nothing(context: Context) -> bool:
-    """Whether the model grades nothing, so that no claim on labels can be judged."""
-    return is_no_order(rho(context), context.resamples, context.seed)
+    grades = set_means([known(pair.grades) for pair in pairs])
+    of_all = rho(scores, grades, [pair.query for pair in pairs])
+    return is_no_order(of_all, context.resamples, context.seed)
 
 
 def is_no_order(rho: Estimate, resamples: int, seed: int) -> bool:
@@ -173,9 +166,16 @@ class Ablated:
     @cached_property
     def _unlike(self) -> tuple[IntArray, IntArray]:
         """The places of the better and of the worse title of each such pair."""
-        of_query = group_queries(self.queries)[1]
-        alike = of_query[:, None] == of_query
-        better, worse = np.nonzero(alike & (self.grades[:, None] > self.grades))
+        of_query: dict[int, list[int]] = {}
+        for place, query in enumerate(group_queries(self.queries)[1].tolist()):
+            of_query.setdefault(query, []).append(place)
+        unlike = sorted(
+            (better, worse)
+            for places in of_query.values()
+            for better, worse in permutations(places, 2)
+            if self.grades[better] > self.grades[worse]
+        )
+        better, worse = np.array(unlike, np.int64).reshape(-1, 2).T
         return better, worse
 
     def rho(self, name: str) -> float:
@@ -269,9 +269,11 @@ def random_sets(
             for head in shape.all_heads
             if abs(head.layer - heads[0].layer) <= 1 and head not in outside
         ]
+        # In random order: a contest that stops early has drawn from all of them.
+        order = np.random.default_rng(seed).permutation(len(near))
         return [
-            Variant(f"{name}:near#{place:02d}", (ablated([head]),), "matched", place, seed)
-            for place, head in enumerate(near)
+            Variant(f"{name}:near#{draw:02d}", (ablated([near[place]]),), "matched", draw, seed)
+            for draw, place in enumerate(order)
         ], True
     return layer_matched_sets(shape, heads, outside, most, seed, name=name, ablated=ablated)
 
@@ -345,11 +347,11 @@ def against(
 ) -> Contest | None:
     """`target` against `sets`, estimated by `run` chunk by chunk (with its number); None without sets.
 
-    Stops once ENOUGH sets do as much as the target, or where the interval over queries of target − mean
+    Stops once END_AT sets do as much as the target, or where the interval over queries of target − mean
     set does not lie beyond the margin of `claim`: more sets would not narrow it.
     """
     estimates: list[Estimate] = []
-    sign = -1 if claim is not None and _declared(claim)["side"] == "below" else 1
+    sign = -1 if claim and _declared(claim)["side"] == "below" else 1
     for start in range(0, len(sets), CHUNK):
         estimates += run(list(sets[start : start + CHUNK]), start // CHUNK)
         result = Contest(
@@ -359,7 +361,7 @@ def against(
             whole=whole,
         )
         as_much = sum(sign * (one.value - target.value) >= 0 for one in estimates)
-        if as_much >= ENOUGH or not (claim is None or _beyond_margin(context, claim, result)):
+        if as_much >= verdict.END_AT or (claim and not _beyond_margin(context, claim, result)):
             break
     return result if estimates else None
 

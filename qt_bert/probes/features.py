@@ -26,7 +26,7 @@ from qt_bert.data.tokenise import SPECIAL, EncodedPair
 from qt_bert.data.treebank import Sentence, halves
 from qt_bert.errors import PairFileError
 from qt_bert.figures import Figure, head_map
-from qt_bert.heads import Head
+from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch, row_at
 from qt_bert.models.forward import Encoder
 from qt_bert.probes.base import Context, Result, estimate_bars, head_table
@@ -343,10 +343,8 @@ def measure(context: Context) -> Result:
         limit = context.choose(QUICK_PAIRS[half], len(pairs))
         sample[half] = spread_over_queries(pairs, limit, context.seed)
     texts = {"pairs": {half: labelled_pairs(context, pairs) for half, pairs in sample.items()}}
-    kinds: dict[str, tuple[str, ...]] = {"pairs": OF_TEXTS}
     if sentences is not None:
         texts["treebank"] = sentences
-        kinds["treebank"] = (*OF_TEXTS, *OF_ARCS)
 
     columns: dict[str, FloatArray] = {}
     sets: dict[str, list[Head]] = {}
@@ -364,13 +362,11 @@ def measure(context: Context) -> Result:
             columns[f"{kind}_{name}"] = means(validation.of(kind))
             columns[f"{kind}_{name}_peak"] = means(validation.of(kind, "peak"))
             columns[f"{kind}_{name}_lift"] = validation.lift(kind)
-        for kind, heads in named(discovery, kinds[name]).items():
+        for kind, heads in named(discovery, (*OF_TEXTS, *OF_ARCS)).items():
             columns[f"{kind}_{name}_q"] = heads.q
             sets[f"{kind}_{name}"] = heads.heads()
-            # Ranked by their share: the base rate is the same for all.
-            first, again = discovery.of(kind), validation.of(kind)
-            stable[f"{kind}_{name}"] = stability_of_means(
-                first, again, heads.heads(), shape.all_heads, context.seed
+            stable[f"{kind}_{name}"] = stability_by_lift(
+                kind, heads.heads(), (discovery, validation), shape, context.seed
             )
         measurements[f"added_peak_{name}"] = added_by_tuning(validation)
         figures.append(_bars(context, f"kinds_{name}", validation))
@@ -387,15 +383,8 @@ def measure(context: Context) -> Result:
         "heads_over_half": PERCENT * len(sets["over_half"]) / len(shape.all_heads),
     }
     if validation.has("sep"):
-        figures.append(
-            head_map(
-                "heads_sep",
-                PERCENT * columns["sep_pairs_peak"],
-                marked=map(str, sets["over_half"]),
-                low=0.0,
-                digits=0,
-            )
-        )
+        peaks, marked = PERCENT * columns["sep_pairs_peak"], sets["over_half"]
+        figures.append(head_map("heads_sep", peaks, marked=marked, low=0.0, digits=0))
     return Result(
         measurements=measurements,
         heads=head_table(shape, columns),
@@ -417,6 +406,14 @@ def measure(context: Context) -> Result:
         },
         pairs=sample["validation"],
     )
+
+
+def stability_by_lift(
+    kind: str, heads: Sequence[Head], halves: Sequence[KindAttention], shape: Shape, seed: int
+) -> Stability | None:
+    """The stability of `heads`, named for `kind` by their lift: windows give layers base rates of their own."""
+    first, again = (ratio(half.of(kind), means(half.rate(kind))[:, None]) for half in halves)
+    return stability_of_means(first, again, heads, shape.all_heads, seed)
 
 
 def kinds_present(attention: KindAttention) -> list[str]:

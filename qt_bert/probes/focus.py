@@ -5,7 +5,7 @@ character. A model that reads the mean of all tokens has none. A row is measured
 
 The [CLS] of the article's head of layer 10 attends to the shared terms, and scatters without five matching heads
 of layers 2 to 4. The reader is the head of the last layer but one with the largest focus on discovery, over
-all pairs that match in part; it counts as one (`read`) only if it is named, and passes on validation, too.
+pairs that match in part; it counts as one (`read`) only if it is named, and passes on validation, too.
 What the grade loses without it stands beside: attention is not use.
 """
 
@@ -57,7 +57,7 @@ from qt_bert.probes.naming import (
 from qt_bert.probes.streams import (
     characters_of,
     coverage,
-    few_a_query,
+    few_in_quick,
     for_model,
     shared_terms,
     stream,
@@ -66,7 +66,7 @@ from qt_bert.probes.texts import texts_of
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray, IntArray
-from qt_bert.stats.estimate import Estimate, group_queries, over_queries
+from qt_bert.stats.estimate import Estimate, group_queries, mean_of, over_queries
 
 QUICK_PAIRS = 200
 MATCHING = 5
@@ -136,7 +136,7 @@ def partly_matched(
     Chinese characters that are tokens of their own.
     """
     texts = [(pair.query, pair.title) for pair in pairs]
-    kept, none, every, discovery_rows = [], 0, 0, 0
+    kept, none, every, seen = [], 0, 0, 0
     for pair, both, encoded in zip(pairs, texts, scorer.tokenizer.encode(texts), strict=True):
         kinds = kinds_of(encoded, *both, segmenter)
         matched, other = np.isin(kinds, MATCHED).any(), np.isin(kinds, OTHER).any()
@@ -144,12 +144,12 @@ def partly_matched(
             kept.append(pair)
         every += bool(matched and not other)
         none += not matched
-        discovery_rows += sum(len(characters_of(encoded, *both, side)) for side in (QUERY, TITLE))
+        seen += sum(len(characters_of(encoded, *both, side)) for side in (QUERY, TITLE))
     return kept, {
         "pairs": len(kept),
         "none_matched": none,
         "all_matched": every,
-        "coverage": coverage([text for both in texts for text in both], discovery_rows),
+        "coverage": coverage([text for both in texts for text in both], seen),
     }
 
 
@@ -347,60 +347,45 @@ def measure(context: Context) -> Result:
     averted_again = {*focus_heads.averted} & {*validated.averted}
     shown = {head: head in averted_again for head in focus_heads.averted}
     shown |= {head: head in named_again for head in (reader, *focus_heads.focused)}
-    contested = few_a_query(validation, context.choose(1, len(validation)))
-    rows = cls_rows(context, contested, [layer], [*together, *beside])[:, :, 0]
+    contested = few_in_quick(context, validation, 1)
+    # Of the layer's heads, for each variant [queries, heads, 9].
+    clean, *without = _by_variant(cls_rows(context, contested, [layer], [*together, *beside]))
     controls: list[FloatArray] = []
 
-    def lost(without: FloatArray, quantity: int = FOCUS) -> Estimate:
-        """A quantity of the reader in the clean model, less that in rows [queries, heads, 9]."""
-        change = rows[:, 0, reader.head, quantity] - without[:, reader.head, quantity]
-        return _mean(change, contested)
+    def lost(rows: FloatArray, quantity: int = FOCUS) -> Estimate:
+        """A quantity of the reader in the clean model, less that in `rows`."""
+        return _mean((clean - rows)[:, reader.head, quantity], contested)
 
     def run_sets(variants: list[Variant], number: int) -> list[Estimate]:
-        swept = cls_rows(context, contested, [layer], variants)[:, 1:, 0]
-        controls.append(swept)
-        return [lost(swept[:, place]) for place in range(len(variants))]
+        controls.extend(_by_variant(cls_rows(context, contested, [layer], variants))[1:])
+        return list(map(lost, controls[-len(variants) :]))
 
     of_reader = validation_rows[:, reader.layer, reader.head]
     focus = _mean(of_reader[:, FOCUS], validation)
-    needs: Contest | str = "few_sets" if together else "no_matching"
-    if together and sets:
-        needs = (
-            against(context, "focus.needs", lost(rows[:, 1]), sets, run_sets, enumerated=enumerated)
-            or "few_sets"
-        )
-        if context.sign(focus) <= 0:
-            needs = "precondition:focus"
-    ablated = np.concatenate([rows[:, : 1 + len(together)], *controls], axis=1)
-    control = np.concatenate(controls, axis=1).mean(axis=1) if controls else None
+    target = lost(without[0]) if without else None
+    contest, draws, scatters = None, 0, None
+    if target is not None:
+        contest = against(context, "focus.needs", target, sets, run_sets, enumerated=enumerated)
+    if contest is not None:
+        draws = 0 if contest.enumerated else len(controls)
+        of_controls = mean_of([lost(rows, ENTROPY) for rows in controls], draws=draws)
+        scatters = of_controls - lost(without[0], ENTROPY)
+    needs: Contest | str = contest or ("few_sets" if together else "no_matching")
+    if contest is not None and context.sign(focus) <= 0:
+        needs = "precondition:focus"
+    ablated = [clean, *without[:1], *controls]
     alone = [Variant("reader", (zeroed([reader]),), "target")]
     loss = ablate(context, "reader", alone, contest_pairs(context, context.validation))
-
-    facts: dict[str, Any] = {
-        "read": reader in named_again,
-        "status": texts_of("focus").text(
-            "words.named" if reader in named_again else "words.unnamed"
-        ),
-        "layer": layer,
-        "reader": str(reader),
-        "number": len(matching),
-        "favour": len(focus_heads.focused),
-        "avoid": len(focus_heads.averted),
-        "every": len(shape.all_heads),
-        "contested": len(contested),
-        "sets": ablated.shape[1] - 1 - len(together),
-    }
+    status = "named" if reader in named_again else "unnamed"
     return Result(
         claims={"needs": needs},
         measurements={
             "reader_focus": focus,
             "reader_focus_within": _mean(of_reader[:, WITHIN], validation),
-            "reader_focus_lost": lost(rows[:, 1]) if together else None,
-            "control_focus_lost": None if control is None else lost(control),
-            "reader_resampled": lost(rows[:, 2]) if together else None,
-            "reader_scatters": None
-            if control is None
-            else lost(control, ENTROPY) - lost(rows[:, 1], ENTROPY),
+            "reader_focus_lost": target,
+            "control_focus_lost": None if contest is None else contest.mean_set,
+            "reader_resampled": lost(without[1]) if without else None,
+            "reader_scatters": scatters,
             "reader_loss": loss.loss("reader"),
         },
         heads=head_table(shape, _columns(validation_rows, focus_heads, layer, ablated)),
@@ -415,12 +400,25 @@ def measure(context: Context) -> Result:
         stability=_stabilities(
             context, reader, focus_heads, matching, below, discovery_rows, validation_rows
         ),
-        figures=list(_figures(context, validation_rows, focus_heads, layer, ablated, contested)),
-        facts=facts,
+        figures=list(
+            _figures(context, validation_rows, focus_heads, layer, ablated, draws, contested)
+        ),
+        facts={
+            "read": reader in named_again,
+            "status": texts_of("focus").text(f"words.{status}"),
+            "layer": layer,
+            "reader": str(reader),
+            "number": len(matching),
+            "favour": len(focus_heads.focused),
+            "avoid": len(focus_heads.averted),
+            "every": len(shape.all_heads),
+            "contested": len(contested),
+            "sets": len(controls),
+        },
         settings={
             **settings,
             "contested_pairs": len(contested),
-            "layer_matched_sets": facts["sets"],
+            "layer_matched_sets": len(controls),
         },
         pairs=validation,
     )
@@ -431,17 +429,19 @@ def _mean(per_query: FloatArray, pairs: Sequence[Pair]) -> Estimate:
     return over_queries(per_query, group_queries([pair.query for pair in pairs])[0])
 
 
+def _by_variant(rows: FloatArray) -> list[FloatArray]:
+    """Rows of one layer [queries, variants, 1, heads, 9] for each variant [queries, heads, 9]."""
+    return [*np.moveaxis(rows[:, :, 0], 1, 0)]
+
+
 def _columns(
-    validation_rows: FloatArray,
-    focus_heads: FocusHeads,
-    layer: int,
-    ablated: FloatArray,
+    validation_rows: FloatArray, focus_heads: FocusHeads, layer: int, ablated: Sequence[FloatArray]
 ) -> dict[str, FloatArray]:
     """Scores [layers, heads]: quantities on validation, tests on discovery."""
     rows = means(validation_rows)
     change = np.full(focus_heads.focus.shape, np.nan)
-    if ablated.shape[1] > 1:
-        change[layer] = means(ablated[:, 1] - ablated[:, 0])[:, FOCUS]
+    if len(ablated) > 1:
+        change[layer] = means(ablated[1] - ablated[0])[:, FOCUS]
     return {
         **{name: rows[..., place] for place, name in enumerate(QUANTITIES)},
         "discovery_focus": focus_heads.focus,
@@ -458,37 +458,26 @@ def _stabilities(
     focus_heads: FocusHeads,
     matching: Sequence[Head],
     below: Sequence[Head],
-    discovery_rows: FloatArray,
-    validation_rows: FloatArray,
+    first: FloatArray,
+    again: FloatArray,
 ) -> dict[str, Stability | None]:
-    """The stability of every set, also on validation."""
-
-    shape = context.model.checkpoint.shape
+    """The stability of every set by its rows on discovery, `first`, and on validation, `again`."""
+    pool, seed = context.model.checkpoint.shape.all_heads, context.seed
+    of_layer = [head for head in pool if head.layer == reader.layer]
 
     def of(named: Sequence[Head], sign: int) -> Stability | None:
-        beside = Elsewhere(VALIDATION, by_focus(validation_rows, sign), len(validation_rows))
-        rule = by_focus(discovery_rows, sign)
-        return stability(
-            rule,
-            named,
-            len(discovery_rows),
-            pool=shape.all_heads,
-            elsewhere=[beside],
-            seed=context.seed,
-        )
+        rule = by_focus(first, sign)
+        beside = Elsewhere(VALIDATION, by_focus(again, sign), len(again))
+        return stability(rule, named, len(first), pool=pool, elsewhere=[beside], seed=seed)
 
     return {
         "reader": stability_of_means(
-            discovery_rows[..., FOCUS],
-            validation_rows[..., FOCUS],
-            [reader],
-            [head for head in shape.all_heads if head.layer == reader.layer],
-            context.seed,
+            first[..., FOCUS], again[..., FOCUS], [reader], of_layer, seed
         ),
         "focused": of(focus_heads.focused, 1),
         "averted": of(focus_heads.averted, -1),
         "matching_below": stable_matching(
-            discovery_scores(context), matching, within=below, seed=context.seed
+            discovery_scores(context), matching, within=below, seed=seed
         ),
     }
 
@@ -498,20 +487,26 @@ def _figures(
     validation_rows: FloatArray,
     focus_heads: FocusHeads,
     layer: int,
-    ablated: FloatArray,
+    ablated: Sequence[FloatArray],
+    draws: int,
     contested: Sequence[Pair],
 ) -> Iterator[Figure]:
-    """Focus of every head; for the layer's heads also without the matching heads, and without others."""
-    marked = map(str, (*focus_heads.focused, *focus_heads.averted))
+    """Focus of every head; for the layer's heads also without the matching heads, and without others, as a
+    mean over `draws` of them."""
+    marked = (*focus_heads.focused, *focus_heads.averted)
     yield head_map("heads", means(validation_rows)[..., FOCUS], marked=marked, scale="diverging")
-    lines = {"clean": ablated[:, 0]}
-    if ablated.shape[1] > 1:
-        lines["without"] = ablated[:, 1]
-    if ablated.shape[1] > 2:
-        lines["control"] = ablated[:, 2:].mean(axis=1)
+    lines = {"clean": ablated[:1], "without": ablated[1:2], "control": ablated[2:]}
+    heads = range(ablated[0].shape[1])
     series = {
-        name: [_mean(column, contested) for column in rows[..., FOCUS].T]
-        for name, rows in lines.items()
+        name: [
+            mean_of(
+                [_mean(rows[:, head, FOCUS], contested) for rows in of_line],
+                draws=draws if name == "control" else 0,
+            )
+            for head in heads
+        ]
+        for name, of_line in lines.items()
+        if of_line
     }
-    categories = [f"L{layer}H{head}" for head in range(ablated.shape[2])]
+    categories = [f"L{layer}H{head}" for head in heads]
     yield estimate_bars(context, "before_and_after", categories, series)

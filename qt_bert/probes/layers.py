@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter, Tagger, jieba_tagger
@@ -57,7 +56,7 @@ from qt_bert.probes.streams import characters_of, few_in_quick, shared_terms, to
 from qt_bert.probes.texts import texts_of
 from qt_bert.results.probe import ResultTable, Row, Value
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.stats.arrays import FloatArray, fractional_ranks, ratio
+from qt_bert.stats.arrays import BoolArray, FloatArray, fractional_ranks, ratio
 from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries, rho
 from qt_bert.stats.judgements import known, set_means
 from qt_bert.text import Label
@@ -438,14 +437,13 @@ def _of_spread(errors: FloatArray, decoded: Decoded) -> Estimate:
 
 
 def turns(
-    scores: FloatArray, labels: FloatArray, *, graded: bool
-) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    """How far the upper half of the layers moves each pair across the middle, and whether towards its label.
+    read: FloatArray, last: FloatArray, labels: FloatArray, *, graded: bool
+) -> tuple[FloatArray, BoolArray]:
+    """How far the scores move across the middle from half depth to the end, and whether towards the label.
 
-    `scores` [pairs, layers + 1], `labels` [pairs]. The middle is LOW to HIGH of `graded` scores; of
-    others, which count as ranks among the pairs, the median. 0 for a pair that stays on its side.
+    `read` at half depth, `last` at the end, `labels`: all [pairs]. The middle is LOW to HIGH of `graded`
+    scores; of others, which count as ranks among the pairs, the median. 0 for a pair that stays on its side.
     """
-    read, last = scores[:, (scores.shape[1] - 1) // 2], scores[:, -1]
     low, high = LOW, HIGH
     if not graded:
         read, last, labels = map(fractional_ranks, (read, last, labels))
@@ -456,7 +454,7 @@ def turns(
 
 
 def decided(context: Context) -> Result:
-    """From which layer on validation's scores stay near the last ones, and which are turned until then."""
+    """From which layer on validation's scores stay near the last ones, and which pairs the upper half turns."""
     model, pairs = context.model, few_in_quick(context, context.validation)
     queries, labels = [p.query for p in pairs], set_means([known(p.grades) for p in pairs])
     encoded = model.tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False)
@@ -465,7 +463,8 @@ def decided(context: Context) -> Result:
     half, layers, outputs = (scores.shape[1] - 1) // 2, scores.shape[1], model.settings.labels
     # One logit has no scale of its own.
     scaled = scores / ((scores[:, -1].std() or 1.0) if outputs.logits == 1 else 1.0)
-    moved, nearer = turns(scores, labels, graded=outputs.grades is not None)
+    graded = outputs.grades is not None
+    moved, nearer = turns(scores[:, half], scores[:, -1], labels, graded=graded)
     turned = moved > 0
     lines: dict[Label, list[Estimate]] = {
         "distance": [over_queries(of, queries) for of in np.abs(scaled - scaled[:, -1:]).T],

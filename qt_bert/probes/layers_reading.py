@@ -74,13 +74,13 @@ ORDER = Property("order", "text")
 ENTITY = Property("entity", "token")
 """Person, place, organisation, another name, or no name: by jieba's tags."""
 MATCHED = Property("matched", "token")
-"""Whether the other text contains the character's word."""
+"""Whether the character's word is a term that both texts share (`streams.shared_terms`)."""
 GRADE = Property("grade", "text", True)
 """The label's grade, or the mean of the grades it allows."""
 
 PROPERTIES: Mapping[str, Property] = {
-    prop.name: prop
-    for prop in (*(POSITION, LENGTH, BOUNDARY, POS, DEPENDENCY), *(ORDER, ENTITY, MATCHED, GRADE))
+    each.name: each
+    for each in (POSITION, LENGTH, BOUNDARY, POS, DEPENDENCY, ORDER, ENTITY, MATCHED, GRADE)
 }
 """All of them by name, from the surface up."""
 
@@ -456,10 +456,7 @@ class Ridge(NamedTuple):
 
 
 def fit(
-    part: Moments,
-    rest: Moments,
-    blocks: Collection[slice],
-    penalties: Sequence[float] = PENALTIES,
+    part: Moments, rest: Moments, blocks: Collection[slice], penalties: Sequence[float] = PENALTIES
 ) -> Ridge:
     """Ridge on the examples of both; the penalty is chosen by fits on `part` and errors on `rest`.
 

@@ -39,8 +39,8 @@ class Named:
 def one_sided_p(excess: FloatArray) -> FloatArray:
     """One-sided p of a mean over queries above 0, by a t-test: [queries, …] → […].
 
-    `excess` is a query's score less its null's mean, or NaN. p is 1 with fewer than two queries, or equal
-    ones.
+    `excess` is a query's score less its null's mean, or NaN. p is 1 with fewer than two queries, or where all
+    are 0.
     """
     from scipy.stats import ttest_1samp
 
@@ -96,14 +96,13 @@ def by_query(values: FloatArray, queries: Sequence[str]) -> FloatArray:
     counts = np.zeros_like(sums)
     np.add.at(sums, index, np.where(known, values, 0.0))
     np.add.at(counts, index, known)
-    return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    return ratio(sums, counts)
 
 
 def means(per_query: FloatArray) -> FloatArray:
     """Means over queries [queries, …] → […], without NaN; NaN where all are."""
     known = np.isfinite(per_query)
-    sums, counts = np.where(known, per_query, 0.0).sum(axis=0), known.sum(axis=0)
-    return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0))
+    return ratio(np.where(known, per_query, 0.0).sum(axis=0), known.sum(axis=0))
 
 
 # Stability: how much of a set comes back on other queries, against chance. Nothing is run: a rule turns

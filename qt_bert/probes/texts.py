@@ -60,12 +60,10 @@ class Texts:
         """The text at `path`, or None."""
         return self.text(path, facts) if self._get(path) is not None else None
 
-    def label(self, path: str, default: Label = "") -> Label:
+    def label(self, path: str, default: str = "") -> Label:
         """A text, or one string that needs no translation."""
-        value = self._get(path)
-        if value is None or isinstance(value, str):
-            return default if value is None else value
-        return self.text(path)
+        value = self.value(path, default)
+        return value if isinstance(value, str) else self.text(path)
 
     def _get(self, path: str) -> Any:
         value: Any = self._table

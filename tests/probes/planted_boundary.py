@@ -12,6 +12,7 @@ import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
 from qt_bert.probes.boundary_decisions import Decisions, PairText
+from tests import conftest
 
 HEADS, WIDTH, PLACES = 4, 48, 40
 END, SEPARATOR = PLACES, PLACES + 1
@@ -82,15 +83,13 @@ def _attend(attention) -> None:
 
 def write_pairs(path: Path, *, queries: int, titles: int, characters: str = HAN) -> Path:
     """So many titles of each query, their grades going round, of these `characters`."""
-    rng = np.random.default_rng(3)
-    rows = ["query\ttitle\tgrade"]
+    rng, rows = np.random.default_rng(3), []
     for number in range(queries):
         query = "".join(rng.choice(list(characters), 6))
         for place in range(titles):
             title = "".join(rng.choice(list(characters), 10))
-            rows.append(f"{query}\t{title}\t{(number + place) % 5 + 1}")
-    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    return path
+            rows.append((query, title, (number + place) % 5 + 1))
+    return conftest.write_pairs(path, rows)
 
 
 def made(sizes: list[int], queries: list[int] | None = None) -> Decisions:

@@ -16,28 +16,10 @@ from transformers import BertConfig, BertForSequenceClassification, BertTokenize
 from qt_bert.data.pairs import Pair
 from tests.conftest import pair_of
 
-WORDS = [
-    "苹果",
-    "北京",
-    "音乐",
-    "天气",
-    "医院",
-    "手机",
-    "老师",
-    "学校",
-    "火车",
-    "电影",
-    "游戏",
-    "银行",
-    "护照",
-    "米饭",
-    "牛奶",
-    "葡萄",
-    "咖啡",
-    "蜂蜜",
-    "足球",
-    "城市",
-]
+_WORDS = """
+    苹果 北京 音乐 天气 医院 手机 老师 学校 火车 电影 游戏 银行 护照 米饭 牛奶 葡萄 咖啡 蜂蜜 足球 城市
+"""
+WORDS = _WORDS.split()
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 TOKENS = (*SPECIAL, *sorted(set("".join(WORDS))))
 LAYERS, HEADS, WIDTH = 4, 4, 48

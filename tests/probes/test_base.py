@@ -16,11 +16,12 @@ from qt_bert.heads import Head
 from qt_bert.probes import texts
 from qt_bert.probes.base import Contest, Probe, Result, probes, run_probe
 from qt_bert.probes.wording import claims_in_words, measurements_in_words
-from qt_bert.results.probe import ProbeResult
+from qt_bert.results.probe import ProbeResult, instability_note
 from qt_bert.stats.estimate import Estimate, over_queries
 from qt_bert.stats.verdict import judge_contest, judge_difference
 from qt_bert.text import Text
 from tests.probes.made_context import context_of
+from tests.results.made_stability import LOOSE
 
 TOML = """
 order = 3
@@ -234,6 +235,18 @@ def test_figures_get_their_texts_and_labels(run):
     assert second.series[0].name == Text("第一", "the first")
     assert third.x_unit == Text("个头", "heads")
     assert third.series[0].name == Text("字典", "a map")
+
+
+def test_sets_that_are_not_stable_are_named_wherever_they_are_shown(run):
+    found = run(
+        sets={"named": [Head(0, 1)]},
+        stability={"named": LOOSE},
+        figures=[head_map("map", [[1.0, 2.0]]), bars("ways", [], {})],
+    )
+    note = instability_note({"named": LOOSE})
+    assert note is not None and found.summary.en.endswith(note.en)
+    shown, other = found.figures
+    assert shown.note.en == f"Note on L1H0. {note.en}" and other.note is None
 
 
 @pytest.mark.parametrize(

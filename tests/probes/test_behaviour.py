@@ -20,7 +20,7 @@ from qt_bert.scoring.behaviour import Band, ScoredCases, fixed_band, measured_ba
 from qt_bert.scoring.judge import read_outputs
 from qt_bert.shipped import BEHAVIOURS, shipped
 from tests.probes.made_context import context_of
-from tests.probes.probe_results import measured, result_of
+from tests.probes.probe_results import claim, measured, result_of
 
 Build = Callable[..., Context]
 SHIPPED = read_cases(shipped(BEHAVIOURS))
@@ -125,11 +125,8 @@ def cases(tmp_path) -> Path:
 
 @pytest.fixture
 def context(tmp_path, pair_file, cases) -> Build:
-    def build(model, **changes):
-        facts = {"pairs": pair_file, "cases": cases, "resamples": 100} | changes
-        return context_of("behaviour", model, tmp_path, **facts)
-
-    return build
+    facts = {"pairs": pair_file, "cases": cases, "resamples": 100}
+    return lambda model, **changes: context_of("behaviour", model, tmp_path, **facts | changes)
 
 
 def test_cases_of_ones_own_are_scored_and_not_judged(context, checkpoint_of):
@@ -138,8 +135,7 @@ def test_cases_of_ones_own_are_scored_and_not_judged(context, checkpoint_of):
     assert set(measured(result)) == shared | {"direction", "filler"}
     assert {one.name for one in result.figures} == {"scores_better", "scores_alike"}
     assert [len(one.categories) for one in result.figures] == [3, 1]
-    (claim,) = result.claims
-    assert (claim.verdict, claim.reason) == ("not testable", "precondition:cases")
+    assert (claim(result).verdict, claim(result).reason) == ("not testable", "precondition:cases")
     assert result.settings["band"]["value"] == 0.125
 
 
@@ -171,13 +167,24 @@ def test_the_claim_under_known_truths(context, checkpoint_of, monkeypatch):
     rng = np.random.default_rng(0)
     knowing = scored_by(lambda case, first: float(first), monkeypatch, made)
     guessing = scored_by(lambda case, first: rng.normal(), monkeypatch, made)
-    (known,), (guessed,) = knowing.claims, guessing.claims
+    known, guessed = claim(knowing), claim(guessing)
     by_characters = measured(knowing)["ranked_higher_by_characters"].value
     assert known.verdict == "reproduced" and guessed.value < 2
     assert by_characters is not None
     assert known.value == pytest.approx(100 * (1 - by_characters))
     assert (known.n_queries, known.margin) == (HALF, 2.0)
     assert measured(knowing)["ranked_higher"].value == 1
+
+
+def test_shipped_texts_with_other_relations_are_not_judged(
+    context, checkpoint_of, monkeypatch, tmp_path
+):
+    other = tmp_path / "cases.tsv"
+    rows = shipped(BEHAVIOURS).read_text(encoding="utf-8")
+    other.write_text(rows.replace("\tsynonym\talike\t", "\tsynonym\tbetter\t"), encoding="utf-8")
+    made = context(checkpoint_of(), cases=other)
+    result = scored_by(lambda case, first: float(first), monkeypatch, made)
+    assert claim(result).reason == "precondition:cases"
 
 
 def test_one_logit_takes_the_band_from_its_own_rankings(context, checkpoint_of, tmp_path):

@@ -10,10 +10,7 @@ import pytest
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import half_of
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.figures import Bars
 from qt_bert.probes.base import Context, probe_named, probes, run_probe
-from qt_bert.text import Text
-from tests.results.made_stability import LOOSE
 
 Make = Callable[..., Context]
 
@@ -64,28 +61,6 @@ def test_running_fills_in_what_all_probes_share(context, fake_probe):
     assert (result.settings["seed"], result.settings["profile"]) == (3, "quick")
     assert (result.settings["sample"], result.settings["guards"]) == (2, {"difference": 1e-6})
     assert [one.id for one in result.measurements] == ["above"]
-
-
-def bars(name: str) -> Bars:
-    words = {"title": Text("", ""), "x_label": "", "y_label": "", "unit": ""}
-    return Bars(name=name, categories=(), series=(), note=Text("记", "Note"), **words)
-
-
-def test_a_word_on_sets_that_are_not_stable_stands_wherever_they_are_shown(context, fake_probe):
-    probe = probe_named("fake")
-    plain = run_probe(probe, context())
-    shaky = replace(
-        plain,
-        sets={"matching": ("L0H0",)},
-        stability={"matching": LOOSE},
-        figures=tuple(map(bars, ("its", "every", "none"))),
-    )
-    shows = {"its": ("matching",), "every": None, "none": ("named",)}
-    result = run_probe(replace(probe, run=lambda context: shaky, shows=shows), context())
-    assert "Not stable: matching heads" in result.summary.en
-    its, every, none = (figure.note.en for figure in result.figures if figure.note)
-    assert its.startswith("Note. Not stable: matching heads (") and every == its
-    assert none == "Note"
 
 
 def test_a_declared_probe_is_in_its_place(fake_probe):

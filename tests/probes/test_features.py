@@ -15,6 +15,7 @@ from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.data.treebank import Sentence, Word
 from qt_bert.errors import PairFileError
 from qt_bert.figures import Bars
+from qt_bert.heads import Head, Shape
 from qt_bert.probes.base import Context
 from qt_bert.probes.features import (
     KINDS,
@@ -30,6 +31,7 @@ from qt_bert.probes.features import (
     named,
     of_tokens,
     rival_of,
+    stability_by_lift,
     trends,
 )
 from qt_bert.results.probe import Measurement
@@ -289,6 +291,17 @@ def test_trends_from_the_first_third_of_the_layers_to_the_last_by_hand():
     assert found["cls_early"] is not None and found["cls_early"].value == pytest.approx(30)
     assert found["sep_late_peak"] is not None and found["sep_late_peak"].value == pytest.approx(20)
     assert set(trends(looking(shares[:, :1])).values()) == {None}
+
+
+def test_heads_come_back_by_their_lift():
+    """Where a window makes a layer's base rate another: a share of .3 is 1.2 times .25, one of .2 twice .1."""
+    shares = np.full((20, 2, 1, 4), 0.3)
+    shares[:, 1] = 0.2
+    rates = np.full((20, 2, len(KINDS)), 0.25)
+    rates[:, 1] = 0.1
+    attention = replace(looking(shares), base_rate=rates)
+    found = stability_by_lift("cls", [Head(1, 0)], 2 * [attention], Shape(2, 1), 0)
+    assert found is not None and found.overlap == found.sources[0].overlap == 1.0
 
 
 def test_a_rare_kind_is_no_rival_of():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from qt_bert.data.segmenters import segmenter
 from qt_bert.heads import Head, Shape
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import focus
+from qt_bert.probes.base import Context
 from qt_bert.probes.focus import (
     FOCUS,
     QUANTITIES,
@@ -30,9 +32,11 @@ from qt_bert.probes.focus import (
 )
 from qt_bert.probes.naming import stability
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.stats.estimate import mean_of, over_queries
+from tests.conftest import pair_of
 from tests.probes import planted_focus as planted
 from tests.probes.conftest import Build
-from tests.probes.probe_results import result_of, values
+from tests.probes.probe_results import claim, measured, result_of, values
 
 JIEBA = segmenter("jieba")
 HEADS = 8
@@ -76,6 +80,24 @@ def test_the_planted_reader_is_read(on_planted, monkeypatch):
     assert found["control_focus_lost"] == pytest.approx(0, abs=1e-3)
     assert found["reader_scatters"] > 0.1
     assert result.settings["layer_matched_sets"] == 5
+
+
+def test_what_controls_lose_counts_their_draw(checkpoint_of, context_of, monkeypatch):
+    """Its interval is that of a mean over the stored sets, of which more could be drawn."""
+    monkeypatch.setattr(Context, "sign", lambda *_: 1)
+    words = ("北京", "上海", "高铁", "票价", "苹果", "手机", "电影", "假期")
+    pairs = [
+        pair_of(f"{one}{n} {other}", f"{other} {words[n % 8]}", 1 + n % 5)
+        for n, (one, other) in enumerate(permutations(words, 2))
+    ]
+    result = result_of("focus", context_of(checkpoint_of(layers=4, heads=6, hidden=48), pairs))
+    stored = result.values["focus.needs"]
+    assert not stored.enumerated and len(stored.sets) >= 19
+    lost = [over_queries(of_set, range(len(of_set))) for of_set in stored.sets]
+    control, alone = mean_of(lost, draws=len(lost)), mean_of(lost)
+    found = measured(result)["control_focus_lost"]
+    assert (found.ci_low, found.ci_high) == pytest.approx(control.interval(200, 0), abs=1e-6)
+    assert found.ci_high - found.ci_low > 1.001 * np.ptp(alone.interval(200, 0))
 
 
 def test_the_head_with_the_largest_focus_is_no_reader_unless_it_is_named(on_planted, monkeypatch):
@@ -152,7 +174,7 @@ def test_a_row_is_measured_over_what_it_sees(checkpoint_of, context_of):
 
 def test_a_model_that_reads_the_mean_has_no_reader(checkpoint_of, context_of):
     result = result_of("focus", context_of(checkpoint_of("modernbert", classifier_pooling="mean")))
-    assert not result.measurements and "mean of all tokens" in result.summary.en
+    assert not result.measurements and claim(result).reason == "no_token"
 
 
 def test_the_cls_row_by_hand():

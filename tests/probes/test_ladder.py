@@ -18,20 +18,12 @@ from tests.conftest import PAIRS
 from tests.probes.probe_results import measured, result_of
 from tests.wired import WORDS, wired_checkpoint
 
-TEXTS = [(query, title) for query, title, _ in PAIRS]
-
 
 def numbered(texts: list[tuple[str, str]], sets: list[tuple[int, ...]]) -> list[Pair]:
     return [
         Pair(query, title, grades, str(i), i + 1, "", {})
         for i, ((query, title), grades) in enumerate(zip(texts, sets, strict=True))
     ]
-
-
-def graded(count: int) -> list[Pair]:
-    """The tiny pairs with the grades 1 to 5 in turn; every query has one title."""
-    texts = [(f"{q}{i}", f"{t}{i % 7}") for i in range(count) for q, t in [TEXTS[i % len(TEXTS)]]]
-    return numbered(texts, [(1 + i % 5,) for i in range(count)])
 
 
 def texts_of(count: int) -> list[tuple[str, str]]:
@@ -99,12 +91,14 @@ def test_texts_that_meet_in_the_low_half(matches_low, context_of):
 
 def test_values_by_hand(checkpoint_of, context_of):
     """The changes of ρ, against SciPy on the logits of the stored sweep."""
-    made = context_of(checkpoint_of(layers=4, seed=3), graded(40))
+    texts = [(f"{query}{i}", title) for i, (query, title, _) in enumerate(PAIRS * 5)]
+    grades = np.arange(40) % 5 + 1
+    pairs = numbered(texts, [(int(grade),) for grade in grades])
+    made = context_of(checkpoint_of(layers=4, seed=3), pairs)
     found = measured(result_of("ladder", made))
     folder = made.work / "validation"
     logits = np.load(folder / "logits.npy").astype(float)
     names = [line.split(",")[0] for line in (folder / "variants.csv").read_text().splitlines()[1:]]
-    grades = np.arange(40) % 5 + 1
 
     def rho(name):
         shares = np.exp(logits[names.index(name)])

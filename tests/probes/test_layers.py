@@ -87,6 +87,7 @@ def test_nothing_to_fit_on_holds_a_text_of_validation(checkpoint_of, tmp_path):
     leaking = [Pair("新的查询", validation[0].title, (3,), "leak", 1, "3", {}), *pairs_of(30, 1)]
     texts = tmp_path / "texts.tsv"
     further = [(f"查询{n}", f"上海高铁{n}") for n in range(9)] + [("别的查询", validation[1].title)]
+    further.append((f" {validation[0].query} ", "衣服查询"))  # the same query in another spelling
     rows = "".join(f"{query}\t{title}\t3\n" for query, title in further)
     texts.write_text(f"query\ttitle\tgrade\n{rows}", encoding="utf-8")
     context = layers_of(
@@ -96,7 +97,7 @@ def test_nothing_to_fit_on_holds_a_text_of_validation(checkpoint_of, tmp_path):
     fit, check = layers.natural(context)
     mine, theirs = layers.recombined(context)
     for one in (fit, mine):
-        assert not known & {text for pair in one.texts for text in pair}
+        assert not known & {text.strip() for pair in one.texts for text in pair}
     assert {text for pair in check.texts for text in pair} <= known
     assert {query for query, _ in theirs.texts} <= known
     assert any("查询" in query for query, _ in fit.texts)  # further texts are there
@@ -273,8 +274,8 @@ def test_groups_of_properties_are_compared_over_the_queries_of_all():
     ],
 )
 def test_turns_by_hand(graded, moved, right):
-    scores = np.array([[0, 1.2, 4.4], [0, 4, 2], [0, 2.4, 3.5], [0, 2.3, 2.4]])
-    found, nearer = layers.turns(scores, np.array([5.0, 4.0, 3.0, 2.0]), graded=graded)
+    read, last = np.array([[1.2, 4.0, 2.4, 2.3], [4.4, 2.0, 3.5, 2.4]])
+    found, nearer = layers.turns(read, last, np.array([5.0, 4.0, 3.0, 2.0]), graded=graded)
     assert found == pytest.approx(np.array(moved))
     assert nearer[:2].tolist() == right
 

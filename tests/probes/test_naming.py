@@ -34,8 +34,8 @@ def test_p_is_a_one_sided_t_test_over_queries():
         assert p[place] == pytest.approx(ttest_1samp(values, 0, alternative="greater").pvalue)
 
 
-@pytest.mark.parametrize("values", [[], [0.7], [np.nan, np.nan]])
-def test_too_few_queries_are_no_test(values):
+@pytest.mark.parametrize("values", [[], [0.7], [np.nan, np.nan], [0.0, 0.0, 0.0]])
+def test_too_few_queries_and_zeros_are_no_test(values):
     assert naming.one_sided_p(np.array(values)) == 1.0
 
 
