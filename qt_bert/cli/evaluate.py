@@ -314,8 +314,12 @@ def compare(
         by=by or (), detect=detect, most=most, seed=seed, rejects_path=rejects, count=labels,
         calibrated=calibrated,
     )  # fmt: skip
-    for part in (comparison, comparison.get("agreement", {})):
-        terminal.note_rejects(part.get("rejected", 0), rejects)
+    terminal.note_rejects(comparison.get("rejected", 0), rejects)
+    rejected = comparison.get("agreement", {}).get("rejected", 0)
+    if rejected and "metrics" in comparison:
+        terminal.note(f"{unlabelled}: {rejected:,} rows rejected; without --pairs --rejects lists them")
+    else:
+        terminal.note_rejects(rejected, rejects)
     for scorer in (*sides[0], *sides[1]):
         terminal.note_counts(scorer)
     if as_json:

@@ -252,6 +252,20 @@ def test_compare_several_seeds_a_model(run, write):
     assert len(json.loads(run("compare", f"{a},{b}", c, "--pairs", path, "--json").out)["a"]) == 2
 
 
+def test_rejects_of_unlabelled_pairs_are_listed_where_they_are_alone(run, write, tmp_path):
+    rows = [f"q{n // 3}\tt{n}" for n in range(90)]
+    scored = "".join(f"{row}\t{n % 5 + 1}\t{n % 4}\n" for n, row in enumerate(rows))
+    path = write("log.tsv", f"query\ttitle\tgrade\ta\n{scored}")
+    traffic = write("traffic.tsv", "query\ttitle\n" + "\n".join([*rows, "x", "y"]) + "\n")
+    listed = tmp_path / "rejects.tsv"
+    models = (f"{path}:a", f"{path}:grade")
+    command = ("compare", *models, "--unlabelled", traffic, "--rejects", listed)
+    assert "2 rows rejected; without --pairs" in run(*command, "--pairs", path).err
+    assert not listed.exists()
+    assert f"2 rows rejected, listed in {listed}" in run(*command).err
+    assert len(listed.read_text("utf-8").splitlines()) == 3
+
+
 def test_compare_without_labels(run, refused, checkpoint_of, write, tmp_path):
     rows = "".join(f"票价{n // 2}\t高铁{n}\n" for n in range(60))
     path = write("traffic.tsv", "query\ttitle\n" + rows)
