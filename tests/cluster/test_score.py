@@ -162,6 +162,17 @@ def test_another_model_or_option_is_refused_by_name(run, fresh_checkpoint):
         run(resume=True, rows=5)
 
 
+def test_another_prompt_in_the_models_card_is_refused(run, fresh_checkpoint):
+    model = fresh_checkpoint("qwen3")
+    texts = {"prefix": "", "before": "问", "between": "题", "suffix": ""}
+    (model / "qt_bert.json").write_text(json.dumps({"schema": 1, "template": texts}), "utf-8")
+    run(model=model, dispatch=first_alone)
+    texts["before"] = "查"
+    (model / "qt_bert.json").write_text(json.dumps({"schema": 1, "template": texts}), "utf-8")
+    with pytest.raises(RunFolderError, match="begun with another template"):
+        run(model=model, resume=True)
+
+
 def test_an_actor_refuses_another_model(checkpoint_of, fresh_checkpoint, tmp_path):
     job = ScoreJob(model=str(checkpoint_of()), out=str(tmp_path))
     facts = PartScorer(encode(job)).facts()
