@@ -143,6 +143,14 @@ def test_an_address_where_no_cluster_is(address: str, words: str) -> None:
         cluster_size(address)
 
 
+def test_a_cluster_without_a_gpu_is_named(monkeypatch) -> None:
+    size = {"machines": 2, "cpus": 8, "gpus": 0}
+    monkeypatch.setattr("qt_bert.cluster.ray._replies", lambda *_: iter([size]))
+    assert cluster_size("host:1") == (2, 8)
+    with pytest.raises(ArgumentError, match="host:1: no machine lends a GPU"):
+        cluster_size("host:1", 1)
+
+
 @pytest.mark.nightly
 def test_ten_kills_give_the_same_bytes(tmp_path):
     """The command and actors are killed at drawn moments; --resume until it is done."""

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +260,9 @@ def test_the_estimate_counts_and_measures(checkpoint_of, day, monkeypatch):
     many = estimate([str(day)], ReaderOptions(), scorer, options, rows=1_000_001)
     assert (many.rows, many.partitions) == (1_000_001, math.ceil(1_000_001 / 4))
     assert many.seconds == pytest.approx(1_000_001 / 2 / many.rate, rel=1e-4)
+    monkeypatch.setattr("qt_bert.cluster.estimate.cluster_size", lambda *_: (3, 2))
+    there = replace(options, address="host:1", actors=9)
+    assert estimate([str(day)], ReaderOptions(), scorer, there).workers == 2  # no more fit
     local = estimate([str(day)], ReaderOptions(), scorer, rows=1_000_000)
     assert (local.workers, local.seconds) == (1, pytest.approx(1_000_000 / local.rate))
 
