@@ -317,7 +317,9 @@ def compare(
     terminal.note_rejects(comparison.get("rejected", 0), rejects)
     rejected = comparison.get("agreement", {}).get("rejected", 0)
     if rejected and "metrics" in comparison:
-        terminal.note(f"{unlabelled}: {rejected:,} rows rejected; without --pairs --rejects lists them")
+        terminal.note(
+            f"{unlabelled}: {rejected:,} rows rejected; without --pairs --rejects lists them"
+        )
     else:
         terminal.note_rejects(rejected, rejects)
     for scorer in (*sides[0], *sides[1]):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterable
 from dataclasses import asdict
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -144,14 +145,28 @@ def _frontier_as_text(frontier: Frontier, path: Path, request: Request) -> str:
     def given(option: str, value: object) -> list[str]:
         return [] if value is None else [option, str(value)]
 
-    model = [str(request.model), *given("--model-grades", request.model_grades)]
-    model += given("--max-length", request.max_length)
+    of_model = (
+        given("--model-grades", request.model_grades),
+        given("--max-length", request.max_length),
+    )
+    model = [str(request.model), *chain(*of_model)]
     pairs = [str(request.validation_file), *(["--no-header"] if reader.no_header else [])]
     pairs += given("--columns", reader.columns) + given("--grades", reader.grades)
     commands = next_commands(frontier, shlex.quote(str(path)), *map(shlex.join, (model, pairs)))
-    listed = "\n".join(command.en for command in commands)
+    listed = "\n".join(_runnable(command.en, of_model) for command in commands)
     head = f"chosen on {chosen}, measured on {measured}{part}"
     return f"{head}\n\n{table(rows)}\n\n{recommendation(frontier).en}\n\n{listed}"
+
+
+def _runnable(text: str, of_model: Iterable[list[str]]) -> str:
+    """A comment and a command, without the options of a model that the command does not have."""
+    known = typer.main.get_command(options.app).commands  # type: ignore[attr-defined]
+    command = known[text.splitlines()[1].split()[1]]
+    has = {name for option in command.params for name in option.opts}
+    for words in of_model:
+        if words and words[0] not in has:
+            text = text.replace(f" {shlex.join(words)}", "")
+    return text
 
 
 def _as_text(plan: Plan) -> str:
