@@ -107,6 +107,16 @@ def test_compare_by_a_column_and_through_a_gate(run, checkpoint_of, many_pairs, 
     assert "spearman, field 我" in ended.err
 
 
+def test_a_gate_of_behaviours_reads_the_labels_that_are_named(run, checkpoint_of, write):
+    rows = "".join(f"票价{n // 3}\t高铁{n}\t{n % 5 + 1}\n" for n in range(90))
+    path = write("rated.tsv", "query\ttitle\t人工\n" + rows)
+    gate = write("gate.toml", 'behaviours = ["negation"]\n')
+    models = [checkpoint_of(labels=1, seed=seed) for seed in (0, 1)]
+    ended = run("compare", *models, "--pairs", path, "--labels", "人工", "--gate", gate, "--json")
+    (rule,) = json.loads(ended.out)["gate"]["rules"]
+    assert rule["what"] == "negation" and ended.status == (rule["reason"] is not None)
+
+
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
