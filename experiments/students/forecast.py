@@ -22,12 +22,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write, read_json, sha256_file
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.planning.forecast import (
-    Course,
-    FinishedStudent,
-    finished_students,
-    leave_one_out,
-)
+from qt_bert.planning.forecast import Course, FinishedStudent, finished_students, leave_one_out
 from qt_bert.planning.task import PlanTask, Sample
 from qt_bert.planning.trial import FORECAST, LONGER, OF_ONE_LOGIT, STEPS, Trainings, TrialOptions
 from qt_bert.results.frontier import Forecast, StudentShape, shape_plan

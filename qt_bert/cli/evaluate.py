@@ -282,8 +282,7 @@ def compare(
         typer.Option(help="Estimate how many queries would show a difference of this size."),
     ] = None,
     gate: Annotated[
-        Path | None,
-        typer.Option(help="Rules in TOML: exit status 1 where B may not replace A."),
+        Path | None, typer.Option(help="Rules in TOML: exit status 1 where B may not replace A.")
     ] = None,
     most: Annotated[int, typer.Option(help="Pairs shown where the two differ most.")] = 10,
     seed: options.Seed = 0,

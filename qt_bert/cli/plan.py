@@ -97,9 +97,7 @@ def plan(
         if budget is None:
             frontier = run_frontier(
                 FrontierOptions(
-                    limit=limit,
-                    trial=trial,
-                    pairs_to_train=tuple(pairs_to_train or ()),
+                    limit=limit, trial=trial, pairs_to_train=tuple(pairs_to_train or ())
                 ),
                 request,
                 out,
