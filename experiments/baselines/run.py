@@ -14,10 +14,9 @@ import argparse
 import json
 import math
 import shutil
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ import numpy as np
 from scipy.special import softmax
 from scipy.stats import rankdata
 
+from benchmarks.common.machine import median_seconds
 from experiments.baselines.lexical import Labelled, LexicalFeatures, fit_best, word_segmenter
 from experiments.baselines.rivals import ENCODES, LABELS, RivalScorer, tune_rival
 from experiments.baselines.words import spaced, spaced_shard, spaced_source, stacked, word_start
@@ -489,14 +489,9 @@ def spearman(probabilities: FloatArray, pairs: Sequence[Pair]) -> float | None:
 def pairs_per_second(graders: Mapping[str, Grader], texts: Texts) -> dict[str, float]:
     """The median rate of each over rounds in which all take turns, after one to warm up."""
     sample = list(texts)[:TIMED]
-    rates: dict[str, list[float]] = {name: [] for name in graders}
-    for turn in range(ROUNDS + 1):
-        for name, grade in graders.items():
-            began = time.perf_counter()
-            grade(sample)
-            if turn:
-                rates[name].append(len(sample) / (time.perf_counter() - began))
-    return {name: round(float(np.median(found)), 1) for name, found in rates.items()}
+    runs = {name: partial(grade, sample) for name, grade in graders.items()}
+    seconds = median_seconds(runs, ROUNDS)
+    return {name: round(len(sample) / one, 1) for name, one in seconds.items()}
 
 
 # Do the heads of a model pretrained for minutes cut words and match terms? Its best head of each kind.
