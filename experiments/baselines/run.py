@@ -25,7 +25,14 @@ from scipy.special import softmax
 from scipy.stats import rankdata
 
 from benchmarks.common.machine import median_seconds
-from experiments.baselines.lexical import Labelled, LexicalFeatures, fit_best, word_segmenter
+from experiments.baselines.lexical import (
+    LexicalFeatures,
+    fit_best,
+    judge,
+    labelled,
+    texts_of,
+    word_segmenter,
+)
 from experiments.baselines.rivals import ENCODES, LABELS, RivalScorer, tune_rival
 from experiments.baselines.words import spaced, spaced_shard, spaced_source, stacked, word_start
 from experiments.command import one_line_faults
@@ -75,7 +82,6 @@ from qt_bert.results.baselines import (
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import DEV, PRETRAINED, TEST, installed_versions, shipped
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.judgements import judge_grades
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.finetune import TrainJob, TuneSettings, run_tuning
 from qt_bert.training.pretrain import BatchShape, NewShape, PretrainSettings, run_pretrain
@@ -219,7 +225,7 @@ def run(study: Study, notify: Callable[[str], None] = print) -> Baselines:
     notify("judging")
     grades = {name: _graded(study, name, graders[name]) for name in MODELS}
     validation = study.pairs["validation"]
-    speed = pairs_per_second(graders, _texts(validation))
+    speed = pairs_per_second(graders, texts_of(validation))
     notify("reading heads")
     heads = {read: _heads(study, read) for read in (boundary, matching)}
     numbers: dict[str, int] = {}
@@ -228,7 +234,7 @@ def run(study: Study, notify: Callable[[str], None] = print) -> Baselines:
             versions=installed_versions(),
             recipe=Path(study.tuning.where).name,
             pairs=reference(study.request.validation_file, validation),
-            digest=digest_of(_texts(validation)),
+            digest=digest_of(texts_of(validation)),
             discovery=reference(study.request.discovery_file, study.pairs["discovery"]),
             pretraining=tuple(pretraining),
             rows=tuple(
@@ -447,12 +453,9 @@ def _lexical(study: Study) -> tuple[Grader, dict[str, Any]]:
         weights += [source.weight] * len(read)
     assert study.tuning.dev is not None
     dev = study.tuning.dev.read(labelled=True)
-    features = LexicalFeatures.fit(_texts(pairs), word_segmenter())
-
-    def labelled(some: Sequence[Pair], weight: FloatArray | None = None) -> Labelled:
-        return Labelled(features.table(_texts(some)), [p.grades or () for p in some], weight)
-
-    model, _ = fit_best(labelled(pairs, np.array(weights)), labelled(dev))
+    features = LexicalFeatures.fit(texts_of(pairs), word_segmenter())
+    train = labelled(features, pairs, np.array(weights))
+    model, _ = fit_best(train, labelled(features, dev))
     row: dict[str, Any] = {
         "architecture": LEXICAL,
         "parameters": len(model.coefficients) + len(model.thresholds),
@@ -470,20 +473,15 @@ def _graded(study: Study, name: str, grade: Grader) -> Arrays:
 
     def measure() -> Arrays:
         return {
-            half: grade(_texts(pairs)).astype(np.float32) for half, pairs in study.pairs.items()
+            half: grade(texts_of(pairs)).astype(np.float32) for half, pairs in study.pairs.items()
         }
 
     return study.measured(f"graded-{name}", measure)
 
 
-def _texts(pairs: Sequence[Pair]) -> list[tuple[str, str]]:
-    return [(pair.query, pair.title) for pair in pairs]
-
-
 def spearman(probabilities: FloatArray, pairs: Sequence[Pair]) -> float | None:
     """Spearman's ρ of the expected grade."""
-    sets, queries = [pair.grades or () for pair in pairs], [pair.query for pair in pairs]
-    return METRICS["spearman"].value(judge_grades(probabilities, sets, queries))
+    return METRICS["spearman"].value(judge(probabilities, pairs))
 
 
 def pairs_per_second(graders: Mapping[str, Grader], texts: Texts) -> dict[str, float]:

@@ -23,8 +23,8 @@ from sklearn.linear_model import LogisticRegression
 from transformers import AutoModel, AutoModelForSequenceClassification
 
 from experiments.command import one_line_faults
-from experiments.losses.run import judged_by, trained
-from experiments.students.run import resampled
+from experiments.losses.run import trained
+from experiments.students.run import judged_by, resampled
 from qt_bert.cli.terminal import figure, interval, table
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import CheckpointError, PairFileError

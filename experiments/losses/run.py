@@ -15,15 +15,11 @@ from typing import Any
 import numpy as np
 
 from experiments.command import one_line_faults
-from experiments.students.run import paired_differences
+from experiments.students.run import judged_by, paired_differences
 from qt_bert.cli.terminal import table
 from qt_bert.codec import encode
-from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.files import write_json
-from qt_bert.models.opening import open_checkpoint
-from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.judge import judge_logits
 from qt_bert.shipped import DEV, PRETRAINED, TEST, TRAIN, shipped
 from qt_bert.stats.calibration import apply_cutoffs, fit_cutoffs
 from qt_bert.stats.judgements import Judgements
@@ -106,13 +102,6 @@ def trained(job: TrainJob, folder: Path, settings: TuneSettings) -> dict[str, An
     facts = run_tuning(job, folder, settings, resume=True)
     shutil.rmtree(workspace_of(folder), ignore_errors=True)
     return facts
-
-
-def judged_by(folder: Path, pairs: list[Pair]) -> Judgements:
-    """The judgements of the model in `folder` on graded pairs."""
-    opened = open_checkpoint(folder)
-    logits = Scorer(opened).logits([(pair.query, pair.title) for pair in pairs])
-    return judge_logits(logits, pairs, opened.settings.labels)
 
 
 def _with_cutoffs(dev: Judgements, test: Judgements) -> float | None:

@@ -361,8 +361,6 @@ def _stuffing(draw: Draw) -> Made | None:
 
 
 def _generator(draw: Draw) -> np.random.Generator:
-    import numpy as np
-
     return np.random.default_rng(draw.rng.getrandbits(64))
 
 

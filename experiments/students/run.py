@@ -337,7 +337,7 @@ def _judged(
     for arm, seed in _order(arms, seeds):
         for name, (_, pairs) in files.items():
             run = f"{arm}-{seed}"
-            found = _judge(out / RUNS / run, pairs, out / LOGITS / f"{run}.{name}.npy")
+            found = judged_by(out / RUNS / run, pairs, out / LOGITS / f"{run}.{name}.npy")
             judged.setdefault((arm, name), {})[seed] = found
     facts = {
         (arm, seed): read_json(out / RUNS / f"{arm}-{seed}" / "training.json")
@@ -352,7 +352,7 @@ def _judged(
             for name, (file, _) in files.items()
         },
         "teacher_metrics": {
-            name: _metrics(_judge(teacher, pairs)) for name, (_, pairs) in files.items()
+            name: _metrics(judged_by(teacher, pairs)) for name, (_, pairs) in files.items()
         },
         "arms": [
             {
@@ -383,8 +383,8 @@ def _judged(
     }
 
 
-def _judge(model: Path, pairs: list[Pair], kept_in: Path | None = None) -> Judgements:
-    """What the model in the folder `model` gives in float32; its logits go to `kept_in`."""
+def judged_by(model: Path, pairs: list[Pair], kept_in: Path | None = None) -> Judgements:
+    """The judgements of the model in a folder, in float32; its logits go to `kept_in`."""
     checkpoint = open_checkpoint(model, compact=True)
     logits = Scorer(checkpoint).logits([(p.query, p.title) for p in pairs])
     if kept_in is not None:
