@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.cli.terminal import figure, interval, table
 from qt_bert.codec import encode
 from qt_bert.data.pairs import GRADES, GradeMap, GradeSet, Pair
@@ -472,7 +472,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--recipe", type=Path, help="a training recipe (TOML); its [[pairs]] train")
     parser.add_argument("--data", type=Path, default=Path("."), help="the recipe's data folder")
     parser.add_argument("--train", type=Path, nargs="+", default=[], help="graded files, 1-5")

@@ -10,7 +10,6 @@ where it was killed; other inputs need another --out.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import shutil
@@ -35,7 +34,7 @@ from experiments.baselines.lexical import (
 )
 from experiments.baselines.rivals import ENCODES, LABELS, RivalScorer, tune_rival
 from experiments.baselines.words import spaced, spaced_shard, spaced_source, stacked, word_start
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter, word_ends
 from qt_bert.data.splits import spread_over_queries
@@ -591,7 +590,7 @@ def _head_read(model: str, arrays: Arrays) -> HeadRead:
 
 def main(arguments: list[str] | None = None) -> None:
     """Make the table that ships; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="corpus/, pairs/ and own/")
     parser.add_argument("--out", type=Path, required=True, help="folder of table and models")
     parser.add_argument("--base", type=Path, default=shipped(PRETRAINED))

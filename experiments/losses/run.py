@@ -5,7 +5,6 @@ python -m experiments.losses.run --out runs/losses
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from experiments.students.run import judged_by, paired_differences
 from qt_bert.cli.terminal import table
 from qt_bert.codec import encode
@@ -147,7 +146,7 @@ def rows_of(result: dict[str, Any]) -> list[tuple[str, ...]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--loss", action="append", help="as of `qt-bert train`; repeatable")
     parser.add_argument("--seeds", type=int, default=3)

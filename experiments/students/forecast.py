@@ -10,12 +10,11 @@ of the package.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.cli.terminal import table
 from qt_bert.codec import decode
 from qt_bert.data.reader import ReaderOptions
@@ -175,7 +174,7 @@ def rows_of(tested: Sequence[Tested]) -> list[tuple[str, ...]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("students", nargs="*", metavar="TEACHER=STUDENT")
     parser.add_argument(
         "--again", action="store_true", help="only the test, of the package's students"

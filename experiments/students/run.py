@@ -5,7 +5,6 @@ python -m experiments.students.run --shape layers=4 --recipe RECIPE --data DATA 
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.cli.terminal import table
 from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
@@ -415,7 +414,7 @@ def rows_of(differences: Sequence[Difference]) -> list[tuple[str, ...]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = parser_of(__doc__)
     by = parser.add_mutually_exclusive_group(required=True)
     by.add_argument("--plan", type=Path)
     by.add_argument("--shape", help="layers=2, as of `qt-bert distill`")
