@@ -155,18 +155,8 @@ def test_few_labels_a_judge_and_files_for_other_tools(run, refused, checkpoint_o
     rows = [(q, t, p if n % 8 < 4 else "", j, w) for n, (q, t, p, j, w) in enumerate(rows)]
     lines = [("query", "title", "人工", "llm", "pv"), *rows]
     path = write("few.tsv", "".join("\t".join(map(str, line)) + "\n" for line in lines))
-    command = (
-        "evaluate",
-        "--model",
-        model,
-        "--pairs",
-        path,
-        "--resamples",
-        "50",
-        "--labels",
-        "人工",
-    )
-    command = (*command, "--judge", "llm", "--weights", "pv", "--relevant", "3")
+    command = ("evaluate", "--model", model, "--pairs", path, "--resamples", "50")
+    command = (*command, "--labels", "人工", "--judge", "llm", "--weights", "pv", "--relevant", "3")
     files = {name: tmp_path / name for name in ("suspects.tsv", "trec")}
     ended = run(*command, "--suspects", files["suspects.tsv"], "--trec", files["trec"])
     assert ended.status == 0, ended.err

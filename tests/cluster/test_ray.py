@@ -4,7 +4,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from benchmarks.common.command import QT_BERT
 from qt_bert.cluster.ray import cluster_size, run_on_ray
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
@@ -21,7 +21,6 @@ from qt_bert.scoring.score import score_file
 from qt_bert.shipped import STUDENT, shipped
 
 pytest.importorskip("ray")
-QT_BERT = [sys.executable, "-c", "from qt_bert.cli import main; main()"]
 NIGHTLY_ROWS = int(os.environ.get("QT_BERT_NIGHTLY_ROWS", "20000"))
 """Rows of the kill test; a million takes some quarter of an hour."""
 
