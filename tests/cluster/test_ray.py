@@ -19,6 +19,7 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.score import score_file
 from qt_bert.shipped import STUDENT, shipped
+from tests.conftest import write_pairs
 
 pytest.importorskip("ray")
 NIGHTLY_ROWS = int(os.environ.get("QT_BERT_NIGHTLY_ROWS", "20000"))
@@ -28,8 +29,8 @@ NIGHTLY_ROWS = int(os.environ.get("QT_BERT_NIGHTLY_ROWS", "20000"))
 def day_of(folder: Path, rows: int) -> Path:
     folder.mkdir()
     for number in range(4):
-        lines = [f"查询{number}之{row}\t标题{row % 97}好用吗" for row in range(rows // 4)]
-        (folder / f"{number}.tsv").write_text("query\ttitle\n" + "\n".join(lines) + "\n", "utf-8")
+        pairs = ((f"查询{number}之{row}", f"标题{row % 97}好用吗") for row in range(rows // 4))
+        write_pairs(folder / f"{number}.tsv", pairs)
     return folder
 
 

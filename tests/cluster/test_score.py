@@ -23,6 +23,7 @@ from qt_bert.errors import CheckpointError, PairFileError, RunFolderError
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.score import score_file
+from tests.conftest import write_pairs
 
 Run = Callable[..., Any]
 
@@ -32,10 +33,10 @@ def day(tmp_path) -> Path:
     """Two files: 13 pairs with a bad row, and 4 rows of which none is a pair."""
     folder = tmp_path / "day"
     folder.mkdir()
-    rows = [f"查询{row}\t标题{row}之{'长' * (row % 5)}\t{1 + row % 5}" for row in range(13)]
-    rows.insert(6, "没有标题\t\t3")
-    (folder / "a.tsv").write_text("query\ttitle\tgrade\n" + "\n".join(rows) + "\n", "utf-8")
-    (folder / "b.tsv").write_text("query\ttitle\n" + "\tx\n" * 4, "utf-8")
+    rows = [(f"查询{row}", f"标题{row}之{'长' * (row % 5)}", 1 + row % 5) for row in range(13)]
+    rows.insert(6, ("没有标题", "", 3))
+    write_pairs(folder / "a.tsv", rows)
+    write_pairs(folder / "b.tsv", [("", "x")] * 4)
     return folder
 
 
@@ -190,7 +191,7 @@ def test_overwrite_removes_the_old_run_alone(run, day, tmp_path):
 
 
 def test_too_many_rejects_stop_the_run_and_nothing_is_lost(run, tmp_path):
-    (tmp_path / "c.tsv").write_text("query\ttitle\n" + "\tx\n" * 30 + "a\tb\n" * 30, "utf-8")
+    write_pairs(tmp_path / "c.tsv", [("", "x")] * 30 + [("a", "b")] * 30)
     with pytest.raises(PairFileError, match="30 of 60 rows are rejects, more than --max-rejects"):
         run(inputs=[tmp_path / "c.tsv"], max_rejects=0.1)
     assert run(inputs=[tmp_path / "c.tsv"], max_rejects=0.6, resume=True).counts["pairs"] == 30
