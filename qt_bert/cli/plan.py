@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from qt_bert.planning.export_session import GradedPairs
     from qt_bert.planning.prune import Pruned
     from qt_bert.results.frontier import Frontier
-    from qt_bert.results.plan import ExportFile, Int8Loss, Plan, PlanTest
+    from qt_bert.results.plan import ExportFile, Plan, PlanTest
 
 
 @options.command(options.SMALLER)
@@ -349,6 +349,7 @@ def export(
     path = pairs_or_test(pairs) if int8 else None
     if path is not None:
         reader.open(path)
+    from qt_bert.codec import encode
     from qt_bert.models.checkpoint import check_place
     from qt_bert.models.opening import open_checkpoint
     from qt_bert.planning.export import check_ready, export_onnx, export_transformers
@@ -368,7 +369,10 @@ def export(
     graded = None if path is None else _graded(path, reader, checkpoint, rejects)
     terminal.note(f"{checkpoint.name}: tracing, then checking against torch")
     exported = export_onnx(checkpoint, out, int8_on=graded, overwrite=overwrite)
-    typer.echo(_as_json(exported, out) if as_json else _exported_as_text(exported, out))
+    if as_json:
+        typer.echo(json.dumps({"out": str(out)} | encode(exported), ensure_ascii=False))
+    else:
+        typer.echo(_exported_as_text(exported, out))
 
 
 def _graded(
@@ -384,12 +388,6 @@ def _graded(
     return GradedPairs(PairsRef(name=path.name, sha256=sha256_file(path)), pairs)
 
 
-def _as_json(exported: ExportFile, out: Path) -> str:
-    from qt_bert.codec import encode
-
-    return json.dumps({"out": str(out)} | encode(exported), ensure_ascii=False)
-
-
 def _exported_as_text(exported: ExportFile, out: Path) -> str:
     check = exported.check
     limits = f"{check.cases[0].length} to {check.cases[-1].length} tokens"
@@ -401,14 +399,13 @@ def _exported_as_text(exported: ExportFile, out: Path) -> str:
         f"{check.largest:.1e} (at most {check.bound:g})",
         f"inputs {', '.join(exported.inputs)}; opset {exported.opset}; in {out}",
     ]
-    return "\n".join(lines if exported.int8 is None else [*lines, "", _int8_table(exported.int8)])
-
-
-def _int8_table(loss: Int8Loss) -> str:
-    pairs = loss.pairs
-    head = f"int8 on {pairs.name}: {pairs.n_pairs:,} pairs, {pairs.n_queries:,} queries"
-    changes = differences_table(loss.metrics, "float32", "int8")
-    return f"{head}; largest change of a logit {loss.largest:.2g}\n{changes}"
+    if (loss := exported.int8) is not None:
+        lines += [
+            f"\nint8 on {loss.pairs.name}: {loss.pairs.n_pairs:,} pairs, {loss.pairs.n_queries:,} "
+            f"queries; largest change of a logit {loss.largest:.2g}",
+            differences_table(loss.metrics, "float32", "int8"),
+        ]
+    return "\n".join(lines)
 
 
 @options.command(options.SMALLER)
