@@ -12,8 +12,6 @@ and into benchmarks/README.md.
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from common.flops import flop_counter, matrix_flops
-from common.machine import processor
+from common.machine import median_seconds, processor, timed
 from common.readme import markdown_table, rewrite_section
 from make_models import sentencepiece, shipped_characters, wordpiece
 from sentence_transformers import CrossEncoder
@@ -219,21 +217,8 @@ def scoring_ratio(scorer: Scorer, folder: Path, texts: list[tuple[str, str]], dt
         runs[str(size)] = lambda size=size: theirs.predict(
             texts, batch_size=size, show_progress_bar=False
         )
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for number in range(4):
-        for name, run in runs.items():
-            spent = timed(run)
-            if number:
-                seconds[name].append(spent)
-    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    medians = median_seconds(runs, 3)
     return min(value for name, value in medians.items() if name != "ours") / medians["ours"]
-
-
-def timed(work: Callable[[], Any]) -> float:
-    """Seconds that `work` takes."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

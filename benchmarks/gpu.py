@@ -14,10 +14,8 @@ logits differ too much.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from common.flops import matrix_flops
-from common.machine import matrix_peak
+from common.machine import matrix_peak, median_seconds
 from common.readme import markdown_table, rewrite_section
 from make_models import BERT_BASE_VOCABULARY, save, shipped_characters, wordpiece
 from sentence_transformers import CrossEncoder
@@ -113,7 +111,7 @@ def sweeps(
         for by_length in (True, False)
     }
     runs: dict[Any, Callable[[], Any]] = {"ours": lambda: ours.run(ours.batches), **loops}
-    seconds = measured(runs, rounds)
+    seconds = median_seconds(runs, rounds)
     scale = len(ours.shape.all_heads) / len(masks)
     by_length, in_order = (
         scale * min(t for key, t in seconds.items() if key != "ours" and key[1] is sort)
@@ -163,7 +161,7 @@ def scoring(name: str, folder: Path, texts: Texts, device: str, rounds: int) -> 
         )
         for size in BATCHES
     }
-    seconds = measured({"ours": lambda: ours.logits(texts), **runs}, rounds)
+    seconds = median_seconds({"ours": lambda: ours.logits(texts), **runs}, rounds)
     best = min(t for key, t in seconds.items() if key != "ours")
     rate = len(texts) / seconds["ours"]
     cell = f"{best / seconds['ours']:.2f}× ({rate:,.0f} pairs/s)"
@@ -177,26 +175,6 @@ def pretraining(shards: Sequence[Path], device: str, seconds: float) -> list[lis
     ours, plain = against_plain(shards, device=device, seconds=seconds)
     cell = f"{ours / plain:.2f}× ({ours:,.0f} tokens/s)"
     return [["pretraining against a plain loop", "12 × 12 × 384", "bfloat16", cell, "2×"]]
-
-
-def measured(runs: dict[Any, Callable[[], Any]], rounds: int) -> dict[Any, float]:
-    """Median seconds of each run: a warm-up, then rounds in turn."""
-    times: dict[Any, list[float]] = {name: [] for name in runs}
-    for run in runs.values():
-        run()
-    for _ in range(rounds):
-        for name, run in runs.items():
-            _wait()
-            start = time.perf_counter()
-            run()
-            _wait()
-            times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(seconds) for name, seconds in times.items()}
-
-
-def _wait() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
 
 
 def parse() -> argparse.Namespace:

@@ -70,12 +70,7 @@ def against_plain(
         corpus = load_corpus(folder, shards, [], Path(work) / "corpus.npz")
     special = special_of(tokenizer, folder)
     model = new_model(
-        vocabulary=len(tokenizer),
-        layers=layers,
-        heads=12,
-        hidden=hidden,
-        positions=128,
-        seed=0,
+        vocabulary=len(tokenizer), layers=layers, heads=12, hidden=hidden, positions=128, seed=0
     )
     packed = copy.deepcopy(model)
     on_device(packed, torch.device(device), "bfloat16")

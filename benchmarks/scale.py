@@ -107,9 +107,7 @@ def plain(arguments: argparse.Namespace, file: Path) -> None:
 def on_ray(arguments: argparse.Namespace, file: Path) -> None:
     """As `qt-bert score --engine ray`."""
     job = ScoreJob(
-        model=str(arguments.model),
-        out=str(file.with_name("ray")),
-        dtype=arguments.dtype,
+        model=str(arguments.model), out=str(file.with_name("ray")), dtype=arguments.dtype
     )
     score_on_ray([str(file)], job, RayOptions(actors=arguments.actors))
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from common.machine import median_seconds
 from sentence_transformers import CrossEncoder
 
 from qt_bert.data.reader import ReaderOptions
@@ -44,7 +43,8 @@ def main() -> None:
     }
     runs["qt_bert float32"] = lambda: exact.logits(texts)
     runs["qt_bert bfloat16"] = lambda: short.logits(texts)
-    rates = measure(runs, len(texts), arguments.rounds)
+    seconds = median_seconds(runs, arguments.rounds)
+    rates = {name: len(texts) / one for name, one in seconds.items()}
     best = max(r for name, r in rates.items() if name.startswith("Cross"))
     for name, rate in rates.items():
         print(f"{name:34} {rate:9.1f} pairs/s   {rate / best:5.2f}× the best CrossEncoder")
@@ -65,19 +65,6 @@ def predict(model: CrossEncoder, texts: list[tuple[str, str]], size: int) -> Cal
     return lambda: model.predict(
         texts, batch_size=size, activation_fn=identity, show_progress_bar=False
     )
-
-
-def measure(runs: dict[str, Callable[[], Any]], n: int, rounds: int) -> dict[str, float]:
-    """Median pairs a second of each run: a warm-up, then rounds in turn."""
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for run in runs.values():
-        run()
-    for _ in range(rounds):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - start)
-    return {name: n / statistics.median(times) for name, times in seconds.items()}
 
 
 def parse() -> argparse.Namespace:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from qt_bert.errors import QtBertError
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """A parser that is described by the first line of a study's docstring."""
+    return argparse.ArgumentParser(description=(description or "").partition("\n")[0])
 
 
 @contextmanager

@@ -344,6 +344,7 @@ class Grader:
             )
             comparison["agreement"] = agreement
         if gate is not None:
+            reader = settings.get("count", LabelOptions()).read_by(reader)
             comparison["gate"] = judge_gate(rules, comparison, (a[0], b[0]), path, reader)
         return comparison
 

@@ -19,6 +19,7 @@ from typing import Any
 from qt_bert.errors import ArgumentError, RunFolderError
 
 _TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
+"""What `atomic_write` leaves when it is killed."""
 
 
 @contextmanager
@@ -138,9 +139,4 @@ def is_vacant(path: Path) -> bool:
     """True for a folder that is new, empty, or holds only temporary files of a killed process."""
     if not path.exists():
         return True
-    return path.is_dir() and all(is_temporary(entry.name) for entry in path.iterdir())
-
-
-def is_temporary(name: str) -> bool:
-    """Whether `atomic_write` leaves a file of this name when it is killed."""
-    return _TEMPORARY.fullmatch(name) is not None
+    return path.is_dir() and all(_TEMPORARY.fullmatch(entry.name) for entry in path.iterdir())

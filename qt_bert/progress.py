@@ -87,12 +87,7 @@ class _Bar:
 
 @contextmanager
 def progress(
-    total: int | None,
-    label: str,
-    unit: str,
-    *,
-    done: int = 0,
-    quiet: bool = False,
+    total: int | None, label: str, unit: str, *, done: int = 0, quiet: bool = False
 ) -> Iterator[Progress]:
     """Report progress on standard error while the block runs.
 

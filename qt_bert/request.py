@@ -179,7 +179,7 @@ class Request(ModelOptions):
     base: Path | None = None
     """Model before fine-tuning. [default: what ships, for the model that ships]"""
     second: Path | None = field(default=None, metadata=_PANEL)
-    """Model tuned from the same base with another seed, for `tuning`."""
+    """Model tuned from the same base with another seed, for `boundary`, `order`, `matching`, `tuning`."""
     heads: str | None = field(default=None, metadata=_PANEL)
     """Heads to take for the matching ones ('L2H1 L3H7') in `patch` and `routes`. [default: those that
     `matching` finds]"""
@@ -195,16 +195,16 @@ class Request(ModelOptions):
     """Universal Dependencies file, CoNLL-U (repeatable), for `relations`, `features`, `layers`, `usage`: such
     as UD_Chinese-GSDSimp or UD_Chinese-PUD (CC BY-SA) of universaldependencies.org."""
     texts: Path | None = field(default=None, metadata=_PANEL)
-    """Pairs of other queries, for labels of `layers` that need no grader. [default: the train split
-    that ships, with the test split that ships]"""
+    """Pairs of other queries, for labels of `layers` and `usage` that need no grader. [default: the train
+    split that ships, with the test split that ships]"""
     baseline_table: Path | None = field(default=None, metadata=_PANEL)
     """What experiments/baselines left, for `baselines`. [default: what ships, with the test split that
     ships]"""
     cases: Path | None = field(default=None, metadata=_PANEL)
-    """Queries with two titles each, for `behaviour`. [default: the cases that ship]"""
+    """Queries with two titles each, for `behaviour` and `tuning`. [default: the cases that ship]"""
     band_from: Path | None = field(default=None, metadata=_PANEL)
-    """Pairs on which `behaviour` measures the band of a model with one logit. [default: the discovery
-    pairs]"""
+    """Pairs on which `behaviour` and `tuning` measure the band of a model with one logit. [default: the
+    discovery pairs]"""
     reader: ReaderOptions = ReaderOptions()
 
     @property

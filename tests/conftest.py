@@ -248,10 +248,14 @@ def pair_of(query: str, title: str, grade: int = 3, line: int = 1) -> Pair:
     return Pair(query, title, (grade,), str(line), line, str(grade), {})
 
 
-def write_pairs(path: Path, pairs: Iterable[tuple[str, str, Any]]) -> Path:
-    """Write (query, title, grade) as TSV."""
-    rows = "".join(f"{query}\t{title}\t{grade}\n" for query, title, grade in pairs)
-    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
+def write_pairs(
+    path: Path, pairs: Iterable[tuple[Any, ...]], *more: str, label: str = "grade"
+) -> Path:
+    """Write query, title, `label` and the columns `more` as TSV; pairs may have the first two alone."""
+    rows = list(pairs)
+    head = ("query", "title", label, *more)[: len(rows[0]) if rows else None]
+    lines = ("\t".join(map(str, row)) + "\n" for row in (head, *rows))
+    path.write_text("".join(lines), encoding="utf-8")
     return path
 
 

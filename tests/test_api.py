@@ -14,7 +14,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.models import opening
 from qt_bert.request import Request, from_options
 from qt_bert.scoring import bulk
-from tests.conftest import PAIRS
+from tests.conftest import PAIRS, write_pairs
 
 
 def test_every_public_name_is_there():
@@ -165,9 +165,8 @@ def test_a_vocabulary_is_cut_and_a_plain_folder_written(checkpoint_of, pair_file
 
 
 def test_a_column_may_be_named_alone(checkpoint_of, tmp_path):
-    path = tmp_path / "pairs.tsv"
-    rows = (f"{q}\t{t}\t{g}\t{'ab'[g > 2]}\n" for q, t, g in PAIRS)
-    path.write_text("query\ttitle\tgrade\tfield\n" + "".join(rows), encoding="utf-8")
+    rows = ((q, t, g, "ab"[g > 2]) for q, t, g in PAIRS)
+    path = write_pairs(tmp_path / "pairs.tsv", rows, "field")
     model = qt_bert.load(checkpoint_of())
     for found in (model.compare(model, path, by="field"), model.evaluate(path, by="field")):
         assert {column: set(values) for column, values in found["slices"].items()} == {

@@ -15,7 +15,7 @@ def test_a_file_appears_when_it_is_whole(tmp_path):
     with files.atomic_write(path) as temporary:
         temporary.write_text("whole")
         assert not path.exists() and temporary.parent == path.parent
-        assert files.is_temporary(temporary.name) and not files.is_temporary(path.name)
+        assert files.is_vacant(path.parent)
     assert [one.name for one in path.parent.iterdir()] == ["a.txt"]
     assert path.read_text() == "whole"
 

@@ -1,12 +1,14 @@
-"""The machine's processor and fastest matrix product, and a process's peak memory."""
+"""The machine's processor and fastest matrix product, seconds, and a process's peak memory."""
 
 from __future__ import annotations
 
 import platform
 import re
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -33,19 +35,34 @@ def matrix_peak(dtype: torch.dtype, seconds: float = 0.5, device: str = "cpu") -
     best = 0.0
     for size in SIZES if device == "cpu" else GPU_SIZES:
         values, weight = (torch.randn(size, size, dtype=dtype, device=device) for _ in range(2))
-        F.linear(values, weight)
-        _wait(device)
+        product = partial(F.linear, values, weight)
+        product()
         end = time.perf_counter() + seconds
-        while (start := time.perf_counter()) < end:
-            F.linear(values, weight)
-            _wait(device)
-            best = max(best, 2 * size**3 / (time.perf_counter() - start))
+        while time.perf_counter() < end:
+            best = max(best, 2 * size**3 / timed(product))
     return best
 
 
-def _wait(device: str) -> None:
-    if device.startswith("cuda"):
+def timed(work: Callable[[], object]) -> float:
+    """Seconds that `work` takes, on a GPU to its end."""
+    _wait()
+    start = time.perf_counter()
+    work()
+    _wait()
+    return time.perf_counter() - start
+
+
+def _wait() -> None:
+    for device in range(torch.cuda.device_count()):
         torch.cuda.synchronize(device)
+
+
+def median_seconds(runs: Mapping[Any, Callable[[], object]], rounds: int) -> dict[Any, float]:
+    """Median seconds of each run: a warm-up, then rounds in turn."""
+    for run in runs.values():
+        run()
+    times = [{name: timed(run) for name, run in runs.items()} for _ in range(rounds)]
+    return {name: statistics.median(one[name] for one in times) for name in runs}
 
 
 def peak_memory(work: Callable[..., Any], *arguments: Any) -> float:

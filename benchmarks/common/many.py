@@ -43,12 +43,7 @@ class Observed:
 
 
 async def observe(
-    url: str,
-    guests: Sequence[Guest],
-    memory: Callable[[], float],
-    *,
-    seconds: float,
-    every: float,
+    url: str, guests: Sequence[Guest], memory: Callable[[], float], *, seconds: float, every: float
 ) -> Observed:
     """Guests on the page for `seconds`, each changing heads `every` so many seconds, in turn."""
     async with async_playwright() as playwright:

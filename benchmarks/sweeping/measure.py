@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from common.flops import matrix_flops
-from common.machine import matrix_peak, peak_memory
+from common.machine import matrix_peak, peak_memory, timed
 
 from qt_bert.data.tokenise import EncodedPair
 from qt_bert.models.opening import open_checkpoint
@@ -134,19 +133,13 @@ def _interleaved(
     rounds_of: dict[str, list[float]] = defaultdict(list)
     for _ in range(rounds):
         first, second = ({k: _halved(v, half) for k, v in sweeps.items()} for half in (0, 1))
-        seconds = {name: _timed(work) for name, work in first.items()}
+        seconds = {name: timed(work) for name, work in first.items()}
         for name in plain.batches:
-            rounds_of[name].append(_timed(partial(plain.run, name)) * plain.scale)
+            rounds_of[name].append(timed(partial(plain.run, name)) * plain.scale)
         for name, work in reversed(second.items()):
-            rounds_of[name].append(seconds[name] + _timed(work))
+            rounds_of[name].append(seconds[name] + timed(work))
     return {name: statistics.median(times) for name, times in rounds_of.items()}
 
 
 def _halved(ours: OurSweep, half: int) -> Callable[[], None]:
     return partial(ours.run, ours.halves()[half])
-
-
-def _timed(work: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start

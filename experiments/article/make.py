@@ -5,14 +5,13 @@ python -m experiments.article.make runs/full --out docs
 
 from __future__ import annotations
 
-import argparse
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mode
 from typing import Any, Literal
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write, read_json
 from qt_bert.probes.texts import COMMON, texts_of, unit
@@ -140,7 +139,7 @@ def written(figure: Mapping[str, Any], language: Language, *, next_unit: str | N
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path, help="folder of `qt-bert report`")
     parser.add_argument("--out", type=Path, default=Path("docs"))
     options = parser.parse_args(arguments)

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.cli.terminal import figure, interval, table
 from qt_bert.codec import encode
 from qt_bert.data.pairs import GRADES, GradeMap, GradeSet, Pair
@@ -447,10 +447,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     sources = _sources(options.recipe, options.data, options.train)
     counts, pairs, weights = _read_sources(sources)
     dev, test = _graded(options.dev), _graded(options.test)
-    features = LexicalFeatures.fit(_texts(pairs), word_segmenter())
-    train = _labelled(features, pairs, np.array(weights))
-    model, dev_qwk = fit_best(train, _labelled(features, dev))
-    lexical = _judge(model.predict_proba(features.table(_texts(test))), test)
+    features = LexicalFeatures.fit(texts_of(pairs), word_segmenter())
+    train = labelled(features, pairs, np.array(weights))
+    model, dev_qwk = fit_best(train, labelled(features, dev))
+    lexical = judge(model.predict_proba(features.table(texts_of(test))), test)
     tables = encode(evaluate(lexical))
     metrics = tables.pop("metrics") | tables
     print(f"{len(pairs):,} training pairs; l2 {model.l2:g} (dev QWK {dev_qwk[model.l2]:.3f})")
@@ -467,12 +467,12 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     if options.scored is None:
         return found
     return found | {
-        "comparison": _compare(lexical, _judge(_read_scored(options.scored, test), test))
+        "comparison": _compare(lexical, judge(_read_scored(options.scored, test), test))
     }
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--recipe", type=Path, help="a training recipe (TOML); its [[pairs]] train")
     parser.add_argument("--data", type=Path, default=Path("."), help="the recipe's data folder")
     parser.add_argument("--train", type=Path, nargs="+", default=[], help="graded files, 1-5")
@@ -521,17 +521,20 @@ def _graded(path: Path) -> list[Pair]:
     return read_pairs(path, grade_map=GradeMap.identity(), grade_required=True)
 
 
-def _texts(pairs: list[Pair]) -> list[tuple[str, str]]:
+def texts_of(pairs: Sequence[Pair]) -> list[TextPair]:
+    """Queries and titles."""
     return [(pair.query, pair.title) for pair in pairs]
 
 
-def _labelled(
-    features: LexicalFeatures, pairs: list[Pair], weights: np.ndarray | None = None
+def labelled(
+    features: LexicalFeatures, pairs: Sequence[Pair], weights: np.ndarray | None = None
 ) -> Labelled:
-    return Labelled(features.table(_texts(pairs)), [pair.grades or () for pair in pairs], weights)
+    """The pairs as the regression takes them."""
+    return Labelled(features.table(texts_of(pairs)), [pair.grades or () for pair in pairs], weights)
 
 
-def _judge(probabilities: np.ndarray, pairs: list[Pair]) -> Judgements:
+def judge(probabilities: np.ndarray, pairs: Sequence[Pair]) -> Judgements:
+    """The judgements of the probabilities of the grades [n, 5]."""
     sets, queries = [pair.grades or () for pair in pairs], [pair.query for pair in pairs]
     return judge_grades(probabilities, sets, queries)
 

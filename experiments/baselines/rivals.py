@@ -32,6 +32,7 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import AutoConfig, AutoModel
 
+from experiments.baselines.lexical import texts_of
 from qt_bert.data.pairs import GRADES
 from qt_bert.data.tokenise import PairTokenizer, length_batches
 from qt_bert.files import read_json, write_json
@@ -302,7 +303,7 @@ def tune_rival(kind: str, job: TrainJob, out: Path, settings: TuneSettings) -> d
             shown.advance(1)
             if step in judged:
                 model.eval()
-                found = reading(scorer.logits(_pairs(dev)), dev, LABELS, job.stop_on)
+                found = reading(scorer.logits(texts_of(dev)), dev, LABELS, job.stop_on)
                 model.train()
                 if found is not None and found[1] > merit:
                     (best, merit), kept = found, masters.float32_state(model)
@@ -327,7 +328,3 @@ def tune_rival(kind: str, job: TrainJob, out: Path, settings: TuneSettings) -> d
 def _sides(texts: Sequence[tuple[np.ndarray, np.ndarray]], pad: int) -> tuple[Side, Side]:
     queries, titles = zip(*texts, strict=True)
     return Side.of(queries, pad), Side.of(titles, pad)
-
-
-def _pairs(pairs: Sequence[Any]) -> list[tuple[str, str]]:
-    return [(pair.query, pair.title) for pair in pairs]

@@ -10,14 +10,12 @@ where it was killed; other inputs need another --out.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import shutil
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +23,18 @@ import numpy as np
 from scipy.special import softmax
 from scipy.stats import rankdata
 
-from experiments.baselines.lexical import Labelled, LexicalFeatures, fit_best, word_segmenter
+from benchmarks.common.machine import median_seconds
+from experiments.baselines.lexical import (
+    LexicalFeatures,
+    fit_best,
+    judge,
+    labelled,
+    texts_of,
+    word_segmenter,
+)
 from experiments.baselines.rivals import ENCODES, LABELS, RivalScorer, tune_rival
 from experiments.baselines.words import spaced, spaced_shard, spaced_source, stacked, word_start
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter, word_ends
 from qt_bert.data.splits import spread_over_queries
@@ -75,7 +81,6 @@ from qt_bert.results.baselines import (
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import DEV, PRETRAINED, TEST, installed_versions, shipped
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.judgements import judge_grades
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.finetune import TrainJob, TuneSettings, run_tuning
 from qt_bert.training.pretrain import BatchShape, NewShape, PretrainSettings, run_pretrain
@@ -219,7 +224,7 @@ def run(study: Study, notify: Callable[[str], None] = print) -> Baselines:
     notify("judging")
     grades = {name: _graded(study, name, graders[name]) for name in MODELS}
     validation = study.pairs["validation"]
-    speed = pairs_per_second(graders, _texts(validation))
+    speed = pairs_per_second(graders, texts_of(validation))
     notify("reading heads")
     heads = {read: _heads(study, read) for read in (boundary, matching)}
     numbers: dict[str, int] = {}
@@ -228,7 +233,7 @@ def run(study: Study, notify: Callable[[str], None] = print) -> Baselines:
             versions=installed_versions(),
             recipe=Path(study.tuning.where).name,
             pairs=reference(study.request.validation_file, validation),
-            digest=digest_of(_texts(validation)),
+            digest=digest_of(texts_of(validation)),
             discovery=reference(study.request.discovery_file, study.pairs["discovery"]),
             pretraining=tuple(pretraining),
             rows=tuple(
@@ -447,12 +452,9 @@ def _lexical(study: Study) -> tuple[Grader, dict[str, Any]]:
         weights += [source.weight] * len(read)
     assert study.tuning.dev is not None
     dev = study.tuning.dev.read(labelled=True)
-    features = LexicalFeatures.fit(_texts(pairs), word_segmenter())
-
-    def labelled(some: Sequence[Pair], weight: FloatArray | None = None) -> Labelled:
-        return Labelled(features.table(_texts(some)), [p.grades or () for p in some], weight)
-
-    model, _ = fit_best(labelled(pairs, np.array(weights)), labelled(dev))
+    features = LexicalFeatures.fit(texts_of(pairs), word_segmenter())
+    train = labelled(features, pairs, np.array(weights))
+    model, _ = fit_best(train, labelled(features, dev))
     row: dict[str, Any] = {
         "architecture": LEXICAL,
         "parameters": len(model.coefficients) + len(model.thresholds),
@@ -470,33 +472,23 @@ def _graded(study: Study, name: str, grade: Grader) -> Arrays:
 
     def measure() -> Arrays:
         return {
-            half: grade(_texts(pairs)).astype(np.float32) for half, pairs in study.pairs.items()
+            half: grade(texts_of(pairs)).astype(np.float32) for half, pairs in study.pairs.items()
         }
 
     return study.measured(f"graded-{name}", measure)
 
 
-def _texts(pairs: Sequence[Pair]) -> list[tuple[str, str]]:
-    return [(pair.query, pair.title) for pair in pairs]
-
-
 def spearman(probabilities: FloatArray, pairs: Sequence[Pair]) -> float | None:
     """Spearman's ρ of the expected grade."""
-    sets, queries = [pair.grades or () for pair in pairs], [pair.query for pair in pairs]
-    return METRICS["spearman"].value(judge_grades(probabilities, sets, queries))
+    return METRICS["spearman"].value(judge(probabilities, pairs))
 
 
 def pairs_per_second(graders: Mapping[str, Grader], texts: Texts) -> dict[str, float]:
     """The median rate of each over rounds in which all take turns, after one to warm up."""
     sample = list(texts)[:TIMED]
-    rates: dict[str, list[float]] = {name: [] for name in graders}
-    for turn in range(ROUNDS + 1):
-        for name, grade in graders.items():
-            began = time.perf_counter()
-            grade(sample)
-            if turn:
-                rates[name].append(len(sample) / (time.perf_counter() - began))
-    return {name: round(float(np.median(found)), 1) for name, found in rates.items()}
+    runs = {name: partial(grade, sample) for name, grade in graders.items()}
+    seconds = median_seconds(runs, ROUNDS)
+    return {name: round(len(sample) / one, 1) for name, one in seconds.items()}
 
 
 # Do the heads of a model pretrained for minutes cut words and match terms? Its best head of each kind.
@@ -598,7 +590,7 @@ def _head_read(model: str, arrays: Arrays) -> HeadRead:
 
 def main(arguments: list[str] | None = None) -> None:
     """Make the table that ships; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="corpus/, pairs/ and own/")
     parser.add_argument("--out", type=Path, required=True, help="folder of table and models")
     parser.add_argument("--base", type=Path, default=shipped(PRETRAINED))

@@ -8,11 +8,10 @@ gives length, labels and tokenizer; every encoder must have its shape.
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from pathlib import Path
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.base import Context, read_split
@@ -59,7 +58,7 @@ def _first(scores: FloatArray, heads: list[Head]) -> float:
 
 def main(arguments: list[str] | None = None) -> None:
     """Print a Markdown table; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("encoders", type=Path, nargs="+", metavar="ENCODER")
     parser.add_argument("--tuned", type=Path, default=shipped(GRADED), metavar="MODEL")
     parser.add_argument("--pairs", type=Path, default=shipped(TEST), metavar="FILE")

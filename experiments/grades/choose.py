@@ -8,14 +8,13 @@ Each change is from the first model, with its 95 % interval over queries. The ot
 
 from __future__ import annotations
 
-import argparse
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
 import qt_bert
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.data.cases import BETTER, Case, read_cases, titles_then_others
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.probes.behaviour import higher
@@ -45,7 +44,7 @@ def better_higher(model: qt_bert.Grader, cases: list[Case]) -> float:
 
 def main(arguments: list[str] | None = None) -> None:
     """Print a row a model and file; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("models", type=Path, nargs="+", metavar="MODEL")
     parser.add_argument("--data", type=Path, required=True, help="the folder of judged/")
     parser.add_argument("--other-half", action="store_true", help="of the behaviour cases")

@@ -8,14 +8,13 @@ contrast, or that models still get wrong, are left to their labels. Columns as o
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from scipy.special import softmax
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.data.reader import PairReader
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write
@@ -64,7 +63,7 @@ def write_taught(data: Path, models: Sequence[Path], sources: Sequence[str], out
 
 def main(arguments: list[str] | None = None) -> None:
     """Write the file; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("models", type=Path, nargs="+", metavar="MODEL")
     parser.add_argument("--data", type=Path, required=True, help="the folder of own/ and judged/")
     parser.add_argument(

@@ -10,7 +10,6 @@ an untrained one; both are run here.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -22,9 +21,9 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from transformers import AutoModel, AutoModelForSequenceClassification
 
-from experiments.command import one_line_faults
-from experiments.losses.run import judged_by, trained
-from experiments.students.run import resampled
+from experiments.command import one_line_faults, parser_of
+from experiments.losses.run import trained
+from experiments.students.run import judged_by, resampled
 from qt_bert.cli.terminal import figure, interval, table
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import CheckpointError, PairFileError
@@ -233,7 +232,7 @@ def rows_of(starts: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder of figures and models")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=3)

@@ -7,14 +7,13 @@ A sixteenth of the queries, by hash, is kept from training to choose models by.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.data.reader import PairReader
 from qt_bert.errors import PairFileError
 from qt_bert.files import atomic_folder
@@ -82,7 +81,7 @@ def write_judged(data: Path, out: Path) -> dict[str, Counter[str]]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Write the pairs; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder of pairs/")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(arguments)

@@ -5,7 +5,6 @@ python -m experiments.losses.run --out runs/losses
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,16 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from experiments.command import one_line_faults
-from experiments.students.run import paired_differences
+from experiments.command import one_line_faults, parser_of
+from experiments.students.run import judged_by, paired_differences
 from qt_bert.cli.terminal import table
 from qt_bert.codec import encode
-from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.files import write_json
-from qt_bert.models.opening import open_checkpoint
-from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.judge import judge_logits
 from qt_bert.shipped import DEV, PRETRAINED, TEST, TRAIN, shipped
 from qt_bert.stats.calibration import apply_cutoffs, fit_cutoffs
 from qt_bert.stats.judgements import Judgements
@@ -108,13 +103,6 @@ def trained(job: TrainJob, folder: Path, settings: TuneSettings) -> dict[str, An
     return facts
 
 
-def judged_by(folder: Path, pairs: list[Pair]) -> Judgements:
-    """The judgements of the model in `folder` on graded pairs."""
-    opened = open_checkpoint(folder)
-    logits = Scorer(opened).logits([(pair.query, pair.title) for pair in pairs])
-    return judge_logits(logits, pairs, opened.settings.labels)
-
-
 def _with_cutoffs(dev: Judgements, test: Judgements) -> float | None:
     """QWK on test by cut-offs of the expected grade that were fitted on dev."""
     if dev.truth is None or dev.expected is None or test.expected is None:
@@ -158,7 +146,7 @@ def rows_of(result: dict[str, Any]) -> list[tuple[str, ...]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--loss", action="append", help="as of `qt-bert train`; repeatable")
     parser.add_argument("--seeds", type=int, default=3)

@@ -127,12 +127,7 @@ NUMBERS = (
         "a model, episode, class or line has another number, which is the point",
         _model,
     ),
-    Rule(
-        "number",
-        (2, 3),
-        "an age, amount, price or size is another",
-        _number,
-    ),
+    Rule("number", (2, 3), "an age, amount, price or size is another", _number),
     Rule("year", (2, 3), "the year is another", _year),
 )
 
@@ -180,18 +175,8 @@ def _replaced(draw: Draw, wanted: Callable[[str], bool]) -> Made | None:
 
 
 THINGS = (
-    Rule(
-        "subject",
-        (2,),
-        "the same is asked of another thing of the kind",
-        _subject,
-    ),
-    Rule(
-        "entity",
-        (2, 3),
-        "a thing in the text gives way to another of its kind",
-        _entity,
-    ),
+    Rule("subject", (2,), "the same is asked of another thing of the kind", _subject),
+    Rule("entity", (2, 3), "a thing in the text gives way to another of its kind", _entity),
     Rule("place", (2, 3), "a place gives way to another", _place),
 )
 
@@ -337,24 +322,14 @@ def _qualifier_table() -> Mapping[tuple[str, str], list[tuple[str, str]]]:
 
 
 SCOPE = (
-    Rule(
-        "intent",
-        (3,),
-        "another intent for the same subject",
-        _intent,
-    ),
+    Rule("intent", (3,), "another intent for the same subject", _intent),
     Rule(
         "constraint_dropped",
         (3, 4),
         "the title lacks one constraint of the query",
         _constraint_dropped,
     ),
-    Rule(
-        "constraint_changed",
-        (2, 3),
-        "one constraint is another",
-        _constraint_changed,
-    ),
+    Rule("constraint_changed", (2, 3), "one constraint is another", _constraint_changed),
     Rule(
         "constraint_added",
         (4,),
@@ -367,12 +342,7 @@ SCOPE = (
         "the title speaks of one group of people only",
         partial(_constraint_added, group="audience"),
     ),
-    Rule(
-        "wider",
-        (4,),
-        "the title gives what is asked and more on the same subject",
-        _wider,
-    ),
+    Rule("wider", (4,), "the title gives what is asked and more on the same subject", _wider),
     Rule(
         "part",
         (3, 4),
@@ -437,15 +407,7 @@ OTHERS = (
         _other_need,
     ),
     Rule(
-        "stray_word",
-        (1, 2),
-        "another text that shares one common word with the query",
-        _stray_word,
+        "stray_word", (1, 2), "another text that shares one common word with the query", _stray_word
     ),
-    Rule(
-        "random",
-        (1,),
-        "another text without a content word in common",
-        _random,
-    ),
+    Rule("random", (1,), "another text without a content word in common", _random),
 )

@@ -115,18 +115,8 @@ SAMENESS = (
         "the title is the query itself, with particles, punctuation, courtesies or a site's name",
         _same,
     ),
-    Rule(
-        "synonym",
-        (5,),
-        "one or two words of the query give way to synonyms",
-        _synonym,
-    ),
-    Rule(
-        "paraphrase",
-        (5,),
-        "the same need of the same thing, put in other words",
-        _paraphrase,
-    ),
+    Rule("synonym", (5,), "one or two words of the query give way to synonyms", _synonym),
+    Rule("paraphrase", (5,), "the same need of the same thing, put in other words", _paraphrase),
     Rule(
         "misspelling",
         (5,),
@@ -317,18 +307,8 @@ def _turned() -> Mapping[str, str]:
 
 
 POLARITY = (
-    Rule(
-        "negation",
-        (2,),
-        "an affirmed word is denied, or a denied one affirmed",
-        _negation,
-    ),
-    Rule(
-        "antonym",
-        (2,),
-        "one word gives way to its antonym",
-        _antonym,
-    ),
+    Rule("negation", (2,), "an affirmed word is denied, or a denied one affirmed", _negation),
+    Rule("antonym", (2,), "one word gives way to its antonym", _antonym),
     Rule(
         "opposite",
         (2,),
@@ -381,8 +361,6 @@ def _stuffing(draw: Draw) -> Made | None:
 
 
 def _generator(draw: Draw) -> np.random.Generator:
-    import numpy as np
-
     return np.random.default_rng(draw.rng.getrandbits(64))
 
 
@@ -393,22 +371,7 @@ SALAD = (
         "the characters of a good title are shuffled",
         _shuffled_characters,
     ),
-    Rule(
-        "shuffled_words",
-        (1, 2),
-        "the words of a good title are shuffled",
-        _shuffled_words,
-    ),
-    Rule(
-        "reversed",
-        (1, 2),
-        "a good title is written backwards",
-        _reversed,
-    ),
-    Rule(
-        "stuffing",
-        (2, 3),
-        "keywords of the query, repeated, among unrelated ones",
-        _stuffing,
-    ),
+    Rule("shuffled_words", (1, 2), "the words of a good title are shuffled", _shuffled_words),
+    Rule("reversed", (1, 2), "a good title is written backwards", _reversed),
+    Rule("stuffing", (2, 3), "keywords of the query, repeated, among unrelated ones", _stuffing),
 )

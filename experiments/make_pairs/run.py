@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import unicodedata
 from collections import Counter
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from experiments.make_pairs.language import (
     Base,
     Draw,
@@ -294,7 +293,7 @@ def _drawn_lines(shards: Sequence[Path], seed: int) -> Iterator[str]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Make the pairs, or list the rules; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--list", action="store_true", help="the rules and their grades")
     parser.add_argument("--recipe", type=Path, default=Path(__file__).with_name("recipe.toml"))
     parser.add_argument("--data", type=Path, default=Path("."), help="the folder of its files")

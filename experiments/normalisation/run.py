@@ -5,7 +5,6 @@ python -m experiments.normalisation.run --model MODEL --out OUT
 
 from __future__ import annotations
 
-import argparse
 import io
 import shutil
 import tempfile
@@ -17,7 +16,7 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import Tokenizer, normalizers
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.errors import CheckpointError
 from qt_bert.files import atomic_folder, read_json, write_json
 from qt_bert.models.checkpoint import check_place
@@ -101,7 +100,7 @@ def normalised(model: Path, out: Path) -> int:
 
 def main(arguments: list[str] | None = None) -> None:
     """Write the copy; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(arguments)

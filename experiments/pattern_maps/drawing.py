@@ -5,7 +5,7 @@ A sheet does not show where a map comes from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -159,18 +159,12 @@ def _picture(one: DrawnMap) -> Image.Image:
 def _marks(pen: ImageDraw.ImageDraw, kinds: np.ndarray, edges: list[int]) -> None:
     """Borders of the segments as lines, [CLS] and [SEP] as ticks outside the map."""
     pen.rectangle((LEFT - 1, TOP - 1, LEFT + SIDE, TOP + SIDE), outline=BORDER)
-    for place in _borders(kinds):
-        at = edges[place]
+    starts = np.flatnonzero((kinds[1:] == TITLE) & (kinds[:-1] != TITLE)) + 1
+    if (kinds == QUERY).any() and len(starts):  # the first title token after the query's separator
+        at = edges[starts[0]]
         pen.line((LEFT + at, TOP, LEFT + at, TOP + SIDE), fill=BORDER)
         pen.line((LEFT, TOP + at, LEFT + SIDE, TOP + at), fill=BORDER)
     for token in np.flatnonzero((kinds == CLS) | (kinds == SEP)):
         low, high = edges[token], edges[token + 1] - 1
         pen.rectangle((LEFT + low, TOP - 8, LEFT + high, TOP - 3), fill=TICK)
         pen.rectangle((LEFT - 8, TOP + low, LEFT - 3, TOP + high), fill=TICK)
-
-
-def _borders(kinds: np.ndarray) -> Iterator[int]:
-    """Where the title begins: the second segment, after the query's separator."""
-    starts = np.flatnonzero((kinds[1:] == TITLE) & (kinds[:-1] != TITLE)) + 1
-    if (kinds == QUERY).any() and len(starts):
-        yield int(starts[0])

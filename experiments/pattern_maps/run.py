@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from benchmarks.common.readme import markdown_table, rewrite_section
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from experiments.pattern_maps.drawing import draw, draw_sheets
 from experiments.pattern_maps.fitting import train_classifier
 from experiments.pattern_maps.stored import CELLS, DrawnMap, read_maps, save_maps
@@ -179,7 +179,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("--folder", type=Path, default=Path("data/patterns"), help="of the maps")
     parser.add_argument("--out", type=Path, default=Path("pattern_sheets"), help="for pictures")

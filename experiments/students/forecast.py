@@ -10,24 +10,18 @@ of the package.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.cli.terminal import table
 from qt_bert.codec import decode
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write, read_json, sha256_file
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.planning.forecast import (
-    Course,
-    FinishedStudent,
-    finished_students,
-    leave_one_out,
-)
+from qt_bert.planning.forecast import Course, FinishedStudent, finished_students, leave_one_out
 from qt_bert.planning.task import PlanTask, Sample
 from qt_bert.planning.trial import FORECAST, LONGER, OF_ONE_LOGIT, STEPS, Trainings, TrialOptions
 from qt_bert.results.frontier import Forecast, StudentShape, shape_plan
@@ -180,7 +174,7 @@ def rows_of(tested: Sequence[Tested]) -> list[tuple[str, ...]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("students", nargs="*", metavar="TEACHER=STUDENT")
     parser.add_argument(
         "--again", action="store_true", help="only the test, of the package's students"

@@ -5,7 +5,6 @@ python -m experiments.students.run --shape layers=4 --recipe RECIPE --data DATA 
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.cli.terminal import table
 from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
@@ -337,7 +336,7 @@ def _judged(
     for arm, seed in _order(arms, seeds):
         for name, (_, pairs) in files.items():
             run = f"{arm}-{seed}"
-            found = _judge(out / RUNS / run, pairs, out / LOGITS / f"{run}.{name}.npy")
+            found = judged_by(out / RUNS / run, pairs, out / LOGITS / f"{run}.{name}.npy")
             judged.setdefault((arm, name), {})[seed] = found
     facts = {
         (arm, seed): read_json(out / RUNS / f"{arm}-{seed}" / "training.json")
@@ -352,7 +351,7 @@ def _judged(
             for name, (file, _) in files.items()
         },
         "teacher_metrics": {
-            name: _metrics(_judge(teacher, pairs)) for name, (_, pairs) in files.items()
+            name: _metrics(judged_by(teacher, pairs)) for name, (_, pairs) in files.items()
         },
         "arms": [
             {
@@ -383,8 +382,8 @@ def _judged(
     }
 
 
-def _judge(model: Path, pairs: list[Pair], kept_in: Path | None = None) -> Judgements:
-    """What the model in the folder `model` gives in float32; its logits go to `kept_in`."""
+def judged_by(model: Path, pairs: list[Pair], kept_in: Path | None = None) -> Judgements:
+    """The judgements of the model in a folder, in float32; its logits go to `kept_in`."""
     checkpoint = open_checkpoint(model, compact=True)
     logits = Scorer(checkpoint).logits([(p.query, p.title) for p in pairs])
     if kept_in is not None:
@@ -415,7 +414,7 @@ def rows_of(differences: Sequence[Difference]) -> list[tuple[str, ...]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = parser_of(__doc__)
     by = parser.add_mutually_exclusive_group(required=True)
     by.add_argument("--plan", type=Path)
     by.add_argument("--shape", help="layers=2, as of `qt-bert distill`")

@@ -6,7 +6,6 @@ the embeddings, which are the largest principal components of those of an encode
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
-from experiments.command import one_line_faults
+from experiments.command import one_line_faults, parser_of
 from qt_bert.errors import ArgumentError
 from qt_bert.models.tokenizer import open_tokenizer
 
@@ -55,7 +54,7 @@ def make(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command; an input's fault is one line and exit status 2."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--base", type=Path, default=Path("data/checkpoints/pretrained"))
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(arguments)

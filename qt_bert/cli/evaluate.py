@@ -282,8 +282,7 @@ def compare(
         typer.Option(help="Estimate how many queries would show a difference of this size."),
     ] = None,
     gate: Annotated[
-        Path | None,
-        typer.Option(help="Rules in TOML: exit status 1 where B may not replace A."),
+        Path | None, typer.Option(help="Rules in TOML: exit status 1 where B may not replace A.")
     ] = None,
     most: Annotated[int, typer.Option(help="Pairs shown where the two differ most.")] = 10,
     seed: options.Seed = 0,
@@ -314,8 +313,14 @@ def compare(
         by=by or (), detect=detect, most=most, seed=seed, rejects_path=rejects, count=labels,
         calibrated=calibrated,
     )  # fmt: skip
-    for part in (comparison, comparison.get("agreement", {})):
-        terminal.note_rejects(part.get("rejected", 0), rejects)
+    terminal.note_rejects(comparison.get("rejected", 0), rejects)
+    rejected = comparison.get("agreement", {}).get("rejected", 0)
+    if rejected and "metrics" in comparison:
+        terminal.note(
+            f"{unlabelled}: {rejected:,} rows rejected; without --pairs --rejects lists them"
+        )
+    else:
+        terminal.note_rejects(rejected, rejects)
     for scorer in (*sides[0], *sides[1]):
         terminal.note_counts(scorer)
     if as_json:

@@ -137,8 +137,7 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is th
 Seed = Annotated[int, typer.Option(min=0, help=docs_of(Request)["seed"])]
 Resamples = Annotated[int, typer.Option(help=docs_of(Request)["resamples"])]
 Unlabelled = Annotated[
-    list[Path] | None,
-    typer.Option(help="File with columns query and title that a teacher grades."),
+    list[Path] | None, typer.Option(help="File with columns query and title that a teacher grades.")
 ]
 Model = Annotated[str | None, typer.Option(help=docs_of(ModelOptions)["model"])]
 MaxLength = Annotated[int | None, typer.Option(help=docs_of(ModelOptions)["max_length"])]

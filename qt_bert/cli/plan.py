@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterable
 from dataclasses import asdict
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from qt_bert.planning.prune import Pruned
     from qt_bert.planning.task import Sample
     from qt_bert.results.frontier import Frontier
-    from qt_bert.results.plan import ExportFile, Int8Loss, Plan, PlanTest
+    from qt_bert.results.plan import ExportFile, Plan, PlanTest
 
 
 @options.command(options.SMALLER)
@@ -96,9 +97,7 @@ def plan(
         if budget is None:
             frontier = run_frontier(
                 FrontierOptions(
-                    limit=limit,
-                    trial=trial,
-                    pairs_to_train=tuple(pairs_to_train or ()),
+                    limit=limit, trial=trial, pairs_to_train=tuple(pairs_to_train or ())
                 ),
                 request,
                 out,
@@ -144,14 +143,28 @@ def _frontier_as_text(frontier: Frontier, path: Path, request: Request) -> str:
     def given(option: str, value: object) -> list[str]:
         return [] if value is None else [option, str(value)]
 
-    model = [str(request.model), *given("--model-grades", request.model_grades)]
-    model += given("--max-length", request.max_length)
+    of_model = (
+        given("--model-grades", request.model_grades),
+        given("--max-length", request.max_length),
+    )
+    model = [str(request.model), *chain(*of_model)]
     pairs = [str(request.validation_file), *(["--no-header"] if reader.no_header else [])]
     pairs += given("--columns", reader.columns) + given("--grades", reader.grades)
     commands = next_commands(frontier, shlex.quote(str(path)), *map(shlex.join, (model, pairs)))
-    listed = "\n".join(command.en for command in commands)
+    listed = "\n".join(_runnable(command.en, of_model) for command in commands)
     head = f"chosen on {chosen}, measured on {measured}{part}"
     return f"{head}\n\n{table(rows)}\n\n{recommendation(frontier).en}\n\n{listed}"
+
+
+def _runnable(text: str, of_model: Iterable[list[str]]) -> str:
+    """A comment and a command, without the options of a model that the command does not have."""
+    known = typer.main.get_command(options.app).commands  # type: ignore[attr-defined]
+    command = known[text.splitlines()[1].split()[1]]
+    has = {name for option in command.params for name in option.opts}
+    for words in of_model:
+        if words and words[0] not in has:
+            text = text.replace(f" {shlex.join(words)}", "")
+    return text
 
 
 def _as_text(plan: Plan) -> str:
@@ -336,6 +349,7 @@ def export(
     path = pairs_or_test(pairs) if int8 else None
     if path is not None:
         reader.open(path)
+    from qt_bert.codec import encode
     from qt_bert.models.checkpoint import check_place
     from qt_bert.models.opening import open_checkpoint
     from qt_bert.planning.export import check_ready, export_onnx, export_transformers
@@ -355,7 +369,10 @@ def export(
     graded = None if path is None else _graded(path, reader, checkpoint, rejects)
     terminal.note(f"{checkpoint.name}: tracing, then checking against torch")
     exported = export_onnx(checkpoint, out, int8_on=graded, overwrite=overwrite)
-    typer.echo(_as_json(exported, out) if as_json else _exported_as_text(exported, out))
+    if as_json:
+        typer.echo(json.dumps({"out": str(out)} | encode(exported), ensure_ascii=False))
+    else:
+        typer.echo(_exported_as_text(exported, out))
 
 
 def _graded(
@@ -370,12 +387,6 @@ def _graded(
     return Sample.of(path.name, sha256_file(path), pairs)
 
 
-def _as_json(exported: ExportFile, out: Path) -> str:
-    from qt_bert.codec import encode
-
-    return json.dumps({"out": str(out)} | encode(exported), ensure_ascii=False)
-
-
 def _exported_as_text(exported: ExportFile, out: Path) -> str:
     check = exported.check
     limits = f"{check.cases[0].length} to {check.cases[-1].length} tokens"
@@ -387,14 +398,13 @@ def _exported_as_text(exported: ExportFile, out: Path) -> str:
         f"{check.largest:.1e} (at most {check.bound:g})",
         f"inputs {', '.join(exported.inputs)}; opset {exported.opset}; in {out}",
     ]
-    return "\n".join(lines if exported.int8 is None else [*lines, "", _int8_table(exported.int8)])
-
-
-def _int8_table(loss: Int8Loss) -> str:
-    pairs = loss.pairs
-    head = f"int8 on {pairs.name}: {pairs.n_pairs:,} pairs, {pairs.n_queries:,} queries"
-    changes = differences_table(loss.metrics, "float32", "int8")
-    return f"{head}; largest change of a logit {loss.largest:.2g}\n{changes}"
+    if (loss := exported.int8) is not None:
+        lines += [
+            f"\nint8 on {loss.pairs.name}: {loss.pairs.n_pairs:,} pairs, {loss.pairs.n_queries:,} "
+            f"queries; largest change of a logit {loss.largest:.2g}",
+            differences_table(loss.metrics, "float32", "int8"),
+        ]
+    return "\n".join(lines)
 
 
 @options.command(options.SMALLER)

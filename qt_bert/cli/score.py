@@ -172,13 +172,7 @@ def score(
         return
     with terminal.resumable(Path(out)):
         report = score_file(
-            path,
-            reader,
-            scorer,
-            Path(out),
-            calibration=applied,
-            resume=resume,
-            overwrite=overwrite,
+            path, reader, scorer, Path(out), calibration=applied, resume=resume, overwrite=overwrite
         )
     if report.already:
         terminal.note(f"{out} is complete already; --overwrite redoes it")

@@ -83,7 +83,7 @@ def estimate(
     if ray.address is not None:
         machines, capacity = cluster_size(ray.address, int(on_gpu))
     elif options is not None:
-        capacity = torch.cuda.device_count() if on_gpu else available_cpus()
+        capacity = torch.cuda.device_count() if on_gpu else ray.actors or available_cpus()
     scanned = scan(inputs, reader, ray.rows_per_partition)
     places = min(PLACES, len(scanned.parts))
     sample = [scanned.parts[place * len(scanned.parts) // places] for place in range(places)]
@@ -112,6 +112,6 @@ def estimate(
         device=device,
         memory=peak if sys.platform == "darwin" else peak * 1024,
         gpu_memory=torch.cuda.max_memory_reserved(),
-        workers=min(ray.actors or capacity, partitions),
+        workers=min(ray.actors or capacity, capacity, partitions),
         machines=machines,
     )

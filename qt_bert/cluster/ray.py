@@ -139,9 +139,12 @@ def run_on_ray(
 
 def cluster_size(address: str, gpus: int = 0) -> tuple[int, int]:
     """The number of machines of the cluster at `address`, and of actors of one CPU and so many `gpus` that
-    fit. Raises as `run_on_ray`."""
+    fit. Raises as `run_on_ray`, and ArgumentError where none does."""
     (size,) = _replies(address, None, None)
-    return size["machines"], size["gpus" if gpus else "cpus"]
+    actors = size["gpus" if gpus else "cpus"]
+    if not actors:
+        raise ArgumentError(f"--address {address}: no machine lends a GPU; take --device cpu")
+    return size["machines"], actors
 
 
 def _replies(

@@ -171,6 +171,7 @@ class PartScorer:
             "tokenizer": tokenizer_sha256(checkpoint.tokenizer),
             "labels": repr(checkpoint.settings.labels),
             "reading": repr(checkpoint.reading),
+            "template": repr(checkpoint.settings.template),
             "device": device_name(checkpoint.device),
             "--max-length": str(self.scorer.tokenizer.max_length),
             "calibration": "" if self.calibration is None else repr(self.calibration),

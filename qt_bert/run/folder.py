@@ -393,7 +393,7 @@ def forecast(stages: Sequence[Stage], context: StageContext) -> RunForecast:
     A stage's time is that on what ships, scaled by this model's rate and its number of pairs. `--full`
     takes several times as long; it is not estimated. Raises CheckpointError as opening the model does.
     """
-    keys = _keys(sorted(stages, key=lambda stage: stage.order), context.folder)
+    keys = _keys(stages, context.folder)
     ahead = [stage for stage in stages if not context.folder.is_done(stage.name, keys[stage.name])]
     if not ahead:
         return RunForecast(0, "nothing to run: all of it is done")
@@ -486,7 +486,7 @@ def _kept(
         for stage in there
         if stage.applies(context.request)
     ]
-    keys = _keys(sorted([*ordered, *others], key=lambda stage: stage.order), folder)
+    keys = _keys([*ordered, *others], folder)
     stale = [stage.name for stage in there if keys.get(stage.name) != done[stage.name].key]
     if stale:
         raise RunFolderError(
@@ -498,7 +498,7 @@ def _kept(
 
 def _keys(stages: Iterable[Stage], folder: RunFolder) -> dict[str, str]:
     keys: dict[str, str] = {}
-    for stage in stages:
+    for stage in sorted(stages, key=lambda stage: stage.order):
         late = [name for name in stage.needs if name not in keys]
         if late:
             raise ArgumentError(f"stage {stage.name!r} needs {late[0]!r}, which comes no earlier")

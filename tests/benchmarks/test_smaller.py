@@ -8,6 +8,7 @@ from qt_bert.files import read_json
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning import export
 from qt_bert.planning.export_session import MODEL
+from tests.conftest import write_pairs
 
 
 def test_folders_and_files_stand_beside_the_teacher(
@@ -32,8 +33,7 @@ def test_folders_and_files_stand_beside_the_teacher(
 
 def test_an_inputs_fault_is_one_line(checkpoint_of, pair_file, tmp_path, capsys):
     teacher = ["--teacher", str(checkpoint_of("bert"))]
-    empty = tmp_path / "empty.tsv"
-    empty.write_text("query\ttitle\n", encoding="utf-8")
+    empty = write_pairs(tmp_path / "empty.tsv", [])
     for arguments, word in (
         ([str(pair_file), str(tmp_path / "gone")], "no such folder"),
         ([str(pair_file), str(tmp_path / "gone.onnx")], "no ONNX model"),

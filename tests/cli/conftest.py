@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from tests.conftest import CHARACTERS
+from tests.conftest import CHARACTERS, write_pairs
 from tests.page.conftest import models  # noqa: F401 (a fixture)
 
 
@@ -56,15 +56,15 @@ def refused(run) -> Callable[..., Ended]:
 
 
 @pytest.fixture
-def many_pairs(write):
+def many_pairs(tmp_path):
     """48 graded pairs of 24 queries."""
-    rng, rows = np.random.default_rng(0), "query\ttitle\tgrade\n"
+    rng, rows = np.random.default_rng(0), []
     for place in range(24):
         query = "".join(rng.choice(list(CHARACTERS), 5)) + str(place)
         for _ in range(2):
             title = query[:3] + "".join(rng.choice(list(CHARACTERS), rng.integers(4, 12)))
-            rows += f"{query}\t{title}\t{rng.integers(1, 6)}\n"
-    return write("many.tsv", rows)
+            rows.append((query, title, rng.integers(1, 6)))
+    return write_pairs(tmp_path / "many.tsv", rows)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """No bad input ends in a traceback: one line that names the fault, and a non-zero status."""
 
 import gzip
+import io
 import json
 import lzma
 import shlex
@@ -13,51 +14,43 @@ GOOD = HEAD + "狗追猫\t猫追狗\t2\n" * 3
 ROWS = GOOD.encode()
 
 
-def write(tmp_path, name, content):
-    path = tmp_path / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
-    return path
-
-
-def a_zip(tmp_path):
-    path = tmp_path / "p.tsv"
-    with zipfile.ZipFile(path, "w") as archive:
+def a_zip():
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("p.tsv", GOOD)
-    return path
-
-
-def a_folder(tmp_path):
-    (tmp_path / "p.tsv").mkdir()
-    return tmp_path / "p.tsv"
+    return content.getvalue()
 
 
 PAIR_FILES = {
-    "missing": (lambda t: t / "none.tsv", "none.tsv"),
-    "folder": (a_folder, "p.tsv"),
-    "empty": (lambda t: write(t, "p.tsv", ""), "p.tsv"),
-    "header only": (lambda t: write(t, "p.tsv", HEAD), "no rows"),
-    "unknown suffix": (lambda t: write(t, "p.xlsx", "x"), "unknown suffix"),
-    "no suffix": (lambda t: write(t, "p", "x"), "unknown suffix"),
-    "no title column": (lambda t: write(t, "p.tsv", "query\tname\n狗\t猫\n"), "no column 'title'"),
-    "column twice": (lambda t: write(t, "p.tsv", "query\tquery\ttitle\na\tb\tc\n"), "2 columns"),
-    "zip named tsv": (a_zip, "p.tsv"),
-    "truncated gzip": (lambda t: write(t, "p.tsv.gz", gzip.compress(ROWS)[:-9]), "p.tsv.gz"),
-    "not gzip": (lambda t: write(t, "p.tsv.gz", GOOD), "p.tsv.gz"),
-    "truncated xz": (lambda t: write(t, "p.tsv.xz", lzma.compress(ROWS)[:-9]), "p.tsv.xz"),
-    "utf-16": (lambda t: write(t, "p.tsv", GOOD.encode("utf-16")), "UTF-16"),
-    "all rows empty": (lambda t: write(t, "p.tsv", HEAD + "\t \t1\n" * 4), "not one of 4 rows"),
-    "bad json": (lambda t: write(t, "p.jsonl", "{\n" * 20), "bad JSON"),
-    "json list": (lambda t: write(t, "p.jsonl", "[1]\n" * 20), "not a JSON object"),
-    "not parquet": (lambda t: write(t, "p.parquet", "PAR1"), "p.parquet"),
-    "too many rejects": (lambda t: write(t, "p.tsv", GOOD + "x\n" * 11), "--max-rejects"),
+    "missing": ("none.tsv", None, "none.tsv"),
+    "folder": ("p.tsv", None, "p.tsv"),
+    "empty": ("p.tsv", "", "p.tsv"),
+    "header only": ("p.tsv", HEAD, "no rows"),
+    "unknown suffix": ("p.xlsx", "x", "unknown suffix"),
+    "no suffix": ("p", "x", "unknown suffix"),
+    "no title column": ("p.tsv", "query\tname\n狗\t猫\n", "no column 'title'"),
+    "column twice": ("p.tsv", "query\tquery\ttitle\na\tb\tc\n", "2 columns"),
+    "zip named tsv": ("p.tsv", a_zip(), "p.tsv"),
+    "truncated gzip": ("p.tsv.gz", gzip.compress(ROWS)[:-9], "p.tsv.gz"),
+    "not gzip": ("p.tsv.gz", GOOD, "p.tsv.gz"),
+    "truncated xz": ("p.tsv.xz", lzma.compress(ROWS)[:-9], "p.tsv.xz"),
+    "utf-16": ("p.tsv", GOOD.encode("utf-16"), "UTF-16"),
+    "all rows empty": ("p.tsv", HEAD + "\t \t1\n" * 4, "not one of 4 rows"),
+    "bad json": ("p.jsonl", "{\n" * 20, "bad JSON"),
+    "json list": ("p.jsonl", "[1]\n" * 20, "not a JSON object"),
+    "not parquet": ("p.parquet", "PAR1", "p.parquet"),
+    "too many rejects": ("p.tsv", GOOD + "x\n" * 11, "--max-rejects"),
 }
+"""Name, content (None: not written) and the words of the refusal."""
 
 
 @pytest.mark.parametrize("kind", PAIR_FILES)
 @pytest.mark.parametrize("command", ["score", "evaluate", "check"])
-def test_a_bad_file_of_pairs(run, checkpoint_of, tmp_path, kind, command):
-    make, words = PAIR_FILES[kind]
-    path = make(tmp_path)
+def test_a_bad_file_of_pairs(run, checkpoint_of, tmp_path, write, kind, command):
+    name, content, words = PAIR_FILES[kind]
+    path = tmp_path / name if content is None else write(name, content)
+    if kind == "folder":
+        path.mkdir()
     arguments = {
         "score": ["score", path, "--model", checkpoint_of(), "--out", tmp_path / "o.tsv"],
         "evaluate": ["evaluate", "--pairs", path, "--model", checkpoint_of()],
@@ -107,32 +100,27 @@ REQUESTED = {
 
 @pytest.mark.parametrize("option", REQUESTED)
 def test_a_bad_file_of_a_study_is_refused_before_anything_runs(
-    run, checkpoint_of, pair_file, tmp_path, monkeypatch, option
+    run, checkpoint_of, pair_file, tmp_path, write, monkeypatch, option
 ):
     monkeypatch.setattr("qt_bert.run.study.run_one_probe", None)
     name, content, reason = REQUESTED[option]
-    path = tmp_path if content is None else write(tmp_path, name, content)
-    ended = run(
-        "probe", "boundary", "--model", checkpoint_of(), "--pairs", pair_file, option, path,
-        "--out", tmp_path / "out",
-    )  # fmt: skip
+    path = tmp_path if content is None else write(name, content)
+    asked = ("--pairs", pair_file, option, path, "--out", tmp_path / "out")
+    ended = run("probe", "boundary", "--model", checkpoint_of(), *asked)
     assert ended.status == 2 and reason in ended.err, ended
     assert "Traceback" not in ended.err
 
 
 def test_a_bad_label_of_a_held_out_file_ends_a_run_before_its_first_stage(
-    run, checkpoint_of, pair_file, tmp_path
+    run, checkpoint_of, pair_file, tmp_path, write
 ):
-    held_out = write(tmp_path, "h.tsv", HEAD + "狗\t猫\t7\n" * 12)
+    held_out = write("h.tsv", HEAD + "狗\t猫\t7\n" * 12)
     out = tmp_path / "out"
-    ended = run(
-        "probe", "boundary", "--model", checkpoint_of(), "--pairs", pair_file, "--held-out", held_out,
-        "--out", out,
-    )  # fmt: skip
+    asked = ("--pairs", pair_file, "--held-out", held_out, "--out", out)
+    ended = run("probe", "boundary", "--model", checkpoint_of(), *asked)
     assert ended.status == 2 and "bad grade" in ended.err, ended
-    assert (
-        not (out / "probes").exists() and json.loads((out / "run.json").read_text())["stages"] == {}
-    )
+    assert not (out / "probes").exists()
+    assert json.loads((out / "run.json").read_text())["stages"] == {}
 
 
 OTHERS = {
@@ -151,13 +139,13 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_other_bad_input(refused, checkpoint_of, pair_file, tmp_path, kind):
+def test_other_bad_input(refused, checkpoint_of, pair_file, tmp_path, write, kind):
     command, words = OTHERS[kind]
     cut = lzma.compress(("狗追猫\n" * 900).encode())[:-20]
     places = {"model": checkpoint_of(), "electra": checkpoint_of("electra"), "tmp": tmp_path}
-    places |= {"pairs": pair_file, "zeros": write(tmp_path, "p.tsv", HEAD + "狗\t猫\t0\n" * 30)}
-    places |= {"text": write(tmp_path, "t.txt", "狗追猫狗追猫\n" * 9)}
-    places |= {"cut": write(tmp_path, "t.txt.xz", cut)}
+    places |= {"pairs": pair_file, "zeros": write("p.tsv", HEAD + "狗\t猫\t0\n" * 30)}
+    places |= {"text": write("t.txt", "狗追猫狗追猫\n" * 9)}
+    places |= {"cut": write("t.txt.xz", cut)}
     refused(words, *(part.format(**places) for part in shlex.split(command)))
 
 
@@ -192,24 +180,20 @@ def test_a_report_folder_that_holds_other_things(refused, checkpoint_of, pair_fi
 
 
 TRAINING = {
-    "nothing to train on": ([], "nothing to learn from"),
-    "file that is not there": (["--pairs", "none.tsv"], "no such file"),
-    "recipe that is not there": (["--recipe", "none.toml"], "not a readable recipe"),
-    "grades": (["--pairs", "{pairs}", "--grades", "a=1", "--grades", "b=1"], "2 times for 1"),
-    "metric that is none": (["--pairs", "{pairs}", "--stop-on", "luck"], "choose from accuracy"),
-    "length beyond the base": (["--pairs", "{pairs}", "--max-length", "500"], "the base has"),
-    "labels that are no levels": (
-        ["--pairs", "{sevens}", "--levels", "2", "--dev", "{sevens}"],
-        "bad grade",
-    ),
+    "nothing to train on": ("", "nothing to learn from"),
+    "file that is not there": ("--pairs none.tsv", "no such file"),
+    "recipe that is not there": ("--recipe none.toml", "not a readable recipe"),
+    "grades": ("--pairs {pairs} --grades a=1 --grades b=1", "2 times for 1"),
+    "metric that is none": ("--pairs {pairs} --stop-on luck", "choose from accuracy"),
+    "length beyond the base": ("--pairs {pairs} --max-length 500", "the base has"),
+    "labels that are no levels": ("--pairs {sevens} --levels 2 --dev {sevens}", "bad grade"),
 }
 
 
 @pytest.mark.parametrize("kind", TRAINING)
-def test_bad_training_input(refused, checkpoint_of, pair_file, tmp_path, kind):
+def test_bad_training_input(refused, checkpoint_of, pair_file, tmp_path, write, kind):
     options, words = TRAINING[kind]
-    sevens = write(tmp_path, "sevens.tsv", HEAD + "狗\t猫\t7\n" * 30)
-    options = [option.format(pairs=pair_file, sevens=sevens) for option in options]
-    base = ("--base", checkpoint_of(), "--max-length", "60")
-    refused(words, "train", *base, "--out", tmp_path / "out", *options)
+    sevens = write("sevens.tsv", HEAD + "狗\t猫\t7\n" * 30)
+    command = f"train --base {checkpoint_of()} --max-length 60 --out {tmp_path}/out {options}"
+    refused(words, *shlex.split(command.format(pairs=pair_file, sevens=sevens)))
     assert not (tmp_path / "out").exists()

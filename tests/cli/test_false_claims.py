@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from tests.conftest import make_checkpoint
+from tests.conftest import make_checkpoint, write_pairs
 from tests.record.tiny import ENDINGS, WORDS, Row
 
 JUDGED = "redundancy,boundary,order,matching,tuning,focus,behaviour,patch,plan"
@@ -60,9 +60,7 @@ def trained_on_shuffled(folder: Path, data: list[Row], seed: int) -> Path:
 @pytest.mark.nightly
 def test_what_must_be_false_is_hardly_ever_reproduced(run, tmp_path):
     data = rows()
-    pairs = tmp_path / "pairs.tsv"
-    lines = "".join(f"{query}\t{title}\t{grade}\n" for query, title, grade in data)
-    pairs.write_text("query\ttitle\tgrade\n" + lines, encoding="utf-8")
+    pairs = write_pairs(tmp_path / "pairs.tsv", data)
 
     def untrained(name, seed):
         return make_checkpoint(tmp_path / name, layers=4, heads=4, hidden=32, seed=seed)

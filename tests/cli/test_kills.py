@@ -70,13 +70,9 @@ def kill_and_resume(arguments: list[str | Path], state: Path, kills: int, seed: 
 @pytest.fixture
 def training_file(tmp_path) -> Path:
     rng = random.Random(0)
-    rows = ["query\ttitle\tgrade"]
-    for i in range(60):
-        text, other = "".join(rng.choices(KNOWN, k=6)), "".join(rng.choices(KNOWN, k=9))
-        rows.append(f"{text}{i % 60}\t{other}\t{1 + i % 5}")
-    path = tmp_path / "train.tsv"
-    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    return path
+    texts = [["".join(rng.choices(KNOWN, k=k)) for k in (6, 9)] for _ in range(60)]
+    rows = ((f"{text}{i}", other, 1 + i % 5) for i, (text, other) in enumerate(texts))
+    return write_pairs(tmp_path / "train.tsv", rows)
 
 
 def train_arguments(base: Path, file: Path, out: Path, epochs: int = 12) -> list[str | Path]:
@@ -145,9 +141,9 @@ def test_pretrain_survives_kills(checkpoint_of, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(("kills", "seed"), [(2, 1), MORE])
 def test_score_survives_kills(checkpoint_of, tmp_path, kills, seed):
-    model, pairs, rng = checkpoint_of(layers=1), tmp_path / "many.tsv", random.Random(seed)
-    rows = ["京东小哥\t" + "狗追猫" * rng.randint(1, 9) for _ in range(25_000 * kills)]
-    pairs.write_text("query\ttitle\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    model, rng = checkpoint_of(layers=1), random.Random(seed)
+    rows = (("京东小哥", "狗追猫" * rng.randint(1, 9)) for _ in range(25_000 * kills))
+    pairs = write_pairs(tmp_path / "many.tsv", rows)
     whole, killed = tmp_path / "whole.tsv", tmp_path / "killed.tsv"
     finish(start("score", pairs, "--model", model, "--out", whole))
     state = tmp_path / ".killed.tsv.progress.json"

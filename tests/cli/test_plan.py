@@ -1,11 +1,17 @@
 import json
+from pathlib import Path
 
 import pytest
+import typer.main
 
+from qt_bert.cli.plan import _frontier_as_text
+from qt_bert.cli.register import app
 from qt_bert.planning import frontier as frontiers
 from qt_bert.planning import make_plan
+from qt_bert.request import Request
 from qt_bert.results.frontier import Frontier
 from qt_bert.results.plan import Plan
+from tests.results.made_plan import frontier
 
 
 @pytest.fixture
@@ -45,6 +51,24 @@ def test_a_frontier_its_page_and_the_commands(run, command, pair_file, tmp_path,
     assert ended.status == 0, ended.err
     ended = run("prune", *of[:2], "--model", model, "--out", tmp_path / "other")
     assert ended.status == 2 and "give --shape" in ended.err
+
+
+def test_the_next_commands_have_the_options_that_they_are_printed_with():
+    request = Request(model="m", pairs=Path("p.tsv"), model_grades="0=1-2,1=3-5", max_length=40)
+    text = _frontier_as_text(frontier(trial=False), Path("f.json"), request)
+    known, both = typer.main.get_command(app).commands, {"--model-grades", "--max-length"}
+    printed = [line.split()[1:] for line in text.splitlines() if line.startswith("qt-bert ")]
+    for name, *words in printed:
+        has = {option for parameter in known[name].params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= has, name
+    assert [(name, both & {*words}) for name, *words in printed] == [
+        ("export", {"--model-grades"}),
+        ("plan", both),
+        ("prune", set()),
+        ("distill", {"--max-length"}),
+        ("export", set()),  # of the student, whose card has both
+        ("compare", both),
+    ]
 
 
 def test_a_plan_is_not_made_in_the_folder_of_another_run(run, command, tmp_path):

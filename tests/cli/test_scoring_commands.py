@@ -1,12 +1,14 @@
 import json
 import subprocess
 import sys
+from itertools import product
 
 import numpy as np
 import pytest
 from pyarrow.parquet import read_schema
 
 from qt_bert.cli.terminal import metrics_table
+from tests.conftest import write_pairs
 
 
 def test_resuming_a_finished_output_changes_nothing(run, checkpoint_of, pair_file, tmp_path):
@@ -76,15 +78,13 @@ def test_compare_takes_the_meaning_of_each_model(run, checkpoint_of, pair_file):
 
 
 @pytest.fixture
-def many_pairs(write):
+def many_pairs(tmp_path):
     """40 queries of three titles with a column `field` of two values."""
-    rows = [
-        f"票价{q}{w}\t高铁{q}{t}\t{(q + t) % 5 + 1}\t{w}"
-        for q in range(40)
-        for t in range(3)
-        for w in "我你"
-    ]
-    return write("many.tsv", "query\ttitle\tgrade\tfield\n" + "\n".join(rows) + "\n")
+    rows = (
+        (f"票价{q}{w}", f"高铁{q}{t}", (q + t) % 5 + 1, w)
+        for q, t, w in product(range(40), range(3), "我你")
+    )
+    return write_pairs(tmp_path / "many.tsv", rows, "field")
 
 
 def test_compare_by_a_column_and_through_a_gate(run, checkpoint_of, many_pairs, tmp_path):
@@ -105,6 +105,16 @@ def test_compare_by_a_column_and_through_a_gate(run, checkpoint_of, many_pairs, 
     ended = run(*command)
     assert ended.status == 1 and "B may not replace A: 1 of 1" in ended.err
     assert "spearman, field 我" in ended.err
+
+
+def test_a_gate_of_behaviours_reads_the_labels_that_are_named(run, checkpoint_of, write, tmp_path):
+    rows = ((f"票价{n // 3}", f"高铁{n}", n % 5 + 1) for n in range(90))
+    path = write_pairs(tmp_path / "rated.tsv", rows, label="人工")
+    gate = write("gate.toml", 'behaviours = ["negation"]\n')
+    models = [checkpoint_of(labels=1, seed=seed) for seed in (0, 1)]
+    ended = run("compare", *models, "--pairs", path, "--labels", "人工", "--gate", gate, "--json")
+    (rule,) = json.loads(ended.out)["gate"]["rules"]
+    assert rule["what"] == "negation" and ended.status == (rule["reason"] is not None)
 
 
 @pytest.mark.parametrize(
@@ -136,27 +146,16 @@ def test_evaluate_writes_queries_and_finds_slices(
     refused("a file of its own", *command, "--queries", new, "--errors", new)
 
 
-def test_few_labels_a_judge_and_files_for_other_tools(run, refused, checkpoint_of, write, tmp_path):
+def test_few_labels_a_judge_and_files_for_other_tools(run, refused, checkpoint_of, tmp_path):
     rng, model = np.random.default_rng(0), checkpoint_of()
     rows = [
         (f"查询{n // 2}", f"狗{n % 7}追猫{n}", *rng.integers(1, 6, 2), 1 + n // 2 % 3)
         for n in range(160)
     ]
     rows = [(q, t, p if n % 8 < 4 else "", j, w) for n, (q, t, p, j, w) in enumerate(rows)]
-    lines = [("query", "title", "人工", "llm", "pv"), *rows]
-    path = write("few.tsv", "".join("\t".join(map(str, line)) + "\n" for line in lines))
-    command = (
-        "evaluate",
-        "--model",
-        model,
-        "--pairs",
-        path,
-        "--resamples",
-        "50",
-        "--labels",
-        "人工",
-    )
-    command = (*command, "--judge", "llm", "--weights", "pv", "--relevant", "3")
+    path = write_pairs(tmp_path / "few.tsv", rows, "llm", "pv", label="人工")
+    command = ("evaluate", "--model", model, "--pairs", path, "--resamples", "50")
+    command = (*command, "--labels", "人工", "--judge", "llm", "--weights", "pv", "--relevant", "3")
     files = {name: tmp_path / name for name in ("suspects.tsv", "trec")}
     ended = run(*command, "--suspects", files["suspects.tsv"], "--trec", files["trec"])
     assert ended.status == 0, ended.err
@@ -178,9 +177,9 @@ def test_few_labels_a_judge_and_files_for_other_tools(run, refused, checkpoint_o
 
 
 @pytest.mark.parametrize("labels", [1, 5])
-def test_a_collapsed_model_is_noticed(run, checkpoint_of, write, tmp_path, labels):
-    rows = "".join(f"查询{n % 6}\t狗追猫{n}\t{1 + n % 5}\n" for n in range(24))
-    path = write("p.tsv", "query\ttitle\tgrade\n" + rows)
+def test_a_collapsed_model_is_noticed(run, checkpoint_of, tmp_path, labels):
+    rows = ((f"查询{n % 6}", f"狗追猫{n}", 1 + n % 5) for n in range(24))
+    path = write_pairs(tmp_path / "p.tsv", rows)
     model = checkpoint_of("bert", labels=labels, initializer_range=1e-4)
     ended = run("evaluate", "--pairs", path, "--model", model, "--resamples", "10", "--json")
     assert "warning: scores hardly differ: nine tenths of 24 lie between" in ended.err
@@ -209,9 +208,9 @@ for arguments in (
 """
 
 
-def test_a_column_is_judged_without_torch(write):
-    rows = (f"q{n // 3}\tt{n}\t{n % 5 + 1}\t{n % 5 + n % 3}" for n in range(90))
-    path = write("log.tsv", "query\ttitle\tgrade\tscore\n" + "\n".join(rows) + "\n")
+def test_a_column_is_judged_without_torch(tmp_path):
+    rows = ((f"q{n // 3}", f"t{n}", n % 5 + 1, n % 5 + n % 3) for n in range(90))
+    path = write_pairs(tmp_path / "log.tsv", rows, "score")
     code = [sys.executable, "-c", WITHOUT_TORCH, path]
     ended = subprocess.run(code, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
@@ -219,10 +218,8 @@ def test_a_column_is_judged_without_torch(write):
 
 
 def test_a_column_read_in_place_of_a_model(run, refused, write, tmp_path):
-    path, listed = write("log.tsv", ""), tmp_path / "r.tsv"
-    path.write_bytes(
-        "查询\t标题\t标注\t得分\n狗\t猫\t2\t3\n狗\t狗\t5\t4\n羊\t牛\t1\t\n".encode("gb18030")
-    )
+    rows = "查询\t标题\t标注\t得分\n狗\t猫\t2\t3\n狗\t狗\t5\t4\n羊\t牛\t1\t\n"
+    path, listed = write("log.tsv", rows.encode("gb18030")), tmp_path / "r.tsv"
     columns = ("--columns", "query=查询,title=标题,grade=标注")
     evaluate = ("evaluate", "--pairs", path, *columns, "--resamples", "5", "--rejects", listed)
     ended = run(*evaluate, "--model", f"{path}:得分", "--json")
@@ -238,9 +235,9 @@ def test_a_column_read_in_place_of_a_model(run, refused, write, tmp_path):
         assert refused(words, *command).err.splitlines()[-1].startswith("error")
 
 
-def test_compare_several_seeds_a_model(run, write):
-    rows = (f"q{n // 3}\tt{n}\t{n % 5 + 1}\t{n % 5}\t{n % 4}\t{n % 3}" for n in range(90))
-    path = write("log.tsv", "query\ttitle\tgrade\ta\tb\tc\n" + "\n".join(rows) + "\n")
+def test_compare_several_seeds_a_model(run, tmp_path):
+    rows = ((f"q{n // 3}", f"t{n}", n % 5 + 1, n % 5, n % 4, n % 3) for n in range(90))
+    path = write_pairs(tmp_path / "log.tsv", rows, *"abc")
     a, b, c = (f"{path}:{name}" for name in "abc")
     values, spreads = {}, {}
     for models in (f"{a},{b}", a, b):
@@ -252,9 +249,23 @@ def test_compare_several_seeds_a_model(run, write):
     assert len(json.loads(run("compare", f"{a},{b}", c, "--pairs", path, "--json").out)["a"]) == 2
 
 
+def test_rejects_of_unlabelled_pairs_are_listed_where_they_are_alone(run, tmp_path):
+    rows = [(f"q{n // 3}", f"t{n}") for n in range(90)]
+    scored = ((*row, n % 5 + 1, n % 4) for n, row in enumerate(rows))
+    path = write_pairs(tmp_path / "log.tsv", scored, "a")
+    traffic = write_pairs(tmp_path / "traffic.tsv", [*rows, ("x",), ("y",)])
+    listed = tmp_path / "rejects.tsv"
+    models = (f"{path}:a", f"{path}:grade")
+    command = ("compare", *models, "--unlabelled", traffic, "--rejects", listed)
+    assert "2 rows rejected; without --pairs" in run(*command, "--pairs", path).err
+    assert not listed.exists()
+    assert f"2 rows rejected, listed in {listed}" in run(*command).err
+    assert len(listed.read_text("utf-8").splitlines()) == 3
+
+
 def test_compare_without_labels(run, refused, checkpoint_of, write, tmp_path):
-    rows = "".join(f"票价{n // 2}\t高铁{n}\n" for n in range(60))
-    path = write("traffic.tsv", "query\ttitle\n" + rows)
+    rows = ((f"票价{n // 2}", f"高铁{n}") for n in range(60))
+    path = write_pairs(tmp_path / "traffic.tsv", rows)
     models = (checkpoint_of(), checkpoint_of(seed=1))
     ended = run("compare", *models, "--unlabelled", path, "--json")
     assert ended.status == 0, ended.err
@@ -276,7 +287,6 @@ def test_a_file_without_a_header_is_held_against_one_with(run, write):
     options = ("--no-header", "--columns", "query=2,title=3,grade=4", "--json")
     shared = json.loads(run("check", raw, *options, "--against", train).out)
     named = write("named.tsv", "q\tt\tgrade\n猫\t狗\t3\n人\t车\t1\n")
-    again = json.loads(
-        run("check", named, "--columns", "query=q,title=t", "--json", "--against", train).out
-    )
+    options = ("--columns", "query=q,title=t", "--json")
+    again = json.loads(run("check", named, *options, "--against", train).out)
     assert [report["shared_pairs"]["distinct"] for report in (shared, again)] == [1, 1]

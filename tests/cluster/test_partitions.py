@@ -6,13 +6,12 @@ import pytest
 from qt_bert.cluster.partitions import refuse_inside, scan
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError
+from tests.conftest import write_pairs
 
 
-def write(path: Path, rows: int, header: str = "query\ttitle") -> Path:
+def write(path: Path, rows: int) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [header, *(f"查询{path.stem}{row}\t标题{row}" for row in range(rows))]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+    return write_pairs(path, ((f"查询{path.stem}{row}", f"标题{row}") for row in range(rows)))
 
 
 def cut(*inputs: Path, rows: int = 4):
@@ -42,8 +41,8 @@ def test_packed_files_are_cut_too(tmp_path):
 
 def test_columns_are_those_of_all_files(tmp_path):
     write(tmp_path / "a.tsv", 1)
-    (tmp_path / "b.tsv").write_text("query\ttitle\tgrade\tfield\nq\tt\t3\tx\n", encoding="utf-8")
-    columns = cut(tmp_path / "a.tsv", tmp_path / "b.tsv").columns
+    other = write_pairs(tmp_path / "b.tsv", [("q", "t", 3, "x")], "field")
+    columns = cut(tmp_path / "a.tsv", other).columns
     assert (columns.label, columns.extra) == (True, ("field",))
 
 

@@ -4,7 +4,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from benchmarks.common.command import QT_BERT
 from qt_bert.cluster.ray import cluster_size, run_on_ray
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
@@ -19,9 +19,9 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.score import score_file
 from qt_bert.shipped import STUDENT, shipped
+from tests.conftest import write_pairs
 
 pytest.importorskip("ray")
-QT_BERT = [sys.executable, "-c", "from qt_bert.cli import main; main()"]
 NIGHTLY_ROWS = int(os.environ.get("QT_BERT_NIGHTLY_ROWS", "20000"))
 """Rows of the kill test; a million takes some quarter of an hour."""
 
@@ -29,8 +29,8 @@ NIGHTLY_ROWS = int(os.environ.get("QT_BERT_NIGHTLY_ROWS", "20000"))
 def day_of(folder: Path, rows: int) -> Path:
     folder.mkdir()
     for number in range(4):
-        lines = [f"查询{number}之{row}\t标题{row % 97}好用吗" for row in range(rows // 4)]
-        (folder / f"{number}.tsv").write_text("query\ttitle\n" + "\n".join(lines) + "\n", "utf-8")
+        pairs = ((f"查询{number}之{row}", f"标题{row % 97}好用吗") for row in range(rows // 4))
+        write_pairs(folder / f"{number}.tsv", pairs)
     return folder
 
 
@@ -141,6 +141,14 @@ def test_an_item_that_kills_its_actors_is_left_out_and_all_others_are_done(tmp_p
 def test_an_address_where_no_cluster_is(address: str, words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
         cluster_size(address)
+
+
+def test_a_cluster_without_a_gpu_is_named(monkeypatch) -> None:
+    size = {"machines": 2, "cpus": 8, "gpus": 0}
+    monkeypatch.setattr("qt_bert.cluster.ray._replies", lambda *_: iter([size]))
+    assert cluster_size("host:1") == (2, 8)
+    with pytest.raises(ArgumentError, match="host:1: no machine lends a GPU"):
+        cluster_size("host:1", 1)
 
 
 @pytest.mark.nightly

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from qt_bert.errors import CheckpointError, PairFileError, RunFolderError
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.score import score_file
+from tests.conftest import write_pairs
 
 Run = Callable[..., Any]
 
@@ -32,10 +33,10 @@ def day(tmp_path) -> Path:
     """Two files: 13 pairs with a bad row, and 4 rows of which none is a pair."""
     folder = tmp_path / "day"
     folder.mkdir()
-    rows = [f"查询{row}\t标题{row}之{'长' * (row % 5)}\t{1 + row % 5}" for row in range(13)]
-    rows.insert(6, "没有标题\t\t3")
-    (folder / "a.tsv").write_text("query\ttitle\tgrade\n" + "\n".join(rows) + "\n", "utf-8")
-    (folder / "b.tsv").write_text("query\ttitle\n" + "\tx\n" * 4, "utf-8")
+    rows = [(f"查询{row}", f"标题{row}之{'长' * (row % 5)}", 1 + row % 5) for row in range(13)]
+    rows.insert(6, ("没有标题", "", 3))
+    write_pairs(folder / "a.tsv", rows)
+    write_pairs(folder / "b.tsv", [("", "x")] * 4)
     return folder
 
 
@@ -162,6 +163,17 @@ def test_another_model_or_option_is_refused_by_name(run, fresh_checkpoint):
         run(resume=True, rows=5)
 
 
+def test_another_prompt_in_the_models_card_is_refused(run, fresh_checkpoint):
+    model = fresh_checkpoint("qwen3")
+    texts = {"prefix": "", "before": "问", "between": "题", "suffix": ""}
+    (model / "qt_bert.json").write_text(json.dumps({"schema": 1, "template": texts}), "utf-8")
+    run(model=model, dispatch=first_alone)
+    texts["before"] = "查"
+    (model / "qt_bert.json").write_text(json.dumps({"schema": 1, "template": texts}), "utf-8")
+    with pytest.raises(RunFolderError, match="begun with another template"):
+        run(model=model, resume=True)
+
+
 def test_an_actor_refuses_another_model(checkpoint_of, fresh_checkpoint, tmp_path):
     job = ScoreJob(model=str(checkpoint_of()), out=str(tmp_path))
     facts = PartScorer(encode(job)).facts()
@@ -179,7 +191,7 @@ def test_overwrite_removes_the_old_run_alone(run, day, tmp_path):
 
 
 def test_too_many_rejects_stop_the_run_and_nothing_is_lost(run, tmp_path):
-    (tmp_path / "c.tsv").write_text("query\ttitle\n" + "\tx\n" * 30 + "a\tb\n" * 30, "utf-8")
+    write_pairs(tmp_path / "c.tsv", [("", "x")] * 30 + [("a", "b")] * 30)
     with pytest.raises(PairFileError, match="30 of 60 rows are rejects, more than --max-rejects"):
         run(inputs=[tmp_path / "c.tsv"], max_rejects=0.1)
     assert run(inputs=[tmp_path / "c.tsv"], max_rejects=0.6, resume=True).counts["pairs"] == 30
@@ -249,6 +261,9 @@ def test_the_estimate_counts_and_measures(checkpoint_of, day, monkeypatch):
     many = estimate([str(day)], ReaderOptions(), scorer, options, rows=1_000_001)
     assert (many.rows, many.partitions) == (1_000_001, math.ceil(1_000_001 / 4))
     assert many.seconds == pytest.approx(1_000_001 / 2 / many.rate, rel=1e-4)
+    monkeypatch.setattr("qt_bert.cluster.estimate.cluster_size", lambda *_: (3, 2))
+    there = replace(options, address="host:1", actors=9)
+    assert estimate([str(day)], ReaderOptions(), scorer, there).workers == 2  # no more fit
     local = estimate([str(day)], ReaderOptions(), scorer, rows=1_000_000)
     assert (local.workers, local.seconds) == (1, pytest.approx(1_000_000 / local.rate))
 

@@ -48,25 +48,15 @@ def test_a_figure_has_its_interval_unit_and_verdict(figure, english, chinese):
 def test_both_files_are_written_from_a_run(tmp_path):
     with pytest.raises(ArgumentError, match="no report.json"):
         article.make(tmp_path, tmp_path)
-    claim = {
-        "id": "matching.five",
-        "value": 14.9,
-        "ci_low": 11.2,
-        "ci_high": 18.6,
-        "unit": "points",
-    }
-    claim |= {"verdict": "reproduced", "n_queries": 160, "side": "above", "margin": 2.0}
+    claim = {"id": "matching.five", "value": 14.9, "ci_low": 11.2, "ci_high": 18.6}
+    claim |= {"unit": "points", "verdict": "reproduced", "side": "above", "margin": 2.0}
+    claim |= {"n_queries": 160}
     inputs = {"model": {"name": "m"}, "pairs": {"name": "p.tsv"}, "arguments": {"full": True}}
     stored = {"claims": [claim], "run": {"inputs": inputs}}
     (tmp_path / "report.json").write_text(json.dumps(stored), encoding="utf-8")
     (tmp_path / "probes").mkdir()
-    free = {
-        "id": "free_accuracy_loss",
-        "value": 2.07,
-        "ci_low": 0.5,
-        "ci_high": 3.7,
-        "unit": "points",
-    }
+    free = {"id": "free_accuracy_loss", "value": 2.07, "ci_low": 0.5, "ci_high": 3.7}
+    free |= {"unit": "points"}
     probe = {"probe": "matching", "title": {"zh": "匹配", "en": "Matching"}, "measurements": [free]}
     (tmp_path / "probes" / "matching.json").write_text(json.dumps(probe), encoding="utf-8")
     article.make(tmp_path, tmp_path)

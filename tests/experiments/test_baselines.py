@@ -33,6 +33,7 @@ from qt_bert.results.baselines import (
 )
 from qt_bert.training.pretrain import NewShape
 from qt_bert.training.recipes import load_recipe
+from tests.conftest import write_pairs
 
 KNOWN = list(
     "北京到上海高铁票价时刻表查询怎么去除衣服上的油渍沾了洗掉红烧排骨家常做法苹果手机多少钱一斤"
@@ -51,9 +52,8 @@ def graded(path: Path, count: int, seed: int) -> Path:
     for query in texts(count, seed):
         for grade in (int(rng.integers(1, 4)), int(rng.integers(4, 6))):
             title = query[: 2 * grade] + "".join(rng.choice(KNOWN, 6))
-            rows.append(f"{query}\t{title}\t{grade}\n")
-    path.write_text("query\ttitle\tgrade\n" + "".join(rows), encoding="utf-8")
-    return path
+            rows.append((query, title, grade))
+    return write_pairs(path, rows)
 
 
 TUNING = """

@@ -25,27 +25,9 @@ PIECES = {
 }  # fmt: skip
 NUMBERS = {piece: number for number, piece in enumerate(PIECES)}
 TOKENS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "a",
-    "##a",
-    "京",
-    "##京",
-    "ab",
-    "aab",
-    "##ab",
-    "²",
-    "㎡",
-    "亰",
-    "##亰",
-    "a亰",
-    "##2",
-]
-
-
+    "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a", "京", "##京",
+    "ab", "aab", "##ab", "²", "㎡", "亰", "##亰", "a亰", "##2",
+]  # fmt: skip
 VOCABULARY = {token: number for number, token in enumerate(TOKENS)}
 
 

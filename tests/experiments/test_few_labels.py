@@ -5,6 +5,7 @@ import pytest
 
 from experiments.few_labels import run
 from experiments.few_labels.run import as_levels, bm25, main, shared_bigrams, suspects_found
+from tests.conftest import write_pairs
 
 TEXTS = ("北京天气预报", "上海地铁票价", "孕妇能吃什么", "苹果手机关机")
 
@@ -13,17 +14,15 @@ TEXTS = ("北京天气预报", "上海地铁票价", "孕妇能吃什么", "苹�
 def data(tmp_path):
     rng, judged, corpus = np.random.default_rng(0), [], []
     for n in range(400):
-        pair = f"{TEXTS[n // 2 % 4]}{n // 2}\t{TEXTS[rng.integers(4)]}{n}"
+        pair = (f"{TEXTS[n // 2 % 4]}{n // 2}", f"{TEXTS[rng.integers(4)]}{n}")
         grade = int(rng.integers(1, 6))
-        judged.append(f"{pair}\t{grade if n % 9 else '3-4'}")
-        corpus.append(f"{pair}\t{min(max(grade - 2, 0), 3)}")
-    for name, header, rows in (
-        ("judged/train.tsv", "query\ttitle\tgrade", judged[:350]),
-        ("judged/dev.tsv", "query\ttitle\tgrade", judged[350:]),
-        ("pairs/kuake_qtr_train.tsv", "query\ttitle\tlabel_0_3", corpus),
-    ):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+        judged.append((*pair, grade if n % 9 else "3-4"))
+        corpus.append((*pair, min(max(grade - 2, 0), 3)))
+    for folder in ("judged", "pairs"):
+        (tmp_path / folder).mkdir()
+    write_pairs(tmp_path / "judged/train.tsv", judged[:350])
+    write_pairs(tmp_path / "judged/dev.tsv", judged[350:])
+    write_pairs(tmp_path / "pairs/kuake_qtr_train.tsv", corpus, label="label_0_3")
     return tmp_path
 
 
@@ -48,12 +47,7 @@ def test_tables(data, capsys, monkeypatch):
 
 
 def test_flipped_labels_are_found(tmp_path):
-    rows = [
-        f"q{n}\tt{n}\t{n % 5 + 1}\t" + "\t".join("0.9" if g == n % 5 else "0.025" for g in range(5))
-        for n in range(200)
-    ]
-    path = tmp_path / "scored.tsv"
-    path.write_text(
-        "\n".join(["query\ttitle\tgrade\tp_1\tp_2\tp_3\tp_4\tp_5", *rows]) + "\n", "utf-8"
-    )
+    shares = [[0.9 if g == grade else 0.025 for g in range(5)] for grade in range(5)]
+    rows = ((f"q{n}", f"t{n}", n % 5 + 1, *shares[n % 5]) for n in range(200))
+    path = write_pairs(tmp_path / "scored.tsv", rows, *(f"p_{grade}" for grade in range(1, 6)))
     assert suspects_found(path) == (10, 10, 10)

@@ -11,14 +11,14 @@ from experiments.grades import best
 from experiments.grades.ensemble import SOURCES, main
 from qt_bert.cli.register import app
 from qt_bert.data.reader import PairReader
+from tests.conftest import write_pairs
 
 
 @pytest.fixture
 def data(tmp_path):
     for number, name in enumerate(SOURCES):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        rows = f"query\ttitle\tgrade\n猫吃鱼\t猫{number}\t4\n猫吃鱼\t鱼\t2\n"
-        (tmp_path / name).write_text(rows, encoding="utf-8")
+        write_pairs(tmp_path / name, [("猫吃鱼", f"猫{number}", 4), ("猫吃鱼", "鱼", 2)])
     return tmp_path
 
 
@@ -37,7 +37,7 @@ def test_the_mean_over_models_of_each_pair_once(data, checkpoint_of, capsys):
 
 def test_levels_of_other_files(data, checkpoint_of):
     out = data / "taught.tsv"
-    (data / "mine.tsv").write_text("query\ttitle\n猫吃鱼\t狗\n", encoding="utf-8")
+    write_pairs(data / "mine.tsv", [("猫吃鱼", "狗")])
     model, files = str(checkpoint_of(labels=3)), ["--pairs", "mine.tsv"]
     main([model, "--data", str(data), "--out", str(out), *files])
     (row,) = PairReader(out)

@@ -15,19 +15,19 @@ from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.recipes import PairSource
+from tests.conftest import write_pairs
 
 GOOD, BAD = "北京上海高铁", "怎么去除衣服"
 
 
 def write(path, count, first):
     """Pairs whose grade is 5 where the title repeats the query, else 1; three to a query."""
-    rng, rows = random.Random(first), ["query\ttitle\tgrade"]
+    rng, rows = random.Random(first), []
     for i in range(count):
         query = GOOD[i // 3 % 4 :] + str(first + i // 3)
         title = query if i % 2 else "".join(rng.choices(BAD, k=5))
-        rows.append(f"{query}\t{title}\t{5 if i % 2 else 1}")
-    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    return path
+        rows.append((query, title, 5 if i % 2 else 1))
+    return write_pairs(path, rows)
 
 
 @pytest.fixture(scope="module")

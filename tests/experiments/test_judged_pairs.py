@@ -7,6 +7,7 @@ import pytest
 from experiments.judged_pairs import run
 from experiments.judged_pairs.run import is_for_dev, key_of, main, stored_grades, write_judged
 from qt_bert.errors import PairFileError, RunFolderError
+from tests.conftest import write_pairs
 
 PAIRS = [("狗能吃葡萄吗", "狗吃了葡萄怎么办"), ("北京", "北京大学"), ("北京", "北京市")]
 
@@ -16,12 +17,11 @@ def data(tmp_path, monkeypatch):
     folder = tmp_path / "pairs"
     folder.mkdir()
     for name in run.SOURCES:
-        rows = PAIRS if name.endswith("jsonl") else PAIRS[:1]
         if name.endswith("jsonl"):
-            text = "".join(json.dumps({"query": q, "title": t}) + "\n" for q, t in rows)
+            text = "".join(json.dumps({"query": q, "title": t}) + "\n" for q, t in PAIRS)
+            (folder / name).write_text(text, encoding="utf-8")
         else:
-            text = "query\ttitle\n" + "".join(f"{q}\t{t}\n" for q, t in rows)
-        (folder / name).write_text(text, encoding="utf-8")
+            write_pairs(folder / name, PAIRS[:1])
     grades = tmp_path / "grades.tsv"
     rows = [(key_of(*PAIRS[0]), "3"), (key_of(*PAIRS[2]), "4-5")]
     grades.write_text("pair\tgrade\n" + "".join(f"{k}\t{g}\n" for k, g in rows), encoding="utf-8")
@@ -77,6 +77,6 @@ def test_a_judged_pair_that_is_nowhere_is_said(data):
             (data / "pairs" / name).write_text(
                 json.dumps({"query": "北京", "title": "北京市"}) + "\n", encoding="utf-8"
             )
-    (data / "pairs" / run.SOURCES[-1]).write_text("query\ttitle\n北京\t北京大学\n", "utf-8")
+    write_pairs(data / "pairs" / run.SOURCES[-1], [PAIRS[1]])
     with pytest.raises(PairFileError, match="1 of 2"):
         write_judged(data, data / "judged")

@@ -1,8 +1,6 @@
 """The lexical baseline: its features, the ordinal regression on them, the command."""
 
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +14,7 @@ from experiments.baselines.lexical import Labelled, LexicalFeatures, OrdinalRegr
 from qt_bert.data.segmenters import segmenter
 from qt_bert.files import read_json
 from qt_bert.stats.arrays import FloatArray
+from tests.conftest import write_pairs
 
 TRAINING = [("狗追猫", "猫追狗"), ("狗追猫", "猫爱鱼"), ("鱼", "狗")]
 """Five distinct texts: 狗 stands in three of them, 追 in two, 猫 in three, 爱 in one, 鱼 in two."""
@@ -112,22 +111,16 @@ def test_exact_and_coarse_labels_recover_what_made_them(coarse):
     assert cuts == pytest.approx(CUTS, abs=0.15)
 
 
-def _write(path: Path, header: str, rows: list[tuple[Any, ...]]) -> Path:
-    lines = [header, *("\t".join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
-
-
 def test_the_command_fits_judges_and_compares(tmp_path, capsys):
     rows = [
         (f"{subject}怎么做", title.format(subject, subject[:2]), grade)
         for subject in SUBJECTS
         for grade, title in TITLES.items()
     ]
-    graded = str(_write(tmp_path / "graded.tsv", "query\ttitle\tgrade", rows))
+    graded = str(write_pairs(tmp_path / "graded.tsv", rows))
     certain = [(*row, *(int(row[2] == g) for g in range(1, 6))) for row in rows]
-    header = "query\ttitle\tgrade\tp_1\tp_2\tp_3\tp_4\tp_5"
-    scored = _write(tmp_path / "scored.tsv", header, certain)
+    columns = (f"p_{grade}" for grade in range(1, 6))
+    scored = write_pairs(tmp_path / "scored.tsv", certain, *columns)
     out = tmp_path / "out.json"
     files = ["--train", graded, "--dev", graded, "--test", graded]
     lexical.main([*files, "--scored", str(scored), "--json", str(out)])

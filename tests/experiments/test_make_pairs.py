@@ -10,6 +10,7 @@ from experiments.make_pairs.run import RULES, Gate, MadePair, barrier, folded, m
 from qt_bert.data.segmenters import segmenter
 from qt_bert.errors import ArgumentError
 from qt_bert.training.recipes import PairSource
+from tests.conftest import write_pairs
 
 TEXTS = ["适合新手的花", "夏季裙子怎么洗", "旧毛衣拆线再织", "成都到昆明怎么坐车"]
 TEXTS += ["2019年花展在哪里", "阳台上种的番茄为什么不开花"]
@@ -93,9 +94,8 @@ def test_the_gate_refuses_what_contradicts():
 
 
 def test_the_command_writes_a_file_that_training_reads(tmp_path, capsys):
-    text = "".join(f"{line}\t{line}介绍\t5\n" for line in TEXTS)
-    (tmp_path / "good.tsv").write_text("query\ttitle\tgrade\n" + text, encoding="utf-8")
-    (tmp_path / "held.tsv").write_text("query\ttitle\n适合新手的花\tx\n", encoding="utf-8")
+    write_pairs(tmp_path / "good.tsv", [(line, f"{line}介绍", 5) for line in TEXTS])
+    write_pairs(tmp_path / "held.tsv", [("适合新手的花", "x")])
     (tmp_path / "lines.txt").write_text("湿地公园停车收费\n绿萝怎么养\n", encoding="utf-8")
     recipe = tmp_path / "recipe.toml"
     settings = '[settings]\nforbidden = ["held.tsv"]\nper_rule = 20\n'
