@@ -12,8 +12,9 @@ import pytest
 
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.heads import Head
 from qt_bert.planning.task import Effort
-from qt_bert.probes.base import Context, Probe, probe_named
+from qt_bert.probes.base import Context, Probe, Result, probe_named
 from qt_bert.report.render import sections
 from qt_bert.report.stored import Stored
 from qt_bert.request import PROBE_FIELDS, Request, resolve
@@ -108,7 +109,7 @@ def test_a_probe_sees_no_input_that_it_does_not_declare(run, checkpoint_of, pair
     folder = checkpoint_of(labels=3) if name in ("base", "second") else pair_file
     value, seen = values.get(name, folder), []
 
-    def look(context: Context) -> ProbeResult:
+    def look(context: Context) -> Result:
         seen.append(getattr(context.request, name))
         return fake().run(context)
 
@@ -136,9 +137,9 @@ def test_sweeps_of_a_killed_stage_are_gone_on_with(run, tmp_path):
     assert sweeps_run(tmp_path) == 2
 
 
-def _reads(context: Context) -> ProbeResult:
-    found = context.result_of("fake")
-    return replace(found, probe="reader", sets={"read": found.sets["chosen"]}, summary=Text("", ""))
+def _reads(context: Context) -> Result:
+    chosen = context.result_of("fake").sets["chosen"]
+    return Result(sets={"read": list(map(Head.parse, chosen))})
 
 
 READER = Probe(
