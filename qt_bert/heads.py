@@ -42,6 +42,11 @@ class Shape(NamedTuple):
             array[head] = value
         return array
 
+    def blank(self, values: np.ndarray) -> None:
+        """Set the numbers of absent heads to NaN, in values [n, layers, heads, …], in place."""
+        for head in self.absent:
+            values[:, *head] = np.nan
+
 
 class Head(NamedTuple):
     """One head; sorts by layer, then by number.

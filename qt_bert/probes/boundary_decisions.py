@@ -250,6 +250,5 @@ def attention_of(
     reduction = Reduction("rows", "attention", tuple(range(shape.layers)), compute)
     stream(scorer, decisions.pairs, [reduction], [variant], shown=shown)
     weight_on_text = sums[2].mean(-1, dtype=np.float64)
-    for head in shape.absent:
-        weight_on_text[head] = np.nan
+    shape.blank(weight_on_text[None])
     return CharacterAttention(sums[0], sums[1], weight_on_text)

@@ -328,8 +328,7 @@ def score_heads(
             replaced[query] += control
             counts[query] += pair.cells.counts
             rows[query] += pair.cells.rows
-    for head in scorer.checkpoint.shape.absent:
-        original[:, *head] = np.nan
+    scorer.checkpoint.shape.blank(original)
     return Scores(Sums(original, replaced, counts, rows), sample)
 
 

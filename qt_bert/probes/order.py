@@ -367,8 +367,7 @@ def _numbers(
     batches = _together(encoded, scorer.pad)
     for swept in sweep(scorer.encoder, batches, [NONE], [reduction], shown=shown):
         by_pair[swept.rows[::2] // 2] = swept.reduced["order"][0, 1::2]
-    for head in scorer.checkpoint.shape.absent:
-        by_pair[:, *head] = np.nan
+    scorer.checkpoint.shape.blank(by_pair)
     return by_pair
 
 

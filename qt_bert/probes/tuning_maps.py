@@ -166,8 +166,7 @@ def compare(
         rows.append(batch.rows)
         shown.advance(len(batch))
     values = np.concatenate(parts)[np.argsort(np.concatenate(rows))]
-    for head in scorer.checkpoint.shape.absent:
-        values[:, *head] = np.nan
+    scorer.checkpoint.shape.blank(values)
     before, after, similarity = np.split(values, [len(WEIGHTS), 2 * len(WEIGHTS)], axis=-1)
     return Comparison(pairs, sum(map(bool, terms)), before, after, similarity)
 
