@@ -2,9 +2,9 @@
 
     python benchmarks/figures.py [--data DATA] [--model DIR] [--json OUT]
 
-Prints accuracy, QWK, Spearman and more on the shipped test split and, with --data (a folder that holds
-pairs/qbqtc_eval.jsonl and pairs/kuake_qtr_eval.tsv), on the public pairs held out. Missing files are
-skipped with a note.
+Prints accuracy, QWK, Spearman and more on the shipped dev and test splits and, with --data (a folder
+that holds pairs/qbqtc_eval.jsonl and pairs/kuake_qtr_eval.tsv), on the public pairs held out. Missing
+files are skipped with a note.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from qt_bert.data.reader import one_line
 from qt_bert.files import atomic_write
 from qt_bert.training.recipes import load_recipe
 
@@ -28,10 +29,6 @@ def main() -> None:
         out.write("query\ttitle\n")
         out.writelines(f"{query}\t{title}\n" for query, title in seen)
     print(f"{len(seen):,} different pairs: {arguments.out}")
-
-
-def one_line(text: str) -> str:
-    return " ".join(text.split("\t"))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from experiments.command import one_line_faults, parser_of
 from qt_bert.cli.terminal import figure, interval, table
 from qt_bert.codec import encode
 from qt_bert.data.pairs import GRADES, GradeMap, GradeSet, Pair
-from qt_bert.data.reader import read_pairs
+from qt_bert.data.reader import one_line, read_pairs
 from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.files import write_json
@@ -545,17 +545,15 @@ def _read_scored(path: Path, test: list[Pair]) -> np.ndarray:
     if len(scored) != len(test):
         raise PairFileError(f"{path}: {len(scored):,} rows for {len(test):,} graded test pairs")
     for row, pair in zip(scored, test, strict=True):
-        if _one_line(row.query, row.title) != _one_line(pair.query, pair.title):
+        if any(
+            one_line(a) != one_line(b)
+            for a, b in ((row.query, pair.query), (row.title, pair.title))
+        ):
             raise PairFileError(f"{path}, line {row.line}: not the test file's line {pair.line}")
     try:
         return np.array([[float(row.extra[f"p_{g}"]) for g in GRADES] for row in scored])
     except (KeyError, ValueError) as error:
         raise PairFileError(f"{path}: no numbers in the columns p_1 to p_5 ({error})") from error
-
-
-def _one_line(*texts: str) -> list[str]:
-    """Texts as a scored TSV has them: without tabs and line breaks."""
-    return [text.translate({9: " ", 10: " ", 13: " "}) for text in texts]
 
 
 def _metrics_table(metrics: dict[str, Any]) -> str:

@@ -130,9 +130,10 @@ class Tally:
 def sampled(
     population: Population, labels: int, samples: int, *, drawn: bool = False, seed: int = 0
 ) -> dict[str, Tally]:
-    """Coverage and widths of 95 % intervals over `samples` draws of about so many labels, in whole queries.
+    """Coverage and widths of 95 % intervals over at least `samples` draws of about so many labels, in whole
+    queries.
 
-    The judge alone labels REST other queries, drawn anew in each of BLOCKS. `drawn`: as `agree --next` draws,
+    The judge alone labels REST other queries, drawn anew in each of BLOCKS, which draw equally often. `drawn`: as `agree --next` draws,
     where judge and model differ; else evenly.
     """
     rng = np.random.default_rng(seed)
@@ -153,7 +154,7 @@ def sampled(
         of_file = np.zeros(n_queries, dtype=bool)
         of_file[rng.permutation(n_queries)[:file_size]] = True
         rest_values: dict[str, tuple[float, float]] = {}
-        for _ in range(samples // BLOCKS):
+        for _ in range(-(-samples // BLOCKS)):
             even = np.ones(n_queries)
             chosen, chance = draw_queries(
                 doubt if drawn else even, sizes, of_file, labels, int(rng.integers(2**31))
@@ -242,14 +243,15 @@ def suspects_found(path: Path, flips: float = 0.05, seed: int = 0) -> tuple[int,
 def main(arguments: list[str] | None = None) -> None:
     """Print the tables; an input's fault is one line and exit status 2."""
     parser = parser_of(__doc__)
-    parser.add_argument("--data", type=Path, help="the folder of judged/ and pairs/")
+    read = parser.add_mutually_exclusive_group(required=True)
+    read.add_argument("--data", type=Path, help="the folder of judged/ and pairs/")
+    read.add_argument("--suspects", type=Path, help="a graded file as `qt-bert score` wrote it")
     parser.add_argument("--corpus", choices=CORPORA, default="kuake")
     parser.add_argument("--human", choices=("corpus", "ours"), default="ours")
     parser.add_argument("--scorer", choices=("bm25", "bigrams"), default="bm25")
     parser.add_argument("--labels", type=int, nargs="+", default=[100, 200, 400])
     parser.add_argument("--samples", type=int, default=1_000)
     parser.add_argument("--next", action="store_true", help="compare labels drawn as --next draws")
-    parser.add_argument("--suspects", type=Path, help="a graded file as `qt-bert score` wrote it")
     options = parser.parse_args(arguments)
     with one_line_faults():
         if options.suspects:

@@ -17,6 +17,7 @@ import qt_bert
 from experiments.command import one_line_faults, parser_of
 from qt_bert.data.cases import BETTER, Case, read_cases, titles_then_others
 from qt_bert.data.reader import ReaderOptions
+from qt_bert.errors import ArgumentError
 from qt_bert.probes.behaviour import higher
 from qt_bert.scoring.judge import judge_file
 from qt_bert.shipped import BEHAVIOURS, DEV, shipped
@@ -55,6 +56,8 @@ def main(arguments: list[str] | None = None) -> None:
     with one_line_faults():
         for path in options.models:
             model = qt_bert.load(path)
+            if model.scorer.settings.labels.logits == 1:
+                raise ArgumentError(f"{path}: it gives one score and no grades")
             for name, file in files.items():
                 judged = judge_file(file, ReaderOptions(), model.scorer).judgements
                 changes = compare(

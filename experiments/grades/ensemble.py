@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import softmax
 
 from experiments.command import one_line_faults, parser_of
-from qt_bert.data.reader import PairReader
+from qt_bert.data.reader import PairReader, one_line
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write
 from qt_bert.models.opening import open_checkpoint
@@ -55,7 +55,7 @@ def write_taught(data: Path, models: Sequence[Path], sources: Sequence[str], out
     names, probabilities = mean_probabilities(models, texts)
     lines = ["\t".join(("query", "title", *(f"p_{name}" for name in names)))]
     for one, row in zip(texts, probabilities, strict=True):
-        lines.append("\t".join((*one, *(f"{value:.5f}" for value in row))))
+        lines.append("\t".join((*map(one_line, one), *(f"{value:.5f}" for value in row))))
     with atomic_write(out) as temporary:
         temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return len(texts)

@@ -17,6 +17,7 @@ from experiments.command import one_line_faults, parser_of
 from qt_bert.cli.terminal import table
 from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
+from qt_bert.data.reader import one_line
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import atomic_write, is_vacant, read_json, sha256_file, write_json
 from qt_bert.models.folder import resolve_folder
@@ -94,7 +95,7 @@ def order_arms(job: DistillJob, keep: int, out: Path) -> dict[str, DistillJob]:
     for name, rows in chosen.items():
         path = out / "unlabelled" / f"{name}.tsv"
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = ["query\ttitle", *("\t".join(texts[row]) for row in rows)]
+        lines = ["query\ttitle", *("\t".join(map(one_line, texts[row])) for row in rows)]
         with atomic_write(path) as temporary:
             temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
         sources = (*labelled, PairSource(path, unlabelled=True))

@@ -41,6 +41,8 @@ def check(
     as_json: options.AsJson = False,
 ) -> None:
     """Rows, rejects, grades, lengths, duplicates, what is shared with another file, shortcuts to the labels."""
+    if against is None and against_columns is not None:
+        raise ArgumentError("--against-columns goes with --against")
     from qt_bert.data.check import check_file
 
     rows = reader.open(file, rejects_path=rejects)

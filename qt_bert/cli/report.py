@@ -49,6 +49,8 @@ def report(
     """Evaluate and probe a model on graded pairs, and draw the report: report.html, report.json, tables."""
     if save_heads is not None and save_heads.is_dir():
         raise ArgumentError(f"--save-heads {save_heads} is a folder; give a file in it: heads.json")
+    if save_results is not None and save_results.is_file():
+        raise ArgumentError(f"--save-results {save_results} is a file; give a folder")
     request = resolve(request)
     from qt_bert.report.render import render
     from qt_bert.run.study import run_report

@@ -129,6 +129,7 @@ OTHERS = {
     "model that is not there": ("evaluate --pairs {pairs} --model {tmp}/none", "no such folder"),
     "no grade": ("evaluate --pairs {zeros} --model {model}", "--grades '0=1-2,1=3-4,2=5'"),
     "no such slice": ("evaluate --pairs {pairs} --model {model} --by field", "no column 'field'"),
+    "columns of no file": ("check {pairs} --against-columns query=q", "goes with --against"),
     "output below a file": ("score {pairs} --model {model} --out {zeros}/o.tsv", "error: "),
     "empty query": ("explain ' ' title --model {model}", "must both hold text"),
     "unknown segmenter": ("explain 狗 猫 --model {model} --segmenter none", "jieba-search"),

@@ -1,5 +1,7 @@
 """A teacher of several models: each pair once, what is refused; the best weights of a stopped run."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -7,11 +9,11 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 import qt_bert
-from experiments.grades import best
+from experiments.grades import best, choose
 from experiments.grades.ensemble import SOURCES, main
 from qt_bert.cli.register import app
 from qt_bert.data.reader import PairReader
-from tests.conftest import write_pairs
+from tests.conftest import PAIRS, write_pairs
 
 
 @pytest.fixture
@@ -37,11 +39,12 @@ def test_the_mean_over_models_of_each_pair_once(data, checkpoint_of, capsys):
 
 def test_levels_of_other_files(data, checkpoint_of):
     out = data / "taught.tsv"
-    write_pairs(data / "mine.tsv", [("猫吃鱼", "狗")])
-    model, files = str(checkpoint_of(labels=3)), ["--pairs", "mine.tsv"]
+    pair = json.dumps({"query": "猫吃鱼", "title": "狗\t吃\n鱼"})
+    (data / "mine.jsonl").write_text(pair, encoding="utf-8")
+    model, files = str(checkpoint_of(labels=3)), ["--pairs", "mine.jsonl"]
     main([model, "--data", str(data), "--out", str(out), *files])
     (row,) = PairReader(out)
-    assert list(row.extra) == ["p_0", "p_1", "p_2"]
+    assert row.title == "狗 吃 鱼" and list(row.extra) == ["p_0", "p_1", "p_2"]
     assert sum(map(float, row.extra.values())) == pytest.approx(1, abs=1e-4)
 
 
@@ -52,6 +55,18 @@ def test_a_model_of_other_outputs_is_refused(labels, data, checkpoint_of, capsys
         main([*models, "--data", str(data), "--out", str(data / "taught.tsv")])
     assert f"{labels[-1]} logits" in capsys.readouterr().err
     assert not (data / "taught.tsv").exists()
+
+
+def test_figures_to_choose_by(data, checkpoint_of, capsys):
+    write_pairs(data / "judged/dev.tsv", PAIRS)
+    five, one = str(checkpoint_of()), str(checkpoint_of(labels=1))
+    with pytest.raises(SystemExit):
+        choose.main([five, five, one, "--data", str(data)])
+    printed = capsys.readouterr()
+    dev, judged, cases, *again = printed.out.splitlines()
+    assert dev.startswith(f"{five}: dev: accuracy 0.") and "spearman" in judged
+    assert again == [dev, judged, cases] and "(+0.000 [+0.000, +0.000])" in dev
+    assert "gives one score and no grades" in printed.err
 
 
 def test_the_best_weights_of_a_run(checkpoint_of, more_pairs, tmp_path, capsys):

@@ -52,6 +52,16 @@ def job_of(checkpoint_of, pair_file):
     return build
 
 
+def test_drawn_and_doubted_pairs_are_written_a_line_each(job_of, write, tmp_path):
+    pairs = [{"query": f"猫\n{n}", "title": f"狗\t{n}"} for n in range(5)]
+    path = write("pairs.jsonl", "".join(json.dumps(pair) + "\n" for pair in pairs))
+    arms = study.order_arms(job_of(sources=(PairSource(path, unlabelled=True),)), 2, tmp_path)
+    for job in arms.values():
+        (source,) = job.sources
+        texts = {(pair.query, pair.title) for pair in source.read()}
+        assert len(texts) == 2 and texts < {(f"猫 {n}", f"狗 {n}") for n in range(5)}
+
+
 def test_even_spacing_keeps_as_many_layers_heads_and_units():
     even = study.even_plan(FOUR)
     assert [layer.layer for layer in even.kept] == [0, 3, 6, 9]
