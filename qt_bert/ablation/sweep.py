@@ -38,7 +38,6 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import is_vacant, write_json
 from qt_bert.models.batches import Batch
 from qt_bert.models.devices import device_name
-from qt_bert.models.folder import folder_sha256
 from qt_bert.progress import Progress, progress
 from qt_bert.results.probe import PairsRef
 from qt_bert.resume import RECORD, begun_otherwise, differing, goes_on, read_record
@@ -247,17 +246,11 @@ class SweepInputs:
     @cached_property
     def key(self) -> dict[str, str]:
         """What must be equal to resume a sweep, by name. Parts are compared by their repr."""
-        checkpoint = self.scorer.checkpoint
         return {
-            "model": folder_sha256(checkpoint.folder),
-            "model_grades": repr(checkpoint.settings.labels),
-            "reading": repr(checkpoint.reading),
-            "template": repr(checkpoint.settings.template),
+            **self.scorer.identity(),
             "pairs": _hash((p.id, p.line, p.query, p.title, p.grades) for p in self.pairs),
             "variants": _hash((v.name, v.family, v.draw, v.seed, v.parts) for v in self.variants),
-            "dtype": checkpoint.dtype,
-            "device": device_name(checkpoint.device),
-            "max_length": str(self.scorer.tokenizer.max_length),
+            "device": device_name(self.scorer.checkpoint.device),
             "resamples": str(self.resamples),
             "seed": str(self.seed),
             "source": source_hash(),

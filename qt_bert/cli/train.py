@@ -165,10 +165,14 @@ def tune(
         "teacher": what.source(),
     }
     job = typed(kind, values, f"{stored.where} [job]")
-    defaults = dict(kind.default_settings)
-    if how.epochs is not None or "epochs" in stored.settings:
-        defaults.pop("max_steps", None)
-    over = how.over(defaults | stored.settings, max_steps=steps)
+    if how.epochs is not None and steps is not None:
+        raise ArgumentError("--epochs and --steps: give one of them")
+    recipe = {**kind.default_settings, **stored.settings}
+    if how.epochs is not None or (
+        "epochs" in stored.settings and "max_steps" not in stored.settings
+    ):
+        recipe.pop("max_steps", None)
+    over = how.over(recipe, max_steps=steps)
     settings = typed(TuneSettings, over, f"{stored.where} [settings]")
     with terminal.resumable(out):
         facts = run_tuning(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import socket
@@ -33,7 +32,6 @@ from qt_bert.errors import (
     QtBertError,
     RunFolderError,
 )
-from qt_bert.files import sha256_file
 from qt_bert.models.card import Reading
 from qt_bert.models.devices import STREAM, bound_kernel_caches, device_name, open_device
 from qt_bert.models.folder import resolve_folder
@@ -163,17 +161,10 @@ class PartScorer:
 
     def facts(self) -> dict[str, str]:
         """Name → value of all that scores depend on beside the options."""
-        checkpoint = self.scorer.checkpoint
         versions = installed_versions("tokenizers", "pyarrow")
         return {
-            "weights": checkpoint.sha256,
-            "config": sha256_file(checkpoint.folder / "config.json"),
-            "tokenizer": tokenizer_sha256(checkpoint.tokenizer),
-            "labels": repr(checkpoint.settings.labels),
-            "reading": repr(checkpoint.reading),
-            "template": repr(checkpoint.settings.template),
-            "device": device_name(checkpoint.device),
-            "--max-length": str(self.scorer.tokenizer.max_length),
+            **self.scorer.identity(),
+            "device": device_name(self.scorer.checkpoint.device),
             "calibration": "" if self.calibration is None else repr(self.calibration),
             "source of qt-bert": source_hash(),
             **{f"version of {name}": version for name, version in versions.items()},
@@ -236,16 +227,6 @@ class PartScorer:
         return read_outputs(logits, self.scorer.checkpoint.settings.labels, self.calibration)
 
 
-def tokenizer_sha256(tokenizer: Any) -> str:
-    """A hash of a fast tokenizer without its state of truncation and padding."""
-    try:
-        stored = json.loads(tokenizer.backend_tokenizer.to_str())
-        stored |= {"truncation": None, "padding": None}
-    except Exception:  # a pre-tokenizer in Python (RoFormer's jieba) has no JSON
-        stored = tokenizer.get_vocab()
-    return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()
-
-
 def rows_of(part: FilePart, reader: ReaderOptions) -> tuple[list[Pair], list[list[Any]]]:
     """The pairs of a part, and line, reason and text of its rejects. Raises PairFileError."""
     pairs: list[Pair] = []
@@ -305,7 +286,6 @@ def score_on_ray(
     job = replace(job, facts=PartScorer(encode(job)).facts())
     key = {
         **job.facts,
-        "--dtype": job.dtype,
         "--columns": job.reader.columns or "",
         "--no-header": str(job.reader.no_header),
         "--grades": job.reader.grades or "",

@@ -17,7 +17,7 @@ from qt_bert.heads import Shape
 from qt_bert.models.card import ModelSettings, Reading, mark
 from qt_bert.models.devices import device_name
 from qt_bert.models.families import Family, ReadOut
-from qt_bert.models.folder import weights_sha256, write_manifest
+from qt_bert.models.folder import folder_sha256, weights_sha256, write_manifest
 from qt_bert.models.forward import Encoder
 from qt_bert.models.loading import positions_of
 from qt_bert.models.plain import PlainEncoder
@@ -123,6 +123,17 @@ class Checkpoint:
     def sha256(self) -> str:
         """Hash of the stored weights."""
         return weights_sha256(self.folder)
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """All that the outputs for a text depend on, for the keys of what is stored of them."""
+        return {
+            "model": folder_sha256(self.folder),
+            "model_grades": repr(self.settings.labels),
+            "reading": repr(self.reading),
+            "template": repr(self.settings.template),
+            "dtype": self.dtype,
+        }
 
     def pair_tokenizer(self, max_length: int | None = None) -> PairTokenizer:
         """A new tokenizer (one a thread) for pairs up to `max_length`."""

@@ -19,6 +19,7 @@ from qt_bert.models.families import Family, counts_behind_padding, needs_fast
 from qt_bert.models.folder import stored_as, verify_folder, weight_files, weight_shapes
 from qt_bert.models.origins import adapted
 from qt_bert.progress import note_once
+from qt_bert.results.kept import KEPT
 
 
 @contextmanager
@@ -186,6 +187,11 @@ def open_encoder(folder: Path, labels: int) -> tuple[Any, Family, frozenset[str]
         name for name in absent if name.startswith(f"{family.backbone}.") and ".pooler." not in name
     ]
     if lost:
+        if (folder / KEPT).exists():
+            raise CheckpointError(
+                f"{folder}: a pruned model, whose layers differ in heads or units ({KEPT}); to train it on, give "
+                "its plan to `qt-bert distill`"
+            )
         raise CheckpointError(
             f"{folder}: encoder weights are missing or of another size: {min(lost)}"
         )

@@ -16,6 +16,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.files import check_apart
 from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
+from qt_bert.models.folder import folder_sha256
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.prune import important_units, open_teacher, plan_units, save_smaller
 from qt_bert.results.frontier import StudentShape
@@ -132,6 +133,7 @@ class DistillJob(TuneJob):
     def key(self) -> dict[str, Any]:
         return {
             "plan": self.student.describe(),
+            "model": folder_sha256(self.student.model),
             "loss": (self.loss or IMITATION).describe(),
             **({} if self.teacher is None else {"other_teacher": key_of(self.teacher)}),
         }

@@ -88,6 +88,10 @@ class _Random(Checkpoint):
         """A hash of folder and seed, so that nothing is cached as the folder's weights."""
         return hashlib.sha256(f"{super().sha256} random {self.seed}".encode()).hexdigest()
 
+    @property
+    def identity(self) -> dict[str, str]:
+        return {**super().identity, "random": str(self.seed)}
+
 
 def open_second(folder: Path, like: Checkpoint) -> Checkpoint:
     """Another model tuned from the base of `like`, opened as by `open_base`.

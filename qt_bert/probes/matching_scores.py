@@ -379,12 +379,8 @@ _cache: dict[tuple[Hashable, ...], Scores] = {}
 
 
 def _key(context: Context) -> tuple[Hashable, ...]:
-    checkpoint = context.model.checkpoint
     return (
-        checkpoint.sha256,
-        repr((checkpoint.reading, checkpoint.settings)),
-        checkpoint.dtype,
-        context.model.tokenizer.max_length,
+        repr(context.model.identity()),
         context.seed,
         tuple((pair.query, pair.title) for pair in _sample(context, "discovery")),
         frozenset(_queries(context, "discovery")),

@@ -86,6 +86,7 @@ GROUPS: dict[str, tuple[Text, tuple[str, ...]]] = {
             "pnr",
             "pairwise_accuracy",
             "auc",
+            *("mrr_at_10", "map", "recall_at_5", "recall_at_10"),
             "spearman",
         ),
     ),
@@ -169,7 +170,7 @@ def _examples(evaluation: EvaluationResult) -> Examples | None:
     return Examples(
         title=wording("what_model_does"),
         note=sentences([note, *_reasons(chosen)]),
-        examples=tuple(_example(pair, evaluation.levels) for pair in chosen),
+        examples=tuple(_example(pair, evaluation) for pair in chosen),
     )
 
 
@@ -182,8 +183,8 @@ def _reasons(pairs: Sequence[GradedPair]) -> Iterator[Text]:
         yield wording("heads_put_back")
 
 
-def _example(pair: GradedPair, levels: tuple[str, ...]) -> Example:
-    probabilities = pair.p or ()
+def _example(pair: GradedPair, evaluation: EvaluationResult) -> Example:
+    probabilities, levels, label = pair.p or (), evaluation.levels, _shown(pair.grade)
     if len(levels) != len(probabilities):  # a coarse label: the model still has its own grades
         levels = tuple(str(i + 1) for i in range(len(probabilities)))
     reason = pair.reason
@@ -192,7 +193,8 @@ def _example(pair: GradedPair, levels: tuple[str, ...]) -> Example:
     return Example(
         query=pair.query,
         title=pair.title,
-        grade=_shown(pair.grade),
+        grade=label,
+        level=label if label in levels and evaluation.mode != "numbers" else None,
         predicted=_shown(pair.predicted_grade),
         expected=pair.expected_grade,
         levels=levels,

@@ -89,6 +89,12 @@ class Scorer(TextScorer):
         heads = self.left_out.describe() if self.left_out else {}
         return self.checkpoint.describe() | heads
 
+    def identity(self) -> dict[str, str]:
+        """That of the checkpoint, the length, and the heads left out."""
+        heads = repr(self.left_out.describe()) if self.left_out else ""
+        length = str(self.tokenizer.max_length)
+        return {**self.checkpoint.identity, "max_length": length, "left_out": heads}
+
     @classmethod
     def open(
         cls,

@@ -76,6 +76,10 @@ class ColumnScorer:
         columns = list(self._cells.columns)
         return {"name": self.name, "sha256": sha256_file(self.file), "columns": columns}
 
+    def identity(self) -> dict[str, str]:
+        """The file, its columns and what they mean."""
+        return {"scores": repr(self.describe()), "model_grades": repr(self.settings.labels)}
+
     def refuse(self, pair: Pair) -> Reject | None:
         """The reject of a pair without a score, which is counted."""
         if (pair.query, pair.title) in self._row:

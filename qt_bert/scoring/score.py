@@ -161,11 +161,7 @@ class _Job:
         inputs: dict[str, Any] = {
             "pairs": sha256_file(self.path),
             "reader": repr(self.options),
-            "model": {
-                n: v for n, v in self.scorer.describe().items() if n not in ("name", "device")
-            },
-            "max_length": self.scorer.tokenizer.max_length,
-            "settings": repr(self.scorer.settings),
+            "model": self.scorer.identity(),
             "calibration": repr(self.calibration),
             "window": self.window,
         }

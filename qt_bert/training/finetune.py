@@ -22,7 +22,7 @@ from qt_bert.models.card import MAX_LENGTH, ModelLabels, ModelSettings, stored_t
 from qt_bert.models.checkpoint import Checkpoint, save_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.families import Family
-from qt_bert.models.folder import weights_sha256
+from qt_bert.models.folder import folder_sha256
 from qt_bert.models.loading import load_config, open_for_tuning, positions_of, tunable
 from qt_bert.models.pruned import open_kept
 from qt_bert.models.tokenizer import choose_types, open_tokenizer, padding_of
@@ -500,7 +500,7 @@ class TrainJob(TuneJob):
 
     def key(self) -> dict[str, Any]:
         return {
-            "base": weights_sha256(self.base),
+            "base": folder_sha256(self.base),
             "levels": self.levels,
             # Left out where None, as in folders of older versions.
             **({} if self.loss is None else {"loss": self.loss.describe()}),

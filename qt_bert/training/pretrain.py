@@ -22,7 +22,7 @@ from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.models.checkpoint import save_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.families import FAMILIES
-from qt_bert.models.folder import verify_folder, weights_sha256
+from qt_bert.models.folder import folder_sha256, verify_folder
 from qt_bert.models.loading import open_for_pretraining
 from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.progress import progress
@@ -451,7 +451,7 @@ def run_pretrain(
     check_settings(settings, stop_at)
     verify_folder(init)
     inputs = {
-        "init": weights_sha256(init) if shape is None else None,
+        "init": folder_sha256(init) if shape is None else None,
         "tokenizer": sha256_file(init / "tokenizer.json"),
         "size": None if shape is None else asdict(shape),
         "settings": plain_settings(settings),

@@ -19,7 +19,7 @@ from qt_bert.data.scores import read_cells
 from qt_bert.errors import ArgumentError
 from qt_bert.files import check_apart, one_writer, sha256_file
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.folder import resolve_folder, weights_sha256
+from qt_bert.models.folder import folder_sha256, resolve_folder
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.progress import note_once, progress
 from qt_bert.scoring.bulk import Scorer
@@ -47,10 +47,10 @@ def check_teacher(weights: LossWeights | None, teacher: TeacherSource | None, ou
 
 
 def key_of(source: TeacherSource) -> str:
-    """A hash of the teacher: of the model's weights, or of the file with its columns."""
+    """A hash of the teacher: of the model's folder, or of the file with its columns."""
     if source.scores:
         return repr((sha256_file(source.path), source.scores))
-    return weights_sha256(resolve_folder(source.path))
+    return folder_sha256(resolve_folder(source.path))
 
 
 def loss_for(
@@ -104,8 +104,7 @@ class TeacherTargets:
         self.facts |= {"name": opened.name, "sha256": opened.sha256}
         texts = [(pair.query, pair.title) for pair in pairs]
         scorer, theirs = Scorer(opened, max_length=self.source.max_length), opened.settings.labels
-        read = (opened.sha256, self.dtype, scorer.tokenizer.max_length, opened.settings.template)
-        key = hashlib.sha256(repr((*read, texts)).encode()).hexdigest()
+        key = hashlib.sha256(repr((scorer.identity(), texts)).encode()).hexdigest()
         stored = (self.source.store or self.work) / f"teacher-{key[:16]}.f32"
         size = 4 * theirs.logits * len(texts)
 

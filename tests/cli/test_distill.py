@@ -36,6 +36,7 @@ def test_a_student_by_recipe_and_options(run, options, pair_file, tmp_path):
         (["--plan", "nowhere.json"], "no such result file"),
         (["--lr", "7"], "--lr 7"),
         (["--steps", "-1"], "max_steps is -1"),
+        (["--epochs", "1", "--steps", "2"], "--epochs and --steps"),
         (["--recipe", "nowhere.toml"], "not a readable recipe"),
     ],
 )
@@ -58,6 +59,16 @@ def training(checkpoint_of, pair_file):
     """Options of `train` for one short epoch."""
     files = ("--pairs", pair_file, "--dev", pair_file, "--base", checkpoint_of())
     return (*files, "--epochs", "1", "--slots", "96", "--max-length", "48", "--no-compile")
+
+
+def test_epochs_asked_for_are_run_whole_whatever_the_recipe_says(run, training, tmp_path):
+    recipe, steps = tmp_path / "recipe.toml", []
+    for text in ("", "[settings]\nmax_steps = 1\n"):
+        recipe.write_text(text, encoding="utf-8")
+        done = run("train", "--recipe", recipe, *training, "--out", tmp_path / "m", "--overwrite")
+        assert done.status == 0, done.err
+        steps.append(json.loads((tmp_path / "m" / "training.json").read_text("utf-8"))["steps"])
+    assert steps[0] == steps[1] > 1
 
 
 def test_a_loss_and_a_file_of_scores_over_the_recipes(run, options, pair_file, tmp_path):

@@ -157,7 +157,7 @@ def test_a_partition_that_fails_is_named_and_tried_again(run, day, tmp_path):
 
 def test_another_model_or_option_is_refused_by_name(run, fresh_checkpoint):
     run()
-    with pytest.raises(RunFolderError, match="another weights"):
+    with pytest.raises(RunFolderError, match="another model"):
         run(resume=True, model=fresh_checkpoint(seed=7))
     with pytest.raises(RunFolderError, match="another --rows-per-partition"):
         run(resume=True, rows=5)
@@ -170,7 +170,7 @@ def test_another_prompt_in_the_models_card_is_refused(run, fresh_checkpoint):
     run(model=model, dispatch=first_alone)
     texts["before"] = "查"
     (model / "qt_bert.json").write_text(json.dumps({"schema": 1, "template": texts}), "utf-8")
-    with pytest.raises(RunFolderError, match="begun with another template"):
+    with pytest.raises(RunFolderError, match="begun with another model, template"):
         run(model=model, resume=True)
 
 
@@ -178,7 +178,7 @@ def test_an_actor_refuses_another_model(checkpoint_of, fresh_checkpoint, tmp_pat
     job = ScoreJob(model=str(checkpoint_of()), out=str(tmp_path))
     facts = PartScorer(encode(job)).facts()
     other = ScoreJob(model=str(fresh_checkpoint(seed=7)), out=str(tmp_path), facts=facts)
-    with pytest.raises(CheckpointError, match="begun with another weights"):
+    with pytest.raises(CheckpointError, match="begun with another model"):
         PartScorer(encode(other))
 
 

@@ -10,6 +10,7 @@ from qt_bert.ablation.importance import unit_importance_on
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
 from qt_bert.models.checkpoint import smaller_checkpoint
+from qt_bert.models.loading import open_for_tuning
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.prune import masked_difference, open_teacher, prune
 from qt_bert.results.kept import KeptLayer
@@ -89,6 +90,12 @@ def test_the_folder_opens_and_scores_in_both_shapes(teacher, plan_of, tmp_path):
     for compact in (True, False):
         logits = Scorer(open_checkpoint(saved.folder, compact=compact)).logits(TEXTS)
         np.testing.assert_allclose(logits, expected, atol=1e-4)
+
+
+def test_a_pruned_folder_is_no_base_of_a_training(teacher, plan_of, tmp_path):
+    saved = prune(teacher, plan_of(teacher, KEPT[0]), PAIRS, tmp_path / "small")
+    with pytest.raises(CheckpointError, match="a pruned model, .* qt-bert distill"):
+        open_for_tuning(saved.folder, 5)
 
 
 def test_the_units_of_greatest_importance_stay(teacher, plan_of, tmp_path):

@@ -33,8 +33,9 @@ def test_confusion_is_drawn_as_shares_of_its_rows(evaluation, build_run):
     assert figure.annotations[0][0] == "(112)"
 
 
-def test_metrics_are_grouped_and_none_is_lost(evaluation, run):
-    rows = table(build(run), "metrics").rows
+def test_metrics_are_grouped_and_none_is_lost(evaluation, build_run):
+    evaluation["metrics"]["of_a_plugin"] = dict(evaluation["metrics"]["auc"])
+    rows = table(build(build_run(evaluation)), "metrics").rows
     assert {row[1] for row in rows} == set(evaluation["metrics"])
     groups = list(dict.fromkeys(row[0].en for row in rows if isinstance(row[0], Text)))
     assert groups == ["Classes", "Ordered grades", "Ranking", "Calibration", "Other"]
@@ -116,5 +117,16 @@ def test_coarse_labels_show_the_models_grades_and_no_prediction_is_wrong(evaluat
     run = build_run(evaluation)
     shown = next(block for block in build(run) if isinstance(block, Examples))
     assert shown.examples[0].levels == ("1", "2", "3", "4", "5")
+    page = render(run).read_text(encoding="utf-8")
+    assert '<b class="wrong">' not in page and '<b class="right">' not in page
+
+
+def test_of_labels_that_are_numbers_no_prediction_is_right_or_wrong(evaluation, build_run):
+    evaluation |= {"mode": "numbers", "levels": [], "confusion": None}
+    for pair in evaluation["examples"]:
+        pair["grade"] = 3.0
+    run = build_run(evaluation)
+    shown = next(block for block in build(run) if isinstance(block, Examples))
+    assert {(one.grade, one.level) for one in shown.examples} == {("3", None)}
     page = render(run).read_text(encoding="utf-8")
     assert '<b class="wrong">' not in page and '<b class="right">' not in page

@@ -281,6 +281,22 @@ def test_unfinished_work_of_another_file_is_refused(scorer, pair_file, tmp_path,
         run(pair_file, scorer, out, window=3, resume=True)
 
 
+def test_unfinished_work_of_equal_weights_in_another_shape_is_refused(
+    fresh_checkpoint, pair_file, tmp_path, monkeypatch
+):
+    folder, out = fresh_checkpoint(), tmp_path / "o.tsv"
+    scorer = Scorer(open_checkpoint(folder))
+    stop_in_window(monkeypatch, scorer, 2)
+    with pytest.raises(Killed):
+        run(pair_file, scorer, out, window=3)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"hidden_act": "relu"}), "utf-8")
+    other = Scorer(open_checkpoint(folder))
+    assert other.checkpoint.sha256 == scorer.checkpoint.sha256
+    with pytest.raises(RunFolderError, match="another model, file or option"):
+        run(pair_file, other, out, window=3, resume=True)
+
+
 def test_an_output_that_is_there_is_kept(scorer, pair_file, tmp_path):
     out = tmp_path / "o.tsv"
     out.write_text("mine")

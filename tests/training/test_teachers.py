@@ -161,6 +161,19 @@ def test_the_length_that_a_teacher_reads_is_part_of_what_is_stored(checkpoint_of
     assert len(list(tmp_path.glob("teacher-*.f32"))) == 2
 
 
+def test_what_a_teacher_says_is_scored_anew_where_its_folder_changes(
+    fresh_checkpoint, taught, tmp_path
+):
+    folder = fresh_checkpoint()
+    before, _ = taught(TeacherSource(folder))
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"hidden_act": "relu"}), "utf-8")
+    after, _ = taught(TeacherSource(folder))
+    np.testing.assert_array_equal(after, Scorer(open_checkpoint(folder)).logits(TEXTS))
+    assert np.abs(after - before).max() > 1e-4
+    assert len(list(tmp_path.glob("teacher-*.f32"))) == 2
+
+
 def test_a_model_with_other_outputs_teaches_its_score(checkpoint_of, taught):
     folder = checkpoint_of("roberta", labels=1)
     logits = Scorer(open_checkpoint(folder)).logits(TEXTS)
