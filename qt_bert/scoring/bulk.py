@@ -90,8 +90,9 @@ class Scorer(TextScorer):
         return self.checkpoint.describe() | heads
 
     def identity(self) -> dict[str, str]:
-        """That of the checkpoint, the length, and the heads left out."""
-        heads = repr(self.left_out.describe()) if self.left_out else ""
+        """That of the checkpoint, the length, and the heads left out with what replaces them."""
+        left_out = self.left_out
+        heads = repr((left_out.describe(), left_out.intervention)) if left_out else ""
         length = str(self.tokenizer.max_length)
         return {**self.checkpoint.identity, "max_length": length, "left_out": heads}
 

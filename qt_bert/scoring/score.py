@@ -17,6 +17,7 @@ from qt_bert.resume import begun_otherwise, goes_on
 from qt_bert.scoring.bulk import WINDOW
 from qt_bert.scoring.judge import AnyCalibration, PairScorer, hardly_differ, read_outputs
 from qt_bert.scoring.tables import GrowingTable, InputColumns, count_rows, growing_table, windows
+from qt_bert.shipped import installed_versions, source_hash
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class Work:
             return self._anew()
         goes_on(self.out, "run", complete=False, resume=resume, overwrite=False)
         if key != self.key:
-            raise begun_otherwise(self.out, ["model, file or option"])
+            raise begun_otherwise(self.out, ["model, file, option or version"])
+        self.state = state
         return state
 
     def _anew(self) -> RunState:
@@ -112,7 +114,7 @@ def score_file(
     An unfinished run is kept in hidden files beside `out`; `resume` continues after the last finished window
     of `window` pairs, with the same bytes as an uninterrupted run, and does nothing where `out` is finished.
     Raises RunFolderError where `out` or an unfinished run exists and neither flag is given, or the unfinished
-    run had another model, file or option; ArgumentError where `out` is no file name.
+    run had another model, file, option or version; ArgumentError where `out` is no file name.
     """
     if not out.name or out.is_dir():
         raise ArgumentError(f"--out {out} is a folder; give the name of a file")
@@ -134,9 +136,11 @@ def score_file(
         if not work.state.pairs:
             work.end()  # nothing was scored
         raise
+    record = out.with_name(f"{out.name}.run.json")
+    record.unlink(missing_ok=True)  # of an output that is replaced
     if scorer.left_out is not None:
         facts = {"schema": 1, "model": scorer.describe(), "guards": scorer.left_out.guards}
-        write_json(out.with_name(f"{out.name}.run.json"), facts)
+        write_json(record, facts)
     table.finish()
     work.end()
     return replace(state, resumed_at=begun.pairs)
@@ -164,6 +168,7 @@ class _Job:
             "model": self.scorer.identity(),
             "calibration": repr(self.calibration),
             "window": self.window,
+            "version": (source_hash(), installed_versions()),
         }
         return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qt_bert.ablation.request import leave_heads_out
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.templates import Template
-from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
+from qt_bert.errors import ArgumentError, CheckpointError, PairFileError, RunFolderError
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring import score as work_module
 from qt_bert.scoring.bulk import Scorer
@@ -267,6 +268,36 @@ def test_a_run_that_failed_before_its_first_window_may_be_begun_again(
     assert run(pair_file, scorer, out).pairs == 8
 
 
+def test_an_error_in_a_resumed_run_keeps_what_was_scored_before(
+    scorer, pair_file, tmp_path, monkeypatch
+):
+    whole, out = tmp_path / "whole.tsv", tmp_path / "out.tsv"
+    run(pair_file, scorer, whole, window=3)
+    stop_in_window(monkeypatch, scorer, 2)
+    with pytest.raises(Killed):
+        run(pair_file, scorer, out, window=3)
+
+    def fail(*_):
+        raise CheckpointError("no finite logits")
+
+    monkeypatch.setattr(scorer, "logits", fail)
+    with pytest.raises(CheckpointError):
+        run(pair_file, scorer, out, window=3, resume=True)
+    monkeypatch.undo()
+    assert run(pair_file, scorer, out, window=3, resume=True).resumed_at == 3
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_unfinished_work_of_another_version_is_refused(scorer, pair_file, tmp_path, monkeypatch):
+    out = tmp_path / "o.tsv"
+    stop_in_window(monkeypatch, scorer, 2)
+    with pytest.raises(Killed):
+        run(pair_file, scorer, out, window=3)
+    monkeypatch.setattr(work_module, "source_hash", lambda: "edited")
+    with pytest.raises(RunFolderError, match="another model, file, option or version"):
+        run(pair_file, scorer, out, window=3, resume=True)
+
+
 def test_unfinished_work_of_another_file_is_refused(scorer, pair_file, tmp_path, monkeypatch):
     out = tmp_path / "o.tsv"
     monkeypatch.setattr(growing_table(out).__class__, "finish", lambda _: 1 / 0)
@@ -274,10 +305,10 @@ def test_unfinished_work_of_another_file_is_refused(scorer, pair_file, tmp_path,
         run(pair_file, scorer, out, window=3)
     settings = replace(scorer.settings, template=Template("", "查询：", "标题：", ""))
     other = Scorer(replace(scorer.checkpoint, settings=settings))
-    with pytest.raises(RunFolderError, match="another model, file or option"):
+    with pytest.raises(RunFolderError, match="another model, file, option or version"):
         run(pair_file, other, out, window=3, resume=True)
     pair_file.write_text("query\ttitle\n狗\t猫\n", encoding="utf-8")
-    with pytest.raises(RunFolderError, match="another model, file or option"):
+    with pytest.raises(RunFolderError, match="another model, file, option or version"):
         run(pair_file, scorer, out, window=3, resume=True)
 
 
@@ -293,8 +324,26 @@ def test_unfinished_work_of_equal_weights_in_another_shape_is_refused(
     (folder / "config.json").write_text(json.dumps(config | {"hidden_act": "relu"}), "utf-8")
     other = Scorer(open_checkpoint(folder))
     assert other.checkpoint.sha256 == scorer.checkpoint.sha256
-    with pytest.raises(RunFolderError, match="another model, file or option"):
+    with pytest.raises(RunFolderError, match="another model, file, option or version"):
         run(pair_file, other, out, window=3, resume=True)
+
+
+def test_heads_that_get_other_pairs_outputs_are_another_model(scorer, pair_file):
+    pairs = list(ReaderOptions().open(pair_file))
+    first, again, other = (
+        leave_heads_out(scorer, "L0H1", "resample", of) for of in (pairs[:4], pairs[:4], pairs[4:])
+    )
+    assert first.describe() == other.describe()
+    assert first.identity() == again.identity() != other.identity()
+
+
+def test_what_was_left_out_of_an_output_goes_with_it(scorer, pair_file, tmp_path):
+    out, record = tmp_path / "o.tsv", tmp_path / "o.tsv.run.json"
+    pairs = list(ReaderOptions().open(pair_file))
+    run(pair_file, leave_heads_out(scorer, "L0H1", "zero", pairs), out)
+    assert record.exists()
+    run(pair_file, scorer, out, overwrite=True)
+    assert not record.exists()
 
 
 def test_an_output_that_is_there_is_kept(scorer, pair_file, tmp_path):
