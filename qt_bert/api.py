@@ -554,6 +554,7 @@ class Grader:
     ) -> Request:
         """The resolved request of options by name. Raises ArgumentError for an unknown one."""
         checkpoint = self._whole()
+        checkpoint.hashes.check()  # a run is of the folder as it lies there
         opened: dict[str, Any] = {
             "model": str(checkpoint.folder),
             "dtype": checkpoint.dtype,

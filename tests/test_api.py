@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import qt_bert
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.models import opening
 from qt_bert.request import Request, from_options
 from qt_bert.scoring import bulk
@@ -77,6 +77,13 @@ def test_a_calibration_is_fitted_and_applied(checkpoint_of, pair_file, tmp_path)
     powers = plain[names].to_numpy(float) ** (1 / temperature)
     np.testing.assert_allclose(cooled[names].to_numpy(float), powers / powers.sum(), rtol=1e-4)
     assert grader.evaluate(pair_file, calibrated=out)["metrics"]["nll"]["value"] is not None
+
+
+def test_a_saved_calibration_is_that_of_the_open_model(fresh_checkpoint, pair_file, tmp_path):
+    grader, out = qt_bert.load(fresh_checkpoint()), tmp_path / "c.json"
+    grader.calibrate(pair_file, out=out, save=True, resamples=20)
+    saved, filed = (grader.score([("狗", "猫")], calibrated=one) for one in (True, out))
+    pd.testing.assert_frame_equal(saved, filed)
 
 
 @pytest.mark.parametrize("pairs", [["ab", "cd"], [("a", "")], [("a", None)], [("a",)], "ab", None])
@@ -195,6 +202,17 @@ def opened(monkeypatch) -> list[Path]:
     for module in (bulk, opening):
         monkeypatch.setattr(module, "open_checkpoint", count)
     return folders
+
+
+def test_a_model_that_its_folder_holds_no_longer_is_not_studied(
+    fresh_checkpoint, pair_file, tmp_path
+):
+    folder = fresh_checkpoint()
+    grader, config = qt_bert.load(folder), folder / "config.json"
+    config.write_text(config.read_text("utf-8") + "\n", "utf-8")
+    with pytest.raises(CheckpointError, match="changed since it was opened"):
+        grader.probe("matching", pair_file, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_study_uses_the_model_that_is_open(

@@ -17,7 +17,7 @@ from qt_bert.heads import Shape
 from qt_bert.models.card import ModelSettings, Reading, mark
 from qt_bert.models.devices import device_name
 from qt_bert.models.families import Family, ReadOut
-from qt_bert.models.folder import folder_sha256, weights_sha256, write_manifest
+from qt_bert.models.folder import FolderHashes, folder_sha256, weights_sha256, write_manifest
 from qt_bert.models.forward import Encoder
 from qt_bert.models.loading import positions_of
 from qt_bert.models.plain import PlainEncoder
@@ -40,6 +40,7 @@ class Checkpoint:
     `model` is the Hugging Face model of a cross-encoder of `family`. `kept`: what a smaller model keeps
     of its teacher. Unless it is `compact`, pruned heads are zeros in `model`, so that every head has its
     number in the teacher. Where `padding_leaks` into the logits, batches hold pairs of one length.
+    `hashes`: those of `folder` as it was opened.
     """
 
     name: str
@@ -54,6 +55,10 @@ class Checkpoint:
     reading: Reading = Reading()
     model_grades: str | None = None
     padding_leaks: bool = False
+    hashes: FolderHashes = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self.hashes = self.hashes or FolderHashes(self.folder)
 
     def encoder(self) -> Encoder:
         """The layer-by-layer forward, with a copy of the weights: later changes to them have no effect."""
@@ -121,14 +126,14 @@ class Checkpoint:
 
     @property
     def sha256(self) -> str:
-        """Hash of the stored weights."""
-        return weights_sha256(self.folder)
+        """Hash of the stored weights. Raises CheckpointError where they are no longer those that were opened."""
+        return self.hashes.of(weights_sha256, ".safetensors")
 
     @property
     def identity(self) -> dict[str, str]:
-        """All that the outputs for a text depend on, for the keys of what is stored of them."""
+        """All that the outputs for a text depend on, for the keys of what is stored of them. Raises as `sha256`."""
         return {
-            "model": folder_sha256(self.folder),
+            "model": self.hashes.of(folder_sha256),
             "model_grades": repr(self.settings.labels),
             "reading": repr(self.reading),
             "template": repr(self.settings.template),

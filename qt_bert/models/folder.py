@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +51,15 @@ HEADS = "heads.json"
 of the folder covers it."""
 
 
+def _covered(folder: Path) -> list[Path]:
+    """The files that a hash of the folder covers: no hidden ones, such as locks of what is written into it."""
+    found = folder.glob("[!.]*")
+    return sorted(file for file in found if file.is_file() and file.name != HEADS)
+
+
 def write_manifest(folder: Path, without: str = "") -> None:
-    """Hash every file of `folder` but `heads.json` and the one named `without` into `manifest.json`."""
-    left_out = (MANIFEST, HEADS, without)
-    files = sorted(p for p in folder.iterdir() if p.is_file() and p.name not in left_out)
+    """Hash the visible files of `folder` but `heads.json` and the one named `without` into `manifest.json`."""
+    files = [file for file in _covered(folder) if file.name not in (MANIFEST, without)]
     write_json(folder / MANIFEST, {"schema": 1, "sha256": {p.name: sha256_file(p) for p in files}})
 
 
@@ -108,10 +113,38 @@ def stored_bytes(folder: Path) -> int:
 
 
 def folder_sha256(folder: Path) -> str:
-    """One hash for all that a folder's outputs depend on: the name and bytes of each of its files."""
-    files = sorted(file for file in folder.iterdir() if file.is_file() and file.name != HEADS)
-    listed = "".join(f"{file.name} {sha256_file(file)}\n" for file in files)
+    """One hash for all that a folder's outputs depend on: the name and bytes of each visible file."""
+    listed = "".join(f"{file.name} {sha256_file(file)}\n" for file in _covered(folder))
     return hashlib.sha256(listed.encode()).hexdigest()
+
+
+class FolderHashes:
+    """The hashes of a folder as it was opened, each computed when it is first needed; with a `salt`, those of
+    another model made of it."""
+
+    def __init__(self, folder: Path, salt: str = "") -> None:
+        self.folder, self.salt, self._opened = folder, salt, _stamps(folder)
+        self._known: dict[Callable[[Path], str], str] = {}
+
+    def of(self, hashed: Callable[[Path], str], suffix: str = "") -> str:
+        """`weights_sha256` or `folder_sha256`. Raises as `check`, unless it is known."""
+        if hashed not in self._known:
+            self.check(suffix)
+            value = hashed(self.folder)
+            salted = hashlib.sha256(f"{value} {self.salt}".encode()).hexdigest()
+            self._known[hashed] = salted if self.salt else value
+        return self._known[hashed]
+
+    def check(self, suffix: str = "") -> None:
+        """Raise CheckpointError where a file whose name ends in `suffix` has changed since."""
+        if any(name.endswith(suffix) for name, *_ in self._opened ^ _stamps(self.folder)):
+            raise CheckpointError(f"{self.folder}: changed since it was opened; open it again")
+
+
+def _stamps(folder: Path) -> set[tuple[str, int, int]]:
+    """Name, bytes and time of each file."""
+    stats = {file.name: file.stat() for file in _covered(folder)}
+    return {(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}
 
 
 # Checks of a model folder before any weight is read; each fault has its own error.

@@ -118,7 +118,8 @@ def open_checkpoint(
 
 
 def reopened(checkpoint: Checkpoint, **changes: Any) -> Checkpoint:
-    """The checkpoint's folder opened again with the same options, except `changes`, and not compact."""
+    """The checkpoint's folder, its weights unchanged, opened again with its options but `changes`, not compact."""
+    checkpoint.hashes.check(".safetensors")
     options: dict[str, Any] = {"dtype": checkpoint.dtype, "device": str(checkpoint.device)}
     options |= {"model_grades": checkpoint.model_grades, "reading": checkpoint.reading}
     return open_checkpoint(checkpoint.folder, **(options | changes))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ from qt_bert.errors import CheckpointError
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import DTYPES
+from qt_bert.models.folder import FolderHashes
 from qt_bert.models.loading import open_encoder
 from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.probes.base import Context
@@ -64,33 +64,18 @@ def open_base(folder: Path, like: Checkpoint, option: str = "--base") -> Base:
 
 
 def random_like(like: Checkpoint, seed: int = 0) -> Checkpoint:
-    """`like` with randomly initialised weights, the same for the same seed; `sha256` differs."""
+    """`like` with randomly initialised weights, the same for the same seed; its hashes differ, so that nothing is
+    cached as the folder's weights."""
     with _seeded(seed):
         model = AutoModelForSequenceClassification.from_config(
             like.model.config, attn_implementation="eager"
         )
-    facts = {field.name: getattr(like, field.name) for field in fields(Checkpoint)}
-    facts |= {
-        "name": f"{like.name}-random",
-        "model": model.to(like.device, DTYPES[like.dtype]).eval(),
-    }
-    return _Random(**facts, seed=seed)
-
-
-@dataclass
-class _Random(Checkpoint):
-    """A checkpoint whose weights come from `seed` and not from its folder."""
-
-    seed: int = 0
-
-    @property
-    def sha256(self) -> str:
-        """A hash of folder and seed, so that nothing is cached as the folder's weights."""
-        return hashlib.sha256(f"{super().sha256} random {self.seed}".encode()).hexdigest()
-
-    @property
-    def identity(self) -> dict[str, str]:
-        return {**super().identity, "random": str(self.seed)}
+    return replace(
+        like,
+        name=f"{like.name}-random",
+        model=model.to(like.device, DTYPES[like.dtype]).eval(),
+        hashes=FolderHashes(like.folder, f"random {seed}"),
+    )
 
 
 def open_second(folder: Path, like: Checkpoint) -> Checkpoint:

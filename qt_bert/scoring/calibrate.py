@@ -16,7 +16,7 @@ from qt_bert.data.splits import half_of, split_halves
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file, write_json
 from qt_bert.models.card import CARD, ModelLabels, store_calibration
-from qt_bert.models.folder import MANIFEST, write_manifest
+from qt_bert.models.folder import MANIFEST, FolderHashes, write_manifest
 from qt_bert.scoring.evaluate import by_column
 from qt_bert.scoring.judge import DRAWN, JudgedFile, PairScorer, judge_file, judge_logits
 from qt_bert.stats.arrays import BoolArray, IntArray, ratio
@@ -154,12 +154,15 @@ def calibrate_model(
     if out is not None:
         write_json(out, result)
     if save and checkpoint is not None:
+        checkpoint.hashes.check(".safetensors")
         has_manifest = (checkpoint.folder / MANIFEST).exists()
         if has_manifest:  # without the card that changes: a kill leaves a folder that opens
             write_manifest(checkpoint.folder, without=CARD)
         store_calibration(checkpoint.folder, result["calibration"])
         if has_manifest:
             write_manifest(checkpoint.folder)
+        checkpoint.settings = replace(checkpoint.settings, calibration=result["calibration"])
+        checkpoint.hashes = FolderHashes(checkpoint.folder)
     return result
 
 

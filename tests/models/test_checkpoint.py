@@ -1,6 +1,7 @@
 """Every fault of a model folder has its own clear error."""
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from functools import partial
@@ -13,11 +14,12 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification
 
 from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
+from qt_bert.files import one_writer
 from qt_bert.models.checkpoint import save_checkpoint
 from qt_bert.models.families import FAMILIES
 from qt_bert.models.folder import HEADS, folder_sha256, verify_manifest, write_manifest
 from qt_bert.models.loading import open_for_tuning
-from qt_bert.models.opening import open_checkpoint
+from qt_bert.models.opening import open_checkpoint, reopened
 from qt_bert.scoring.bulk import Scorer
 
 
@@ -396,6 +398,30 @@ def test_what_a_study_found_is_in_no_hash(tmp_path):
     assert folder_sha256(tmp_path) == before
     (tmp_path / "config.json").write_text("{ }")
     assert folder_sha256(tmp_path) != before
+
+
+def test_the_lock_of_what_is_written_into_a_folder_is_in_no_hash(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    before = folder_sha256(tmp_path)
+    with one_writer(tmp_path / "tuned"):
+        assert (tmp_path / ".tuned.lock").exists() and folder_sha256(tmp_path) == before
+        write_manifest(tmp_path)
+    verify_manifest(tmp_path)
+
+
+def test_a_folder_that_changed_is_not_hashed_as_the_model_that_is_open(fresh_checkpoint):
+    folder = fresh_checkpoint()
+    opened, known = open_checkpoint(folder), open_checkpoint(folder)
+    before = known.sha256
+    file = folder / "config.json"
+    file.write_text(file.read_text("utf-8") + "\n", "utf-8")
+    with pytest.raises(CheckpointError, match="changed since it was opened"):
+        _ = known.identity
+    os.utime(folder / "model.safetensors", ns=(1, 1))
+    assert known.sha256 == before
+    for ask in (lambda: opened.sha256, lambda: opened.identity, lambda: reopened(opened)):
+        with pytest.raises(CheckpointError, match="changed since it was opened"):
+            ask()
 
 
 def test_a_folder_saved_from_bfloat16_opens_in_float32(tmp_path, checkpoint_of):
