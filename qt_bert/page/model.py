@@ -250,7 +250,7 @@ class ModelPool:
         self.lock = ModelLock()
         self.worker = Worker(self.lock)
         self._folders = Folders(models, base)
-        self._open: OrderedDict[str, SharedModel] = OrderedDict()
+        self._open: OrderedDict[tuple[str, str], SharedModel] = OrderedDict()
         self._listed = threading.Lock()
         self._opening = threading.Lock()
 
@@ -275,24 +275,25 @@ class ModelPool:
         if base is None or base in self.names:
             return None if base is None else self.open(base)
         folder = self._folders[base]
-        return self._shared(base, lambda: open_base(folder, tuned.scorer.checkpoint))
+        # It is opened like the tuned model, with its length and tokenizer.
+        return self._shared(base, lambda: open_base(folder, tuned.scorer.checkpoint), name)
 
-    def _shared(self, name: str, read: Callable[[], Checkpoint]) -> SharedModel:
-        model = self._opened(name)
+    def _shared(self, name: str, read: Callable[[], Checkpoint], like: str = "") -> SharedModel:
+        model = self._opened(key := (name, like))
         if model is not None:
             return model
         if self.lock.mine:
             raise RuntimeError("a model that is not open yet must not be opened under the lock")
         with self._opening:  # one at a time: opening seeds torch's random numbers
-            model = self._opened(name) or SharedModel(name, read(), self.worker)
+            model = self._opened(key) or SharedModel(name, read(), self.worker)
             with self._listed:
-                self._open[name] = model
+                self._open[key] = model
                 while len(self._open) > MOST_OPEN:
                     self._open.popitem(last=False)
             return model
 
-    def _opened(self, name: str) -> SharedModel | None:
+    def _opened(self, key: tuple[str, str]) -> SharedModel | None:
         with self._listed:
-            if name in self._open:
-                self._open.move_to_end(name)
-            return self._open.get(name)
+            if key in self._open:
+                self._open.move_to_end(key)
+            return self._open.get(key)

@@ -251,6 +251,18 @@ def test_the_base_is_what_the_training_record_names(models: Path, pool: ModelPoo
     assert base.encode("狗追猫", "猫追狗") == tuned.encode("狗追猫", "猫追狗")
 
 
+def test_a_base_is_opened_like_each_model_that_was_tuned_from_it(
+    models: Path, tmp_path: Path
+) -> None:
+    for name, source in {"before": "before", "tuned": "tuned", "short": "tuned"}.items():
+        shutil.copytree(models / source, tmp_path / name)
+    card = {"schema": 1, "max_length": 16}
+    (tmp_path / "short" / "qt_bert.json").write_text(json.dumps(card), encoding="utf-8")
+    pool = ModelPool(tmp_path)
+    bases = [pool.base_of(name) for name in ("tuned", "short")]
+    assert [base and base.longest for base in bases] == [64, 16]
+
+
 def test_the_base_option_is_for_models_of_its_shape(models: Path, tmp_path: Path) -> None:
     shutil.copytree(models / "before", tmp_path / "encoder")
     folders = Folders([models, shipped(GRADED)], tmp_path / "encoder")
