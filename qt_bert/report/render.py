@@ -30,7 +30,7 @@ from qt_bert.report.probes import atlas_section, probe_section
 from qt_bert.report.stored import Stored
 from qt_bert.results.frontier import FRONTIER
 from qt_bert.results.probe import ProbeResult
-from qt_bert.run.folder import RunFolder, RunInputs, RunRecord
+from qt_bert.run.folder import REPORT, RunFolder, RunInputs, RunRecord
 from qt_bert.shipped import installed_versions, source_hash
 from qt_bert.text import Text, csv_bytes, plain
 
@@ -57,7 +57,7 @@ def render(path: Path) -> Path:
     write_json(folder.file("report.json"), data)
     for table in _tables(block for section in drawn for block in section.blocks):
         write_csv(table, folder.file(f"tables/{table.name}.csv"))
-    report = folder.file("report.html")
+    report = folder.file(REPORT)
     with atomic_write(report) as temporary:
         temporary.write_text(page(folder.record, cards, drawn), encoding="utf-8")
     return report

@@ -129,7 +129,7 @@ class RunRecord:
 # The folder.
 
 
-_WORK = "sweeps"
+_WORK, REPORT = "sweeps", "report.html"
 
 
 class RunFolder:
@@ -240,6 +240,8 @@ class RunFolder:
                 if (place := self.work(folder)).is_dir():
                     shutil.rmtree(place)
         stages = {n: stage for n, stage in self.record.stages.items() if n not in forgotten}
+        if forgotten:  # a page of these results must not outlive them
+            self.file(REPORT).unlink(missing_ok=True)
         guards = {n: guard for n, guard in self.record.guards.items() if n not in forgotten}
         self.record = replace(self.record, stages=stages, guards=guards)
 

@@ -32,7 +32,7 @@ from qt_bert.run.folder import (
     select,
     split_of,
 )
-from qt_bert.shipped import TEST, TRAIN, shipped, ships
+from qt_bert.shipped import BEHAVIOURS, TEST, TRAIN, shipped, ships
 
 if TYPE_CHECKING:
     from qt_bert.planning.task import PlanTask, Sample
@@ -136,7 +136,7 @@ def plan_stage(
         arguments=(*SELECTION_FIELDS, *arguments),
         needs=needs,
         folders=(f"sweeps/{name}",),
-        reads=(TRAIN,) if name == "frontier" else (),
+        reads=(TRAIN, BEHAVIOURS) if name == "frontier" else (),
         quick_seconds=seconds,
         applies=_is_whole,
     )
@@ -157,21 +157,21 @@ def _run_plan(options: PlanOptions, output: str, quick: Effort, context: StageCo
     from qt_bert.planning.budgets import parse_budget
     from qt_bert.planning.make_plan import make_plan
     from qt_bert.planning.runs import check_removals
-    from qt_bert.planning.task import Sample, functions_of
+    from qt_bert.planning.task import Functions, Sample, functions_of
 
+    record, request = context.folder.record, context.request
+    task, functions = _task(context, quick, options.limit, "sweeps/plan"), Functions("none")
+    labels, model = task.scorer.checkpoint.settings.labels, _model_folder(request)
     # The probes of the same run that the plan needs name the functions of heads; `redundancy` left every
     # head out on the same pairs.
-    needs = context.folder.record.stages["plan"].needs
-    run, names = (
-        (context.folder.path, [n.removeprefix("probe:") for n in needs])
-        if needs
-        else (options.run, None)
-    )
-    request, task = context.request, _task(context, quick, options.limit, "sweeps/plan")
-    labels = task.scorer.checkpoint.settings.labels
+    if needs := record.stages["plan"].needs:
+        names = [name.removeprefix("probe:") for name in needs]
+        functions = functions_of(model, task.teacher.sha256, context.folder.path, names)
+    elif "plan" in record.inputs.arguments:  # alone in its folder, whose key has the functions
+        functions = functions_of(model, task.teacher.sha256, options.run)
     task = replace(
         task,
-        functions=functions_of(_model_folder(request), task.teacher.sha256, run, names),
+        functions=functions,
         held_out=[
             Sample.of(path.name, sha256_file(path), pairs)
             for path, pairs in read_held_out(request, labels)

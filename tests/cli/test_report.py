@@ -90,10 +90,11 @@ def test_models_of_one_score_are_reported(run, checkpoint_of, pair_file, tmp_pat
     assert titles == ["Pairwise accuracy", "Spearman ρ", "NDCG@5"]
 
 
-def test_a_plan_reads_the_probes_of_its_own_run_alone(run, checkpoint_of, pair_file, tmp_path):
+def test_a_plan_reads_the_probes_of_its_own_run_alone(run, fresh_checkpoint, pair_file, tmp_path):
     out = tmp_path / "report"
-    model = checkpoint_of(layers=2, heads=2)
+    model = fresh_checkpoint(layers=2, heads=2)
     arguments = ["report", "--model", model, "--pairs", pair_file, "--out", out, "--resume"]
+    arguments += ["--save-heads", model / "heads.json"]  # which no key covers
     for only, functions in (("matching", None), ("plan", "none"), ("matching,plan", "run")):
         ended = run(*arguments, "--only", only, "--resamples", 100)
         assert ended.status == 0, ended.err

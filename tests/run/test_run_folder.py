@@ -44,6 +44,19 @@ def test_overwrite_removes_what_the_stages_wrote_and_no_more(study, inputs, tmp_
     assert {path.name for path in (tmp_path / "run").iterdir()} == {"run.json", "notes.txt"}
 
 
+def test_a_page_goes_with_the_results_that_it_shows(study, inputs, tmp_path):
+    page = tmp_path / "run" / "report.html"
+    study()
+    page.write_text("drawn")
+    study()
+    assert page.exists()
+    study(seed=7)
+    assert not page.exists()
+    page.write_text("drawn")
+    RunFolder.open(tmp_path / "run", inputs(), overwrite=True)
+    assert not page.exists()
+
+
 @pytest.mark.parametrize("flags", [{}, {"resume": True}, {"overwrite": True}])
 @pytest.mark.parametrize("name", ["thesis.docx", "run.json"])
 def test_a_folder_of_something_else_is_refused(inputs, tmp_path, flags, name):

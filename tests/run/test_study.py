@@ -22,7 +22,7 @@ from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import RunFolder, StageContext, run_inputs, run_stages
 from qt_bert.run.study import FrontierOptions, PlanOptions, plan_stage, probe_stage
-from qt_bert.shipped import BASELINES, TEST, TRAIN, shipped
+from qt_bert.shipped import BASELINES, BEHAVIOURS, TEST, TRAIN, shipped
 from qt_bert.text import Text
 from qt_bert.training.recipes import PairSource
 
@@ -200,6 +200,7 @@ def test_the_frontier_lies_beside_the_plan_and_is_drawn_with_it(run, more_pairs,
     quick = replace(LEAST, requests=3, bulk=4, engines=0)
     options = FrontierOptions(in_report=True)
     stage = plan_stage(options, folder="plan", quick=quick)
+    assert stage.reads == (TRAIN, BEHAVIOURS)
     assert run(stage, pairs=more_pairs) == ("frontier",)
     stored = Stored(RunFolder.read(tmp_path / "run"))
     assert stored.frontier.trial is None and stored.plan is None
