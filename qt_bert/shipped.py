@@ -40,7 +40,8 @@ def ships(name: str) -> bool:
 # The code behind a result: a hash of the package's sources, and versions.
 
 
-_PACKAGES = ("qt-bert", "torch", "transformers", "numpy")
+_PACKAGES = "qt-bert torch transformers tokenizers numpy scipy scikit-learn jieba rjieba"
+"""Those that figures depend on."""
 
 
 @cache
@@ -55,9 +56,9 @@ def source_hash(package: Path = Path(__file__).parent) -> str:
 
 
 def installed_versions(*more: str) -> dict[str, str]:
-    """Versions of Python, qt-bert, torch, transformers, numpy and `more` packages, not imported."""
+    """Versions of Python, of the packages that figures depend on, and of `more`, not imported."""
     versions = {"python": platform.python_version()}
-    for name in (*_PACKAGES, *more):
+    for name in (*_PACKAGES.split(), *more):
         try:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
