@@ -161,7 +161,7 @@ class PartScorer:
 
     def facts(self) -> dict[str, str]:
         """Name → value of all that scores depend on beside the options."""
-        versions = installed_versions("tokenizers", "pyarrow")
+        versions = installed_versions("pyarrow")
         return {
             **self.scorer.identity(),
             "device": device_name(self.scorer.checkpoint.device),
@@ -303,7 +303,7 @@ def score_on_ray(
             rows=scanned.rows,
             partitions=tuple(scanned.parts),
         )
-        _store(out, record)
+        _store(out, record, replaces=(RECORD, REJECTS, PARTS))
     elif changed := differing(record.key, key):
         raise begun_otherwise(out, changed)
     if record.complete:
@@ -330,11 +330,7 @@ def _existing(out: Place, *, resume: bool, overwrite: bool) -> RunRecord | None:
             raise RunFolderError(f"{out} is a file; --out names a folder")
         if run is None and size is not None and out.files():
             raise RunFolderError(f"{out} holds something else; choose another --out")
-        if run is None:
-            return None
-        if overwrite:
-            for name in (RECORD, REJECTS, PARTS):
-                out.join(name).remove()
+        if run is None or overwrite:
             return None
         record: RunRecord = decode(
             RunRecord, json.loads(out.join(RECORD).read()), f"{out}/{RECORD}"
@@ -347,8 +343,11 @@ def _existing(out: Place, *, resume: bool, overwrite: bool) -> RunRecord | None:
     return record
 
 
-def _store(out: Place, record: RunRecord) -> None:
+def _store(out: Place, record: RunRecord, replaces: Sequence[str] = ()) -> None:
+    """Write `run.json`, after an earlier run's files are removed."""
     try:
+        for name in replaces:
+            out.join(name).remove()
         out.join(RECORD).write(json.dumps(encode(record), ensure_ascii=False, indent=1).encode())
     except OSError as error:
         raise RunFolderError(f"{out}: cannot be written ({error})") from error

@@ -182,6 +182,14 @@ def test_an_actor_refuses_another_model(checkpoint_of, fresh_checkpoint, tmp_pat
         PartScorer(encode(other))
 
 
+def test_a_run_that_cannot_begin_replaces_none(run, tmp_path):
+    run()
+    before = parts_of(tmp_path / "out")
+    with pytest.raises(PairFileError, match="cannot be read"):
+        run(inputs=[tmp_path / "gone"], overwrite=True)
+    assert parts_of(tmp_path / "out") == before and run(resume=True).already
+
+
 def test_overwrite_removes_the_old_run_alone(run, day, tmp_path):
     run()
     (tmp_path / "out" / "mine.txt").write_text("keep")
