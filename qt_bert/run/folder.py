@@ -234,14 +234,15 @@ class RunFolder:
     def _forget(self, names: Iterable[str]) -> None:
         forgotten = set(names)
         for name in forgotten:
+            # A page of its result must not outlive it.
+            if self.record.stages[name].status == "done":
+                self.file(REPORT).unlink(missing_ok=True)
             for file in self.record.stages[name].files:
                 self.file(file).unlink(missing_ok=True)
             for folder in self.record.stages[name].folders:
                 if (place := self.work(folder)).is_dir():
                     shutil.rmtree(place)
         stages = {n: stage for n, stage in self.record.stages.items() if n not in forgotten}
-        if forgotten:  # a page of these results must not outlive them
-            self.file(REPORT).unlink(missing_ok=True)
         guards = {n: guard for n, guard in self.record.guards.items() if n not in forgotten}
         self.record = replace(self.record, stages=stages, guards=guards)
 
