@@ -190,11 +190,9 @@ def _check_same_pairs(a: Judgements, b: Judgements) -> None:
 
 
 def graded_score(models: Sequence[Judgements]) -> FloatArray:
-    """The expected level of each pair, also of one calibrated logit, or the score where there are no levels; the
-    mean over the models [n]."""
-    return np.mean(
-        [m.ranking_score if m.level_probabilities is None else m.expected for m in models], axis=0
-    )
+    """The expected grade or level of each pair, also of one calibrated logit, or the score where there are none;
+    the mean over the models [n]."""
+    return np.mean([m.ranking_score if m.graded is None else m.graded for m in models], axis=0)
 
 
 def differ_most(a: Sequence[Judgements], b: Sequence[Judgements], limit: int) -> IntArray:
@@ -218,7 +216,7 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
     def ranks(name: str) -> FloatArray:
         return np.concatenate([fractional_ranks(getattr(side, name)) for side in (a, b)])
 
-    fields = "truth label_probability predicted correct ranking_truth unjudged_ahead"
+    fields = "truth label_probability predicted correct ranking_truth graded unjudged_ahead"
     return replace(
         a,
         **{name: both(name) for name in fields.split()},

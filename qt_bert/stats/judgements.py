@@ -140,6 +140,8 @@ class Judgements:
     """The least `ranking_truth` that counts as relevant."""
     query_weights: FloatArray | None = None
     """How much each query counts in every metric [Q]; None: all alike."""
+    graded: FloatArray | None = None
+    """Expected grade, or level from 0, on the model's own scale [n]; None where only the order is judged."""
     unjudged_ahead: FloatArray | None = None
     """Titles without a label of the same query with this score or a higher one [n]."""
     levels: tuple[str, ...] = ()
@@ -249,6 +251,7 @@ def judge_grades(
     table = _checked_probabilities(probabilities, len(labels.index), len(model))
     score = expectation(table, set_means(model))
     ranked = _ranked(score, labels.ranking_truth, labels.auc_cut, queries)
+    ranked = replace(ranked, graded=score)
     levels = _common_levels(labels, model)
     if levels is None:
         meets = np.array([[bool(set(a) & set(b)) for b in labels.sets] for a in model])
@@ -286,6 +289,7 @@ def judge_levels(
     numbers = np.arange(1.0, n_levels + 1)
     names = tuple(map(str, range(n_levels)))
     ranked = _ranked(expectation(table, numbers), truth + 1.0, middle_cut(n_levels), queries)
+    ranked = replace(ranked, graded=ranked.ranking_score - 1)
     return _at_levels(ranked, "levels", names, table, truth.astype(np.int64))
 
 

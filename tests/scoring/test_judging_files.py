@@ -12,6 +12,7 @@ from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.evaluate import compare_models, error_table, evaluation_json, query_table
 from qt_bert.scoring.judge import graded_pairs, judge_file, judge_logits, read_outputs
 from qt_bert.stats.calibration import Calibration, ScoreCalibration
+from qt_bert.stats.evaluation import signed_error
 
 FIVE = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
 
@@ -77,6 +78,8 @@ def test_cutoffs_act_on_labels_that_overlap():
     )
     judged = judge_logits(np.zeros((2, 1)), pairs, ModelLabels(1, None), score)
     assert judged.correct.tolist() == [True, False]
+    # p_1 is .0067, the others' share of the rest .001, .000999 and .000998: 4.967 are expected, of a logit of 0
+    assert signed_error(judged) == pytest.approx([1.467, 0.467], abs=0.001)
 
 
 def test_cutoffs_for_other_levels_are_refused():

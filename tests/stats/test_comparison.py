@@ -6,6 +6,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.stats.comparison import (
     compare,
     differ_most,
+    graded_score,
     metric_estimate,
     seeds_reach,
     side_by_side,
@@ -85,6 +86,16 @@ def test_classes_of_other_levels_are_not_compared(good):
     metrics = compare(good, other, resamples=20, draws=20).metrics
     assert metrics["qwk"].value_a is None and "different levels" in (metrics["qwk"].reason or "")
     assert metrics["spearman"].value_b is not None
+
+
+def test_models_of_other_levels_differ_in_grades():
+    """Both are sure: of 5, then of 2 or of 1-2. By their levels 5 and 3 the first would differ most."""
+    labels, queries = [(5,), (2,)], ["猫", "猫"]
+    five = judge_grades(np.eye(5)[[4, 1]], labels, queries)
+    three = judge_grades(np.eye(3)[[2, 0]], labels, queries, model_grades=[(1, 2), (3, 4), (5,)])
+    assert graded_score([five]).tolist() == [5, 2] and graded_score([three]).tolist() == [5, 1.5]
+    assert differ_most([five], [three], 1).tolist() == [1]
+    assert graded_score([judge_levels([[0.25, 0.75]], [1], ["猫"])]).tolist() == [0.75]
 
 
 @pytest.mark.parametrize("name", ["accuracy", "qwk", "spearman", "pairwise_accuracy"])
