@@ -407,9 +407,7 @@ def judge_logits(
         grades, levels = calibration.grades, apply_cutoffs(scores, calibration.cutoffs)
         table = calibration.probabilities(scores)
         judged = judge_grades(table, sets, queries, model_grades=grades, predicted=levels)
-        judged = replace(judged, ranking_score=scores)
-        fits = len(judged.levels) == len(grades)
-        return judged.with_predicted(levels) if fits else judged
+        return replace(judged, ranking_score=scores)
     if labels.logits == 1:
         return judge_scores(scores, sets, queries)
     probabilities = apply_temperature(logits, calibration.temperature if calibration else 1.0)

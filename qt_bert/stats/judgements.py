@@ -35,16 +35,21 @@ class Labels:
     kind: Literal["exact", "coarse", "overlapping"]
 
     @property
+    def numbered(self) -> bool:
+        """Whether labels rank by their number: coarse ones, but for one alone, which has no middle."""
+        return self.kind == "coarse" and len(self.sets) > 1
+
+    @property
     def ranking_truth(self) -> FloatArray:
         """The target of ranking metrics [n]: grade, level number from 1, or mean grade."""
-        if self.kind == "coarse":
+        if self.numbered:
             return self.index.astype(np.float64) + 1
         return set_means(self.sets)[self.index]
 
     @property
     def auc_cut(self) -> float:
         """The least `ranking_truth` that counts as relevant: strictly above the middle."""
-        return middle_cut(len(self.sets)) if self.kind == "coarse" else float(GRADE_CUT)
+        return middle_cut(len(self.sets)) if self.numbered else float(GRADE_CUT)
 
 
 def read_labels(grade_sets: Sequence[Sequence[int] | None]) -> Labels:
@@ -241,8 +246,8 @@ def judge_grades(
     `probabilities` [n, K] are softmaxed logits; `model_grades` are the grades of each logit (by default
     logit i = grade i + 1); `grade_sets` and `queries` have one entry a pair.
     The levels are the model's where every label fits into one logit's grades, else the file's
-    where every logit fits into one label; where neither holds the mode is `overlapping`, and the prediction
-    the logit `predicted` [n] by cut-offs, by default the likeliest.
+    where every logit fits into one label; where neither holds the mode is `overlapping`. The prediction is the logit
+    `predicted` [n] by cut-offs, or its level, else the likeliest.
 
     Raises ArgumentError for lengths that differ, labels or logits outside 1..5, no pair, NaN.
     """
@@ -264,7 +269,11 @@ def judge_grades(
     truth = np.array(of_label, dtype=np.int64)[labels.index]
     at_model = set(sets) == set(model)
     mode: Mode = "grades" if sets == FIVE_GRADES else "levels" if at_model else "coarse"
-    return _at_levels(ranked, mode, tuple(map(name_set, sets)), np.stack(columns, axis=1), truth)
+    judged = _at_levels(ranked, mode, tuple(map(name_set, sets)), np.stack(columns, axis=1), truth)
+    if predicted is None:
+        return judged
+    by_cutoffs = level[predicted]
+    return judged.with_predicted(np.where(by_cutoffs < 0, known(judged.predicted), by_cutoffs))
 
 
 def judge_levels(

@@ -80,6 +80,12 @@ def test_cutoffs_act_on_labels_that_overlap():
     assert judged.correct.tolist() == [True, False]
     # p_1 is .0067, the others' share of the rest .001, .000999 and .000998: 4.967 are expected, of a logit of 0
     assert signed_error(judged) == pytest.approx([1.467, 0.467], abs=0.001)
+    # Of coarse labels, too, the grade 3 by cut-offs counts, not the likeliest, 5.
+    coarse = judge_logits(
+        np.zeros((2, 1)), [pair(1, 2, 3), pair(4, 5)], ModelLabels(1, None), score
+    )
+    assert (coarse.mode, coarse.correct.tolist()) == ("coarse", [True, False])
+    assert coarse.predicted.tolist() == [0, 0]
 
 
 def test_cutoffs_for_other_levels_are_refused():

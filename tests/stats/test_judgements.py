@@ -3,6 +3,7 @@ import pytest
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.judgements import judge_grades, judge_levels, judge_scores, known, read_labels
+from qt_bert.stats.metrics import METRICS
 
 
 def test_disjoint_sets_are_levels_in_order_of_their_mean():
@@ -15,6 +16,13 @@ def test_overlapping_sets_rank_by_their_mean_grade():
     labels = read_labels([(1, 2), (2, 3), (5,)])
     assert (labels.kind, labels.ranking_truth.tolist()) == ("overlapping", [1.5, 2.5, 5])
     assert read_labels([(2, 4), (3,)]).kind == "overlapping"  # sets of one mean have no order
+
+
+def test_a_set_alone_is_relevant_by_its_grades():
+    """As where a file labels its relevant titles alone; numbered from 1, it would be no level above the middle."""
+    for grades, mrr in (((4, 5), 1), ((1, 2, 3), 0)):
+        judged = judge_scores([2.0, 1.0], [grades] * 2, ["猫", "狗"])
+        assert METRICS["mrr_at_10"].value(judged) == mrr
 
 
 ROW = [0.1, 0.2, 0.4, 0.2, 0.1]
