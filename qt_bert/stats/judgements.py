@@ -27,7 +27,7 @@ class Labels:
     """The labels of n pairs: `sets` are the distinct ones by mean grade, `index` [n] into them.
 
     `kind` is `exact` (every set holds one grade), `coarse` (disjoint sets with different means:
-    the levels of the file) or `overlapping` (anything else: the levels have no order).
+    the levels of the file) or `overlapping` (anything else, one set alone, too: there are no levels).
     """
 
     sets: tuple[GradeSet, ...]
@@ -35,21 +35,16 @@ class Labels:
     kind: Literal["exact", "coarse", "overlapping"]
 
     @property
-    def numbered(self) -> bool:
-        """Whether labels rank by their number: coarse ones, but for one alone, which has no middle."""
-        return self.kind == "coarse" and len(self.sets) > 1
-
-    @property
     def ranking_truth(self) -> FloatArray:
         """The target of ranking metrics [n]: grade, level number from 1, or mean grade."""
-        if self.numbered:
+        if self.kind == "coarse":
             return self.index.astype(np.float64) + 1
         return set_means(self.sets)[self.index]
 
     @property
     def auc_cut(self) -> float:
         """The least `ranking_truth` that counts as relevant: strictly above the middle."""
-        return middle_cut(len(self.sets)) if self.numbered else float(GRADE_CUT)
+        return middle_cut(len(self.sets)) if self.kind == "coarse" else float(GRADE_CUT)
 
 
 def read_labels(grade_sets: Sequence[Sequence[int] | None]) -> Labels:
@@ -73,7 +68,8 @@ def read_labels(grade_sets: Sequence[Sequence[int] | None]) -> Labels:
     index = np.array([place[grades] for grades in of_pair], dtype=np.int64)
     if all(len(grades) == 1 for grades in sets):
         return Labels(sets, index, "exact")
-    return Labels(sets, index, "coarse" if are_ordered_levels(sets) else "overlapping")
+    levels = len(sets) > 1 and are_ordered_levels(sets)  # at one level nothing would be wrong
+    return Labels(sets, index, "coarse" if levels else "overlapping")
 
 
 def checked_set(grades: GradeSet, where: str) -> GradeSet:

@@ -29,7 +29,7 @@ WITH_GRADES: frozenset[Mode] = GRADED | {"score"}
 ANY: frozenset[Mode] = WITH_GRADES | {"numbers"}
 
 REASONS: dict[Mode, str] = {
-    "overlapping": "the labels are sets of grades that overlap: they are no ordered levels",
+    "overlapping": "the labels are sets of grades that overlap, or one alone: they are no ordered levels",
     "score": "a one-logit model gives an order, no grades, until it is calibrated (qt-bert calibrate)",
     "numbers": "the labels are numbers, not grades: only the order can be judged",
 }

@@ -18,11 +18,12 @@ def test_overlapping_sets_rank_by_their_mean_grade():
     assert read_labels([(2, 4), (3,)]).kind == "overlapping"  # sets of one mean have no order
 
 
-def test_a_set_alone_is_relevant_by_its_grades():
-    """As where a file labels its relevant titles alone; numbered from 1, it would be no level above the middle."""
-    for grades, mrr in (((4, 5), 1), ((1, 2, 3), 0)):
-        judged = judge_scores([2.0, 1.0], [grades] * 2, ["猫", "狗"])
-        assert METRICS["mrr_at_10"].value(judged) == mrr
+@pytest.mark.parametrize(("grades", "mrr"), [((4, 5), 1), ((1, 2, 3), 0)])
+def test_a_set_alone_is_no_level(grades, mrr):
+    """As where a file labels its relevant titles alone: they are relevant, and a 1 and a 5 not both right."""
+    judged = judge_grades(np.eye(5)[[4, 0]], [grades] * 2, ["猫", "狗"])
+    values = [METRICS[name].value(judged) for name in ("mrr_at_10", "accuracy", "qwk")]
+    assert values == [mrr, 0.5, None]
 
 
 ROW = [0.1, 0.2, 0.4, 0.2, 0.1]
