@@ -88,7 +88,7 @@ def compare(
     if unknown := [name for name in named if isinstance(name, str) and name not in METRICS]:
         raise ArgumentError(f"no metric is called {unknown[0]!r}; there are {', '.join(METRICS)}")
     chosen = [METRICS[metric] if isinstance(metric, str) else metric for metric in named]
-    refusals = {metric.name: _refusal(metric, a, b) for metric in chosen}
+    refusals = {metric.name: refusal(metric, a, b) for metric in chosen}
     tested = [metric for metric in chosen if refusals[metric.name] is None]
     values, drawn = [], []
     for side in sides:
@@ -229,7 +229,8 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
     )
 
 
-def _refusal(metric: Metric, a: Judgements, b: Judgements) -> str | None:
+def refusal(metric: Metric, a: Judgements, b: Judgements) -> str | None:
+    """Why a metric is not defined for both models; None if it is."""
     if not metric.ranking and a.levels != b.levels:
         return metric.refusal(a) or metric.refusal(b) or OTHER_LEVELS
     return metric.refusal(a) or metric.refusal(b)
