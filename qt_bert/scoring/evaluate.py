@@ -79,7 +79,7 @@ def evaluation_json(
     drawn: dict[str, Any] = {"resamples": resamples, "seed": seed}
     few = with_judge([judged], [scorer], path, reader or ReaderOptions(), count, **drawn)
     outputs = read_outputs(judged.logits, scorer.settings.labels, judged.calibration)
-    furthest = furthest_off(judged.judgements, WORST)
+    furthest, levels = furthest_off(judged.judgements, WORST), scorer.settings.labels.levels
     ranks = judged.judgements.eligible.any() and scorer.tokenizer  # the scale of a column is any
     result = EvaluationResult(
         model=scorer.describe(),
@@ -97,7 +97,7 @@ def evaluation_json(
             name: MetricDescription(**asdict(m.description), title=m.title, direction=m.direction)
             for name, m in METRICS.items()
         },
-        without_grade_1=_without_grade_1(judged, resamples, seed),
+        without_grade_1={} if levels else _without_grade_1(judged, resamples, seed),
         slices={
             column: {
                 value: _of_rows(judged, rows, resamples, seed)
@@ -377,7 +377,7 @@ def check_comparable(a: PairScorer, b: PairScorer) -> None:
 def _reading(scorer: PairScorer) -> int | None:
     """The number of levels that a model judges labels at; None where labels are grades."""
     labels = scorer.settings.labels
-    return None if labels.grades is not None or labels.logits == 1 else labels.logits
+    return labels.logits if labels.levels else None
 
 
 def by_column(pairs: Sequence[Pair], column: str) -> dict[str, BoolArray]:

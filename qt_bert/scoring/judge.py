@@ -439,7 +439,7 @@ def _levels_of(sets: list[tuple[int, ...]], labels: ModelLabels) -> list[int]:
 
 def default_scheme(labels: ModelLabels) -> GradeMap:
     """How labels are read by default: as grades, or as the levels of a model without grades."""
-    if labels.grades is None and labels.logits > 1:
+    if labels.levels:
         return GradeMap.levels(labels.logits)
     return GradeMap.identity()
 

@@ -125,6 +125,14 @@ def test_evaluation_json_is_complete(scorer_of, pair_file, tmp_path):
     assert "score" not in evaluation["examples"][0] and "guards" not in evaluation  # if None
 
 
+def test_levels_have_no_grade_1(scorer_of, pairs_of):
+    """The label 0 is read as the first level, and is not left out as the grade 1."""
+    path, scorer = pairs_of([f"狗{n // 3}\t猫{n}\t{n % 3}" for n in range(9)]), scorer_of(labels=3)
+    judged = judge_file(path, ReaderOptions(), scorer)
+    assert {pair.grades for pair in judged.pairs} == {(1,), (2,), (3,)}
+    assert evaluation_json(judged, scorer, path, resamples=0)["without_grade_1"] == {}
+
+
 def test_an_unknown_slice_column_names_those_there_are(scorer_of, pair_file):
     scorer = scorer_of()
     judged = judge_file(pair_file, ReaderOptions(), scorer)
