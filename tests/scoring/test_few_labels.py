@@ -240,17 +240,17 @@ def test_picked_labels_are_refused(file):
         few_labels(path)
 
 
-@pytest.mark.parametrize("columns", ["score", "p_0,p_1,p_2,p_3,p_4,p_5"])
-def test_picked_labels_are_refused_on_any_scale(file, columns):
+@pytest.mark.parametrize(("columns", "labels"), [("score", (1, 2, 3, 4, 5)), ("p_0,p_1", (0, 1))])
+def test_picked_labels_are_refused_on_any_scale(file, columns, labels):
     """The judge follows the model in every second query, and turns its order round in the others: those that
     people labelled differ from the rest in nothing else."""
     rng, rows = np.random.default_rng(0), []
     for n in range(400):
-        turned, truth = n // 2 % 2, int(rng.integers(1, 6))
-        shown = 6 - truth if turned else truth
-        of_levels = np.eye(6, dtype=int)[shown]
-        rows.append((f"q{n // 2}", f"t{n}", "" if turned else truth, truth, shown / 10, *of_levels))
-    path = file(rows, (*HEADER, "score", *(f"p_{level}" for level in range(6))))
+        turned, truth = n // 2 % 2, rng.choice(labels)
+        shown = labels[0] + labels[-1] - truth if turned else truth
+        outputs = shown / 10, float(shown == 0), float(shown == 1)
+        rows.append((f"q{n // 2}", f"t{n}", "" if turned else truth, truth, *outputs))
+    path = file(rows, (*HEADER, "score", "p_0", "p_1"))
     scorer = ColumnScorer(path, columns, ReaderOptions())
     with pytest.raises(ArgumentError, match="not drawn evenly"):
         few_labels(path, scorer=scorer)

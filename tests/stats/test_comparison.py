@@ -108,6 +108,15 @@ def test_an_estimate_leaves_out_each_query(poor, name):
     assert np.isnan(metric_estimate(scores, name).value) == (name in ("accuracy", "qwk"))
 
 
+def test_scores_that_equal_the_labels_have_a_correlation_of_one():
+    """Rounding put it beyond 1 for 18 pairs, and for the five that a query of six leaves."""
+    for n in (6, 18):
+        labels = [(row % 5 + 1,) for row in range(n)]
+        scores = [float(grade) for (grade,) in labels]
+        found = metric_estimate(judge_scores(scores, labels, QUERIES[: 5 * n : 5]), "spearman")
+        assert found.value == pytest.approx(1) and max(found.leave_one_out) == pytest.approx(1)
+
+
 def test_an_undefined_metric_has_a_reason():
     judged = judge_grades(np.eye(5)[[4, 0]], [(5,), (1,)], ["猫", "猫"])
     metric = compare(judged, judged, resamples=20, draws=20).metrics["pnr"]
