@@ -42,7 +42,7 @@ from qt_bert.training.losses import Losses, LossWeights
 from qt_bert.training.masters import MasterWeights, linear_schedule
 from qt_bert.training.packing import on_device, packed_hidden, read_states
 from qt_bert.training.recipes import PairSource, TeacherSource
-from qt_bert.training.selection import digest_of, judge_of, sources_and_dev
+from qt_bert.training.selection import defined_on, digest_of, judge_of, sources_and_dev
 from qt_bert.training.state import (
     FACTS,
     RunLog,
@@ -320,8 +320,8 @@ class TuneJob(ABC):
     """The model, pairs and losses of a run: `TrainJob`, or `DistillJob` in `planning.distill`.
 
     `sources` are labelled and unlabelled pairs. `dev` is the file for early stopping by the metric
-    `stop_on` ("": QWK, or Spearman's ρ for a single output); without one, it gets the pairs of a tenth
-    of the training queries, by hash. `default_settings` come before a command's own. `loss` None is
+    `stop_on` ("": QWK), or by Spearman's ρ where its labels do not define that; without one, it gets the pairs of a
+    tenth of the training queries, by hash. `default_settings` come before a command's own. `loss` None is
     `default_loss`, with `soft` or `mse` for a teacher.
     """
 
@@ -414,10 +414,10 @@ def run_tuning(
     # Open the model to start from; its outputs define the labels.
     start = job.open(settings.seed)
     labels = start.settings.labels
-    metric = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
 
     # Read and tokenise the pairs, compute or read the teacher's outputs, choose the losses.
     sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
+    metric = defined_on(dev, labels, job.stop_on or ("qwk" if labels.logits > 1 else "spearman"))
     teaching = None
     if (taught_by := job.outputs_of) is not None:
         teaching = TeacherTargets(taught_by, labels, work, place, settings.dtype)
@@ -453,6 +453,7 @@ def run_tuning(
         "data_sha256": data.sha256,
         "truncated": data.truncated,
         "dev_pairs": len(dev),
+        "figure": metric,
         "planned_steps": len(tuner.plans),
         "steps": at.step,
         "best": at.best,
