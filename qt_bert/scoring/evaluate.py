@@ -33,7 +33,7 @@ from qt_bert.scoring.judge import (
 )
 from qt_bert.scoring.tables import Columns, growing_table, table_beside
 from qt_bert.stats.arrays import BoolArray
-from qt_bert.stats.comparison import compare, graded_score
+from qt_bert.stats.comparison import Comparison, compare, graded_score
 from qt_bert.stats.estimate import RESAMPLES
 from qt_bert.stats.evaluation import (
     MetricValue,
@@ -43,7 +43,7 @@ from qt_bert.stats.evaluation import (
     furthest_off,
     signed_error,
 )
-from qt_bert.stats.judgements import index_queries, known
+from qt_bert.stats.judgements import Judgements, index_queries, known
 from qt_bert.stats.metrics import METRICS, exponential_gain, ndcg_by_query
 from qt_bert.stats.tests import q_values
 from qt_bert.stats.verdict import POWER_FACTOR
@@ -238,7 +238,9 @@ def query_table(judged: JudgedFile) -> dict[str, list[Any]]:
     """
     judgements = judged.judgements
     error, index = signed_error(judgements), judgements.query_index
-    side = error if judgements.truth is None else known(judgements.predicted) - judgements.truth
+    side = error if judgements.correct is None else error * ~judgements.correct
+    if judgements.truth is not None:
+        side = known(judgements.predicted) - judgements.truth
     ndcg, eligible = ndcg_by_query(judgements, exponential_gain, 5).T
     weights = judgements.weights * eligible
     gains = weights * (1 - ndcg) / max(weights.sum(), np.finfo(float).tiny)
@@ -327,7 +329,7 @@ def compare_models(
         "b": b[0].describe() if len(b) == 1 else [scorer.describe() for scorer in b],
         "n_pairs": len(file.pairs),
         "rejected": file.rejected,
-        "metrics": {name: asdict(difference) for name, difference in compared.metrics.items()},
+        "metrics": _rows(compared, judged[0]),
         "settings": compared.settings | ({"calibrated": True} if calibrated else {}),
         "most_different": [
             {name: getattr(file.pairs[i], name) for name in ("id", "line", "query", "title")}
@@ -339,9 +341,9 @@ def compare_models(
         result["few_labels"] = few
 
     def inside(rows: BoolArray) -> dict[str, dict[str, Any]]:
-        both = ([model.subset(rows) for model in side] for side in sides)
-        metrics = compare(*both, metrics=SHOWN_IN_SLICES, seed=seed, most_different=0).metrics
-        return {name: asdict(change) for name, change in metrics.items()}
+        both = [[model.subset(rows) for model in side] for side in sides]
+        changes = compare(*both, metrics=SHOWN_IN_SLICES, seed=seed, most_different=0)
+        return _rows(changes, both[0][0])
 
     result["slices"] = {
         column: {value: inside(rows) for value, rows in values.items()}
@@ -363,6 +365,15 @@ def compare_models(
                 change["queries"] = ceil(more * change["n_queries"])
                 change["labels"] = ceil(more * change["n"])
     return result
+
+
+def _rows(compared: Comparison, judgements: Judgements) -> dict[str, dict[str, Any]]:
+    """Metric → its difference, of some with the number of the queries that they use."""
+    eligible = {"n_eligible": int(judgements.eligible.sum())}
+    return {
+        name: asdict(change) | (eligible if METRICS[name].per_query else {})
+        for name, change in compared.metrics.items()
+    }
 
 
 def check_comparable(a: PairScorer, b: PairScorer) -> None:
