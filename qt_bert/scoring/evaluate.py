@@ -378,17 +378,12 @@ def _rows(compared: Comparison, judgements: Judgements) -> dict[str, dict[str, A
 
 def check_comparable(a: PairScorer, b: PairScorer) -> None:
     """Raise ArgumentError where one model has levels and the other grades: no figure is comparable."""
-    if _reading(a) != _reading(b):
+    of_a, of_b = (scorer.settings.labels for scorer in (a, b))
+    if (of_a.levels and of_a.logits) != (of_b.levels and of_b.logits):
         raise ArgumentError(
             f"{a.name} and {b.name} have outputs of different kinds; give the grades of their logits "
             "by --model-grades and --model-grades-b, or in their qt_bert.json"
         )
-
-
-def _reading(scorer: PairScorer) -> int | None:
-    """The number of levels that a model judges labels at; None where labels are grades."""
-    labels = scorer.settings.labels
-    return labels.logits if labels.levels else None
 
 
 def by_column(pairs: Sequence[Pair], column: str) -> dict[str, BoolArray]:

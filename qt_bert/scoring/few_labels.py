@@ -124,8 +124,8 @@ def _apart(outputs: judge.Outputs, grades: FloatArray) -> FloatArray:
     if outputs.expected is not None:
         return np.asarray(np.abs(outputs.expected - grades))
     apart, seen = np.full(len(grades), np.nan), np.isfinite(grades)
-    ranks = [fractional_ranks(values[seen]) for values in (outputs.ranking_score, grades)]
-    apart[seen] = np.abs(ranks[0] - ranks[1])
+    ranks = (fractional_ranks(values[seen]) for values in (outputs.ranking_score, grades))
+    apart[seen] = np.abs(np.subtract(*ranks))
     return apart
 
 

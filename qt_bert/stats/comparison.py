@@ -231,9 +231,8 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
 
 def refusal(metric: Metric, a: Judgements, b: Judgements) -> str | None:
     """Why a metric is not defined for both models; None if it is."""
-    if not metric.ranking and a.levels != b.levels:
-        return metric.refusal(a) or metric.refusal(b) or OTHER_LEVELS
-    return metric.refusal(a) or metric.refusal(b)
+    same = metric.ranking or a.levels == b.levels
+    return metric.refusal(a) or metric.refusal(b) or (None if same else OTHER_LEVELS)
 
 
 def _swap_weights(a: Judgements, draws: int, seed: int) -> Iterator[FloatArray]:

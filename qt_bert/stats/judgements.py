@@ -68,8 +68,7 @@ def read_labels(grade_sets: Sequence[Sequence[int] | None]) -> Labels:
     index = np.array([place[grades] for grades in of_pair], dtype=np.int64)
     if all(len(grades) == 1 for grades in sets):
         return Labels(sets, index, "exact")
-    levels = len(sets) > 1 and are_ordered_levels(sets)  # at one level nothing would be wrong
-    return Labels(sets, index, "coarse" if levels else "overlapping")
+    return Labels(sets, index, "coarse" if are_ordered_levels(sets) else "overlapping")
 
 
 def checked_set(grades: GradeSet, where: str) -> GradeSet:
@@ -87,8 +86,8 @@ def set_means(sets: Sequence[GradeSet]) -> FloatArray:
 
 
 def are_ordered_levels(sets: Sequence[GradeSet]) -> bool:
-    """Whether the sets share no grade and no two have the same mean."""
-    disjoint = sum(map(len, sets)) == len(set().union(*sets))
+    """Whether the sets, two or more, share no grade and no two have the same mean."""
+    disjoint = sum(map(len, sets)) == len(set().union(*sets)) and len(sets) > 1
     return disjoint and all(low < high for low, high in pairwise(sorted(set_means(sets))))
 
 
@@ -266,10 +265,9 @@ def judge_grades(
     at_model = set(sets) == set(model)
     mode: Mode = "grades" if sets == FIVE_GRADES else "levels" if at_model else "coarse"
     judged = _at_levels(ranked, mode, tuple(map(name_set, sets)), np.stack(columns, axis=1), truth)
-    if predicted is None:
-        return judged
-    by_cutoffs = level[predicted]
-    return judged.with_predicted(np.where(by_cutoffs < 0, known(judged.predicted), by_cutoffs))
+    likeliest = known(judged.predicted)
+    chosen = likeliest if predicted is None else level[predicted]
+    return judged.with_predicted(np.where(chosen < 0, likeliest, chosen))
 
 
 def judge_levels(

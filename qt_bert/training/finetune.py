@@ -27,6 +27,7 @@ from qt_bert.models.loading import load_config, open_for_tuning, positions_of, t
 from qt_bert.models.pruned import open_kept
 from qt_bert.models.tokenizer import choose_types, open_tokenizer, padding_of
 from qt_bert.progress import note_once, progress
+from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.batches import (
     BatchLayout,
@@ -42,7 +43,7 @@ from qt_bert.training.losses import Losses, LossWeights
 from qt_bert.training.masters import MasterWeights, linear_schedule
 from qt_bert.training.packing import on_device, packed_hidden, read_states
 from qt_bert.training.recipes import PairSource, TeacherSource
-from qt_bert.training.selection import defined_on, digest_of, judge_of, sources_and_dev
+from qt_bert.training.selection import digest_of, judge_of, sources_and_dev
 from qt_bert.training.state import (
     FACTS,
     RunLog,
@@ -417,7 +418,11 @@ def run_tuning(
 
     # Read and tokenise the pairs, compute or read the teacher's outputs, choose the losses.
     sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
-    metric = defined_on(dev, labels, job.stop_on or ("qwk" if labels.logits > 1 else "spearman"))
+    metric = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
+    judged = judge_logits(np.zeros((len(dev), labels.logits)), dev, labels)
+    if reason := METRICS[metric].refusal(judged):  # no evaluation would be the best one
+        note_once(f"dev is judged by spearman and not by {metric}: {reason}")
+        metric = "spearman"
     teaching = None
     if (taught_by := job.outputs_of) is not None:
         teaching = TeacherTargets(taught_by, labels, work, place, settings.dtype)

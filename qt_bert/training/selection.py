@@ -13,7 +13,6 @@ from qt_bert.data.pairs import Pair
 from qt_bert.errors import PairFileError
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import Checkpoint
-from qt_bert.progress import note_once
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.metrics import METRICS
@@ -42,16 +41,6 @@ def sources_and_dev(
             "no query falls into the tenth kept back for early stopping; give --dev"
         )
     return left, kept
-
-
-def defined_on(dev: list[Pair], labels: ModelLabels, metric: str) -> str:
-    """The metric, or with a note Spearman's ρ where the labels of `dev`, or one output, do not define it: it would
-    never improve, so that a run ended early and kept its last weights."""
-    judged = judge_logits(np.zeros((len(dev), labels.logits)), dev, labels)
-    if (reason := METRICS[metric].refusal(judged)) is None:
-        return metric
-    note_once(f"dev is judged by spearman and not by {metric}: {reason}")
-    return "spearman"
 
 
 def judge_of(view: Checkpoint, dev: list[Pair], metric: str) -> Judge:
