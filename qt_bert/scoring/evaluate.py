@@ -238,9 +238,7 @@ def query_table(judged: JudgedFile) -> dict[str, list[Any]]:
     """
     judgements = judged.judgements
     error, index = signed_error(judgements), judgements.query_index
-    side = error if judgements.correct is None else error * ~judgements.correct
-    if judgements.truth is not None:
-        side = known(judgements.predicted) - judgements.truth
+    side = error if judgements.truth is None else known(judgements.predicted) - judgements.truth
     ndcg, eligible = ndcg_by_query(judgements, exponential_gain, 5).T
     weights = judgements.weights * eligible
     gains = weights * (1 - ndcg) / max(weights.sum(), np.finfo(float).tiny)
