@@ -72,6 +72,11 @@ class ModelLabels:
         return self.grades == tuple((g,) for g in GRADES)
 
     @property
+    def levels(self) -> bool:
+        """True for ordered levels that are no grades: labels are 0, 1, …, which `Pair.grades` counts from 1."""
+        return self.grades is None and self.logits > 1
+
+    @property
     def names(self) -> list[str]:
         """One short name a logit: `1` … `5` for grades, `0` … for levels."""
         if self.exact:

@@ -165,7 +165,6 @@ class DistillJob(TuneJob):
             "teacher": {"name": start.name, "sha256": start.sha256},
             "labelled": labelled,
             "unlabelled": len(data.examples) - labelled,
-            "figure": tuner.metric,
         }
 
     def save(self, out: Path, model: Checkpoint, **how: Any) -> None:

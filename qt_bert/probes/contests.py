@@ -83,10 +83,15 @@ def quick_pairs(pairs: Sequence[Pair], labels: ModelLabels, least: int = 1) -> l
     return next(few for few in samples if kept <= {*_classes(few)[0]})
 
 
-def classes_settings(pairs: Sequence[Pair]) -> dict[str, list[str]]:
+def label_name(label: GradeSet, labels: ModelLabels) -> str:
+    """The grades of a label, or its level, which the file counts from 0."""
+    return name_set(tuple(grade - labels.levels for grade in label))
+
+
+def classes_settings(pairs: Sequence[Pair], labels: ModelLabels) -> dict[str, list[str]]:
     """The label sets that points are averaged over, and those left out, having too few queries."""
-    judged, left_out = _classes(pairs)
-    return {"judged": [*map(name_set, judged)], "left_out": [*map(name_set, left_out)]}
+    named = ([label_name(label, labels) for label in part] for part in _classes(pairs))
+    return dict(zip(("judged", "left_out"), named, strict=True))
 
 
 def _classes(pairs: Sequence[Pair]) -> tuple[list[GradeSet], list[GradeSet]]:

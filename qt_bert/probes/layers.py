@@ -472,7 +472,7 @@ def decided(context: Context) -> Result:
         "rho": [rho(of, labels, queries) for of in scaled.T.round(4)],
     }
     points = {line: estimate_points(context, range(layers), of) for line, of in lines.items()}
-    cells = np.stack([labels, scores[:, half], scores[:, -1]], axis=1).tolist()
+    cells = np.stack([labels - outputs.levels, scores[:, half], scores[:, -1]], axis=1).tolist()
     words, headings = texts_of("layers"), ("query", "title", "label", "half", "last")
     columns = {name: words.label(f"words.{name}") for name in headings}
     rows = [

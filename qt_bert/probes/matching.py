@@ -29,6 +29,7 @@ from qt_bert.probes.contests import (
     contest,
     contest_pairs,
     grades_nothing,
+    label_name,
 )
 from qt_bert.probes.matching_cells import DIRECTIONS
 from qt_bert.probes.matching_scores import (
@@ -46,7 +47,6 @@ from qt_bert.results.probe import Stability
 from qt_bert.stats import verdict
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, mean_of, over_queries
-from qt_bert.stats.judgements import name_set
 from qt_bert.text import Text
 
 CLAIMS = ("five", "set", "cut", "kept")
@@ -157,7 +157,7 @@ def measure(context: Context) -> Result:
     free = context.choose(QUICK_FREE_SETS, FREE_SETS)
     run = ablate(context, "parts", _parts(chosen, free, context.seed), pairs)
     losses = _losses(chosen, run)
-    common["settings"] |= {"classes": classes_settings(pairs), "free_sets": free}
+    common["settings"] |= {"classes": classes_settings(pairs, run.labels), "free_sets": free}
     resampled: dict[str, Estimate | None] = {"five_resampled": None, "kept_resampled": None}
     claims = _claims(context, chosen, run, losses, costliest, resampled)
     return Result(
@@ -352,7 +352,7 @@ def _by_label(run: Ablated) -> dict[str, Estimate]:
         {pair.grades for pair in run.pairs if pair.grades}, key=lambda set_: (np.mean(set_), set_)
     )
     return {
-        name_set(label): over_queries(
+        label_name(label, run.labels): over_queries(
             np.where([pair.grades == label for pair in run.pairs], lost, np.nan), run.queries
         )
         for label in labels

@@ -411,7 +411,7 @@ def good_and_poor(
     sets = sorted(
         {pair.grades for pair in pairs if pair.grades}, key=lambda grades: (np.mean(grades), grades)
     )
-    if labels.grades is None and labels.logits > 1:
+    if labels.levels:
         highest, lowest = (tuple(s for s in sets if s == (n,)) for n in (labels.logits, 1))
         return highest, lowest
     good = tuple(grades for grades in sets if min(grades) >= HIGH)

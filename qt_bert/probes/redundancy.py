@@ -198,7 +198,7 @@ def measure(context: Context) -> Result:
             "chosen": len(discovery),
         },
         settings={
-            "classes": classes_settings(whole.pairs),
+            "classes": classes_settings(whole.pairs, whole.labels),
             "orders": ORDERS,
             "scored": {"discovery": {"pairs": len(discovery), "queries": len(of_queries)}},
             "changes_of_rho": [known(value) for value in of_fifths],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -195,6 +195,8 @@ def _scores(
     """The scores of a half, with its items, their vectors [r, n, width] and its pairs."""
     pairs = spread_over_queries(every, context.choose(QUICK_PAIRS, FULL_PAIRS)[half], context.seed)
     model, tag = context.model, jieba_tagger(context.request.userdict)
+    if model.settings.labels.levels:  # which count from 0
+        pairs = [replace(p, grades=tuple(g - 1 for g in p.grades or ())) for p in pairs]
     of_all = model.checkpoint.reads == "mean"
     items = items_of(pairs, model.tokenizer, tag, context.seed, of_all=of_all)
     positions = Positions(

@@ -185,8 +185,8 @@ def _reasons(pairs: Sequence[GradedPair]) -> Iterator[Text]:
 
 def _example(pair: GradedPair, evaluation: EvaluationResult) -> Example:
     probabilities, levels, label = pair.p or (), evaluation.levels, _shown(pair.grade)
-    if len(levels) != len(probabilities):  # a coarse label: the model still has its own grades
-        levels = tuple(str(i + 1) for i in range(len(probabilities)))
+    if len(levels) != len(probabilities):  # of the labels: the model has its own, grades from 1
+        levels = tuple(str(i + (len(probabilities) == 5)) for i in range(len(probabilities)))
     reason = pair.reason
     moved = [term for term in reason.terms if term.moved] if reason else []
     moved.sort(key=lambda term: -abs(term.change))

@@ -56,7 +56,7 @@ PROBABILITY = "a probability"
 """What one logit is read as before, where all lie in 0..1."""
 RESAMPLED = 200
 """Resamples for the intervals of cuts, each of which is a search."""
-OVERLAPPING = "the labels overlap, so they are no levels; calibrate on labels that do not"
+OVERLAPPING = "the labels overlap, or are all one, so they are no levels; calibrate on others"
 
 
 def calibrate_model(

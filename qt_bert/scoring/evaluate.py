@@ -33,7 +33,7 @@ from qt_bert.scoring.judge import (
 )
 from qt_bert.scoring.tables import Columns, growing_table, table_beside
 from qt_bert.stats.arrays import BoolArray
-from qt_bert.stats.comparison import compare, graded_score
+from qt_bert.stats.comparison import Comparison, compare, graded_score
 from qt_bert.stats.estimate import RESAMPLES
 from qt_bert.stats.evaluation import (
     MetricValue,
@@ -43,7 +43,7 @@ from qt_bert.stats.evaluation import (
     furthest_off,
     signed_error,
 )
-from qt_bert.stats.judgements import index_queries, known
+from qt_bert.stats.judgements import Judgements, index_queries, known
 from qt_bert.stats.metrics import METRICS, exponential_gain, ndcg_by_query
 from qt_bert.stats.tests import q_values
 from qt_bert.stats.verdict import POWER_FACTOR
@@ -79,7 +79,7 @@ def evaluation_json(
     drawn: dict[str, Any] = {"resamples": resamples, "seed": seed}
     few = with_judge([judged], [scorer], path, reader or ReaderOptions(), count, **drawn)
     outputs = read_outputs(judged.logits, scorer.settings.labels, judged.calibration)
-    furthest = furthest_off(judged.judgements, WORST)
+    furthest, levels = furthest_off(judged.judgements, WORST), scorer.settings.labels.levels
     ranks = judged.judgements.eligible.any() and scorer.tokenizer  # the scale of a column is any
     result = EvaluationResult(
         model=scorer.describe(),
@@ -97,7 +97,7 @@ def evaluation_json(
             name: MetricDescription(**asdict(m.description), title=m.title, direction=m.direction)
             for name, m in METRICS.items()
         },
-        without_grade_1=_without_grade_1(judged, resamples, seed),
+        without_grade_1={} if levels else _without_grade_1(judged, resamples, seed),
         slices={
             column: {
                 value: _of_rows(judged, rows, resamples, seed)
@@ -327,7 +327,7 @@ def compare_models(
         "b": b[0].describe() if len(b) == 1 else [scorer.describe() for scorer in b],
         "n_pairs": len(file.pairs),
         "rejected": file.rejected,
-        "metrics": {name: asdict(difference) for name, difference in compared.metrics.items()},
+        "metrics": _rows(compared, judged[0]),
         "settings": compared.settings | ({"calibrated": True} if calibrated else {}),
         "most_different": [
             {name: getattr(file.pairs[i], name) for name in ("id", "line", "query", "title")}
@@ -339,9 +339,9 @@ def compare_models(
         result["few_labels"] = few
 
     def inside(rows: BoolArray) -> dict[str, dict[str, Any]]:
-        both = ([model.subset(rows) for model in side] for side in sides)
-        metrics = compare(*both, metrics=SHOWN_IN_SLICES, seed=seed, most_different=0).metrics
-        return {name: asdict(change) for name, change in metrics.items()}
+        both = [[model.subset(rows) for model in side] for side in sides]
+        changes = compare(*both, metrics=SHOWN_IN_SLICES, seed=seed, most_different=0)
+        return _rows(changes, both[0][0])
 
     result["slices"] = {
         column: {value: inside(rows) for value, rows in values.items()}
@@ -365,19 +365,23 @@ def compare_models(
     return result
 
 
+def _rows(compared: Comparison, judgements: Judgements) -> dict[str, dict[str, Any]]:
+    """Metric → its difference, of some with the number of the queries that they use."""
+    eligible = {"n_eligible": int(judgements.eligible.sum())}
+    return {
+        name: asdict(change) | (eligible if METRICS[name].per_query else {})
+        for name, change in compared.metrics.items()
+    }
+
+
 def check_comparable(a: PairScorer, b: PairScorer) -> None:
     """Raise ArgumentError where one model has levels and the other grades: no figure is comparable."""
-    if _reading(a) != _reading(b):
+    of_a, of_b = (scorer.settings.labels for scorer in (a, b))
+    if (of_a.levels and of_a.logits) != (of_b.levels and of_b.logits):
         raise ArgumentError(
             f"{a.name} and {b.name} have outputs of different kinds; give the grades of their logits "
             "by --model-grades and --model-grades-b, or in their qt_bert.json"
         )
-
-
-def _reading(scorer: PairScorer) -> int | None:
-    """The number of levels that a model judges labels at; None where labels are grades."""
-    labels = scorer.settings.labels
-    return None if labels.grades is not None or labels.logits == 1 else labels.logits
 
 
 def by_column(pairs: Sequence[Pair], column: str) -> dict[str, BoolArray]:

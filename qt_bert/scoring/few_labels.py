@@ -19,7 +19,8 @@ from qt_bert.scoring import judge
 from qt_bert.scoring.judge import DRAWN, JudgedFile, PairScorer
 from qt_bert.scoring.tables import Columns, table_beside
 from qt_bert.stats import few_labels as stats
-from qt_bert.stats.arrays import BoolArray, FloatArray
+from qt_bert.stats.arrays import BoolArray, FloatArray, fractional_ranks
+from qt_bert.stats.comparison import refusal
 from qt_bert.stats.estimate import LEAST_QUERIES, NORMAL, RESAMPLES, over_queries
 from qt_bert.stats.judgements import index_queries, known
 from qt_bert.stats.metrics import METRICS
@@ -68,7 +69,7 @@ def with_judge(
         (_, logits), labels = file.everything, scorer.settings.labels
         if not any(DRAWN in pair.extra for pair in pairs):
             outputs = judge.read_outputs(logits, labels, file.calibration)
-            signs = [outputs.ranking_score, np.abs(outputs.ranking_score - grades)]
+            signs = [outputs.ranking_score, _apart(outputs, grades - labels.levels)]
             if outputs.probabilities is not None:
                 signs.append(outputs.probabilities.max(axis=1))
             _check_even(signs, people, rest, index.tolist(), path)
@@ -82,7 +83,7 @@ def with_judge(
         metric = METRICS[name]
         chosen = np.flatnonzero(np.isin(few, whole if metric.per_query else few))
         labels, queries = len(chosen), len(np.unique(index[few[chosen]]))
-        reason = next(filter(None, map(metric.refusal, parts)), None)
+        reason = refusal(metric, parts[0], parts[-1])
         if reason is None and min(queries, n_rest) < LEAST_QUERIES:
             each = f"{queries:,} queries have labels of both, {n_rest:,} of the judge alone"
             reason = f"{each}; {LEAST_QUERIES} are needed"
@@ -116,6 +117,16 @@ def with_judge(
     counts |= {"judged_pairs": len(others), "judged_queries": n_rest}
     metrics = {name: measured(name) for name in stats.ESTIMATED}
     return {"judge": options.judge, **counts, "metrics": metrics}
+
+
+def _apart(outputs: judge.Outputs, grades: FloatArray) -> FloatArray:
+    """How far the model is from the judge's grades [n]; a score, which has no scale, by the ranks as shares."""
+    if outputs.expected is not None:
+        return np.asarray(np.abs(outputs.expected - grades))
+    apart, seen = np.full(len(grades), np.nan), np.isfinite(grades)
+    ranks = (fractional_ranks(values[seen]) for values in (outputs.ranking_score, grades))
+    apart[seen] = np.abs(np.subtract(*ranks))
+    return apart
 
 
 def _check_even(

@@ -120,7 +120,8 @@ def judge_gate(
 def _rule(what: str, name: str, margin: float, metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Whether B is non-inferior in a metric, or differs from A within the limit of a measure."""
     measured, reason = metrics[name], None
-    low, high, n = measured["ci_low"], measured["ci_high"], measured["n_queries"]
+    low, high = measured["ci_low"], measured["ci_high"]
+    n = measured.get("n_eligible", measured["n_queries"])  # those that the value rests on
     if low is None:
         reason = measured["reason"]
     elif n < LEAST_QUERIES:

@@ -407,9 +407,7 @@ def judge_logits(
         grades, levels = calibration.grades, apply_cutoffs(scores, calibration.cutoffs)
         table = calibration.probabilities(scores)
         judged = judge_grades(table, sets, queries, model_grades=grades, predicted=levels)
-        judged = replace(judged, ranking_score=scores)
-        fits = len(judged.levels) == len(grades)
-        return judged.with_predicted(levels) if fits else judged
+        return replace(judged, ranking_score=scores)
     if labels.logits == 1:
         return judge_scores(scores, sets, queries)
     probabilities = apply_temperature(logits, calibration.temperature if calibration else 1.0)
@@ -441,7 +439,7 @@ def _levels_of(sets: list[tuple[int, ...]], labels: ModelLabels) -> list[int]:
 
 def default_scheme(labels: ModelLabels) -> GradeMap:
     """How labels are read by default: as grades, or as the levels of a model without grades."""
-    if labels.grades is None and labels.logits > 1:
+    if labels.levels:
         return GradeMap.levels(labels.logits)
     return GradeMap.identity()
 

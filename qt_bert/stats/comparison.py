@@ -88,7 +88,7 @@ def compare(
     if unknown := [name for name in named if isinstance(name, str) and name not in METRICS]:
         raise ArgumentError(f"no metric is called {unknown[0]!r}; there are {', '.join(METRICS)}")
     chosen = [METRICS[metric] if isinstance(metric, str) else metric for metric in named]
-    refusals = {metric.name: _refusal(metric, a, b) for metric in chosen}
+    refusals = {metric.name: refusal(metric, a, b) for metric in chosen}
     tested = [metric for metric in chosen if refusals[metric.name] is None]
     values, drawn = [], []
     for side in sides:
@@ -190,11 +190,9 @@ def _check_same_pairs(a: Judgements, b: Judgements) -> None:
 
 
 def graded_score(models: Sequence[Judgements]) -> FloatArray:
-    """The expected level of each pair, also of one calibrated logit, or the score where there are no levels; the
-    mean over the models [n]."""
-    return np.mean(
-        [m.ranking_score if m.level_probabilities is None else m.expected for m in models], axis=0
-    )
+    """The expected grade or level of each pair, also of one calibrated logit, or the score where there are none;
+    the mean over the models [n]."""
+    return np.mean([m.ranking_score if m.graded is None else m.graded for m in models], axis=0)
 
 
 def differ_most(a: Sequence[Judgements], b: Sequence[Judgements], limit: int) -> IntArray:
@@ -218,7 +216,7 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
     def ranks(name: str) -> FloatArray:
         return np.concatenate([fractional_ranks(getattr(side, name)) for side in (a, b)])
 
-    fields = "truth label_probability predicted correct ranking_truth unjudged_ahead"
+    fields = "truth label_probability predicted correct ranking_truth graded unjudged_ahead"
     return replace(
         a,
         **{name: both(name) for name in fields.split()},
@@ -231,10 +229,10 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
     )
 
 
-def _refusal(metric: Metric, a: Judgements, b: Judgements) -> str | None:
-    if not metric.ranking and a.levels != b.levels:
-        return metric.refusal(a) or metric.refusal(b) or OTHER_LEVELS
-    return metric.refusal(a) or metric.refusal(b)
+def refusal(metric: Metric, a: Judgements, b: Judgements) -> str | None:
+    """Why a metric is not defined for both models; None if it is."""
+    same = metric.ranking or a.levels == b.levels
+    return metric.refusal(a) or metric.refusal(b) or (None if same else OTHER_LEVELS)
 
 
 def _swap_weights(a: Judgements, draws: int, seed: int) -> Iterator[FloatArray]:

@@ -53,18 +53,19 @@ class GradeScores:
 
 def per_grade(judgements: Judgements) -> tuple[GradeScores, ...]:
     """The scores of each level."""
-    counts = confusion(judgements).astype(np.float64)
-    right, support, predicted = np.diagonal(counts), counts.sum(axis=1), counts.sum(axis=0)
+    counts = confusion(judgements)
+    weighted = as_matrices(judgements.weights[None] @ confusion_by_query(judgements))
+    right = np.diagonal(weighted[0])
     shares = {
-        "precision": ratio(right, predicted),
-        "recall": ratio(right, support),
-        "f1": f1_scores(counts[None])[0],
+        "precision": ratio(right, weighted[0].sum(axis=0)),
+        "recall": ratio(right, weighted[0].sum(axis=1)),
+        "f1": f1_scores(weighted)[0],
     }
     return tuple(
         GradeScores(
             level=level,
-            support=int(support[i]),
-            predicted=int(predicted[i]),
+            support=int(counts[i].sum()),
+            predicted=int(counts[:, i].sum()),
             **{name: _number_or_none(column[i]) for name, column in shares.items()},
         )
         for i, level in enumerate(judgements.levels)
@@ -84,11 +85,11 @@ class ReliabilityBin:
 
 def reliability(judgements: Judgements) -> tuple[ReliabilityBin, ...]:
     """The 15 bins of the ECE."""
-    sure = confidence(judgements)
+    sure, weight = confidence(judgements), judgements.weights[judgements.query_index]
     bins = confidence_bin(sure)
-    count = np.bincount(bins, minlength=BINS)
-    mean_confidence = ratio(sum_by(bins, sure, BINS), count.astype(np.float64))
-    accuracy = ratio(sum_by(bins, known(judgements.correct), BINS), count.astype(np.float64))
+    count, total = np.bincount(bins, minlength=BINS), sum_by(bins, weight, BINS)
+    mean_confidence = ratio(sum_by(bins, weight * sure, BINS), total)
+    accuracy = ratio(sum_by(bins, weight * known(judgements.correct), BINS), total)
     return tuple(
         ReliabilityBin(
             low=i / BINS,
@@ -121,7 +122,7 @@ def signed_error(judgements: Judgements) -> FloatArray:
     if judgements.truth is not None:
         return np.asarray(judgements.expected - judgements.truth - 1.0)
     if judgements.mode == "overlapping":
-        return judgements.ranking_score - judgements.ranking_truth
+        return known(judgements.graded) - judgements.ranking_truth
     return fractional_ranks(judgements.ranking_score) - fractional_ranks(judgements.ranking_truth)
 
 

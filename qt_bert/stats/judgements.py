@@ -27,7 +27,7 @@ class Labels:
     """The labels of n pairs: `sets` are the distinct ones by mean grade, `index` [n] into them.
 
     `kind` is `exact` (every set holds one grade), `coarse` (disjoint sets with different means:
-    the levels of the file) or `overlapping` (anything else: the levels have no order).
+    the levels of the file) or `overlapping` (anything else, one set alone, too: there are no levels).
     """
 
     sets: tuple[GradeSet, ...]
@@ -86,8 +86,8 @@ def set_means(sets: Sequence[GradeSet]) -> FloatArray:
 
 
 def are_ordered_levels(sets: Sequence[GradeSet]) -> bool:
-    """Whether the sets share no grade and no two have the same mean."""
-    disjoint = sum(map(len, sets)) == len(set().union(*sets))
+    """Whether the sets, two or more, share no grade and no two have the same mean."""
+    disjoint = sum(map(len, sets)) == len(set().union(*sets)) and len(sets) > 1
     return disjoint and all(low < high for low, high in pairwise(sorted(set_means(sets))))
 
 
@@ -140,6 +140,8 @@ class Judgements:
     """The least `ranking_truth` that counts as relevant."""
     query_weights: FloatArray | None = None
     """How much each query counts in every metric [Q]; None: all alike."""
+    graded: FloatArray | None = None
+    """Expected grade, or level from 0, on the model's own scale [n]; None where only the order is judged."""
     unjudged_ahead: FloatArray | None = None
     """Titles without a label of the same query with this score or a higher one [n]."""
     levels: tuple[str, ...] = ()
@@ -239,8 +241,8 @@ def judge_grades(
     `probabilities` [n, K] are softmaxed logits; `model_grades` are the grades of each logit (by default
     logit i = grade i + 1); `grade_sets` and `queries` have one entry a pair.
     The levels are the model's where every label fits into one logit's grades, else the file's
-    where every logit fits into one label; where neither holds the mode is `overlapping`, and the prediction
-    the logit `predicted` [n] by cut-offs, by default the likeliest.
+    where every logit fits into one label; where neither holds the mode is `overlapping`. The prediction is the logit
+    `predicted` [n] by cut-offs, or its level, else the likeliest.
 
     Raises ArgumentError for lengths that differ, labels or logits outside 1..5, no pair, NaN.
     """
@@ -249,6 +251,7 @@ def judge_grades(
     table = _checked_probabilities(probabilities, len(labels.index), len(model))
     score = expectation(table, set_means(model))
     ranked = _ranked(score, labels.ranking_truth, labels.auc_cut, queries)
+    ranked = replace(ranked, graded=score)
     levels = _common_levels(labels, model)
     if levels is None:
         meets = np.array([[bool(set(a) & set(b)) for b in labels.sets] for a in model])
@@ -261,7 +264,10 @@ def judge_grades(
     truth = np.array(of_label, dtype=np.int64)[labels.index]
     at_model = set(sets) == set(model)
     mode: Mode = "grades" if sets == FIVE_GRADES else "levels" if at_model else "coarse"
-    return _at_levels(ranked, mode, tuple(map(name_set, sets)), np.stack(columns, axis=1), truth)
+    judged = _at_levels(ranked, mode, tuple(map(name_set, sets)), np.stack(columns, axis=1), truth)
+    likeliest = known(judged.predicted)
+    chosen = likeliest if predicted is None else level[predicted]
+    return judged.with_predicted(np.where(chosen < 0, likeliest, chosen))
 
 
 def judge_levels(
@@ -286,6 +292,7 @@ def judge_levels(
     numbers = np.arange(1.0, n_levels + 1)
     names = tuple(map(str, range(n_levels)))
     ranked = _ranked(expectation(table, numbers), truth + 1.0, middle_cut(n_levels), queries)
+    ranked = replace(ranked, graded=ranked.ranking_score - 1)
     return _at_levels(ranked, "levels", names, table, truth.astype(np.int64))
 
 

@@ -29,7 +29,7 @@ WITH_GRADES: frozenset[Mode] = GRADED | {"score"}
 ANY: frozenset[Mode] = WITH_GRADES | {"numbers"}
 
 REASONS: dict[Mode, str] = {
-    "overlapping": "the labels are sets of grades that overlap: they are no ordered levels",
+    "overlapping": "the labels are sets of grades that overlap, or one alone: they are no ordered levels",
     "score": "a one-logit model gives an order, no grades, until it is calibrated (qt-bert calibrate)",
     "numbers": "the labels are numbers, not grades: only the order can be judged",
 }
@@ -523,7 +523,8 @@ def _spearman(judgements: Judgements) -> Estimator:
         x_variance = np.einsum("rg,rg,rg->r", by_x, x, x)
         y_variance = np.einsum("rg,rg,rg->r", by_y, y, y)
         covariance = np.einsum("rn,rn,rn->r", weights, x[:, score_group], y[:, target_group])
-        return ratio(covariance, np.sqrt(x_variance) * np.sqrt(y_variance))
+        # Equal orders may lie beyond 1 by rounding.
+        return np.clip(ratio(covariance, np.sqrt(x_variance) * np.sqrt(y_variance)), -1.0, 1.0)
 
     return estimate
 

@@ -135,7 +135,7 @@ def training_set(
 
 def levels_of(labels: ModelLabels) -> int | None:
     """The number of ordered levels that labels are read as for a model; None: as grades."""
-    return labels.logits if labels.grades is None and labels.logits > 1 else None
+    return labels.logits if labels.levels else None
 
 
 def _digest(examples: Sequence[LabelledExample]) -> str:

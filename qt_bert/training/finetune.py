@@ -27,6 +27,7 @@ from qt_bert.models.loading import load_config, open_for_tuning, positions_of, t
 from qt_bert.models.pruned import open_kept
 from qt_bert.models.tokenizer import choose_types, open_tokenizer, padding_of
 from qt_bert.progress import note_once, progress
+from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.batches import (
     BatchLayout,
@@ -320,8 +321,8 @@ class TuneJob(ABC):
     """The model, pairs and losses of a run: `TrainJob`, or `DistillJob` in `planning.distill`.
 
     `sources` are labelled and unlabelled pairs. `dev` is the file for early stopping by the metric
-    `stop_on` ("": QWK, or Spearman's ρ for a single output); without one, it gets the pairs of a tenth
-    of the training queries, by hash. `default_settings` come before a command's own. `loss` None is
+    `stop_on` ("": QWK), or by Spearman's ρ where its labels do not define that; without one, it gets the pairs of a
+    tenth of the training queries, by hash. `default_settings` come before a command's own. `loss` None is
     `default_loss`, with `soft` or `mse` for a teacher.
     """
 
@@ -414,10 +415,14 @@ def run_tuning(
     # Open the model to start from; its outputs define the labels.
     start = job.open(settings.seed)
     labels = start.settings.labels
-    metric = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
 
     # Read and tokenise the pairs, compute or read the teacher's outputs, choose the losses.
     sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
+    metric = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
+    judged = judge_logits(np.zeros((len(dev), labels.logits)), dev, labels)
+    if reason := METRICS[metric].refusal(judged):  # no evaluation would be the best one
+        note_once(f"dev is judged by spearman and not by {metric}: {reason}")
+        metric = "spearman"
     teaching = None
     if (taught_by := job.outputs_of) is not None:
         teaching = TeacherTargets(taught_by, labels, work, place, settings.dtype)
@@ -453,6 +458,7 @@ def run_tuning(
         "data_sha256": data.sha256,
         "truncated": data.truncated,
         "dev_pairs": len(dev),
+        "figure": metric,
         "planned_steps": len(tuner.plans),
         "steps": at.step,
         "best": at.best,

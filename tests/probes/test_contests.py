@@ -55,7 +55,9 @@ def test_points_are_averaged_within_each_label_set_first():
     )
     loss = run.loss("out")
     assert (loss.value, loss.n_queries) == (pytest.approx(50), 60)
-    assert contests.classes_settings(pairs) == {"judged": ["1", "5"], "left_out": ["3"]}
+    assert contests.classes_settings(pairs, FIVE) == {"judged": ["1", "5"], "left_out": ["3"]}
+    of_levels = contests.classes_settings(pairs, ModelLabels(5, None))  # 0 to 4 in the file
+    assert of_levels == {"judged": ["0", "4"], "left_out": ["2"]}
 
 
 def test_one_logit_is_judged_by_the_order_of_unlike_titles():
@@ -81,7 +83,7 @@ def test_a_quick_contest_takes_few_pairs_but_keeps_every_label_set(queries, few)
     chosen = contests.contest_pairs(context, pairs)
     most = max(Counter(one.query for one in chosen).values())
     assert (most == few) if queries == 100 else (most <= few)
-    assert contests.classes_settings(chosen) == contests.classes_settings(pairs)
+    assert contests.classes_settings(chosen, FIVE) == contests.classes_settings(pairs, FIVE)
     three = contests.contest_pairs(context_of(Shape(2, 2), ModelLabels(1, None)), pairs)
     assert len(three) == 3 * queries == len({(one.query, one.grades) for one in three})
     assert contests.contest_pairs(context_of(Shape(2, 2), full=True), pairs) == pairs

@@ -109,6 +109,14 @@ def test_a_model_of_one_score_draws_what_it_has(evaluation, build_run):
     assert titles == ["Pairwise accuracy", "Spearman ρ", "NDCG@5"]
 
 
+def test_levels_of_a_model_are_named_from_0_beside_numbers(evaluation, build_run):
+    evaluation |= {"mode": "numbers", "levels": [], "confusion": None}
+    for pair in evaluation["examples"]:
+        pair |= {"p": [0.2, 0.3, 0.5], "predicted_grade": "2", "grade": 2.5}
+    shown = next(b for b in build(build_run(evaluation)) if isinstance(b, Examples))
+    assert (shown.examples[0].levels, shown.examples[0].predicted) == (("0", "1", "2"), "2")
+
+
 def test_coarse_labels_show_the_models_grades_and_no_prediction_is_wrong(evaluation, build_run):
     evaluation["levels"] = ["0", "1", "2"]
     evaluation["confusion"] = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
@@ -128,5 +136,6 @@ def test_of_labels_that_are_numbers_no_prediction_is_right_or_wrong(evaluation, 
     run = build_run(evaluation)
     shown = next(block for block in build(run) if isinstance(block, Examples))
     assert {(one.grade, one.level) for one in shown.examples} == {("3", None)}
+    assert shown.examples[0].levels == ("1", "2", "3", "4", "5")
     page = render(run).read_text(encoding="utf-8")
     assert '<b class="wrong">' not in page and '<b class="right">' not in page

@@ -164,6 +164,24 @@ def test_a_judge_narrows_what_few_labels_say(file):
     assert whole["labels"] == pytest.approx(2 * whole["queries"], abs=2)
 
 
+class Thirds(Titles):
+    """The same with an output for 1-2, for 3-4 and for 5."""
+
+    settings = SimpleNamespace(labels=ModelLabels(3, ((1, 2), (3, 4), (5,))))
+
+    def logits(self, pairs, shown=None):
+        return 3.0 * np.eye(3)[super().logits(pairs).argmax(axis=1) // 2]
+
+
+def test_models_of_other_levels_are_compared_by_order_alone(file):
+    path = file(few_rows(0, lambda query: query % 4 == 0), HEADER)
+    compared = compare_models(path, ReaderOptions(), [Titles()], [Thirds()], count=OPTIONS)
+    metrics = compared["few_labels"]["metrics"]
+    for name in ("accuracy", "qwk"):
+        assert metrics[name]["value"] is None and "different levels" in metrics[name]["reason"]
+    assert metrics["spearman"]["value"] is not None
+
+
 def test_ranking_takes_queries_whose_titles_are_all_labelled(file):
     rows = few_rows(1, lambda query: query % 3 == 0)
     rows = [(q, t, "" if t.startswith("0_0_") else label, j) for q, t, label, j in rows]
@@ -220,6 +238,22 @@ def test_picked_labels_are_refused(file):
     path = file([(q, t, t[-1] if q not in agree else "", j) for q, t, _, j in rows], HEADER)
     with pytest.raises(ArgumentError, match="not drawn evenly.* are 1 where people labelled"):
         few_labels(path)
+
+
+@pytest.mark.parametrize(("columns", "labels"), [("score", (1, 2, 3, 4, 5)), ("p_0,p_1", (0, 1))])
+def test_picked_labels_are_refused_on_any_scale(file, columns, labels):
+    """The judge follows the model in every second query, and turns its order round in the others: those that
+    people labelled differ from the rest in nothing else."""
+    rng, rows = np.random.default_rng(0), []
+    for n in range(400):
+        turned, truth = n // 2 % 2, rng.choice(labels)
+        shown = labels[0] + labels[-1] - truth if turned else truth
+        outputs = shown / 10, float(shown == 0), float(shown == 1)
+        rows.append((f"q{n // 2}", f"t{n}", "" if turned else truth, truth, *outputs))
+    path = file(rows, (*HEADER, "score", "p_0", "p_1"))
+    scorer = ColumnScorer(path, columns, ReaderOptions())
+    with pytest.raises(ArgumentError, match="not drawn evenly"):
+        few_labels(path, scorer=scorer)
 
 
 def test_the_next_labels_are_drawn_with_a_chance(file, tmp_path):

@@ -42,6 +42,9 @@ def test_a_few_queries_or_no_interval_decide_nothing(gate_of):
     few, none = difference(0, 0, 0, n=19), difference(0, None, None) | {"reason": "why"}
     passed, reasons = outcomes(gate, {"qwk": few, "auc": none})
     assert not passed and reasons["auc"] == "why" and "19 queries" in reasons["qwk"]
+    ranked = difference(0, 0, 0) | {"n_eligible": 3}  # of 100 queries three have titles to order
+    passed, reasons = outcomes(read_gate(gate_of("[metrics]\npnr = 1")), {"pnr": ranked})
+    assert not passed and "3 queries" in reasons["pnr"]
 
 
 def test_a_slice_has_rules_of_its_own(gate_of):

@@ -12,6 +12,7 @@ from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.evaluate import compare_models, error_table, evaluation_json, query_table
 from qt_bert.scoring.judge import graded_pairs, judge_file, judge_logits, read_outputs
 from qt_bert.stats.calibration import Calibration, ScoreCalibration
+from qt_bert.stats.evaluation import signed_error
 
 FIVE = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
 
@@ -77,6 +78,14 @@ def test_cutoffs_act_on_labels_that_overlap():
     )
     judged = judge_logits(np.zeros((2, 1)), pairs, ModelLabels(1, None), score)
     assert judged.correct.tolist() == [True, False]
+    # p_1 is .0067, the others' share of the rest .001, .000999 and .000998: 4.967 are expected, of a logit of 0
+    assert signed_error(judged) == pytest.approx([1.467, 0.467], abs=0.001)
+    # Of coarse labels, too, the grade 3 by cut-offs counts, not the likeliest, 5.
+    coarse = judge_logits(
+        np.zeros((2, 1)), [pair(1, 2, 3), pair(4, 5)], ModelLabels(1, None), score
+    )
+    assert (coarse.mode, coarse.correct.tolist()) == ("coarse", [True, False])
+    assert coarse.predicted.tolist() == [0, 0]
 
 
 def test_cutoffs_for_other_levels_are_refused():
@@ -114,6 +123,14 @@ def test_evaluation_json_is_complete(scorer_of, pair_file, tmp_path):
     write_json(tmp_path / "evaluation.json", evaluation)
     assert encode(EvaluationResult.read(tmp_path / "evaluation.json")) == evaluation
     assert "score" not in evaluation["examples"][0] and "guards" not in evaluation  # if None
+
+
+def test_levels_have_no_grade_1(scorer_of, pairs_of):
+    """The label 0 is read as the first level, and is not left out as the grade 1."""
+    path, scorer = pairs_of([f"狗{n // 3}\t猫{n}\t{n % 3}" for n in range(9)]), scorer_of(labels=3)
+    judged = judge_file(path, ReaderOptions(), scorer)
+    assert {pair.grades for pair in judged.pairs} == {(1,), (2,), (3,)}
+    assert evaluation_json(judged, scorer, path, resamples=0)["without_grade_1"] == {}
 
 
 def test_an_unknown_slice_column_names_those_there_are(scorer_of, pair_file):
@@ -183,6 +200,8 @@ def test_one_logit_is_compared_with_grades_by_order_alone(scorer_of, pair_file):
     metrics = compare_models(pair_file, ReaderOptions(), [a], [b])["metrics"]
     assert metrics["ndcg_at_5"]["difference"] is not None
     assert metrics["ndcg_at_5"]["p"] is not None
+    counts = [metrics["ndcg_at_5"][name] for name in ("n_eligible", "n_queries")]
+    assert counts == [2, 5] and "n_eligible" not in metrics["spearman"]
     assert metrics["accuracy"]["difference"] is None and metrics["accuracy"]["reason"]
 
 

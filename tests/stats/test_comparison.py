@@ -6,6 +6,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.stats.comparison import (
     compare,
     differ_most,
+    graded_score,
     metric_estimate,
     seeds_reach,
     side_by_side,
@@ -87,6 +88,16 @@ def test_classes_of_other_levels_are_not_compared(good):
     assert metrics["spearman"].value_b is not None
 
 
+def test_models_of_other_levels_differ_in_grades():
+    """Both are sure: of 5, then of 2 or of 1-2. By their levels 5 and 3 the first would differ most."""
+    labels, queries = [(5,), (2,)], ["猫", "猫"]
+    five = judge_grades(np.eye(5)[[4, 1]], labels, queries)
+    three = judge_grades(np.eye(3)[[2, 0]], labels, queries, model_grades=[(1, 2), (3, 4), (5,)])
+    assert graded_score([five]).tolist() == [5, 2] and graded_score([three]).tolist() == [5, 1.5]
+    assert differ_most([five], [three], 1).tolist() == [1]
+    assert graded_score([judge_levels([[0.25, 0.75]], [1], ["猫"])]).tolist() == [0.75]
+
+
 @pytest.mark.parametrize("name", ["accuracy", "qwk", "spearman", "pairwise_accuracy"])
 def test_an_estimate_leaves_out_each_query(poor, name):
     found, metric = metric_estimate(poor, name), METRICS[name]
@@ -95,6 +106,15 @@ def test_an_estimate_leaves_out_each_query(poor, name):
     np.testing.assert_allclose(found.leave_one_out, left)
     scores = judge_scores(poor.ranking_score, LABELS, QUERIES)
     assert np.isnan(metric_estimate(scores, name).value) == (name in ("accuracy", "qwk"))
+
+
+def test_scores_that_equal_the_labels_have_a_correlation_of_one():
+    """Rounding put it beyond 1 for 18 pairs, and for the five that a query of six leaves."""
+    for n in (6, 18):
+        labels = [(row % 5 + 1,) for row in range(n)]
+        scores = [float(grade) for (grade,) in labels]
+        found = metric_estimate(judge_scores(scores, labels, QUERIES[: 5 * n : 5]), "spearman")
+        assert found.value == pytest.approx(1) and max(found.leave_one_out) == pytest.approx(1)
 
 
 def test_an_undefined_metric_has_a_reason():

@@ -14,6 +14,7 @@ from qt_bert.stats.evaluation import (
     evaluate,
     furthest_off,
     per_grade,
+    reliability,
 )
 from qt_bert.stats.judgements import judge_grades, judge_scores
 from qt_bert.stats.metrics import METRICS
@@ -61,6 +62,13 @@ def test_a_querys_weight_counts_in_value_interval_slices_and_test(random_judgeme
         assert values[name].ci_low == pytest.approx(
             evaluate(repeated, resamples=50).metrics[name].ci_low
         )
+    for scores, other in zip(per_grade(weighted), per_grade(repeated), strict=True):
+        assert (scores.precision, scores.recall) == pytest.approx((other.precision, other.recall))
+    for row, other in zip(reliability(weighted), reliability(repeated), strict=True):
+        assert row.count <= other.count and (row.accuracy or 0) == pytest.approx(
+            other.accuracy or 0
+        )
+    assert sum(row.count for row in reliability(weighted)) == 200  # pairs are counted as they are
     inside = judged.query_index % 2 == 0
     (row,) = errors_in_slices(weighted, {"even": inside}, resamples=0)
     assert row.inside == pytest.approx((~repeated.correct)[repeated.query_index % 2 == 0].mean())

@@ -3,6 +3,7 @@ import pytest
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.judgements import judge_grades, judge_levels, judge_scores, known, read_labels
+from qt_bert.stats.metrics import METRICS
 
 
 def test_disjoint_sets_are_levels_in_order_of_their_mean():
@@ -15,6 +16,14 @@ def test_overlapping_sets_rank_by_their_mean_grade():
     labels = read_labels([(1, 2), (2, 3), (5,)])
     assert (labels.kind, labels.ranking_truth.tolist()) == ("overlapping", [1.5, 2.5, 5])
     assert read_labels([(2, 4), (3,)]).kind == "overlapping"  # sets of one mean have no order
+
+
+@pytest.mark.parametrize(("grades", "mrr"), [((4, 5), 1), ((1, 2, 3), 0)])
+def test_a_set_alone_is_no_level(grades, mrr):
+    """As where a file labels its relevant titles alone: they are relevant, and a 1 and a 5 not both right."""
+    judged = judge_grades(np.eye(5)[[4, 0]], [grades] * 2, ["猫", "狗"])
+    values = [METRICS[name].value(judged) for name in ("mrr_at_10", "accuracy", "qwk")]
+    assert values == [mrr, 0.5, None]
 
 
 ROW = [0.1, 0.2, 0.4, 0.2, 0.1]

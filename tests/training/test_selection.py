@@ -10,6 +10,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.training.finetune import TrainJob, TuneSettings, run_tuning
 from qt_bert.training.losses import LossWeights
 from qt_bert.training.recipes import PairSource, TeacherSource
+from tests.conftest import PAIRS, write_pairs
 
 QUICK = {"slots": 48, "dtype": "float32", "compile": False, "patience": 0}
 
@@ -34,6 +35,19 @@ def test_steps_end_a_run_whatever_the_epochs(job, tmp_path):
     assert steps_judged(tmp_path / "two") == [a_pass, a_pass + 2]
     shorter = TuneSettings(epochs=3, max_steps=1, evaluations=1, **QUICK)
     assert run_tuning(job, tmp_path / "three", shorter)["steps"] == 1
+
+
+def test_labels_between_two_grades_are_judged_by_their_order(job, tmp_path, capsys):
+    """With 3-4 beside 3 and 4 there is no QWK: no evaluation would be the best one."""
+    rows = [(q, t, "3-4" if grade == 3 else grade) for q, t, grade in PAIRS]
+    dev = PairSource(write_pairs(tmp_path / "dev.tsv", rows))
+    once = TuneSettings(epochs=1, evaluations=1, **QUICK)
+    facts = run_tuning(replace(job, dev=dev), tmp_path / "m", once)
+    assert facts["figure"] == "spearman" and facts["best"] is not None
+    assert (
+        "dev is judged by spearman and not by qwk: the labels are sets" in capsys.readouterr().err
+    )
+    assert run_tuning(job, tmp_path / "n", once)["figure"] == "qwk"
 
 
 TEACHER, MARGIN = TeacherSource(Path("teacher")), LossWeights(margin=1.0)
