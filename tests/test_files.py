@@ -52,6 +52,17 @@ def test_a_folder_is_changed_as_one(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["model"]
 
 
+def test_a_link_stays_and_the_folder_that_it_leads_to_is_replaced(tmp_path):
+    (tmp_path / "disk").mkdir()
+    link = tmp_path / "model"
+    link.symlink_to("disk")
+    for number in range(2):
+        with files.atomic_folder(link) as temporary:
+            (temporary / f"{number}").write_text("")
+    assert link.is_symlink() and [one.name for one in link.iterdir()] == ["1"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["disk", "model"]
+
+
 def test_a_folder_with_what_a_kill_left_is_vacant(tmp_path):
     assert files.is_vacant(tmp_path / "gone") and files.is_vacant(tmp_path)
     left = tmp_path / ".run.json.123.tmp"
