@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -165,7 +166,7 @@ class ScoreCalibration:
     `(intercept,)`, isotonic ones by scores and shares, linear between. Each
     further level has at most 1 − LEAST_SHARE of the one below: where curves meet, none is impossible.
     `cutoffs` [K − 1] split the score into levels. A pair is relevant from the score `cut` on, that is, of the
-    level `relevant` (from 0) or higher.
+    level `relevant` (from 0) or higher. Raises ArgumentError where these do not fit each other.
     """
 
     method: str
@@ -174,6 +175,22 @@ class ScoreCalibration:
     cutoffs: tuple[float, ...]
     relevant: int
     cut: float
+
+    def __post_init__(self) -> None:
+        for level, grades in enumerate(self.grades):
+            checked_set(grades, f"level {level} of the calibration")
+        above, platt = len(self.grades) - 1, self.method == "platt"
+        curves = len(self.curves) == above > 0 and all(
+            len(a) == len(b) > 0 and (len(a) == 1 or not platt) and list(a) == sorted(a)
+            for a, b in self.curves
+        )
+        rising = all(low <= high + LEAST_GAIN for low, high in pairwise(self.cutoffs))
+        fits = curves and rising and len(self.cutoffs) in (0, above) and 0 < self.relevant <= above
+        if not fits or not (platt or self.method == "isotonic"):
+            raise ArgumentError(
+                f"a calibration of {len(self.grades)} levels by {self.method!r} whose parts do not fit: each level "
+                "but the lowest has a curve and a cut-off, cut-offs rise, and `relevant` is one of these levels"
+            )
 
     def probabilities(self, scores: npt.ArrayLike) -> FloatArray:
         """Probability of each level [n, K]."""

@@ -244,3 +244,26 @@ def test_no_level_is_impossible_where_curves_meet(method):
     table = same.probabilities(scores)
     assert table == pytest.approx(np.stack([1 - reached, 0.001 * reached, 0.999 * reached], axis=1))
     assert same.relevance(scores) == pytest.approx(reached)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"curves": [[[1.0], [0.0]]]},
+        {"curves": [[[1.0], []], [[1.0], [-1.0]]]},
+        {"curves": [[[1.0, 2.0], [0.0, 1.0]], [[1.0], [-1.0]]]},
+        {"cutoffs": [1.0, 0.0]},
+        {"cutoffs": [0.0, 1.0, 2.0]},
+        {"relevant": 3},
+        {"relevant": 0},
+        {"method": "spline"},
+        {"grades": [[1, 2], [], [5]]},
+        {"grades": [[1, 2], [3, 4], [7]]},
+    ],
+)
+def test_a_stored_calibration_whose_parts_do_not_fit_is_refused(change):
+    curves = (((1.0,), (0.0,)), ((1.0,), (-1.0,)))
+    whole = ScoreCalibration("platt", ((1, 2), (3, 4), (5,)), curves, (0.0, 1.0), 1, 0.0)
+    assert decode(ScoreCalibration, encode(whole)) == whole
+    with pytest.raises(RunFolderError, match="level"):
+        decode(ScoreCalibration, encode(whole) | change)
