@@ -80,8 +80,11 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """The value stored by `write_json`."""
-    return json.loads(Path(path).read_text(encoding="utf-8"))
+    """The value stored by `write_json`. Raises ValueError for no JSON, and for one that is nested too deeply."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("lists or objects in one another, too deep to read") from None
 
 
 def sha256_file(path: str | os.PathLike[str]) -> str:

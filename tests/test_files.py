@@ -80,6 +80,9 @@ def test_json_is_read_as_it_was_written_and_knows_no_nan(tmp_path):
     with pytest.raises(ValueError, match="Out of range float"):
         files.write_json(path, float("nan"))
     assert files.read_json(path) == {"紫": [1, 2.5, None]}
+    path.write_text("[" * 9_999)
+    with pytest.raises(ValueError, match="too deep"):
+        files.read_json(path)
 
 
 def test_the_hash_is_that_of_the_bytes(tmp_path):

@@ -147,6 +147,7 @@ OTHERS = {
     "unknown option": ("score x.tsv --nonsense", "No such option"),
     "number that is none": ("evaluate --pairs {pairs} --resamples many", "resamples"),
     "model that is not there": ("evaluate --pairs {pairs} --model {tmp}/none", "no such folder"),
+    "seed beyond libraries": ("check {pairs} --shortcuts --seed 4294967296", "--seed"),
     "no grade": ("evaluate --pairs {zeros} --model {model}", "--grades '0=1-2,1=3-4,2=5'"),
     "no such slice": ("evaluate --pairs {pairs} --model {model} --by field", "no column 'field'"),
     "columns of no file": ("check {pairs} --against-columns query=q", "goes with --against"),

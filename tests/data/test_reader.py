@@ -350,6 +350,7 @@ def test_the_default_map_serves_where_no_grades_are_given(write):
         ({"query": "0"}, False, "position"),
         ({"query": -1}, False, "position"),
         ({"query": "²"}, False, "position"),
+        ({"query": "9" * 5_000}, False, "position"),
         ({"query": "2"}, False, "query and title"),
     ],
 )
