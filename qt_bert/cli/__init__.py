@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from io import TextIOWrapper
 
@@ -17,12 +16,8 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         for argument in sys.argv[1:]:  # no file of results could hold it, which may be hours away
-            if argument.encode("utf-8", "replace").decode() != argument:
-                shown = os.fsencode(argument).decode("utf-8", "backslashreplace")
-                encoding = sys.getfilesystemencoding()
-                raise ArgumentError(
-                    f"{shown}: this is no {encoding} text; rename it, or set LC_ALL"
-                )
+            if (shown := argument.encode("utf-8", "backslashreplace").decode()) != argument:
+                raise ArgumentError(f"{shown}: no {sys.getfilesystemencoding()} name; rename it")
         app()
     except QtBertError as error:
         # messages of libraries within ours may have several lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import accumulate, groupby, pairwise
@@ -124,16 +124,14 @@ def arrow_column(cells: Sequence[str]) -> Any:
     return pa.concat_arrays(parts)
 
 
-def _typed(column: Any, cells: list[Cell]) -> list[str]:
+def _typed(column: Any, cells: list[Cell]) -> list[Any]:
     text = str(column.type) == "string"
-    kept: list[str] = []
+    kept: list[Cell] = []
     for row, cell in enumerate(cells):
-        if text and isinstance(cell, str):
-            kept.append(cell)
-            continue
-        typed = ArrowCell(_shown(cell))
-        typed.column, typed.row = column, row
-        kept.append(typed)
+        if not text or not isinstance(cell, str):
+            cell = ArrowCell(_shown(cell))
+            cell.column, cell.row = column, row
+        kept.append(cell)
     return kept
 
 
@@ -162,14 +160,15 @@ class ParquetFile:
             yield stored
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Turn pyarrow's errors in the block into PairFileError."""
+    def _reading(
+        self, fault: str = "the Parquet data is damaged or cut short", advice: str = "make it again"
+    ) -> Iterator[None]:
+        """Turn errors of pyarrow, and of Python's dates, in the block into PairFileError."""
+        arrow = import_module("pyarrow")
         try:
             yield
-        except (import_module("pyarrow").ArrowException, OSError, OverflowError) as error:
-            raise PairFileError(
-                f"{self._path}: the Parquet data is damaged or cut short ({error}); make it again"
-            ) from error
+        except (arrow.ArrowException, OSError, OverflowError, ValueError) as error:
+            raise PairFileError(f"{self._path}: {fault} ({error}); {advice}") from error
 
     def _refuse_changed(self, stored: StoredParquet) -> None:
         """Raise PartChanged where the span's bytes have another hash."""
@@ -191,30 +190,22 @@ class ParquetFile:
     def rows(self) -> Iterator[RawRow | Reject]:
         """The rows in file order; a reject where query or title is null or not UTF-8.
 
-        Raises PairFileError for damaged data and as `_texts`, PartChanged where the span changed, also at
-        the end: bytes are read twice, hashed and then parsed.
+        Raises PairFileError for damaged data and a column that has no text, PartChanged where the span
+        changed, also at the end: bytes are read twice, hashed and then parsed.
         """
         with self.open() as stored:
             place = self._placement(stored.file.schema_arrow)
             for first, batch in self._batches(stored):
-                cells = [self._texts(batch, i) for i in range(batch.num_columns)]
+                cells = list[list[Cell]]()
+                for field, column in zip(batch.schema, batch.columns, strict=True):
+                    fault = f"the column {field.name!r} holds {field.type}, which has no text"
+                    with self._reading(fault, "leave it out"):
+                        cells.append(_cells(column))
                 typed = {name: _typed(batch.column(i), cells[i]) for name, i in place.extra}
                 for at, row in enumerate(zip(*cells, strict=True)):
                     extra = {name: column[at] for name, column in typed.items()} or NO_EXTRA
                     yield _row(first + at, row, place, extra)
             self._refuse_changed(stored)
-
-    def _texts(self, batch: Any, column: int) -> list[Cell]:
-        """The cells of a column. Raises PairFileError, naming it, where Arrow has no text for them."""
-        arrow = import_module("pyarrow")
-        try:
-            return _cells(batch.column(column))
-        except (arrow.ArrowException, ArithmeticError, LookupError, ValueError) as error:
-            field = batch.schema.field(column)
-            raise PairFileError(
-                f"{self._path}: the column {field.name!r} holds {field.type}, which cannot be read as text "
-                f"({error}); leave it out"
-            ) from error
 
     def _placement(self, schema: Any) -> Placement:
         place = self._columns.place(schema.names, str(self._path))
@@ -273,9 +264,7 @@ def _decoded(value: bytes | None) -> Cell:
         return value
 
 
-def _row(
-    line: int, cells: tuple[Any, ...], place: Placement, extra: Mapping[str, str]
-) -> RawRow | Reject:
+def _row(line: int, cells: tuple[Any, ...], place: Placement, extra: Any) -> RawRow | Reject:
     query, title = cells[place.query], place.title_of(cells)
     shown = "\t".join(_shown(cell) for cell in (query, title))
     read = (place.query, *place.title, place.grade, place.id)

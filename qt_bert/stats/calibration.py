@@ -179,17 +179,14 @@ class ScoreCalibration:
     def __post_init__(self) -> None:
         for level, grades in enumerate(self.grades):
             checked_set(grades, f"level {level} of the calibration")
-        above, platt = len(self.grades) - 1, self.method == "platt"
-        curves = len(self.curves) == above > 0 and all(
-            len(a) == len(b) > 0 and (len(a) == 1 or not platt) and list(a) == sorted(a)
-            for a, b in self.curves
-        )
+        above, most = len(self.grades) - 1, {"platt": 1.0, "isotonic": np.inf}.get(self.method, 0)
+        fits = len(self.curves) == above >= self.relevant > 0 and len(self.cutoffs) in (0, above)
         rising = all(low <= high + LEAST_GAIN for low, high in pairwise(self.cutoffs))
-        fits = curves and rising and len(self.cutoffs) in (0, above) and 0 < self.relevant <= above
-        if not fits or not (platt or self.method == "isotonic"):
+        curves = (0 < len(a) == len(b) <= most and list(a) == sorted(a) for a, b in self.curves)
+        if not (fits and rising and all(curves)):
             raise ArgumentError(
-                f"a calibration of {len(self.grades)} levels by {self.method!r} whose parts do not fit: each level "
-                "but the lowest has a curve and a cut-off, cut-offs rise, and `relevant` is one of these levels"
+                f"a {self.method} calibration whose parts do not fit: each level but the lowest has a curve and a "
+                "cut-off, cut-offs rise, and `relevant` is one of these levels"
             )
 
     def probabilities(self, scores: npt.ArrayLike) -> FloatArray:
