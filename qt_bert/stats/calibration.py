@@ -181,7 +181,7 @@ class ScoreCalibration:
             checked_set(grades, f"level {level} of the calibration")
         above, most = len(self.grades) - 1, {"platt": 1.0, "isotonic": np.inf}.get(self.method, 0)
         fits = len(self.curves) == above >= self.relevant > 0 and len(self.cutoffs) in (0, above)
-        rising = all(low <= high + LEAST_GAIN for low, high in pairwise(self.cutoffs))
+        rising = all(low <= high or np.isclose(low, high) for low, high in pairwise(self.cutoffs))
         curves = (0 < len(a) == len(b) <= most and list(a) == sorted(a) for a, b in self.curves)
         if not (fits and rising and all(curves)):
             raise ArgumentError(
