@@ -257,12 +257,14 @@ def _fit_curve(
     # Platt's targets: no pair is certain, so that the slope stays finite.
     n = int(reached.sum())
     target = np.where(reached, (n + 1) / (n + 2), 1 / (len(scores) - n + 2))
+    centre, spread = scores.mean(), scores.std() or 1.0  # the solver fails on scores of 1e8
     fitted = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-8).fit(
-        np.tile(scores, 2)[:, None],
+        np.tile((scores - centre) / spread, 2)[:, None],
         np.repeat([1, 0], len(scores)),
         sample_weight=np.concatenate([target, 1 - target]),
     )
-    return (float(fitted.coef_[0, 0]),), (float(fitted.intercept_[0]),)
+    slope = float(fitted.coef_[0, 0] / spread)
+    return (slope,), (float(fitted.intercept_[0] - slope * centre),)
 
 
 def find_cuts(

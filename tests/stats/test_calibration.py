@@ -130,6 +130,13 @@ def test_platts_curve_is_the_librarys():
     np.testing.assert_allclose(calibration.relevance(SCORES), library.predict(SCORES), atol=1e-4)
 
 
+@pytest.mark.parametrize(("scale", "shift"), [(1e9, 0.0), (1e-9, 0.0), (1.0, 1e8)])
+def test_probabilities_do_not_depend_on_the_scale_of_scores(scale, shift):
+    scores = SCORES * scale + shift
+    expected = fitted().probabilities(SCORES)
+    np.testing.assert_allclose(fitted(scores).probabilities(scores), expected, atol=1e-5)
+
+
 def test_the_isotonic_curve_is_the_librarys():
     library = IsotonicRegression(y_min=1e-3, y_max=1 - 1e-3, out_of_bounds="clip")
     scores = np.linspace(-9, 9, 50)
