@@ -31,8 +31,7 @@ from qt_bert.shipped import (
 
 
 SEED = {"min": 0, "max": 2**32 - 1}
-"""The seeds that numpy, torch and scikit-learn take."""
-
+"""What numpy, torch and scikit-learn all take."""
 DTYPES = ("float32", "tf32", "bfloat16", "float16")
 """The names of `models.devices.DTYPES`, which would import torch."""
 

@@ -160,15 +160,13 @@ class ParquetFile:
             yield stored
 
     @contextmanager
-    def _reading(
-        self, fault: str = "the Parquet data is damaged or cut short", advice: str = "make it again"
-    ) -> Iterator[None]:
+    def _reading(self, fault: str = "the Parquet data is damaged or cut short") -> Iterator[None]:
         """Turn errors of pyarrow, and of Python's dates, in the block into PairFileError."""
         arrow = import_module("pyarrow")
         try:
             yield
         except (arrow.ArrowException, OSError, OverflowError, ValueError) as error:
-            raise PairFileError(f"{self._path}: {fault} ({error}); {advice}") from error
+            raise PairFileError(f"{self._path}: {fault} ({error}); make it again") from error
 
     def _refuse_changed(self, stored: StoredParquet) -> None:
         """Raise PartChanged where the span's bytes have another hash."""
@@ -198,8 +196,8 @@ class ParquetFile:
             for first, batch in self._batches(stored):
                 cells = list[list[Cell]]()
                 for field, column in zip(batch.schema, batch.columns, strict=True):
-                    fault = f"the column {field.name!r} holds {field.type}, which has no text"
-                    with self._reading(fault, "leave it out"):
+                    fault = f"the column {field.name!r}, {field.type}, has no text: leave it out"
+                    with self._reading(fault):
                         cells.append(_cells(column))
                 typed = {name: _typed(batch.column(i), cells[i]) for name, i in place.extra}
                 for at, row in enumerate(zip(*cells, strict=True)):
