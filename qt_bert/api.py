@@ -235,8 +235,8 @@ class Grader:
 
         table = pairs if isinstance(pairs, pd.DataFrame) else None
         if table is not None:
-            if missing := {"query", "title"} - set(table.columns):
-                raise ArgumentError(f"the table has no column {min(missing)!r}")
+            if wrong := [name for name in ("query", "title") if [*table.columns].count(name) != 1]:
+                raise ArgumentError(f"the table has no column {wrong[0]!r}, or several")
             pairs = zip(table["query"], table["title"], strict=True)
         if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
             raise ArgumentError(

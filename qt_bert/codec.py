@@ -69,7 +69,7 @@ def read_result(kind: type[T], path: Path) -> T:
         value = read_json(path)
     except FileNotFoundError:
         raise RunFolderError(f"{path}: no such result file; run the command again") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise RunFolderError(
             f"{path}: cannot be read ({error}); run again with --overwrite"
         ) from error

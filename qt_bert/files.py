@@ -45,10 +45,10 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a new folder beside `path`; on success it replaces `path` and all that was in it.
 
-    On an exception it is removed and `path` stays as it was. A kill leaves nothing half-written; at
-    worst the old folder remains as `.NAME.old`.
+    A link stays: what it leads to is replaced. On an exception the new folder is removed and `path` stays as it
+    was. A kill leaves nothing half-written; at worst the old folder remains as `.NAME.old`.
     """
-    final = Path(path)
+    final = Path(os.path.realpath(path))
     final.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=final.parent))
     try:
@@ -80,8 +80,11 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """The value stored by `write_json`."""
-    return json.loads(Path(path).read_text(encoding="utf-8"))
+    """The value stored by `write_json`. Raises ValueError for no JSON, and for one that is nested too deeply."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("lists or objects in one another, too deep to read") from None
 
 
 def sha256_file(path: str | os.PathLike[str]) -> str:

@@ -30,6 +30,8 @@ from qt_bert.shipped import (
 # The model, and heads left out.
 
 
+SEED = {"min": 0, "max": 2**32 - 1}
+"""What numpy, torch and scikit-learn all take."""
 DTYPES = ("float32", "tf32", "bfloat16", "float16")
 """The names of `models.devices.DTYPES`, which would import torch."""
 
@@ -144,7 +146,7 @@ class SweepOptions:
     """Take about so many pairs, whole queries drawn by --seed."""
     resamples: int = 2000
     """Bootstrap resamples of queries."""
-    seed: int = field(default=0, metadata={"min": 0})
+    seed: int = field(default=0, metadata=SEED)
     """Seed of every random draw."""
     reader: ReaderOptions = ReaderOptions()
 
@@ -174,7 +176,7 @@ class Request(ModelOptions):
     """Use all pairs and random draws, where `quick` uses a sample."""
     resamples: int = 2000
     """Bootstrap resamples of queries."""
-    seed: int = field(default=0, metadata={"min": 0})
+    seed: int = field(default=0, metadata=SEED)
     """Seed of every random draw."""
     base: Path | None = None
     """Model before fine-tuning. [default: what ships, for the model that ships]"""

@@ -155,6 +155,10 @@ def test_a_table_keeps_its_columns(checkpoint_of):
     assert again["predicted_grade"].tolist() == found["predicted_grade"].tolist()
     with pytest.raises(ArgumentError, match="no column 'title'"):
         qt_bert.load(checkpoint_of()).score(table.drop(columns="title"))
+    with pytest.raises(ArgumentError, match="no column 'query', or several"):
+        qt_bert.load(checkpoint_of()).score(
+            table.rename(columns={"title": "query"}).assign(title="t")
+        )
 
 
 def test_a_vocabulary_is_cut_and_a_plain_folder_written(checkpoint_of, pair_file, tmp_path):

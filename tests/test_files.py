@@ -52,6 +52,17 @@ def test_a_folder_is_changed_as_one(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["model"]
 
 
+def test_a_link_stays_and_the_folder_that_it_leads_to_is_replaced(tmp_path):
+    (tmp_path / "disk").mkdir()
+    link = tmp_path / "model"
+    link.symlink_to("disk")
+    for number in range(2):
+        with files.atomic_folder(link) as temporary:
+            (temporary / f"{number}").write_text("")
+    assert link.is_symlink() and [one.name for one in link.iterdir()] == ["1"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["disk", "model"]
+
+
 def test_a_folder_with_what_a_kill_left_is_vacant(tmp_path):
     assert files.is_vacant(tmp_path / "gone") and files.is_vacant(tmp_path)
     left = tmp_path / ".run.json.123.tmp"
@@ -69,6 +80,9 @@ def test_json_is_read_as_it_was_written_and_knows_no_nan(tmp_path):
     with pytest.raises(ValueError, match="Out of range float"):
         files.write_json(path, float("nan"))
     assert files.read_json(path) == {"紫": [1, 2.5, None]}
+    path.write_text("[" * 9_999)
+    with pytest.raises(ValueError, match="too deep"):
+        files.read_json(path)
 
 
 def test_the_hash_is_that_of_the_bytes(tmp_path):

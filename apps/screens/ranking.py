@@ -144,7 +144,7 @@ def typed_titles(text: str, labels: ModelLabels) -> tuple[list[Title], list[Text
     scheme = default_scheme(labels)
     titles: dict[str, Title] = {}
     cut = unknown = 0
-    for line in text.splitlines():
+    for line in text.split("\n"):  # a title may hold any other break
         written, _, label = line.rpartition("\t") if "\t" in line else (line, "", "")
         shown, label = plain_text(written).strip(), label.strip()
         if not shown:

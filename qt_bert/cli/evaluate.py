@@ -145,8 +145,9 @@ def evaluate(
     outputs = {option: out for option, out in named.items() if out is not None}
     for option, out in outputs.items():
         _check_new(option, out, path)
-    if len({out.resolve() for out in outputs.values()}) < len(outputs):
-        raise ArgumentError(f"{', '.join(outputs)}: name a file of its own for each")
+    written = outputs if rejects is None else outputs | {"--rejects": rejects}
+    if len({out.resolve() for out in written.values()}) < len(written):
+        raise ArgumentError(f"{', '.join(written)}: name a file of its own for each")
     if trec is not None and trec.exists():
         raise ArgumentError(f"--trec {trec} is there already; name another folder or remove it")
     from qt_bert.run.scorers import open_scorer

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 import typer
 
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.request import ModelOptions, Request, from_options, options_of
+from qt_bert.request import SEED, ModelOptions, Request, from_options, options_of
 
 app = typer.Typer(
     name="qt-bert",
@@ -134,7 +134,7 @@ Device = Annotated[str, typer.Option(help=docs_of(ModelOptions)["device"])]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where an earlier run stopped.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
-Seed = Annotated[int, typer.Option(min=0, help=docs_of(Request)["seed"])]
+Seed = Annotated[int, typer.Option(min=SEED["min"], max=SEED["max"], help=docs_of(Request)["seed"])]
 Resamples = Annotated[int, typer.Option(help=docs_of(Request)["resamples"])]
 Unlabelled = Annotated[
     list[Path] | None, typer.Option(help="File with columns query and title that a teacher grades.")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from qt_bert.files import one_writer
-from qt_bert.text import Label, digits_for, in_language
+from qt_bert.text import Label, digits_for, in_language, printable
 
 if TYPE_CHECKING:
     from qt_bert.probes.wording import ClaimInWords, MeasurementInWords
@@ -32,14 +32,14 @@ def table(rows: Sequence[Sequence[str]], left: int = 1, *, sentence: bool = Fals
 
     With `sentence` the last column is flush left too, so that a narrow terminal wraps it alone.
     """
-    last = len(rows[0]) - 1
+    rows = [[" ".join(printable(cell).splitlines()) for cell in row] for row in rows]
     widths = [max(width(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for row in rows:
         cells = []
         for i, cell in enumerate(row):
             gap = " " * (widths[i] - width(cell))
-            cells.append(cell + gap if i < left or (sentence and i == last) else gap + cell)
+            cells.append(cell + gap if i < left or (sentence and i == len(row) - 1) else gap + cell)
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
 

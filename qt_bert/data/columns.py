@@ -143,7 +143,7 @@ def _target(name: str, target: str | int, header: bool) -> str | int:
     if isinstance(target, str) and (header or (name == "title" and "+" in target)):
         return target
     text = str(target)
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 100_000):
+    if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) > 0):
         raise ArgumentError(
             f"--columns {name}={target}: a column without a name is given by its position, from 1"
         )

@@ -124,7 +124,7 @@ def arrow_column(cells: Sequence[str]) -> Any:
     return pa.concat_arrays(parts)
 
 
-def _typed(column: Any, cells: list[Cell]) -> list[Cell]:
+def _typed(column: Any, cells: list[Cell]) -> list[Any]:
     text = str(column.type) == "string"
     kept: list[Cell] = []
     for row, cell in enumerate(cells):
@@ -160,14 +160,13 @@ class ParquetFile:
             yield stored
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Turn pyarrow's errors in the block into PairFileError."""
+    def _reading(self, fault: str = "the Parquet data is damaged or cut short") -> Iterator[None]:
+        """Turn errors of pyarrow, and of Python's dates, in the block into PairFileError."""
+        arrow = import_module("pyarrow")
         try:
             yield
-        except (import_module("pyarrow").ArrowException, OSError, OverflowError) as error:
-            raise PairFileError(
-                f"{self._path}: the Parquet data is damaged or cut short ({error}); make it again"
-            ) from error
+        except (arrow.ArrowException, OSError, OverflowError, ValueError) as error:
+            raise PairFileError(f"{self._path}: {fault} ({error}); make it again") from error
 
     def _refuse_changed(self, stored: StoredParquet) -> None:
         """Raise PartChanged where the span's bytes have another hash."""
@@ -189,18 +188,21 @@ class ParquetFile:
     def rows(self) -> Iterator[RawRow | Reject]:
         """The rows in file order; a reject where query or title is null or not UTF-8.
 
-        Raises PairFileError for damaged data, PartChanged where the span changed, also at the end:
-        bytes are read twice, hashed and then parsed.
+        Raises PairFileError for damaged data and a column that has no text, PartChanged where the span
+        changed, also at the end: bytes are read twice, hashed and then parsed.
         """
         with self.open() as stored:
             place = self._placement(stored.file.schema_arrow)
             for first, batch in self._batches(stored):
-                with self._reading():
-                    cells = [_cells(column) for column in batch.columns]
-                for _, i in place.extra:
-                    cells[i] = _typed(batch.columns[i], cells[i])
-                for line, row in enumerate(zip(*cells, strict=True), start=first):
-                    yield _row(line, row, place)
+                cells = list[list[Cell]]()
+                for field, column in zip(batch.schema, batch.columns, strict=True):
+                    fault = f"the column {field.name!r}, {field.type}, has no text: leave it out"
+                    with self._reading(fault):
+                        cells.append(_cells(column))
+                typed = {name: _typed(batch.column(i), cells[i]) for name, i in place.extra}
+                for at, row in enumerate(zip(*cells, strict=True)):
+                    extra = {name: column[at] for name, column in typed.items()} or NO_EXTRA
+                    yield _row(first + at, row, place, extra)
             self._refuse_changed(stored)
 
     def _placement(self, schema: Any) -> Placement:
@@ -234,7 +236,7 @@ def _cells(column: Any) -> list[Cell]:
     arrow, types = import_module("pyarrow"), import_module("pyarrow.types")
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if types.is_nested(column.type):
+    if types.is_nested(column.type) or isinstance(column.type, arrow.BaseExtensionType):
         return [None if value is None else str(value) for value in column.to_pylist()]
     # string, large_string, string_view and the five binary types
     if "string" in str(column.type) or "binary" in str(column.type):
@@ -242,6 +244,9 @@ def _cells(column: Any) -> list[Cell]:
     if types.is_floating(column.type):
         compute = import_module("pyarrow.compute")
         column = compute.if_else(compute.is_nan(column), None, column)
+    if types.is_float64(column.type):  # Arrow writes an id, 12345678901.0, as 1.2345678901e+10
+        both = zip(column.to_pylist(), column.cast(arrow.string()).to_pylist(), strict=True)
+        return [f"{n:.0f}" if n and n.is_integer() and abs(n) < 2**53 else text for n, text in both]
     try:
         return list(column.cast(arrow.string()).to_pylist())
     except arrow.ArrowNotImplementedError:
@@ -257,10 +262,11 @@ def _decoded(value: bytes | None) -> Cell:
         return value
 
 
-def _row(line: int, cells: tuple[Any, ...], place: Placement) -> RawRow | Reject:
+def _row(line: int, cells: tuple[Any, ...], place: Placement, extra: Any) -> RawRow | Reject:
     query, title = cells[place.query], place.title_of(cells)
     shown = "\t".join(_shown(cell) for cell in (query, title))
-    if any(isinstance(cell, bytes) for cell in cells):
+    read = (place.query, *place.title, place.grade, place.id)
+    if any(isinstance(cells[i], bytes) for i in read if i is not None):
         return Reject.of(line, Reason.UNDECODABLE, shown)
     if query is None or title is None:
         missing = Reason.MISSING_QUERY if query is None else Reason.MISSING_TITLE
@@ -271,7 +277,7 @@ def _row(line: int, cells: tuple[Any, ...], place: Placement) -> RawRow | Reject
         _shown(title),
         None if place.grade is None else _known(cells[place.grade]),
         None if place.id is None else _known(cells[place.id]),
-        {name: cells[i] for name, i in place.extra} if place.extra else NO_EXTRA,
+        extra,
         shown,
     )
 

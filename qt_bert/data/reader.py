@@ -31,8 +31,10 @@ def reject_log(path: Path | None) -> Iterator[Callable[[Reject], None]]:
     """A function that adds a reject to a TSV file of `line`, `reason`, `text`.
 
     The file is written only where there are rejects, atomically however reading ends; without rejects
-    the file of an earlier run is removed. Raises ArgumentError where it cannot be written.
+    the list of an earlier run is removed. Raises ArgumentError where it cannot be written, or is another file.
     """
+    if path is not None and path.exists() and not _is_old_list(path):
+        raise ArgumentError(f"{path} is there already, and no list of rejects; name another file")
     open_file = ExitStack()
     handle: IO[str] | None = None
 
@@ -71,11 +73,11 @@ def reject_log(path: Path | None) -> Iterator[Callable[[Reject], None]]:
 
 
 def _is_old_list(path: Path) -> bool:
-    """Whether the file at `path` is a list of rejects, and not another file of the user's."""
+    """Whether the file at `path` is a list of rejects or empty, and not another file of the user's."""
     if not path.is_file():
         return False
     with open(path, "rb") as handle:
-        return handle.read(len(_HEADER)) == _HEADER.encode()
+        return handle.read(len(_HEADER)) in (b"", _HEADER.encode())
 
 
 def one_line(text: str) -> str:

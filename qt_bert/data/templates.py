@@ -57,7 +57,7 @@ class Template:
             )
         try:
             template = cls.read(read_json(path), str(path))
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise ArgumentError(f"--template {path}: not valid JSON ({error})") from error
         except CheckpointError as error:
             raise ArgumentError(f"--template {error}") from error

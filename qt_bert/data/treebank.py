@@ -192,7 +192,7 @@ def _row(line: str, where: str) -> tuple[object, Word]:
     }
     try:
         row = parse_line(line, _COLUMNS, parsers)
-    except ParseException as error:
+    except (ParseException, ValueError) as error:  # ValueError: a number of thousands of digits
         raise PairFileError(f"{where}: {error}") from error
     if not isinstance(row["id"], int):
         return row["id"], Word("", None, ROOT, None)

@@ -201,7 +201,7 @@ def _stored(path: Path) -> dict[str, Any]:
         return {}
     try:
         value = read_json(path)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise CheckpointError(f"{path}: not valid JSON ({error})") from error
     if not isinstance(value, dict):
         raise CheckpointError(f"{path}: not a JSON object")

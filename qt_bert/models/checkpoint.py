@@ -191,9 +191,11 @@ def smaller_checkpoint(
 
 
 def check_place(folder: Path, overwrite: bool) -> None:
-    """Raise RunFolderError where `folder` is a file, or not empty and not to be overwritten."""
+    """Raise RunFolderError where `folder` is a file or a mount point, or not empty and not to be overwritten."""
     if folder.exists() and not folder.is_dir():
         raise RunFolderError(f"{folder} is a file; --out names a folder")
+    if folder.resolve().is_mount():  # known now, not at the end of a training
+        raise RunFolderError(f"{folder} is a mount point, which stays; name a folder in it")
     if not is_vacant(folder) and not overwrite:
         raise RunFolderError(f"{folder} is not empty; choose another folder, or --overwrite")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -87,7 +86,7 @@ def _listed(path: Path) -> dict[str, str]:
     """File name → hash."""
     try:
         listed = read_json(path)["sha256"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: not a manifest ({error}); fetch the folder anew") from error
     if not isinstance(listed, dict):
         raise CheckpointError(f"{path}: not a manifest (`sha256` is no object); fetch it anew")
@@ -218,8 +217,8 @@ def _config(folder: Path) -> dict[str, Any]:
     if not path.exists():
         raise CheckpointError(f"{folder}: no config.json; is this a Hugging Face model folder?")
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        config = read_json(path)
+    except ValueError as error:
         raise CheckpointError(f"{path}: not valid JSON ({error})") from error
     if not isinstance(config, dict):
         raise CheckpointError(f"{path}: not a JSON object")

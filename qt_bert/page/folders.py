@@ -151,6 +151,6 @@ def record_of(folder: Path, name: str) -> dict[str, Any]:
     """A JSON object beside the weights; empty where it is missing or damaged."""
     try:
         value = read_json(folder / name)
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}

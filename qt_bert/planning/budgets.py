@@ -9,7 +9,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.results.plan import Budget, BudgetKind
 
 KINDS: tuple[BudgetKind, ...] = get_args(BudgetKind)
-_FORM = re.compile(r"([a-z]+)=([0-9]*\.?[0-9]+)", re.IGNORECASE)
+_FORM = re.compile(r"([a-z]+)=([0-9]{0,9}\.?[0-9]{1,30})", re.IGNORECASE)
 _HOW = (
     "write heads= or layers=; with a point the share that is kept (heads=0.6), without one the number "
     "(layers=6); shapes by their latency: qt-bert plan without --budget"

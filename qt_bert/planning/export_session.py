@@ -128,7 +128,7 @@ class OnnxScorer(TextScorer):
         causal = self.export.family in FAMILIES and FAMILIES[self.export.family].causal
         self.tokenizer = PairTokenizer(
             tokenizer,
-            max_length or self.settings.max_length,
+            self.settings.max_length if max_length is None else max_length,
             last=self.export.pad if causal else None,
             template=self.settings.template,
         )

@@ -19,7 +19,7 @@ from qt_bert.stats.comparison import MetricDifference
 
 FRONTIER = "frontier.json"
 
-_SHAPE = re.compile(r"layers=[1-9][0-9]*(,(units|heads)=(1|0?\.[0-9]+)){0,2}")
+_SHAPE = re.compile(r"layers=[1-9][0-9]{0,8}(,(units|heads)=(1|0?\.[0-9]+)){0,2}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -331,7 +331,7 @@ def write_evaluation(context: StageContext) -> None:
     cut = segmenter(request.segmenter, userdict=request.userdict)
     result["examples"] = with_reasons(result["examples"], scorer, cut, context.guards)
     card = scorer.checkpoint.folder / "README.md"
-    result["card"] = card.read_text(encoding="utf-8") if card.exists() else None
+    result["card"] = card.read_text("utf-8", errors="replace") if card.is_file() else None
     write_json(context.folder.file("evaluation.json"), result)
 
 

@@ -219,7 +219,7 @@ def write_trec(folder: Path, judged: JudgedFile, scorer: PairScorer) -> float:
     relevant = judged.judgements.ranking_truth >= judged.judgements.auc_cut
     order = np.lexsort((-scores, index))
     rank = np.arange(len(order)) - np.searchsorted(index[order], index[order]) + 1
-    name = scorer.name.replace(" ", "_")
+    name = "_".join(scorer.name.split())
     qrels = [f"{q} 0 {i} {g}" for q, i, g in zip(index, ids, grades, strict=False)]
     run = [
         f"{index[r]} Q0 {ids[r]} {n} {scores[r]} {name}" for r, n in zip(order, rank, strict=True)

@@ -54,7 +54,7 @@ def read_gate(path: Path, labelled: bool = True, unlabelled: bool = True) -> Gat
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         gate: Gate = decode(Gate, table, "a rule")
-    except (OSError, ValueError, RunFolderError) as error:
+    except (OSError, ValueError, RecursionError, RunFolderError) as error:
         raise ArgumentError(f"--gate {path}: {error}") from error
     slices = [rules for values in gate.slices.values() for rules in values.values()]
     cases = read_cases(shipped(BEHAVIOURS)).phenomena if gate.behaviours else {}

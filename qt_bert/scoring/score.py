@@ -78,7 +78,7 @@ class Work:
         try:
             stored = read_json(self.path)
             return stored["key"], RunState(**stored["standing"])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunFolderError(
                 f"{self.path}: damaged, so nobody knows how far the run is; start anew with --overwrite"
             ) from error

@@ -125,7 +125,7 @@ def has_grade_column(path: Location, options: ReaderOptions) -> bool:
 def count_rows(path: Path) -> int | None:
     """Lines of a text file, header included, or rows of Parquet; None for an unreadable file."""
     try:
-        if path.suffix == ".parquet":
+        if path.suffix.lower() == ".parquet":
             import pyarrow.parquet as pq
 
             return int(pq.read_metadata(path).num_rows)

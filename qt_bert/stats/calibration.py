@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -165,7 +166,7 @@ class ScoreCalibration:
     `(intercept,)`, isotonic ones by scores and shares, linear between. Each
     further level has at most 1 − LEAST_SHARE of the one below: where curves meet, none is impossible.
     `cutoffs` [K − 1] split the score into levels. A pair is relevant from the score `cut` on, that is, of the
-    level `relevant` (from 0) or higher.
+    level `relevant` (from 0) or higher. Raises ArgumentError where these do not fit each other.
     """
 
     method: str
@@ -174,6 +175,19 @@ class ScoreCalibration:
     cutoffs: tuple[float, ...]
     relevant: int
     cut: float
+
+    def __post_init__(self) -> None:
+        for level, grades in enumerate(self.grades):
+            checked_set(grades, f"level {level} of the calibration")
+        above, most = len(self.grades) - 1, {"platt": 1.0, "isotonic": np.inf}.get(self.method, 0)
+        fits = len(self.curves) == above >= self.relevant > 0 and len(self.cutoffs) in (0, above)
+        rising = all(low <= high or np.isclose(low, high) for low, high in pairwise(self.cutoffs))
+        curves = (0 < len(a) == len(b) <= most and list(a) == sorted(a) for a, b in self.curves)
+        if not (fits and rising and all(curves)):
+            raise ArgumentError(
+                f"a {self.method} calibration whose parts do not fit: each level but the lowest has a curve and a "
+                "cut-off, cut-offs rise, and `relevant` is one of these levels"
+            )
 
     def probabilities(self, scores: npt.ArrayLike) -> FloatArray:
         """Probability of each level [n, K]."""
@@ -243,12 +257,14 @@ def _fit_curve(
     # Platt's targets: no pair is certain, so that the slope stays finite.
     n = int(reached.sum())
     target = np.where(reached, (n + 1) / (n + 2), 1 / (len(scores) - n + 2))
+    centre, spread = scores.mean(), scores.std() or 1.0  # the solver fails on scores of 1e8
     fitted = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-8).fit(
-        np.tile(scores, 2)[:, None],
+        np.tile((scores - centre) / spread, 2)[:, None],
         np.repeat([1, 0], len(scores)),
         sample_weight=np.concatenate([target, 1 - target]),
     )
-    return (float(fitted.coef_[0, 0]),), (float(fitted.intercept_[0]),)
+    slope = float(fitted.coef_[0, 0] / spread)
+    return (slope,), (float(fitted.intercept_[0] - slope * centre),)
 
 
 def find_cuts(

@@ -238,8 +238,8 @@ def check_settings(settings: TuneSettings) -> None:
         raise ArgumentError(f"warmup is {settings.warmup}; give a share of the steps, below 1")
     if not 0 <= settings.weight_decay < 1:
         raise ArgumentError(f"weight_decay is {settings.weight_decay}; give 0 to below 1")
-    if settings.seed < 0:
-        raise ArgumentError(f"--seed {settings.seed}: give 0 or more")
+    if not 0 <= settings.seed < 2**32:
+        raise ArgumentError(f"--seed {settings.seed}: give 0 or more, and less than 2**32")
 
 
 def epochs_of(

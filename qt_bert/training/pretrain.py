@@ -396,8 +396,8 @@ def check_settings(settings: PretrainSettings, stop_at: int | None = None) -> No
         if count is not None and count < 1:
             raise ArgumentError(f"{name} is {count}; it must be 1 or more")
     weights_dtype(settings.dtype)
-    if not 0 < settings.lr < 1 or settings.seed < 0:
-        raise ArgumentError("--lr must lie between 0 and 1, --seed at 0 or above")
+    if not (0 < settings.lr < 1 and 0 <= settings.seed < 2**32):
+        raise ArgumentError("--lr must lie between 0 and 1, --seed at 0 or above, below 2**32")
     shape = settings.shape
     shares = (shape.pair_share < 1, shape.negative_share <= 1, 0 < shape.masked_share <= 1)
     if not all(shares) or min(shape.pair_share, shape.negative_share) < 0:

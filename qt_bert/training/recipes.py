@@ -17,6 +17,7 @@ from qt_bert.data.reader import PairReader, ReaderOptions, for_each
 from qt_bert.data.scores import column_of
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
+from qt_bert.request import SEED
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def load_recipe(path: Path, data: Path) -> Recipe:
     try:
         with open(path, "rb") as handle:
             stored = tomllib.load(handle)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ArgumentError(f"{path}: not a readable recipe ({error})") from error
     where = str(path)
     unknown = sorted(set(stored) - _TABLES)
@@ -334,7 +335,7 @@ class TrainingOptions:
     """Type of matrix products: float32, bfloat16 or, on a CUDA device, tf32. [default: bfloat16]"""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1 or mps; auto takes a CUDA device where there is one."""
-    seed: int | None = field(default=None, metadata={"min": 0})
+    seed: int | None = field(default=None, metadata=SEED)
     """Seed of every random draw. [default: 0]"""
     no_compile: bool = False
     """Do not use torch.compile."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from qt_bert.data.pairs import Pair
+from qt_bert.data.pairs import Pair, number_of
 from qt_bert.data.reader import ReaderOptions, one_line
 from qt_bert.data.scores import read_cells
 from qt_bert.errors import ArgumentError
@@ -143,10 +142,8 @@ class TeacherTargets:
                 f"{path}: {len(names)} numbers a pair; a teacher gives one score, or a probability for "
                 f"each of {self.labels.logits} outputs"
             )
-        scores: dict[tuple[str, str], list[float]] = {}
-        for pair, (_, cells) in read_cells(path, ",".join(names), ReaderOptions()).of.items():
-            with suppress(ValueError):
-                scores[pair] = [float(cell) for cell in cells]
+        read = read_cells(path, ",".join(names), ReaderOptions()).of
+        scores = {pair: list(map(number_of, cells)) for pair, (_, cells) in read.items()}
         nothing = [np.nan] * len(names)
         values = np.array([scores.get((pair.query, pair.title), nothing) for pair in pairs])
         known = np.isfinite(values).all(1)

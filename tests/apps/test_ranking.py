@@ -52,6 +52,10 @@ def test_a_title_a_line_with_a_label_after_a_tab(model: SharedModel) -> None:
     assert titles == [Title("红烧排骨", "4", (4,)), Title("清蒸鱼"), Title("👨‍👩‍👧 好")]
     assert typed_titles(" \n\t\n", model.labels)[0] == []
     assert faults == []
+    assert typed_titles("甲\u2028乙\t5\r\n丙", model.labels)[0] == [
+        Title("甲 乙", "5", (5,)),
+        Title("丙"),
+    ]
 
 
 def test_labels_are_read_as_the_model_means_them(checkpoint_of: Build) -> None:

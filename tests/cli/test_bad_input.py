@@ -4,7 +4,9 @@ import gzip
 import io
 import json
 import lzma
+import os
 import shlex
+import sys
 import zipfile
 
 import pytest
@@ -61,6 +63,24 @@ def test_a_bad_file_of_pairs(run, checkpoint_of, tmp_path, write, kind, command)
     assert ended.err.startswith("error: ") and words in ended.err
     assert "Traceback" not in ended.err
     assert not (tmp_path / "o.tsv").exists()
+
+
+def test_a_name_that_is_no_text_is_refused_before_any_work(refused, tmp_path):
+    name = os.fsdecode("你.tsv".encode("gb18030"))
+    refused(r"\udcc4\udce3.tsv: no utf-8 name", "check", tmp_path / name)
+
+
+def test_what_the_output_cannot_show_is_escaped(run, monkeypatch):
+    monkeypatch.setattr("qt_bert.cli.register.app", lambda: print("\udcc4"))
+    assert run().out == "\\udcc4\n"
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="a loop resolves to itself")
+def test_a_link_to_itself(refused, checkpoint_of, pair_file, tmp_path):
+    loop = tmp_path / "loop.tsv"
+    loop.symlink_to("loop.tsv")
+    command = ("evaluate", "--pairs", pair_file, "--model", checkpoint_of())
+    refused("Symlink loop", *command, "--errors", loop)
 
 
 ARGUMENTS = {
@@ -127,6 +147,7 @@ OTHERS = {
     "unknown option": ("score x.tsv --nonsense", "No such option"),
     "number that is none": ("evaluate --pairs {pairs} --resamples many", "resamples"),
     "model that is not there": ("evaluate --pairs {pairs} --model {tmp}/none", "no such folder"),
+    "seed beyond libraries": ("check {pairs} --shortcuts --seed 4294967296", "--seed"),
     "no grade": ("evaluate --pairs {zeros} --model {model}", "--grades '0=1-2,1=3-4,2=5'"),
     "no such slice": ("evaluate --pairs {pairs} --model {model} --by field", "no column 'field'"),
     "columns of no file": ("check {pairs} --against-columns query=q", "goes with --against"),

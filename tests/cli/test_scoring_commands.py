@@ -144,6 +144,7 @@ def test_evaluate_writes_queries_and_finds_slices(
     refused("is there already", *command, "--queries", out)
     new = tmp_path / "new.tsv"
     refused("a file of its own", *command, "--queries", new, "--errors", new)
+    refused("a file of its own", *command, "--errors", new, "--rejects", new)
 
 
 def test_few_labels_a_judge_and_files_for_other_tools(run, refused, checkpoint_of, tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from qt_bert.cli.terminal import resumable
+from qt_bert.cli.terminal import resumable, table
 from qt_bert.request import discovery_of, is_shipped
 from qt_bert.shipped import DEV, GRADED, PRETRAINED, TEST, shipped
 
@@ -37,6 +37,11 @@ def test_work_that_resumes_tidies_up_and_says_so_when_it_is_stopped(capsys, numb
     assert ended.value.exit_code == status and tidied == [number]
     assert capsys.readouterr().err == "interrupted; --resume goes on where it stopped\n"
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_text_keeps_its_row_and_moves_no_cursor():
+    shown = table([("title", "n"), ("a\r\nb\x1b[2J", "1")])
+    assert shown == "title    n\na b\ufffd[2J  1"
 
 
 def test_work_in_a_thread_without_signals_is_done():

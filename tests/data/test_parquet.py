@@ -45,6 +45,12 @@ def test_every_kind_of_text(tmp_path, kind):
         (float("nan"), pa.float64(), ""),
         ([1, 2], pa.list_(pa.int64()), "[1, 2]"),
         (None, pa.null(), ""),
+        (b"\xff" * 16, pa.uuid(), "ffffffff-ffff-ffff-ffff-ffffffffffff"),
+        (675849302817.0, pa.float64(), "675849302817"),
+        (-2.5e10, pa.float64(), "-25000000000"),
+        (12345678901.5, pa.float64(), "1.23456789015e+10"),
+        (1e300, pa.float64(), "1e+300"),
+        (0.0, pa.float64(), "0"),
     ],
 )
 def test_other_columns_become_text(tmp_path, value, kind, text):
@@ -56,7 +62,7 @@ def test_other_columns_become_text(tmp_path, value, kind, text):
 def test_a_column_that_arrow_cannot_write_out_is_named(tmp_path):
     zoned = pa.array([0], pa.timestamp("us", "Foo/Bar"))
     path = table(tmp_path / "f.parquet", {"query": ["q"], "title": ["t"], "x": zoned})
-    with pytest.raises(PairFileError, match="Foo/Bar"):
+    with pytest.raises(PairFileError, match="the column 'x', timestamp.*leave it out .*Foo/Bar"):
         read_pairs(path)
 
 
@@ -71,6 +77,15 @@ def test_null_and_undecodable_texts_are_rejects(tmp_path):
     reader = PairReader(path)
     assert [pair.line for pair in reader] == [1]
     assert reader.reasons == {"missing query": 1, "undecodable bytes": 1, "missing title": 1}
+
+
+def test_an_undecodable_part_of_a_title_is_a_reject(tmp_path):
+    more = pa.array([b"\xff\xfe", None, "摘要".encode()], pa.binary())
+    columns = {"query": ["q"] * 3, "title": ["t"] * 3, "abstract": more}
+    path = table(tmp_path / "f.parquet", columns)
+    reader = PairReader(path, columns={"title": "title+abstract"})
+    assert [(pair.line, pair.title) for pair in reader] == [(2, "t"), (3, "t 摘要")]
+    assert reader.reasons == {"undecodable bytes": 1}
 
 
 def test_a_nested_query_is_refused(tmp_path):

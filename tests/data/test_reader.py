@@ -350,6 +350,7 @@ def test_the_default_map_serves_where_no_grades_are_given(write):
         ({"query": "0"}, False, "position"),
         ({"query": -1}, False, "position"),
         ({"query": "²"}, False, "position"),
+        ({"query": "9" * 5_000}, False, "position"),
         ({"query": "2"}, False, "query and title"),
     ],
 )
@@ -442,6 +443,20 @@ def test_rejects_are_listed_when_reading_stops_and_an_old_list_goes(write, tmp_p
     assert listed.exists()
     with pytest.raises(ArgumentError, match="cannot be written"):
         read_pairs(path, rejects_path=path / "rejects.tsv")
+
+
+@pytest.mark.parametrize("line", ["", "bad\n"])
+def test_no_other_file_is_replaced_by_the_rejects(write, tmp_path, line):
+    path = write("f.tsv", f"query\ttitle\nq\tt\n{line}")
+    mine = write("mine.tsv", "query\ttitle\n")
+    with pytest.raises(ArgumentError, match=r"mine\.tsv is there already"):
+        read_pairs(path, rejects_path=mine)
+    assert mine.read_text() == "query\ttitle\n"
+    with pytest.raises(ArgumentError, match="no list of rejects"):
+        read_pairs(path, rejects_path=tmp_path)
+    mine.write_text("")
+    read_pairs(path, rejects_path=mine)
+    assert mine.exists() == bool(line)
 
 
 @pytest.mark.parametrize(

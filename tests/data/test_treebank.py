@@ -63,6 +63,7 @@ def test_of_version_1_only_what_means_the_same_keeps_its_label(tmp_path):
         ([_row(1, "走", 1, "root")], "line 1: head 1 of word 1"),
         ([_row(1, "走", "x", "root")], "line 1: Failed parsing field 'head'"),
         ([_row(1, "走", "_", "root")], "line 1: word 1 has no head"),
+        ([_row(1, "走", "9" * 5_000, "root")], "line 1: Exceeds the limit"),
         ([_row(1, "", 0, "root")], "line 1: word 1 has no form"),
         ([_row("one", "走", 0, "root")], "line 1: Failed parsing field 'id'"),
         ([_row(1, "走", 0, "root"), _row(3, "了", 1, "dep")], "line 2: word 3 follows word 1"),

@@ -15,7 +15,7 @@ from transformers import AutoModelForSequenceClassification
 
 from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.files import one_writer
-from qt_bert.models.checkpoint import save_checkpoint
+from qt_bert.models.checkpoint import check_place, save_checkpoint
 from qt_bert.models.families import FAMILIES
 from qt_bert.models.folder import HEADS, folder_sha256, verify_manifest, write_manifest
 from qt_bert.models.loading import open_for_tuning
@@ -353,6 +353,13 @@ def test_saving_refuses_a_folder_that_holds_something(checkpoint_of, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(RunFolderError, match="not empty"):
         save_checkpoint(tmp_path, checkpoint.model, checkpoint.tokenizer)
+
+
+def test_a_mount_point_is_no_place_for_a_model(tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
+    with pytest.raises(RunFolderError, match="mount point"):
+        check_place(tmp_path, overwrite=True)
+    check_place(tmp_path / "model", overwrite=False)
 
 
 def test_a_save_that_fails_leaves_the_old_folder(checkpoint_of, tmp_path, monkeypatch):

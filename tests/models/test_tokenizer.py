@@ -109,6 +109,12 @@ def test_padding_and_truncation_that_a_tokenizer_was_saved_with_change_nothing(
     assert capsys.readouterr().err == ""
 
 
+def test_a_setting_of_the_wrong_type_is_refused(fresh_checkpoint):
+    folder = change(fresh_checkpoint("bert"), model_max_length="512")
+    with pytest.raises(CheckpointError, match="the tokenizer cannot be opened .TypeError"):
+        open_checkpoint(folder)
+
+
 @pytest.mark.parametrize("twice", [False, True])
 def test_vocabularies_of_a_folder_that_differ_are_named(fresh_checkpoint, twice, capsys):
     """Two numbers swapped; a word that stands twice has its last number, which is no difference."""

@@ -33,6 +33,7 @@ def test_a_point_makes_a_share(text, kind, value, share):
         ("heads=1.5", "above 0 and below 1"),
         ("layers=0.0", "above 0 and below 1"),
         ("layers=0", "nothing is left"),
+        (f"heads={'9' * 400}", "heads= or layers="),
     ],
 )
 def test_an_invalid_budget_is_refused_with_what_is_valid(text, message):

@@ -58,6 +58,7 @@ def test_shapes_are_read_and_written(text, shape):
         "",
         "4",
         "layers=0",
+        "layers=9999999999",
         "layers=4,units=2",
         "units=0.5",
         "layers=4,units=.0",

@@ -21,7 +21,7 @@ from qt_bert.request import PROBE_FIELDS, Request, resolve
 from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import RunFolder, StageContext, run_inputs, run_stages
-from qt_bert.run.study import FrontierOptions, PlanOptions, plan_stage, probe_stage
+from qt_bert.run.study import FrontierOptions, PlanOptions, plan_stage, probe_stage, stages
 from qt_bert.shipped import BASELINES, BEHAVIOURS, TEST, TRAIN, shipped
 from qt_bert.text import Text
 from qt_bert.training.recipes import PairSource
@@ -52,6 +52,18 @@ def fake(**changes: Any) -> Probe:
 def sweeps_run(tmp_path: Path) -> int:
     """How often the probe added to its sweeps since they were last removed."""
     return (tmp_path / "run" / "sweeps" / "fake" / "runs.txt").read_text().count("run")
+
+
+# The evaluation.
+
+
+def test_a_card_in_another_encoding_stops_no_report(run, fresh_checkpoint, tmp_path):
+    folder = fresh_checkpoint("bert")
+    (folder / "README.md").write_bytes("模型 bert".encode("gb18030"))
+    evaluation = next(stage for stage in stages() if stage.name == "evaluation")
+    assert run(evaluation, model=str(folder)) == ("evaluation",)
+    stored = json.loads((tmp_path / "run" / "evaluation.json").read_text(encoding="utf-8"))
+    assert "\ufffd" in stored["card"] and stored["card"].endswith(" bert")
 
 
 # A probe.

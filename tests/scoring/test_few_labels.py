@@ -104,7 +104,11 @@ def test_for_trec_eval_a_set_of_grades_is_its_lowest_and_a_title_its_line(file, 
     count = LabelOptions(unjudged=True)
     result = judge_file(path, ReaderOptions(grades="0=1-2,1=3-4,2=5"), Titles(), count=count)
     assert result.judgements.auc_cut == 3  # the third level, which is grade 5
-    assert write_trec(tmp_path / "trec", result, Titles()) == 5
+    scorer = Titles()
+    scorer.name = "我的\u3000模型 2"
+    assert write_trec(tmp_path / "trec", result, scorer) == 5
+    run = [line.split() for line in (tmp_path / "trec/run.txt").open(encoding="utf-8")]
+    assert [row[5:] for row in run] == [["我的_模型_2"]] * 4
     qrels = [line.split()[2:] for line in (tmp_path / "trec/qrels.txt").open(encoding="utf-8")]
     assert qrels == [["3", "1"], ["4", "3"], ["5", "5"]]
     numbers = judged(file([("查询", f"标题{n}_3", n / 4) for n in range(4)]))

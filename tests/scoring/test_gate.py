@@ -77,6 +77,7 @@ def test_an_unknown_slice_is_refused(gate_of):
         ("[slices.field.law]\nauc = 1", "slices 'auc'"),
         ("[agreement]\nfirst = 0.1", "no measure 'first'"),
         ("[metrics", "gate.toml"),
+        ("metrics = " + "[" * 9_999, "gate.toml"),
     ],
 )
 def test_an_invalid_gate_is_refused(gate_of, text, message):

@@ -130,6 +130,13 @@ def test_platts_curve_is_the_librarys():
     np.testing.assert_allclose(calibration.relevance(SCORES), library.predict(SCORES), atol=1e-4)
 
 
+@pytest.mark.parametrize(("scale", "shift"), [(1e9, 0.0), (1e-9, 0.0), (1.0, 1e8)])
+def test_probabilities_do_not_depend_on_the_scale_of_scores(scale, shift):
+    scores = SCORES * scale + shift
+    expected = fitted().probabilities(SCORES)
+    np.testing.assert_allclose(fitted(scores).probabilities(scores), expected, atol=1e-5)
+
+
 def test_the_isotonic_curve_is_the_librarys():
     library = IsotonicRegression(y_min=1e-3, y_max=1 - 1e-3, out_of_bounds="clip")
     scores = np.linspace(-9, 9, 50)
@@ -244,3 +251,26 @@ def test_no_level_is_impossible_where_curves_meet(method):
     table = same.probabilities(scores)
     assert table == pytest.approx(np.stack([1 - reached, 0.001 * reached, 0.999 * reached], axis=1))
     assert same.relevance(scores) == pytest.approx(reached)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"curves": [[[1.0], [0.0]]]},
+        {"curves": [[[1.0], []], [[1.0], [-1.0]]]},
+        {"curves": [[[1.0, 2.0], [0.0, 1.0]], [[1.0], [-1.0]]]},
+        {"cutoffs": [1.0, 0.0]},
+        {"cutoffs": [0.0, 1.0, 2.0]},
+        {"relevant": 3},
+        {"relevant": 0},
+        {"method": "spline"},
+        {"grades": [[1, 2], [], [5]]},
+        {"grades": [[1, 2], [3, 4], [7]]},
+    ],
+)
+def test_a_stored_calibration_whose_parts_do_not_fit_is_refused(change):
+    curves = (((1.0,), (0.0,)), ((1.0,), (-1.0,)))
+    whole = ScoreCalibration("platt", ((1, 2), (3, 4), (5,)), curves, (0.0, 1.0), 1, 0.0)
+    assert decode(ScoreCalibration, encode(whole)) == whole
+    with pytest.raises(RunFolderError, match="level"):
+        decode(ScoreCalibration, encode(whole) | change)

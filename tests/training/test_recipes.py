@@ -95,6 +95,7 @@ def test_a_recipe_is_read_relative_to_the_data(file, tmp_path):
         ('[[pairs]]\nfile = "a.tsv"\ntenth = "Alone"\n', "tenth = 'Alone'"),
         ('[[pairs]]\nfile = "a.tsv"\nexclude = "b"\n', "exclude must be a list"),
         ("\xff", "not a readable recipe"),
+        ("job = " + "[" * 9_999, "not a readable recipe"),
     ],
 )
 def test_a_recipe_that_cannot_be_meant_is_named(file, tmp_path, text, message):

@@ -90,7 +90,7 @@ def test_other_scores_get_the_mean_and_the_spread_of_the_labels(scores_file, tau
 
 def test_pairs_that_a_file_does_not_know_are_listed(scores_file, taught, tmp_path, capsys):
     rows = [(*pair, 3 + number % 3 / 2) for number, pair in enumerate(TEXTS)]
-    rows[2] = (*TEXTS[2], "N/A")
+    rows[2] = (*TEXTS[2], "1_5")
     source = TeacherSource(scores_file(rows[:-1]), ("score",))
     with pytest.raises(ArgumentError, match="no score for 2 of 8"):
         taught(source)

@@ -244,6 +244,11 @@ def test_a_batch_that_does_not_run_is_one_line(exported):
         scorer.logits([("狗", "猫")])
 
 
+def test_no_length_is_none(exported):
+    with pytest.raises(ArgumentError, match="--max-length 0"):
+        OnnxScorer(exported("bert")[1], max_length=0)
+
+
 def test_a_folder_that_is_no_export_is_refused(checkpoint_of, tmp_path):
     for path in (checkpoint_of("bert"), tmp_path, tmp_path / "gone", tmp_path / "gone.onnx"):
         with pytest.raises(CheckpointError, match="no ONNX model of `qt-bert export`"):
