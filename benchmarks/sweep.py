@@ -17,19 +17,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import torch
 from common.arguments import positive
 from common.machine import processor
 from common.readme import markdown_table, rewrite_section
+from common.runs import drawn
 from make_models import bert_base
 from sweeping.measure import Measured, measure
-from sweeping.ours import Texts
 from sweeping.table import HEAD, conditions, rows
 
 from qt_bert.cli.terminal import table
-from qt_bert.data.reader import ReaderOptions
-from qt_bert.errors import ArgumentError, QtBertError
+from qt_bert.errors import QtBertError
 from qt_bert.files import write_json
 from qt_bert.shipped import GRADED, shipped
 
@@ -88,15 +86,6 @@ def notes_on(options: argparse.Namespace, results: dict[str, Measured]) -> list[
         f"at most {options.max_length} tokens a pair."
     )
     return [machine, *(conditions(label, result) for label, result in results.items())]
-
-
-def drawn(path: Path, columns: str | None, count: int) -> Texts:
-    """Up to `count` pairs of a file in random order. Raises ArgumentError for none."""
-    texts = [(pair.query, pair.title) for pair in ReaderOptions(columns=columns).open(path)]
-    if not texts:
-        raise ArgumentError(f"{path}: no pair to measure on")
-    order = np.random.default_rng(0).permutation(len(texts))[:count]
-    return [texts[i] for i in order]
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
