@@ -12,13 +12,13 @@ standard output and into benchmarks/README.md.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from common.arguments import positive
+from common.command import one_line_faults
 from common.machine import processor
 from common.readme import markdown_table, rewrite_section
 from common.runs import drawn
@@ -27,7 +27,6 @@ from sweeping.measure import Measured, measure
 from sweeping.table import HEAD, conditions, rows
 
 from qt_bert.cli.terminal import table
-from qt_bert.errors import QtBertError
 from qt_bert.files import write_json
 from qt_bert.shipped import GRADED, shipped
 
@@ -37,7 +36,7 @@ README = Path(__file__).with_name("README.md")
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, write; an input error is one line and exit status 2."""
     options = parse(arguments)
-    try:
+    with one_line_faults():
         results = measured(options)
         lines = [HEAD, *(row for label, m in results.items() for row in rows(label, m))]
         notes = notes_on(options, results)
@@ -45,9 +44,6 @@ def main(arguments: list[str] | None = None) -> None:
         if options.json is not None:
             write_json(options.json, to_json(options, results))
         rewrite_section(options.readme, "sweep", "\n\n".join([markdown_table(lines), *notes]))
-    except (QtBertError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
 
 
 def measured(options: argparse.Namespace) -> dict[str, Measured]:
