@@ -17,7 +17,8 @@ from qt_bert.probes.tuning_weights import QUICK_PARTS, Mixtures
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import pair_of, write_pairs
-from tests.probes.planted_tuning import WORDS, opened
+from tests.probes.planted_kinds import opened
+from tests.probes.planted_tuning import WORDS
 from tests.probes.probe_results import result_of, values
 
 DAMAGED = "L1.feed_forward"
