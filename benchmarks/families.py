@@ -22,13 +22,13 @@ import torch
 from common.flops import flop_counter, matrix_flops
 from common.machine import median_seconds, processor, timed
 from common.readme import markdown_table, rewrite_section
+from common.runs import drawn
 from make_models import sentencepiece, shipped_characters, wordpiece
 from sentence_transformers import CrossEncoder
 from sweeping.ours import OurSweep
 from sweeping.plain import forward, plain_batches, plain_logits
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedTokenizerFast
 
-from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import CheckpointError
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.tokenizer import open_tokenizer
@@ -86,10 +86,7 @@ def main() -> None:
     parser.add_argument("--pairs-of", type=int, default=32, help="pairs that are swept")
     parser.add_argument("--dtype", default="bfloat16", choices=("float32", "bfloat16"))
     options = parser.parse_args()
-    reader = ReaderOptions(columns=options.columns).open(options.pairs)
-    texts = [(pair.query, pair.title) for pair in reader]
-    order = np.random.default_rng(0).permutation(len(texts))
-    sample = [texts[i] for i in order[: 4 * options.pairs_of]]
+    sample = drawn(options.pairs, options.columns, 4 * options.pairs_of)
     rows = [
         [
             "model",

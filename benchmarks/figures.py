@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import qt_bert
+from qt_bert.cli.terminal import interval
 from qt_bert.shipped import DEV, GRADED, TEST, shipped
 
 # KUAKE's label 2 (training reads it as 3 or 4) is 4 here, so that the sets are ordered levels.
@@ -49,12 +50,7 @@ def show(name: str, evaluation: dict[str, Any]) -> dict[str, Any]:
     for metric, figure in chosen.items():
         if figure["value"] is None:
             continue
-        interval = (
-            f"[{figure['ci_low']:.3f}, {figure['ci_high']:.3f}]"
-            if figure["ci_low"] is not None
-            else ""
-        )
-        print(f"  {metric:12} {figure['value']:.3f}  {interval}")
+        print(f"  {metric:12} {figure['value']:.3f}  {interval(figure)}")
     return chosen
 
 

@@ -25,13 +25,13 @@ import torch
 from common.flops import matrix_flops
 from common.machine import matrix_peak, median_seconds
 from common.readme import markdown_table, rewrite_section
+from common.runs import texts_of
 from make_models import BERT_BASE_VOCABULARY, save, shipped_characters, wordpiece
 from sentence_transformers import CrossEncoder
 from sweeping.ours import OurSweep, Texts
 from sweeping.plain import PlainLoop, forward
 
 from qt_bert.cli.terminal import table
-from qt_bert.data.reader import ReaderOptions
 from qt_bert.models.batches import Batch
 from qt_bert.models.devices import device_name, open_device
 from qt_bert.models.opening import open_checkpoint
@@ -49,8 +49,7 @@ def main() -> None:
     options = parse()
     device = str(open_device(options.device))
     types = ("float32", "bfloat16") if device == "cpu" else tuple(TOLERANCES)
-    reader = ReaderOptions(columns=options.columns).open(options.pairs)
-    texts = [(pair.query, pair.title) for pair in reader][: 16 if options.small else 2000]
+    texts = texts_of([options.pairs], options.columns)[: 16 if options.small else 2000]
     rows = [["what", "model", "number type", "measured", "aim"]]
     checks, failed = equality(texts[:256], device, types)
     rows += checks

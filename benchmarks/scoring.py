@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 from common.machine import median_seconds
+from common.runs import texts_of
 from sentence_transformers import CrossEncoder
 
-from qt_bert.data.reader import ReaderOptions
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import GRADED, shipped
@@ -30,8 +30,7 @@ BATCH_SIZES = (16, 32, 64, 128, 256)
 
 def main() -> None:
     arguments = parse()
-    reader = ReaderOptions(columns=arguments.columns).open(arguments.pairs)
-    texts = [(p.query, p.title) for p in reader][: arguments.limit]
+    texts = texts_of([arguments.pairs], arguments.columns)[: arguments.limit]
     folder = arguments.model or shipped(GRADED)
     exact = Scorer(open_checkpoint(folder))
     short = Scorer(open_checkpoint(folder, dtype="bfloat16"))

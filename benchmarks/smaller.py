@@ -11,7 +11,6 @@ float32: medians over pairs (latency) or over rounds (throughput) with bootstrap
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -22,11 +21,11 @@ from typing import Any
 import numpy as np
 import torch
 from common.arguments import positive
+from common.command import one_line_faults
 from common.machine import processor
 
 from qt_bert.cli.terminal import table
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.errors import QtBertError
 from qt_bert.files import write_json
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning.export_session import MODEL, OnnxScorer
@@ -55,7 +54,7 @@ class Timed:
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, write; an input error is one line and exit status 2."""
     options = parse(arguments)
-    try:
+    with one_line_faults():
         reader = ReaderOptions(columns=options.columns).open(options.pairs)
         with closing(iter(reader)) as rows:
             texts = [(pair.query, pair.title) for pair in islice(rows, options.limit)]
@@ -65,9 +64,6 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{processor()}, torch {torch.__version__}; {len(texts):,} of {options.pairs.name}")
         if options.json is not None:
             write_json(options.json, to_json(options, len(texts), times))
-    except (QtBertError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
 
 
 def scorers_of(teacher: Path | None, models: Sequence[Path]) -> dict[str, PairScorer]:

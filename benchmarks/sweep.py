@@ -12,24 +12,21 @@ standard output and into benchmarks/README.md.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import torch
 from common.arguments import positive
+from common.command import one_line_faults
 from common.machine import processor
 from common.readme import markdown_table, rewrite_section
+from common.runs import drawn
 from make_models import bert_base
 from sweeping.measure import Measured, measure
-from sweeping.ours import Texts
 from sweeping.table import HEAD, conditions, rows
 
 from qt_bert.cli.terminal import table
-from qt_bert.data.reader import ReaderOptions
-from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.files import write_json
 from qt_bert.shipped import GRADED, shipped
 
@@ -39,7 +36,7 @@ README = Path(__file__).with_name("README.md")
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, write; an input error is one line and exit status 2."""
     options = parse(arguments)
-    try:
+    with one_line_faults():
         results = measured(options)
         lines = [HEAD, *(row for label, m in results.items() for row in rows(label, m))]
         notes = notes_on(options, results)
@@ -47,9 +44,6 @@ def main(arguments: list[str] | None = None) -> None:
         if options.json is not None:
             write_json(options.json, to_json(options, results))
         rewrite_section(options.readme, "sweep", "\n\n".join([markdown_table(lines), *notes]))
-    except (QtBertError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
 
 
 def measured(options: argparse.Namespace) -> dict[str, Measured]:
@@ -88,15 +82,6 @@ def notes_on(options: argparse.Namespace, results: dict[str, Measured]) -> list[
         f"at most {options.max_length} tokens a pair."
     )
     return [machine, *(conditions(label, result) for label, result in results.items())]
-
-
-def drawn(path: Path, columns: str | None, count: int) -> Texts:
-    """Up to `count` pairs of a file in random order. Raises ArgumentError for none."""
-    texts = [(pair.query, pair.title) for pair in ReaderOptions(columns=columns).open(path)]
-    if not texts:
-        raise ArgumentError(f"{path}: no pair to measure on")
-    order = np.random.default_rng(0).permutation(len(texts))[:count]
-    return [texts[i] for i in order]
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -58,30 +58,9 @@ def wordpiece(folder: Path) -> None:
 
 def sentencepiece(folder: Path) -> None:
     """Save an XLM-R style Unigram tokenizer: `<s> q </s></s> t </s>`, pad id 1."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
+    from benchmarks.make_models import sentencepiece as of_characters
 
-    pieces = [(t, 0.0) for t in ("<s>", "<pad>", "</s>", "<unk>")]
-    pieces += [("▁", -2.0)] + [(c, -5.0) for c in sorted(set(CHARACTERS))] + [("<mask>", 0.0)]
-    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=3))
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>",
-        pair="<s> $A </s> </s> $B </s>",
-        special_tokens=[("<s>", 0), ("</s>", 2)],
-    )
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        bos_token="<s>",
-        eos_token="</s>",
-        cls_token="<s>",
-        sep_token="</s>",
-        pad_token="<pad>",
-        unk_token="<unk>",
-        mask_token="<mask>",
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    fast.save_pretrained(folder)
+    of_characters(folder, sorted(set(CHARACTERS)))
 
 
 def byte_level(folder: Path) -> None:

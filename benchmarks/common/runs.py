@@ -1,4 +1,4 @@
-"""Rows to score on Ray, and a comparison of two runs."""
+"""Texts to measure on, rows to score on Ray, and a comparison of two runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import cycle, islice
 from pathlib import Path
 
+import numpy as np
+
 from qt_bert.data.reader import ReaderOptions
 
 
@@ -14,6 +16,12 @@ def texts_of(files: Sequence[Path], columns: str | None) -> list[tuple[str, str]
     """Queries and titles of all files. Raises PairFileError as the reader does."""
     options = ReaderOptions(columns=columns)
     return [(pair.query, pair.title) for file in files for pair in options.open(file)]
+
+
+def drawn(path: Path, columns: str | None, count: int) -> list[tuple[str, str]]:
+    """Up to `count` pairs of a file in random order."""
+    texts = texts_of([path], columns)
+    return [texts[i] for i in np.random.default_rng(0).permutation(len(texts))[:count]]
 
 
 def write_rows(path: Path, texts: Sequence[tuple[str, str]], rows: int) -> None:

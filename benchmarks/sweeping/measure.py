@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,10 @@ import torch
 from common.flops import matrix_flops
 from common.machine import matrix_peak, peak_memory, timed
 
-from qt_bert.data.tokenise import EncodedPair
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from sweeping.ours import OurSweep, Texts, sweep_all
-from sweeping.plain import KERNEL, forward, forward_all, plain_batches, plain_logits, zeroed
+from sweeping.plain import KERNEL, PlainLoop, forward, forward_all, zeroed
 
 OURS, BFLOAT16 = "ours", "ours in bfloat16"
 PLAIN = {"file order": False, "by length": True}
@@ -77,10 +76,14 @@ def measure(folder: Path, texts: Texts, max_length: int, rounds: int) -> Measure
     )
     encoded = exact.tokenizer.encode(texts, offsets=False)
     ours, bfloat16 = OurSweep(exact, encoded), OurSweep(short, encoded)
-    plain = _PlainLoops(exact, encoded, ours)
-    seconds = _interleaved(ours, bfloat16, plain, rounds)
+    masks = ours.one_a_layer()
+    loops = {
+        name: PlainLoop(exact, encoded, masks, by_length=by_length)
+        for name, by_length in PLAIN.items()
+    }
+    seconds = _interleaved(ours, bfloat16, loops, rounds)
     lengths = [len(pair) for pair in encoded]
-    reference = ours.logits_of(plain.masks)
+    reference = ours.logits_of(masks)
     return Measured(
         layers=ours.shape.layers,
         heads=ours.shape.heads,
@@ -89,9 +92,9 @@ def measure(folder: Path, texts: Texts, max_length: int, rounds: int) -> Measure
         mean_tokens=statistics.mean(lengths),
         longest=max(lengths),
         rounds=rounds,
-        masks_timed=len(plain.masks),
+        masks_timed=len(masks),
         seconds=seconds,
-        difference={k: float(np.abs(v - reference).max()) for k, v in plain.logits.items()},
+        difference={k: float(np.abs(v.logits - reference).max()) for k, v in loops.items()},
         flipped=float(np.mean(bfloat16.logits.argmax(2) != ours.logits.argmax(2))),
         flops=matrix_flops(ours.swept, ours.batches),
         peak=max(peak, matrix_peak(torch.float32)),
@@ -100,42 +103,23 @@ def measure(folder: Path, texts: Texts, max_length: int, rounds: int) -> Measure
     )
 
 
-class _PlainLoops:
-    """The plain loops on one mask a layer; `logits` by name."""
-
-    def __init__(self, scorer: Scorer, encoded: Sequence[EncodedPair], ours: OurSweep) -> None:
-        self.checkpoint = scorer.checkpoint
-        self.masks = ours.one_a_layer()
-        self.scale = len(ours.shape.all_heads) / len(self.masks)
-        self.batches = {
-            name: plain_batches(encoded, pad=scorer.pad, by_length=by_length)
-            for name, by_length in PLAIN.items()
-        }
-        self.logits: dict[str, np.ndarray] = {}
-
-    def run(self, name: str) -> None:
-        self.logits[name] = plain_logits(self.checkpoint, self.batches[name], self.masks)
-
-    def warm_up(self) -> None:
-        for batches in self.batches.values():
-            with zeroed(self.checkpoint, self.masks[0]):
-                forward(self.checkpoint, batches[0])
-
-
 def _interleaved(
-    ours: OurSweep, bfloat16: OurSweep, plain: _PlainLoops, rounds: int
+    ours: OurSweep, bfloat16: OurSweep, loops: Mapping[str, PlainLoop], rounds: int
 ) -> dict[str, float]:
     """Median seconds for all single heads: in each round the plain loops run between our halves."""
     sweeps = {OURS: ours, BFLOAT16: bfloat16}
     for warm_up in sweeps.values():
         warm_up.run(warm_up.batches[-1:])
-    plain.warm_up()
+    for loop in loops.values():
+        with zeroed(loop.checkpoint, loop.heads[0]):
+            forward(loop.checkpoint, loop.batches[0])
+    scale = len(ours.shape.all_heads) / ours.shape.layers
     rounds_of: dict[str, list[float]] = defaultdict(list)
     for _ in range(rounds):
         first, second = ({k: _halved(v, half) for k, v in sweeps.items()} for half in (0, 1))
         seconds = {name: timed(work) for name, work in first.items()}
-        for name in plain.batches:
-            rounds_of[name].append(timed(partial(plain.run, name)) * plain.scale)
+        for name, loop in loops.items():
+            rounds_of[name].append(timed(loop) * scale)
         for name, work in reversed(second.items()):
             rounds_of[name].append(seconds[name] + timed(work))
     return {name: statistics.median(times) for name, times in rounds_of.items()}

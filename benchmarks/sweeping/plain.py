@@ -38,7 +38,7 @@ def plain_batches(
 
 
 class PlainLoop:
-    """The plain loop over some heads, with batches on the scorer's device."""
+    """The plain loop over some heads, with batches on the scorer's device; a call fills `logits`."""
 
     def __init__(
         self,
@@ -46,15 +46,15 @@ class PlainLoop:
         encoded: Sequence[EncodedPair],
         heads: Sequence[Head],
         *,
-        size: int,
         by_length: bool,
+        size: int = PAIRS_A_BATCH,
     ) -> None:
         self.checkpoint, self.heads = scorer.checkpoint, heads
         batches = plain_batches(encoded, pad=scorer.pad, by_length=by_length, size=size)
         self.batches = [batch.to(scorer.checkpoint.device) for batch in batches]
 
-    def __call__(self) -> np.ndarray:
-        return plain_logits(self.checkpoint, self.batches, self.heads)
+    def __call__(self) -> None:
+        self.logits = plain_logits(self.checkpoint, self.batches, self.heads)
 
 
 @torch.inference_mode()

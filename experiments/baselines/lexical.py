@@ -247,17 +247,16 @@ class OrdinalRegression:
 
         The penalty is on coefficients of standardised features; thresholds are free. L-BFGS with
         the analytic gradient; convex where every set is a range of grades.
-        Raises ArgumentError for shapes that do not match, features that are no numbers, labels
-        that cannot tell two neighbouring grades apart, and a fit that does not converge.
+        Raises ArgumentError for labels that cannot tell two neighbouring grades apart, and a fit
+        that does not converge.
         """
         from scipy.optimize import minimize
 
-        features = _checked_features(data.features)
-        allowed = _allowed(data.grade_sets, len(features), n_grades)
-        weights = _checked_weights(data.weights, len(features))
+        features, allowed = data.features, _allowed(data.grade_sets, n_grades)
+        weights = np.ones(len(features)) if data.weights is None else data.weights
         mean, scale = features.mean(0), features.std(0)
         scale[np.ptp(features, axis=0) == 0] = 1.0
-        loss = LabelSetLoss((features - mean) / scale, allowed, weights, l2)
+        loss = LabelSetLoss((features - mean) / scale, allowed, weights / weights.sum(), l2)
         found = minimize(
             loss, loss.start(), jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS}
         )
@@ -270,14 +269,8 @@ class OrdinalRegression:
         return cls(mean, scale, coefficients, thresholds, l2)
 
     def predict_proba(self, features: FloatArray) -> FloatArray:
-        """Probability of each grade [n, K] for features [n, F], not standardised.
-
-        Raises ArgumentError for another number of features, or values that are no numbers.
-        """
-        table = _checked_features(features)
-        if table.shape[1] != len(self.mean):
-            raise ArgumentError(f"{table.shape[1]} features; the model has {len(self.mean)}")
-        score = (table - self.mean) / self.scale @ self.coefficients
+        """Probability of each grade [n, K] for features [n, F], not standardised."""
+        score = (features - self.mean) / self.scale @ self.coefficients
         return np.exp(_log_probabilities(score, self.thresholds))
 
     def to_json(self) -> dict[str, Any]:
@@ -331,15 +324,13 @@ class LabelSetLoss:
         return parameters[:n], steps.cumsum()
 
 
-def fit_best(
-    train: Labelled, dev: Labelled, grid: Sequence[float] = L2_GRID
-) -> tuple[OrdinalRegression, dict[float, float]]:
-    """Fit with each l2 of `grid`; the model with the best QWK on `dev`, and that QWK by l2.
+def fit_best(train: Labelled, dev: Labelled) -> tuple[OrdinalRegression, dict[float, float]]:
+    """Fit with each l2 of L2_GRID; the model with the best QWK on `dev`, and that QWK by l2.
 
     Of equals the first is taken. Raises ArgumentError as `fit` does, and where the dev labels
     leave QWK undefined.
     """
-    models = {l2: OrdinalRegression.fit(train, l2=l2) for l2 in grid}
+    models = {l2: OrdinalRegression.fit(train, l2=l2) for l2 in L2_GRID}
     reached = {l2: _qwk(model, dev) for l2, model in models.items()}
     best = max(reached, key=lambda l2: reached[l2])
     return models[best], reached
@@ -390,32 +381,9 @@ def _slopes(
     return by_score, as_lower[1:] - as_upper[:-1]
 
 
-def _checked_features(features: FloatArray) -> FloatArray:
-    table = np.asarray(features, dtype=np.float64)
-    if table.ndim != 2 or not table.size:
-        raise ArgumentError(f"features have shape {table.shape}, not (pairs, features)")
-    finite = np.isfinite(table).all(axis=1)
-    if not finite.all():
-        raise ArgumentError(f"a feature of pair {int(np.argmin(finite))} is not a number")
-    return table
-
-
-def _checked_weights(weights: FloatArray | None, n: int) -> FloatArray:
-    """Weights that sum to 1; equal ones where none are given."""
-    given = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-    if given.shape != (n,) or not ((given > 0) & (given < np.inf)).all():
-        raise ArgumentError(f"weights must be {n} numbers above 0, one for each pair")
-    return given / given.sum()
-
-
-def _allowed(grade_sets: Sequence[GradeSet], n: int, n_grades: int) -> np.ndarray:
+def _allowed(grade_sets: Sequence[GradeSet], n_grades: int) -> np.ndarray:
     """Whether each label may mean each grade [n, K]."""
-    if len(grade_sets) != n:
-        raise ArgumentError(f"{len(grade_sets)} labels for {n} pairs")
-    unfit = next((s for s in grade_sets if not s or not 1 <= min(s) <= max(s) <= n_grades), None)
-    if unfit is not None:
-        raise ArgumentError(f"the label {unfit!r} is no set of grades 1-{n_grades}")
-    allowed = np.zeros((n, n_grades), dtype=bool)
+    allowed = np.zeros((len(grade_sets), n_grades), dtype=bool)
     for row, grades in zip(allowed, grade_sets, strict=True):
         row[[grade - 1 for grade in grades]] = True
     seen = allowed.any(axis=0)

@@ -6,7 +6,7 @@ The tables in `tables/` are tab-separated and hand-written; `#` begins a comment
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -339,7 +339,7 @@ class RelatedTexts:
 
     def rarity(self, word: str) -> int:
         """In how many of the texts `word` stands."""
-        return self._counts[word]
+        return len(self._holding.get(word, ()))
 
     def sharing(self, text: str, word: str, rng: Random) -> str | None:
         """A text that shares `word`, and no other content word, with `text`."""
@@ -372,10 +372,6 @@ class RelatedTexts:
             for word in self.content_words(text):
                 holding[word].append(i)
         return dict(holding)
-
-    @cached_property
-    def _counts(self) -> Counter[str]:
-        return Counter({word: len(where) for word, where in self._holding.items()})
 
 
 # What a rule is: from a query and a title that meets it, a pair whose grades are known.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from random import Random
 
@@ -289,13 +289,10 @@ def _general(draw: Draw) -> Made | None:
     form = draw.rng.choice(forms)
     if form.startswith((f"{_SLOT}{name[-1]}", f"{_SLOT}{name[-2:]}")):
         return None
-    one, other = (phrase(form, all_of + name) + lists for all_of, lists in _two_lists(draw.rng))
+    two_lists = zip(draw.rng.sample(_ALL, 2), draw.rng.sample(_LISTS, 2), strict=True)
+    one, other = (phrase(form, all_of + name) + lists for all_of, lists in two_lists)
     # A list meets its own query: its marks alone say nothing of the grade.
     return changed(draw, one) if draw.rng.random() < 0.5 else Made(other, draw.title, one)
-
-
-def _two_lists(rng: Random) -> Iterator[tuple[str, str]]:
-    return zip(rng.sample(_ALL, 2), rng.sample(_LISTS, 2), strict=True)
 
 
 def _qualifiers(need: Need, group: str) -> tuple[str, ...]:

@@ -123,10 +123,8 @@ def folded(text: str) -> str:
     return "".join(character for character in plain if character.isalnum())
 
 
-def barrier(forbidden: Callable[[str], bool] | Set[str]) -> Callable[[str], bool]:
-    """Whether a text is forbidden: the function given, or membership once folded."""
-    if not isinstance(forbidden, Set):
-        return forbidden
+def barrier(forbidden: Set[str]) -> Callable[[str], bool]:
+    """Whether a text is forbidden: membership once folded."""
     barred = {folded(query) for query in forbidden}
     return lambda text: folded(text) in barred
 
@@ -138,15 +136,15 @@ def make_pairs(
     rules: Sequence[str] = tuple(RULES),
     per_rule: int | Mapping[str, int],
     seed: int,
-    forbidden: Callable[[str], bool] | Set[str] = frozenset(),
+    forbidden: Set[str] = frozenset(),
 ) -> Iterator[MadePair]:
     """Pairs made by `rules`, rule by rule, at most `per_rule` of each, their twins not counted.
 
     `texts` are texts people type, of 4-30 characters (others are passed over); `good_pairs` are
     queries with a title known to be good (grade 4 or 5); further pairs are composed from the
-    tables. No query and no title is one of `forbidden`, nor made from one (a set is compared
-    without case, width, spaces and punctuation). No pair comes twice, and none under grades that
-    contradict another's or `good_pairs`. The same arguments and seed give the same pairs.
+    tables. No query and no title is one of `forbidden`, nor made from one, compared without case,
+    width, spaces and punctuation. No pair comes twice, and none under grades that contradict
+    another's or `good_pairs`. The same arguments and seed give the same pairs.
 
     Raises ArgumentError for an unknown rule, a negative number, or where rjieba (the extra `fast`)
     is not installed.

@@ -408,7 +408,7 @@ class Encoder:
         return self._biases(batch.length, batch.mask)
 
     def _biases(self, length: int, mask: torch.Tensor | None) -> list[torch.Tensor | None]:
-        padding = None if mask is None else additive_mask(mask, self.layers[0].dtype)
+        padding = None if mask is None else unseen(mask[:, None, None] == 0, self.layers[0].dtype)
         windows = {layer.window for layer in self.layers}
         seen = {window: self._seen(length, window, padding) for window in windows}
         return [seen[layer.window] for layer in self.layers]
@@ -545,11 +545,6 @@ def softmax(scores: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     if scores.dtype not in (torch.bfloat16, torch.float16):
         return torch.softmax(masked, -1)
     return torch.softmax(masked, -1, dtype=torch.float32).to(scores.dtype)
-
-
-def additive_mask(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """[batch, length] of 0 and 1 → [batch, 1, 1, length], as `unseen` where 0."""
-    return unseen(mask[:, None, None] == 0, dtype)
 
 
 def unseen(hidden: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -71,16 +71,10 @@ def many_pairs(tmp_path):
 def planned(checkpoint_of, tmp_path):
     """A teacher and a plan on disk that keeps two of its layers, as options, and an --out."""
     from qt_bert.models.opening import open_checkpoint
-    from qt_bert.models.pruned import reference_of
     from qt_bert.results.kept import KeptLayer
-    from qt_bert.results.plan import Budget, Plan
+    from tests.planning.conftest import plan_by_hand
 
     folder = checkpoint_of("bert", layers=3, heads=4, hidden=32)
-    teacher = open_checkpoint(folder)
     kept = (KeptLayer(layer=0, heads=(0, 2)), KeptLayer(layer=2, heads=()))
-    Plan(
-        teacher=reference_of(teacher.model, teacher.family, teacher.name, teacher.sha256),
-        budget=Budget(kind_of="layers", value=2, share=False, asked="layers=2"),
-        kept=kept,
-    ).write(tmp_path / "plan.json")
+    plan_by_hand(open_checkpoint(folder), kept).write(tmp_path / "plan.json")
     return ["--plan", tmp_path / "plan.json", "--model", folder, "--out", tmp_path / "small"]

@@ -2,13 +2,15 @@ import json
 
 import pytest
 
+from tests.conftest import write_pairs
+
 
 @pytest.fixture
-def rated(write):
+def rated(tmp_path):
     rows = [
-        f"票价{n % 20}\t高铁{n}\t{n % 5 + 1}\t{(n + n % 2) % 5 + 1}\t{n % 4 + 1}" for n in range(60)
+        (f"票价{n % 20}", f"高铁{n}", n % 5 + 1, (n + n % 2) % 5 + 1, n % 4 + 1) for n in range(60)
     ]
-    return write("rated.tsv", "query\ttitle\t人工\tLLM\t三\n" + "\n".join(rows) + "\n")
+    return write_pairs(tmp_path / "rated.tsv", rows, "LLM", "三", label="人工")
 
 
 def test_agreement_as_json_and_as_tables(run, rated):

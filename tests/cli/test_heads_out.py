@@ -17,7 +17,7 @@ from qt_bert.models.batches import batches_of
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring import score as score_module
 from qt_bert.scoring.bulk import Scorer
-from tests.conftest import PAIRS
+from tests.conftest import PAIRS, write_pairs
 
 HEADS = "L0H1 L1H0"
 
@@ -47,9 +47,8 @@ TEXTS = [(query, title) for query, title, _ in PAIRS]
 
 
 @pytest.mark.parametrize("mode", ["zero", "uniform", "mean"])
-def test_score(run, checkpoint_of, pair_file, write, tmp_path, hooked, mode):
-    rows = "".join(f"{query}\t{title}\n" for query, title in TEXTS[:3])
-    reference = write("reference.tsv", "query\ttitle\n" + rows)
+def test_score(run, checkpoint_of, pair_file, tmp_path, hooked, mode):
+    reference = write_pairs(tmp_path / "reference.tsv", TEXTS[:3])
     out = tmp_path / "o.tsv"
     ended = run(
         "score", pair_file, "--model", checkpoint_of(), "--out", out,

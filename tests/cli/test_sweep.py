@@ -8,6 +8,7 @@ from qt_bert.ablation.folder import SweepFolder
 from qt_bert.ablation.sweep import SweepWork
 from qt_bert.data.reader import read_pairs
 from qt_bert.data.splits import half_of
+from tests.conftest import write_pairs
 
 
 @pytest.fixture
@@ -17,10 +18,9 @@ def command(checkpoint_of, pair_file):
 
 
 @pytest.fixture
-def many_pairs(write):
+def many_pairs(tmp_path):
     rows = [(f"狗{'追' * (i % 11)}{i % 13}", f"猫{'追' * (i % 17)}", i % 5 + 1) for i in range(200)]
-    text = "".join(f"{query}\t{title}\t{grade}\n" for query, title, grade in rows)
-    return write("many.tsv", "query\ttitle\tgrade\n" + text)
+    return write_pairs(tmp_path / "many.tsv", rows)
 
 
 def test_every_single_head_by_default(run, command, tmp_path):
@@ -61,12 +61,10 @@ def test_every_family_in_every_mode(run, command, tmp_path, mode, masks):
     assert folder.variants["draw"].notna().any()
 
 
-def test_means_come_from_the_discovery_half_or_from_a_reference(
-    run, command, pair_file, write, tmp_path
-):
+def test_means_come_from_the_discovery_half_or_from_a_reference(run, command, pair_file, tmp_path):
     discovery = [pair for pair in read_pairs(pair_file) if half_of(pair.query) == "discovery"]
-    rows = "".join(f"{pair.query}\t{pair.title}\n" for pair in discovery)
-    reference = write("reference.tsv", "query\ttitle\n" + rows)
+    rows = [(pair.query, pair.title) for pair in discovery]
+    reference = write_pairs(tmp_path / "reference.tsv", rows)
     options = ("--masks", "L0H1", "--mode", "mean", "--json")
     means = [
         json.loads(run(*command, "--out", tmp_path / str(n), *options, *more).out)["means"]

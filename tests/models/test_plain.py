@@ -18,6 +18,7 @@ from qt_bert.models.forward import Layer
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.plain import PlainEncoder
 from qt_bert.scoring.bulk import Scorer
+from tests.conftest import write_pairs
 from tests.models.other_types import TYPES, other_checkpoint
 from tests.models.reference import logits_alone
 
@@ -95,9 +96,8 @@ def test_what_the_fast_engine_computes_otherwise_runs_as_transformers_runs_it(
     ],
 )
 def test_what_needs_the_fast_engine_says_so_in_a_line(tmp_path, command, monkeypatch, capsys):
-    pairs = tmp_path / "pairs.tsv"
-    rows = [f"高铁{n}\t{title}{n}\t{1 + n % 2}\n" for n in range(24) for title in ("上海", "高铁")]
-    pairs.write_text("query\ttitle\tgrade\n" + "".join(rows), encoding="utf-8")
+    rows = [(f"高铁{n}", f"{title}{n}", 1 + n % 2) for n in range(24) for title in ("上海", "高铁")]
+    pairs = write_pairs(tmp_path / "pairs.tsv", rows)
     model = other_checkpoint(tmp_path / "model", "mpnet", labels=5)
     name = command[0]
     more = ["--base" if name == "train" else "--model", str(model), "--out", str(tmp_path / "out")]

@@ -10,9 +10,8 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
-from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.tuning_maps import Comparison, compare
-from qt_bert.scoring.bulk import Scorer
+from tests.probes.planted_kinds import opened
 
 SHAPE = {"layers": 2, "heads": 4, "hidden": 128}
 """What `checkpoint_of` makes for `plant`."""
@@ -93,11 +92,6 @@ def pairs() -> list[Pair]:
         title = f"{other}{first}" if i % 2 else f"{second}{other}{first}"
         made.append(Pair(query, title, (4,), str(i), i + 1, "4", {}))
     return made
-
-
-def opened(folder: Path) -> Scorer:
-    """A model folder, ready to score."""
-    return Scorer(open_checkpoint(folder))
 
 
 def compared(base: Path, model: Path) -> Comparison:

@@ -1,9 +1,12 @@
-"""Running a probe, and its measurements and claims by id."""
+"""Running a probe, its measurements and claims by id; what another probe left."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from qt_bert.probes.base import Context, probe_named, run_probe
-from qt_bert.results.probe import Measurement, ProbeResult, SourcedClaim
+from qt_bert.results.probe import Measurement, ModelRef, PairsRef, ProbeResult, SourcedClaim
+from qt_bert.text import Text
 
 
 def result_of(name: str, context: Context) -> ProbeResult:
@@ -34,3 +37,16 @@ def claim(result: ProbeResult) -> SourcedClaim:
 def reasons(result: ProbeResult) -> set[str]:
     """The reasons of all claims."""
     return {one.reason for one in result.claims}
+
+
+def left(probe: str, *, read: bool = True, **sets: Sequence[str]) -> ProbeResult:
+    """What another probe left, as far as a probe that needs it reads it."""
+    return ProbeResult(
+        probe=probe,
+        model=ModelRef(name="m", sha256=""),
+        pairs=PairsRef(name="p", sha256=""),
+        settings={},
+        facts={"read": read},
+        summary=Text("", ""),
+        sets={name: tuple(heads) for name, heads in sets.items()},
+    )

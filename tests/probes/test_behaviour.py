@@ -19,6 +19,7 @@ from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.behaviour import Band, ScoredCases, fixed_band, measured_band, ranked_pairs
 from qt_bert.scoring.judge import read_outputs
 from qt_bert.shipped import BEHAVIOURS, shipped
+from tests.conftest import write_pairs
 from tests.probes.made_context import context_of
 from tests.probes.probe_results import claim, measured, result_of
 
@@ -189,14 +190,12 @@ def test_shipped_texts_with_other_relations_are_not_judged(
 
 def test_one_logit_takes_the_band_from_its_own_rankings(context, checkpoint_of, tmp_path):
     model = checkpoint_of("bert", labels=1)
-    lone = tmp_path / "lone.tsv"
-    lone.write_text("query\ttitle\tgrade\n狗追猫\t猫追狗\t2\n苹果\t苹果手机\t3\n", encoding="utf-8")
+    rows = [("狗追猫", "猫追狗", 2), ("苹果", "苹果手机", 3)]
+    lone = write_pairs(tmp_path / "lone.tsv", rows)
     with pytest.raises(PairFileError, match=r"lone.tsv: no query has two titles"):
         result_of("behaviour", context(model, band_from=lone))
-    own = tmp_path / "own.tsv"
     titles = ("苹果", "苹果手机", "红烧排骨")
-    rows = "".join(f"苹果\t{title}\n" for title in titles)
-    own.write_text("query\ttitle\n" + rows, encoding="utf-8")
+    own = write_pairs(tmp_path / "own.tsv", [("苹果", title) for title in titles])
     made = context(model, band_from=own)
     logits = sorted(float(one) for one in made.model.logits([("苹果", t) for t in titles])[:, 0])
     band = result_of("behaviour", made).settings["band"]

@@ -20,7 +20,7 @@ from qt_bert.probes import layers
 from qt_bert.probes.base import Context, probe_named, run_probe
 from qt_bert.probes.layers_reading import GRADE, LENGTH, ORDER, Task
 from qt_bert.stats.estimate import over_queries
-from tests.conftest import CHARACTERS
+from tests.conftest import CHARACTERS, write_pairs
 from tests.probes.made_context import context_of
 from tests.probes.planted_relations import conllu
 
@@ -85,11 +85,9 @@ def test_few_texts_give_what_combinations_they_have():
 def test_nothing_to_fit_on_holds_a_text_of_validation(checkpoint_of, tmp_path):
     validation = pairs_of(20, 2)
     leaking = [Pair("新的查询", validation[0].title, (3,), "leak", 1, "3", {}), *pairs_of(30, 1)]
-    texts = tmp_path / "texts.tsv"
     further = [(f"查询{n}", f"上海高铁{n}") for n in range(9)] + [("别的查询", validation[1].title)]
     further.append((f" {validation[0].query} ", "衣服查询"))  # the same query in another spelling
-    rows = "".join(f"{query}\t{title}\t3\n" for query, title in further)
-    texts.write_text(f"query\ttitle\tgrade\n{rows}", encoding="utf-8")
+    texts = write_pairs(tmp_path / "texts.tsv", [(*pair, 3) for pair in further])
     context = layers_of(
         checkpoint_of("bert"), tmp_path, discovery=leaking, validation=validation, texts=texts
     )

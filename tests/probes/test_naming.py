@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations, product
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape
 from qt_bert.probes import naming
 from qt_bert.results.probe import ProbeResult
-from tests.probes.matching_found import matching_found
+from tests.probes.probe_results import left
 from tests.results.made_stability import LOOSE
 
 EVERY = [Head(layer, head) for layer in range(4) for head in range(5)]
@@ -188,30 +187,33 @@ def test_means_of_weighted_queries():
 # Matching heads: named, by option, the best where none is named, none.
 
 
-def context(find: Callable[[str], ProbeResult], heads: str | None = None) -> Any:
+def context(heads: str | None = None, *found: ProbeResult) -> Any:
     model = SimpleNamespace(checkpoint=SimpleNamespace(shape=SHAPE))
-    return SimpleNamespace(model=model, request=SimpleNamespace(heads=heads), result_of=find)
+    results = {one.probe: one for one in found}
+    request = SimpleNamespace(heads=heads)
+    return SimpleNamespace(model=model, request=request, result_of=results.__getitem__)
 
 
 def test_without_a_named_head_the_best_are_taken_and_marked():
-    found = naming.function_heads(context(matching_found(SHAPE, ("L1H2", "L0H1"))))
+    matching = left("matching", matching=("L1H2", "L0H1"))
+    found = naming.function_heads(context(None, matching))
     assert found.heads == (Head(1, 2), Head(0, 1)) and found.status == "not_named"
 
 
 def test_an_unstable_set_is_marked_wherever_it_is_shown():
-    find = matching_found(SHAPE, ("L1H2", "L0H1"), ("L1H2", "L0H1"))
-    loose = replace(find("matching"), stability={"matching": LOOSE})
-    found = naming.function_heads(context(lambda name: loose))
+    matching = left("matching", matching=("L1H2", "L0H1"), named=("L1H2", "L0H1"))
+    loose = replace(matching, stability={"matching": LOOSE})
+    found = naming.function_heads(context(None, loose))
     assert found is not None and found.unstable
     assert found.status == "unstable" and found.below(1).heads == (Head(0, 1),)
     assert replace(found, named=False).status == "not_named"
     stable = replace(loose, stability={"matching": replace(LOOSE, verdict="stable")})
-    kept = naming.function_heads(context(lambda name: stable))
+    kept = naming.function_heads(context(None, stable))
     assert kept is not None and kept.status == "named"
 
 
 def test_heads_of_the_user_count_as_named():
-    found = naming.function_heads(context(matching_found(SHAPE), "L1H0 L0H3"))
+    found = naming.function_heads(context("L1H0 L0H3"))
     assert found == naming.FunctionHeads((Head(0, 3), Head(1, 0)), True, "option")
     with pytest.raises(ArgumentError, match="no head L7H0"):
-        naming.function_heads(context(matching_found(SHAPE), "L7H0"))
+        naming.function_heads(context("L7H0"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,25 +18,10 @@ from qt_bert.heads import Head
 from qt_bert.probes import routes
 from qt_bert.probes.contests import layer_matched_sets
 from qt_bert.probes.routes import run_routes, share
-from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult
+from qt_bert.results.probe import ProbeResult
 from qt_bert.stats.estimate import over_queries
-from qt_bert.text import Text
-from tests.probes.probe_results import measured, result_of, values
+from tests.probes.probe_results import left, measured, result_of, values
 from tests.wired import DIRECT, READER, RELAYED, wired_checkpoint, wired_pairs
-
-
-def left(probe: str, *, read: bool = True, **sets: Sequence[str]) -> ProbeResult:
-    """What another probe left, as far as routes reads it."""
-    return ProbeResult(
-        probe=probe,
-        model=ModelRef(name="m", sha256=""),
-        pairs=PairsRef(name="p", sha256=""),
-        settings={},
-        facts={"read": read},
-        summary=Text("", ""),
-        sets={name: tuple(heads) for name, heads in sets.items()},
-    )
-
 
 READS = left("focus", reader=(str(READER),))
 UNREAD = left("focus", read=False, reader=(str(READER),))

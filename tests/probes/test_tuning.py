@@ -23,7 +23,8 @@ from qt_bert.probes.tuning import _last_layers, strengthened
 from qt_bert.probes.tuning_maps import SIMILARITIES, WEIGHTS, Comparison, links
 from qt_bert.results.kept import KeptLayer
 from tests.probes import planted_tuning
-from tests.probes.planted_tuning import compared, opened
+from tests.probes.planted_kinds import opened
+from tests.probes.planted_tuning import compared
 from tests.probes.probe_results import claim, result_of, values
 
 JIEBA = segmenter("jieba")

@@ -16,8 +16,9 @@ from qt_bert.probes.base_model import open_base
 from qt_bert.probes.tuning_weights import QUICK_PARTS, Mixtures
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
-from tests.conftest import pair_of
-from tests.probes.planted_tuning import WORDS, opened
+from tests.conftest import pair_of, write_pairs
+from tests.probes.planted_kinds import opened
+from tests.probes.planted_tuning import WORDS
 from tests.probes.probe_results import result_of, values
 
 DAMAGED = "L1.feed_forward"
@@ -95,9 +96,8 @@ def by_name(result: ProbeResult, table: str) -> dict[str, tuple]:
 def test_the_damaged_block_is_named(planted, halves, context_of, tmp_path):
     base, tuned = planted
     cases = write_cases(tmp_path, base)
-    held_out = tmp_path / "held_out.tsv"
-    rows = [f"{p.query}\t{p.title}\t{p.label}" for p in halves[0]]
-    held_out.write_text("\n".join(["query\ttitle\tgrade", *rows]) + "\n", encoding="utf-8")
+    rows = [(p.query, p.title, p.label) for p in halves[0]]
+    held_out = write_pairs(tmp_path / "held_out.tsv", rows)
     options = {"base": base, "full": True, "cases": cases, "held_out": [held_out]}
     result = result_of("tuning", context_of(tuned, halves, **options))
     assert result.settings["harmful"] == [DAMAGED]

@@ -18,6 +18,7 @@ from qt_bert.scoring.judge import (
     read_outputs,
     requested_calibration,
 )
+from tests.conftest import write_pairs
 
 ROWS = [
     (f"查询{n}", f"标题{t}", 1 + (n + t) % 5, "ab"[n % 2]) for n in range(120) for t in range(4)
@@ -40,10 +41,7 @@ class OneLogit(TextScorer):
 
 @pytest.fixture
 def graded(tmp_path):
-    path = tmp_path / "dev.tsv"
-    rows = "".join("\t".join(map(str, row)) + "\n" for row in ROWS)
-    path.write_text("query\ttitle\tgrade\tfield\n" + rows, encoding="utf-8")
-    return path
+    return write_pairs(tmp_path / "dev.tsv", ROWS, "field")
 
 
 def calibrated(path, scorer=None, **requested):

@@ -8,6 +8,7 @@ from qt_bert.scoring.column import ColumnScorer
 from qt_bert.scoring.evaluate import evaluation_json
 from qt_bert.scoring.few_labels import suspects
 from qt_bert.scoring.judge import judge_file, read_outputs, requested_calibration
+from tests.conftest import write_pairs
 
 ROWS = (
     ("狗", "猫", 2, 0.5, 1),
@@ -18,10 +19,9 @@ ROWS = (
 
 
 @pytest.fixture
-def log(write):
+def log(tmp_path):
     """Two queries of two titles; `score` orders both right, `llm` grades one of four right."""
-    rows = ("\t".join(map(str, row)) for row in ROWS)
-    return write("log.tsv", "query\ttitle\tgrade\tscore\tllm\n" + "\n".join(rows) + "\n")
+    return write_pairs(tmp_path / "log.tsv", ROWS, "score", "llm")
 
 
 @pytest.fixture
@@ -100,13 +100,15 @@ def test_a_baseline_judges_the_same_pairs(log, column, write):
 
 
 @pytest.fixture
-def graded(write):
+def graded(tmp_path):
     """`graded(name)`: 60 queries of three titles with noisy scores."""
     rng = np.random.default_rng(0)
 
     def to_file(name, noise=1.0):
-        rows = (f"q{n // 3}\tt{n}\t{n % 5 + 1}\t{n % 5 + rng.normal(0, noise)}" for n in range(180))
-        return write(name, "query\ttitle\tgrade\tscore\n" + "\n".join(rows) + "\n")
+        rows = [
+            (f"q{n // 3}", f"t{n}", n % 5 + 1, n % 5 + rng.normal(0, noise)) for n in range(180)
+        ]
+        return write_pairs(tmp_path / name, rows, "score")
 
     return to_file
 

@@ -4,6 +4,7 @@ import pytest
 import qt_bert
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import QtBertError
+from tests.conftest import write_pairs
 
 ROWS = (
     ("猫", "a", "1", "2", "x"),
@@ -15,9 +16,8 @@ ROWS = (
 
 
 @pytest.fixture
-def rated(write):
-    lines = [("query", "title", "人工", "LLM", "field"), *ROWS]
-    return write("rated.tsv", "\n".join(map("\t".join, lines)) + "\n")
+def rated(tmp_path):
+    return write_pairs(tmp_path / "rated.tsv", ROWS, "LLM", "field", label="人工")
 
 
 def test_a_file_of_two_raters(rated):

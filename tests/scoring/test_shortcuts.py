@@ -15,16 +15,14 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from qt_bert.cli.evaluate import _shortcuts_text
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.scoring.shortcuts import _overlap, find_shortcuts, folds
+from tests.conftest import write_pairs
 
 LETTERS = "天地玄黄宇宙洪荒日月盈昃辰宿列张寒来暑往秋收冬藏云腾致雨露结为霜"
 ENDINGS = ("百科", "简介", "大全", "价格", "下载")
 
 
 def write(tmp_path, rows):
-    path = tmp_path / "pairs.tsv"
-    lines = ["query\ttitle\tgrade", *("\t".join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+    return write_pairs(tmp_path / "pairs.tsv", rows)
 
 
 def rows_of(kind, n_queries=60):

@@ -8,17 +8,23 @@ from qt_bert.errors import ArgumentError
 from qt_bert.models.card import store_calibration
 from qt_bert.scoring.column import ColumnScorer
 from qt_bert.scoring.unlabelled import compare_unlabelled
+from tests.conftest import write_pairs
 
-HEAD = "query\ttitle\ta\tb\tfield\n"
 GRADES = "1=1,2=2,3=3,4=4,5=5"
 
 
 @pytest.fixture
-def compared(write):
+def columns(tmp_path):
+    """`columns(rows)`: a file with the columns a, b and field."""
+    return lambda rows: write_pairs(tmp_path / "t.tsv", rows, "b", "field", label="a")
+
+
+@pytest.fixture
+def compared(columns):
     """`compared(rows)`: the agreement of the columns a and b."""
 
     def run(rows, grades=None, **how):
-        path = write("t.tsv", HEAD + "".join("\t".join(map(str, row)) + "\n" for row in rows))
+        path = columns(rows)
         scorers = [ColumnScorer(path, c, ReaderOptions(), model_grades=grades) for c in "ab"]
         return compare_unlabelled(path, ReaderOptions(), *scorers, **how)
 
@@ -100,17 +106,16 @@ def test_a_slice_that_alone_flips_comes_first(compared):
         ("[slices.field.x]\nfirst_title = 0.2", ["first_title, field x"]),
     ],
 )
-def test_a_gate_limits_the_far_end_of_the_interval(write, rules, failed):
-    rows = "".join("\t".join(map(str, row)) + "\n" for row in planted())
-    path, gate = write("t.tsv", HEAD + rows), write("gate.toml", rules)
+def test_a_gate_limits_the_far_end_of_the_interval(columns, write, rules, failed):
+    path, gate = columns(planted()), write("gate.toml", rules)
     a, b = (qt_bert.load(f"{path}:{column}") for column in "ab")
     judged = a.compare(b, unlabelled=path, gate=gate)["gate"]
     assert [rule["what"] for rule in judged["rules"] if rule["reason"]] == failed
     assert judged["passed"] == (not failed)
 
 
-def test_a_rule_of_the_other_file_and_several_seeds_are_refused(write):
-    path = write("t.tsv", HEAD + "p\t1\t5\t4\tx\n")
+def test_a_rule_of_the_other_file_and_several_seeds_are_refused(columns, write):
+    path = columns([("p", 1, 5, 4, "x")])
     a, b = (qt_bert.load(f"{path}:{column}") for column in "ab")
     with pytest.raises(ArgumentError, match="qwk needs --pairs"):
         a.compare(b, unlabelled=path, gate=write("g.toml", "[metrics]\nqwk = 0.1"))

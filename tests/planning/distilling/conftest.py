@@ -10,6 +10,7 @@ from qt_bert.planning.distill import DistillJob, Student
 from qt_bert.results.kept import KeptLayer
 from qt_bert.training.finetune import TuneSettings
 from qt_bert.training.recipes import PairSource
+from tests.conftest import PAIRS, write_pairs
 
 KEPT = (KeptLayer(layer=0, heads=(0, 2)), KeptLayer(layer=2, heads=(0, 1, 2, 3)))
 """The lowest layer with half its heads, and the highest whole."""
@@ -23,12 +24,9 @@ def settings() -> TuneSettings:
 
 
 @pytest.fixture
-def texts_file(pair_file, tmp_path) -> Path:
+def texts_file(tmp_path) -> Path:
     """Eight queries and titles without grades."""
-    path = tmp_path / "texts.tsv"
-    rows = [line.rsplit("\t", 1)[0] for line in pair_file.read_text("utf-8").splitlines()]
-    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    return path
+    return write_pairs(tmp_path / "texts.tsv", [pair[:2] for pair in PAIRS])
 
 
 @pytest.fixture

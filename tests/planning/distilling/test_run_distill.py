@@ -18,7 +18,7 @@ from qt_bert.training.finetune import run_tuning
 from qt_bert.training.losses import LossWeights
 from qt_bert.training.recipes import PairSource, TeacherSource
 from qt_bert.training.selection import reading
-from tests.conftest import PAIRS
+from tests.conftest import PAIRS, write_pairs
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "京东小哥最近在干嘛")]
 
@@ -176,9 +176,8 @@ def test_another_model_teaches_in_the_place_of_the_plans(
 
 
 def test_scores_of_a_file_teach_a_student_of_one_output_the_order(job_of, settings, tmp_path):
-    path = tmp_path / "scores.tsv"
-    rows = "".join(f"{q}\t{t}\t{100 * g}\n" for q, t, g in PAIRS)
-    path.write_text("query\ttitle\tscore\n" + rows, encoding="utf-8")
+    rows = [(q, t, 100 * g) for q, t, g in PAIRS]
+    path = write_pairs(tmp_path / "scores.tsv", rows, label="score")
     weights = LossWeights(nll=0, margin_mse=1e-4, margin=1, listwise=1)
     job = job_of(labels=1, loss=weights)
     job = replace(job, teacher=TeacherSource(path, ("score",)))
