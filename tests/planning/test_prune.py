@@ -94,7 +94,7 @@ def test_the_folder_opens_and_scores_in_both_shapes(teacher, plan_of, tmp_path):
 
 def test_a_pruned_folder_is_no_base_of_a_training(teacher, plan_of, tmp_path):
     saved = prune(teacher, plan_of(teacher, KEPT[0]), PAIRS, tmp_path / "small")
-    with pytest.raises(CheckpointError, match="a pruned model, .* qt-bert distill"):
+    with pytest.raises(CheckpointError, match=r"a pruned model, .*qt-bert distill"):
         open_for_tuning(saved.folder, 5)
 
 
