@@ -33,13 +33,13 @@ WORDS: dict[str, dict[Language, str]] = {
     },
     "made": {
         "en": "[中文](articles.zh-CN.md). Of `{model}` on {pairs}, mostly {queries} queries, by a {profile} report; made by "
-        "`python -m experiments.article.make report`. Points are hundredths of the label's probability that are lost; a "
+        "`python -m experiments.article.make RUN`. Points are hundredths of the label's probability that are lost; a "
         "sign alone (> 0) is the article's direction; behind a verdict stands its margin. *Beside other models*: the earlier "
         "7 M model "
         "([data](../data/baselines/README.md)). The named examples are in `qt-bert app`, which opens with 紫熨斗. "
         "Verdicts: [claims.md](claims.md).",
         "zh": "[English](articles.md)。模型 `{model}`，{pairs}，多为 {queries} 个查询，{profile}报告；由 "
-        "`python -m experiments.article.make report` 生成。“百分点”指标注等级的概率下降了多少；只写“> 0”的，是文章所说的"
+        "`python -m experiments.article.make RUN` 生成。“百分点”指标注等级的概率下降了多少；只写“> 0”的，是文章所说的"
         "方向；判定后的括号里是界限。“与其他做法相比”是先前的 7 M 模型（[数据](../data/baselines/README.md)）。文章的例子都在 `qt-bert app` 里，"
         "打开就是“紫熨斗”。判定见 [claims.md](claims.md)。",
     },
