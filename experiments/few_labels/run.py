@@ -133,8 +133,8 @@ def sampled(
     """Coverage and widths of 95 % intervals over at least `samples` draws of about so many labels, in whole
     queries.
 
-    The judge alone labels REST other queries, drawn anew in each of BLOCKS, which draw equally often. `drawn`: as `agree --next` draws,
-    where judge and model differ; else evenly.
+    The judge alone labels REST other queries, drawn anew in each of BLOCKS, which draw
+    equally often. `drawn`: as `agree --next` draws, where judge and model differ; else evenly.
     """
     rng = np.random.default_rng(seed)
     n_queries = int(population.query.max()) + 1

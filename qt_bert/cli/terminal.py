@@ -33,13 +33,14 @@ def table(rows: Sequence[Sequence[str]], left: int = 1, *, sentence: bool = Fals
     With `sentence` the last column is flush left too, so that a narrow terminal wraps it alone.
     """
     rows = [[" ".join(printable(cell).splitlines()) for cell in row] for row in rows]
+    last = len(rows[0]) - 1
     widths = [max(width(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for row in rows:
         cells = []
         for i, cell in enumerate(row):
             gap = " " * (widths[i] - width(cell))
-            cells.append(cell + gap if i < left or (sentence and i == len(row) - 1) else gap + cell)
+            cells.append(cell + gap if i < left or (sentence and i == last) else gap + cell)
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
 

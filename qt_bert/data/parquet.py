@@ -194,7 +194,7 @@ class ParquetFile:
         with self.open() as stored:
             place = self._placement(stored.file.schema_arrow)
             for first, batch in self._batches(stored):
-                cells = list[list[Cell]]()
+                cells: list[list[Cell]] = []
                 for field, column in zip(batch.schema, batch.columns, strict=True):
                     fault = f"the column {field.name!r}, {field.type}, has no text: leave it out"
                     with self._reading(fault):

@@ -130,8 +130,9 @@ class FolderHashes:
         if hashed not in self._known:
             self.check(suffix)
             value = hashed(self.folder)
-            salted = hashlib.sha256(f"{value} {self.salt}".encode()).hexdigest()
-            self._known[hashed] = salted if self.salt else value
+            if self.salt:
+                value = hashlib.sha256(f"{value} {self.salt}".encode()).hexdigest()
+            self._known[hashed] = value
         return self._known[hashed]
 
     def check(self, suffix: str = "") -> None:

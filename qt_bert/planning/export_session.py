@@ -25,7 +25,6 @@ from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.files import sha256_file
 from qt_bert.models.card import read_settings
 from qt_bert.models.families import FAMILIES
-from qt_bert.models.folder import folder_sha256
 from qt_bert.progress import Progress, silent
 from qt_bert.results.plan import EXPORT, ExportFile, Int8Loss
 from qt_bert.scoring.judge import TextScorer, check_finite, judge_logits
@@ -109,7 +108,6 @@ class OnnxScorer(TextScorer):
     ) -> None:
         need(RUNNING)
         folder, file = _file_of(Path(path))
-        self.folder = folder
         self.file = file.name
         self.name = folder.name if file.name == MODEL else f"{folder.name}/{file.name}"
         self.export = _verified(folder, file)
@@ -146,9 +144,9 @@ class OnnxScorer(TextScorer):
         }
 
     def identity(self) -> dict[str, str]:
-        """The folder, the file in it, what its outputs mean, and the length."""
+        """The export, whose files were verified on opening, the file, what its outputs mean, and the length."""
         return {
-            "model": folder_sha256(self.folder),
+            "model": repr(self.export),
             "file": self.file,
             "model_grades": repr(self.settings.labels),
             "max_length": str(self.tokenizer.max_length),

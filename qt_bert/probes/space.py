@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -60,18 +60,26 @@ class Item:
 
 
 def items_of(
-    pairs: Sequence[Pair], tokenizer: PairTokenizer, tag: Tagger, seed: int, *, of_all: bool = False
+    pairs: Sequence[Pair],
+    tokenizer: PairTokenizer,
+    tag: Tagger,
+    seed: int,
+    *,
+    of_all: bool = False,
+    levels: bool = False,
 ) -> list[Item]:
     """Every pair's [CLS] and up to WORDS_A_PAIR of its words, each form once over all pairs.
 
     [CLS] is the token that the classifier reads or, `of_all`, the mean of all tokens. Words are drawn
-    by `seed` from those whose tokens are complete and shared with no other word.
+    by `seed` from those whose tokens are complete and shared with no other word. Labels that are `levels`
+    are named from 0.
     """
     rng, used = np.random.default_rng(seed), set[str]()
     items: list[Item] = []
     encoded = tokenizer.encode([(pair.query, pair.title) for pair in pairs])
     for number, (pair, tokens) in enumerate(zip(pairs, encoded, strict=True)):
-        grade = {} if pair.grades is None else {"grade": "–".join(map(str, sorted(pair.grades)))}
+        named = "–".join(str(grade - levels) for grade in sorted(pair.grades or ()))
+        grade = {} if pair.grades is None else {"grade": named}
         span = (0, len(tokens)) if of_all else (tokens.cls, tokens.cls + 1)
         items.append(Item(number, span, pair.query, grade))
         words = list(_words(number, pair, tokens, tag))
@@ -195,10 +203,8 @@ def _scores(
     """The scores of a half, with its items, their vectors [r, n, width] and its pairs."""
     pairs = spread_over_queries(every, context.choose(QUICK_PAIRS, FULL_PAIRS)[half], context.seed)
     model, tag = context.model, jieba_tagger(context.request.userdict)
-    if model.settings.labels.levels:  # which count from 0
-        pairs = [replace(p, grades=tuple(g - 1 for g in p.grades or ())) for p in pairs]
-    of_all = model.checkpoint.reads == "mean"
-    items = items_of(pairs, model.tokenizer, tag, context.seed, of_all=of_all)
+    read = {"of_all": model.checkpoint.reads == "mean", "levels": model.settings.labels.levels}
+    items = items_of(pairs, model.tokenizer, tag, context.seed, **read)
     positions = Positions(
         "text",
         tuple((pair.query, pair.title) for pair in pairs),

@@ -115,8 +115,8 @@ class Example:
     """A pair, its label, the model's grade and its probability for each level.
 
     `level`: the label where it is one of the levels. `score`: the score of a model of one logit, which
-    has no levels. `moved_by`: the terms with the
-    largest effect (term, side, change); `carried_by`: the heads that restore the effect of the first.
+    has no levels. `moved_by`: the terms with the largest effect (term, side, change); `carried_by`: the
+    heads that restore the effect of the first.
     """
 
     query: str

@@ -25,6 +25,7 @@ from qt_bert.scoring.judge import (
     JudgedFile,
     Outputs,
     PairScorer,
+    default_scheme,
     hardly_differ,
     judge_file,
     judge_pairs,
@@ -376,8 +377,7 @@ def _rows(compared: Comparison, judgements: Judgements) -> dict[str, dict[str, A
 
 def check_comparable(a: PairScorer, b: PairScorer) -> None:
     """Raise ArgumentError where one model has levels and the other grades: no figure is comparable."""
-    of_a, of_b = (scorer.settings.labels for scorer in (a, b))
-    if (of_a.levels and of_a.logits) != (of_b.levels and of_b.logits):
+    if default_scheme(a.settings.labels) != default_scheme(b.settings.labels):
         raise ArgumentError(
             f"{a.name} and {b.name} have outputs of different kinds; give the grades of their logits "
             "by --model-grades and --model-grades-b, or in their qt_bert.json"

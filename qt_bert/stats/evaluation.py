@@ -53,13 +53,13 @@ class GradeScores:
 
 def per_grade(judgements: Judgements) -> tuple[GradeScores, ...]:
     """The scores of each level."""
-    counts = confusion(judgements)
-    weighted = as_matrices(judgements.weights[None] @ confusion_by_query(judgements))
-    right = np.diagonal(weighted[0])
+    by_query = confusion_by_query(judgements)
+    counts, weighted = as_matrices(np.stack([by_query.sum(axis=0), judgements.weights @ by_query]))
+    right = np.diagonal(weighted)
     shares = {
-        "precision": ratio(right, weighted[0].sum(axis=0)),
-        "recall": ratio(right, weighted[0].sum(axis=1)),
-        "f1": f1_scores(weighted)[0],
+        "precision": ratio(right, weighted.sum(axis=0)),
+        "recall": ratio(right, weighted.sum(axis=1)),
+        "f1": f1_scores(weighted[None])[0],
     }
     return tuple(
         GradeScores(

@@ -265,9 +265,10 @@ def judge_grades(
     at_model = set(sets) == set(model)
     mode: Mode = "grades" if sets == FIVE_GRADES else "levels" if at_model else "coarse"
     judged = _at_levels(ranked, mode, tuple(map(name_set, sets)), np.stack(columns, axis=1), truth)
-    likeliest = known(judged.predicted)
-    chosen = likeliest if predicted is None else level[predicted]
-    return judged.with_predicted(np.where(chosen < 0, likeliest, chosen))
+    if predicted is None:
+        return judged
+    chosen = level[predicted]
+    return judged.with_predicted(np.where(chosen < 0, known(judged.predicted), chosen))
 
 
 def judge_levels(

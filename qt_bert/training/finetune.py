@@ -27,6 +27,7 @@ from qt_bert.models.loading import load_config, open_for_tuning, positions_of, t
 from qt_bert.models.pruned import open_kept
 from qt_bert.models.tokenizer import choose_types, open_tokenizer, padding_of
 from qt_bert.progress import note_once, progress
+from qt_bert.request import SEED
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.batches import (
@@ -238,7 +239,7 @@ def check_settings(settings: TuneSettings) -> None:
         raise ArgumentError(f"warmup is {settings.warmup}; give a share of the steps, below 1")
     if not 0 <= settings.weight_decay < 1:
         raise ArgumentError(f"weight_decay is {settings.weight_decay}; give 0 to below 1")
-    if not 0 <= settings.seed < 2**32:
+    if not SEED["min"] <= settings.seed <= SEED["max"]:
         raise ArgumentError(f"--seed {settings.seed}: give 0 or more, and less than 2**32")
 
 

@@ -26,6 +26,7 @@ from qt_bert.models.folder import folder_sha256, verify_folder
 from qt_bert.models.loading import open_for_pretraining
 from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.progress import progress
+from qt_bert.request import SEED
 from qt_bert.training.corpus import Corpus, TokenStore, load_corpus
 from qt_bert.training.masters import MasterWeights, linear_schedule
 from qt_bert.training.packing import Example, best_fit, filled, lay_out, on_device, packed_hidden
@@ -396,7 +397,7 @@ def check_settings(settings: PretrainSettings, stop_at: int | None = None) -> No
         if count is not None and count < 1:
             raise ArgumentError(f"{name} is {count}; it must be 1 or more")
     weights_dtype(settings.dtype)
-    if not (0 < settings.lr < 1 and 0 <= settings.seed < 2**32):
+    if not (0 < settings.lr < 1 and SEED["min"] <= settings.seed <= SEED["max"]):
         raise ArgumentError("--lr must lie between 0 and 1, --seed at 0 or above, below 2**32")
     shape = settings.shape
     shares = (shape.pair_share < 1, shape.negative_share <= 1, 0 < shape.masked_share <= 1)
