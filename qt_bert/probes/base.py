@@ -7,7 +7,6 @@ texts and adds what all results have in common.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -58,8 +57,6 @@ if TYPE_CHECKING:
     from qt_bert.scoring.bulk import Scorer
 
 T = TypeVar("T")
-
-_NAME = re.compile("[a-z][a-z0-9_]*")
 
 
 # Its input: pairs to choose on and to test on, of different queries, and the rest of its context.
@@ -268,8 +265,6 @@ class Probe:
         return (*self.uses, *(("base",) if self.needs_base else ()))
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise ArgumentError(f"{self.name!r} names no probe; use small letters, digits and _")
         if unknown := {*self.uses} - PROBE_FIELDS:
             raise ArgumentError(f"{self.name}: uses {min(unknown)!r}, which is no input of a probe")
 

@@ -101,8 +101,9 @@ def table(context: Context) -> Baselines | None:
             f"{measured.name}, not on these {len(pairs)}; make one with experiments/baselines"
         )
     # A model of other levels reads other labels from the same file: the table's labels count then.
-    five = context.model.checkpoint.settings.labels.grades == tuple((grade,) for grade in GRADES)
-    if five and not np.array_equal(labels_of(pair.grades for pair in pairs), stored.labels):
+    if context.model.checkpoint.settings.labels.exact and not np.array_equal(
+        labels_of(pair.grades for pair in pairs), stored.labels
+    ):
         raise ArgumentError(
             f"--baseline-table {folder}: the labels of the pairs have changed since; make a new "
             "table with experiments/baselines"

@@ -45,6 +45,7 @@ from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray, ratio
 from qt_bert.stats.estimate import Estimate, over_queries, paired
+from qt_bert.stats.judgements import index_queries
 
 QUICK_PAIRS = {"discovery": 60, "validation": 120}
 QUICK_SENTENCES = {"discovery": 60, "validation": 120}
@@ -397,7 +398,7 @@ def measure(context: Context) -> Result:
             "rival": rival,
             "treebank": "read" if sentences else "no_treebank",
             "reads": len(validation.queries),
-            "queries": len(set(validation.queries)),
+            "queries": index_queries(validation.queries)[1],
             "sentences": 2 * len(attention["treebank"]["validation"].queries) if sentences else 0,
         },
         settings={

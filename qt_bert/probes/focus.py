@@ -69,8 +69,6 @@ from qt_bert.stats.arrays import FloatArray, IntArray
 from qt_bert.stats.estimate import Estimate, group_queries, mean_of, over_queries
 
 QUICK_PAIRS = 200
-MATCHING = 5
-"""Number of matching heads ablated, as in the article."""
 LEAST_FOCUS = 0.10
 """The least absolute focus of a named head."""
 
@@ -328,7 +326,7 @@ def measure(context: Context) -> Result:
 
     # The five best matching heads below, ablated together, and layer-matched sets.
     below = [head for head in shape.all_heads if head.layer < layer]
-    matching = chosen_heads(context, MATCHING, below)
+    matching = chosen_heads(context, below)
     named = discovery_scores(context).named()
     draws = context.choose(QUICK_SETS, SETS)
     sets, enumerated = layer_matched_sets(shape, matching, named, draws, context.seed)

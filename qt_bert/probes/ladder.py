@@ -20,6 +20,7 @@ from qt_bert.probes.base import Context, Result, estimate_bars, estimate_points
 from qt_bert.probes.contests import Ablated, ablate, contest_pairs
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate
+from qt_bert.stats.judgements import index_queries
 from qt_bert.text import Label
 
 LEAST_LOSS = 2.0
@@ -117,7 +118,7 @@ def _rho_changes(
     run: Ablated, rungs: Sequence[Variant], directions: Mapping[str, Variant], context: Context
 ) -> dict[str, Estimate | float | None]:
     """Changes of ρ under the cuts, None for one query; the half-way layer is NaN without a loss."""
-    if len(set(run.queries)) < 2:
+    if index_queries(run.queries)[1] < 2:
         return dict.fromkeys(RHO_MEASUREMENTS)
     changes = {name: run.rho_change(variant.name) for name, variant in directions.items()}
     ladder = [run.rho_change(rung.name) for rung in rungs]

@@ -113,7 +113,7 @@ def choose(context: Context) -> Chosen:
         discovery=discovery_scores(context),
         validation=scores_on(context, "validation"),
         five=chosen_heads(context),
-        low=chosen_heads(context, within=low_half) if len(low_half) > 1 else [],
+        low=chosen_heads(context, low_half) if len(low_half) > 1 else [],
         low_half=low_half,
         second=other_seed(context, lambda scorer: scores_on(context, "discovery", scorer)),
     )

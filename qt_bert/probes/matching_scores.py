@@ -364,15 +364,15 @@ def _queries(context: Context, half: Half) -> set[str]:
     return {pair.query for pair in getattr(context, half)}
 
 
-def chosen_heads(context: Context, k: int = K, within: Iterable[Head] | None = None) -> list[Head]:
-    """The k best matching heads by score on discovery, of all heads or those `within`.
+def chosen_heads(context: Context, within: Iterable[Head] | None = None) -> list[Head]:
+    """The K best matching heads by score on discovery, of all heads or those `within`.
 
     At most a quarter of them, without pruned ones, so that there are controls, and at least one.
     """
     scores = discovery_scores(context)
     pool = None if within is None else set(within)
     size = int(np.isfinite(scores.score).sum()) if pool is None else len(pool)
-    return scores.best(min(k, max(1, size // 4)), pool)
+    return scores.best(min(K, max(1, size // 4)), pool)
 
 
 _cache: dict[tuple[Hashable, ...], Scores] = {}

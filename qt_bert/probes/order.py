@@ -85,7 +85,7 @@ QUICK_TITLES = 1
 """Good titles, and poor titles, of each query in a quick run."""
 HIGH, LOW = 4, 1
 LEAST_S, LEAST_OF_R = 0.3, 0.1
-"""S must lie above .3 of a grade, or for one logit .1 of R, for the claim to be judged."""
+"""Of a grade, and of R: see `least_cost`."""
 PARTS = GOOD, SHUFFLED, POOR = "good", "shuffled", "poor"
 
 CASE_QUERY, CASE_TITLE, CASE_SHUFFLED = "京东小哥", "京东小哥最近在干嘛", "近东嘛最都在干哥小京"
@@ -589,6 +589,16 @@ def measure(context: Context) -> Result:
     )
 
 
+def least_cost(labels: ModelLabels, reach: Estimate) -> Estimate | float:
+    """What S must lie above for the claim to be judged.
+
+    LEAST_S of a grade, the same share of another scale of levels, or for one logit LEAST_OF_R of R.
+    """
+    if labels.logits == 1:
+        return LEAST_OF_R * reach
+    return LEAST_S * ((labels.logits - 1) / 4 if labels.levels else 1.0)
+
+
 def _needed(
     context: Context,
     texts: GoodAndPoor,
@@ -599,12 +609,12 @@ def _needed(
     beside: dict[str, Estimate | float | None],
 ) -> Contest | str:
     """The contest on the share of S that goes, or why there is none; fills `beside`."""
-    one_logit = context.model.checkpoint.settings.labels.logits == 1
+    labels = context.model.checkpoint.settings.labels
     if not heads:
         return "no_heads"
     if cost.n_queries < verdict.CLAIM_QUERIES:
         return f"few_queries:{cost.n_queries}"
-    if context.sign(cost - (LEAST_OF_R * reach if one_logit else LEAST_S)) <= 0:
+    if context.sign(cost - least_cost(labels, reach)) <= 0:
         return "precondition:cost"
     if grades_nothing(context):
         return "grades_nothing"

@@ -124,7 +124,7 @@ def document_frequency(pairs: Iterable[Pair], segmenter: Segmenter) -> Counter[s
     )
 
 
-class Replacements:
+class ReplacementWords:
     """Words of queries, as tokens, to replace a term; none has a `special` token."""
 
     def __init__(
@@ -169,7 +169,7 @@ class Corruption:
     tokenizer: PairTokenizer
     segmenter: Segmenter
     frequency: Mapping[str, int]
-    replacements: Replacements
+    replacements: ReplacementWords
     special: frozenset[int]
     seed: int
 
@@ -179,7 +179,7 @@ class Corruption:
         tokenizer, segmenter = context.model.tokenizer, context.segmenter
         special = frozenset(map(int, context.model.checkpoint.tokenizer.all_special_ids))
         queries = [pair.query for pair in (*context.discovery, *context.validation)]
-        replacements = Replacements(tokenizer, segmenter, queries, special)
+        replacements = ReplacementWords(tokenizer, segmenter, queries, special)
         frequency = document_frequency(context.discovery, segmenter)
         return cls(tokenizer, segmenter, frequency, replacements, special, context.seed)
 

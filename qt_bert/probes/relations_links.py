@@ -186,14 +186,11 @@ def sentences_of(files: Sequence[Path]) -> tuple[list[Sentence], list[Sentence]]
 
 
 def read_sentences(
-    tokenizer: PairTokenizer, sentences: Sequence[Sentence], limit: int | None, seed: int
+    tokenizer: PairTokenizer, sentences: Sequence[Sentence], limit: int, seed: int
 ) -> TokenisedSentences:
     """At most `limit` of `sentences`, drawn; those that do not fit, or have fewer than two words, are left out."""
-    drawn = list(sentences)
-    if limit is not None and limit < len(drawn):
-        places = np.random.default_rng(seed).permutation(len(drawn))[:limit]
-        drawn = [drawn[place] for place in sorted(places)]
-    couples = _couples(drawn)
+    places = np.random.default_rng(seed).permutation(len(sentences))[:limit]
+    couples = _couples([sentences[place] for place in sorted(places)])
     pairs = [(couple[QUERY].text, couple[TITLE].text) for couple in couples]
     kept = TokenisedSentences([], pairs, [], [])
     texts: set[str] = set()
@@ -236,17 +233,15 @@ def _words(sentence: Sentence, encoded: EncodedPair, side: int) -> list[Tokens |
     ]
 
 
-def frequent_relations(
-    read: Sequence[TokenisedSentences], least: int = LEAST_LINKS
-) -> tuple[str, ...]:
-    """The relations with `least` links that have an unlinked control in every half, most frequent first."""
+def frequent_relations(read: Sequence[TokenisedSentences]) -> tuple[str, ...]:
+    """The relations with LEAST_LINKS links that have an unlinked control in every half, most frequent first."""
     counted = []
     for half in read:
         links = list(_arcs(half))
         controlled = {link.stratum for link in links if link.relation == UNLINKED}
         counted.append(Counter(link.relation for link in links if link.stratum in controlled))
     both = set.intersection(*map(set, counted)) - {UNLINKED, UNLABELLED}
-    kept = (r for r in both if min(counts[r] for counts in counted) >= least)
+    kept = (r for r in both if min(counts[r] for counts in counted) >= LEAST_LINKS)
     return tuple(sorted(kept, key=lambda r: (-counted[0][r], r)))
 
 

@@ -20,7 +20,9 @@ from qt_bert.data.segmenters import Tagger, jieba_tagger
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
 from qt_bert.figures import Mark, Point, Scatter, curve
+from qt_bert.models.card import ModelLabels
 from qt_bert.probes.base import Context, Result
+from qt_bert.probes.contests import label_name
 from qt_bert.probes.layers_reading import Positions, read_vectors
 from qt_bert.probes.streams import is_punctuation, tokens_within
 from qt_bert.stats.arrays import FloatArray, IntArray
@@ -63,23 +65,22 @@ def items_of(
     pairs: Sequence[Pair],
     tokenizer: PairTokenizer,
     tag: Tagger,
+    labels: ModelLabels,
     seed: int,
     *,
     of_all: bool = False,
-    levels: bool = False,
 ) -> list[Item]:
     """Every pair's [CLS] and up to WORDS_A_PAIR of its words, each form once over all pairs.
 
     [CLS] is the token that the classifier reads or, `of_all`, the mean of all tokens. Words are drawn
-    by `seed` from those whose tokens are complete and shared with no other word. Labels that are `levels`
-    are named from 0.
+    by `seed` from those whose tokens are complete and shared with no other word. Labels have the names of
+    `contests.label_name`.
     """
     rng, used = np.random.default_rng(seed), set[str]()
     items: list[Item] = []
     encoded = tokenizer.encode([(pair.query, pair.title) for pair in pairs])
     for number, (pair, tokens) in enumerate(zip(pairs, encoded, strict=True)):
-        named = "–".join(str(grade - levels) for grade in sorted(pair.grades or ()))
-        grade = {} if pair.grades is None else {"grade": named}
+        grade = {"grade": label_name(pair.grades, labels)} if pair.grades else {}
         span = (0, len(tokens)) if of_all else (tokens.cls, tokens.cls + 1)
         items.append(Item(number, span, pair.query, grade))
         words = list(_words(number, pair, tokens, tag))
@@ -203,8 +204,8 @@ def _scores(
     """The scores of a half, with its items, their vectors [r, n, width] and its pairs."""
     pairs = spread_over_queries(every, context.choose(QUICK_PAIRS, FULL_PAIRS)[half], context.seed)
     model, tag = context.model, jieba_tagger(context.request.userdict)
-    read = {"of_all": model.checkpoint.reads == "mean", "levels": model.settings.labels.levels}
-    items = items_of(pairs, model.tokenizer, tag, context.seed, **read)
+    of_all, named = model.checkpoint.reads == "mean", model.settings.labels
+    items = items_of(pairs, model.tokenizer, tag, named, context.seed, of_all=of_all)
     positions = Positions(
         "text",
         tuple((pair.query, pair.title) for pair in pairs),

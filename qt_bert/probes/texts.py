@@ -56,7 +56,7 @@ class Texts:
             raise ArgumentError(f"{self.name}.toml: {path} needs both languages, zh and en")
         return Text(*(self._filled(texts[lang], path, lang, facts or {}) for lang in ("zh", "en")))
 
-    def text_or(self, path: str, facts: Mapping[str, Any] | None = None) -> Text | None:
+    def text_or(self, path: str, facts: Mapping[str, Any]) -> Text | None:
         """The text at `path`, or None."""
         return self.text(path, facts) if self._get(path) is not None else None
 

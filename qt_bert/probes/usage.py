@@ -47,7 +47,7 @@ from qt_bert.progress import Progress
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio
 from qt_bert.stats.estimate import Estimate, from_leave_one_out, jackknife, mean_of, over_queries
-from qt_bert.stats.judgements import known, set_means
+from qt_bert.stats.judgements import index_queries, known, set_means
 from qt_bert.text import Text
 
 QUICK_PROPERTIES = (POS, MATCHED, GRADE)
@@ -366,7 +366,7 @@ def measure(context: Context) -> Result:
 
     # Among properties read above their control: the one whose erasure changes ρ least.
     candidates: dict[str, tuple[float, Estimate]] = {}
-    for name in tested if len(set(run.queries)) > 1 else []:
+    for name in tested if index_queries(run.queries)[1] > 1 else []:
         share = mean_of([encoded[name, n] for n in depths])
         ends = share.interval(context.resamples, context.seed)
         if ends is None or not ends[0] > 0:

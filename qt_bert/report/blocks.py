@@ -28,12 +28,15 @@ class Interval:
     digits: int | None = None
 
 
+Tone = Literal["good", "bad", "open"]
+
+
 @dataclass(frozen=True, slots=True)
 class Badge:
     """A short word in a frame coloured by its meaning."""
 
     text: Text
-    tone: Literal["good", "bad", "open"]
+    tone: Tone
 
 
 @dataclass(frozen=True, slots=True)

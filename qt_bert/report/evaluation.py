@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from math import isclose
 from typing import TypeVar
 
 from qt_bert.report.blocks import (
@@ -167,10 +168,11 @@ def _examples(evaluation: EvaluationResult) -> Examples | None:
         return None
     graded = any(pair.score is None for pair in chosen)
     note = wording("each_bar_model_s" if graded else "model_gives_one_score")
+    names = _names(evaluation)
     return Examples(
         title=wording("what_model_does"),
         note=sentences([note, *_reasons(chosen)]),
-        examples=tuple(_example(pair, evaluation) for pair in chosen),
+        examples=tuple(_example(pair, evaluation.mode, names) for pair in chosen),
     )
 
 
@@ -183,10 +185,31 @@ def _reasons(pairs: Sequence[GradedPair]) -> Iterator[Text]:
         yield wording("heads_put_back")
 
 
-def _example(pair: GradedPair, evaluation: EvaluationResult) -> Example:
-    probabilities, levels, label = pair.p or (), evaluation.levels, _shown(pair.grade)
-    if len(levels) != len(probabilities):  # of the labels: the model has its own, grades from 1
-        levels = tuple(str(i + (len(probabilities) == 5)) for i in range(len(probabilities)))
+def _names(evaluation: EvaluationResult) -> dict[str, str]:
+    """The model's outputs as predictions name them → as the page does: by the levels, if these are its own.
+
+    Predictions count from 1 where the outputs are the five grades, else from 0. They are the grades where
+    every expected grade is the mean of 1 … 5 by the probabilities.
+    """
+    graded = [(pair.p, pair.expected_grade) for pair in evaluation.examples if pair.p]
+    size = len(graded[0][0]) if graded else 0
+    are_grades = size == 5 and all(
+        expected is not None
+        and isclose(sum(n * share for n, share in enumerate(p, 1)), expected, abs_tol=1e-3)
+        for p, expected in graded
+    )
+    numbers = [str(number + are_grades) for number in range(size)]
+    own = evaluation.mode == "levels" and len(evaluation.levels) == size
+    return dict(zip(numbers, evaluation.levels if own else numbers, strict=True))
+
+
+def _predicted(pair: GradedPair, names: Mapping[str, str]) -> str:
+    shown = _shown(pair.predicted_grade)
+    return names.get(shown, shown)
+
+
+def _example(pair: GradedPair, mode: str, names: Mapping[str, str]) -> Example:
+    levels, label = tuple(names.values()), _shown(pair.grade)
     reason = pair.reason
     moved = [term for term in reason.terms if term.moved] if reason else []
     moved.sort(key=lambda term: -abs(term.change))
@@ -194,11 +217,11 @@ def _example(pair: GradedPair, evaluation: EvaluationResult) -> Example:
         query=pair.query,
         title=pair.title,
         grade=label,
-        level=label if label in levels and evaluation.mode != "numbers" else None,
-        predicted=_shown(pair.predicted_grade),
+        level=label if label in levels and mode != "numbers" else None,
+        predicted=_predicted(pair, names),
         expected=pair.expected_grade,
         levels=levels,
-        probabilities=probabilities,
+        probabilities=pair.p or (),
         score=pair.score,
         moved_by=tuple(
             (term.term, wording(term.side), term.change) for term in moved[:_TERMS_SHOWN]
@@ -217,7 +240,7 @@ def _carried_by(reason: Reason | None) -> Text | None:
 
 def _worst_errors(evaluation: EvaluationResult) -> Table:
     """The pairs furthest from their label."""
-    graded = any(pair.score is None for pair in evaluation.errors)
+    graded, names = any(pair.score is None for pair in evaluation.errors), _names(evaluation)
     answer = (
         (
             Column("predicted_grade", wording("predicted")),
@@ -240,7 +263,7 @@ def _worst_errors(evaluation: EvaluationResult) -> Table:
                 pair.query,
                 pair.title,
                 _shown(pair.grade),
-                *((_shown(pair.predicted_grade), pair.expected_grade) if graded else (pair.score,)),
+                *((_predicted(pair, names), pair.expected_grade) if graded else (pair.score,)),
             )
             for pair in evaluation.errors[:_WORST]
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from qt_bert.heads import Head
 from qt_bert.probes.wording import (
@@ -24,6 +24,7 @@ from qt_bert.report.blocks import (
     Prose,
     Section,
     Table,
+    Tone,
     columns,
     filled,
     wording,
@@ -44,8 +45,6 @@ from qt_bert.results.probe import (
 from qt_bert.results.quantities import QUANTITIES
 from qt_bert.stats.verdict import Verdict
 from qt_bert.text import Label, Text, digits_for, plain, sentences, shortest
-
-Tone = Literal["good", "bad", "open"]
 
 TONES: dict[Verdict, Tone] = {
     "reproduced": "good",
@@ -317,8 +316,9 @@ def _score_column(probe: str, name: str) -> Column:
     for quantity in QUANTITIES:
         if quantity.probe == probe:
             title = quantity.title
-            if quantity.factor != 1:  # points or percent in the atlas
-                title = Text(f"{title.zh}（1 = 100%）", f"{title.en} (1 = 100 %)")
+            if quantity.factor != 1:  # points or percent in the atlas, where a change may be a loss
+                sign = "−" if quantity.factor < 0 else ""
+                title = Text(f"{title.zh}（1 = {sign}100%）", f"{title.en} (1 = {sign}100 %)")
             titles |= {} if quantity.minus else {quantity.score: title}
             titles |= quantity.beside
     return Column(name, titles.get(name, name))

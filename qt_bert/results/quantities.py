@@ -59,7 +59,10 @@ class Quantity:
         if self.ends is None:
             return None
         low, high = (scores.get(name) for name in self.ends)
-        return None if low is None or high is None else (low * self.factor, high * self.factor)
+        if low is None or high is None:
+            return None
+        low, high = sorted((low * self.factor, high * self.factor))
+        return low, high
 
     def q(self, scores: Mapping[str, float | None]) -> float | None:
         """The q of a head, where it was tested."""

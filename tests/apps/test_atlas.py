@@ -39,8 +39,8 @@ def test_sets_of_the_same_function_have_one_text() -> None:
 
 def test_evidence_has_value_interval_q_and_place() -> None:
     effect, kl, match = evidence(STUDIED, Head(1, 0))
-    assert effect.measured.en == "5.6 points [4.6, 6.6], q = 0.2; place 1 of 3"
-    assert effect.measured.zh == "5.6 个百分点 [4.6, 6.6]，q = 0.2；第 1 / 3"
+    assert effect.measured.en == "−5.6 points [−6.6, −4.6], q = 0.2; place 1 of 3"
+    assert effect.measured.zh == "−5.6 个百分点 [−6.6, −4.6]，q = 0.2；第 1 / 3"
     assert not effect.outlined  # its q is above 0.05
     assert kl.measured.en.endswith("place 1 of 4")  # all four are equal
     assert match.outlined and match.measured.en.endswith("place 2 of 4")
@@ -49,7 +49,7 @@ def test_evidence_has_value_interval_q_and_place() -> None:
 
 def test_effects_of_either_sign_are_ranked_by_their_size() -> None:
     first, second = (evidence(STUDIED, head)[0].measured.en for head in (Head(0, 0), Head(0, 1)))
-    assert first.startswith("−1.4 points [−2.4, −0.4]") and first.endswith("place 2 of 3")
+    assert first.startswith("1.4 points [0.4, 2.4]") and first.endswith("place 2 of 3")
     assert second.endswith("place 3 of 3")
 
 
@@ -106,7 +106,7 @@ def test_every_colour_draws(results: Path, app: Visit) -> None:
     at = app("atlas", lang="en", layer="0", head="1")
     assert "They look at their own character" in shown(at)
     box = at.selectbox(key="atlas.colour")
-    assert box.options[0] == "Change without this head"
+    assert box.options[0] == "Loss without this head"
     for name in ("kl", "matching"):
         box.set_value(name).run()
         assert not at.exception and not at.error

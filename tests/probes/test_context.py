@@ -72,12 +72,6 @@ def test_a_declared_probe_is_in_its_place(fake_probe):
         probe_named("fale")
 
 
-@pytest.mark.parametrize("name", ["", "Order", "a b", "../a", "7up"])
-def test_a_name_is_a_file_name(fake_probe, name):
-    with pytest.raises(ArgumentError, match="names no probe"):
-        replace(probe_named("fake"), name=name)
-
-
 @pytest.mark.parametrize("name", ["golds", "seed", "files"])
 def test_what_a_probe_uses_is_an_input(fake_probe, name):
     with pytest.raises(ArgumentError, match=f"fake: uses '{name}', which is no input"):

@@ -99,6 +99,13 @@ def test_the_planted_attention_is_measured(planted, even, context):
     assert isinstance(kinds, Bars) and len(kinds.series) == 2
 
 
+def test_spellings_of_a_query_are_one(even, context):
+    pairs = made_pairs()
+    pairs[3] = replace(pairs[3], query=f" {pairs[1].query}")
+    facts = result_of("features", context(even, pairs)).facts
+    assert (facts["reads"], facts["queries"]) == (20, 19)
+
+
 def treebank(path: Path, sentences: int) -> Path:
     """Sentences of three words, no two alike: subject, verb, object."""
     listed = []

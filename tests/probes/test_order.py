@@ -15,6 +15,7 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import order
 from qt_bert.probes.base import Context
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.stats.estimate import over_queries
 from tests.probes import planted_order
 from tests.probes.another_seed import tuned_again
 from tests.probes.planted_order import pair
@@ -167,6 +168,21 @@ def test_s_and_r_by_hand():
     grades = np.array([5, 4, 4, 2, 3, 3, 1, 2], float)
     assert texts.cost(grades).values == pytest.approx([1, 1])
     assert texts.reach(grades).values == pytest.approx([4, 1.5])
+
+
+@pytest.mark.parametrize(
+    ("labels", "least"),
+    [
+        (FIVE, 0.3),
+        (ModelLabels(3, ((1, 2), (3, 4), (5,))), 0.3),  # expected grades all the same
+        (ModelLabels(5, None), 0.3),
+        (ModelLabels(2, None), 0.075),
+    ],
+)
+def test_the_least_s_is_a_share_of_the_scale(labels, least):
+    reach = over_queries([2.0, 6.0], ["甲", "乙"])
+    assert order.least_cost(labels, reach) == pytest.approx(least)
+    assert order.least_cost(ONE, reach).value == pytest.approx(0.4)
 
 
 def test_training_on_shuffled_titles_is_known_from_the_card(tmp_path):

@@ -60,7 +60,7 @@ def words(tokenizer: PairTokenizer, query: str, title: str, special: set[int] = 
 
 def corruption(tokenizer: PairTokenizer, seed: int = 0, **counts: int) -> patch.Corruption:
     special = frozenset(range(5))
-    pool = patch.Replacements(tokenizer, JIEBA, QUERIES, special)
+    pool = patch.ReplacementWords(tokenizer, JIEBA, QUERIES, special)
     return patch.Corruption(tokenizer, JIEBA, Counter(counts), pool, special, seed)
 
 
@@ -126,7 +126,7 @@ def test_the_token_that_is_read_is_not_replaced(checkpoint_of):
 
 
 def test_replacements_share_no_token_and_are_as_long(tokenizer):
-    pool = patch.Replacements(tokenizer, JIEBA, ["北京电影", "京东手机", "苹果"], set())
+    pool = patch.ReplacementWords(tokenizer, JIEBA, ["北京电影", "京东手机", "苹果"], set())
     ids = {word: tuple(encoded(tokenizer, word, "").input_ids[1:3]) for word in ("苹果", "手机")}
     rng = np.random.default_rng(0)
     taken = set(encoded(tokenizer, "北京电影", "东").input_ids)
@@ -135,7 +135,7 @@ def test_replacements_share_no_token_and_are_as_long(tokenizer):
     assert pool.draw(2, taken | set(ids["苹果"]), ("",), rng) == ids["手机"]
     assert pool.draw(2, set(), ("苹果手机北京电影京东",), rng) is None
     assert pool.draw(3, set(), ("",), rng) is None
-    without = patch.Replacements(tokenizer, JIEBA, ["苹果"], set(ids["苹果"]))
+    without = patch.ReplacementWords(tokenizer, JIEBA, ["苹果"], set(ids["苹果"]))
     assert without.draw(2, set(), (), rng) is None
 
 

@@ -118,16 +118,18 @@ def _sentence(heads: list[int], labels: list[str] | None = None, form: str = "")
     return Sentence("x", tuple(map(Word, forms, ["NOUN"] * len(heads), heads, names)))
 
 
-def test_words_of_a_distance_and_length_are_compared(tokenizer):
+def test_words_of_a_distance_and_length_are_compared(tokenizer, monkeypatch):
     one = _sentence([2, 0, -1, 0, 2], ["obj", "dep", "root", "obj", "nsubj"])
     other = _sentence([-1, 0, 1], form="北京北")
-    read = read_sentences(tokenizer, [one, other], None, 0)
+    read = read_sentences(tokenizer, [one, other], 99, 0)
     assert len(read) == 2
-    assert frequent_relations([read, read], least=1) == ("obj", "nsubj")
-    assert frequent_relations([read, read], least=2) == ("obj",)
+    monkeypatch.setattr(relations_links, "LEAST_LINKS", 2)
+    assert frequent_relations([read, read]) == ("obj",)
+    monkeypatch.setattr(relations_links, "LEAST_LINKS", 1)
+    assert frequent_relations([read, read]) == ("obj", "nsubj")
     # Distance 4 has but one pair of words: a link that nothing can be compared with.
     far = _sentence([4, 0, 1, 2, -1], ["nsubj", "dep", "dep", "dep", "root"])
-    assert frequent_relations([read_sentences(tokenizer, [far], None, 0)], least=1) == ()
+    assert frequent_relations([read_sentences(tokenizer, [far], 99, 0)]) == ()
     links = sentence_links(read, ["obj", "nsubj"], most=9, seed=0)
     # Distance 2: 0-2 obj, 2-4 nsubj, 1-3 free; distance 3: 0-3 obj (3 depends on 0), 1-4 free.
     assert links.counts == {"obj": 2, "nsubj": 1} and len(links) == 5
@@ -141,10 +143,10 @@ def test_words_of_a_distance_and_length_are_compared(tokenizer):
 def test_sentences_that_do_not_fit_and_punctuation_take_no_part(tokenizer):
     long = _sentence([-1, *[0] * 69], form="北京" * 35)
     short = _sentence([-1, 0, 0, 0], form="我，在家")
-    read = read_sentences(tokenizer, [long, short], None, 0)
+    read = read_sentences(tokenizer, [long, short], 99, 0)
     assert [one.text for one in read.sentences] == ["我，在家"]
     assert [word is None for word in read.words[0]] == [False, True, False, False]
-    alone = read_sentences(tokenizer, [short], None, 0)
+    alone = read_sentences(tokenizer, [short], 99, 0)
     assert len(alone) == 1 and alone.pairs == [("我，在家", "我，在家")]
 
 
@@ -252,7 +254,7 @@ def test_a_planted_head_is_named_and_its_excess_is_that_by_hand():
 
 def test_the_tree_of_a_sentence_beside_its_chain(tokenizer):
     labels = ["obj", "nmod", "root", "obj", "nmod"]
-    read = read_sentences(tokenizer, [_sentence([1, 2, -1, 2, 2], labels)], None, 0)
+    read = read_sentences(tokenizer, [_sentence([1, 2, -1, 2, 2], labels)], 99, 0)
     pairs = [(a, b) for a in range(5) for b in range(a + 1, 5)]
     assert len(word_pairs(read)[0]) == len(pairs)
     up = np.zeros((len(pairs), 2), np.float32)
@@ -269,7 +271,7 @@ def test_the_tree_of_a_sentence_beside_its_chain(tokenizer):
 
 def test_the_usual_offset_is_that_of_most_arcs(tokenizer):
     labels = ["obj", "obj", "root", "obj", "obj"]
-    read = read_sentences(tokenizer, [_sentence([1, 2, -1, 2, 2], labels)], None, 0)
+    read = read_sentences(tokenizer, [_sentence([1, 2, -1, 2, 2], labels)], 99, 0)
     links, seen = _made(8, planted=3)
     pointers = pointers_of({"obj": excess_of(links, seen, "obj")}, seen.heads, read)
     assert pointers["obj"].head == Head(0, 3) and pointers["obj"].upward

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
 from sklearn.metrics import silhouette_samples
 
+from qt_bert.data.pairs import GRADES
 from qt_bert.data.segmenters import Tagged
 from qt_bert.data.tokenise import PairTokenizer
+from qt_bert.models.card import ModelLabels
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.space import WORDS_A_PAIR, above_chance, items_of, labelled, silhouettes
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import pair_of
 from tests.probes.pieces import byte_level
+
+FIVE = ModelLabels(5, tuple((grade,) for grade in GRADES))
 
 
 def clusters(apart: float) -> tuple[np.ndarray, np.ndarray]:
@@ -48,10 +54,22 @@ def tag(text: str) -> list[Tagged]:
     return [Tagged(w, "n" if text[slice(*w)] in ("北京", "上海") else "v") for w in words]
 
 
+def test_labels_are_named_as_elsewhere(checkpoint_of):
+    tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
+
+    def named(labels, *sets):
+        pairs = [replace(pair_of("北京", "上海"), grades=grades) for grades in sets]
+        items = items_of(pairs, tokenizer, tag, labels, 0)
+        return [item.classes["grade"] for item in items if "grade" in item.classes]
+
+    assert named(FIVE, (1, 3), (1, 2, 3)) == ["1,3", "1-3"]
+    assert named(ModelLabels(3, None), (3,)) == ["2"]
+
+
 def test_words_are_drawn_once_with_their_tokens(checkpoint_of):
     tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
     pairs = [pair_of("北京高铁", "上海高铁票价衣服", g) for g in (1, 2)] * 3
-    items = items_of(pairs, tokenizer, tag, 0)
+    items = items_of(pairs, tokenizer, tag, FIVE, 0)
     assert len(items) <= 6 * (1 + WORDS_A_PAIR)
     words = [item for item in items if item.span[0] > 0]
     assert all(end - start == 2 for start, end in (word.span for word in words))
@@ -59,7 +77,7 @@ def test_words_are_drawn_once_with_their_tokens(checkpoint_of):
     grade = labelled("grade", items)
     assert grade is not None and grade[2] == ["1", "2"] and len(grade[0]) == 6
     assert items[0].span == (0, 1)
-    read = items_of(pairs[:1], tokenizer, tag, 0, of_all=True)
+    read = items_of(pairs[:1], tokenizer, tag, FIVE, 0, of_all=True)
     assert read[0].span == (0, 15)  # all tokens, whose mean is read
     assert labelled("speech", items) is None  # two nouns are too few for a class
 
@@ -69,6 +87,6 @@ def test_a_word_has_its_tokens_to_itself():
     tokenizer = PairTokenizer(
         byte_level(("海高", 6), ("上", 3), ("铁", 3), ("京", 3), ("北", 2)), 64
     )
-    items = items_of([pair_of("北京", "上海高铁")], tokenizer, tag, 0)
+    items = items_of([pair_of("北京", "上海高铁")], tokenizer, tag, FIVE, 0)
     # [CLS] 北 北 京 [SEP] 上 海高 铁 [SEP]
     assert [(item.text, item.span) for item in items[1:]] == [("北京", (1, 4))]

@@ -38,7 +38,7 @@ def test_each_named_head_has_one_row(result_of):
     assert first["does"] == set_words("matching").does == set_words("low_half").does
     effects = [first["effect"], second["effect"]]
     assert all(isinstance(effect, Interval) for effect in effects)
-    assert (effects[0].value, effects[0].low, effects[0].high) == (-25.0, -40.0, -10.0)
+    assert (effects[0].value, effects[0].low, effects[0].high) == (25.0, 10.0, 40.0)
     assert effects[1].value is None
 
 
@@ -46,7 +46,7 @@ def test_scores_of_heads_are_named_as_the_shares_that_they_are(result_of):
     *_, details = probe_section(redundancy(result_of)).blocks
     (heads,) = [block for block in details.blocks if block.name == "redundancy_heads"]
     titles = {column.name: getattr(column.title, "en", "") for column in heads.columns}
-    assert titles["change"] == "Change without this head (1 = 100 %)"
+    assert titles["change"] == "Loss without this head (1 = −100 %)"
     assert "100" not in titles["kl"]
 
 

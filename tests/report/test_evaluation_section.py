@@ -109,33 +109,39 @@ def test_a_model_of_one_score_draws_what_it_has(evaluation, build_run):
     assert titles == ["Pairwise accuracy", "Spearman ρ", "NDCG@5"]
 
 
-def test_levels_of_a_model_are_named_from_0_beside_numbers(evaluation, build_run):
-    evaluation |= {"mode": "numbers", "levels": [], "confusion": None}
-    for pair in evaluation["examples"]:
-        pair |= {"p": [0.2, 0.3, 0.5], "predicted_grade": "2", "grade": 2.5}
-    shown = next(b for b in build(build_run(evaluation)) if isinstance(b, Examples))
-    assert (shown.examples[0].levels, shown.examples[0].predicted) == (("0", "1", "2"), "2")
+THREE, FIVE = ("0", "1", "2"), ("1", "2", "3", "4", "5")
 
 
-def test_coarse_labels_show_the_models_grades_and_no_prediction_is_wrong(evaluation, build_run):
-    evaluation["levels"] = ["0", "1", "2"]
-    evaluation["confusion"] = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
-    for pair in evaluation["examples"]:
-        pair["grade"] = "0 = 1/2"
-    run = build_run(evaluation)
-    shown = next(block for block in build(run) if isinstance(block, Examples))
-    assert shown.examples[0].levels == ("1", "2", "3", "4", "5")
+@pytest.mark.parametrize(
+    ("mode", "levels", "changes", "shown"),
+    [
+        ("grades", FIVE, {}, (FIVE, "5", "5")),
+        # Of labels that are numbers, and of coarse ones, no prediction is right or wrong.
+        ("numbers", (), {"grade": 3.0}, (FIVE, None, "5")),
+        ("coarse", THREE, {"grade": "0 = 1/2"}, (FIVE, None, "5")),
+        ("numbers", (), {"grade": 2.5, "p": [0.2, 0.3, 0.5]}, (THREE, None, "2")),
+        # Five levels that are no grades are named from 0.
+        ("numbers", (), {"grade": 2.5, "expected_grade": 3.39}, ((*"01234",), None, "4")),
+        # The label of a model of three sets of grades is named by them, and so is its prediction.
+        (
+            "levels",
+            ("1-2", "3-4", "5"),
+            {"grade": "1-2", "p": [0.7, 0.2, 0.1]},
+            (("1-2", "3-4", "5"), "1-2", "1-2"),
+        ),
+    ],
+)
+def test_an_example_names_the_outputs_of_the_model(
+    evaluation, build_run, mode, levels, changes, shown
+):
+    example = evaluation["examples"][0] | changes
+    best = max(range(len(example["p"])), key=example["p"].__getitem__)
+    example["predicted_grade"] = str(best + (shown[0] == FIVE))
+    evaluation |= {"mode": mode, "levels": levels, "confusion": None, "examples": [example]}
+    evaluation["errors"] = [example]
+    blocks = build(run := build_run(evaluation))
+    (found,) = next(block for block in blocks if isinstance(block, Examples)).examples
+    assert (found.levels, found.level, found.predicted) == shown
+    assert table(blocks, "errors").rows[0][4] == shown[2]
     page = render(run).read_text(encoding="utf-8")
-    assert '<b class="wrong">' not in page and '<b class="right">' not in page
-
-
-def test_of_labels_that_are_numbers_no_prediction_is_right_or_wrong(evaluation, build_run):
-    evaluation |= {"mode": "numbers", "levels": [], "confusion": None}
-    for pair in evaluation["examples"]:
-        pair["grade"] = 3.0
-    run = build_run(evaluation)
-    shown = next(block for block in build(run) if isinstance(block, Examples))
-    assert {(one.grade, one.level) for one in shown.examples} == {("3", None)}
-    assert shown.examples[0].levels == ("1", "2", "3", "4", "5")
-    page = render(run).read_text(encoding="utf-8")
-    assert '<b class="wrong">' not in page and '<b class="right">' not in page
+    assert '<b class="wrong">' not in page and ('<b class="right">' in page) == bool(shown[1])

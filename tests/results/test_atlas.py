@@ -12,7 +12,7 @@ def test_one_map_of_each_quantity_that_was_measured():
     assert list(figures) == ["atlas_effect", "atlas_kl", "atlas_matching"]
     effect = figures["atlas_effect"]
     assert (effect.rows, effect.columns) == (("L0", "L1"), ("H0", "H1"))
-    assert effect.values == ((-1.389, 0.0), (5.556, None))
+    assert effect.values == ((1.389, 0.0), (-5.556, None))
     assert effect.marked == ()  # two intervals exclude 0, but q is 0.2
     assert figures["atlas_matching"].marked == ((0, 1), (1, 0))
     assert (effect.scale, effect.unit) == ("diverging", offered(TABLES)[0][0].unit)
