@@ -254,10 +254,12 @@ def judge_pairs(
     """Score the pairs of `path`, and judge those with a label; `rejected` rows were none.
 
     `count` says from which label on a title is relevant, and how much a query counts (`weights_of`); pairs
-    without a label take places among the titles of their query under `unjudged`.
+    without a label take places among the titles of their query under `unjudged`. Afterwards `scorer.counts` has
+    the truncated texts of these pairs alone.
     """
     everything = sorted(pairs, key=lambda pair: pair.label is None)
     graded = [pair for pair in everything if pair.label is not None]
+    scorer.counts = Counts()
     with progress(len(pairs), "scoring", "pairs") as shown:
         logits = scorer.logits([(p.query, p.title) for p in everything], shown)
     n, labels = len(graded), scorer.settings.labels
