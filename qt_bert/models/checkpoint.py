@@ -50,15 +50,12 @@ class Checkpoint:
     family: Family
     settings: ModelSettings
     dtype: str
+    hashes: FolderHashes
     kept: KeptFile | None = None
     compact: bool = False
     reading: Reading = Reading()
     model_grades: str | None = None
     padding_leaks: bool = False
-    hashes: FolderHashes = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        self.hashes = self.hashes or FolderHashes(self.folder)
 
     def encoder(self) -> Encoder:
         """The layer-by-layer forward, with a copy of the weights: later changes to them have no effect."""

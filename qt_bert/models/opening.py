@@ -17,7 +17,13 @@ from qt_bert.models.card import CARD, Reading, lists_grades, read_settings
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import bound_kernel_caches, check_dtype, open_device
 from qt_bert.models.families import Family, plain_family
-from qt_bert.models.folder import resolve_folder, stored_as, verify_folder, weight_shapes
+from qt_bert.models.folder import (
+    FolderHashes,
+    resolve_folder,
+    stored_as,
+    verify_folder,
+    weight_shapes,
+)
 from qt_bert.models.loading import (
     LONGEST,
     PRETRAINED,
@@ -109,6 +115,7 @@ def open_checkpoint(
         family,
         settings,
         dtype,
+        FolderHashes(folder),
         kept,
         compact,
         reading,
