@@ -233,7 +233,9 @@ def save_checkpoint(
         config = read_json(temporary / "config.json")
         write_json(temporary / "config.json", config | {"dtype": "float32"})
         if settings is not None:
-            settings.write(temporary)
+            if (fitted := settings.calibration) and "weights" in fitted:  # the outputs are the same
+                fitted = {**fitted, "weights": weights_sha256(temporary)}
+            replace(settings, calibration=fitted).write(temporary)
         if not plain:
             mark(temporary)
         if kept is not None:

@@ -23,6 +23,7 @@ from qt_bert.models.folder import (
     stored_as,
     verify_folder,
     weight_shapes,
+    weights_sha256,
 )
 from qt_bert.models.loading import (
     LONGEST,
@@ -107,6 +108,13 @@ def open_checkpoint(
     settings = replace(settings, labels=labels)
     if labels.order:
         put_in_order(loaded, labels.order)
+    hashes, fitted = FolderHashes(folder), settings.calibration or {}
+    if "weights" in fitted and fitted["weights"] != hashes.of(weights_sha256, ".safetensors"):
+        note_once(
+            f"{folder}: the calibration in {CARD} was fitted to other weights and is left out; run "
+            "qt-bert calibrate again"
+        )
+        settings = replace(settings, calibration=None)
     opened = Checkpoint(
         folder.name,
         folder,
@@ -115,7 +123,7 @@ def open_checkpoint(
         family,
         settings,
         dtype,
-        FolderHashes(folder),
+        hashes,
         kept,
         compact,
         reading,

@@ -158,10 +158,11 @@ def calibrate_model(
         has_manifest = (checkpoint.folder / MANIFEST).exists()
         if has_manifest:  # without the card that changes: a kill leaves a folder that opens
             write_manifest(checkpoint.folder, without=CARD)
-        store_calibration(checkpoint.folder, result["calibration"])
+        stored = encode(calibration) | {"weights": checkpoint.sha256}
+        store_calibration(checkpoint.folder, stored)
         if has_manifest:
             write_manifest(checkpoint.folder)
-        checkpoint.settings = replace(checkpoint.settings, calibration=result["calibration"])
+        checkpoint.settings = replace(checkpoint.settings, calibration=stored)
         checkpoint.hashes = FolderHashes(checkpoint.folder)
     return result
 
