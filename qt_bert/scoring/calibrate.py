@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +122,7 @@ def calibrate_model(
         return {
             "n_pairs": int((rows & ~fitted).sum()),
             "cuts": cuts,
-            "changes": {name: asdict(change) for name, change in changes.items()},
+            "changes": encode(changes),
         }
 
     overall = compared(np.ones(len(fitted), bool))
