@@ -33,7 +33,8 @@ class MetricDifference:
     """One metric of models a and b; `difference` is b − a with its paired 95 % interval.
 
     `p` is two-sided: the chance of a difference this large if the two models' predictions were
-    swapped at random, query by query. A None has its `reason`. `n_eligible`: as for `Metric.per_query`.
+    swapped at random, query by query. A None has its `reason`. `n_eligible`: of the
+    metrics that are `per_query`, the queries that they use.
     """
 
     omit_none: ClassVar = ("n_eligible",)
