@@ -67,6 +67,12 @@ def test_evaluate_and_explain(checkpoint_of, pair_file):
     assert grader.explain("京东小哥", "京东小哥最近").terms
 
 
+def test_an_evaluation_counts_the_texts_of_its_own_file(checkpoint_of, pair_file):
+    grader = qt_bert.load(checkpoint_of(), max_length=8)
+    first, second = (grader.evaluate(pair_file)["truncated_titles"] for _ in range(2))
+    assert first == second > 0
+
+
 def test_a_calibration_is_fitted_and_applied(checkpoint_of, pair_file, tmp_path):
     grader, out = qt_bert.load(checkpoint_of()), tmp_path / "c.json"
     found = grader.calibrate(pair_file, out=out, resamples=20)

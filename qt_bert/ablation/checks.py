@@ -61,7 +61,7 @@ def check_equivalence(
     exact, encoder = in_float32(checkpoint, encoder)
     batched, sample = (donor_batches, _four_couples) if donors else (batches_of, eight_of)
     batches = list(batched(sample(encoded), BATCH_TOKENS, pad=exact.pad))
-    tested = [NONE, *some_of_each(variants, VARIANTS, seed)]
+    tested = [NONE, *some_of_each(variants, seed)]
     with whole_products():
         swept = _swept(encoder, batches, tested)
         hooked = _hooked(exact, batches, tested)
@@ -102,8 +102,8 @@ def _spread(lengths: Sequence[int], most: int) -> list[int]:
     return [int(order[place]) for place in places]
 
 
-def some_of_each(variants: Sequence[Variant], count: int, seed: int) -> list[Variant]:
-    """`count` random variants, one of every mode (more, where there are more modes)."""
+def some_of_each(variants: Sequence[Variant], seed: int) -> list[Variant]:
+    """VARIANTS random variants, one of every mode (more, where there are more modes)."""
     masked = [variant for variant in variants if variant.parts]
     order = [masked[i] for i in np.random.default_rng(seed).permutation(len(masked))]
     first: dict[tuple[str, str], Variant] = {}
@@ -111,7 +111,7 @@ def some_of_each(variants: Sequence[Variant], count: int, seed: int) -> list[Var
         first.setdefault((variant.mode, variant.family), variant)
     modes = {variant.mode: variant for variant in reversed(order)}
     chosen = list(dict.fromkeys([*modes.values(), *first.values(), *order]))
-    return chosen[: max(count, len(modes))]
+    return chosen[: max(VARIANTS, len(modes))]
 
 
 def distance(logits: np.ndarray, reference: np.ndarray) -> float:

@@ -15,7 +15,6 @@ import torch
 
 from qt_bert.ablation.interventions import CleanCache, LayerIntervention
 from qt_bert.ablation.reference import PlainModel
-from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head
 
 
@@ -24,20 +23,12 @@ class AffineMap:
     """x ↦ x − left·right·(x − centre).
 
     `left` [size, rank], `right` [rank, size], `centre` [size]; rank 0 changes nothing. Compared by
-    identity. Raises ArgumentError for inconsistent shapes.
+    identity.
     """
 
     left: torch.Tensor
     right: torch.Tensor
     centre: torch.Tensor
-
-    def __post_init__(self) -> None:
-        (size,) = self.centre.shape
-        if self.left.shape != (size, self.rank) or self.right.shape != (self.rank, size):
-            raise ArgumentError(
-                f"no affine map of {size} numbers: left {tuple(self.left.shape)}, "
-                f"right {tuple(self.right.shape)}"
-            )
 
     def __repr__(self) -> str:
         """With the SHA-256 of its numbers, which the key of a sweep holds."""
@@ -61,8 +52,7 @@ class AffineMap:
 class Erasure:
     """An affine map of the residual stream at one place, at every token but padding.
 
-    `place` 0 (r0) is after the embeddings, n (rn) after layer n − 1. Raises ArgumentError for a place
-    below 0.
+    `place` 0 (r0) is after the embeddings, n (rn) after layer n − 1.
     """
 
     place: int
@@ -70,10 +60,6 @@ class Erasure:
     kind: ClassVar[str] = "erase"
     heads: ClassVar[tuple[Head, ...]] = ()
     means: ClassVar[None] = None
-
-    def __post_init__(self) -> None:
-        if self.place < 0:
-            raise ArgumentError(f"r{self.place}: places are counted from r0, the embeddings")
 
     def changes(self) -> Mapping[int, LayerIntervention]:
         """Another output of the layer below the place; `EMBEDDINGS` for r0."""

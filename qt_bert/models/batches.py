@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
@@ -145,7 +145,6 @@ def groups_of(row: EncodedPair) -> list[int]:
 
 
 Direction = Literal["C<T", "T<Q", "Q<T", "all", "<C"]
-DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 _OF_TITLE = {(TITLE, QUERY), (TITLE, CLS)}
 _OF_QUERY = {(QUERY, TITLE), (QUERY, CLS)}

@@ -50,15 +50,12 @@ class Checkpoint:
     family: Family
     settings: ModelSettings
     dtype: str
+    hashes: FolderHashes
     kept: KeptFile | None = None
     compact: bool = False
     reading: Reading = Reading()
     model_grades: str | None = None
     padding_leaks: bool = False
-    hashes: FolderHashes = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        self.hashes = self.hashes or FolderHashes(self.folder)
 
     def encoder(self) -> Encoder:
         """The layer-by-layer forward, with a copy of the weights: later changes to them have no effect."""
@@ -236,7 +233,9 @@ def save_checkpoint(
         config = read_json(temporary / "config.json")
         write_json(temporary / "config.json", config | {"dtype": "float32"})
         if settings is not None:
-            settings.write(temporary)
+            if (fitted := settings.calibration) and "weights" in fitted:  # the outputs are the same
+                fitted = {**fitted, "weights": weights_sha256(temporary)}
+            replace(settings, calibration=fitted).write(temporary)
         if not plain:
             mark(temporary)
         if kept is not None:

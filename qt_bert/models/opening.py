@@ -17,7 +17,14 @@ from qt_bert.models.card import CARD, Reading, lists_grades, read_settings
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import bound_kernel_caches, check_dtype, open_device
 from qt_bert.models.families import Family, plain_family
-from qt_bert.models.folder import resolve_folder, stored_as, verify_folder, weight_shapes
+from qt_bert.models.folder import (
+    FolderHashes,
+    resolve_folder,
+    stored_as,
+    verify_folder,
+    weight_shapes,
+    weights_sha256,
+)
 from qt_bert.models.loading import (
     LONGEST,
     PRETRAINED,
@@ -101,6 +108,13 @@ def open_checkpoint(
     settings = replace(settings, labels=labels)
     if labels.order:
         put_in_order(loaded, labels.order)
+    hashes, fitted = FolderHashes(folder), settings.calibration or {}
+    if "weights" in fitted and fitted["weights"] != hashes.of(weights_sha256, ".safetensors"):
+        note_once(
+            f"{folder}: the calibration in {CARD} was fitted to other weights and is left out; run "
+            "qt-bert calibrate again"
+        )
+        settings = replace(settings, calibration=None)
     opened = Checkpoint(
         folder.name,
         folder,
@@ -109,6 +123,7 @@ def open_checkpoint(
         family,
         settings,
         dtype,
+        hashes,
         kept,
         compact,
         reading,

@@ -57,6 +57,7 @@ def open_base(folder: Path, like: Checkpoint, option: str = "--base") -> Base:
         family,
         replace(like.settings, labels=labels),
         like.dtype,
+        FolderHashes(folder),
         absent=absent,
     )
     _could_become(like, base, option)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +122,7 @@ def calibrate_model(
         return {
             "n_pairs": int((rows & ~fitted).sum()),
             "cuts": cuts,
-            "changes": {name: asdict(change) for name, change in changes.items()},
+            "changes": encode(changes),
         }
 
     overall = compared(np.ones(len(fitted), bool))
@@ -158,10 +158,11 @@ def calibrate_model(
         has_manifest = (checkpoint.folder / MANIFEST).exists()
         if has_manifest:  # without the card that changes: a kill leaves a folder that opens
             write_manifest(checkpoint.folder, without=CARD)
-        store_calibration(checkpoint.folder, result["calibration"])
+        stored = encode(calibration) | {"weights": checkpoint.sha256}
+        store_calibration(checkpoint.folder, stored)
         if has_manifest:
             write_manifest(checkpoint.folder)
-        checkpoint.settings = replace(checkpoint.settings, calibration=result["calibration"])
+        checkpoint.settings = replace(checkpoint.settings, calibration=stored)
         checkpoint.hashes = FolderHashes(checkpoint.folder)
     return result
 

@@ -34,7 +34,7 @@ from qt_bert.scoring.judge import (
 )
 from qt_bert.scoring.tables import Columns, growing_table, table_beside
 from qt_bert.stats.arrays import BoolArray
-from qt_bert.stats.comparison import Comparison, compare, graded_score
+from qt_bert.stats.comparison import compare, graded_score
 from qt_bert.stats.estimate import RESAMPLES
 from qt_bert.stats.evaluation import (
     MetricValue,
@@ -44,7 +44,7 @@ from qt_bert.stats.evaluation import (
     furthest_off,
     signed_error,
 )
-from qt_bert.stats.judgements import Judgements, index_queries, known
+from qt_bert.stats.judgements import index_queries, known
 from qt_bert.stats.metrics import METRICS, exponential_gain, ndcg_by_query
 from qt_bert.stats.tests import q_values
 from qt_bert.stats.verdict import POWER_FACTOR
@@ -119,8 +119,7 @@ def evaluation_json(
         check_comparable(baseline, scorer)
         first = judge_pairs(judged.everything[0], baseline, path, count=count).judgements
         changes = compare(first, judged.judgements, draws=0, most_different=0, **drawn).metrics
-        metrics = {name: asdict(change) for name, change in changes.items()}
-        evaluation["baseline"] = {"model": baseline.describe(), "metrics": metrics}
+        evaluation["baseline"] = {"model": baseline.describe(), "metrics": encode(changes)}
     return evaluation
 
 
@@ -328,7 +327,7 @@ def compare_models(
         "b": b[0].describe() if len(b) == 1 else [scorer.describe() for scorer in b],
         "n_pairs": len(file.pairs),
         "rejected": file.rejected,
-        "metrics": _rows(compared, judged[0]),
+        "metrics": encode(compared.metrics),
         "settings": compared.settings | ({"calibrated": True} if calibrated else {}),
         "most_different": [
             {name: getattr(file.pairs[i], name) for name in ("id", "line", "query", "title")}
@@ -342,7 +341,7 @@ def compare_models(
     def inside(rows: BoolArray) -> dict[str, dict[str, Any]]:
         both = [[model.subset(rows) for model in side] for side in sides]
         changes = compare(*both, metrics=SHOWN_IN_SLICES, seed=seed, most_different=0)
-        return _rows(changes, both[0][0])
+        return encode(changes.metrics)  # type: ignore[no-any-return]
 
     result["slices"] = {
         column: {value: inside(rows) for value, rows in values.items()}
@@ -364,15 +363,6 @@ def compare_models(
                 change["queries"] = ceil(more * change["n_queries"])
                 change["labels"] = ceil(more * change["n"])
     return result
-
-
-def _rows(compared: Comparison, judgements: Judgements) -> dict[str, dict[str, Any]]:
-    """Metric → its difference, of some with the number of the queries that they use."""
-    eligible = {"n_eligible": int(judgements.eligible.sum())}
-    return {
-        name: asdict(change) | (eligible if METRICS[name].per_query else {})
-        for name, change in compared.metrics.items()
-    }
 
 
 def check_comparable(a: PairScorer, b: PairScorer) -> None:

@@ -63,7 +63,11 @@ def with_judge(
     few, n_rest = np.flatnonzero(both), len(np.unique(index[others]))
     whole = few[~np.isin(index[few], index[~both])]
     rows, by_judge = np.concatenate([few, few, others]), [*few, *others]
-    graded = [pairs[row] for row in few] + [replace(pairs[r], grades=sets[r]) for r in by_judge]
+    if pairs[0].grades is None:  # numbers: the judge's grades are numbers, too
+        labels_of = [replace(pairs[r], label=str(grades[r])) for r in by_judge]
+    else:
+        labels_of = [replace(pairs[r], grades=sets[r]) for r in by_judge]
+    graded = [pairs[row] for row in few] + labels_of
     parts = []
     for scorer, file in zip(scorers, files, strict=True):
         (_, logits), labels = file.everything, scorer.settings.labels

@@ -166,21 +166,22 @@ def read_outputs(
     assert not isinstance(calibration, ScoreCalibration)
     probabilities = apply_temperature(logits, calibration.temperature if calibration else 1.0)
     expected = expectation(probabilities, np.array(labels.values))
-    if calibration and calibration.cutoffs and len(calibration.cutoffs) != labels.logits - 1:
-        raise ArgumentError(
-            f"the saved cut-offs separate {len(calibration.cutoffs) + 1} levels, the model has "
-            f"{labels.logits}; run qt-bert calibrate again"
-        )
     cut = _by_cutoffs(probabilities, calibration)
     index = probabilities.argmax(1) if cut is None else cut
     return Outputs(labels, probabilities, [labels.names[i] for i in index], expected, None)
 
 
 def _by_cutoffs(probabilities: FloatArray, calibration: Calibration | None) -> IntArray | None:
-    """The output of each pair [n] by cut-offs, if any, on the scale 1 … K of the outputs, whatever these are worth."""
+    """The output of each pair [n] by cut-offs, if any, on the scale 1 … K of the outputs, whatever these are worth.
+    Raises ArgumentError for cut-offs of another number of outputs."""
     if calibration is None or not calibration.cutoffs:
         return None
     steps = np.arange(1.0, probabilities.shape[1] + 1)
+    if len(calibration.cutoffs) + 1 != len(steps):
+        raise ArgumentError(
+            f"the saved cut-offs separate {len(calibration.cutoffs) + 1} levels, the model has "
+            f"{len(steps)}; run qt-bert calibrate again"
+        )
     return apply_cutoffs(expectation(probabilities, steps), calibration.cutoffs)
 
 
@@ -254,10 +255,12 @@ def judge_pairs(
     """Score the pairs of `path`, and judge those with a label; `rejected` rows were none.
 
     `count` says from which label on a title is relevant, and how much a query counts (`weights_of`); pairs
-    without a label take places among the titles of their query under `unjudged`.
+    without a label take places among the titles of their query under `unjudged`. Afterwards `scorer.counts` has
+    the truncated texts of these pairs alone.
     """
     everything = sorted(pairs, key=lambda pair: pair.label is None)
     graded = [pair for pair in everything if pair.label is not None]
+    scorer.counts = Counts()
     with progress(len(pairs), "scoring", "pairs") as shown:
         logits = scorer.logits([(p.query, p.title) for p in everything], shown)
     n, labels = len(graded), scorer.settings.labels
@@ -411,18 +414,17 @@ def judge_logits(
     if labels.logits == 1:
         return judge_scores(scores, sets, queries)
     probabilities = apply_temperature(logits, calibration.temperature if calibration else 1.0)
+    cut = _by_cutoffs(probabilities, calibration)
     if labels.grades is None:
         judged = judge_levels(probabilities, _levels_of(sets, labels), queries)
-    else:
-        grades, cut = labels.grades, _by_cutoffs(probabilities, calibration)
-        judged = judge_grades(probabilities, sets, queries, model_grades=grades, predicted=cut)
-    if calibration and calibration.cutoffs and judged.truth is not None:
-        if len(judged.levels) != len(calibration.cutoffs) + 1:
-            raise ArgumentError(
-                f"the saved cut-offs separate {len(calibration.cutoffs) + 1} grades, these pairs are "
-                f"judged at {len(judged.levels)} levels; leave --calibrated out"
-            )
-        judged = judged.with_predicted(apply_cutoffs(judged.expected, calibration.cutoffs))
+        return judged if cut is None else judged.with_predicted(cut)
+    grades = labels.grades
+    judged = judge_grades(probabilities, sets, queries, model_grades=grades, predicted=cut)
+    if cut is not None and judged.truth is not None and len(judged.levels) != labels.logits:
+        raise ArgumentError(
+            f"the saved cut-offs separate {labels.logits} grades, these pairs are judged at "
+            f"{len(judged.levels)} levels; leave --calibrated out"
+        )
     return judged
 
 

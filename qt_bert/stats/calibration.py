@@ -60,7 +60,7 @@ def fit_temperature(
     """The temperature in 0.05..20 that minimises the mean −log Σ p over each label's set.
 
     C. Guo et al., "On calibration of modern neural networks", ICML 2017; here with label sets.
-    `logits` [n, K]. Raises ArgumentError where shapes, labels or numbers do not fit.
+    `logits` [n, K]. Raises ArgumentError for a label that no logit means.
     """
     labels = read_labels(grade_sets)
     model = [set(checked_set(tuple(grades), f"logit {i}")) for i, grades in enumerate(model_grades)]
@@ -71,11 +71,9 @@ def fit_temperature(
 def fit_level_temperature(logits: npt.ArrayLike, truth: npt.ArrayLike) -> float:
     """`fit_temperature` for a model of K levels that are no grades.
 
-    `logits` [n, K]; `truth` [n] holds the 0-based level of each pair. Raises ArgumentError where
-    shapes, levels or numbers do not fit.
+    `logits` [n, K]; `truth` [n] holds the 0-based level of each pair.
     """
-    n_levels = np.shape(logits)[-1] if np.ndim(logits) else 0
-    return _best_temperature(logits, np.asarray(truth)[:, None] == np.arange(n_levels))
+    return _best_temperature(logits, np.asarray(truth)[:, None] == np.arange(np.shape(logits)[1]))
 
 
 def _best_temperature(logits: npt.ArrayLike, meant: BoolArray) -> float:
@@ -84,13 +82,6 @@ def _best_temperature(logits: npt.ArrayLike, meant: BoolArray) -> float:
     from scipy.special import logsumexp
 
     table = np.asarray(logits, dtype=np.float64)
-    if table.shape != meant.shape or not np.isfinite(table).all():
-        raise ArgumentError(
-            f"logits of shape {table.shape} for {meant.shape[0]} labels and {meant.shape[1]} "
-            "logits, or some are not numbers"
-        )
-    if not meant.size:
-        raise ArgumentError("no graded pair: a temperature needs at least one")
     unreachable = np.flatnonzero(~meant.any(axis=1))
     if unreachable.size:
         raise ArgumentError(f"no logit has the label of pair {unreachable[0]}")
@@ -112,13 +103,9 @@ def fit_cutoffs(
 
     `truth` [n] holds 0-based levels. Starts at the halves (1.5, 2.5, …) and moves one cut-off at
     a time to its best place among the values seen until none gains: a local maximum, never worse
-    than the start. Raises ArgumentError where lengths, levels or numbers do not fit.
+    than the start.
     """
     scores, levels = np.asarray(expected, dtype=np.float64), np.asarray(truth)
-    if scores.ndim != 1 or scores.shape != levels.shape or scores.size == 0:
-        raise ArgumentError(f"{scores.size} expected grades for {levels.size} levels")
-    if not np.isfinite(scores).all() or not np.isin(levels, np.arange(n_levels)).all():
-        raise ArgumentError(f"expected grades must be numbers and levels lie in 0..{n_levels - 1}")
     values = np.unique(scores)
     middles = (values[1:] + values[:-1]) / 2
     places = np.linspace(0, len(middles) - 1, min(len(middles), MOST_CANDIDATES))

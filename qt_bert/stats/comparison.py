@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,8 +33,11 @@ class MetricDifference:
     """One metric of models a and b; `difference` is b − a with its paired 95 % interval.
 
     `p` is two-sided: the chance of a difference this large if the two models' predictions were
-    swapped at random, query by query. A None has its `reason`.
+    swapped at random, query by query. A None has its `reason`. `n_eligible`: of the
+    metrics that are `per_query`, the queries that they use.
     """
+
+    omit_none: ClassVar = ("n_eligible",)
 
     value_a: float | None
     value_b: float | None
@@ -44,6 +47,7 @@ class MetricDifference:
     p: float | None = None
     n: int
     n_queries: int
+    n_eligible: int | None = None
     reason: str | None = None
 
 
@@ -98,6 +102,7 @@ def compare(
     draws = draws if len(sides[0]) == len(sides[1]) == 1 else 0
     p_values = swap_p_values(a, [b], tested, draws=draws, seed=seed)[0]
     rows = {metric.name: row for row, metric in enumerate(tested)}
+    eligible = int(a.eligible.sum())
     differences: dict[str, MetricDifference] = {}
     for metric in chosen:
         value_a = value_b = difference = low = high = p = None
@@ -121,6 +126,7 @@ def compare(
             p=p,
             n=len(a),
             n_queries=a.n_queries,
+            n_eligible=eligible if metric.per_query else None,
             reason=reason,
         )
     return Comparison(

@@ -304,7 +304,7 @@ def jackknife(
 
     `statistic` maps the indices of items [≤ items], rising, to a number, NaN where it is undefined.
     `queries` names the query of each item. `correlation`: the statistic is a correlation coefficient,
-    such as Spearman's ρ. Raises ArgumentError for one outside −1..1.
+    such as Spearman's ρ.
     """
     keys, index = group_queries(queries)
     if not keys:
@@ -361,8 +361,6 @@ def from_leave_one_out(
     """An estimate from the statistic's value and its values without each query `left` [queries]."""
     without = np.asarray(left, dtype=np.float64)
     n = len(queries)
-    if correlation and (abs(value) > 1 or (np.abs(without) > 1).any()):
-        raise ArgumentError(f"a correlation is {value} ({without}); it must lie in −1..1")
     with np.errstate(invalid="ignore"):
         values = n * np.float64(value) - (n - 1) * without
     kind: Kind = "correlation" if correlation else "statistic"

@@ -122,7 +122,7 @@ def signed_error(judgements: Judgements) -> FloatArray:
     if judgements.truth is not None:
         return np.asarray(judgements.expected - judgements.truth - 1.0)
     if judgements.mode == "overlapping":
-        return known(judgements.graded) - judgements.ranking_truth
+        return known(judgements.graded) - known(judgements.label_grade)
     return fractional_ranks(judgements.ranking_score) - fractional_ranks(judgements.ranking_truth)
 
 

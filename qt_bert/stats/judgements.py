@@ -140,6 +140,8 @@ class Judgements:
     """The least `ranking_truth` that counts as relevant."""
     query_weights: FloatArray | None = None
     """How much each query counts in every metric [Q]; None: all alike."""
+    label_grade: FloatArray | None = None
+    """Mean grade of the label [n], in mode `overlapping`, where `ranking_truth` may be a level number."""
     graded: FloatArray | None = None
     """Expected grade, or level from 0, on the model's own scale [n]; None where only the order is judged."""
     unjudged_ahead: FloatArray | None = None
@@ -241,8 +243,9 @@ def judge_grades(
     `probabilities` [n, K] are softmaxed logits; `model_grades` are the grades of each logit (by default
     logit i = grade i + 1); `grade_sets` and `queries` have one entry a pair.
     The levels are the model's where every label fits into one logit's grades, else the file's
-    where every logit fits into one label; where neither holds the mode is `overlapping`. The prediction is the logit
-    `predicted` [n] by cut-offs, or its level, else the likeliest.
+    where every logit fits into one label; where neither holds the mode is `overlapping`. The prediction is the level
+    (of `overlapping` the logit) that is likeliest, or that of the logit `predicted` [n] by cut-offs; a grade that no
+    label means counts as the likeliest level.
 
     Raises ArgumentError for lengths that differ, labels or logits outside 1..5, no pair, NaN.
     """
@@ -257,7 +260,9 @@ def judge_grades(
         meets = np.array([[bool(set(a) & set(b)) for b in labels.sets] for a in model])
         predicted = table.argmax(axis=1) if predicted is None else predicted
         correct = meets[predicted, labels.index]
-        return replace(ranked, mode="overlapping", predicted=predicted, correct=correct)
+        mean = set_means(labels.sets)[labels.index]
+        ranked = replace(ranked, mode="overlapping", label_grade=mean)
+        return replace(ranked, predicted=predicted, correct=correct)
     sets, of_logit, of_label = levels
     level = np.array(of_logit)  # −1 for a logit that belongs to no level
     columns = [table[:, level == place].sum(axis=1) for place in range(len(sets))]

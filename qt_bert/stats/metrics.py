@@ -42,7 +42,7 @@ class Metric:
 
     `direction`: which values are better (`zero`: nearest to 0); `modes`: those of `Judgements` in which
     it is defined; `undefined`: the reason where the data give no value; `per_query`: it uses eligible
-    queries alone, those with two different labels. `of_ranks`, for metrics that rank all pairs: the same
+    queries alone (`n_eligible`), those with two different labels. `of_ranks`, for metrics that rank all pairs: the same
     value as sums over queries, from scores that are ranks.
     """
 

@@ -22,7 +22,7 @@ from qt_bert.models.card import MAX_LENGTH, ModelLabels, ModelSettings, stored_t
 from qt_bert.models.checkpoint import Checkpoint, save_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.families import Family
-from qt_bert.models.folder import folder_sha256
+from qt_bert.models.folder import FolderHashes, folder_sha256
 from qt_bert.models.loading import load_config, open_for_tuning, positions_of, tunable
 from qt_bert.models.pruned import open_kept
 from qt_bert.models.tokenizer import choose_types, open_tokenizer, padding_of
@@ -533,8 +533,9 @@ class TrainJob(TuneJob):
         model.config.pad_token_id = padding_of(tokenizer, model.config)
         card = ModelSettings(labels, self.max_length, template=stored_template(self.base))
         kept = open_kept(self.base, model.config)
+        hashes = FolderHashes(self.base)
         return Checkpoint(
-            self.base.name, self.base, model, tokenizer, family, card, "float32", kept=kept
+            self.base.name, self.base, model, tokenizer, family, card, "float32", hashes, kept
         )
 
     def model(

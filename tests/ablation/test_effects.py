@@ -212,7 +212,6 @@ def test_a_metric_without_a_value_is_none():
     ("grades", "message"),
     [
         ([(5,), None, (3,)], "1 of 3 pairs have no label .* line 2"),
-        ([(5,), (1,), (3,), (4,)], r"shape \(2, 3, 5\), not \(variants, 4 pairs, 5 outputs\)"),
     ],
 )
 def test_pairs_that_do_not_fit_are_refused(grades, message):
@@ -220,16 +219,12 @@ def test_pairs_that_do_not_fit_are_refused(grades, message):
         Effects(logits_of(BASE, MASK), pairs_of(grades), FIVE)
 
 
-def test_bad_arguments_are_refused(hand):
+def test_bad_arguments_are_refused():
     logits, pairs = logits_of(BASE, MASK), pairs_of(HAND_LABELS)
     with pytest.raises(ArgumentError, match="no pairs"):
         Effects(logits[:, :0], [], FIVE)
     with pytest.raises(ArgumentError, match="-1 draws"):
         Effects(logits, pairs, FIVE, draws=-1)
-    with pytest.raises(ArgumentError, match="no metric of effects is called 'f2'"):
-        hand.value(1, "f2")
-    with pytest.raises(ArgumentError, match="'kl' cannot be tested"):
-        hand.p_values([1], "kl")
     logits[1, 2, 0] = np.nan
     with pytest.raises(ArgumentError, match="variant 1: pair 2 has the logits"):
         Effects(logits, pairs, FIVE).value(1, "kl")
@@ -310,11 +305,6 @@ def test_nothing_undefined_is_stored_as_a_number():
     result = effect_rows(effects_of(right, resamples=10, draws=9), VARIANTS[:2])
     qwk = next(row for row in result if row.metric == "qwk")
     assert tuple(qwk) == ("L0H0", "qwk", *[None] * 8, 4, 2)
-
-
-def test_one_name_a_variant_is_needed(effects):
-    with pytest.raises(ArgumentError, match="effects of 5 variants, and 4 named"):
-        effect_rows(effects, VARIANTS[:4])
 
 
 def test_a_file_holds_nine_digits_and_empty_cells(tmp_path, rows):

@@ -19,7 +19,7 @@ from qt_bert.ablation.resample import Donors, Resample
 from qt_bert.ablation.weights import AffineMap, Erasure
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape
-from qt_bert.models.batches import DIRECTIONS, Batch, batches_of
+from qt_bert.models.batches import REMOVED, Batch, batches_of
 from qt_bert.models.opening import open_checkpoint
 from tests.conftest import FAMILIES, GROUPED
 
@@ -110,7 +110,7 @@ def masks() -> list[Variant]:
 def other_parts(family: str = "bert") -> list[Variant]:
     """Cuts, maps of the residual stream, layers out, paths, and several of them at once."""
     entries = [one for one in ENTRIES if one == "q" or family not in GROUPED]
-    cuts = [Cut(way, *ends) for way in DIRECTIONS for ends in ((0, 1), (2, 2), (0, 2))]
+    cuts = [Cut(way, *ends) for way in REMOVED for ends in ((0, 1), (2, 2), (0, 2))]
     sender = mask([Head(0, 1), Head(1, 0)])
     top_off, one = mask(heads_of(2)), mask([Head(1, 2)])
     return [

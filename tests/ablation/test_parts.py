@@ -11,7 +11,7 @@ import torch
 
 from qt_bert.ablation.engine import Reduction, sweep
 from qt_bert.ablation.interventions import NONE, LayerIntervention, Variant
-from qt_bert.ablation.masks import BlocksOut, Cut, HeadMask, SegmentBlock, blocks
+from qt_bert.ablation.masks import BlocksOut, HeadMask, SegmentBlock, blocks
 from qt_bert.ablation.patches import (
     ENTRIES,
     Patch,
@@ -19,7 +19,7 @@ from qt_bert.ablation.patches import (
     donor_batches,
     recipient_batches,
 )
-from qt_bert.ablation.weights import AffineMap, Erasure
+from qt_bert.ablation.weights import AffineMap
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape
 from qt_bert.models.opening import open_checkpoint
@@ -188,15 +188,10 @@ SENDER = HeadMask((Head(0, 1), Head(1, 0)))
         (lambda: HeadMask(()), "no heads for 'zero'"),
         (lambda: SegmentBlock(()), "no heads for 'block'"),
         (lambda: Patch(()), "no heads for 'patch'"),
-        (lambda: HeadMask((Head(0, 0),), "off"), "mode 'off': choose from zero, uniform, mean"),
         (lambda: HeadMask((Head(0, 0),), "mean"), "needs the heads' mean head outputs"),
         (lambda: BlocksOut(()), "name layers from 0"),
         (lambda: BlocksOut((-1,)), "name layers from 0"),
         (lambda: blocks(Shape(1, 2)), "the only layer"),
-        (lambda: Cut("T>Q", 0, 1), "direction is 'T>Q'"),
-        (lambda: Cut("all", 2, 1), "layers 2 to 1"),
-        (lambda: Erasure(-1, a_map()), "r-1: places are counted from r0"),
-        (lambda: AffineMap(*[torch.zeros(2, 1)] * 2, torch.zeros(2)), "no affine map of 2 numbers"),
         (lambda: Path(SENDER, Head(1, 1), "k"), "L1H0 does not lie below layer 1"),
         (lambda: Path(SENDER, Head(2, 1), "x"), "entry 'x'"),
         (lambda: LayerIntervention(output=a_map(), skipped=True), "changed besides"),

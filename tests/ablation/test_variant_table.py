@@ -7,20 +7,16 @@ import torch
 
 from qt_bert.ablation.families import layers, random_sets, single
 from qt_bert.ablation.folder import read_variants, write_variants
-from qt_bert.ablation.interventions import NONE, Intervention, MeanZ, Variant
-from qt_bert.ablation.masks import HeadMask, SegmentBlock, zeroed
+from qt_bert.ablation.interventions import NONE, MeanZ, Variant
+from qt_bert.ablation.masks import HeadMask, Reference, SegmentBlock, zeroed
+from qt_bert.ablation.request import interventions_with
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head, Shape
 
 SHAPE = Shape(4, 5)
 MEANS = MeanZ("ab12", torch.zeros(4, 5, 2))
+part_of = interventions_with(Reference(lambda: MEANS, lambda: pytest.fail("no donors")))
 HEADER = "name,family,mode,heads,draw,seed\n"
-
-
-def part_of(mode: str, heads: tuple[Head, ...]) -> Intervention:
-    if mode == "block":
-        return SegmentBlock(heads)
-    return HeadMask(heads, mode, MEANS if mode == "mean" else None)
 
 
 def file_of(path: Path, text: str, encoding: str = "utf-8") -> Path:

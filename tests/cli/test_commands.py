@@ -41,7 +41,8 @@ def test_calibrate_then_evaluate_calibrated(run, fresh_checkpoint, pair_file):
     assert ended.status == 0 and "not saved" in ended.err and not card.exists()
     ended = run("calibrate", "--model", model, "--pairs", pair_file, "--save", "--json")
     fitted = json.loads(ended.out)
-    assert json.loads(card.read_text())["calibration"] == fitted["calibration"]
+    weights = {"weights": fitted["model"]["sha256"]}
+    assert json.loads(card.read_text())["calibration"] == fitted["calibration"] | weights
     ended = run("evaluate", "--model", model, "--pairs", pair_file, "--calibrated", "--json")
     assert ended.status == 0
     shown = run("calibrate", "--model", model, "--pairs", pair_file, "--resamples", "50").out

@@ -7,10 +7,10 @@ import torch
 from qt_bert.data.tokenise import SPECIAL, EncodedPair
 from qt_bert.models.batches import (
     CLS,
-    DIRECTIONS,
     PADDING,
     PROMPT,
     QUERY,
+    REMOVED,
     TITLE,
     batches_of,
     removed_attention,
@@ -85,7 +85,7 @@ def test_batches_keep_each_pair_beside_its_row(encoded_of):
 
 def test_what_each_direction_takes():
     groups = torch.tensor([[CLS, QUERY, TITLE, PADDING]])
-    cut = {each: removed_attention(each, groups)[0].int().tolist() for each in DIRECTIONS}
+    cut = {each: removed_attention(each, groups)[0].int().tolist() for each in REMOVED}
     assert cut["C<T"] == [[0, 0, 1, 0], [0] * 4, [0] * 4, [0] * 4]
     assert cut["T<Q"] == [[0] * 4, [0] * 4, [1, 1, 0, 0], [0] * 4]
     assert cut["Q<T"] == [[0] * 4, [1, 0, 1, 0], [0] * 4, [0] * 4]

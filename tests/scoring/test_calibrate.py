@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 from sklearn.metrics import precision_score, recall_score
 
 from qt_bert.data.reader import ReaderOptions
@@ -7,6 +8,7 @@ from qt_bert.data.splits import half_of
 from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.files import read_json, write_json
 from qt_bert.models.card import ModelLabels, ModelSettings
+from qt_bert.models.checkpoint import save_checkpoint
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.calibrate import calibrate_model, worse
@@ -172,7 +174,21 @@ def test_saving_changes_one_key_of_the_card(fresh_checkpoint, pair_file):
     scorer = Scorer(open_checkpoint(folder, model_grades="0=1-2,1=3-4,2=5"))
     result = calibrated(pair_file, scorer, save=True)
     stored = read_json(folder / "qt_bert.json")
-    assert stored.pop("calibration") == result["calibration"] and stored == card
+    fitted = result["calibration"] | {"weights": scorer.checkpoint.sha256}
+    assert stored.pop("calibration") == fitted and stored == card
+
+
+def test_a_calibration_is_of_the_weights_it_was_fitted_to(fresh_checkpoint, pair_file, capsys):
+    opened = open_checkpoint(folder := fresh_checkpoint())
+    calibrated(pair_file, Scorer(opened), save=True)
+    half = folder.with_name("half")
+    save_checkpoint(half, opened.model, opened.tokenizer, settings=opened.settings)
+    assert open_checkpoint(half).settings.calibration["weights"] != opened.sha256
+    with torch.no_grad():
+        opened.model.classifier.bias += 1
+    opened.model.save_pretrained(folder)
+    assert open_checkpoint(folder).settings.calibration is None
+    assert "fitted to other weights" in capsys.readouterr().err
 
 
 def test_coarse_labels_fit_no_cutoffs(checkpoint_of, pair_file):

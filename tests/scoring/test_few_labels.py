@@ -236,6 +236,15 @@ def test_a_judge_gives_the_levels_of_a_model_without_grades(file):
     assert (np.diff(confirmed.astype(int)) >= 0).all() and 0 < confirmed.sum() < len(confirmed)
 
 
+def test_decimal_labels_beside_a_judges_grades_are_judged_by_order(file):
+    rows = few_rows(8, lambda query: query % 3 == 0)
+    decimals = [(q, t, people and people + 0.5, llm) for q, t, people, llm in rows]
+    whole, ranked = (few_labels(file(r, HEADER), resamples=50)["metrics"] for r in (rows, decimals))
+    assert "numbers" in ranked["accuracy"]["reason"]
+    for name in ("spearman", "pairwise_accuracy"):
+        assert ranked[name]["value"] == pytest.approx(whole[name]["value"])
+
+
 def test_picked_labels_are_refused(file):
     rows = few_rows(4, lambda query: False, queries=400)
     agree = {r[0] for r in rows} - {r[0] for r in rows if r[1][-1] != str(r[3])}

@@ -222,8 +222,11 @@ def test_cutoffs_act_on_the_scale_they_were_fitted_on():
     logits = np.log([[0.2, 0.3, 0.5]])  # 2.3 on the scale 1 … 3, 1.3 on 0 … 2
     labels = ModelLabels(3, None)
     assert read_outputs(logits, labels, Calibration(1.0, (1.5, 2.2))).predicted == ["2"]
-    with pytest.raises(ArgumentError, match="run qt-bert calibrate again"):
-        read_outputs(logits, labels, Calibration(1.0, (1.5, 2.2, 3.1)))
+    assert judge_logits(logits, [pair(2)], labels, Calibration(1.0, (1.5, 2.2))).predicted == [2]
+    beyond = Calibration(1.0, (1.5, 2.2, 3.1))
+    for read in (read_outputs, lambda *of: judge_logits(of[0], [pair(2)], *of[1:])):
+        with pytest.raises(ArgumentError, match="run qt-bert calibrate again"):
+            read(logits, labels, beyond)
 
 
 def test_a_limit_takes_whole_queries_in_file_order(pairs_of):

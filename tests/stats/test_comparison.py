@@ -76,6 +76,7 @@ def test_models_on_other_scales_are_compared_by_order(good):
     scores = judge_scores(1e6 * good.ranking_score, LABELS, QUERIES)
     metrics = compare(good, scores, resamples=50, draws=50).metrics
     assert (metrics["spearman"].difference, metrics["spearman"].p) == (pytest.approx(0), 1)
+    assert (metrics["spearman"].n_eligible, metrics["pnr"].n_eligible) == (None, 40)
     assert "one-logit" in (metrics["accuracy"].reason or "")
 
 

@@ -188,7 +188,6 @@ def test_draws_are_the_seeds_alone():
         (lambda: over_queries([1], ["a"]) / 0, "the number 0"),
         (lambda: over_queries([1, 2], list("ab")).interval(0), "resamples is 0"),
         (lambda: Estimate(1.0, np.ones(2), ("a",)), "one each"),
-        (lambda: from_leave_one_out(1.2, [1, 1], "ab", correlation=True), "must lie in"),
     ],
 )
 def test_bad_input_is_refused(make, message):

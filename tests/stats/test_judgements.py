@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from qt_bert.errors import ArgumentError
+from qt_bert.stats.evaluation import signed_error
 from qt_bert.stats.judgements import judge_grades, judge_levels, judge_scores, known, read_labels
 from qt_bert.stats.metrics import METRICS
 
@@ -86,6 +87,19 @@ def test_a_logit_that_spans_two_labels_leaves_overlapping_sets():
     model = [(1, 2, 3), (4,), (5,)]
     judged = judge_grades([[0.8, 0.1, 0.1]], [(3, 4)], ["猫"], model_grades=model)
     assert (judged.mode, known(judged.correct).tolist()) == ("overlapping", [True])
+
+
+def test_errors_at_coarse_labels_that_the_logits_cross_are_in_grades():
+    rows, labels = [[1, 0], [0.5, 0.5], [0, 1]], [(1, 2), (3, 4), (5,)]
+    judged = judge_grades(rows, labels, ["猫"] * 3, model_grades=[(1, 2, 3), (4, 5)])
+    assert (judged.mode, judged.ranking_truth.tolist()) == ("overlapping", [1, 2, 3])
+    assert signed_error(judged).tolist() == [2 - 1.5, 3.25 - 3.5, 4.5 - 5]
+
+
+def test_a_grade_by_cutoffs_that_no_label_means_is_the_likelier_level():
+    rows, predicted = [[0.1, 0.1, 0.2, 0.5, 0.1], [0.1, 0.1, 0.1, 0.4, 0.3]], np.array([3, 2])
+    judged = judge_grades(rows, [(1, 2), (5,)], QUERIES, predicted=predicted)
+    assert known(judged.predicted).tolist() == [0, 1]
 
 
 def test_levels_of_a_model_are_numbered_from_one():
