@@ -106,11 +106,16 @@ class PretrainBatch:
 def batches(
     corpus: Corpus, special: SpecialTokens, shape: BatchShape, seed: int, skip: int = 0
 ) -> Iterator[PretrainBatch]:
-    """Endless batches; `skip` leaves out the first ones (a resumed run)."""
+    """Endless batches; `skip` leaves out the first ones (a resumed run). Raises ArgumentError where the first
+    chunk of examples does not fill a batch."""
     chunk = 0
     while True:
         rng = np.random.default_rng([seed, chunk])
         packed = _pack_chunk(_examples(corpus, special, shape, seed, chunk, rng), shape, rng)
+        if not packed and not chunk:
+            raise ArgumentError(
+                f"shape: {EXAMPLES_A_CHUNK:,} examples do not fill a batch of {shape.slots:,} slots; give fewer"
+            )
         for slots, group in packed:
             if skip:
                 skip -= 1

@@ -1,9 +1,12 @@
 """Pretraining batches and losses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from qt_bert.errors import ArgumentError
 from qt_bert.training.corpus import Corpus, TokenStore
 from qt_bert.training.pretrain import (
     BatchShape,
@@ -42,6 +45,11 @@ def test_batches_go_on_where_a_run_stopped(corpus):
     later = take(batches(corpus, SPECIAL, SHAPE, 7, skip=5), 4)
     for a, b in zip(whole[5:], later, strict=True):
         assert all(torch.equal(tensor, b.tensors[name]) for name, tensor in a.tensors.items())
+
+
+def test_a_batch_that_no_chunk_fills_is_refused(corpus):
+    with pytest.raises(ArgumentError, match="do not fill a batch of 5,000,000 slots"):
+        next(batches(corpus, SPECIAL, replace(SHAPE, slots=5_000_000), 0))
 
 
 def test_masked_slots_hold_the_text_they_hid(corpus):
