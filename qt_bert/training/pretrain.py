@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional as F
 from transformers import AutoModelForPreTraining, BertConfig, BertForPreTraining
 
-from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.files import sha256_file
 from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.models.checkpoint import save_checkpoint
@@ -329,7 +329,7 @@ def pretrain(
     `stop_at` ends the run before its schedule. Returns the float32 state dict and the last averaged
     figures. The log is `out/log.jsonl`; the state is saved every `save_every` steps. Raises
     CheckpointError where model and tokenizer differ in size, RunFolderError where `out` holds a run with
-    other settings or another `identity` (hashes of start and corpus).
+    other settings, another `identity` (hashes of start and corpus) or more steps than `stop_at`.
     """
     if special.vocabulary != model.config.vocab_size:
         raise CheckpointError(
@@ -356,6 +356,10 @@ def pretrain(
     figures: dict[str, Any] = log.last()
     started, since = time.monotonic(), tokens
     end = min(settings.steps, stop_at or settings.steps)
+    if done > end:
+        raise RunFolderError(
+            f"{out} is at step {done:,}, beyond --stop-at {end:,}; give a later one, or start anew with --overwrite"
+        )
     with progress(end, "pretraining", "steps", done=done) as shown:
         for step in range(done, end):
             batch = next(stream)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.training.corpus import Corpus, TokenStore
 from qt_bert.training.pretrain import (
     BatchShape,
@@ -100,9 +100,9 @@ def test_a_killed_run_logs_what_an_undisturbed_one_logs(corpus, tmp_path, monkey
         5, dtype="float32", save_every=3, log_every=2, compile=False, shape=SHAPE
     )
 
-    def run(name):
+    def run(name, **how):
         model = new_model(vocabulary=50, layers=2, heads=2, hidden=16, positions=32, seed=0)
-        pretrain(model, corpus, SPECIAL, settings, tmp_path / name, identity={})
+        pretrain(model, corpus, SPECIAL, settings, tmp_path / name, identity={}, **how)
         logged = read_log(tmp_path / name / "log.jsonl")
         return [{k: v for k, v in row.items() if k != "tokens_per_second"} for row in logged]
 
@@ -118,3 +118,5 @@ def test_a_killed_run_logs_what_an_undisturbed_one_logs(corpus, tmp_path, monkey
     with pytest.raises(KeyboardInterrupt):
         run("killed")
     assert run("killed") == whole
+    with pytest.raises(RunFolderError, match="is at step 5, beyond --stop-at 4"):
+        run("killed", stop_at=4)
