@@ -424,6 +424,11 @@ def run_tuning(
     if reason := METRICS[metric].refusal(judged):  # no evaluation would be the best one
         note_once(f"dev is judged by spearman and not by {metric}: {reason}")
         metric = "spearman"
+    if len({pair.grades or pair.label for pair in dev}) == 1:
+        note_once(
+            f"dev: all {len(dev):,} pairs have one label, which says little of the best evaluation; give --dev "
+            "with several"
+        )
     teaching = None
     if (taught_by := job.outputs_of) is not None:
         teaching = TeacherTargets(taught_by, labels, work, place, settings.dtype)
