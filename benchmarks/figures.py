@@ -14,6 +14,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from common.command import parser_of
+
 import qt_bert
 from qt_bert.cli.terminal import interval
 from qt_bert.shipped import DEV, GRADED, TEST, shipped
@@ -55,7 +57,7 @@ def show(name: str, evaluation: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, default=Path("data-not-given"))
     parser.add_argument("--model", type=Path)
     parser.add_argument("--json", type=Path)

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import sync_playwright
 
+from benchmarks.common.command import parser_of
 from benchmarks.common.machine import processor
 from benchmarks.common.readme import markdown_table, rewrite_section
 from benchmarks.common.wire import Wire, wired
@@ -201,7 +202,7 @@ def spread(times: list[float]) -> str:
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--changes", type=int, default=20, help="changes of each kind")
     parser.add_argument("--readme", type=Path, default=README, help="page to write the table into")
     parser.add_argument("--json", type=Path, help="write the figures to this file")

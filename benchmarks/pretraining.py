@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from common.command import parser_of
 
 from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.shipped import PRETRAINED, shipped
@@ -151,7 +152,7 @@ def unpacked(batch: PretrainBatch) -> tuple[dict[str, torch.Tensor], int]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("text", type=Path, nargs="+")
     parser.add_argument("--tokenizer", type=Path, help="folder of the tokenizer")
     parser.add_argument("--seconds", type=float, default=40)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from common.command import parser_of
 from common.machine import median_seconds
 from common.runs import texts_of
 from sentence_transformers import CrossEncoder
@@ -67,7 +68,7 @@ def predict(model: CrossEncoder, texts: list[tuple[str, str]], size: int) -> Cal
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("pairs", type=Path)
     parser.add_argument("--columns")
     parser.add_argument("--model", type=Path)

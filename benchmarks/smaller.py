@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from common.arguments import positive
-from common.command import one_line_faults
+from common.command import one_line_faults, parser_of
 from common.machine import processor
 
 from qt_bert.cli.terminal import table
@@ -138,7 +138,7 @@ def to_json(options: argparse.Namespace, pairs: int, times: Mapping[str, Timed])
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("pairs", type=Path)
     parser.add_argument("models", type=Path, nargs="*")
     parser.add_argument("--columns")

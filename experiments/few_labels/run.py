@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.command import one_line_faults, parser_of
+from benchmarks.common.command import one_line_faults, parser_of
 from qt_bert.cli.terminal import table
 from qt_bert.data.reader import read_pairs
 from qt_bert.errors import PairFileError

@@ -21,7 +21,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from transformers import AutoModel, AutoModelForSequenceClassification
 
-from experiments.command import one_line_faults, parser_of
+from benchmarks.common.command import one_line_faults, parser_of
 from experiments.losses.run import trained
 from experiments.students.run import judged_by, resampled
 from qt_bert.cli.terminal import figure, interval, table

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
-from experiments.command import one_line_faults, parser_of
+from benchmarks.common.command import one_line_faults, parser_of
 from qt_bert.errors import ArgumentError
 from qt_bert.models.tokenizer import open_tokenizer
 
