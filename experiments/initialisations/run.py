@@ -63,7 +63,6 @@ class Study:
     out: Path
     settings: TuneSettings
     seeds: int = 3
-    rates: Sequence[float] = RATES
     max_length: int = 128
     runs: list[dict[str, Any]] = field(default_factory=list)
     on_test: list[Judgements] = field(default_factory=list)
@@ -83,7 +82,7 @@ class Study:
         _check_apart(pairs)
         self._frozen(pairs)
         for start in ("random", "tuned"):
-            tried = {rate: self._tuned(start, rate, 0, pairs) for rate in self.rates}
+            tried = {rate: self._tuned(start, rate, 0, pairs) for rate in RATES}
             best = max(tried, key=lambda rate: _merit(tried[rate]))
             final = [tried[best]]
             final += [self._tuned(start, best, seed, pairs) for seed in range(1, self.seeds)]
