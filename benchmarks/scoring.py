@@ -10,7 +10,6 @@ alternate; medians, ratios and the largest difference of logits are printed.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,8 +55,6 @@ def main() -> None:
     )
     print(f"grades that differ in bfloat16: {flipped:.2%} of {len(texts):,} pairs")
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, {arguments.pairs.name}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rates | {"gap": float(gap)}, indent=1))
 
 
 def predict(model: CrossEncoder, texts: list[tuple[str, str]], size: int) -> Callable[[], Any]:
@@ -74,7 +71,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--model", type=Path)
     parser.add_argument("--limit", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
 
