@@ -9,10 +9,10 @@ shapes, time and memory are those of real models.
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import torch
-from common.command import parser_of
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (
     AutoConfig,
@@ -28,7 +28,7 @@ BERT_BASE_VOCABULARY = 21_128
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("out", type=Path)
     out = parser.parse_args().out
     characters = shipped_characters()
