@@ -172,7 +172,7 @@ def pretraining(shards: Sequence[Path], device: str, seconds: float) -> list[lis
     """Real tokens a second of `qt-bert pretrain` against a plain loop, of the shipped model's shape."""
     from pretraining import against_plain
 
-    ours, plain = against_plain(shards, device=device, seconds=seconds)
+    ours, plain = against_plain(shards, device, seconds)
     cell = f"{ours / plain:.2f}× ({ours:,.0f} tokens/s)"
     return [["pretraining against a plain loop", "12 × 12 × 384", "bfloat16", cell, "2×"]]
 
