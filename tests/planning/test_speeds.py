@@ -9,11 +9,8 @@ from qt_bert.planning import speeds
 class Timed:
     """Takes a fixed time for each text."""
 
-    def __init__(self, clock, seconds, log=None):
-        self.clock, self.seconds, self.log = clock, seconds, log if log is not None else []
-
-    def fresh(self):
-        return self
+    def __init__(self, clock, seconds, log=()):
+        self.clock, self.seconds, self.log = clock, seconds, log or []
 
     def logits(self, texts):
         self.clock[0] += self.seconds * len(texts)
