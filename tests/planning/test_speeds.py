@@ -9,8 +9,8 @@ from qt_bert.planning import speeds
 class Timed:
     """Takes a fixed time for each text."""
 
-    def __init__(self, clock, seconds, log=()):
-        self.clock, self.seconds, self.log = clock, seconds, log or []
+    def __init__(self, clock, seconds, log=None):
+        self.clock, self.seconds, self.log = clock, seconds, [] if log is None else log
 
     def logits(self, texts):
         self.clock[0] += self.seconds * len(texts)
