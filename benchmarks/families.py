@@ -23,11 +23,11 @@ from common.flops import flop_counter, matrix_flops
 from common.machine import median_seconds, processor, timed
 from common.readme import markdown_table, rewrite_section
 from common.runs import drawn
-from make_models import sentencepiece, shipped_characters, wordpiece
+from make_models import byte_level, sentencepiece, shipped_characters, wordpiece
 from sentence_transformers import CrossEncoder
 from sweeping.ours import OurSweep
 from sweeping.plain import forward, plain_batches, plain_logits
-from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from qt_bert.errors import CheckpointError
 from qt_bert.models.opening import open_checkpoint
@@ -121,7 +121,8 @@ def make(folder: Path, family: str) -> None:
     if family == "gte":
         sentencepiece(folder, [c for c in characters if not c.startswith("##")])
     elif family == "qwen3":
-        byte_level(folder, characters)
+        texts = [" ".join([c.removeprefix("##")] * 3) for c in characters]
+        byte_level(folder, texts, 3 * len(characters))
     else:
         wordpiece(folder, characters, len(characters) + 5)
     pad = open_tokenizer(folder).pad_token_id
@@ -129,27 +130,6 @@ def make(folder: Path, family: str) -> None:
     torch.manual_seed(0)
     model = AutoModelForSequenceClassification.from_config(config)
     model.to(torch.float16).save_pretrained(folder)
-
-
-def byte_level(folder: Path, characters: list[str]) -> None:
-    """A byte-level BPE in which each character of the shipped vocabulary is a token."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=3 * len(characters),
-        special_tokens=["<|endoftext|>", "<|im_end|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    texts = [" ".join([c.removeprefix("##")] * 3) for c in characters]
-    tokenizer.train_from_iterator(texts, trainer)
-    folder.mkdir(parents=True, exist_ok=True)
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<|endoftext|>", eos_token="<|im_end|>"
-    ).save_pretrained(folder)
 
 
 def row_of(

@@ -1,6 +1,6 @@
 """The figures of the shipped checkpoint on unseen pairs, as the card quotes them.
 
-    python benchmarks/figures.py [--data DATA] [--model DIR] [--json OUT]
+    python benchmarks/figures.py [--data DATA] [--model DIR]
 
 Prints accuracy, QWK, Spearman and more on the shipped dev and test splits and, with --data (a folder
 that holds pairs/qbqtc_eval.jsonl and pairs/kuake_qtr_eval.tsv), on the public pairs held out. Missing
@@ -10,9 +10,10 @@ files are skipped with a note.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
+
+from common.command import parser_of
 
 import qt_bert
 from qt_bert.cli.terminal import interval
@@ -29,36 +30,30 @@ SHOWN = ("accuracy", "macro_f1", "qwk", "mae", "spearman", "ndcg_at_5", "pnr", "
 def main() -> None:
     arguments = parse()
     grader = qt_bert.load(arguments.model or shipped(GRADED))
-    results: dict[str, Any] = {}
     for name, path in (("dev", shipped(DEV)), ("test", shipped(TEST))):
-        results[name] = show(name, grader.evaluate(path))
+        show(name, grader.evaluate(path))
     for name, (file, columns, grades) in HELD_OUT.items():
         path = arguments.data / file
         if not path.exists():
             print(f"{name}: {path} is not there, left out")
             continue
-        results[name] = show(name, grader.evaluate(path, columns=columns, grades=grades))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1))
+        show(name, grader.evaluate(path, columns=columns, grades=grades))
 
 
-def show(name: str, evaluation: dict[str, Any]) -> dict[str, Any]:
-    """Print the chosen metrics of one file and return them."""
+def show(name: str, evaluation: dict[str, Any]) -> None:
+    """Print the chosen metrics of one file."""
     pairs = evaluation["pairs"]
     print(f"\n{name}: {pairs['n_pairs']:,} pairs, {pairs['n_queries']:,} queries")
-    chosen = {m: evaluation["metrics"][m] for m in SHOWN}
-    for metric, figure in chosen.items():
-        if figure["value"] is None:
-            continue
-        print(f"  {metric:12} {figure['value']:.3f}  {interval(figure)}")
-    return chosen
+    for metric in SHOWN:
+        figure = evaluation["metrics"][metric]
+        if figure["value"] is not None:
+            print(f"  {metric:12} {figure['value']:.3f}  {interval(figure)}")
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, default=Path("data-not-given"))
     parser.add_argument("--model", type=Path)
-    parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
 

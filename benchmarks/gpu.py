@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from common.command import parser_of
 from common.flops import matrix_flops
 from common.machine import matrix_peak, median_seconds
 from common.readme import markdown_table, rewrite_section
@@ -171,13 +172,13 @@ def pretraining(shards: Sequence[Path], device: str, seconds: float) -> list[lis
     """Real tokens a second of `qt-bert pretrain` against a plain loop, of the shipped model's shape."""
     from pretraining import against_plain
 
-    ours, plain = against_plain(shards, device=device, seconds=seconds)
+    ours, plain = against_plain(shards, device, seconds)
     cell = f"{ours / plain:.2f}× ({ours:,.0f} tokens/s)"
     return [["pretraining against a plain loop", "12 × 12 × 384", "bfloat16", cell, "2×"]]
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("pairs", type=Path, help="file of pairs; labels are unread")
     parser.add_argument("--columns", help="names of its columns: query=q,title=t")
     parser.add_argument("--text", type=Path, nargs="*", help="shards to pretrain on")

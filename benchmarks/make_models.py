@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
@@ -52,10 +52,11 @@ def shipped_characters() -> list[str]:
 
 
 def wordpiece(folder: Path, characters: list[str], size: int) -> None:
-    """A WordPiece vocabulary of `size` entries: the shipped characters, filled up with unused ones."""
+    """A WordPiece vocabulary of `characters`, filled up to `size` entries with unused ones."""
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters]
     tokens += [f"[unused{i}]" for i in range(size - len(tokens))]
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
     BertTokenizerFast(vocab={t: i for i, t in enumerate(tokens)}).save_pretrained(folder)
 
 
@@ -81,6 +82,24 @@ def sentencepiece(folder: Path, characters: list[str]) -> None:
     }
     folder.mkdir(parents=True, exist_ok=True)
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **named).save_pretrained(folder)
+
+
+def byte_level(folder: Path, texts: list[str], size: int) -> None:
+    """A byte-level BPE of `size` tokens, trained on `texts`, without special tokens in a pair, as Qwen has it."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    folder.mkdir(parents=True, exist_ok=True)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<|endoftext|>", eos_token="<|im_end|>"
+    ).save_pretrained(folder)
 
 
 def save(folder: Path, family: str, *, labels: int, hidden: int, layers: int, heads: int) -> None:

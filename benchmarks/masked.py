@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 import torch
+from common.command import parser_of
 
 from qt_bert.data.reader import PairReader
 from qt_bert.models.loading import open_for_pretraining
@@ -78,7 +79,7 @@ def _batches(folder: Path, texts: list[str]) -> Iterator[PretrainBatch]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("models", type=Path, nargs="+", metavar="MODEL")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--batches", type=int, default=30)

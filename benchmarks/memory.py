@@ -8,7 +8,6 @@ of make_models.py) and prints peak resident memory and the difference.
 
 from __future__ import annotations
 
-import argparse
 import random
 import tempfile
 import threading
@@ -16,11 +15,11 @@ import time
 from pathlib import Path
 
 import psutil
-from common.command import QT_BERT
+from common.command import QT_BERT, parser_of
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("--small", type=int, default=10_000)
     parser.add_argument("--large", type=int, default=1_000_000)

@@ -1,6 +1,6 @@
 """How fast the inspection page answers: a server and a real Chromium on this machine, one visitor.
 
-    python -m benchmarks.page [--changes 20] [--json OUT]
+    python -m benchmarks.page [--changes 20]
 
 Starts `qt-bert app` on what ships, once while every core is busy, and waits for its answer, the
 frame and the first page; then clicks to another head and another layer, types other heads to leave
@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,11 +27,11 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import sync_playwright
 
+from benchmarks.common.command import parser_of
 from benchmarks.common.machine import processor
 from benchmarks.common.readme import markdown_table, rewrite_section
 from benchmarks.common.wire import Wire, wired
 from qt_bert.cli.terminal import table
-from qt_bert.files import write_json
 from tests.browser.driving.charts import click_head
 from tests.browser.driving.chromium import launched
 from tests.browser.driving.server import serving
@@ -77,9 +77,6 @@ def main(arguments: list[str] | None = None) -> None:
     start = Start(server.seconds, frame, busy_frame, drawn)
     notes = [start.sentence(), f"{processor()}; medians of {options.changes}."]
     print("\n\n".join([table(rows, left=2), *notes]))
-    if options.json is not None:
-        ways = {way.what: asdict(one) for way, one in times.items()}
-        write_json(options.json, {"schema": 1, **asdict(start), "ways": ways})
     rewrite_section(options.readme, "page", "\n\n".join([markdown_table(rows), *notes]))
 
 
@@ -201,10 +198,9 @@ def spread(times: list[float]) -> str:
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--changes", type=int, default=20, help="changes of each kind")
     parser.add_argument("--readme", type=Path, default=README, help="page to write the table into")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
     return parser.parse_args(arguments)
 
 

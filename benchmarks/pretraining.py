@@ -1,6 +1,6 @@
 """Real tokens a second of `qt-bert pretrain` against a plain training loop, in one run.
 
-    python benchmarks/pretraining.py TEXT [TEXT …] [--seconds 40] [--layers 12] [--hidden 384]
+    python benchmarks/pretraining.py TEXT [TEXT …] [--seconds 40] [--device cpu]
 
 The plain loop: Hugging Face `BertForPreTraining` in float32, one example a row, rows padded to 64,
 the model's own loss over all positions, AdamW, clip 1.0, the same tokens a batch. Both start from
@@ -13,12 +13,13 @@ import argparse
 import copy
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from common.command import parser_of
 
 from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.shipped import PRETRAINED, shipped
@@ -41,36 +42,22 @@ WARM_UP = 4
 
 def main() -> None:
     arguments = parse()
-    ours, plain = against_plain(
-        arguments.text,
-        device=arguments.device,
-        seconds=arguments.seconds,
-        folder=arguments.tokenizer,
-        layers=arguments.layers,
-        hidden=arguments.hidden,
-    )
+    ours, plain = against_plain(arguments.text, arguments.device, arguments.seconds)
     print(f"qt-bert pretrain {ours:9,.0f} real tokens/s")
     print(f"plain loop       {plain:9,.0f} real tokens/s")
     print(f"ratio            {ours / plain:9.2f}×  ({torch.get_num_threads()} threads)")
 
 
-def against_plain(
-    shards: list[Path],
-    *,
-    device: str,
-    seconds: float,
-    folder: Path | None = None,
-    layers: int = 12,
-    hidden: int = 384,
-) -> tuple[float, float]:
-    """Real tokens a second of `qt-bert pretrain` and of the plain loop, from the same random model."""
-    folder = folder or shipped(PRETRAINED)
+def against_plain(shards: Sequence[Path], device: str, seconds: float) -> tuple[float, float]:
+    """Real tokens a second of `qt-bert pretrain` and of the plain loop, from the same random model of the
+    shipped one's shape."""
+    folder = shipped(PRETRAINED)
     tokenizer = open_tokenizer(folder)
     with tempfile.TemporaryDirectory() as work:
-        corpus = load_corpus(folder, shards, [], Path(work) / "corpus.npz")
+        corpus = load_corpus(folder, list(shards), [], Path(work) / "corpus.npz")
     special = special_of(tokenizer, folder)
     model = new_model(
-        vocabulary=len(tokenizer), layers=layers, heads=12, hidden=hidden, positions=128, seed=0
+        vocabulary=len(tokenizer), layers=12, heads=12, hidden=384, positions=128, seed=0
     )
     packed = copy.deepcopy(model)
     on_device(packed, torch.device(device), "bfloat16")
@@ -151,12 +138,9 @@ def unpacked(batch: PretrainBatch) -> tuple[dict[str, torch.Tensor], int]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("text", type=Path, nargs="+")
-    parser.add_argument("--tokenizer", type=Path, help="folder of the tokenizer")
     parser.add_argument("--seconds", type=float, default=40)
-    parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--hidden", type=int, default=384)
     parser.add_argument("--device", default="cpu")
     return parser.parse_args()
 

@@ -10,7 +10,6 @@ second are those between 10 % and 90 % of the rows, without start-up; total seco
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -82,8 +81,6 @@ def main() -> None:
         print(f"{name:24} {rate:9.1f} rows/s   {seconds:8.1f} s in all")
     print(f"share of the one process that the actors reach: {other / base:.3f}")
     print(f"largest difference of an expected grade: {gap:.1e}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"ratio": other / base, "runs": runs}, indent=1))
 
 
 def timed(target: str, rows: int, run: Callable[[], None]) -> tuple[float, float]:

@@ -10,13 +10,13 @@ alternate; medians, ratios and the largest difference of logits are printed.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from common.command import parser_of
 from common.machine import median_seconds
 from common.runs import texts_of
 from sentence_transformers import CrossEncoder
@@ -55,8 +55,6 @@ def main() -> None:
     )
     print(f"grades that differ in bfloat16: {flipped:.2%} of {len(texts):,} pairs")
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, {arguments.pairs.name}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rates | {"gap": float(gap)}, indent=1))
 
 
 def predict(model: CrossEncoder, texts: list[tuple[str, str]], size: int) -> Callable[[], Any]:
@@ -67,13 +65,12 @@ def predict(model: CrossEncoder, texts: list[tuple[str, str]], size: int) -> Cal
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("pairs", type=Path)
     parser.add_argument("--columns")
     parser.add_argument("--model", type=Path)
     parser.add_argument("--limit", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from common.command import parser_of
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
@@ -80,7 +81,7 @@ def save_small(raw: Path, path: Path) -> int:
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--out", type=Path, default=IMAGES, help="folder of the pictures")
     return parser.parse_args(arguments)
 

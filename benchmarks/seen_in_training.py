@@ -6,8 +6,9 @@ qt-bert check seen.tsv --against DATA/pairs/qbqtc_eval.jsonl
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
+
+from common.command import parser_of
 
 from qt_bert.data.reader import one_line
 from qt_bert.files import atomic_write
@@ -15,7 +16,7 @@ from qt_bert.training.recipes import load_recipe
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("recipe", type=Path)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from common.arguments import positive
-from common.command import one_line_faults
+from common.command import one_line_faults, parser_of
 from common.machine import processor
 
 from qt_bert.cli.terminal import table
@@ -81,7 +81,7 @@ def opened(path: Path) -> PairScorer:
 
 
 def measure(
-    scorers: Mapping[str, PairScorer], texts: TextPairs, alone: int, rounds: int, seed: int = 0
+    scorers: Mapping[str, PairScorer], texts: TextPairs, alone: int, rounds: int
 ) -> dict[str, Timed]:
     """Every model in turns, on single pairs and in bulk."""
     models = list(scorers.values())
@@ -92,9 +92,9 @@ def measure(
     return {
         name: Timed(
             milliseconds=float(1000 * np.median(best[:, place])),
-            latency=ratio(best[:, place] / best[:, 0], seed),
+            latency=ratio(best[:, place] / best[:, 0], 0),
             rate=float(len(texts) / np.median(bulk[:, place])),
-            throughput=ratio(bulk[:, 0] / bulk[:, place], seed),
+            throughput=ratio(bulk[:, 0] / bulk[:, place], 0),
         )
         for place, name in enumerate(scorers)
     }
@@ -138,7 +138,7 @@ def to_json(options: argparse.Namespace, pairs: int, times: Mapping[str, Timed])
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("pairs", type=Path)
     parser.add_argument("models", type=Path, nargs="*")
     parser.add_argument("--columns")

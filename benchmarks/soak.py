@@ -1,6 +1,6 @@
 """The inspection page and scoring on Ray side by side for ten minutes, with all results checked.
 
-    python -m benchmarks.soak PAIRS… [--columns …] [--minutes 10] [--rows 40000] [--guests 3] [--json OUT]
+    python -m benchmarks.soak PAIRS… [--columns …] [--minutes 10] [--rows 40000] [--guests 3]
 
 First the texts of PAIRS (repeated up to --rows) are scored by `qt-bert score --engine ray` on the quiet
 machine, and `qt-bert explain` gives what each guest must see. Then guests in Chromium change the heads
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import statistics
 import subprocess
 import sys
@@ -66,22 +65,6 @@ def main() -> None:
     mistakes = wrong(observed.changes, grades)
     summarise(arguments, quiet, runs, observed)
     print(f"part files that differ: {len(other)}; wrong grades: {len(mistakes)}; traces: {traces}")
-    if arguments.json:
-        arguments.json.write_text(
-            json.dumps(
-                {
-                    "rows": arguments.rows,
-                    "quiet": quiet.seconds,
-                    "busy": [run.seconds for run in runs],
-                    "changes": [change.milliseconds for change in observed.changes],
-                    "memory": observed.memory,
-                    "differ": other,
-                    "wrong": mistakes,
-                    "traces": traces,
-                },
-                indent=1,
-            )
-        )
     if other or mistakes or traces:
         sys.exit(1)
 

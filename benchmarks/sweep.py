@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from common.arguments import positive
-from common.command import one_line_faults
+from common.command import one_line_faults, parser_of
 from common.machine import processor
 from common.readme import markdown_table, rewrite_section
 from common.runs import drawn
@@ -85,7 +85,7 @@ def notes_on(options: argparse.Namespace, results: dict[str, Measured]) -> list[
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--pairs", type=Path, required=True, help="file of pairs; labels are unread"
     )

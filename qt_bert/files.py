@@ -10,7 +10,6 @@ import re
 import secrets
 import shutil
 import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,30 +45,29 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a new folder beside `path`; on success it replaces `path` and all that was in it.
 
     A link stays: what it leads to is replaced. On an exception the new folder is removed and `path` stays as it
-    was. A kill leaves nothing half-written; at worst the old folder remains as `.NAME.old`.
+    was. A kill leaves nothing half-written; at worst the old folder remains as `.NAME.old`. Modes follow the
+    umask.
     """
     final = Path(os.path.realpath(path))
     final.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=final.parent))
+    temporary = final.with_name(f".{final.name}.{secrets.randbits(63)}")
+    temporary.mkdir()
     try:
         yield temporary
-        _swap(temporary, final)
+        mode = temporary.stat().st_mode & 0o666
+        for path in temporary.rglob("*"):
+            if path.is_file():  # safetensors makes files that only their owner reads
+                path.chmod(mode)
+        if final.exists():
+            old = final.with_name(f".{final.name}.old")
+            shutil.rmtree(old, ignore_errors=True)
+            final.rename(old)
+            temporary.rename(final)
+            shutil.rmtree(old)
+        else:
+            temporary.rename(final)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _swap(new: Path, final: Path) -> None:
-    new.chmod(0o755)
-    for file in new.iterdir():
-        file.chmod(0o644)
-    if final.exists():
-        old = final.with_name(f".{final.name}.old")
-        shutil.rmtree(old, ignore_errors=True)
-        final.rename(old)
-        new.rename(final)
-        shutil.rmtree(old)
-    else:
-        new.rename(final)
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:

@@ -47,13 +47,10 @@ CHARACTERS = (
 
 def wordpiece(folder: Path) -> None:
     """Save a character WordPiece tokenizer that BERT, ERNIE, ELECTRA and RoBERTa tests share."""
-    from transformers import BertTokenizerFast
+    from benchmarks.make_models import wordpiece as of_characters
 
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokens = special + sorted(set(CHARACTERS)) + [f"##{c}" for c in sorted(set(CHARACTERS))]
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
-    BertTokenizerFast(vocab={t: i for i, t in enumerate(tokens)}).save_pretrained(folder)
+    characters = sorted(set(CHARACTERS))
+    of_characters(folder, [*characters, *(f"##{c}" for c in characters)], 0)
 
 
 def sentencepiece(folder: Path) -> None:
@@ -65,24 +62,9 @@ def sentencepiece(folder: Path) -> None:
 
 def byte_level(folder: Path) -> None:
     """Save a byte-level BPE tokenizer without special tokens in a pair, as Qwen has it, trained on a line."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
+    from benchmarks.make_models import byte_level as trained_on
 
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=420,
-        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator([CHARACTERS, "yes", "no", "高铁票价 高铁票价 上海 上海"], trainer)
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<|endoftext|>", eos_token="<|im_end|>"
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    fast.save_pretrained(folder)
+    trained_on(folder, [CHARACTERS, "yes", "no", "高铁票价 高铁票价 上海 上海"], 420)
 
 
 TOKENIZERS = {

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import qt_bert
-from qt_bert import progress, request
+from qt_bert import request
 from qt_bert.ablation.engine import Reduction, View, sweep
 from qt_bert.ablation.importance import importance
 from qt_bert.ablation.interventions import NONE, Variant
@@ -201,7 +201,6 @@ def test_auto_takes_the_first_gpu_and_says_so_once(monkeypatch, capsys) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Some GPU")
-    monkeypatch.setattr(progress, "_noted", set())
     assert [open_device("auto") for _ in range(2)] == [torch.device("cuda", 0)] * 2
     assert capsys.readouterr().err.count("running on Some GPU") == 1
     assert open_device("cuda:1") == torch.device("cuda", 1)

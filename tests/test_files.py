@@ -1,6 +1,7 @@
 """Files and folders are there whole, or as they were."""
 
 import hashlib
+import os
 import subprocess
 import sys
 
@@ -50,6 +51,19 @@ def test_a_folder_is_changed_as_one(tmp_path):
         raise KeyboardInterrupt
     assert [one.name for one in path.iterdir()] == ["1"]
     assert [one.name for one in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_folder_and_all_in_it_have_the_modes_of_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        with files.atomic_folder(tmp_path / "model") as temporary:
+            (temporary / "sub").mkdir()
+            for file in ("a", "sub/b"):
+                (temporary / file).touch(0o600)
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {"model": 0o750, "sub": 0o750, "a": 0o640, "b": 0o640}
 
 
 def test_a_link_stays_and_the_folder_that_it_leads_to_is_replaced(tmp_path):

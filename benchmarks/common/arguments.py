@@ -16,12 +16,11 @@ def positive(text: str) -> int:
 
 
 def scoring_parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser with PAIRS…, `--columns`, `--model` and `--json`."""
+    """A parser with PAIRS…, `--columns` and `--model`."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("pairs", type=Path, nargs="+")
     parser.add_argument("--columns")
     parser.add_argument("--model", type=Path, default=shipped(GRADED))
-    parser.add_argument("--json", type=Path)
     return parser

@@ -1,7 +1,8 @@
-"""What commands share: the interpreter's own `qt-bert`, and faults in one line."""
+"""What commands share: the interpreter's own `qt-bert`, a parser, and faults in one line."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,11 @@ from qt_bert.errors import QtBertError
 
 QT_BERT = (sys.executable, "-c", "from qt_bert.cli import main; main()")
 """`qt-bert` in this interpreter."""
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """A parser that is described by the first line of a module's docstring."""
+    return argparse.ArgumentParser(description=(description or "").partition("\n")[0])
 
 
 @contextmanager

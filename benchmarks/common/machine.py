@@ -30,14 +30,14 @@ def processor() -> str:
 
 
 @torch.inference_mode()
-def matrix_peak(dtype: torch.dtype, seconds: float = 0.5, device: str = "cpu") -> float:
-    """FLOP a second of the fastest product x·Wᵀ of square matrices; `seconds` for each size."""
+def matrix_peak(dtype: torch.dtype, device: str = "cpu") -> float:
+    """FLOP a second of the fastest product x·Wᵀ of square matrices; half a second for each size."""
     best = 0.0
     for size in SIZES if device == "cpu" else GPU_SIZES:
         values, weight = (torch.randn(size, size, dtype=dtype, device=device) for _ in range(2))
         product = partial(F.linear, values, weight)
         product()
-        end = time.perf_counter() + seconds
+        end = time.perf_counter() + 0.5
         while time.perf_counter() < end:
             best = max(best, 2 * size**3 / timed(product))
     return best

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import mode
 from typing import Any, Literal
 
-from experiments.command import one_line_faults, parser_of
+from benchmarks.common.command import one_line_faults, parser_of
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write, read_json
 from qt_bert.probes.texts import COMMON, texts_of, unit

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.command import one_line_faults, parser_of
+from benchmarks.common.command import one_line_faults, parser_of
 from qt_bert.cli.terminal import figure, interval, table
 from qt_bert.codec import encode
 from qt_bert.data.pairs import GRADES, GradeMap, GradeSet, Pair

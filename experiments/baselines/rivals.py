@@ -34,7 +34,7 @@ from transformers import AutoConfig, AutoModel
 
 from experiments.baselines.lexical import texts_of
 from qt_bert.data.pairs import GRADES
-from qt_bert.data.tokenise import PairTokenizer, length_batches
+from qt_bert.data.tokenise import EncodedPair, PairTokenizer, length_batches
 from qt_bert.files import read_json, write_json
 from qt_bert.models.batches import CLS, QUERY, TITLE, groups_of
 from qt_bert.models.card import ModelLabels, ModelSettings
@@ -47,6 +47,7 @@ from qt_bert.training.finetune import TrainJob, TuneSettings, epochs_of, steps_j
 from qt_bert.training.losses import label_set_loss
 from qt_bert.training.masters import MasterWeights, linear_schedule
 from qt_bert.training.selection import reading
+from qt_bert.training.state import FACTS
 
 ENCODES = {"lstm-attention": False, "two-tower": True, "bert+lstm": True}
 """Whether a BERT reads the texts, by the name of the model."""
@@ -54,7 +55,6 @@ MATCHER_SIZE = 192
 COMPARED = 4
 """Vectors that `compared` joins."""
 LABELS = ModelLabels(len(GRADES), tuple((grade,) for grade in GRADES))
-FACTS = "training.json"
 BATCH_TOKENS = 4096
 
 
@@ -83,8 +83,9 @@ class Side:
         return self.real.sum(-1)
 
 
-def apart(ids: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def apart(pair: EncodedPair) -> tuple[np.ndarray, np.ndarray]:
     """Query and title of a tokenised pair, each between the first token and a separator."""
+    ids, groups = np.array(pair.input_ids), np.array(groups_of(pair))
     first = ids[groups == CLS]
     return np.append(first, ids[groups == QUERY]), np.append(first, ids[groups == TITLE])
 
@@ -257,7 +258,7 @@ class RivalScorer:
     def logits(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
         """Float32 logits [pairs, 5], in the order of the pairs."""
         encoded = self.tokenizer.encode(pairs, offsets=False)
-        texts = [apart(np.array(one.input_ids), np.array(groups_of(one))) for one in encoded]
+        texts = list(map(apart, encoded))
         out = np.empty((len(texts), len(GRADES)), np.float32)
         for rows in length_batches([len(one) for one in encoded], BATCH_TOKENS):
             out[rows] = self.model(*_sides([texts[i] for i in rows], self._pad)).float().numpy()
@@ -281,7 +282,8 @@ def tune_rival(kind: str, job: TrainJob, out: Path, settings: TuneSettings) -> d
     model, tokenizer = Rival.new(kind, job.base).train(), open_tokenizer(job.base)
     reader = PairTokenizer(tokenizer, job.max_length)
     examples = training_set(job.sources, reader, LABELS).examples
-    texts = [apart(one.input_ids, one.groups) for one in examples if one.groups is not None]
+    pairs = [pair for source in job.sources for pair in source.read(labelled=True)]
+    texts = list(map(apart, reader.encode(texts_of(pairs), offsets=False)))
     dev, scorer = job.dev.read(labelled=True), RivalScorer(model, reader)
     # A title apart has a [CLS] of its own.
     layout = BatchLayout(buckets_for(job.max_length + 1), settings.slots, scorer._pad, 0)

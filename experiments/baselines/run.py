@@ -23,6 +23,7 @@ import numpy as np
 from scipy.special import softmax
 from scipy.stats import rankdata
 
+from benchmarks.common.command import one_line_faults, parser_of
 from benchmarks.common.machine import median_seconds
 from experiments.baselines.lexical import (
     LexicalFeatures,
@@ -34,7 +35,6 @@ from experiments.baselines.lexical import (
 )
 from experiments.baselines.rivals import ENCODES, LABELS, RivalScorer, tune_rival
 from experiments.baselines.words import spaced, spaced_shard, spaced_source, stacked, word_start
-from experiments.command import one_line_faults, parser_of
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter, word_ends
 from qt_bert.data.splits import spread_over_queries

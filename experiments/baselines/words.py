@@ -83,7 +83,6 @@ def word_start(
         texts = chain(lines, (text for pair in pairs for text in (pair.query, pair.title)))
         made = word_tokenizer(open_tokenizer(base), texts, size)
         with atomic_folder(folder) as temporary:
-            temporary.mkdir(parents=True, exist_ok=True)
             for path in (base / "config.json", *base.glob("*.safetensors")):
                 shutil.copy(path, temporary)
             made.save_pretrained(temporary)

@@ -24,7 +24,7 @@ from safetensors.torch import load_file
 from tokenizers import models
 from transformers import BertConfig, BertForPreTraining
 
-from experiments.command import one_line_faults, parser_of
+from benchmarks.common.command import one_line_faults, parser_of
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json, sha256_file
 from qt_bert.models.card import ModelLabels, ModelSettings

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.command import one_line_faults, parser_of
+from benchmarks.common.command import one_line_faults, parser_of
 from qt_bert.cli.terminal import table
 from qt_bert.data.reader import read_pairs
 from qt_bert.errors import PairFileError
@@ -128,7 +128,7 @@ class Tally:
 
 
 def sampled(
-    population: Population, labels: int, samples: int, *, drawn: bool = False, seed: int = 0
+    population: Population, labels: int, samples: int, *, drawn: bool = False
 ) -> dict[str, Tally]:
     """Coverage and widths of 95 % intervals over at least `samples` draws of about so many labels, in whole
     queries.
@@ -136,7 +136,7 @@ def sampled(
     The judge alone labels REST other queries, drawn anew in each of BLOCKS, which draw
     equally often. `drawn`: as `agree --next` draws, where judge and model differ; else evenly.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     n_queries = int(population.query.max()) + 1
     sizes = np.bincount(population.query)
     wide = (sizes > 1).mean() > 0.5  # else too few queries have an order
@@ -227,13 +227,13 @@ def saved_by_drawing(even: dict[str, Tally], drawn: dict[str, Tally]) -> Iterato
         yield name, *covered, f"{(widths[1] / widths[0]) ** 2:.2f}"
 
 
-def suspects_found(path: Path, flips: float = 0.05, seed: int = 0) -> tuple[int, int, int]:
-    """How many labels of a scored file are flipped, how many of them are suspect, and how many are among the
+def suspects_found(path: Path) -> tuple[int, int, int]:
+    """How many labels of a scored file are flipped (a twentieth), how many of them are suspect, and how many are among the
     first tenth of all pairs."""
     pairs = [pair for pair in read_pairs(path) if pair.label in set("12345")]
     p = np.array([[float(pair.extra[f"p_{g}"]) for g in range(1, 6)] for pair in pairs])
-    truth, rng = np.array([int(pair.label or 0) - 1 for pair in pairs]), np.random.default_rng(seed)
-    flipped = rng.permutation(len(pairs))[: round(flips * len(pairs))]
+    truth, rng = np.array([int(pair.label or 0) - 1 for pair in pairs]), np.random.default_rng(0)
+    flipped = rng.permutation(len(pairs))[: round(len(pairs) / 20)]
     truth[flipped] = (truth[flipped] + rng.integers(1, 5, len(flipped))) % 5
     _, margin = suspicion(p / p.sum(axis=1, keepdims=True), truth)
     first = np.argsort(-margin, kind="stable")[: len(pairs) // 10]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from experiments.command import one_line_faults, parser_of
+from benchmarks.common.command import one_line_faults, parser_of
 from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import save_checkpoint
 from qt_bert.training.finetune import TrainJob

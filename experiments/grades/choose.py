@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import qt_bert
-from experiments.command import one_line_faults, parser_of
+from benchmarks.common.command import one_line_faults, parser_of
 from qt_bert.data.cases import BETTER, Case, read_cases, titles_then_others
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from scipy.special import softmax
 
-from experiments.command import one_line_faults, parser_of
+from benchmarks.common.command import one_line_faults, parser_of
 from qt_bert.data.reader import PairReader, one_line
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write

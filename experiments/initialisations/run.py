@@ -21,7 +21,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from transformers import AutoModel, AutoModelForSequenceClassification
 
-from experiments.command import one_line_faults, parser_of
+from benchmarks.common.command import one_line_faults, parser_of
 from experiments.losses.run import trained
 from experiments.students.run import judged_by, resampled
 from qt_bert.cli.terminal import figure, interval, table
@@ -63,7 +63,6 @@ class Study:
     out: Path
     settings: TuneSettings
     seeds: int = 3
-    rates: Sequence[float] = RATES
     max_length: int = 128
     runs: list[dict[str, Any]] = field(default_factory=list)
     on_test: list[Judgements] = field(default_factory=list)
@@ -83,7 +82,7 @@ class Study:
         _check_apart(pairs)
         self._frozen(pairs)
         for start in ("random", "tuned"):
-            tried = {rate: self._tuned(start, rate, 0, pairs) for rate in self.rates}
+            tried = {rate: self._tuned(start, rate, 0, pairs) for rate in RATES}
             best = max(tried, key=lambda rate: _merit(tried[rate]))
             final = [tried[best]]
             final += [self._tuned(start, best, seed, pairs) for seed in range(1, self.seeds)]

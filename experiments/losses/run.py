@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.command import one_line_faults, parser_of
+from benchmarks.common.command import one_line_faults, parser_of
 from experiments.students.run import judged_by, paired_differences
 from qt_bert.cli.terminal import table
 from qt_bert.codec import encode

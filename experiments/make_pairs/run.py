@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.command import one_line_faults, parser_of
+from benchmarks.common.command import one_line_faults, parser_of
 from experiments.make_pairs.language import (
     Base,
     Draw,

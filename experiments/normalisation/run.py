@@ -16,7 +16,7 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import Tokenizer, normalizers
 
-from experiments.command import one_line_faults, parser_of
+from benchmarks.common.command import one_line_faults, parser_of
 from qt_bert.errors import CheckpointError
 from qt_bert.files import atomic_folder, read_json, write_json
 from qt_bert.models.checkpoint import check_place

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from benchmarks.common.command import one_line_faults, parser_of
 from benchmarks.common.readme import markdown_table, rewrite_section
-from experiments.command import one_line_faults, parser_of
 from experiments.pattern_maps.drawing import draw, draw_sheets
 from experiments.pattern_maps.fitting import train_classifier
 from experiments.pattern_maps.stored import CELLS, DrawnMap, read_maps, save_maps

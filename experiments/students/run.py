@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.command import one_line_faults, parser_of
+from benchmarks.common.command import one_line_faults, parser_of
 from qt_bert.cli.terminal import table
 from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
@@ -172,7 +172,6 @@ def paired_differences(
     on: str,
     metrics: Sequence[str] = JUDGED,
     resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> list[Difference]:
     """The plan's students against a rival's by each of the `metrics`, where it is defined.
 
@@ -187,13 +186,12 @@ def paired_differences(
     found = []
     for metric in metrics:
         values = [
-            resampled([arm[number] for number in seeds], metric, resamples, seed)
-            for arm in (plan, rival)
+            resampled([arm[number] for number in seeds], metric, resamples) for arm in (plan, rival)
         ]
         if any(np.isnan(one[:, 0]).any() for one in values):
             continue
         ours, theirs = (float(one[:, 0].mean()) for one in values)
-        samples = over_seeds(values[0][:, 1:] - values[1][:, 1:], seed)
+        samples = over_seeds(values[0][:, 1:] - values[1][:, 1:])
         low, high, _ = interval_or_reason(samples, plan[seeds[0]].n_queries)
         found.append(
             Difference(
@@ -219,9 +217,7 @@ def outcome_of(low: float | None, high: float | None) -> str:
     return "better" if low > 0 else "worse"
 
 
-def resampled(
-    judged: Sequence[Judgements], metric: str, resamples: int = RESAMPLES, seed: int = 0
-) -> FloatArray:
+def resampled(judged: Sequence[Judgements], metric: str, resamples: int = RESAMPLES) -> FloatArray:
     """A metric of models judged on the same pairs, plain and under the same query weights.
 
     [models, 1 + R]; NaN where the metric is not defined for a model.
@@ -232,13 +228,13 @@ def resampled(
             rows.append(np.full(1 + resamples, np.nan))
             continue
         estimator = [METRICS[metric].estimator(one)]
-        weights = bootstrap_weights(one.n_queries, resamples, seed, width=len(one))
+        weights = bootstrap_weights(one.n_queries, resamples, 0, width=len(one))
         plain = resample(estimator, iter([np.ones((1, one.n_queries))]))
         rows.append(np.concatenate([plain, resample(estimator, weights)], axis=1)[0])
     return np.array(rows)
 
 
-def over_seeds(differences: FloatArray, seed: int) -> FloatArray:
+def over_seeds(differences: FloatArray) -> FloatArray:
     """Means over seeds drawn anew for each resample of the queries: [seeds, R] → [R].
 
     Their distance from the mean of all seeds is stretched by √(n / (n − 1)), so that they vary as
@@ -248,7 +244,7 @@ def over_seeds(differences: FloatArray, seed: int) -> FloatArray:
     count, resamples = differences.shape
     if count == 1:
         return differences[0]
-    drawn = np.random.default_rng([seed, 1]).integers(count, size=(count, resamples))
+    drawn = np.random.default_rng([0, 1]).integers(count, size=(count, resamples))
     plain, middle = np.take_along_axis(differences, drawn, axis=0).mean(0), differences.mean(0)
     return middle + (plain - middle) * np.sqrt(count / (count - 1))
 

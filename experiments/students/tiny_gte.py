@@ -13,14 +13,12 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
-from experiments.command import one_line_faults, parser_of
+from benchmarks.common.command import one_line_faults, parser_of
 from qt_bert.errors import ArgumentError
 from qt_bert.models.tokenizer import open_tokenizer
 
 
-def make(
-    base: Path, out: Path, *, layers: int = 6, heads: int = 4, width: int = 128, seed: int = 0
-) -> None:
+def make(base: Path, out: Path, *, layers: int = 6, heads: int = 4, width: int = 128) -> None:
     """Write the folder `out`, with the tokenizer of `base`; `width` is at most that of `base`."""
     tokenizer = open_tokenizer(base)
     weights = load_file(base / "model.safetensors")
@@ -29,7 +27,7 @@ def make(
     )
     if table is None or table.shape[1] < width:
         raise ArgumentError(f"{base}: no word embeddings of {width} dimensions or more")
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     config = AutoConfig.for_model(
         "gte",
         vocab_size=len(table),

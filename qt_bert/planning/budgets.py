@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import get_args
 
 from qt_bert.errors import ArgumentError
 from qt_bert.results.plan import Budget, BudgetKind
 
-KINDS: tuple[BudgetKind, ...] = get_args(BudgetKind)
-_FORM = re.compile(r"([a-z]+)=([0-9]{0,9}\.?[0-9]{1,30})", re.IGNORECASE)
+_FORM = re.compile(r"(heads|layers)=([0-9]{0,9}\.?[0-9]{1,30})", re.IGNORECASE)
 _HOW = (
     "write heads= or layers=; with a point the share that is kept (heads=0.6), without one the number "
     "(layers=6); shapes by their latency: qt-bert plan without --budget"
@@ -20,9 +18,9 @@ def parse_budget(text: str) -> Budget:
     """The budget of `text` (`heads=0.6`, `layers=6`): with a point the share that is kept, above 0 and below
     1; without, the number. Raises ArgumentError for any other text."""
     match = _FORM.fullmatch(text.strip())
-    kind = next((name for name in KINDS if match and match[1].lower() == name), None)
-    if match is None or kind is None:
+    if match is None:
         raise ArgumentError(f"--budget {text!r}: {_HOW}")
+    kind: BudgetKind = "heads" if match[1].lower() == "heads" else "layers"
     number, share = float(match[2]), "." in match[2]
     if share and not 0 < number < 1:
         raise ArgumentError(

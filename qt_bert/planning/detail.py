@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from qt_bert.data.cases import BETTER, read_cases, titles_then_others
-from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import has_bfloat16
 from qt_bert.models.opening import open_checkpoint
@@ -21,7 +20,7 @@ from qt_bert.planning.speeds import requests_of, seconds_of, torch_threads
 from qt_bert.planning.task import PlanTask, Sample
 from qt_bert.planning.trial import trial_folder
 from qt_bert.probes.behaviour import higher
-from qt_bert.progress import progress
+from qt_bert.progress import note_once, progress
 from qt_bert.results.frontier import Detail, Engine, Frontier, StudentShape, Timing
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.evaluate import automatic
@@ -82,7 +81,7 @@ def _engines(task: PlanTask, checkpoint: Checkpoint, out: Path) -> Engines:
         half = open_checkpoint(checkpoint.folder, dtype="bfloat16", compact=True)
         short = Scorer(half, max_length=most)
         engines["torch bfloat16"] = lambda threads: short
-    with suppress(ArgumentError, CheckpointError):  # not installed, or not to be traced
+    try:
         need(EXPORTING)
         ref, pairs = task.discovery.ref, task.discovery.pairs[:CHECKED]
         export_onnx(checkpoint, out, int8_on=Sample.of(ref.name, ref.sha256, pairs))
@@ -90,6 +89,10 @@ def _engines(task: PlanTask, checkpoint: Checkpoint, out: Path) -> Engines:
         engines["ONNX int8"] = lambda threads: OnnxScorer(
             out / INT8_MODEL, threads=threads, max_length=most
         )
+    except (ArgumentError, CheckpointError):  # not installed, or not to be traced
+        pass
+    except EquivalenceError as error:
+        note_once(f"{error}; engines are compared without ONNX")
     return engines
 
 

@@ -24,7 +24,7 @@ from qt_bert.results.plan import Plan
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import DEV, shipped
 from qt_bert.training.batches import TrainingSet, levels_of
-from qt_bert.training.finetune import TrainingModule, TuneJob, Tuner, TuningModel
+from qt_bert.training.finetune import TuneJob, Tuner, TuningModel
 from qt_bert.training.losses import Losses, LossWeights
 from qt_bert.training.recipes import PairSource, TeacherSource
 from qt_bert.training.teachers import key_of
@@ -155,7 +155,7 @@ class DistillJob(TuneJob):
 
     def model(
         self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair]
-    ) -> tuple[TrainingModule, Checkpoint]:
+    ) -> tuple[TuningModel, Checkpoint]:
         student = self.student.start_of(start, dev)
         return TuningModel(without_dropout(student.model), student.family, {}, losses), student
 

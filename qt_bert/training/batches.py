@@ -14,9 +14,7 @@ import torch
 from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.models.batches import groups_of
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.families import Family
 from qt_bert.training.packing import Example, best_fit, filled, lay_out
 from qt_bert.training.recipes import PairSource
 
@@ -28,16 +26,14 @@ class LabelledExample(Example):
     """A tokenised pair with its target.
 
     `allowed` [outputs] is 1 at each output the label may mean, 0 everywhere without a label and for
-    an auxiliary source, whose target is `auxiliary` = (output, class). `groups` [length] is the side of
-    every token, as in `Batch.groups`. `query` numbers the queries of each source; `bounds` are the
-    label's lowest and highest value, from 0 for the lowest label (NaN: none); `taught` [outputs or 1]
-    are the outputs of a teacher, NaN where it has none, None without a teacher.
+    an auxiliary source, whose target is `auxiliary` = (output, class). `query` numbers the queries of each
+    source; `bounds` are the label's lowest and highest value, from 0 for the lowest label (NaN: none);
+    `taught` [outputs or 1] are the outputs of a teacher, NaN where it has none, None without a teacher.
     """
 
     allowed: np.ndarray
     auxiliary: tuple[int, int]
     weight: float
-    groups: np.ndarray | None = field(default=None, kw_only=True)
     query: int = field(default=0, kw_only=True)
     bounds: tuple[float, float] = field(default=UNLABELLED, kw_only=True)
     taught: np.ndarray | None = field(default=None, kw_only=True)
@@ -113,7 +109,6 @@ def training_set(
                 bounds = bounds_of(pair, labels)
                 taught = None if targets is None else next(targets)
             ids, types = np.array(tokens.input_ids), np.array(tokens.token_type_ids)
-            groups = np.array(groups_of(tokens), np.int8)
             examples.append(
                 LabelledExample(
                     ids,
@@ -121,7 +116,6 @@ def training_set(
                     allowed,
                     place,
                     source.weight,
-                    groups=groups,
                     at=tokens.at,
                     query=queries.setdefault((number, pair.query), len(queries)),
                     bounds=bounds,
@@ -196,18 +190,6 @@ class BatchLayout:
     pad: int
     first_position: int
     by_query: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        family: Family,
-        pad: int,
-        longest: int,
-        slots: int,
-        by_query: bool = False,
-    ) -> BatchLayout:
-        """Two row lengths for examples of up to `longest` tokens, positions as the family counts them."""
-        return cls(buckets_for(longest), slots, pad, family.first_position(pad), by_query)
 
 
 @dataclass(frozen=True)

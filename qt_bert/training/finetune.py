@@ -35,6 +35,7 @@ from qt_bert.training.batches import (
     BatchPlan,
     LabelledExample,
     TrainingSet,
+    buckets_for,
     levels_of,
     plan_epoch,
     to_tensors,
@@ -111,7 +112,7 @@ class Tuner:
 
     def __init__(
         self,
-        model: TrainingModule,
+        model: TuningModel,
         examples: Sequence[LabelledExample],
         layout: BatchLayout,
         settings: TuneSettings,
@@ -267,21 +268,7 @@ def steps_judged(epoch_steps: list[int], evaluations: int) -> set[int]:
     }
 
 
-class TrainingModule(nn.Module):
-    """A trainable module around a classifier, the `model`.
-
-    `loss` returns a number, or one for each of the `parts`, which are logged and whose sum is minimised. It
-    is additive over the rows of a batch.
-    """
-
-    model: Any
-    parts: tuple[str, ...]
-
-    def loss(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        raise NotImplementedError
-
-
-class TuningModel(TrainingModule):
+class TuningModel(nn.Module):
     """A cross-encoder (Hugging Face sequence classification) plus a linear output for each auxiliary
     source, on the last hidden state of the first token. `losses` are those of the main output."""
 
@@ -303,7 +290,8 @@ class TuningModel(TrainingModule):
         self.family = family
 
     def loss(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """The losses and auxiliary cross-entropies, weighted by `share`: the `parts`, else their sum."""
+        """The losses and auxiliary cross-entropies, weighted by `share`: one number for each of the `parts`, which
+        are logged and whose sum is minimised, else their sum. Additive over the rows of a batch."""
         hidden = packed_hidden(self.model, self.family, batch)
         first = read_states(self.model, self.family, hidden, batch)
         features, logits = first[:, 0], self.family.head(self.model, first).float()
@@ -360,7 +348,7 @@ class TuneJob(ABC):
     @abstractmethod
     def model(
         self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair]
-    ) -> tuple[TrainingModule, Checkpoint]:
+    ) -> tuple[TuningModel, Checkpoint]:
         """The module to train, and the checkpoint of its classifier, to evaluate and save."""
 
     @abstractmethod
@@ -424,6 +412,11 @@ def run_tuning(
     if reason := METRICS[metric].refusal(judged):  # no evaluation would be the best one
         note_once(f"dev is judged by spearman and not by {metric}: {reason}")
         metric = "spearman"
+    if len({pair.grades or pair.label for pair in dev}) == 1:
+        note_once(
+            f"dev: all {len(dev):,} pairs have one label, which says little of the best evaluation; give --dev "
+            "with several"
+        )
     teaching = None
     if (taught_by := job.outputs_of) is not None:
         teaching = TeacherTargets(taught_by, labels, work, place, settings.dtype)
@@ -435,11 +428,12 @@ def run_tuning(
     on_device(model, place, settings.dtype)
 
     # Train, from the state of a killed run where there is one.
-    longest = trained.settings.max_length
+    longest, pad = trained.settings.max_length, trained.pad
+    first = trained.family.first_position(pad)
     tuner = Tuner(
         model,
         data.examples,
-        BatchLayout.of(trained.family, trained.pad, longest, settings.slots, losses.by_query),
+        BatchLayout(buckets_for(longest), settings.slots, pad, first, losses.by_query),
         settings,
         work,
         judge_of(replace(trained, dtype=settings.dtype), dev, metric),
@@ -540,7 +534,7 @@ class TrainJob(TuneJob):
 
     def model(
         self, start: Checkpoint, data: TrainingSet, losses: Losses, dev: list[Pair]
-    ) -> tuple[TrainingModule, Checkpoint]:
+    ) -> tuple[TuningModel, Checkpoint]:
         return TuningModel(start.model, start.family, data.auxiliaries, losses), start
 
     def facts(self, start: Checkpoint, data: TrainingSet, tuner: Tuner) -> dict[str, Any]:

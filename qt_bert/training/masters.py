@@ -26,7 +26,6 @@ class MasterWeights:
         *,
         lr: float,
         weight_decay: float = 0.01,
-        clip: float = 1.0,
         average: float = 0.0,
     ) -> None:
         named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
@@ -37,7 +36,6 @@ class MasterWeights:
         self.params: list[torch.Tensor] = [dict(model.named_parameters())[n] for n in self.names]
         if self.shared:
             self.masters = list(self.params)
-        self.clip = clip
         self.decay = average
         self.average = [m.detach().clone() for m in self.masters] if average else self.masters
         self.lr = lr
@@ -60,13 +58,13 @@ class MasterWeights:
         return self.masters[0].device
 
     def step(self, factor: float) -> torch.Tensor:
-        """Clip and update at rate lr × `factor`. Returns the gradient's norm [], on the device."""
+        """Clip the gradient to norm 1 and update at rate lr × `factor`. Returns its norm [], on the device."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.lr * factor
         if not self.shared:
             for master, param in zip(self.masters, self.params, strict=True):
                 master.grad = None if param.grad is None else param.grad.float()
-        norm = torch.nn.utils.clip_grad_norm_(self.masters, self.clip)
+        norm = torch.nn.utils.clip_grad_norm_(self.masters, 1.0)
         self.optimizer.step()
         if not self.shared:
             with torch.no_grad():

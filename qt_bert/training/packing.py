@@ -108,13 +108,6 @@ def on_device(model: nn.Module, device: torch.device, dtype: str) -> None:
             vars(module)["config"]._attn_implementation = "sdpa"
 
 
-def block_diagonal(segment: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Additive attention mask [rows, 1, slots, slots]: 0 inside a segment, the dtype's minimum outside."""
-    same = segment[:, None, :, None] == segment[:, None, None, :]
-    zeros = torch.zeros(same.shape, dtype=dtype, device=segment.device)
-    return zeros.masked_fill(~same, torch.finfo(dtype).min)
-
-
 def read_states(
     model: Any, family: Family, hidden: torch.Tensor, batch: Mapping[str, torch.Tensor]
 ) -> torch.Tensor:
@@ -140,7 +133,9 @@ def packed_hidden(model: Any, family: Family, batch: Mapping[str, torch.Tensor])
     """
     backbone, places = family.backbone_of(model), batch["position_ids"]
     hidden = family.embed(model, batch["input_ids"], batch["token_type_ids"], places)
-    whole = block_diagonal(batch["segment"], hidden.dtype)
+    segment = batch["segment"]
+    others = segment[:, None, :, None] != segment[:, None, None, :]
+    whole = hidden.new_zeros(others.shape).masked_fill(others, torch.finfo(hidden.dtype).min)
     angles: dict[str | None, Any] = {}
     masks: dict[int | None, torch.Tensor] = {}
     for module in family.layers_of(model):

@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional as F
 from transformers import AutoModelForPreTraining, BertConfig, BertForPreTraining
 
-from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.files import sha256_file
 from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.models.checkpoint import save_checkpoint
@@ -106,11 +106,16 @@ class PretrainBatch:
 def batches(
     corpus: Corpus, special: SpecialTokens, shape: BatchShape, seed: int, skip: int = 0
 ) -> Iterator[PretrainBatch]:
-    """Endless batches; `skip` leaves out the first ones (a resumed run)."""
+    """Endless batches; `skip` leaves out the first ones (a resumed run). Raises ArgumentError where the first
+    chunk of examples does not fill a batch."""
     chunk = 0
     while True:
         rng = np.random.default_rng([seed, chunk])
         packed = _pack_chunk(_examples(corpus, special, shape, seed, chunk, rng), shape, rng)
+        if not packed and not chunk:
+            raise ArgumentError(
+                f"shape: {EXAMPLES_A_CHUNK:,} examples do not fill a batch of {shape.slots:,} slots; give fewer"
+            )
         for slots, group in packed:
             if skip:
                 skip -= 1
@@ -324,7 +329,7 @@ def pretrain(
     `stop_at` ends the run before its schedule. Returns the float32 state dict and the last averaged
     figures. The log is `out/log.jsonl`; the state is saved every `save_every` steps. Raises
     CheckpointError where model and tokenizer differ in size, RunFolderError where `out` holds a run with
-    other settings or another `identity` (hashes of start and corpus).
+    other settings, another `identity` (hashes of start and corpus) or more steps than `stop_at`.
     """
     if special.vocabulary != model.config.vocab_size:
         raise CheckpointError(
@@ -351,6 +356,10 @@ def pretrain(
     figures: dict[str, Any] = log.last()
     started, since = time.monotonic(), tokens
     end = min(settings.steps, stop_at or settings.steps)
+    if done > end:
+        raise RunFolderError(
+            f"{out} is at step {done:,}, beyond --stop-at {end:,}; give a later one, or start anew with --overwrite"
+        )
     with progress(end, "pretraining", "steps", done=done) as shown:
         for step in range(done, end):
             batch = next(stream)

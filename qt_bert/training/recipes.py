@@ -55,7 +55,7 @@ class PairSource:
         """The rows of this source; `levels` = K reads labels as 0 … K − 1 instead of grades.
 
         `labelled` rejects rows without a readable label (of an auxiliary source: without a label).
-        Raises PairFileError as the reader does.
+        Raises PairFileError as the reader does, ArgumentError where `grades` or `always` name a level beyond K.
         """
         options = ReaderOptions(
             self.columns or None, self.no_header, self.grades or None, self.max_rejects
@@ -71,7 +71,7 @@ class PairSource:
         options.note_abstract(rows, self.file)
         barred = {query for other in self.exclude for query in _queries(other)}
         fixed = GradeMap.parse(f"any={self.always}").sets["any"] if self.always else None
-        return [
+        kept = [
             replace(pair, grades=fixed) if fixed or self.unlabelled else pair
             for pair in rows
             if (not self.labels or pair.label in self.labels)
@@ -79,6 +79,13 @@ class PairSource:
             and not (labelled and self.auxiliary and pair.label is None)
             and (not self.tenth or _in_tenth(pair.query) == (self.tenth == "alone"))
         ]
+        for pair in kept:
+            if levels and pair.grades and pair.grades[-1] > levels:
+                raise ArgumentError(
+                    f"{self.file}: line {pair.line}: grade {pair.grades[-1]} stands for level {pair.grades[-1] - 1}, "
+                    f"and the levels are 0 to {levels - 1}; change `grades` or `always`"
+                )
+        return kept
 
     @property
     def options_key(self) -> str:

@@ -33,12 +33,10 @@ def training_device(name: str, dtype: str) -> torch.device:
     return device
 
 
-def compiled(
-    function: Callable[..., Any], enabled: bool = True, device_type: str = "cpu"
-) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any], device_type: str) -> Callable[..., Any]:
     """`function` compiled for the shapes of its calls, or itself where it cannot be compiled. Clears earlier
     compilations, which a process that trains many models would keep."""
-    if not enabled or device_type not in ("cpu", "cuda"):
+    if device_type not in ("cpu", "cuda"):
         return function
     if not any(shutil.which(name) for name in ("g++", "clang++", "c++")):
         note_once("no C++ compiler: training runs uncompiled, at about two thirds of the speed")
@@ -71,8 +69,8 @@ class Gradients:
         compile: bool = True,
         aim: Callable[[torch.Tensor], torch.Tensor] = torch.sum,
     ) -> None:
-        self.masters, self.aim = masters, aim
-        self.plain, self.fast = loss, compiled(loss, compile, masters.device.type)
+        self.masters, self.aim, self.plain = masters, aim, loss
+        self.fast = compiled(loss, masters.device.type) if compile else loss
         self.memory = Memory(slots)
 
     def of(self, batch: Packed) -> torch.Tensor:

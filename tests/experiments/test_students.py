@@ -114,10 +114,10 @@ def test_the_difference_is_the_mean_over_the_seeds_both_have():
 @pytest.mark.parametrize("values", [(0.0, 2.0), (0.0, 1.0, 5.0)])
 def test_means_over_drawn_seeds_vary_as_a_mean_of_so_many_does(values):
     """The sample variance over n: 2/2 and 7/3; a plain resample has 1/2 and 2/3 of that."""
-    means = study.over_seeds(np.repeat(np.array(values)[:, None], 20_000, axis=1), 0)
+    means = study.over_seeds(np.repeat(np.array(values)[:, None], 20_000, axis=1))
     assert means.mean() == pytest.approx(np.mean(values), abs=0.05)
     assert means.var() == pytest.approx(np.var(values, ddof=1) / len(values), rel=0.05)
-    assert study.over_seeds(np.array([[1.0, 2.0, 3.0]]), 0).tolist() == [1, 2, 3]
+    assert study.over_seeds(np.array([[1.0, 2.0, 3.0]])).tolist() == [1, 2, 3]
 
 
 def test_arms_are_trained_compared_and_taken_up(job_of, tmp_path, pair_file):

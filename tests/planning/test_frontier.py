@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 from scipy.stats import spearmanr
 
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.planning import detail, trial
 from qt_bert.planning.frontier import make_frontier, on_frontier
@@ -125,11 +126,10 @@ def test_a_frontier_is_measured_stored_and_resumed(task_of, tmp_path):
             read_plan(tmp_path / "frontier.json", shape)
 
 
-def test_the_teacher_and_one_shape_are_detailed(task_of, monkeypatch):
-    def missing(packages):
-        raise ArgumentError("no onnxruntime")
-
-    monkeypatch.setattr(detail, "need", missing)
+def test_the_teacher_and_one_shape_are_detailed(task_of, monkeypatch, capsys):
+    """Also where ONNX is not installed, or its file differs from torch."""
+    failing = Mock(side_effect=[ArgumentError("no onnxruntime"), EquivalenceError("x differs")])
+    monkeypatch.setattr(detail, "need", failing)
     monkeypatch.setattr(detail, "has_bfloat16", lambda: False)
     task = task_of()
     task.effort = replace(LEAST, engines=4)
@@ -138,6 +138,7 @@ def test_the_teacher_and_one_shape_are_detailed(task_of, monkeypatch):
     settings = [(timing.titles, timing.threads) for timing in small.timings]
     assert settings == [(10, 1), (100, 1), (10, 2), (100, 2)]
     assert all(timing.p50 <= timing.p99 for timing in small.timings)
+    assert "x differs; engines are compared without ONNX" in capsys.readouterr().err
 
 
 def test_the_baseline_is_the_rho_of_shared_characters_also_of_seven_levels(task_of):

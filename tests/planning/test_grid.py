@@ -10,22 +10,17 @@ from qt_bert.results.plan import MetricChange
 TEACHER = TeacherRef(name="t", sha256="0", layers=3, heads=2, units=8)
 
 
-def change(value, samples):
-    low, high = min(samples), max(samples)
-    measured = MetricChange(base=0.8, value=0.8 + value, change=value, ci_low=low, ci_high=high)
-    return {"spearman": measured}
-
-
 def test_functions_at_risk_are_those_whose_heads_go():
     functions = Functions(
         "run", {"matching": ("L0H0", "L1H1"), "order": ("L2H0",), "reader": ("L1H0",)}
     )
     lost = lost_by_function(functions, removal_of([Head(0, 0)], [2]), TEACHER)
     assert lost == {"matching": ("L0H0",), "order": ("L2H0",), "reader": ()}
-    measured = {removal_of([Head(0, 0)]): change(-0.2, [-0.2]), removal_of([Head(2, 0)]): {}}
+    change = MetricChange(base=0.8, value=0.6, change=-0.2, ci_low=-0.2, ci_high=-0.2)
+    measured = {removal_of([Head(0, 0)]): {"spearman": change}, removal_of([Head(2, 0)]): {}}
     rows = at_risk(functions, lost, measured)
     assert [row.name for row in rows] == ["matching", "order", "reader"]
-    assert rows[0].measured.change == -0.2 and rows[1].measured is None is rows[2].measured
+    assert rows[0].measured == change and rows[1].measured is None is rows[2].measured
 
 
 def test_heads_of_layers_that_go_are_gone_with_them():

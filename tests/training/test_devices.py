@@ -47,11 +47,10 @@ def examples(labels: int = 5, auxiliary: int = 0) -> list[LabelledExample]:
     rng, drawn = np.random.default_rng(0), []
     for place in range(12):
         length = int(rng.integers(8, 31))
-        groups = np.array([0] + [1] * 4 + [2] * (length - 5), np.int8)
         allowed = np.zeros(labels, np.float32)
         if auxiliary <= place < 11:
             allowed[place % labels] = allowed[0] = 1
-        ids, types = rng.integers(5, 50, length), (groups == 2).astype(np.int64)
+        ids, types = rng.integers(5, 50, length), np.repeat([0, 1], [5, length - 5])
         source = (0, place % 2) if place < auxiliary else (-1, 0)
         drawn.append(LabelledExample(ids, types, allowed, source, 1.0 + place % 3))
     return drawn

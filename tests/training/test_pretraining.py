@@ -1,9 +1,12 @@
 """Pretraining batches and losses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.training.corpus import Corpus, TokenStore
 from qt_bert.training.pretrain import (
     BatchShape,
@@ -42,6 +45,11 @@ def test_batches_go_on_where_a_run_stopped(corpus):
     later = take(batches(corpus, SPECIAL, SHAPE, 7, skip=5), 4)
     for a, b in zip(whole[5:], later, strict=True):
         assert all(torch.equal(tensor, b.tensors[name]) for name, tensor in a.tensors.items())
+
+
+def test_a_batch_that_no_chunk_fills_is_refused(corpus):
+    with pytest.raises(ArgumentError, match="do not fill a batch of 5,000,000 slots"):
+        next(batches(corpus, SPECIAL, replace(SHAPE, slots=5_000_000), 0))
 
 
 def test_masked_slots_hold_the_text_they_hid(corpus):
@@ -92,9 +100,9 @@ def test_a_killed_run_logs_what_an_undisturbed_one_logs(corpus, tmp_path, monkey
         5, dtype="float32", save_every=3, log_every=2, compile=False, shape=SHAPE
     )
 
-    def run(name):
+    def run(name, **how):
         model = new_model(vocabulary=50, layers=2, heads=2, hidden=16, positions=32, seed=0)
-        pretrain(model, corpus, SPECIAL, settings, tmp_path / name, identity={})
+        pretrain(model, corpus, SPECIAL, settings, tmp_path / name, identity={}, **how)
         logged = read_log(tmp_path / name / "log.jsonl")
         return [{k: v for k, v in row.items() if k != "tokens_per_second"} for row in logged]
 
@@ -110,3 +118,5 @@ def test_a_killed_run_logs_what_an_undisturbed_one_logs(corpus, tmp_path, monkey
     with pytest.raises(KeyboardInterrupt):
         run("killed")
     assert run("killed") == whole
+    with pytest.raises(RunFolderError, match="is at step 5, beyond --stop-at 4"):
+        run("killed", stop_at=4)

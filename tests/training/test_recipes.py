@@ -163,3 +163,6 @@ def test_settings_that_cannot_be_meant_are_named(settings, name):
 def test_levels_are_read_as_the_evaluation_reads_them(file):
     pairs = PairSource(file, columns="grade=label").read(levels=3, labelled=True)
     assert [p.grades for p in pairs] == [(1,), (2,), (3,), (3,)]
+    for beyond in ({"grades": "0=1,1=2,2=4"}, {"always": "3-4"}):
+        with pytest.raises(ArgumentError, match="grade 4 stands for level 3, and the levels are 0"):
+            PairSource(file, columns="grade=label", **beyond).read(levels=3, labelled=True)

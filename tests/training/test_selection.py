@@ -48,6 +48,10 @@ def test_labels_between_two_grades_are_judged_by_their_order(job, tmp_path, caps
         "dev is judged by spearman and not by qwk: the labels are sets" in capsys.readouterr().err
     )
     assert run_tuning(job, tmp_path / "n", once)["figure"] == "qwk"
+    assert "dev:" not in capsys.readouterr().err
+    dev = PairSource(write_pairs(tmp_path / "one.tsv", [(q, t, 3) for q, t, _ in PAIRS]))
+    run_tuning(replace(job, dev=dev), tmp_path / "o", once)
+    assert "dev: all 8 pairs have one label" in capsys.readouterr().err
 
 
 TEACHER, MARGIN = TeacherSource(Path("teacher")), LossWeights(margin=1.0)

@@ -40,7 +40,8 @@ class Case:
             ids, types = np.array(row.input_ids), np.array(row.token_type_ids)
             example = LabelledExample(ids, types, label, (-1, 0), 1.0, at=row.at, taught=of_pair)
             self.examples.append(example)
-        layout = BatchLayout.of(self.teacher.family, self.teacher.pad, 48, 192)
+        pad = self.teacher.pad
+        layout = BatchLayout((48,), 192, pad, self.teacher.family.first_position(pad))
         self.model = TuningModel(self.small.model, self.teacher.family, {}, Losses(WEIGHTS)).train()
         (plan,) = plan_epoch(self.examples, layout, 0, 0)
         self.batch = to_tensors(plan, self.examples, layout)
