@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from common.command import parser_of
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
+from benchmarks.common.command import parser_of
 from qt_bert.files import atomic_write
 from tests.browser.driving.chromium import launched
 from tests.browser.driving.server import serving
