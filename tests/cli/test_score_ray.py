@@ -76,3 +76,16 @@ def test_skipped_files_are_named_last(
     assert sum(line.startswith("skipped: day/") for line in shown) == min(skipped, 10)
     assert ("run.json" in last) == bool(skipped)
     assert not skipped or last.startswith(f"{skipped} files")
+
+
+def test_a_partition_that_failed_ends_with_status_1(
+    run, pair_file, checkpoint_of, tmp_path, monkeypatch
+):
+    from qt_bert.cluster import score as module
+
+    counts = {"pairs": 1, "rejected": 0, "truncated_titles": 0, "truncated_queries": 0}
+    report = module.RayReport(counts, (), {"3.l2": "it changed (on x)"})
+    monkeypatch.setattr(module, "score_on_ray", lambda *_, **__: report)
+    command = ("score", pair_file, "--engine", "ray", "--model", checkpoint_of())
+    ended = run(*command, "--out", tmp_path / "o")
+    assert ended.status == 1 and "error: partition 3.l2: it changed (on x)" in ended.err
