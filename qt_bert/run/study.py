@@ -33,6 +33,7 @@ from qt_bert.run.folder import (
     split_of,
 )
 from qt_bert.shipped import BEHAVIOURS, TEST, TRAIN, shipped, ships
+from qt_bert.text import query_key
 
 if TYPE_CHECKING:
     from qt_bert.planning.task import PlanTask, Sample
@@ -294,8 +295,10 @@ def _both(context: StageContext) -> tuple[Sample, Sample]:
 
 
 def _check_apart(discovery: Sample, tested: Sample) -> None:
-    """Raise ArgumentError for a query that is in both."""
-    both = {pair.query for pair in discovery.pairs} & {pair.query for pair in tested.pairs}
+    """Raise ArgumentError for a query that is in both, however it is spelled."""
+    chosen_on = {query_key(pair.query) for pair in discovery.pairs}
+    spelled = {query_key(pair.query): pair.query for pair in tested.pairs}
+    both = [query for key, query in spelled.items() if key in chosen_on]
     if both:
         raise ArgumentError(
             f"{len(both):,} queries to choose on (of {discovery.ref.name}), such as {min(both)!r}, "
