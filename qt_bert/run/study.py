@@ -497,9 +497,7 @@ def run_plan(
         count_kept(budget, layers)
     held_out = ("held_out", "held_out_columns", "held_out_grades")
     stage = plan_stage(options, arguments=("plan", *held_out))
-    folder = _run_alone(
-        stage, "plan", options.arguments(model), request, out, scorer, resume, overwrite
-    )
+    folder = _run_alone(stage, options.arguments(model), request, out, scorer, resume, overwrite)
     return Plan.read(folder.file("plan.json"))
 
 
@@ -514,15 +512,12 @@ def run_frontier(
 ) -> Frontier:
     """Measure the frontier in the folder `out`, or resume it, and return it; as `run_plan` does."""
     stage = plan_stage(options, arguments=("frontier",))
-    folder = _run_alone(
-        stage, "frontier", options.arguments(), request, out, scorer, resume, overwrite
-    )
+    folder = _run_alone(stage, options.arguments(), request, out, scorer, resume, overwrite)
     return Frontier.read(folder.file(FRONTIER))
 
 
 def _run_alone(
     stage: Stage,
-    name: str,
     arguments: dict[str, Any],
     request: Request,
     out: Path,
@@ -530,11 +525,11 @@ def _run_alone(
     resume: bool,
     overwrite: bool,
 ) -> RunFolder:
-    """The folder of a run of one stage, whose own `arguments` are the run's argument `name`."""
+    """The folder of a run of one stage, whose own `arguments` are the run's argument of its name."""
     if not stage.applies(request):
         raise ArgumentError(f"{request.model} was pruned itself; make the plan from its teacher")
     inputs = run_inputs(request.only(stage.arguments))
-    inputs = replace(inputs, arguments={**inputs.arguments, name: arguments})
+    inputs = replace(inputs, arguments={**inputs.arguments, stage.name: arguments})
     folder = RunFolder.open(out, inputs, resume=resume, overwrite=overwrite)
     if others := sorted(folder.record.stages.keys() - {stage.name}):
         raise RunFolderError(
