@@ -297,21 +297,20 @@ def read_graded(
         ) from error
 
 
-def draw_pairs(pairs: Sequence[Pair], seed: int = 0, most: int = MOST_PAIRS) -> list[Pair]:
-    """At most `most` pairs, in file order: whole queries, drawn by their text and `seed`.
+def draw_pairs(pairs: Sequence[Pair], seed: int = 0) -> list[Pair]:
+    """At most `MOST_PAIRS` pairs, in file order: whole queries, drawn by their text and `seed`.
 
-    Where one query has more than half of `most`, pairs spread over as many queries as possible.
+    Where one query has more than half of them, pairs spread over as many queries as possible.
     """
-    if len(pairs) <= most:
+    if len(pairs) <= MOST_PAIRS:
         return list(pairs)
     largest = max(_sizes(pairs).values())
-    if 2 * largest > most:
-        return spread_over_queries(pairs, most, seed)
-    return sample_queries(pairs, most - largest + 1, seed)
+    if 2 * largest > MOST_PAIRS:
+        return spread_over_queries(pairs, MOST_PAIRS, seed)
+    return sample_queries(pairs, MOST_PAIRS - largest + 1, seed)
 
 
 def _sizes(pairs: Sequence[Pair]) -> Counter[str]:
-    """The number of each query's pairs."""
     return Counter(pair.query for pair in pairs)
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qt_bert.cli import options, terminal
-from qt_bert.cli.options import Overwrite, Resume
 from qt_bert.cli.terminal import differences_table, figure, interval, table
 from qt_bert.cli.train import tune
 from qt_bert.data.reader import ReaderOptions
@@ -422,8 +421,8 @@ def distill(
         str | None, typer.Option(help="Metric of the dev file. [qwk; of one output, spearman]")
     ] = None,
     max_length: options.MaxLength = None,
-    resume: Resume = False,
-    overwrite: Overwrite = False,
+    resume: options.Resume = False,
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Train a smaller model to imitate its teacher, by a shape or a plan; resumes after a kill."""
     if plan is None and shape is None:

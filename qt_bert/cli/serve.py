@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +13,14 @@ import typer
 from qt_bert.cli import options
 from qt_bert.cli.terminal import note
 from qt_bert.errors import ArgumentError
-from qt_bert.page.settings import Language, Settings
 from qt_bert.request import check_device
+
+
+class Language(StrEnum):
+    """Of a first visit."""
+
+    zh = "zh"
+    en = "en"
 
 
 @options.app.command("app", rich_help_panel=options.STUDY)
@@ -40,7 +47,7 @@ def serve(
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Do not open a browser.")
     ] = False,
-    language: Annotated[Language, typer.Option(help="Language of the first page.")] = "zh",
+    language: Annotated[Language, typer.Option(help="Language of the first page.")] = Language.zh,
     device: options.Device = "auto",
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads of torch. [default: one for each core]")
@@ -51,6 +58,7 @@ def serve(
         raise ArgumentError("the page needs Streamlit: pip install 'qt-bert[app]'")
     from qt_bert.page import server
     from qt_bert.page.folders import Folders
+    from qt_bert.page.settings import Settings
     from qt_bert.run.folder import RunFolder
 
     check_device(device)
@@ -69,7 +77,7 @@ def serve(
         run=None if run is None else run.resolve(),
         base=None if base is None else Path(os.path.abspath(base)),
         device=device,
-        language=language,
+        language=language.value,
     )
     server.serve(settings, host=host, port=port, browser=not no_browser, threads=threads)
 

@@ -21,7 +21,7 @@ from qt_bert.data.lines import TextSource
 from qt_bert.data.pairs import Reject
 from qt_bert.errors import ArgumentError, PairFileError
 
-_ENTRY = re.compile(r"(?P<text>\S+)(?: (?P<frequency>[0-9]{1,9}))?(?: (?P<tag>[a-zA-Z]+))?")
+_ENTRY = re.compile(r"(\S+)(?: ([0-9]{1,9}))?(?: ([a-zA-Z]+))?")
 
 
 class UserWord(NamedTuple):
@@ -47,23 +47,19 @@ def read_userdict(path: str | Path | None) -> tuple[UserWord, ...]:
         ) from error
     except OSError as error:
         raise ArgumentError(f"--userdict {path}: cannot be read ({error.strerror})") from error
-    words = tuple(
-        _entry(path, number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()
-    )
+    words = []
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if (match := _ENTRY.fullmatch(line)) is not None:
+            text, frequency, tag = match.groups()
+            words.append(UserWord(text, None if frequency is None else int(frequency), tag))
+        elif line:
+            raise ArgumentError(
+                f"--userdict {path}: line {number}: {line[:40]!r} is not a word with an optional "
+                "frequency and tag, separated by one space each, such as '机器学习 100 n'"
+            )
     if not words:
         raise ArgumentError(f"--userdict {path}: holds no word")
-    return words
-
-
-def _entry(path: str | Path, number: int, line: str) -> UserWord:
-    match = _ENTRY.fullmatch(line)
-    if match is None:
-        raise ArgumentError(
-            f"--userdict {path}: line {number}: {line[:40]!r} is not a word with an optional "
-            "frequency and tag, separated by one space each, such as '机器学习 100 n'"
-        )
-    frequency = match["frequency"]
-    return UserWord(match["text"], int(frequency) if frequency else None, match["tag"])
+    return tuple(words)
 
 
 def _import_quietly(name: str = "jieba") -> Any:

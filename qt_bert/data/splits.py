@@ -78,9 +78,9 @@ def halves_of(queries: Iterable[str]) -> list[Half]:
 def split_halves(pairs: Sequence[Pair]) -> Halves[Pair]:
     """Split pairs by query. Raises PairFileError where a half has no graded pair."""
     halves = Halves[Pair]([], [])
-    for pair, half in zip(pairs, halves_of(pair.query for pair in pairs), strict=True):
-        getattr(halves, half).append(pair)
-    for name, half in zip(Halves._fields, halves, strict=True):
+    for pair, name in zip(pairs, halves_of(pair.query for pair in pairs), strict=True):
+        getattr(halves, name).append(pair)
+    for name, half in halves._asdict().items():
         if not any(pair.grades for pair in half):
             raise PairFileError(
                 f"the {name} half of the queries has no graded pair ({len(half):,} pairs in it); "
