@@ -329,7 +329,7 @@ def resolve(request: Request) -> Request:
 
 
 def _read_files(request: Request) -> None:
-    """Read each named file now, not after minutes of work; of the split's only the columns."""
+    """Read each named file now, not after minutes of work; the split's are only opened."""
     from qt_bert.data.cases import read_cases
     from qt_bert.data.segmenters import read_segmented
     from qt_bert.data.treebank import read_treebank

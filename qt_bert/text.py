@@ -1,4 +1,4 @@
-"""Texts in Chinese and English, their width in a figure; numbers as text; rows as CSV."""
+"""Texts in Chinese and English, their width in a figure; spellings of a query; numbers as text; rows as CSV."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import io
 import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
 
@@ -55,6 +56,14 @@ def interval(low: float | None, high: float | None, digits: int = 3) -> str:
     if low is None or high is None:
         return ""
     return f"[{number(low, digits)}, {number(high, digits)}]"
+
+
+@lru_cache(maxsize=2**16)
+def query_key(query: Hashable) -> Hashable:
+    """The query that a spelling stands for: NFKC, without case and spaces."""
+    if not isinstance(query, str):
+        return query
+    return "".join(unicodedata.normalize("NFKC", query).casefold().split())
 
 
 def plain(value: Any) -> str | None:

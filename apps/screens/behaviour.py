@@ -97,7 +97,7 @@ def _all_cases(here: Visit) -> Card | None:
             model.cache.put(key(out), (logits, scorer.counts.truncated_titles))
 
     if JOB in st.session_state:
-        watch(st.session_state[JOB], unit=Text("对", "pairs"), key="behaviour")
+        watch(st.session_state[JOB], steps={}, key="behaviour")
     elif missing:
         pairs = 2 * len(cases.listed) * len(missing)
         caption(

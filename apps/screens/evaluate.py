@@ -49,8 +49,8 @@ from qt_bert.stats.evaluation import Evaluation, evaluate, furthest_off
 from qt_bert.stats.metrics import METRICS
 from qt_bert.text import Text, clip, interval, number, signed
 
-# At most so many pairs are evaluated, rows read before the draw, and rejects listed.
-MOST_PAIRS, MOST_ROWS_READ, MOST_REJECTS = 2_000, 100_000, 10_000
+# At most so many pairs are evaluated, and rows read before the draw.
+MOST_PAIRS, MOST_ROWS_READ = 2_000, 100_000
 RESAMPLES, WORST, MESSAGE, HEADS_NAMED = 2_000, 50, 600, 40
 HEADLINES = ("accuracy", "qwk", "spearman", "ndcg_at_5")
 BETTER = {"higher": "↑", "lower": "↓", "zero": "→ 0"}
@@ -125,7 +125,7 @@ def main() -> None:
     if file is not None:
         _offer(here, file, key)
     if JOB in session:
-        watch(session[JOB], unit=Text("对", "pairs"), steps=STEPS, key="evaluate")
+        watch(session[JOB], steps=STEPS, key="evaluate")
     elif RESULT in session:
         last: Measured = session[RESULT]
         st.subheader(escaped(localised(last.about)))
@@ -270,7 +270,7 @@ def read_graded(
             whole=_sizes(drawn).items() <= _sizes(first).items(),
             unread=len(pairs) > len(first),
             rejected=rejected,
-            rejects=listed_rejects(listed, MOST_REJECTS),
+            rejects=listed_rejects(listed),
         )
 
     rejects: tuple[Reject, ...] = ()
@@ -284,7 +284,7 @@ def read_graded(
             except ArgumentError as error:
                 raise PairFileError(str(error)) from error
             finally:
-                rejects = listed_rejects(listed, MOST_REJECTS)
+                rejects = listed_rejects(listed)
     except RefusedFile as error:
         raise FileFault(error.message, rejects) from error
     except (ArgumentError, PairFileError) as error:
@@ -297,21 +297,20 @@ def read_graded(
         ) from error
 
 
-def draw_pairs(pairs: Sequence[Pair], seed: int = 0, most: int = MOST_PAIRS) -> list[Pair]:
-    """At most `most` pairs, in file order: whole queries, drawn by their text and `seed`.
+def draw_pairs(pairs: Sequence[Pair], seed: int = 0) -> list[Pair]:
+    """At most `MOST_PAIRS` pairs, in file order: whole queries, drawn by their text and `seed`.
 
-    Where one query has more than half of `most`, pairs spread over as many queries as possible.
+    Where one query has more than half of them, pairs spread over as many queries as possible.
     """
-    if len(pairs) <= most:
+    if len(pairs) <= MOST_PAIRS:
         return list(pairs)
     largest = max(_sizes(pairs).values())
-    if 2 * largest > most:
-        return spread_over_queries(pairs, most, seed)
-    return sample_queries(pairs, most - largest + 1, seed)
+    if 2 * largest > MOST_PAIRS:
+        return spread_over_queries(pairs, MOST_PAIRS, seed)
+    return sample_queries(pairs, MOST_PAIRS - largest + 1, seed)
 
 
 def _sizes(pairs: Sequence[Pair]) -> Counter[str]:
-    """The number of each query's pairs."""
     return Counter(pair.query for pair in pairs)
 
 

@@ -22,7 +22,7 @@ from qt_bert.ablation.resample import DONORS, Donors
 from qt_bert.ablation.sweep import run_sweep
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.data.splits import half_of, sample_queries, spread_over_queries
+from qt_bert.data.splits import halves_of, sample_queries, spread_over_queries
 from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.files import sha256_file
 from qt_bert.heads import Head, Shape, format_heads, parse_heads
@@ -84,7 +84,9 @@ def load_pairs_for_sweep(
 
 def discovery_pairs(path: Path, options: ReaderOptions) -> list[Pair]:
     """The pairs of a file's discovery half, with or without labels. Raises ArgumentError for none."""
-    pairs = [pair for pair in options.open(path) if half_of(pair.query) == "discovery"]
+    everything = list(options.open(path))
+    halves = halves_of(pair.query for pair in everything)
+    pairs = [pair for pair, half in zip(everything, halves, strict=True) if half == "discovery"]
     if not pairs:
         raise ArgumentError(
             f"{path}: no query belongs to the discovery half, which mean head outputs are taken from; "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,7 +53,7 @@ def check(
             how = replace(reader, grades=None).beside(against, labelled=False)
         other = how.open(against)
     report = check_file(rows, other)
-    result, text = report.to_json(), report.render()
+    result, text = asdict(report), report.render()
     if shortcuts:
         from qt_bert.scoring.shortcuts import find_shortcuts
 

@@ -16,7 +16,6 @@ from qt_bert.request import HeadsOutOptions, ModelOptions, Request
 
 if TYPE_CHECKING:
     from qt_bert.ablation.explain import HeadEffect, Restoring
-    from qt_bert.scoring.bulk import Scorer
     from qt_bert.scoring.explain import Explanation
 
 BAR, CHANGE_BAR = 24, 12
@@ -46,6 +45,7 @@ def explain(
     if not query.strip() or not title.strip():
         raise ArgumentError("query and title must both hold text")
     cut = make_segmenter(segmenter, userdict=userdict)
+    from qt_bert.ablation.explain import explain_heads, restoring_heads
     from qt_bert.run.scorers import open_model
     from qt_bert.scoring.explain import explain_pair
 
@@ -53,21 +53,12 @@ def explain(
     explanation = explain_pair(query, title, scorer, cut)
     heads = restoring = None
     if scorer.left_out is None:
-        heads, restoring = _heads_of(explanation, scorer)
+        heads = explain_heads(query, title, scorer)
+        if (term := explanation.most_telling) is not None:
+            restoring = restoring_heads(query, title, scorer, term)
     terminal.note_counts(scorer)
     shown = (explanation, heads, restoring)
     typer.echo(_as_json(*shown) if as_json else _as_text(*shown))
-
-
-def _heads_of(
-    explanation: Explanation, scorer: Scorer
-) -> tuple[list[HeadEffect], Restoring | None]:
-    """The effect of each head, and the heads that restore the effect of the most important term, if any."""
-    from qt_bert.ablation.explain import explain_heads, restoring_heads
-
-    query, title, term = explanation.query, explanation.title, explanation.most_telling
-    effects = explain_heads(query, title, scorer)
-    return effects, None if term is None else restoring_heads(query, title, scorer, term)
 
 
 def _as_json(

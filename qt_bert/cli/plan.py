@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qt_bert.cli import options, terminal
-from qt_bert.cli.options import Overwrite, Resume
 from qt_bert.cli.terminal import differences_table, figure, interval, table
 from qt_bert.cli.train import tune
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
+from qt_bert.files import sha256_file
 from qt_bert.progress import progress
 from qt_bert.request import NOT_OF_A_PLAN, Request, check_device, pairs_or_test, resolve
 from qt_bert.shipped import DEV, GRADED, shipped
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from qt_bert.data.pairs import Pair
     from qt_bert.models.checkpoint import Checkpoint
     from qt_bert.planning.prune import Pruned
-    from qt_bert.planning.task import Sample
     from qt_bert.results.frontier import Frontier
     from qt_bert.results.plan import ExportFile, Plan, PlanTest
 
@@ -255,33 +254,31 @@ def prune(
         return
     assert plan is not None
     reader.open(path)
-    from qt_bert.planning.prune import open_teacher
+    from qt_bert.planning.prune import CHECKED, open_teacher
     from qt_bert.planning.prune import prune as prune_model
     from qt_bert.results.frontier import read_plan
 
     chosen = read_plan(plan, shape)
     teacher = open_teacher(chosen, folder, device)
     weighs = any(layer.units is not None for layer in chosen.kept) and not chosen.units
-    read = _pairs(path, reader, teacher, weighs, rejects)
+    if weighs:
+        read = _graded(path, reader, teacher, rejects)
+    else:  # a few pairs for the check, graded or not
+        read = list(islice(reader.open(path), CHECKED))
     with progress(len(read), "weighing units", "pairs", quiet=not weighs) as shown:
         pruned = prune_model(teacher, chosen, read, out, overwrite=overwrite, shown=shown)
     typer.echo(json.dumps(asdict(pruned), default=str) if as_json else _pruned_as_text(pruned))
 
 
-def _pairs(
-    path: Path, reader: ReaderOptions, teacher: Checkpoint, weighs: bool, rejects: Path | None
+def _graded(
+    path: Path, reader: ReaderOptions, checkpoint: Checkpoint, rejects: Path | None
 ) -> list[Pair]:
-    """All graded pairs if units are weighed; otherwise a few pairs, graded or not."""
-    if weighs:
-        from qt_bert.scoring.judge import graded_pairs
+    """The graded pairs of a file; rejects are printed."""
+    from qt_bert.scoring.judge import graded_pairs
 
-        labels = teacher.settings.labels
-        pairs, rejected = graded_pairs(path, reader, labels, rejects_path=rejects)
-        terminal.note_rejects(rejected, rejects)
-        return pairs
-    from qt_bert.planning.prune import CHECKED
-
-    return list(islice(reader.open(path), CHECKED))
+    pairs, rejected = graded_pairs(path, reader, checkpoint.settings.labels, rejects_path=rejects)
+    terminal.note_rejects(rejected, rejects)
+    return pairs
 
 
 def _pruned_as_text(pruned: Pruned) -> str:
@@ -353,6 +350,7 @@ def export(
     from qt_bert.models.checkpoint import check_place
     from qt_bert.models.opening import open_checkpoint
     from qt_bert.planning.export import check_ready, export_onnx, export_transformers
+    from qt_bert.planning.task import Sample
 
     (check_place if transformers else check_ready)(out, overwrite)
     folder = model if model is not None else shipped(GRADED)
@@ -366,25 +364,15 @@ def export(
         line = f"{out}: {before:,} → {after:,} bytes; logits within {plain['difference']:.1e}"
         typer.echo(json.dumps(plain) if as_json else line)
         return
-    graded = None if path is None else _graded(path, reader, checkpoint, rejects)
+    graded = None
+    if path is not None:
+        graded = Sample.of(path.name, sha256_file(path), _graded(path, reader, checkpoint, rejects))
     terminal.note(f"{checkpoint.name}: tracing, then checking against torch")
     exported = export_onnx(checkpoint, out, int8_on=graded, overwrite=overwrite)
     if as_json:
         typer.echo(json.dumps({"out": str(out)} | encode(exported), ensure_ascii=False))
     else:
         typer.echo(_exported_as_text(exported, out))
-
-
-def _graded(
-    path: Path, reader: ReaderOptions, checkpoint: Checkpoint, rejects: Path | None
-) -> Sample:
-    from qt_bert.files import sha256_file
-    from qt_bert.planning.task import Sample
-    from qt_bert.scoring.judge import graded_pairs
-
-    pairs, rejected = graded_pairs(path, reader, checkpoint.settings.labels, rejects_path=rejects)
-    terminal.note_rejects(rejected, rejects)
-    return Sample.of(path.name, sha256_file(path), pairs)
 
 
 def _exported_as_text(exported: ExportFile, out: Path) -> str:
@@ -433,8 +421,8 @@ def distill(
         str | None, typer.Option(help="Metric of the dev file. [qwk; of one output, spearman]")
     ] = None,
     max_length: options.MaxLength = None,
-    resume: Resume = False,
-    overwrite: Overwrite = False,
+    resume: options.Resume = False,
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Train a smaller model to imitate its teacher, by a shape or a plan; resumes after a kill."""
     if plan is None and shape is None:

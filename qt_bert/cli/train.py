@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qt_bert.cli import options, terminal
-from qt_bert.cli.options import Overwrite, Resume
 from qt_bert.errors import ArgumentError
 from qt_bert.files import check_apart
 from qt_bert.shipped import PRETRAINED, shipped
@@ -51,8 +50,8 @@ def pretrain(
         int | None, typer.Option(help="End after this many steps of the schedule.")
     ] = None,
     warmup: Annotated[int | None, typer.Option(help="Warm-up steps. [default: 600]")] = None,
-    resume: Resume = False,
-    overwrite: Overwrite = False,
+    resume: options.Resume = False,
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Pretrain by character MLM and segment-pair prediction, on text shards and pair files."""
     stored = files.stored()
@@ -102,8 +101,8 @@ def train(
     ] = None,
     stop_on: Annotated[str | None, typer.Option(help="Metric of the dev file. [qwk]")] = None,
     max_length: options.MaxLength = None,
-    resume: Resume = False,
-    overwrite: Overwrite = False,
+    resume: options.Resume = False,
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Fine-tune on one or more graded files, each with its own labels; resumes after a kill."""
     from qt_bert.models.folder import resolve_folder

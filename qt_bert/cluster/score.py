@@ -266,12 +266,12 @@ def score_on_ray(
 ) -> RayReport:
     """Score all pairs of `inputs` (files, folders, addresses of either) into the folder `job.out`.
 
-    `resume` scores the partitions whose part file is missing. A partition that fails is in the report's
-    `failed`, all others are scored; `resume` tries it again. `dispatch` replaces Ray.
+    `resume` reads the inputs again, and scores the partitions whose part file is missing. A partition that
+    fails is in the report's `failed`, all others are scored; `resume` tries it again. `dispatch` replaces Ray.
 
     Raises ArgumentError for an unreachable cluster and an `out` inside the inputs; PairFileError for
     unreadable inputs and too many rejects; CheckpointError as opening the model does; RunFolderError where
-    the flags do not fit `job.out`, or Ray gives up. Finished part files are kept.
+    the flags do not fit `job.out`, its run had other inputs, or Ray gives up. Finished part files are kept.
     """
     refuse_inside(job.out, inputs)
     check_share(job.reader.max_rejects)
@@ -292,8 +292,10 @@ def score_on_ray(
         "inputs": json.dumps(list(inputs), ensure_ascii=False),
         "--rows-per-partition": str(options.rows_per_partition),
     }
+    if record is not None and (changed := differing(record.key, key)):
+        raise begun_otherwise(out, changed)
+    scanned = scan(inputs, job.reader, options.rows_per_partition)
     if record is None:
-        scanned = scan(inputs, job.reader, options.rows_per_partition)
         record = RunRecord(
             key=key,
             arguments={"inputs": list(inputs), "model": job.model},
@@ -304,8 +306,8 @@ def score_on_ray(
             partitions=tuple(scanned.parts),
         )
         _store(out, record, replaces=(RECORD, REJECTS, PARTS))
-    elif changed := differing(record.key, key):
-        raise begun_otherwise(out, changed)
+    elif other := {*record.partitions} ^ {*scanned.parts}:
+        raise begun_otherwise(out, [f"content of {min(part.file for part in other)}"])
     if record.complete:
         return RayReport(record.counts, record.skipped, already=True)
     failed = _fill(out, replace(job, columns=record.columns), record, dispatch or _on_ray(options))

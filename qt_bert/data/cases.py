@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 from qt_bert.data.formats import format_of
 from qt_bert.data.lines import TextSource
@@ -75,55 +75,43 @@ def read_cases(path: Path) -> Cases:
     Raises PairFileError for a file that is not TSV or CSV, lacks a column or has no case, and for bad
     rows, with line and reason of each.
     """
-    rows = _Rows()
-    cases = Cases(path, tuple(rows.read(path)))
-    if rows.faults:
-        listed = "; ".join(f"line {line}: {reason}" for line, reason in rows.faults[:SHOWN])
-        more = f"; and {len(rows.faults) - SHOWN} more" if len(rows.faults) > SHOWN else ""
+    listed, faults = list[Case](), list[str]()
+    ids, phenomena = (
+        dict[str, int](),
+        dict[str, Case](),
+    )  # the lines of ids, the first case of each phenomenon
+    for line, row in _rows(path):
+        fault = row if isinstance(row, str) else _fault(row)
+        if isinstance(row, str) or fault is not None:
+            faults.append(f"line {line}: {fault}")
+            continue
+        case = Case(**row, line=line)  # type: ignore[arg-type]
+        if (first := ids.setdefault(case.id, line)) != line:
+            faults.append(f"line {line}: the id {case.id!r} is already used in line {first}")
+        elif (other := phenomena.setdefault(case.phenomenon, case)).relation != case.relation:
+            faults.append(
+                f"line {line}: {case.phenomenon!r} is {case.relation!r} here and {other.relation!r} in line "
+                f"{other.line}"
+            )
+        else:
+            listed.append(case)
+    if faults:
+        more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
         raise PairFileError(
-            f"{path}: {len(rows.faults)} of its rows cannot be read as cases: {listed}{more}"
+            f"{path}: {len(faults)} of its rows cannot be read as cases: {'; '.join(faults[:SHOWN])}{more}"
         )
-    if not cases.listed:
+    if not listed:
         raise PairFileError(f"{path}: no case in it; a row has {', '.join(COLUMNS)}")
-    return cases
+    return Cases(path, tuple(listed))
 
 
-@dataclass
-class _Rows:
-    """Ids and relations of the rows so far with their lines, and the faults: line and reason."""
-
-    faults: list[tuple[int, str]] = field(default_factory=list)
-    ids: dict[str, int] = field(default_factory=dict)
-    relations: dict[str, tuple[str, int]] = field(default_factory=dict)
-
-    def read(self, path: Path) -> Iterator[Case]:
-        """The good rows of `path` as cases; the bad ones go to `faults`."""
-        for line, row in _rows(path):
-            if isinstance(row, str):
-                self.faults.append((line, row))
-            elif fault := self._fault(line, row):
-                self.faults.append((line, fault))
-            else:
-                texts = {name: row[name] for name in ("query", "title", "other")}
-                relation = cast(Relation, row["relation"])
-                yield Case(row["id"], row["phenomenon"], relation, **texts, line=line)
-
-    def _fault(self, line: int, row: Mapping[str, str]) -> str | None:
-        empty = [name for name in COLUMNS if not row[name].strip()]
-        if empty:
-            return f"{' and '.join(empty)} {'is' if len(empty) == 1 else 'are'} empty"
-        relation, phenomenon = row["relation"], row["phenomenon"]
-        if relation not in get_args(Relation):
-            return f"unknown relation {relation!r}; it is {' or '.join(get_args(Relation))}"
-        if row["title"] == row["other"]:
-            return "title and other are the same"
-        first = self.ids.setdefault(row["id"], line)
-        if first != line:
-            return f"the id {row['id']!r} is already used in line {first}"
-        earlier, earlier_line = self.relations.setdefault(phenomenon, (relation, line))
-        if earlier != relation:
-            return f"{phenomenon!r} is {relation!r} here and {earlier!r} in line {earlier_line}"
-        return None
+def _fault(row: Mapping[str, str]) -> str | None:
+    """What is wrong with a row alone."""
+    if empty := [name for name in COLUMNS if not row[name].strip()]:
+        return f"{' and '.join(empty)} {'is' if len(empty) == 1 else 'are'} empty"
+    if row["relation"] not in get_args(Relation):
+        return f"unknown relation {row['relation']!r}; it is {' or '.join(get_args(Relation))}"
+    return "title and other are the same" if row["title"] == row["other"] else None
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:

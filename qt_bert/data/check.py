@@ -6,10 +6,11 @@ import hashlib
 from array import array
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from qt_bert.data.pairs import Pair
+from qt_bert.text import query_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,10 +79,6 @@ class CheckReport:
     shared_queries: Shared | None
     shared_pairs: Shared | None
 
-    def to_json(self) -> dict[str, Any]:
-        """The report as plain values."""
-        return asdict(self)
-
     def render(self) -> str:
         """The report as text, one fact a line."""
         lines = [
@@ -118,8 +115,8 @@ class CheckReport:
 def check_file(reader: PairReader, against: PairReader | None = None) -> CheckReport:
     """Read a file once, and `against` once, and report statistics.
 
-    Texts are compared exactly, by 64-bit digests; about 50 bytes a row are kept. Raises what the
-    readers raise.
+    A query spelled in several ways is one (`query_key`); pairs are compared exactly. By 64-bit digests; about
+    50 bytes a row are kept. Raises what the readers raise.
     """
     import numpy as np
 
@@ -189,7 +186,7 @@ def _columns(pairs: Iterable[Pair]) -> dict[str, np.ndarray]:
     columns = {name: array("Q") for name in names}
     for pair in pairs:
         meaning = pair.label if pair.grades is None else str(pair.grades)
-        columns["query"].append(_digest(pair.query))
+        columns["query"].append(_digest(str(query_key(pair.query))))
         columns["pair"].append(_digest(f"{pair.query}\0{pair.title}"))  # texts hold no NUL
         columns["label"].append(0 if meaning is None else _digest(meaning))
         columns["line"].append(pair.line)

@@ -239,7 +239,9 @@ def _refuse_binary(path: Location, head: bytes) -> None:
             f"{path}: lines end at CR alone, as Excel for Mac writes them; save it as UTF-8 CSV, or make "
             "line feeds of them with tr '\\r' '\\n'"
         )
-    refuse_utf16(head, str(path))
+    for name, marks in (("UTF-16LE", rb"[\t,]\0.*\n\0"), ("UTF-16BE", rb"\0[\t,].*\0\n")):
+        if re.search(marks, head, re.DOTALL):  # separators and line ends of two bytes
+            raise _refusal(str(path), name)
     if head.count(0) > len(head) // 4:
         raise PairFileError(
             f"{path}: looks like UTF-16 or binary data (many NUL bytes), "
@@ -271,13 +273,6 @@ def encoding_of(lines: Iterable[bytes], path: str) -> str:
     if gb18030 > utf8 or not utf8:
         _refuse_other(sample, path)
     return "gb18030" if gb18030 > utf8 else "utf-8"
-
-
-def refuse_utf16(head: bytes, path: str) -> None:
-    """Raise PairFileError where separators and line ends in `head` are two bytes, as in UTF-16."""
-    for name, marks in (("UTF-16LE", rb"[\t,]\0.*\n\0"), ("UTF-16BE", rb"\0[\t,].*\0\n")):
-        if re.search(marks, head, re.DOTALL):
-            raise _refusal(path, name)
 
 
 def _refuse_other(sample: bytes, path: str) -> None:

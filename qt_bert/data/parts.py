@@ -137,14 +137,10 @@ def _rows(part: FilePart, file: Location, columns: Columns) -> Iterator[RawRow |
     if part.header is None:
         # A required key is in the file, but need not be in each part of it.
         columns = replace(columns, required=frozenset())
-    block = TextBlock(file, _data(part, file), part.first, part.encoding, part.header)
-    return open_lines(block, columns).rows()
-
-
-def _data(part: FilePart, file: Location) -> bytes:
     with open_bytes(file) as handle:
         handle.seek(part.offset)
         data = handle.read(part.length)
     if hashlib.sha256(data).hexdigest() != part.sha256:
         raise PartChanged.of(file, part.first, part.rows)
-    return data
+    block = TextBlock(file, data, part.first, part.encoding, part.header)
+    return open_lines(block, columns).rows()

@@ -21,7 +21,7 @@ from qt_bert.data.lines import TextSource
 from qt_bert.data.pairs import Reject
 from qt_bert.errors import ArgumentError, PairFileError
 
-_ENTRY = re.compile(r"(?P<text>\S+)(?: (?P<frequency>[0-9]{1,9}))?(?: (?P<tag>[a-zA-Z]+))?")
+_ENTRY = re.compile(r"(\S+)(?: ([0-9]{1,9}))?(?: ([a-zA-Z]+))?")
 
 
 class UserWord(NamedTuple):
@@ -32,57 +32,34 @@ class UserWord(NamedTuple):
     tag: str | None
 
 
-def read_userdict(path: Path) -> tuple[UserWord, ...]:
-    """The entries of a UTF-8 file: a word a line, with optional frequency and tag.
+def read_userdict(path: str | Path | None) -> tuple[UserWord, ...]:
+    """The entries of a UTF-8 file: a word a line, with optional frequency and tag; none without a file.
 
     Raises ArgumentError, naming the line, for a file that is unreadable, malformed or empty.
     """
+    if path is None:
+        return ()
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise ArgumentError(
             f"--userdict {path}: is not UTF-8 text ({error}); convert it"
         ) from error
     except OSError as error:
         raise ArgumentError(f"--userdict {path}: cannot be read ({error.strerror})") from error
-    words = tuple(
-        _entry(path, number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()
-    )
+    words = []
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if (match := _ENTRY.fullmatch(line)) is not None:
+            text, frequency, tag = match.groups()
+            words.append(UserWord(text, None if frequency is None else int(frequency), tag))
+        elif line:
+            raise ArgumentError(
+                f"--userdict {path}: line {number}: {line[:40]!r} is not a word with an optional "
+                "frequency and tag, separated by one space each, such as '机器学习 100 n'"
+            )
     if not words:
         raise ArgumentError(f"--userdict {path}: holds no word")
-    return words
-
-
-def _entry(path: Path, number: int, line: str) -> UserWord:
-    match = _ENTRY.fullmatch(line)
-    if match is None:
-        raise ArgumentError(
-            f"--userdict {path}: line {number}: {line[:40]!r} is not a word with an optional "
-            "frequency and tag, separated by one space each, such as '机器学习 100 n'"
-        )
-    frequency = match["frequency"]
-    return UserWord(match["text"], int(frequency) if frequency else None, match["tag"])
-
-
-def load_jieba() -> Any:
-    """A new, initialised `jieba.Tokenizer`, independent of jieba's global one."""
-    jieba = _import_quietly()
-    tokenizer = jieba.Tokenizer()
-    tokenizer.tmp_dir = str(_private_cache(f"jieba-{jieba.__version__}"))
-    tokenizer.initialize()
-    return tokenizer
-
-
-def load_tagger(tokenizer: Any) -> Any:
-    """jieba's part-of-speech tagger over a `jieba.Tokenizer`."""
-    untouched = "jieba.posseg" not in sys.modules
-    posseg = _import_quietly("jieba.posseg")
-    if not untouched:
-        return posseg.POSTokenizer(tokenizer)
-    # The import has just read the dictionary, which takes half a second.
-    tagger = posseg.POSTokenizer.__new__(posseg.POSTokenizer)
-    tagger.tokenizer, tagger.word_tag_tab = tokenizer, dict(posseg.dt.word_tag_tab)
-    return tagger
+    return tuple(words)
 
 
 def _import_quietly(name: str = "jieba") -> Any:
@@ -190,7 +167,7 @@ def segmenter(name: str, userdict: str | Path | None = None) -> Segmenter:
     if name not in SEGMENTER_NAMES:
         raise ArgumentError(f"no segmenter {name!r}; there are {', '.join(SEGMENTER_NAMES)}")
     library, _, mode = name.partition("-")
-    tokenizer = tokenizer_of(library, read_userdict(Path(userdict)) if userdict else ())
+    tokenizer = tokenizer_of(library, read_userdict(userdict))
 
     def spans(text: str) -> list[Span]:
         if mode == "full":
@@ -230,9 +207,8 @@ def granularities(precise: Segmenter, userdict: str | Path | None = None) -> dic
 
 def check_segmenter(name: str, userdict: str | Path | None = None) -> None:
     """Raise what `segmenter` would, without loading jieba's dictionary."""
-    if name in SEGMENTER_NAMES and name.partition("-")[0] == "jieba":
-        if userdict is not None:
-            read_userdict(Path(userdict))
+    if name in SEGMENTER_NAMES and name.startswith("jieba"):
+        read_userdict(userdict)
     else:
         segmenter(name, userdict)
 
@@ -240,19 +216,34 @@ def check_segmenter(name: str, userdict: str | Path | None = None) -> None:
 @cache
 def tokenizer_of(library: str, words: tuple[UserWord, ...]) -> Any:
     """The tokenizer of `jieba` or `rjieba` with a user's words; shared, so do not change it."""
-    tokenizer = load_jieba() if library == "jieba" else _load_rjieba()
+    if library == "jieba":
+        jieba = _import_quietly()
+        tokenizer = jieba.Tokenizer()
+        tokenizer.tmp_dir = str(_private_cache(f"jieba-{jieba.__version__}"))
+        tokenizer.initialize()
+    else:
+        try:
+            tokenizer = import_module("rjieba").Jieba()
+        except ModuleNotFoundError as error:
+            raise ArgumentError(
+                "the segmenter 'rjieba' is not installed; pip install 'qt-bert[fast]', or use 'jieba'"
+            ) from error
     for word in words:
         tokenizer.add_word(latin(word.text), word.frequency, word.tag)
+    if library == "jieba":
+        _split_here_alone(tokenizer, {latin(word.text) for word in words if word.frequency == 0})
     return tokenizer
 
 
-def _load_rjieba() -> Any:
-    try:
-        return import_module("rjieba").Jieba()
-    except ModuleNotFoundError as error:
-        raise ArgumentError(
-            "the segmenter 'rjieba' is not installed; pip install 'qt-bert[fast]', or use 'jieba'"
-        ) from error
+def _split_here_alone(tokenizer: Any, never: set[str]) -> None:
+    """jieba splits a word of frequency 0 in every tokenizer of the process: do so in this one alone."""
+    finalseg = import_module("jieba.finalseg")
+    finalseg.Force_Split_Words.difference_update(never)
+    if split := {word for word in never if finalseg.re_han.fullmatch(word)}:
+        cut = tokenizer.cut
+        tokenizer.cut = lambda *text, **how: (
+            part for word in cut(*text, **how) for part in (word if word in split else [word])
+        )
 
 
 def _full_spans(tokenizer: Any, text: str) -> list[Span]:
@@ -288,7 +279,7 @@ Tagger = Callable[[str], list[Tagged]]
 
 def jieba_tagger(userdict: str | Path | None = None) -> Tagger:
     """jieba's tagger with a user dictionary. Raises ArgumentError for an invalid file."""
-    tagger = _tagger(read_userdict(Path(userdict)) if userdict else ())
+    tagger = _tagger(read_userdict(userdict))
 
     def tagged(text: str) -> list[Tagged]:
         words: list[Tagged] = []
@@ -304,4 +295,11 @@ def jieba_tagger(userdict: str | Path | None = None) -> Tagger:
 
 @cache
 def _tagger(words: tuple[UserWord, ...]) -> Any:
-    return load_tagger(tokenizer_of("jieba", words))
+    tokenizer, imported = tokenizer_of("jieba", words), "jieba.posseg" in sys.modules
+    posseg = _import_quietly("jieba.posseg")
+    if imported:
+        return posseg.POSTokenizer(tokenizer)
+    # The import has just read the dictionary, which takes half a second.
+    tagger = posseg.POSTokenizer.__new__(posseg.POSTokenizer)
+    tagger.tokenizer, tagger.word_tag_tab = tokenizer, dict(posseg.dt.word_tag_tab)
+    return tagger

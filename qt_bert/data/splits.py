@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.text import query_key
+
+T = TypeVar("T")
 
 
 def sample_queries(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
@@ -54,11 +57,11 @@ def _hash(text: str, seed: int) -> bytes:
 Half = Literal["discovery", "validation"]
 
 
-class Halves(NamedTuple):
-    """The pairs of each half, in file order."""
+class Halves(NamedTuple, Generic[T]):
+    """The pairs (or sentences) of each half, in file order."""
 
-    discovery: list[Pair]
-    validation: list[Pair]
+    discovery: list[T]
+    validation: list[T]
 
 
 def half_of(query: str) -> Half:
@@ -66,12 +69,18 @@ def half_of(query: str) -> Half:
     return "validation" if hashlib.sha256(query.encode("utf-8")).digest()[1] % 2 else "discovery"
 
 
-def split_halves(pairs: Iterable[Pair]) -> Halves:
+def halves_of(queries: Iterable[str]) -> list[Half]:
+    """The half of each query; one that is spelled in several ways is in the half of its first spelling."""
+    halves: dict[Hashable, Half] = {}
+    return [halves.setdefault(query_key(query), half_of(query)) for query in queries]
+
+
+def split_halves(pairs: Sequence[Pair]) -> Halves[Pair]:
     """Split pairs by query. Raises PairFileError where a half has no graded pair."""
-    halves = Halves([], [])
-    for pair in pairs:
-        getattr(halves, half_of(pair.query)).append(pair)
-    for name, half in zip(Halves._fields, halves, strict=True):
+    halves = Halves[Pair]([], [])
+    for pair, name in zip(pairs, halves_of(pair.query for pair in pairs), strict=True):
+        getattr(halves, name).append(pair)
+    for name, half in halves._asdict().items():
         if not any(pair.grades for pair in half):
             raise PairFileError(
                 f"the {name} half of the queries has no graded pair ({len(half):,} pairs in it); "

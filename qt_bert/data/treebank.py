@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from qt_bert.data.lines import TextSource
 from qt_bert.data.pairs import Reject
-from qt_bert.data.splits import half_of
+from qt_bert.data.splits import Halves, half_of
 from qt_bert.errors import PairFileError
 
 V1_LABELS = {
@@ -85,19 +85,12 @@ class Sentence:
         return tuple(spans)
 
 
-class Halves(NamedTuple):
-    """Sentences by half."""
-
-    discovery: list[Sentence]
-    validation: list[Sentence]
-
-
-def halves(files: Iterable[Path]) -> Halves:
+def halves(files: Iterable[Path]) -> Halves[Sentence]:
     """The distinct sentences of all files, split by their text (`data.splits.half_of`)."""
     distinct: dict[str, Sentence] = {}
     for sentence in chain.from_iterable(map(read_treebank, files)):
         distinct.setdefault(sentence.text, sentence)
-    halves = Halves([], [])
+    halves = Halves[Sentence]([], [])
     for sentence in distinct.values():
         getattr(halves, half_of(sentence.text)).append(sentence)
     return halves

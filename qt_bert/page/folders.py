@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -129,22 +129,18 @@ def _is_checkpoint(folder: Path) -> bool:
 
 def _classifies(folder: Path) -> bool:
     """Whether it has a classifier or answers yes or no; True if damaged: opening it tells why."""
-    from safetensors import SafetensorError
+    from safetensors import SafetensorError, safe_open
 
     if record_of(folder, CARD).get("template"):
         return True
     try:
-        return any(map(_CLASSIFIER.match, _weights(folder)))
+        for path in folder.glob("*.safetensors"):
+            with safe_open(path, "np") as handle:
+                if any(map(_CLASSIFIER.match, handle.keys())):
+                    return True
     except (SafetensorError, OSError):
         return True
-
-
-def _weights(folder: Path) -> Iterator[str]:
-    from safetensors import safe_open
-
-    for path in folder.glob("*.safetensors"):
-        with safe_open(path, "np") as handle:
-            yield from handle.keys()
+    return False
 
 
 def record_of(folder: Path, name: str) -> dict[str, Any]:

@@ -17,25 +17,23 @@ from qt_bert.data.formats import FORMAT_OF_SUFFIX
 from qt_bert.data.pairs import Pair, Reject
 from qt_bert.data.reader import ReaderOptions, read_pairs
 from qt_bert.data.splits import spread_over_queries
-from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.errors import ArgumentError, PairFileError, QtBertError
 from qt_bert.shipped import BEHAVIOURS, CASES, DEV, TEST, shipped
 from qt_bert.text import Text
 
 
-class RefusedInput(ArgumentError):
+class _InBothLanguages(QtBertError):
+    def __init__(self, message: Text) -> None:
+        super().__init__(message.en)
+        self.message = message
+
+
+class RefusedInput(_InBothLanguages, ArgumentError):
     """Typed or linked input is invalid; `message` is in both languages."""
 
-    def __init__(self, message: Text) -> None:
-        super().__init__(message.en)
-        self.message = message
 
-
-class RefusedFile(PairFileError):
+class RefusedFile(_InBothLanguages, PairFileError):
     """An uploaded file cannot be read; `message` is in both languages."""
-
-    def __init__(self, message: Text) -> None:
-        super().__init__(message.en)
-        self.message = message
 
 
 # Typed texts.
@@ -133,7 +131,7 @@ def default_titles(query: str, title: str, rows: Sequence[Pair], seed: int) -> l
 MOST_BYTES = 10 * 2**20
 UPLOADED_SUFFIXES = tuple(suffix for suffix in FORMAT_OF_SUFFIX if suffix != ".parquet")
 """Formats of uploads. A compressed file could unpack to more than the server's memory."""
-_NAME_SHOWN = 80
+_NAME_SHOWN, _MOST_REJECTS = 80, 10_000
 
 
 @contextmanager
@@ -171,12 +169,12 @@ def uploaded(data: bytes, name: str) -> Iterator[Path]:
             raise RefusedFile(Text(f"{shown} 无法读取：{fault}", f"{shown}: {fault}")) from error
 
 
-def listed_rejects(listed: Path | None, most: int) -> tuple[Reject, ...]:
-    """The first rows of a file of rejects; none where the file is missing."""
+def listed_rejects(listed: Path | None) -> tuple[Reject, ...]:
+    """The first 10,000 rows of a file of rejects; none where the file is missing."""
     if listed is None or not listed.exists():
         return ()
     with open(listed, encoding="utf-8", newline="\n") as handle:
-        lines = islice(handle, 1, 1 + most)
+        lines = islice(handle, 1, 1 + _MOST_REJECTS)
         fields = [line.rstrip("\n").split("\t", 2) for line in lines]
     return tuple(Reject(int(line), reason, text) for line, reason, text in fields)
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
 
 from qt_bert.errors import ArgumentError
@@ -103,7 +104,8 @@ def serve(
 def _visit(settings: Settings, host: str, port: int, url: str | None) -> None:
     """Once the server answers, which torch would delay, show `url` and open the first model."""
     for _ in range(100):
-        if _answers(host, port):
+        with suppress(OSError):
+            socket.create_connection((host, port), timeout=1).close()
             break
         time.sleep(0.1)
     if url is not None:
@@ -111,12 +113,3 @@ def _visit(settings: Settings, host: str, port: int, url: str | None) -> None:
     from qt_bert.page.frame import opening_of
 
     opening_of(settings)
-
-
-def _answers(host: str, port: int) -> bool:
-    """Whether the server accepts connections."""
-    try:
-        socket.create_connection((host, port), timeout=1).close()
-    except OSError:
-        return False
-    return True

@@ -101,7 +101,7 @@ def begin(settings: Settings) -> State:
 def change(pool: ModelPool, **fields: Any) -> None:
     """Change fields of the state, checked like a link; an invalid one keeps its value and is reported.
 
-    For callbacks, after which Streamlit runs the script; elsewhere `Here.change`.
+    For callbacks, after which Streamlit runs the script; elsewhere `Visit.change`.
     """
     state: State = st.session_state[_STATE]
     query = replace(state, **fields).to_query()

@@ -282,29 +282,27 @@ def finished(key: str) -> Any | None:
 
 
 @st.fragment(run_every=POLL_SECONDS)
-def watch(
-    job: Job[Any], *, unit: Text, steps: Mapping[str, Text] | None = None, key: str = "job"
-) -> None:
-    """Progress of `job`, counted in `unit`, its notes worded by `steps`; at its end a rerun."""
+def watch(job: Job[Any], *, steps: Mapping[str, Text], key: str) -> None:
+    """Progress of `job`, counted in pairs, its notes worded by `steps`; at its end a rerun."""
     with show_errors():
         state = job.state()
         if state.finished:
             st.rerun()
-        st.progress(state.share, text=escaped(progress_text(state, unit, steps or {})))
+        st.progress(state.share, text=escaped(progress_text(state, steps)))
         st.button(
             localised(STOP), key=f"{key}-stop", icon=":material/stop_circle:", on_click=job.stop
         )
         st.caption(localised(LEAVING))
 
 
-def progress_text(state: JobState, unit: Text, steps: Mapping[str, Text]) -> str:
+def progress_text(state: JobState, steps: Mapping[str, Text]) -> str:
     """The place in the queue; or the step, what is done, and the time left."""
     if state.place:
         before = state.place
         return localised(f"排队中：前面还有 {before} 项计算", f"in the queue: {before} before it")
     parts = [localised(steps[state.note])] if state.note in steps else []
     total = f" / {state.total:,}" if state.total else ""
-    parts.append(f"{state.done:,}{total} {localised(unit)}")
+    parts.append(f"{state.done:,}{total} {localised('对', 'pairs')}")
     if state.left is not None and state.left >= 1:
         left = f"{state.left:,.0f}"
         parts.append(localised(f"约剩 {left} 秒", f"about {left} s left"))

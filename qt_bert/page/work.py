@@ -201,9 +201,6 @@ class ResultCache:
         self._lock = threading.Lock()
         self._results: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._results)
-
     def find(self, key: Hashable) -> Any | None:
         """The result under `key`, if it is cached."""
         with self._lock:

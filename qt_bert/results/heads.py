@@ -124,7 +124,7 @@ def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTa
         order=result.order,
         profile=str(result.settings.get("profile", "")),
         pairs=_scored_on(result),
-        discovery=_discovery(result.settings.get("discovery")),
+        discovery=_discovery(result),
         metric=metric if isinstance(metric, str) else None,
         summary=result.summary,
         claims=tuple(map(_few_digits, result.claims)),
@@ -167,7 +167,7 @@ def _scored_on(result: ProbeResult) -> PairsRef:
     if result.probe not in _SCORED_ON:
         return result.pairs
     part, half = _SCORED_ON[result.probe]
-    discovery = _discovery(result.settings.get("discovery")) if half == "discovery" else None
+    discovery = _discovery(result) if half == "discovery" else None
     whole, sample = discovery or result.pairs, result.settings.get(part)
     counts = sample.get(half) if isinstance(sample, Mapping) else None
     if not isinstance(counts, Mapping):
@@ -178,9 +178,9 @@ def _scored_on(result: ProbeResult) -> PairsRef:
     return replace(whole, n_pairs=pairs, n_queries=queries)
 
 
-def _discovery(value: Any) -> PairsRef | None:
+def _discovery(result: ProbeResult) -> PairsRef | None:
     try:
-        return decode(PairsRef, value)  # type: ignore[no-any-return]
+        return decode(PairsRef, result.settings.get("discovery"))  # type: ignore[no-any-return]
     except RunFolderError:  # settings are free: a probe need not name it
         return None
 

@@ -33,6 +33,7 @@ from qt_bert.run.folder import (
     split_of,
 )
 from qt_bert.shipped import BEHAVIOURS, TEST, TRAIN, shipped, ships
+from qt_bert.text import query_key
 
 if TYPE_CHECKING:
     from qt_bert.planning.task import PlanTask, Sample
@@ -294,8 +295,10 @@ def _both(context: StageContext) -> tuple[Sample, Sample]:
 
 
 def _check_apart(discovery: Sample, tested: Sample) -> None:
-    """Raise ArgumentError for a query that is in both."""
-    both = {pair.query for pair in discovery.pairs} & {pair.query for pair in tested.pairs}
+    """Raise ArgumentError for a query that is in both, however it is spelled."""
+    chosen_on = {query_key(pair.query) for pair in discovery.pairs}
+    spelled = {query_key(pair.query): pair.query for pair in tested.pairs}
+    both = [query for key, query in spelled.items() if key in chosen_on]
     if both:
         raise ArgumentError(
             f"{len(both):,} queries to choose on (of {discovery.ref.name}), such as {min(both)!r}, "
@@ -494,9 +497,7 @@ def run_plan(
         count_kept(budget, layers)
     held_out = ("held_out", "held_out_columns", "held_out_grades")
     stage = plan_stage(options, arguments=("plan", *held_out))
-    folder = _run_alone(
-        stage, "plan", options.arguments(model), request, out, scorer, resume, overwrite
-    )
+    folder = _run_alone(stage, options.arguments(model), request, out, scorer, resume, overwrite)
     return Plan.read(folder.file("plan.json"))
 
 
@@ -511,15 +512,12 @@ def run_frontier(
 ) -> Frontier:
     """Measure the frontier in the folder `out`, or resume it, and return it; as `run_plan` does."""
     stage = plan_stage(options, arguments=("frontier",))
-    folder = _run_alone(
-        stage, "frontier", options.arguments(), request, out, scorer, resume, overwrite
-    )
+    folder = _run_alone(stage, options.arguments(), request, out, scorer, resume, overwrite)
     return Frontier.read(folder.file(FRONTIER))
 
 
 def _run_alone(
     stage: Stage,
-    name: str,
     arguments: dict[str, Any],
     request: Request,
     out: Path,
@@ -527,11 +525,11 @@ def _run_alone(
     resume: bool,
     overwrite: bool,
 ) -> RunFolder:
-    """The folder of a run of one stage, whose own `arguments` are the run's argument `name`."""
+    """The folder of a run of one stage, whose own `arguments` are the run's argument of its name."""
     if not stage.applies(request):
         raise ArgumentError(f"{request.model} was pruned itself; make the plan from its teacher")
     inputs = run_inputs(request.only(stage.arguments))
-    inputs = replace(inputs, arguments={**inputs.arguments, name: arguments})
+    inputs = replace(inputs, arguments={**inputs.arguments, stage.name: arguments})
     folder = RunFolder.open(out, inputs, resume=resume, overwrite=overwrite)
     if others := sorted(folder.record.stages.keys() - {stage.name}):
         raise RunFolderError(

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from qt_bert.codec import encode
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.data.splits import half_of, split_halves
+from qt_bert.data.splits import halves_of, split_halves
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file, write_json
 from qt_bert.models.card import CARD, ModelLabels, store_calibration
@@ -92,7 +92,7 @@ def calibrate_model(
         )
     judged = judge_file(path, options, scorer, rejects_path=rejects_path, numbers=False)
     split_halves(judged.pairs)  # refuses a half without pairs
-    fitted = np.array([half_of(pair.query) == "discovery" for pair in judged.pairs])
+    fitted = np.array(halves_of(pair.query for pair in judged.pairs)) == "discovery"
     labels, targets = scorer.settings.labels, {"precision": precision, "recall": recall}
     calibration: Any
     read_as: str | None = None

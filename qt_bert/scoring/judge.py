@@ -269,8 +269,12 @@ def judge_pairs(
         scores = read_outputs(logits, labels, calibration).ranking_score
         judgements = replace(judgements, unjudged_ahead=_ahead(scores, everything, n))
     if count.relevant is not None:
-        levels = judgements.levels[:1] == ("0",) or graded[0].grades is None
-        value = [number_of(p.label or "") if levels else np.mean(p.grades or ()) for p in graded]
+        lowest = int(
+            judgements.levels[:1] == ("0",)
+        )  # the number of a level, whose sets count from 1
+        value = [
+            np.mean(p.grades) - lowest if p.grades else number_of(p.label or "") for p in graded
+        ]
         relevant = judgements.ranking_truth[np.array(value) >= count.relevant]
         if not len(relevant):
             raise ArgumentError(f"--relevant {count.relevant:g}: no label of {path} is so high")

@@ -23,7 +23,7 @@ from qt_bert.shipped import installed_versions, source_hash
 @dataclass(frozen=True)
 class RunState:
     """The progress of a run: pairs written, the table's mark after them, counts. Of one that has ended, the pairs
-    that were there when it began, and whether it had ended before."""
+    that were there when it began; `already`: it had ended before."""
 
     pairs: int = 0
     mark: int = 0
@@ -35,7 +35,7 @@ class RunState:
 
 
 class Work:
-    """The state file beside an unfinished output."""
+    """The state file beside an output: how far its run is, and by its key what it was scored from."""
 
     def __init__(self, out: Path, table: GrowingTable, key: str) -> None:
         self.out, self.table, self.key = out, table, key
@@ -43,15 +43,13 @@ class Work:
         self.path = out.with_name(f".{out.name}.progress.json")
 
     def finished(self) -> RunState | None:
-        """The state of a complete output; None where rows are missing."""
-        if not self.out.is_file():
+        """The state of a complete output of this run; None for another one, and where rows are missing."""
+        if not (self.out.is_file() and self.path.exists()):
             return None
-        if not self.path.exists():
-            return RunState(already=True)
-        key, state = self._stored()
-        if self.table.hidden.exists() or not state.pairs or key != self.key:
+        key, self.state = self._stored()
+        if self.table.hidden.exists() or not self.state.pairs or key != self.key:
             return None
-        return replace(state, resumed_at=state.pairs)
+        return replace(self.state, resumed_at=self.state.pairs)
 
     def begin(self, resume: bool, overwrite: bool) -> RunState:
         """The state to go on from. Raises RunFolderError where the flags do not fit existing files."""
@@ -61,9 +59,9 @@ class Work:
         if overwrite or not begun:
             return self._anew()
         key, state = self._stored()
-        if not state.pairs and not self.out.exists():
+        if not self.out.exists() and (state.already or not state.pairs):
             return self._anew()
-        goes_on(self.out, "run", complete=False, resume=resume, overwrite=False)
+        goes_on(self.out, "run", complete=state.already, resume=resume, overwrite=False)
         if key != self.key:
             raise begun_otherwise(self.out, ["model, file, option or version"])
         self.state = state
@@ -89,6 +87,11 @@ class Work:
         write_json(self.path, {"key": self.key, "standing": asdict(state)})
 
     def end(self) -> None:
+        """Remove the hidden rows; the state stays, so that a later run is compared with this one."""
+        self.table.clear()
+        self.save(replace(self.state, already=True))
+
+    def drop(self) -> None:
         """Remove the hidden files, the state first: it marks an unfinished run."""
         self.path.unlink(missing_ok=True)
         self.table.clear()
@@ -113,8 +116,8 @@ def score_file(
 
     An unfinished run is kept in hidden files beside `out`; `resume` continues after the last finished window
     of `window` pairs, with the same bytes as an uninterrupted run, and does nothing where `out` is finished.
-    Raises RunFolderError where `out` or an unfinished run exists and neither flag is given, or the unfinished
-    run had another model, file, option or version; ArgumentError where `out` is no file name.
+    Raises RunFolderError where `out` or an unfinished run exists and neither flag is given, the run had another
+    model, file, option or version, or is not known; ArgumentError where `out` is no file name.
     """
     if not out.name or out.is_dir():
         raise ArgumentError(f"--out {out} is a folder; give the name of a file")
@@ -134,7 +137,7 @@ def score_file(
         state = _score_rest(job, reader, work, begun)
     except QtBertError:
         if not work.state.pairs:
-            work.end()  # nothing was scored
+            work.drop()  # nothing was scored
         raise
     record = out.with_name(f"{out.name}.run.json")
     record.unlink(missing_ok=True)  # of an output that is replaced

@@ -10,10 +10,8 @@ alike: as a sample whose mean is the value.
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal, TypeAlias
 
@@ -22,6 +20,7 @@ import numpy.typing as npt
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, mean_known, mid_ranks, ratio
+from qt_bert.text import query_key
 
 Interval: TypeAlias = tuple[float, float]
 Kind: TypeAlias = Literal["mean", "statistic", "correlation"]
@@ -38,14 +37,6 @@ CELLS_AT_ONCE = 1_000_000
 MOST_UNDEFINED = 0.05
 LEAST_QUERIES = 20
 """Queries of a class, a slice or a gate's file."""
-
-
-@lru_cache(maxsize=2**16)
-def query_key(query: Hashable) -> Hashable:
-    """The query that a spelling stands for: NFKC, without case and spaces."""
-    if not isinstance(query, str):
-        return query
-    return "".join(unicodedata.normalize("NFKC", query).casefold().split())
 
 
 def group_queries(queries: Sequence[Hashable]) -> tuple[tuple[Hashable, ...], IntArray]:

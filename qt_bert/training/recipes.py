@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from qt_bert.data.scores import column_of
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
 from qt_bert.request import SEED
+from qt_bert.text import query_key
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class PairSource:
             replace(pair, grades=fixed) if fixed or self.unlabelled else pair
             for pair in rows
             if (not self.labels or pair.label in self.labels)
-            and pair.query not in barred
+            and query_key(pair.query) not in barred
             and not (labelled and self.auxiliary and pair.label is None)
             and (not self.tenth or _in_tenth(pair.query) == (self.tenth == "alone"))
         ]
@@ -101,8 +102,8 @@ def _in_tenth(query: str) -> bool:
 
 
 @cache
-def _queries(path: Path) -> frozenset[str]:
-    return frozenset(pair.query for pair in PairReader(path))
+def _queries(path: Path) -> frozenset[Hashable]:
+    return frozenset(query_key(pair.query) for pair in PairReader(path))
 
 
 @dataclass(frozen=True)

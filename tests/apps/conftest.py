@@ -5,8 +5,6 @@ link. The model has two layers of two heads, and is called `tiny`; `--models` of
 `monkeypatch.setenv("QT_BERT_APP_MODELS", …)` before the first call.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

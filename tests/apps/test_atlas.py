@@ -1,11 +1,7 @@
 """The head atlas: sets in words, evidence, the pairs a head matters for."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,14 +13,13 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.heads import Head
 from qt_bert.models.folder import HEADS, weights_sha256
-from qt_bert.page.model import ModelPool
 from qt_bert.page.pairs import shipped_rows
 from qt_bert.page.results import HeadResults
 from qt_bert.results.head_sets import SETS
 from qt_bert.results.heads import head_tables, heads_file
 from qt_bert.results.probe import ModelRef
 from qt_bert.text import Text
-from tests.apps.conftest import STATE, Visit, plain, shown
+from tests.apps.conftest import STATE, plain, shown
 from tests.results.made_heads import matching, redundancy
 
 STUDIED = HeadResults(
@@ -32,12 +27,12 @@ STUDIED = HeadResults(
 )
 
 
-def test_sets_of_the_same_function_have_one_text() -> None:
+def test_sets_of_the_same_function_have_one_text():
     assert what_it_does(["matching", "matching_below"]) == SETS["matching"].does
     assert "No probe named it" in what_it_does([]).en
 
 
-def test_evidence_has_value_interval_q_and_place() -> None:
+def test_evidence_has_value_interval_q_and_place():
     effect, kl, match = evidence(STUDIED, Head(1, 0))
     assert effect.measured.en == "−5.6 points [−6.6, −4.6], q = 0.2; place 1 of 3"
     assert effect.measured.zh == "−5.6 个百分点 [−6.6, −4.6]，q = 0.2；第 1 / 3"
@@ -47,13 +42,13 @@ def test_evidence_has_value_interval_q_and_place() -> None:
     assert "40 pairs of 39 queries of dev.tsv" in effect.more.en
 
 
-def test_effects_of_either_sign_are_ranked_by_their_size() -> None:
+def test_effects_of_either_sign_are_ranked_by_their_size():
     first, second = (evidence(STUDIED, head)[0].measured.en for head in (Head(0, 0), Head(0, 1)))
     assert first.startswith("1.4 points [0.4, 2.4]") and first.endswith("place 2 of 3")
     assert second.endswith("place 3 of 3")
 
 
-def test_the_pairs_whose_grades_move_furthest(pool: ModelPool) -> None:
+def test_the_pairs_whose_grades_move_furthest(pool):
     model = pool.open("tuned")
     found = strongest(model, replace(STATE, layer=1, head=0))
     assert len(found) == atlas.SHOWN
@@ -70,13 +65,13 @@ def test_the_pairs_whose_grades_move_furthest(pool: ModelPool) -> None:
     assert (found[0].before, found[0].after) == pytest.approx((before, after))
 
 
-def test_a_model_of_one_logit_moves_by_its_score(pool: ModelPool) -> None:
+def test_a_model_of_one_logit_moves_by_its_score(pool):
     found = strongest(pool.open("score"), replace(STATE, layer=1, head=0))
     assert found[0].moved == pytest.approx(abs(found[0].after - found[0].before))
 
 
 @pytest.fixture
-def results(tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def results(tiny_models, tmp_path, monkeypatch):
     """The model `tiny` with results beside it."""
     folder = shutil.copytree(tiny_models / "tiny", tmp_path / "models" / "tiny")
     model = ModelRef(name="tiny", sha256=weights_sha256(folder))
@@ -86,7 +81,7 @@ def results(tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     yield folder
 
 
-def test_a_head_has_its_card(results: Path, app: Visit) -> None:
+def test_a_head_has_its_card(results, app):
     at = app("atlas", layer="0", head="1", q="京东小哥", t="京东小哥最近在干嘛")
     assert not at.exception and not at.error
     assert len(at.selectbox(key="atlas.colour").options) == 3
@@ -94,7 +89,7 @@ def test_a_head_has_its_card(results: Path, app: Visit) -> None:
         assert text in plain(at)
 
 
-def test_a_head_is_left_out_by_its_card_and_put_back(results: Path, app: Visit) -> None:
+def test_a_head_is_left_out_by_its_card_and_put_back(results, app):
     at = app("atlas", layer="0", head="1", out="none")
     at.button(key="atlas.out").click().run()
     assert at.query_params["out"] in ("L0H1", ["L0H1"])
@@ -102,7 +97,7 @@ def test_a_head_is_left_out_by_its_card_and_put_back(results: Path, app: Visit) 
     assert at.query_params["out"] in ("none", ["none"])
 
 
-def test_every_colour_draws(results: Path, app: Visit) -> None:
+def test_every_colour_draws(results, app):
     at = app("atlas", lang="en", layer="0", head="1")
     assert "They look at their own character" in shown(at)
     box = at.selectbox(key="atlas.colour")
@@ -112,12 +107,12 @@ def test_every_colour_draws(results: Path, app: Visit) -> None:
         assert not at.exception and not at.error
 
 
-def test_results_of_other_weights_are_refused(results: Path, app: Visit) -> None:
+def test_results_of_other_weights_are_refused(results, app):
     heads_file([redundancy()], {}).write(results / HEADS)
     assert "of other weights" in plain(app("atlas", lang="en"))
 
 
-def test_without_results_the_command_is_shown(app: Visit) -> None:
+def test_without_results_the_command_is_shown(app):
     at = app("atlas", lang="en")
     assert not at.exception and not at.error
     assert "qt-bert report --model FOLDER --save-heads FOLDER/heads.json" in plain(at)

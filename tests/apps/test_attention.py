@@ -1,11 +1,8 @@
 """Attention maps of any head: parts, heads left out, fine-tuning, all heads in small."""
 
-from __future__ import annotations
-
 import io
 import shutil
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,9 +22,8 @@ from qt_bert.page.maps import (
     layer_maps,
     overview,
 )
-from qt_bert.page.model import SharedModel
 from tests.apps.conftest import STATE as SOME
-from tests.apps.conftest import Build, Visit, counted, opened, shown
+from tests.apps.conftest import Visit, counted, opened, shown
 
 QUERY, TITLE = "北京高铁", "上海到北京"
 STATE = replace(SOME, query=QUERY, title=TITLE, out=(Head(0, 1), Head(1, 3)))
@@ -37,12 +33,12 @@ IN_QUERY, IN_TITLE = list(range(1, 5)), list(range(6, 11))
 
 
 @pytest.fixture(scope="module")
-def model(checkpoint_of: Build) -> SharedModel:
+def model(checkpoint_of):
     return opened(checkpoint_of("bert", layers=4, heads=4))
 
 
 @pytest.fixture(scope="module")
-def base(checkpoint_of: Build) -> SharedModel:
+def base(checkpoint_of):
     return opened(checkpoint_of("bert", layers=4, heads=4, seed=1))
 
 
@@ -50,7 +46,7 @@ def values(figure: HeatMap) -> np.ndarray:
     return np.array(figure.values, np.float64)
 
 
-def test_before_after_and_the_change(model: SharedModel) -> None:
+def test_before_after_and_the_change(model):
     before, after, change = attention(model, STATE).figures
     assert before.rows == before.columns == TOKENS
     np.testing.assert_allclose(values(before).sum(1), 1, atol=1e-5)
@@ -65,7 +61,7 @@ def test_before_after_and_the_change(model: SharedModel) -> None:
     }
 
 
-def test_heads_that_are_not_below_leave_one_map(model: SharedModel) -> None:
+def test_heads_that_are_not_below_leave_one_map(model):
     seen = attention(model, replace(STATE, out=(Head(2, 0),)))
     assert len(seen.figures) == len(seen.mean_weights) == 1
     assert "do not lie below layer 2" in seen.notes[0].en
@@ -83,9 +79,7 @@ def test_heads_that_are_not_below_leave_one_map(model: SharedModel) -> None:
         ("texts", IN_QUERY + IN_TITLE, IN_QUERY + IN_TITLE),
     ],
 )
-def test_a_part_is_a_part(
-    model: SharedModel, part: str, rows: list[int], columns: list[int]
-) -> None:
+def test_a_part_is_a_part(model, part, rows, columns):
     state = replace(STATE, out=())
     (whole,), seen = attention(model, state).figures, attention(model, state, part)
     (figure,) = seen.figures
@@ -100,7 +94,7 @@ def test_a_part_is_a_part(
     assert grid.marked == ((2, 1),)
 
 
-def test_fine_tuning_strengthens_and_weakens(model: SharedModel, base: SharedModel) -> None:
+def test_fine_tuning_strengthens_and_weakens(model, base):
     seen = attention(model, STATE, "query_title", base=base)
     before, after, stronger, weaker = map(values, seen.figures)
     np.testing.assert_allclose(stronger - weaker, after - before, atol=1e-7)
@@ -112,13 +106,13 @@ def test_fine_tuning_strengthens_and_weakens(model: SharedModel, base: SharedMod
     assert "play no part" in seen.notes[0].en and not attention(model, plain, base=base).notes
 
 
-def test_other_tokens_cannot_be_compared(model: SharedModel, checkpoint_of: Build) -> None:
+def test_other_tokens_cannot_be_compared(model, checkpoint_of):
     other = opened(checkpoint_of("xlm-roberta", layers=4, heads=4))
     seen = attention(model, STATE, base=other)
     assert not seen.figures and "no map can be compared" in seen.notes[-1].en
 
 
-def test_a_long_pair_is_drawn_a_stretch_at_a_time(model: SharedModel) -> None:
+def test_a_long_pair_is_drawn_a_stretch_at_a_time(model):
     state = replace(STATE, title="上海到北京高铁票价" * 7, out=())
     first, later = attention(model, state), attention(model, state, start=10)
     assert last_start(model, state) == 16 and "stretch" in first.notes[0].en
@@ -136,7 +130,7 @@ def test_a_long_pair_is_drawn_a_stretch_at_a_time(model: SharedModel) -> None:
     assert small[0, 2, 1].max() == pytest.approx(layer_maps(model, state)[0, 1].max(), abs=1e-3)
 
 
-def test_a_part_without_tokens_is_said(model: SharedModel) -> None:
+def test_a_part_without_tokens_is_said(model):
     seen = attention(model, replace(STATE, query="北" * 80), "title")
     assert not seen.figures and seen.mean_weights[0][1] is None
     assert "no such tokens" in seen.notes[0].en
@@ -144,7 +138,7 @@ def test_a_part_without_tokens_is_said(model: SharedModel) -> None:
     assert grid_of(overview(model, state), "title", "before", Head(0, 0)).values[0][0] is None
 
 
-def test_the_picture_of_all_heads(model: SharedModel) -> None:
+def test_the_picture_of_all_heads(model):
     seen, chosen = overview(model, STATE), STATE.chosen
     pictures = [
         png(of_way(seen.small.astype(np.float32), way), chosen, way == "change")
@@ -154,16 +148,14 @@ def test_the_picture_of_all_heads(model: SharedModel) -> None:
     image = Image.open(io.BytesIO(pictures[0]))
     assert image.format == "PNG" and image.mode == "RGBA"
     assert image.size[0] == image.size[1] > 4 * 40
-    assert image.getpixel((3, 3))[3] == 0  # type: ignore[index]
+    assert image.getpixel((3, 3))[3] == 0
     change, *ways = (grid_of(seen, "query", way, chosen) for way in ("change", "before", "after"))
     assert change.scale == "diverging"
     before, after = (one.values[3][2] for one in ways)
-    assert change.values[3][2] == pytest.approx(after - before, abs=1e-3)  # type: ignore[operator]
+    assert change.values[3][2] == pytest.approx(after - before, abs=1e-3)
 
 
-def test_another_head_asks_for_no_forward(
-    model: SharedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_head_asks_for_no_forward(model, monkeypatch):
     calls = counted(model, monkeypatch)
     state = replace(STATE, title="上海高铁")
     for head in range(4):
@@ -179,7 +171,7 @@ def visited(app: Visit, **link: str) -> Any:
     return at
 
 
-def test_before_and_after(app: Visit) -> None:
+def test_before_and_after(app):
     at = visited(app, out="L0H1")
     assert not at.metric  # every row of a whole map adds up to 1
     at.session_state["attention.part"] = "query_title"
@@ -191,9 +183,7 @@ def test_before_and_after(app: Visit) -> None:
     assert not at.run().exception
 
 
-def test_before_and_after_fine_tuning(
-    app: Visit, checkpoint_of: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_before_and_after_fine_tuning(app, checkpoint_of, tmp_path, monkeypatch):
     for name, seed in (("tuned", 0), ("untuned", 1)):
         shutil.copytree(checkpoint_of(positions=128, seed=seed), tmp_path / name)
     monkeypatch.setenv("QT_BERT_APP_MODELS", str(tmp_path))
@@ -204,7 +194,7 @@ def test_before_and_after_fine_tuning(
     assert not at.exception and "strengthened" in text and "play no part" in text
 
 
-def test_a_stretch_of_a_long_pair_is_chosen(app: Visit) -> None:
+def test_a_stretch_of_a_long_pair_is_chosen(app):
     at = visited(app, t="北京高铁票多少钱" * 20, out="none")
     assert "stretch" in shown(at) and "too long" in shown(at)
     assert not at.main.slider[0].set_value(5).run().exception

@@ -1,20 +1,17 @@
 """The behaviour card: scores against the scorer's, the card by hand, any model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from apps.screens import behaviour
 from apps.screens.behaviour import Card, band_of, case_row, judged_of, line_row, worst_first
-from qt_bert.data.cases import COLUMNS, Cases, read_cases
+from qt_bert.data.cases import COLUMNS, read_cases
 from qt_bert.data.splits import sample_queries
 from qt_bert.heads import Head
 from qt_bert.page import pairs as page_pairs
-from qt_bert.page.model import SharedModel
 from qt_bert.page.pairs import shipped_rows
-from tests.apps.conftest import Build, Visit, opened, plain, until
+from tests.apps.conftest import opened, plain, until
 
 OUT = (Head(0, 1), Head(1, 0))
 ROWS = [
@@ -31,24 +28,24 @@ PAIR = {"q": "北京到上海高铁", "t": "北京高铁票多少钱"}
 
 
 @pytest.fixture(scope="module")
-def model(checkpoint_of: Build) -> SharedModel:
+def model(checkpoint_of):
     return opened(checkpoint_of(layers=3))
 
 
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> Cases:
+def cases(tmp_path_factory):
     path = tmp_path_factory.mktemp("cases") / "cases.tsv"
     path.write_text("".join("\t".join(row) + "\n" for row in (COLUMNS, *ROWS)), encoding="utf-8")
     return read_cases(path)
 
 
 @pytest.fixture(autouse=True)
-def six_cases(cases: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+def six_cases(cases, monkeypatch):
     monkeypatch.setattr(page_pairs, "shipped_behaviours", lambda: cases)
 
 
 @pytest.fixture
-def planted(model: SharedModel, cases: Cases) -> Card:
+def planted(model, cases):
     """A model that is right, undecided and wrong; without the heads it tells all directions, and
     every filler moves it."""
     band = band_of(model)
@@ -61,7 +58,7 @@ def planted(model: SharedModel, cases: Cases) -> Card:
     return Card(band, ways, 2)
 
 
-def test_scores_are_those_of_the_scorer(model: SharedModel, cases: Cases) -> None:
+def test_scores_are_those_of_the_scorer(model, cases):
     texts = behaviour._texts(cases.listed)
     scorer = model.without(OUT, "zero")
     found = judged_of(model, cases.listed, scorer.logits(texts))
@@ -70,7 +67,7 @@ def test_scores_are_those_of_the_scorer(model: SharedModel, cases: Cases) -> Non
         assert scores == pytest.approx(model.outputs(logits).ranking_score, abs=1e-5)
 
 
-def test_the_card_by_hand(planted: Card) -> None:
+def test_the_card_by_hand(planted):
     whole, without = planted.of("direction").ways
     assert (sorted(whole.outcomes), whole.score.value) == ([-1, 0, 1], 0)
     assert without.score.value == 1
@@ -81,12 +78,12 @@ def test_the_card_by_hand(planted: Card) -> None:
     assert without.deltas == pytest.approx([1.9, 2, 4])
 
 
-def test_the_worst_cases_come_first(planted: Card) -> None:
+def test_the_worst_cases_come_first(planted):
     assert worst_first(planted.ways[0]).tolist() == [2, 5, 1, 3, 4, 0]
     assert worst_first(planted.of("direction").ways[0]).tolist() == [2, 1, 0]
 
 
-def test_the_tables_show_the_card(planted: Card) -> None:
+def test_the_tables_show_the_card(planted):
     rows = [line_row(planted.of(name), name, 0) for name in ("direction", "filler")]
     assert [row["score"] for row in rows] == pytest.approx([0, 1 / 3])
     outcomes = [[row[name] for name in ("right", "undecided", "wrong")] for row in rows]
@@ -96,21 +93,19 @@ def test_the_tables_show_the_card(planted: Card) -> None:
     assert all(str(row["change_interval"]).startswith("[") for row in rows)
     found = [case_row(planted, place) for place in (2, 5)]
     assert [row["id"] for row in found] == ["d3", "f3"]
-    assert [row["outcome"].en for row in found] == ["wrong", "wrong"]  # type: ignore[union-attr]
+    assert [row["outcome"].en for row in found] == ["wrong", "wrong"]
     assert found[0]["delta_without"] == 1
     alone = Card(planted.band, planted.ways[:1], 0)
     assert "change" not in line_row(alone.of("filler"), "filler", 0)
 
 
-def test_bands(checkpoint_of: Build, model: SharedModel) -> None:
+def test_bands(checkpoint_of, model):
     assert (band_of(model).value, band_of(model).unit) == (0.25, "grade")
     levels = band_of(opened(checkpoint_of(labels=3)))
     assert (levels.value, levels.unit) == (0.125, "level")
 
 
-def test_the_band_of_one_logit_is_a_median_gap(
-    checkpoint_of: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_band_of_one_logit_is_a_median_gap(checkpoint_of, monkeypatch):
     monkeypatch.setattr(behaviour, "BAND_PAIRS", 10)
     one = opened(checkpoint_of(labels=1))
     gaps: list[float] = []
@@ -133,7 +128,7 @@ def tables(at: AppTest) -> list[list[str]]:
     return [list(frame.value.columns) for frame in at.main.dataframe]
 
 
-def test_all_cases_are_judged_here(app: Visit) -> None:
+def test_all_cases_are_judged_here(app):
     at = judged(app("behaviour", **PAIR, out="none", lang="en"))
     assert "All 6 cases of 6 queries" in plain(at)
     lines = next(one.value for one in at.main.dataframe if "right" in one.value)
@@ -145,7 +140,7 @@ def test_all_cases_are_judged_here(app: Visit) -> None:
     until(at, lambda: any("change" in columns for columns in tables(at)))
 
 
-def test_a_phenomenon_has_its_cases_and_a_case_its_pairs(app: Visit) -> None:
+def test_a_phenomenon_has_its_cases_and_a_case_its_pairs(app):
     at = judged(app("behaviour", **PAIR, out="none"))
     at.pills(key="behaviour.phenomenon").set_value("filler").run()
     cases = next(one.value for one in at.main.dataframe if "outcome" in one.value)

@@ -1,7 +1,5 @@
 """The front page: [CLS]'s rows before and after heads are left out, against plain computations."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from qt_bert.probes.focus import FOCUS, cls_rows
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import explain_pair
 from tests.apps.conftest import STATE as SOME
-from tests.apps.conftest import Build, Visit, counted, opened, shown
+from tests.apps.conftest import counted, opened, shown
 from tests.probes.made_context import context_of
 
 QUERY, TITLE = SOME.query, SOME.title
@@ -33,12 +31,12 @@ STATE = replace(SOME, out=(Head(0, 1), Head(1, 3)))
 
 
 @pytest.fixture(scope="module")
-def folder(checkpoint_of: Build) -> Path:
+def folder(checkpoint_of):
     return checkpoint_of("bert", layers=4, heads=4, positions=32)
 
 
 @pytest.fixture(scope="module")
-def model(folder: Path) -> SharedModel:
+def model(folder):
     return opened(folder)
 
 
@@ -56,7 +54,7 @@ def eager(folder: Path, pair: tuple[str, str]) -> list[np.ndarray]:
     return [one[0].numpy() for one in found.attentions]
 
 
-def test_the_row_is_the_models_own(model: SharedModel, folder: Path) -> None:
+def test_the_row_is_the_models_own(model, folder):
     seen = focus(model, replace(STATE, out=()))
     (line,) = page.cls_tokens(seen, STATE.chosen).lines
     values = np.array([token.value for token in line.tokens], np.float64)
@@ -69,7 +67,7 @@ def test_the_row_is_the_models_own(model: SharedModel, folder: Path) -> None:
     assert {one.after for one in shifts(seen, STATE.chosen)} == {None}
 
 
-def test_the_numbers_by_hand(model: SharedModel) -> None:
+def test_the_numbers_by_hand(model):
     seen = focus(model, STATE)
     found = {shift.quantity.name.en: shift for shift in shifts(seen, STATE.chosen)}
     lines = page.cls_tokens(seen, STATE.chosen).lines[:2]
@@ -102,7 +100,7 @@ def test_the_numbers_by_hand(model: SharedModel) -> None:
     assert change.scale == "diverging"
 
 
-def test_the_score_by_layer_ends_in_the_score(model: SharedModel) -> None:
+def test_the_score_by_layer_ends_in_the_score(model):
     seen = focus(model, STATE)
     (line,) = page.score_curve(seen).series
     assert [point.x for point in line.points] == [0, 1, 2, 3, 4]
@@ -113,7 +111,7 @@ def test_the_score_by_layer_ends_in_the_score(model: SharedModel) -> None:
 
 
 @pytest.mark.parametrize("mode", ["zero", "uniform"])
-def test_grades_are_those_of_explain(model: SharedModel, folder: Path, mode: str) -> None:
+def test_grades_are_those_of_explain(model, folder, mode):
     seen = focus(model, replace(STATE, mode=mode))
     scorer, jieba = Scorer(open_checkpoint(folder)), segmenter("jieba")
     reference = [Pair(QUERY, TITLE, None, "1", 1, None, {})]
@@ -129,7 +127,7 @@ def test_grades_are_those_of_explain(model: SharedModel, folder: Path, mode: str
     assert sum(value or 0 for value in bars.series[1].values) == pytest.approx(100, abs=1e-3)
 
 
-def test_random_heads_stand_beside(model: SharedModel) -> None:
+def test_random_heads_stand_beside(model):
     seen = focus(model, STATE)
     drawn = layer_matched(model.shape, lambda heads: HeadMask(tuple(heads)), STATE.out, seed=0)
     assert seen.random is not None and len(seen.random) == len(drawn) == 9  # 3 others of two layers
@@ -142,13 +140,13 @@ def test_random_heads_stand_beside(model: SharedModel) -> None:
     assert bars is not None and bars.series[2].intervals is not None
 
 
-def test_random_heads_avoid_named_ones(model: SharedModel) -> None:
+def test_random_heads_avoid_named_ones(model):
     state = replace(STATE, title="上海高铁票价")
-    assert len(focus(model, state, frozenset({Head(0, 0), Head(0, 2)})).random) == 3  # type: ignore[arg-type]
+    assert len(focus(model, state, frozenset({Head(0, 0), Head(0, 2)})).random) == 3
     assert focus(model, state, frozenset(Head(1, head) for head in range(4))).random is None
 
 
-def test_focus_is_the_probes_in_a_layer_with_a_window(checkpoint_of: Build, tmp_path: Path) -> None:
+def test_focus_is_the_probes_in_a_layer_with_a_window(checkpoint_of, tmp_path):
     folder = checkpoint_of("modernbert")
     pair = Pair(*WINDOWED, (1,), "", 1, "1", {})
     rows = cls_rows(context_of("focus", folder, tmp_path, ([pair], [pair])), [pair], [0, 1])[
@@ -160,11 +158,11 @@ def test_focus_is_the_probes_in_a_layer_with_a_window(checkpoint_of: Build, tmp_
 
 
 def notes(model: SharedModel, **changes: object) -> str:
-    state = replace(STATE, **changes)  # type: ignore[arg-type]
+    state = replace(STATE, **changes)
     return " ".join(note.en for note in page.notes(focus(model, state), state))
 
 
-def test_what_a_reader_must_know_is_said(model: SharedModel) -> None:
+def test_what_a_reader_must_know_is_said(model):
     assert notes(model) == ""
     assert "do not lie below layer 1" in notes(model, layer=1, out=(Head(1, 0), Head(3, 2)))
     assert "L2H0 do not lie below layer 2" in notes(model, out=(Head(0, 0), Head(2, 0)))
@@ -184,16 +182,14 @@ EXAMPLE = {"focused": (Head(0, 2), Head(2, 1))}
         ({}, False, "is not known"),
     ],
 )
-def test_a_head_is_called_what_it_is(
-    model: SharedModel, sets: dict[str, tuple[Head, ...]], studied: bool, words: str
-) -> None:
+def test_a_head_is_called_what_it_is(model, sets, studied, words):
     seen = focus(model, STATE)
     example = page.example_of(seen, sets, [Head(1, 3)])
     assert example is not None and example.layer > 1
     assert words in page.about_head(STATE.chosen, sets, example, studied=studied).en
 
 
-def test_one_sentence_says_what_happened(model: SharedModel) -> None:
+def test_one_sentence_says_what_happened(model):
     for state in (STATE, replace(STATE, out=())):
         seen = focus(model, state)
         _, share, focused, *_ = shifts(seen, STATE.chosen)
@@ -205,9 +201,7 @@ def test_one_sentence_says_what_happened(model: SharedModel) -> None:
             assert "the 2 matching heads" in words and "random heads: " in words
 
 
-def test_another_head_or_layer_asks_for_no_forward(
-    model: SharedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_head_or_layer_asks_for_no_forward(model, monkeypatch):
     calls = counted(model, monkeypatch)
     state = replace(STATE, title="上海高铁时刻表")
     for layer, head in ((2, 1), (2, 3), (0, 0)):
@@ -222,7 +216,7 @@ def test_another_head_or_layer_asks_for_no_forward(
 @pytest.mark.parametrize(
     ("family", "labels", "name"), [("bert", 3, "expected level"), ("xlm-roberta", 1, "score")]
 )
-def test_any_model(checkpoint_of: Build, family: str, labels: int, name: str) -> None:
+def test_any_model(checkpoint_of, family, labels, name):
     model = opened(checkpoint_of(family, labels=labels))
     seen = focus(model, replace(STATE, layer=1, head=0, out=(Head(0, 1),)))
     assert (page.grade_bars(seen) is None) == (labels == 1)
@@ -234,7 +228,7 @@ def metrics(at: Any) -> dict[str, tuple[str, str]]:
     return {one.label: (one.value, one.delta.replace("−", "-")) for one in at.metric}
 
 
-def test_heads_left_out_change_the_numbers(app: Visit) -> None:
+def test_heads_left_out_change_the_numbers(app):
     whole, without = metrics(app(**PAIR, out="none")), metrics(app(**PAIR, out="L0H1"))
     assert [f"去掉头之后：{name}" for name in whole] == [*without] and len(whole) == 6
     assert all(not delta for _, delta in whole.values())
@@ -244,6 +238,6 @@ def test_heads_left_out_change_the_numbers(app: Visit) -> None:
     assert float(change) != 0
 
 
-def test_hostile_text_stays_text(app: Visit) -> None:
+def test_hostile_text_stays_text(app):
     at = app(q="<img src=x onerror=alert(1)>", t="**粗** :red[红] $x$ [a](http://b)")
     assert not at.exception and "<img" not in shown(at)

@@ -1,11 +1,7 @@
 """The page's frame: state and address, sidebar, errors; on pages that print their state."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -35,9 +31,7 @@ START = {"q": "京东小哥", "t": "京东小哥最近在干嘛"}
 
 
 @pytest.fixture
-def visit(
-    tmp_path: Path, tiny_models: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., AppTest]:
+def visit(tmp_path, tiny_models, monkeypatch):
     """The frame around the pages of this test, at an address."""
     monkeypatch.setenv("QT_BERT_APP_MODELS", str(tiny_models))
     pages = tmp_path / "screens"

@@ -1,7 +1,5 @@
 """The page of word order: other orders of a text, grades with and without heads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np
@@ -29,7 +27,7 @@ from qt_bert.results.heads import head_tables
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import read_outputs
 from qt_bert.text import Text
-from tests.apps.conftest import Build, Visit, opened, plain
+from tests.apps.conftest import opened, plain
 from tests.results.made_heads import matching
 
 QUERY, TITLE = "京东小哥", "京东小哥最近在干嘛"
@@ -40,7 +38,7 @@ LINK = {"q": QUERY, "t": TITLE, "lang": "en", "out": "L0H1"}
 
 
 @pytest.fixture(scope="module")
-def model(checkpoint_of: Build) -> SharedModel:
+def model(checkpoint_of):
     return opened(checkpoint_of(layers=4, heads=4))
 
 
@@ -53,7 +51,7 @@ def expected(model: SharedModel, texts: Iterable[tuple[str, str]], heads: str) -
     return [float(one.ranking_score[0]) for one in outputs]
 
 
-def test_grades_are_those_of_the_command_line(model: SharedModel) -> None:
+def test_grades_are_those_of_the_command_line(model):
     whole, out, random = ways(model, OTHER, [SET], "zero", 0)
     for way, heads in ((whole, ""), (out, format_heads(SET.heads))):
         both = expected(model, OTHER, heads)
@@ -64,7 +62,7 @@ def test_grades_are_those_of_the_command_line(model: SharedModel) -> None:
     assert whole.predicted is not None and random.predicted is None and random.random
 
 
-def test_random_heads_are_layer_matched_draws(model: SharedModel) -> None:
+def test_random_heads_are_layer_matched_draws(model):
     random = ways(model, OTHER, [SET], "zero", 5)[2]
     sets = layer_matched(model.shape, lambda h: HeadMask(tuple(h)), SET.heads, 20, 5)
     assert len(random.scores) == len(sets) == 9  # three others in each of two layers
@@ -72,7 +70,7 @@ def test_random_heads_are_layer_matched_draws(model: SharedModel) -> None:
     np.testing.assert_allclose(random.scores, both, atol=1e-5)
 
 
-def test_a_layer_without_others_has_no_random_heads(model: SharedModel) -> None:
+def test_a_layer_without_others_has_no_random_heads(model):
     most = HeadSet(Text("乙", "most"), tuple(Head(1, n) for n in range(3)))
     found = ways(model, OTHER, [most], "uniform", 0)
     assert [one.random for one in found] == [False, False]
@@ -80,7 +78,7 @@ def test_a_layer_without_others_has_no_random_heads(model: SharedModel) -> None:
 
 @pytest.mark.parametrize("kind", ["characters", "words"])
 @pytest.mark.parametrize("side", [0, 1])
-def test_a_seed_gives_one_order(model: SharedModel, kind: str, side: int) -> None:
+def test_a_seed_gives_one_order(model, kind, side):
     def drawn(seed: int) -> Shuffled:
         found = shuffled(model, PAIR, side, kind, seed)
         assert found is not None
@@ -96,12 +94,12 @@ def test_a_seed_gives_one_order(model: SharedModel, kind: str, side: int) -> Non
 
 
 @pytest.mark.parametrize("text", ["哥", "哈哈哈", ""])
-def test_texts_without_another_order(model: SharedModel, text: str) -> None:
+def test_texts_without_another_order(model, text):
     for kind in ("characters", "words"):
         assert shuffled(model, (QUERY, text), 1, kind, 0) is None
 
 
-def test_a_typed_order() -> None:
+def test_a_typed_order():
     case = (CASE_QUERY, CASE_TITLE)
     article = typed_order(case, 1, CASE_SHUFFLED)
     assert article == Shuffled(case, (CASE_QUERY, CASE_SHUFFLED))
@@ -116,7 +114,7 @@ def test_a_typed_order() -> None:
     ]
 
 
-def test_sets_of_the_same_heads_come_once() -> None:
+def test_sets_of_the_same_heads_come_once():
     results = HeadResults(tables=tuple(head_tables([matching()])), origin=Text("", ""))
     heads = tuple(sorted(results.sets["matching"]))
     (found,) = head_sets(results, heads[::-1])
@@ -124,7 +122,7 @@ def test_sets_of_the_same_heads_come_once() -> None:
     assert head_sets(None, ()) == []
 
 
-def test_a_model_of_one_logit(checkpoint_of: Build) -> None:
+def test_a_model_of_one_logit(checkpoint_of):
     one = opened(checkpoint_of(labels=1))
     whole, out, *_ = ways(one, OTHER, [HeadSet(Text("", ""), (Head(0, 0),))], "zero", 0)
     assert whole.predicted is None and out.scores[0].tolist() == expected(one, OTHER, "L0H0")
@@ -134,7 +132,7 @@ def metrics(at: AppTest) -> list[str]:
     return [one.value for one in at.metric]
 
 
-def test_the_page_grades_both_orders(app: Visit) -> None:
+def test_the_page_grades_both_orders(app):
     at = app("order", **LINK)
     assert not at.exception and "your choice: L0H1" in plain(at)
     assert len(at.metric) == 3 and len(at.dataframe) == 1
@@ -147,7 +145,7 @@ def test_the_page_grades_both_orders(app: Visit) -> None:
     assert not at.exception and metrics(at)[0] == first[0]
 
 
-def test_the_articles_case_is_one_click_away(app: Visit) -> None:
+def test_the_articles_case_is_one_click_away(app):
     at = app("order", q="苹果手机", t="苹果手机多少钱", lang="en")
     at.button(key="order.article").click().run()
     assert not at.exception
@@ -155,7 +153,7 @@ def test_the_articles_case_is_one_click_away(app: Visit) -> None:
     assert at.text_input(key="order.typed").value == CASE_SHUFFLED
 
 
-def test_a_text_with_no_other_order(app: Visit) -> None:
+def test_a_text_with_no_other_order(app):
     at = app("order", q="京东", t="哈哈哈", lang="en")
     assert not at.exception and "no other order" in plain(at) and not at.metric
     at.radio(key="order.side").set_value("query").run()

@@ -1,7 +1,5 @@
 """The page Ranking: titles typed and known, their order with and without heads, what moves one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +25,7 @@ from qt_bert.scoring.explain import explain_pair
 from qt_bert.stats.judgements import judge_grades
 from qt_bert.stats.metrics import METRICS
 from tests.apps.conftest import STATE as SOME
-from tests.apps.conftest import Build, Visit, opened
+from tests.apps.conftest import opened
 
 QUERY = "北京到上海高铁票价"
 TITLES = [
@@ -42,11 +40,11 @@ STATE = replace(SOME, query=QUERY, title=TITLES[0].text, out=OUT)
 
 
 @pytest.fixture(scope="module")
-def model(checkpoint_of: Build) -> SharedModel:
+def model(checkpoint_of):
     return opened(checkpoint_of(layers=3))
 
 
-def test_a_title_a_line_with_a_label_after_a_tab(model: SharedModel) -> None:
+def test_a_title_a_line_with_a_label_after_a_tab(model):
     typed = "红烧排骨\t4\n\n  清蒸鱼\x00\x07 \n红烧排骨\t2\n👨‍👩‍👧 好\ud800"
     titles, faults = typed_titles(typed, model.labels)
     assert titles == [Title("红烧排骨", "4", (4,)), Title("清蒸鱼"), Title("👨‍👩‍👧 好")]
@@ -58,13 +56,13 @@ def test_a_title_a_line_with_a_label_after_a_tab(model: SharedModel) -> None:
     ]
 
 
-def test_labels_are_read_as_the_model_means_them(checkpoint_of: Build) -> None:
+def test_labels_are_read_as_the_model_means_them(checkpoint_of):
     titles, faults = typed_titles("甲\t0\n乙\t5", opened(checkpoint_of(labels=3)).labels)
     assert [title.grades for title in titles] == [(1,), None]
     assert "cannot read 1 of the labels" in faults[0].en
 
 
-def test_no_more_titles_and_characters_than_can_be_run(model: SharedModel) -> None:
+def test_no_more_titles_and_characters_than_can_be_run(model):
     text = "\n".join(f"{n}" for n in range(MOST_TITLES + 3)) + "\n" + "长" * (MOST_CHARACTERS + 1)
     titles, faults = typed_titles(text, model.labels)
     assert len(titles) == MOST_TITLES
@@ -78,7 +76,7 @@ def scores(model: SharedModel, out: tuple[Head, ...]) -> np.ndarray:
     return model.outputs(model.without(out, "zero").logits(texts)).ranking_score
 
 
-def test_titles_by_the_scorers_score(model: SharedModel) -> None:
+def test_titles_by_the_scorers_score(model):
     found = rank_titles(model, QUERY, TITLES, OUT, "zero")
     whole, masked = scores(model, ()), scores(model, OUT)
     order = np.argsort(-whole)
@@ -93,7 +91,7 @@ def test_titles_by_the_scorers_score(model: SharedModel) -> None:
         assert shown == f"{without} {arrow}"
 
 
-def test_ndcg_is_that_of_evaluate(model: SharedModel) -> None:
+def test_ndcg_is_that_of_evaluate(model):
     found = rank_titles(model, QUERY, TITLES, OUT, "zero")
     for out, value in zip(((), OUT), found.ndcg, strict=True):
         texts = [(QUERY, title.text) for title in TITLES]
@@ -111,13 +109,13 @@ def test_ndcg_is_that_of_evaluate(model: SharedModel) -> None:
         [Title(title.text, "3", (3,)) for title in TITLES],
     ],
 )
-def test_labels_that_order_nothing_give_no_ndcg(model: SharedModel, titles: list[Title]) -> None:
+def test_labels_that_order_nothing_give_no_ndcg(model, titles):
     found = rank_titles(model, QUERY, titles, (), "zero")
     assert found.ndcg == [] and len(found.places) == 1
     assert {row.get("moved") for row in ranking_rows(found)} == {None}
 
 
-def test_one_logit_ranks_by_its_score(checkpoint_of: Build) -> None:
+def test_one_logit_ranks_by_its_score(checkpoint_of):
     one_logit = opened(checkpoint_of(labels=1))
     found = rank_titles(one_logit, QUERY, TITLES, (Head(0, 0),), "zero")
     assert {row["predicted"] for row in ranking_rows(found)} == {None}
@@ -125,7 +123,7 @@ def test_one_logit_ranks_by_its_score(checkpoint_of: Build) -> None:
     assert rank_titles(one_logit, QUERY, [Title("红烧排骨" * 50)], (), "zero").truncated == 1
 
 
-def test_terms_as_explain_has_them(model: SharedModel) -> None:
+def test_terms_as_explain_has_them(model):
     figure, passed_over = term_moves(model, STATE)
     assert passed_over == 0 and len(figure.lines) == 4
     for out, lines in zip(((), OUT), (figure.lines[:2], figure.lines[2:]), strict=True):
@@ -136,7 +134,7 @@ def test_terms_as_explain_has_them(model: SharedModel) -> None:
         assert values == pytest.approx([one.change for one in expected.terms], abs=1e-5)
 
 
-def test_words_that_share_a_token_are_one_term(model: SharedModel) -> None:
+def test_words_that_share_a_token_are_one_term(model):
     state = replace(STATE, query="ＡＢ高铁", title="カナ，한국의高铁", out=())
     figure, _ = term_moves(model, state)
     query, title = ([t.text for t in line.tokens] for line in figure.lines)
@@ -144,9 +142,7 @@ def test_words_that_share_a_token_are_one_term(model: SharedModel) -> None:
     assert [t.value is None for t in figure.lines[1].tokens] == [False, True, False, False]
 
 
-def test_the_number_of_masked_terms_is_limited(
-    model: SharedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_of_masked_terms_is_limited(model, monkeypatch):
     monkeypatch.setattr(ranking, "MOST_TERMS", 3)
     state = replace(STATE, query="高铁", title="高铁 排骨 " * 5, out=())
     figure, passed_over = term_moves(model, state)
@@ -154,7 +150,7 @@ def test_the_number_of_masked_terms_is_limited(
     assert passed_over == 8
 
 
-def test_heads_as_explain_has_them(model: SharedModel) -> None:
+def test_heads_as_explain_has_them(model):
     grid = head_moves(model, QUERY, STATE.title)
     expected = {one.head: one.change for one in explain_heads(QUERY, STATE.title, model.scorer)}
     assert len(expected) == model.shape.layers * model.shape.heads
@@ -175,14 +171,14 @@ def typed(at: AppTest, text: str) -> AppTest:
     return at.text_area(key="ranking.titles").set_value(text).run()
 
 
-def test_the_pair_is_ranked_with_other_titles(app: Visit) -> None:
+def test_the_pair_is_ranked_with_other_titles(app):
     at = app("ranking", **PAIR, out="none")
     assert not at.exception and not at.error
     assert PAIR["t"] in titles(at) and len(titles(at)) == 8
     assert metrics(at) == {}
 
 
-def test_typed_titles_with_labels_and_heads_out(app: Visit) -> None:
+def test_typed_titles_with_labels_and_heads_out(app):
     at = app("ranking", **PAIR, out="L0H1 L1H0", lang="en")
     typed(at, "红烧排骨的家常做法\t1\n北京上海高铁票多少钱\t5\n上海到北京高铁票价\t2")
     assert not at.exception
@@ -194,7 +190,7 @@ def test_typed_titles_with_labels_and_heads_out(app: Visit) -> None:
     assert any("in no link" in caption.value for caption in at.main.caption)
 
 
-def test_typed_titles_survive_a_change_of_page(app: Visit) -> None:
+def test_typed_titles_survive_a_change_of_page(app):
     at = typed(app("ranking", **PAIR), "甲\n乙")
     at.switch_page("screens/order.py").run()
     at.switch_page("screens/ranking.py").run()
@@ -204,13 +200,13 @@ def test_typed_titles_survive_a_change_of_page(app: Visit) -> None:
 
 
 @pytest.mark.parametrize("text", ["<img src=x onerror=alert(1)>", "\x00👨‍👩‍👧", "=1+1\n" * 200])
-def test_hostile_titles_stay_text(app: Visit, text: str) -> None:
+def test_hostile_titles_stay_text(app, text):
     at = typed(app("ranking", **PAIR), text)
     assert not at.exception and not at.error
     assert len(titles(at)) == 1
 
 
-def test_a_title_is_looked_at_on_the_front_page(app: Visit) -> None:
+def test_a_title_is_looked_at_on_the_front_page(app):
     at = typed(app("ranking", **PAIR), "红烧排骨的家常做法")
     at.button(key="ranking.open").click().run()
     assert not at.exception

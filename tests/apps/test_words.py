@@ -1,9 +1,6 @@
 """The page of words: readings, decisions, heads left out, texts without any decision."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,12 +13,10 @@ from apps.screens.words import (
     text_figure,
     words,
 )
-from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import read_pairs
 from qt_bert.data.segmenters import Segmenter, word_ends
 from qt_bert.heads import Head
-from qt_bert.page.model import SharedModel
-from tests.apps.conftest import Build, Visit, opened, plain
+from tests.apps.conftest import opened, plain
 from tests.probes.planted_boundary import (
     ENDS,
     HAN,
@@ -37,7 +32,7 @@ KNOWS = Head.parse(PLANTED)
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
+def rows(tmp_path_factory):
     """Twenty made pairs."""
     return read_pairs(
         write_pairs(tmp_path_factory.mktemp("rows") / "dev.tsv", queries=20, titles=1)
@@ -45,9 +40,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
 
 
 @pytest.fixture(scope="module")
-def planted(
-    tmp_path_factory: pytest.TempPathFactory, checkpoint_of: Build, rows: list[Pair]
-) -> SharedModel:
+def planted(tmp_path_factory, checkpoint_of, rows):
     """A model in which L1H2 knows where words end by its segmenter, calibrated on the made rows."""
     folder = plant_word_ends(tmp_path_factory.mktemp("words") / "planted", checkpoint_of(), ENDS)
     model = opened(folder)
@@ -59,21 +52,19 @@ def planted(
 
 
 @pytest.fixture
-def found(planted: SharedModel) -> Words:
+def found(planted):
     return words(planted, pair_texts(QUERY, TITLE), [KNOWS, Head(0, 0), Head(1, 0)])
 
 
-def test_the_head_that_knows_is_the_best_and_cuts_as_the_segmenter(
-    planted: SharedModel, found: Words
-) -> None:
+def test_the_head_that_knows_is_the_best_and_cuts_as_the_segmenter(planted, found):
     assert calibration_of(planted).best[0] == KNOWS
     assert len(found.decisions) == len(QUERY) + len(TITLE) - 2
     labels = found.decisions.labels(word_ends(planted.segmenter))
     for rule in ("calibrated", "article"):
-        assert (found.predictions[0][rule][KNOWS] == labels).all()  # type: ignore[index]
+        assert (found.predictions[0][rule][KNOWS] == labels).all()
 
 
-def test_rows_of_text_show_the_cuts_and_the_numbers_behind_them(found: Words) -> None:
+def test_rows_of_text_show_the_cuts_and_the_numbers_behind_them(found):
     query, title = (text_figure(found, number, "article") for number in (0, 1))
     assert query.title.en.endswith("query is cut")
     lines = {getattr(line.name, "en", line.name): line.tokens for line in title.lines}
@@ -91,13 +82,13 @@ def said(found: Words, without: bool = False) -> str:
     return " ".join(one.en for one in notes(found, without))
 
 
-def test_heads_left_out_move_only_heads_above_them(planted: SharedModel) -> None:
+def test_heads_left_out_move_only_heads_above_them(planted):
     below = words(planted, pair_texts(QUERY, TITLE), [KNOWS], out=[Head(0, 0)])
     before, after = below.weights
     assert (after.next[0] == before.next[0]).all() and (after.next[1] != before.next[1]).any()
 
 
-def test_a_decision_that_turned_is_outlined(checkpoint_of: Build) -> None:
+def test_a_decision_that_turned_is_outlined(checkpoint_of):
     model = opened(checkpoint_of(layers=3))
     out = [Head(0, 0), Head(0, 1), Head(1, 0), Head(1, 1)]
     found = words(model, pair_texts(QUERY, TITLE), [Head(2, 0), Head(2, 1)], out=out)
@@ -109,29 +100,27 @@ def test_a_decision_that_turned_is_outlined(checkpoint_of: Build) -> None:
 
 
 @pytest.mark.parametrize("texts", [("a", "b"), ("iphone 15", "京 a 东"), ("<b>", "=1+1")])
-def test_texts_without_decisions(planted: SharedModel, texts: tuple[str, str]) -> None:
+def test_texts_without_decisions(planted, texts):
     found = words(planted, pair_texts(*texts), [KNOWS])
     assert len(found.decisions) == 0
     assert "nothing to decide" in said(found)
     assert text_figure(found, 1, "calibrated").lines
 
 
-def test_what_is_cut_off_is_not_shown(planted: SharedModel) -> None:
+def test_what_is_cut_off_is_not_shown(planted):
     cut = words(planted, pair_texts(QUERY, HAN), [KNOWS])
     title = cut.shown[1]
     assert HAN.startswith(title) and len(title) == planted.longest - 3 - len(QUERY)
     assert "too long" in said(cut)
 
 
-def test_a_text_of_the_calibration_is_said(planted: SharedModel, rows: list[Pair]) -> None:
+def test_a_text_of_the_calibration_is_said(planted, rows):
     pair = rows[0]
     found = words(planted, pair_texts(pair.query, pair.title), [KNOWS])
     assert "no test of the calibrated" in said(found)
 
 
-def test_readings_and_weights_are_kept(
-    planted: SharedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_readings_and_weights_are_kept(planted, monkeypatch):
     asked = pair_texts(QUERY, TITLE)
     words(planted, asked, [KNOWS])
     monkeypatch.setattr("apps.screens.words.attention_of", None)
@@ -141,7 +130,7 @@ def test_readings_and_weights_are_kept(
 LINK = {"q": "京东小哥", "t": "京东小哥最近在干嘛", "lang": "en"}
 
 
-def test_the_page_reads_the_pair(app: Visit) -> None:
+def test_the_page_reads_the_pair(app):
     at = app("words", **LINK)
     assert not at.exception
     text = plain(at)
@@ -149,7 +138,7 @@ def test_the_page_reads_the_pair(app: Visit) -> None:
     assert "11 decisions" in text and "dev pairs that ship: 240 pairs" in text
 
 
-def test_other_heads_and_the_articles_rule(app: Visit) -> None:
+def test_other_heads_and_the_articles_rule(app):
     at = app("words", **LINK, out="L0H1")
     assert "a second line shows them" in plain(at)
     assert len(at.multiselect[0].value) == 4  # of a model of four heads
@@ -158,9 +147,7 @@ def test_other_heads_and_the_articles_rule(app: Visit) -> None:
     assert not at.exception and "11 decisions" in plain(at)
 
 
-def test_a_causal_model_has_nothing_to_read(
-    app: Visit, checkpoint_of: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_causal_model_has_nothing_to_read(app, checkpoint_of, tmp_path, monkeypatch):
     shutil.copytree(checkpoint_of("qwen3", positions=128), tmp_path / "causal")
     monkeypatch.setenv("QT_BERT_APP_MODELS", str(tmp_path))
     at = app("words", **LINK)

@@ -24,8 +24,6 @@ def test_a_file_that_cannot_be_halved_still_gets_its_evaluation(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--base", "none"), "no such folder"),
-        (("--segmenter", "none"), "jieba-search"),
         (("--save-heads", "."), "heads.json"),
         (("--save-results", __file__), "give a folder"),
         (("--only", "matchings"), "this run has evaluation"),

@@ -56,23 +56,37 @@ def test_the_estimate_for_one_machine_needs_no_file_and_no_out(
     refused("give --out FILE", "score", pair_file, "--model", checkpoint_of())
 
 
+COUNTS = {"pairs": 1, "rejected": 0, "truncated_titles": 0, "truncated_queries": 0}
+
+
+@pytest.fixture
+def ended(run, pair_file, checkpoint_of, tmp_path, monkeypatch):
+    """`ended(report, *options)`: the command where the cluster reports this."""
+    from qt_bert.cluster import score as module
+
+    def call(report, *options):
+        monkeypatch.setattr(module, "score_on_ray", lambda *_, **__: module.RayReport(**report))
+        command = ("score", pair_file, "--engine", "ray", "--model", checkpoint_of(), *options)
+        return run(*command, "--out", tmp_path / "o")
+
+    return call
+
+
 @pytest.mark.parametrize("already", [False, True])
 @pytest.mark.parametrize(
     ("skipped", "options", "status"), [(12, [], 1), (2, ["--skip-others"], 0), (0, [], 0)]
 )
-def test_skipped_files_are_named_last(
-    run, pair_file, checkpoint_of, tmp_path, monkeypatch, skipped, options, status, already
-):
-    from qt_bert.cluster import score as module
-
-    counts = {"pairs": 1, "rejected": 0, "truncated_titles": 0, "truncated_queries": 0}
+def test_skipped_files_are_named_last(ended, skipped, options, status, already):
     names = [f"day/{i}.x" for i in range(skipped)]
-    report = module.RayReport(counts, names, already=already)
-    monkeypatch.setattr(module, "score_on_ray", lambda *_, **__: report)
-    command = ("score", pair_file, "--engine", "ray", "--model", checkpoint_of(), *options)
-    ended = run(*command, "--out", tmp_path / "o")
-    assert ended.status == status
-    *shown, last = ended.err.splitlines()
+    result = ended({"counts": COUNTS, "skipped": names, "already": already}, *options)
+    assert result.status == status
+    *shown, last = result.err.splitlines()
     assert sum(line.startswith("skipped: day/") for line in shown) == min(skipped, 10)
     assert ("run.json" in last) == bool(skipped)
     assert not skipped or last.startswith(f"{skipped} files")
+
+
+def test_a_partition_that_failed_ends_with_status_1(ended):
+    failed = {"3.l2": "it changed (on x)"}
+    result = ended({"counts": COUNTS, "skipped": (), "failed": failed})
+    assert result.status == 1 and "error: partition 3.l2: it changed (on x)" in result.err

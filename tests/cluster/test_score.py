@@ -144,8 +144,12 @@ def test_a_partition_that_fails_is_named_and_tried_again(run, day, tmp_path):
         "its actors died (killed, or out of memory)"
     }
     before = (day / "b.tsv").read_bytes()
-    (day / "b.tsv").write_bytes(before.replace(b"x", b"y"))
-    report = run(resume=True)
+
+    def rewritten(job, parts):
+        (day / "b.tsv").write_bytes(before.replace(b"x", b"y"))
+        yield from here()(job, parts)
+
+    report = run(resume=True, dispatch=rewritten)
     assert [name.partition(".")[0] for name in report.failed] == ["b"]
     assert "changed since it was scanned" in next(iter(report.failed.values()))
     assert not json.loads((tmp_path / "out" / "run.json").read_text("utf-8"))["complete"]
@@ -161,6 +165,24 @@ def test_another_model_or_option_is_refused_by_name(run, fresh_checkpoint):
         run(resume=True, model=fresh_checkpoint(seed=7))
     with pytest.raises(RunFolderError, match="another --rows-per-partition"):
         run(resume=True, rows=5)
+
+
+@pytest.mark.parametrize("dispatch", [first_alone, here()])
+def test_changed_inputs_are_refused_by_name(run, day, tmp_path, dispatch):
+    run(dispatch=dispatch)
+    parts = parts_of(tmp_path / "out")
+    added, changed = day / "c.tsv", day / "a.tsv"
+    write_pairs(added, [("新", "文件")])
+    with pytest.raises(RunFolderError, match="another content of .*c.tsv"):
+        run(resume=True)
+    added.unlink()
+    before = changed.read_bytes()
+    changed.write_bytes(before.replace("查询1".encode(), "查询9".encode()))
+    with pytest.raises(RunFolderError, match="another content of .*a.tsv"):
+        run(resume=True)
+    assert parts_of(tmp_path / "out") == parts
+    changed.write_bytes(before)
+    assert run(resume=True).counts["pairs"] == 13
 
 
 def test_another_prompt_in_the_models_card_is_refused(run, fresh_checkpoint):

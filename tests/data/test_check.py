@@ -30,6 +30,14 @@ def test_equal_grades_under_two_labels_do_not_contradict(write):
     assert (report.duplicates.distinct, report.contradicting.distinct) == (1, 0)
 
 
+def test_a_query_spelled_in_several_ways_is_one(write):
+    path = write("f.tsv", "query\ttitle\niPhone 15\t甲\nｉphone15\t乙\n")
+    other = write("o.tsv", "query\ttitle\nIPHONE15\t甲\n")
+    report = check_file(PairReader(path), PairReader(other))
+    assert report.queries == 1 and report.shared_queries == Shared(rows=2, distinct=1, lines=[2, 3])
+    assert report.shared_pairs == Shared(rows=0, distinct=0, lines=[])
+
+
 def test_many_labels_are_counted_together(write):
     rows = "".join(f"q\tt\t{i}\n" for i in range(1200))
     labels = check_file(PairReader(write("f.tsv", f"query\ttitle\tgrade\n{rows}"))).labels

@@ -77,6 +77,14 @@ def test_a_user_dictionary_adds_words_to_this_segmenter_alone(write, name):
     assert "伊朗长大" not in segmenter(name).words("我在伊朗长大")
 
 
+@pytest.mark.parametrize("name", ["jieba", "jieba-search"])
+def test_a_word_of_frequency_0_is_split_by_this_segmenter_alone(write, name):
+    text, path = "他来到了网易杭研大厦", write("words.txt", "杭研 0\n")
+    assert "杭研" in segmenter(name).words(text)  # jieba's guess, of no dictionary
+    assert segmenter(name, userdict=path).words(text)[-3:] == ["杭", "研", "大厦"]
+    assert "杭研" in segmenter(name).words(text)
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

@@ -21,6 +21,8 @@ def test_the_second_byte_decides(query, half):
 def test_halves_keep_order_and_queries_together():
     pairs = [pair("a"), pair("d"), pair("a", None)]
     assert split_halves(pairs) == ([pairs[1]], [pairs[0], pairs[2]])
+    spelled = [pair("d"), pair("Ｄ"), pair("a")]  # another spelling is no other query
+    assert half_of("Ｄ") == "validation" and split_halves(spelled) == (spelled[:2], spelled[2:])
 
 
 @pytest.mark.parametrize(

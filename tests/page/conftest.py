@@ -1,7 +1,5 @@
 """A pool of small models: a classifier, the encoder it was tuned from, a one-logit model."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Clicks on a chart."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

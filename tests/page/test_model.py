@@ -1,11 +1,8 @@
 """Models that many visitors share: the numbers of the commands; which models are offered."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +20,7 @@ from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.heads import Head, format_heads
 from qt_bert.page import model as module
 from qt_bert.page.folders import Folders, checkpoints_in
-from qt_bert.page.model import MOST_OPEN, ModelPool, SharedModel
+from qt_bert.page.model import MOST_OPEN, ModelPool
 from qt_bert.page.pairs import shipped_rows
 from qt_bert.probes.streams import stream
 from qt_bert.shipped import GRADED, shipped
@@ -34,18 +31,18 @@ OUT = (Head(0, 1), Head(1, 0))
 
 
 @pytest.fixture
-def tuned(pool: ModelPool) -> SharedModel:
+def tuned(pool):
     return pool.open("tuned")
 
 
-def test_tokens_spell_the_texts(tuned: SharedModel) -> None:
+def test_tokens_spell_the_texts(tuned):
     pair = tuned.encode("狗 追Z", "猫")
     assert tuned.tokens(pair) == ("[CLS]", "狗", "追", "Z", "[SEP]", "猫", "[SEP]")
     assert (pair.query, pair.title, pair.title_truncated) == ("狗 追Z", "猫", False)
     assert tuned.encode("狗", "猫" * 100).title_truncated
 
 
-def test_interventions_of_each_mode(tuned: SharedModel) -> None:
+def test_interventions_of_each_mode(tuned):
     assert tuned.intervention((), "zero") is None
     assert tuned.intervention(OUT, "zero") == HeadMask(OUT)
     assert tuned.intervention(OUT, "uniform") == HeadMask(OUT, "uniform")
@@ -55,9 +52,7 @@ def test_interventions_of_each_mode(tuned: SharedModel) -> None:
         tuned.intervention([Head(9, 0)], "zero")
 
 
-def test_mean_outputs_are_those_of_the_command_line_and_computed_once(
-    models: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mean_outputs_are_those_of_the_command_line_and_computed_once(models, monkeypatch):
     made, make = [], module.mean_z
     monkeypatch.setattr(module, "mean_z", lambda *given: made.append(1) or make(*given))
     tuned = ModelPool(models).open("tuned")
@@ -69,7 +64,7 @@ def test_mean_outputs_are_those_of_the_command_line_and_computed_once(
     assert parts == {HeadMask(OUT, "mean", means)}
 
 
-def test_mean_outputs_under_the_lock_do_not_deadlock(models: Path) -> None:
+def test_mean_outputs_under_the_lock_do_not_deadlock(models):
     tuned = ModelPool(models).open("tuned")
     with tuned.lock:
         other = ThreadPoolExecutor(1).submit(tuned.intervention, OUT, "mean")
@@ -77,7 +72,7 @@ def test_mean_outputs_under_the_lock_do_not_deadlock(models: Path) -> None:
     assert other.result(20) == mine
 
 
-def test_a_run_is_the_masked_loop(tuned: SharedModel) -> None:
+def test_a_run_is_the_masked_loop(tuned):
     variants = [NONE, *single(tuned.shape, zeroed)]
     row = Reduction("row", "attention", (1, 2), lambda view: view.values[:, :, 0, 0], True)
     seen = tuned.run(TEXTS, variants, [row])
@@ -90,9 +85,7 @@ def test_a_run_is_the_masked_loop(tuned: SharedModel) -> None:
             tuned.run(texts, some)
 
 
-def test_a_long_run_holds_the_lock_several_times(
-    tuned: SharedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_run_holds_the_lock_several_times(tuned, monkeypatch):
     variants = [NONE, *single(tuned.shape, zeroed)]
     row = Reduction("row", "attention", (0, 2), lambda view: view.values[:, :, 0, 0])
     whole = tuned.run(TEXTS[:3], variants, [row])
@@ -110,13 +103,8 @@ def test_a_long_run_holds_the_lock_several_times(
 @pytest.mark.parametrize("mode", ["zero", "uniform", "mean"])
 @pytest.mark.parametrize("out", [(), OUT])
 def test_grades_equal_the_command_line_in_every_digit(
-    models: Path,
-    tuned: SharedModel,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    mode: str,
-    out: tuple[Head, ...],
-) -> None:
+    models, tuned, monkeypatch, capsys, mode, out
+):
     command = ["qt-bert", "explain", *PAIR, "--model", str(models / "tuned"), "--json"]
     command += ["--heads-out", format_heads(out), "--mode", mode] if out else []
     monkeypatch.setattr(sys, "argv", command)
@@ -131,7 +119,7 @@ def test_grades_equal_the_command_line_in_every_digit(
     assert explained["predicted_grade"] == found["predicted_grade"][0]
 
 
-def test_sixteen_visitors_at_once_see_their_own_numbers(tuned: SharedModel) -> None:
+def test_sixteen_visitors_at_once_see_their_own_numbers(tuned):
     heads = tuned.shape.all_heads
     requests = [(TEXTS[i], (heads[i % 6], heads[(i + 2) % 6]), i) for i in range(16)]
 
@@ -154,9 +142,7 @@ def test_sixteen_visitors_at_once_see_their_own_numbers(tuned: SharedModel) -> N
             np.testing.assert_array_equal(array, expected)
 
 
-def test_the_tokenizer_serves_one_thread_at_a_time(
-    checkpoint_of: Callable[..., Path], tuned: SharedModel
-) -> None:
+def test_the_tokenizer_serves_one_thread_at_a_time(checkpoint_of, tuned):
     pairs = [[("狗" * n, "猫" * m)] for n in range(1, 9) for m in (1, 100)]
     alone = [tuned.scorer.tokenizer.encode(one) for one in pairs]
     assert tuned.scorer.tokenizer._lock.acquire(blocking=False)
@@ -170,13 +156,13 @@ def test_the_tokenizer_serves_one_thread_at_a_time(
 # The shelf.
 
 
-def test_only_classifiers_are_offered_shipped_ones_last(models: Path, pool: ModelPool) -> None:
+def test_only_classifiers_are_offered_shipped_ones_last(models, pool):
     assert pool.names == ("score", "tuned", "graded", "student")
     assert Folders([models]).left_out == ("before",)
     assert Folders([models], models / "before").left_out == ()
 
 
-def test_a_classifier_is_known_by_its_weights(models: Path, tmp_path: Path) -> None:
+def test_a_classifier_is_known_by_its_weights(models, tmp_path):
     """Not by config.json: an encoder saved as a classifier is none."""
     from safetensors.numpy import load_file, save_file
 
@@ -199,19 +185,19 @@ def test_a_classifier_is_known_by_its_weights(models: Path, tmp_path: Path) -> N
     assert found.names[:4] == ("asked", "broken", "plain", "wrapped")
 
 
-def test_one_checkpoint_by_its_own_folder(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_checkpoint_by_its_own_folder(models, monkeypatch):
     assert ModelPool(models / "score").names == ("score", "graded", "student")
     monkeypatch.chdir(models / "score")
     assert ModelPool(Path()).names[0] == "score"
 
 
-def test_the_shipped_folder_is_not_offered_twice() -> None:
+def test_the_shipped_folder_is_not_offered_twice():
     folders = Folders([shipped(GRADED).parent])
     assert folders.names == ("graded", "student")
     assert folders.base_of("graded") == "pretrained"
 
 
-def test_a_model_with_the_name_of_a_shipped_one(models: Path, tmp_path: Path) -> None:
+def test_a_model_with_the_name_of_a_shipped_one(models, tmp_path):
     for name in ("graded", "pretrained"):
         shutil.copytree(models / "tuned", tmp_path / name)
     folders = Folders([tmp_path])
@@ -220,7 +206,7 @@ def test_a_model_with_the_name_of_a_shipped_one(models: Path, tmp_path: Path) ->
     assert folders.base_of("graded") is None
 
 
-def test_models_of_the_same_name_get_different_names(models: Path, tmp_path: Path) -> None:
+def test_models_of_the_same_name_get_different_names(models, tmp_path):
     for run in ("first", "second", "third/first"):
         shutil.copytree(models / "tuned", tmp_path / run / "checkpoint")
     every = [tmp_path / run / "checkpoint" for run in ("first", "second", "third/first", "first")]
@@ -228,20 +214,20 @@ def test_models_of_the_same_name_get_different_names(models: Path, tmp_path: Pat
     assert Folders(every).names[:3] == names
 
 
-def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path):
     (tmp_path / ".hidden").mkdir()
     for folder in (tmp_path, tmp_path / "gone"):
         with pytest.raises(CheckpointError, match="no checkpoint here"):
             checkpoints_in(folder)
 
 
-def test_an_unknown_name_is_refused(pool: ModelPool) -> None:
+def test_an_unknown_name_is_refused(pool):
     for ask in (pool.open, pool.base_of):
         with pytest.raises(ArgumentError, match="no model '../../etc'.*score, tuned"):
             ask("../../etc")
 
 
-def test_the_base_is_what_the_training_record_names(models: Path, pool: ModelPool) -> None:
+def test_the_base_is_what_the_training_record_names(models, pool):
     folders = Folders([models])
     assert folders.base_of("tuned") == "before" and folders.base_of("score") is None
     base, tuned = pool.base_of("tuned"), pool.open("tuned")
@@ -251,9 +237,7 @@ def test_the_base_is_what_the_training_record_names(models: Path, pool: ModelPoo
     assert base.encode("狗追猫", "猫追狗") == tuned.encode("狗追猫", "猫追狗")
 
 
-def test_a_base_is_opened_like_each_model_that_was_tuned_from_it(
-    models: Path, tmp_path: Path
-) -> None:
+def test_a_base_is_opened_like_each_model_that_was_tuned_from_it(models, tmp_path):
     for name, source in {"before": "before", "tuned": "tuned", "short": "tuned"}.items():
         shutil.copytree(models / source, tmp_path / name)
     card = {"schema": 1, "max_length": 16}
@@ -263,7 +247,7 @@ def test_a_base_is_opened_like_each_model_that_was_tuned_from_it(
     assert [base and base.longest for base in bases] == [64, 16]
 
 
-def test_the_base_option_is_for_models_of_its_shape(models: Path, tmp_path: Path) -> None:
+def test_the_base_option_is_for_models_of_its_shape(models, tmp_path):
     shutil.copytree(models / "before", tmp_path / "encoder")
     folders = Folders([models, shipped(GRADED)], tmp_path / "encoder")
     assert folders.base_of("tuned") == "encoder" and "encoder" not in folders.names
@@ -274,27 +258,25 @@ def test_the_base_option_is_for_models_of_its_shape(models: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("record", ["[]", "{", '{"base": ["before"]}', '{"base": "tuned"}'])
-def test_a_strange_training_record_names_no_base(models: Path, tmp_path: Path, record: str) -> None:
+def test_a_strange_training_record_names_no_base(models, tmp_path, record):
     shutil.copytree(models / "tuned", tmp_path / "tuned")
     (tmp_path / "tuned" / "training.json").write_text(record)
     assert Folders([tmp_path]).base_of("tuned") is None
 
 
-def test_a_model_is_opened_once(pool: ModelPool) -> None:
+def test_a_model_is_opened_once(pool):
     with ThreadPoolExecutor(8) as threads:
         found = set(threads.map(pool.open, ["score"] * 8))
     assert len(found) == 1 and pool.open("score") in found
     assert pool.open("score").lock is pool.open("tuned").lock is pool.lock
 
 
-def test_encoders_alone_are_refused(models: Path) -> None:
+def test_encoders_alone_are_refused(models):
     with pytest.raises(CheckpointError, match=r"before: no classifier"):
         Folders([models / "before"])
 
 
-def test_the_least_recently_used_is_closed(
-    checkpoint_of: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_the_least_recently_used_is_closed(checkpoint_of, tmp_path):
     for number in range(MOST_OPEN + 1):
         shutil.copytree(checkpoint_of(labels=1), tmp_path / f"m{number}")
     pool = ModelPool(tmp_path)
@@ -307,7 +289,7 @@ def test_the_least_recently_used_is_closed(
     assert pool.open("m1") is not second
 
 
-def test_no_model_is_opened_under_the_lock(models: Path) -> None:
+def test_no_model_is_opened_under_the_lock(models):
     pool = ModelPool(models)
     with pool.lock, pytest.raises(RuntimeError, match="under the lock"):
         pool.open("score")
@@ -316,7 +298,7 @@ def test_no_model_is_opened_under_the_lock(models: Path) -> None:
         assert pool.open("score") is opened
 
 
-def test_models_of_the_same_weights_do_not_share_results(models: Path, tmp_path: Path) -> None:
+def test_models_of_the_same_weights_do_not_share_results(models, tmp_path):
     """Other labels, or another tokenizer, give other answers."""
     for name in ("grades", "levels"):
         shutil.copytree(models / "tuned", tmp_path / name)

@@ -1,11 +1,8 @@
 """Typed texts, default titles and uploaded files."""
 
-from __future__ import annotations
-
 import io
 import tempfile
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +15,7 @@ TSV = "query\ttitle\tgrade\n紫熨斗\t紫熨斗好用吗\t4\n狗追猫\t猫追�
 
 
 @pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def temporary(tmp_path, monkeypatch):
     """The folder of uploads while they are read."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
@@ -36,7 +33,7 @@ ROWS = [
 ]
 
 
-def test_the_titles_that_rows_have_for_a_query() -> None:
+def test_the_titles_that_rows_have_for_a_query():
     assert [(t.title, t.label) for t in pairs.default_titles("甲", "二", ROWS, 0)] == [
         ("一", "5"),
         ("二", None),
@@ -44,7 +41,7 @@ def test_the_titles_that_rows_have_for_a_query() -> None:
     assert [t.title for t in pairs.default_titles("甲", "新", ROWS, 0)] == ["新", "一", "二"]
 
 
-def test_an_unknown_query_gets_titles_of_others_without_labels() -> None:
+def test_an_unknown_query_gets_titles_of_others_without_labels():
     titles = pairs.default_titles("丁", "四", ROWS, 0)
     assert titles[0].title == "四" and len({one.title for one in titles}) == len(titles) == 5
     assert {one.label for one in titles} == {None} and {one.query for one in titles} == {"丁"}
@@ -57,7 +54,7 @@ def read(data: bytes, name: str) -> list[Pair]:
         return read_pairs(path)
 
 
-def test_an_upload_is_read_and_deleted(temporary: Path) -> None:
+def test_an_upload_is_read_and_deleted(temporary):
     assert [(p.query, p.title, p.label, p.line) for p in read(TSV, "../我的 文件.tsv")] == [
         ("紫熨斗", "紫熨斗好用吗", "4", 2),
         ("狗追猫", "猫追狗", "2", 3),
@@ -65,7 +62,7 @@ def test_an_upload_is_read_and_deleted(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
-def test_only_this_user_can_read_an_upload() -> None:
+def test_only_this_user_can_read_an_upload():
     with pairs.uploaded(TSV, "a.tsv") as path:
         assert path.parent.stat().st_mode & 0o077 == 0
         assert path.read_bytes() == TSV
@@ -98,9 +95,7 @@ def archive() -> bytes:
         (b"a\tb\n1\t2\n", "b.csv", "no column 'query'"),
     ],
 )
-def test_broken_uploads_are_refused_in_both_languages(
-    temporary: Path, data: bytes, name: str, message: str
-) -> None:
+def test_broken_uploads_are_refused_in_both_languages(temporary, data, name, message):
     with pytest.raises(PairFileError) as caught:
         read(data, name)
     error = caught.value
@@ -111,13 +106,13 @@ def test_broken_uploads_are_refused_in_both_languages(
     assert list(temporary.iterdir()) == []
 
 
-def test_names_are_safe_to_show() -> None:
+def test_names_are_safe_to_show():
     assert pairs.shown_name("/etc/<b>\x1b\n.tsv") == "<b>.tsv"
     assert pairs.shown_name("") == "upload" and len(pairs.shown_name("长" * 300)) == 80
     assert len(read(TSV, "长" * 300 + ".TSV")) == 2
 
 
-def test_control_characters_are_removed_and_line_breaks_become_spaces() -> None:
+def test_control_characters_are_removed_and_line_breaks_become_spaces():
     query, title, (fault,) = pairs.clean_texts("a\x00b\x1b[1m\ud800", "第一行\n第二行\tc\u2028d")
     assert (query, title) == ("ab[1m", "第一行 第二行 c d")
     assert "控制字符" in fault.zh and "control characters" in fault.en
@@ -135,9 +130,7 @@ def test_control_characters_are_removed_and_line_breaks_become_spaces() -> None:
         ((1500, 800), (1200, 800)),
     ],
 )
-def test_both_texts_keep_two_thousand_characters(
-    lengths: tuple[int, int], left: tuple[int, int]
-) -> None:
+def test_both_texts_keep_two_thousand_characters(lengths, left):
     query, title, faults = pairs.clean_texts("查" * lengths[0], "题" * lengths[1])
     assert (len(query), len(title)) == left
     assert [("2,000" in fault.en, "2,000" in fault.zh) for fault in faults] == (
@@ -145,7 +138,7 @@ def test_both_texts_keep_two_thousand_characters(
     )
 
 
-def test_empty_texts_are_reported() -> None:
+def test_empty_texts_are_reported():
     assert [fault.en for fault in pairs.clean_texts(" ", "")[2]] == [
         "the query is empty: there is no pair to run",
         "the title is empty: there is no pair to run",

@@ -1,10 +1,7 @@
 """Stored results on heads, and their refusal."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +18,7 @@ from tests.results.made_heads import matching, redundancy, run_of
 
 
 @pytest.fixture
-def model(checkpoint_of: Callable[..., Path], tmp_path: Path) -> SharedModel:
+def model(checkpoint_of, tmp_path):
     """A checkpoint of one's own, two layers of two heads."""
     folder = shutil.copytree(checkpoint_of(), tmp_path / "shelf" / "mine")
     return ModelPool(folder).open("mine")
@@ -43,11 +40,11 @@ def run_folder(path: Path, *results: ProbeResult) -> Path:
     return run_of(path, inputs, *results)
 
 
-def test_no_results(model: SharedModel) -> None:
+def test_no_results(model):
     assert find_results(model, None) == (None, ())
 
 
-def test_the_file_beside_the_weights_is_read(model: SharedModel) -> None:
+def test_the_file_beside_the_weights_is_read(model):
     older = replace(matching(), probe="a_probe_of_another_version")
     store(model, *of(model, redundancy(), matching(), older))
     results = find_results(model, None)[0]
@@ -63,7 +60,7 @@ def test_the_file_beside_the_weights_is_read(model: SharedModel) -> None:
     assert results.origin.zh == "mine/heads.json：快速研究，test.tsv 的至多 78 对"
 
 
-def test_random_heads_avoid_those_that_the_same_score_names(model: SharedModel) -> None:
+def test_random_heads_avoid_those_that_the_same_score_names(model):
     store(model, *of(model, matching()))
     results = find_results(model, None)[0]
     assert named_beside(results, [Head(0, 1)]) == {Head(0, 1), Head(1, 0)}
@@ -71,7 +68,7 @@ def test_random_heads_avoid_those_that_the_same_score_names(model: SharedModel) 
     assert named_beside(None, [Head(0, 1)]) == set()
 
 
-def test_a_run_precedes_the_file(model: SharedModel, tmp_path: Path) -> None:
+def test_a_run_precedes_the_file(model, tmp_path):
     store(model, *of(model, redundancy(), matching()))
     run = run_folder(tmp_path / "run", *of(model, matching()))
     results = find_results(model, run)[0]
@@ -79,27 +76,27 @@ def test_a_run_precedes_the_file(model: SharedModel, tmp_path: Path) -> None:
     assert results.origin.en == "run: quick study, up to 78 pairs of test.tsv"
 
 
-def test_a_run_of_other_weights_is_refused(model: SharedModel, tmp_path: Path) -> None:
+def test_a_run_of_other_weights_is_refused(model, tmp_path):
     store(model, *of(model, redundancy()))
     results, refused = find_results(model, run_folder(tmp_path / "run", matching()))
     assert results is not None and results.tables[0].probe == "redundancy"
     assert len(refused) == 1 and "of other weights than mine" in refused[0].en
 
 
-def test_heads_that_the_model_lacks_are_refused(model: SharedModel) -> None:
+def test_heads_that_the_model_lacks_are_refused(model):
     store(model, *of(model, replace(matching(), sets={"matching": ("L7H0",)})))
     results, refused = find_results(model, None)
     assert results is None and "L7H0, which mine does not have" in refused[0].en
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"kind": "heads"}', "[" * 100_000])
-def test_a_damaged_file_is_refused(model: SharedModel, text: str) -> None:
+def test_a_damaged_file_is_refused(model, text):
     store(model, *of(model, redundancy())).write_text(text, encoding="utf-8")
     results, refused = find_results(model, None)
     assert results is None and "heads.json" in refused[0].en
 
 
-def test_a_damaged_run_is_refused(model: SharedModel, tmp_path: Path) -> None:
+def test_a_damaged_run_is_refused(model, tmp_path):
     run = run_folder(tmp_path / "run", *of(model, matching()))
     (run / "probes" / "matching.json").write_text(json.dumps({"schema": 1}), encoding="utf-8")
     results, refused = find_results(model, run)

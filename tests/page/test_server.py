@@ -1,7 +1,5 @@
 """The server's start: address, settings for safety, pages, opening of the first model."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import shutil

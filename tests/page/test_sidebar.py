@@ -1,7 +1,5 @@
 """The grid of the heads left out."""
 
-from __future__ import annotations
-
 import pytest
 
 from qt_bert.page import sidebar

@@ -1,8 +1,5 @@
 """The state in a link: written, read, checked."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -22,12 +19,12 @@ SHAPE = Shape(12, 12)
 @pytest.mark.parametrize(
     "text", ["L3H7 L2H1", "L2H1,L3H7", " l2h1 ， Ｌ３Ｈ７ ", "L3H7、L2H1、L2H1", "\tL3H7\nL2H1"]
 )
-def test_heads_as_people_write_them(text: str) -> None:
+def test_heads_as_people_write_them(text):
     assert typed_heads(text, SHAPE) == (Head(2, 1), Head(3, 7))
 
 
 @pytest.mark.parametrize("text", ["", "  ", ",", "，、"])
-def test_blank_text_names_no_head(text: str) -> None:
+def test_blank_text_names_no_head(text):
     assert typed_heads(text, SHAPE) == ()
 
 
@@ -35,7 +32,7 @@ def test_blank_text_names_no_head(text: str) -> None:
     ("text", "wrong"),
     [("L3H7 L12H0", "L12H0"), ("L3H7 H2", "H2"), ("<b>", "<B>"), ("L1H12", "L1H12")],
 )
-def test_an_invalid_head_is_named_in_both_languages(text: str, wrong: str) -> None:
+def test_an_invalid_head_is_named_in_both_languages(text, wrong):
     with pytest.raises(ArgumentError) as caught:
         typed_heads(text, SHAPE)
     assert isinstance(caught.value, RefusedInput)
@@ -65,16 +62,16 @@ DEFAULT = State(
         replace(DEFAULT, model="score", layer=0, head=0, out=(Head(0, 1), Head(1, 1))),
     ],
 )
-def test_a_link_gives_the_state_back(pool: ModelPool, state: State) -> None:
+def test_a_link_gives_the_state_back(pool, state):
     assert read_state(state.to_query(), DEFAULT, pool) == (state, [])
 
 
-def test_missing_parameters_have_their_default(pool: ModelPool) -> None:
+def test_missing_parameters_have_their_default(pool):
     assert read_state({}, DEFAULT, pool) == (DEFAULT, [])
     assert read_state({"q": "狗", "utm": "x"}, DEFAULT, pool) == (replace(DEFAULT, query="狗"), [])
 
 
-def test_another_model_has_its_own_heads(pool: ModelPool) -> None:
+def test_another_model_has_its_own_heads(pool):
     start = replace(DEFAULT, layer=2)
     found, faults = read_state({"model": "score"}, start, pool)
     assert (found.model, found.layer, found.head, found.out) == ("score", 1, 1, ())
@@ -97,9 +94,7 @@ def test_another_model_has_its_own_heads(pool: ModelPool) -> None:
         ("lang", "fr", "lang=“fr” is invalid (zh/en); zh stays"),
     ],
 )
-def test_invalid_parameters_are_replaced_and_reported(
-    pool: ModelPool, key: str, value: str, message: str
-) -> None:
+def test_invalid_parameters_are_replaced_and_reported(pool, key, value, message):
     found, (fault,) = read_state({key: value}, DEFAULT, pool)
     assert found == DEFAULT
     assert message in fault.en and len(fault.en) < 200 and len(fault.zh) < 200
@@ -113,7 +108,7 @@ values = st.one_of(
 
 @settings(max_examples=150, deadline=None)
 @given(query=st.dictionaries(st.sampled_from(sorted(KEYS.values())), values))
-def test_every_link_gives_a_valid_state(pool: ModelPool, query: Mapping[str, str]) -> None:
+def test_every_link_gives_a_valid_state(pool, query):
     found, _ = read_state(query, DEFAULT, pool)
     shape = pool.open(found.model).shape
     assert found.layer < shape.layers and found.head < shape.heads
@@ -122,9 +117,7 @@ def test_every_link_gives_a_valid_state(pool: ModelPool, query: Mapping[str, str
     assert read_state(found.to_query(), DEFAULT, pool)[0] == found
 
 
-def test_the_first_visit_shows_the_article(
-    pool: ModelPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_visit_shows_the_article(pool, monkeypatch):
     monkeypatch.setattr(ModelPool, "names", property(lambda pool: ("tuned", "score")))
     results = SimpleNamespace(
         sets={

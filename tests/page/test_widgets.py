@@ -1,7 +1,5 @@
 """Escaped texts, metrics with arrows, tables."""
 
-from __future__ import annotations
-
 import pyarrow
 import pytest
 from streamlit.proto.Metric_pb2 import Metric
@@ -33,7 +31,7 @@ def page(change: str | None) -> None:
 @pytest.mark.parametrize(
     ("change", "arrow"), [("+0.2", "UP"), ("−0.2", "DOWN"), ("0.0", "NONE"), (None, "NONE")]
 )
-def test_the_arrow_follows_the_sign(change: str | None, arrow: str) -> None:
+def test_the_arrow_follows_the_sign(change, arrow):
     at = AppTest.from_function(page, args=(change,)).run()
     assert not at.exception
     (shown,) = at.metric
@@ -41,7 +39,7 @@ def test_the_arrow_follows_the_sign(change: str | None, arrow: str) -> None:
     assert shown.proto.direction == Metric.MetricDirection.Value(arrow)
 
 
-def test_the_name_is_text_and_wraps() -> None:
+def test_the_name_is_text_and_wraps():
     at = AppTest.from_function(page, args=(None,)).run()
     assert at.caption[0].value == r"\[a\] \<b\>"
     assert at.caption[0].proto.help == r"\*what\*"
@@ -64,7 +62,7 @@ def texts() -> None:
     table(rows, columns, key="t")
 
 
-def test_texts_in_the_visitors_language_and_empty_columns_left_out() -> None:
+def test_texts_in_the_visitors_language_and_empty_columns_left_out():
     at = AppTest.from_function(texts).run()
     assert not at.exception
     frame = at.dataframe[0].value
@@ -86,7 +84,7 @@ def numbers() -> None:
     table(rows, columns, key="t", digits={"p": 4}, signed=("change",))
 
 
-def test_numbers_are_formatted_and_sort_as_numbers() -> None:
+def test_numbers_are_formatted_and_sort_as_numbers():
     at = AppTest.from_function(numbers).run()
     assert not at.exception
     styler = at.dataframe[0].proto.arrow_data.styler

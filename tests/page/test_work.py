@@ -1,7 +1,5 @@
 """The lock, the worker's jobs, the cache."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +11,7 @@ import pytest
 
 from qt_bert.errors import ArgumentError
 from qt_bert.page import work
-from qt_bert.page.model import ModelPool, SharedScorer
+from qt_bert.page.model import SharedScorer
 from qt_bert.page.work import Job, ModelLock, ResultCache, Stopped, Worker
 
 SOON = 5.0
@@ -44,11 +42,11 @@ def endless(job: Job[None]) -> None:
 
 
 @pytest.fixture
-def worker() -> Worker:
+def worker():
     return Worker(ModelLock())
 
 
-def test_the_lock_is_exclusive_and_reentrant() -> None:
+def test_the_lock_is_exclusive_and_reentrant():
     lock, inside, most = ModelLock(), [], []
 
     def hold() -> None:
@@ -66,7 +64,7 @@ def test_the_lock_is_exclusive_and_reentrant() -> None:
     assert set(most) == {1} and len(most) == 120 and not lock.mine
 
 
-def test_a_waiting_thread_goes_first_where_a_job_gives_way() -> None:
+def test_a_waiting_thread_goes_first_where_a_job_gives_way():
     lock, order = ModelLock(), []
 
     def visit() -> None:
@@ -86,9 +84,7 @@ def test_a_waiting_thread_goes_first_where_a_job_gives_way() -> None:
     assert order == ["inner", "visitor", "job"]
 
 
-def test_a_shared_scorer_gives_equal_scores_in_small_batches_under_the_lock(
-    pool: ModelPool,
-) -> None:
+def test_a_shared_scorer_gives_equal_scores_in_small_batches_under_the_lock(pool):
     scorer, texts = pool.open("tuned").scorer, [("狗追猫", "猫" * n) for n in range(1, 30)]
     shared = SharedScorer(scorer, pool.lock, 64)
     np.testing.assert_allclose(shared.logits(texts), scorer.fresh().logits(texts), atol=1e-5)
@@ -100,7 +96,7 @@ def test_a_shared_scorer_gives_equal_scores_in_small_batches_under_the_lock(
     assert shared.counts is not scorer.counts
 
 
-def test_result_and_progress(worker: Worker) -> None:
+def test_result_and_progress(worker):
     job = ended(worker.start(counting, 6))
     assert (job.result, job.error) == ("done", None)
     state = job.state()
@@ -108,7 +104,7 @@ def test_result_and_progress(worker: Worker) -> None:
     assert state.left == 0.0
 
 
-def test_jobs_queue_and_a_stop_frees_the_queue(worker: Worker) -> None:
+def test_jobs_queue_and_a_stop_frees_the_queue(worker):
     first = worker.start(endless, 0)
     until(lambda: first.state().done > 0)
     second, third = worker.start(counting, 6), worker.start(counting, 6)
@@ -119,18 +115,14 @@ def test_jobs_queue_and_a_stop_frees_the_queue(worker: Worker) -> None:
     assert ended(third).result == "done"
 
 
-def test_a_visitor_who_leaves_frees_the_queue(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_visitor_who_leaves_frees_the_queue(worker, monkeypatch):
     monkeypatch.setattr(work, "PATIENCE", 0.1)
     gone, stays = worker.start(endless, 0), worker.start(counting, 6)
     assert ended(stays).result == "done"
     assert isinstance(gone.error, Stopped)
 
 
-def test_an_input_error_is_stored_and_an_unexpected_one_logged(
-    worker: Worker, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_input_error_is_stored_and_an_unexpected_one_logged(worker, caplog):
     def refuses(job: Job[None]) -> None:
         raise ArgumentError("no such thing")
 
@@ -144,34 +136,34 @@ def test_an_input_error_is_stored_and_an_unexpected_one_logged(
     assert ended(worker.start(counting, 0)).result == "done"
 
 
-def test_a_result_is_computed_once_while_it_is_cached() -> None:
+def test_a_result_is_computed_once_while_it_is_cached():
     kept, made = ResultCache(most=2), []
 
     def value(key: str) -> str:
-        return kept.get(key, lambda: made.append(key) or key.upper())  # type: ignore[func-returns-value]
+        return kept.get(key, lambda: made.append(key) or key.upper())
 
     assert [value(key) for key in "abab"] == list("ABAB") and made == ["a", "b"]
     value("c")  # forgets a, the least recently used
     assert value("b") == "B" and made == ["a", "b", "c"]
-    assert value("a") == "A" and made == ["a", "b", "c", "a"] and len(kept) == 2
+    assert value("a") == "A" and made == ["a", "b", "c", "a"] and len(kept._results) == 2
 
 
-def test_bytes_are_bounded() -> None:
+def test_bytes_are_bounded():
     kept = ResultCache(most_bytes=80_000)
     for key in range(100):
         kept.get(key, lambda: np.zeros(1_000))
-    assert kept.bytes <= 80_000 and 5 <= len(kept) <= 10
-    before = len(kept)
+    before = len(kept._results)
+    assert kept.bytes <= 80_000 and 5 <= before <= 10
     kept.get("large", lambda: np.zeros(10_000))
-    assert len(kept) == before
+    assert len(kept._results) == before
 
 
-def test_many_threads_share_the_cache() -> None:
+def test_many_threads_share_the_cache():
     kept = ResultCache(most=3)
 
     def results(_: int) -> list[int]:
-        return [kept.get(turn % 7, lambda key=turn % 7: key) for turn in range(300)]  # type: ignore[misc]
+        return [kept.get(turn % 7, lambda key=turn % 7: key) for turn in range(300)]
 
     with ThreadPoolExecutor(8) as threads:
         every = list(threads.map(results, range(8)))
-    assert every == [[turn % 7 for turn in range(300)]] * 8 and len(kept) <= 3
+    assert every == [[turn % 7 for turn in range(300)]] * 8 and len(kept._results) <= 3

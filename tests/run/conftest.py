@@ -1,7 +1,5 @@
 """Small stages that count how often they ran."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

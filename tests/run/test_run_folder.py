@@ -1,7 +1,5 @@
 """Which folders a run takes, and which it leaves alone."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is reused, what runs again, and what a kill leaves behind."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

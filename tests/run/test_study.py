@@ -1,7 +1,5 @@
 """The stages of a report: probes, the plan; what each depends on, and what stays."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

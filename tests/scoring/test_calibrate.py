@@ -72,7 +72,7 @@ def test_fitted_on_one_half_and_shown_on_the_other(graded):
 
 def test_a_missed_target_is_warned_of(graded, monkeypatch):
     monkeypatch.setattr(
-        "qt_bert.scoring.calibrate.half_of", lambda q: "discovery" if q < "查询2" else "v"
+        "qt_bert.data.splits.half_of", lambda q: "discovery" if q < "查询2" else "validation"
     )
     report = calibrated(graded, recall=0.99)
     kept = report["changes"]["recall"]["value_b"] >= 0.99

@@ -77,6 +77,21 @@ def test_titles_without_a_label_take_places(file):
     assert METRICS["mrr_at_10"].value(judged(path, unjudged=True, relevant=2).judgements) == 1 / 2
 
 
+class Two(Titles):
+    """The same with an output for 1 to 3 and for 4 and 5, of unknown grades."""
+
+    settings = SimpleNamespace(labels=ModelLabels(2, None))
+
+    def logits(self, pairs, shown=None):
+        return 3.0 * np.eye(2)[super().logits(pairs).argmax(axis=1) // 3]
+
+
+def test_relevant_is_a_level_where_the_labels_are_pos_and_neg(file):
+    path = file([("猫", "a5", "neg"), ("猫", "b4", "pos"), ("狗", "c1", "neg")])
+    result = judge_file(path, ReaderOptions(), Two(), count=LabelOptions(relevant=1)).judgements
+    assert result.auc_cut == 2 and METRICS["mrr_at_10"].value(result) == pytest.approx(0.75 / 2)
+
+
 def test_files_for_trec_eval_give_the_same_figures(file, tmp_path):
     rng = np.random.default_rng(0)
     rows = [

@@ -176,6 +176,26 @@ class Killed(BaseException):
     pass
 
 
+def hidden(folder):
+    return {path.name for path in folder.iterdir() if path.name.startswith(".")}
+
+
+def test_a_finished_output_is_complete_for_its_own_inputs_alone(scorer, pair_file, tmp_path):
+    out = tmp_path / "o.tsv"
+    run(pair_file, scorer, out)
+    done = out.read_bytes()
+    assert run(pair_file, scorer, out, resume=True).already
+    with pytest.raises(RunFolderError, match="a finished run; add --resume"):
+        run(pair_file, scorer, out)
+    pair_file.write_text("query\ttitle\n狗\t猫\n", encoding="utf-8")
+    with pytest.raises(RunFolderError, match="another model, file, option or version"):
+        run(pair_file, scorer, out, resume=True)
+    assert out.read_bytes() == done
+    assert run(pair_file, scorer, out, overwrite=True).pairs == 1
+    out.unlink()
+    assert not run(pair_file, scorer, out).already  # its state alone is no output
+
+
 def stop_in_window(monkeypatch, scorer, number):
     calls, logits = itertools.count(1), scorer.logits
 
@@ -202,7 +222,7 @@ def test_a_run_stopped_between_windows_ends_in_the_same_bytes(
     report = run(pair_file, scorer, stopped, window=3, resume=True)
     assert report.resumed_at == 3
     assert stopped.read_bytes() == whole.read_bytes()
-    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+    assert hidden(tmp_path) == {f".{path.name}.progress.json" for path in (whole, stopped)}
 
 
 def test_half_a_window_on_disk_is_dropped_at_resume(scorer, pair_file, tmp_path, monkeypatch):
@@ -255,7 +275,7 @@ def test_a_run_killed_as_it_ends_reports_the_whole(
     report = run(pair_file, scorer, out, window=3, resume=True)
     assert (report.pairs, report.rejected, report.already) == (8, 1, False)
     assert out.read_bytes() == done
-    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+    assert hidden(tmp_path) == {f".{out.name}.progress.json"}
 
 
 def test_a_run_that_failed_before_its_first_window_may_be_begun_again(
@@ -349,8 +369,9 @@ def test_what_was_left_out_of_an_output_goes_with_it(scorer, pair_file, tmp_path
 def test_an_output_that_is_there_is_kept(scorer, pair_file, tmp_path):
     out = tmp_path / "o.tsv"
     out.write_text("mine")
-    with pytest.raises(RunFolderError, match="--overwrite replaces it"):
-        run(pair_file, scorer, out)
+    for resume in (False, True):
+        with pytest.raises(RunFolderError, match="--overwrite replaces it"):
+            run(pair_file, scorer, out, resume=resume)
     assert out.read_text() == "mine"
     assert run(pair_file, scorer, out, overwrite=True).pairs == 8
 

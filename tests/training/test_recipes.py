@@ -37,6 +37,8 @@ def test_excluded_queries_are_left_out(file, tmp_path):
     other = write(tmp_path / "held_out.tsv", "query\ttitle", "甲乙丙丁\t什么")
     read = PairSource(file, columns="grade=label", exclude=(other,)).read()
     assert [p.query for p in read] == ["戊己庚辛", "壬癸子丑"]
+    write(spelled := tmp_path / "spelled.tsv", "query\ttitle", "甲乙 丙丁\t什么")
+    assert PairSource(file, columns="grade=label", exclude=(spelled,)).read() == read
 
 
 def test_a_file_without_labels_stands_for_one_set(file):
