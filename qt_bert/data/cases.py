@@ -76,10 +76,8 @@ def read_cases(path: Path) -> Cases:
     rows, with line and reason of each.
     """
     listed, faults = list[Case](), list[str]()
-    ids, phenomena = (
-        dict[str, int](),
-        dict[str, Case](),
-    )  # the lines of ids, the first case of each phenomenon
+    ids: dict[str, int] = {}  # their lines
+    phenomena: dict[str, Case] = {}  # the first of each
     for line, row in _rows(path):
         fault = row if isinstance(row, str) else _fault(row)
         if isinstance(row, str) or fault is not None:

@@ -269,9 +269,8 @@ def judge_pairs(
         scores = read_outputs(logits, labels, calibration).ranking_score
         judgements = replace(judgements, unjudged_ahead=_ahead(scores, everything, n))
     if count.relevant is not None:
-        lowest = int(
-            judgements.levels[:1] == ("0",)
-        )  # the number of a level, whose sets count from 1
+        # Sets of grades count levels that are no grades from 1.
+        lowest = int(judgements.levels[:1] == ("0",))
         value = [
             np.mean(p.grades) - lowest if p.grades else number_of(p.label or "") for p in graded
         ]
