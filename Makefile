@@ -2,14 +2,12 @@
 # make test          set up, run the tests
 # make test-slow     the tests that take minutes; make test-nightly: kills, simulations (half an hour)
 # make test-browser  the inspection page in a real Chromium
-# make record        write anew what the package computes, for record-check (tests/record/README.md)
-# make record-check  compute it again and list what moved; PARTS=score,report takes these parts alone
 # make screenshots   the README's pictures of the inspection page, anew
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: help setup report test test-slow test-nightly test-browser record record-check screenshots lint
+.PHONY: help setup report test test-slow test-nightly test-browser screenshots lint
 help:
 	@sed -n 's/^# //p' Makefile
 
@@ -39,12 +37,6 @@ test-nightly: setup
 test-browser: setup
 	@tests/browser/install_chromium.sh
 	$(BIN)/python -m pytest -q -m browser tests/browser
-
-record: setup
-	$(BIN)/python -m tests.record.make $(if $(PARTS),--only $(PARTS))
-
-record-check: setup
-	$(BIN)/python -m tests.record.check $(if $(PARTS),--only $(PARTS))
 
 screenshots: setup
 	@tests/browser/install_chromium.sh
