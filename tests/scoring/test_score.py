@@ -308,28 +308,23 @@ def test_an_error_in_a_resumed_run_keeps_what_was_scored_before(
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_unfinished_work_of_another_version_is_refused(scorer, pair_file, tmp_path, monkeypatch):
-    out = tmp_path / "o.tsv"
-    stop_in_window(monkeypatch, scorer, 2)
-    with pytest.raises(Killed):
-        run(pair_file, scorer, out, window=3)
-    monkeypatch.setattr(work_module, "source_hash", lambda: "edited")
-    with pytest.raises(RunFolderError, match="another model, file, option or version"):
-        run(pair_file, scorer, out, window=3, resume=True)
-
-
-def test_unfinished_work_of_another_file_is_refused(scorer, pair_file, tmp_path, monkeypatch):
+def test_unfinished_work_of_other_inputs_is_refused(scorer, pair_file, tmp_path, monkeypatch):
     out = tmp_path / "o.tsv"
     monkeypatch.setattr(growing_table(out).__class__, "finish", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run(pair_file, scorer, out, window=3)
+
+    def refused(given):
+        with pytest.raises(RunFolderError, match="another model, file, option or version"):
+            run(pair_file, given, out, window=3, resume=True)
+
     settings = replace(scorer.settings, template=Template("", "查询：", "标题：", ""))
-    other = Scorer(replace(scorer.checkpoint, settings=settings))
-    with pytest.raises(RunFolderError, match="another model, file, option or version"):
-        run(pair_file, other, out, window=3, resume=True)
+    refused(Scorer(replace(scorer.checkpoint, settings=settings)))
+    with monkeypatch.context() as edited:
+        edited.setattr(work_module, "source_hash", lambda: "edited")
+        refused(scorer)
     pair_file.write_text("query\ttitle\n狗\t猫\n", encoding="utf-8")
-    with pytest.raises(RunFolderError, match="another model, file, option or version"):
-        run(pair_file, scorer, out, window=3, resume=True)
+    refused(scorer)
 
 
 def test_unfinished_work_of_equal_weights_in_another_shape_is_refused(

@@ -49,9 +49,7 @@ def test_columns_get_their_own_p_and_undefined_ones_none():
 
 
 def test_rank_p_counts_the_target():
-    assert rank_p(0, 99) == 0.01
-    assert rank_p(4, 99) == 0.05
-    assert rank_p(19, 19) == 1
+    assert [rank_p(0, 99), rank_p(4, 99), rank_p(19, 19)] == [0.01, 0.05, 1]
 
 
 def test_q_values_agree_with_statsmodels_and_leave_untested_claims_out():
