@@ -78,8 +78,8 @@ def halves_of(queries: Iterable[str]) -> list[Half]:
 def split_halves(pairs: Sequence[Pair]) -> Halves[Pair]:
     """Split pairs by query. Raises PairFileError where a half has no graded pair."""
     halves = Halves[Pair]([], [])
-    for pair, name in zip(pairs, halves_of(pair.query for pair in pairs), strict=True):
-        getattr(halves, name).append(pair)
+    for pair, its in zip(pairs, halves_of(pair.query for pair in pairs), strict=True):
+        getattr(halves, its).append(pair)
     for name, half in halves._asdict().items():
         if not any(pair.grades for pair in half):
             raise PairFileError(
