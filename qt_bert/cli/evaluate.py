@@ -129,7 +129,9 @@ def evaluate(
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(help="Compare with this model, or column FILE:COLUMN, on the same pairs."),
+        typer.Option(
+            help="Compare with this model, uncalibrated, or column FILE:COLUMN, on the same pairs."
+        ),
     ] = None,
     rejects: options.Rejects = None,
     calibrated: options.Calibrated = False,
