@@ -161,7 +161,7 @@ def changes(
     `metrics` are names of `Effects`; those undefined for these labels and this model are left out.
     `folder` and `shown` as in `logits`.
 
-    Raises ArgumentError for no pairs, unknown metrics, heads or layers that the model lacks, and an empty
+    Raises ArgumentError for no pairs, heads or layers that the model lacks, and an empty
     removal.
     """
     variants = [
