@@ -37,6 +37,8 @@ def test_a_plan_and_its_page(run, command, tmp_path):
 
 def test_a_frontier_its_page_and_the_commands(run, command, pair_file, tmp_path, monkeypatch):
     monkeypatch.setattr(frontiers, "details", lambda *_: ())
+    # The latencies of so small a model are noise: all shapes are kept.
+    monkeypatch.setattr(frontiers, "on_frontier", lambda _, values: [*range(len(values))])
     out = tmp_path / "plan"
     ended = run(*command, "--pairs-to-train", pair_file, "--trial", "1", "--out", out)
     assert ended.status == 0, ended.err
