@@ -55,9 +55,9 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         yield temporary
         mode = temporary.stat().st_mode & 0o666
-        for path in temporary.rglob("*"):
-            if path.is_file():  # safetensors makes files that only their owner reads
-                path.chmod(mode)
+        for file in temporary.rglob("*"):
+            if file.is_file():  # safetensors makes files that only their owner reads
+                file.chmod(mode)
         if final.exists():
             old = final.with_name(f".{final.name}.old")
             shutil.rmtree(old, ignore_errors=True)

@@ -34,9 +34,8 @@ from transformers import AutoConfig, AutoModel
 
 from experiments.baselines.lexical import texts_of
 from qt_bert.data.pairs import GRADES
-from qt_bert.data.tokenise import EncodedPair, PairTokenizer, length_batches
+from qt_bert.data.tokenise import PairTokenizer, length_batches
 from qt_bert.files import read_json, write_json
-from qt_bert.models.batches import CLS, QUERY, TITLE, groups_of
 from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.models.checkpoint import save_checkpoint
 from qt_bert.models.loading import load_config, open_for_tuning
@@ -83,11 +82,9 @@ class Side:
         return self.real.sum(-1)
 
 
-def apart(pair: EncodedPair) -> tuple[np.ndarray, np.ndarray]:
-    """Query and title of a tokenised pair, each between the first token and a separator."""
-    ids, groups = np.array(pair.input_ids), np.array(groups_of(pair))
-    first = ids[groups == CLS]
-    return np.append(first, ids[groups == QUERY]), np.append(first, ids[groups == TITLE])
+def apart(ids: np.ndarray, types: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Query and title of a BERT's pair, by its token types; each between the first token and a separator."""
+    return ids[types == 0], np.append(ids[:1], ids[types == 1])
 
 
 class BiLstm(nn.Module):
@@ -258,7 +255,7 @@ class RivalScorer:
     def logits(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
         """Float32 logits [pairs, 5], in the order of the pairs."""
         encoded = self.tokenizer.encode(pairs, offsets=False)
-        texts = list(map(apart, encoded))
+        texts = [apart(np.array(one.input_ids), np.array(one.token_type_ids)) for one in encoded]
         out = np.empty((len(texts), len(GRADES)), np.float32)
         for rows in length_batches([len(one) for one in encoded], BATCH_TOKENS):
             out[rows] = self.model(*_sides([texts[i] for i in rows], self._pad)).float().numpy()
@@ -282,8 +279,7 @@ def tune_rival(kind: str, job: TrainJob, out: Path, settings: TuneSettings) -> d
     model, tokenizer = Rival.new(kind, job.base).train(), open_tokenizer(job.base)
     reader = PairTokenizer(tokenizer, job.max_length)
     examples = training_set(job.sources, reader, LABELS).examples
-    pairs = [pair for source in job.sources for pair in source.read(labelled=True)]
-    texts = list(map(apart, reader.encode(texts_of(pairs), offsets=False)))
+    texts = [apart(one.input_ids, one.token_type_ids) for one in examples]
     dev, scorer = job.dev.read(labelled=True), RivalScorer(model, reader)
     # A title apart has a [CLS] of its own.
     layout = BatchLayout(buckets_for(job.max_length + 1), settings.slots, scorer._pad, 0)

@@ -77,6 +77,11 @@ class ModelLabels:
         return self.grades is None and self.logits > 1
 
     @property
+    def grade_step(self) -> float:
+        """How far apart two of five grades are on the scale of the outputs: K levels have (K − 1) / 4 of one."""
+        return (self.logits - 1) / 4 if self.levels else 1.0
+
+    @property
     def names(self) -> list[str]:
         """One short name a logit: `1` … `5` for grades, `0` … for levels."""
         if self.exact:

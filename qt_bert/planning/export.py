@@ -164,10 +164,9 @@ def check_export(checkpoint: Checkpoint, path: Path) -> ExportCheck:
     """
     cases = made_up_cases(checkpoint)
     stored = _with_logits(checkpoint, cases)
-    expected = [np.abs(stored[f"{number}/logits"]).max() for number in range(len(cases))]
     differences = _in_a_new_process(path, stored)
     check = ExportCheck(
-        bound=BOUND * max(1.0, *map(float, expected)),
+        bound=BOUND * max(1.0, float(np.abs(_logits_of(stored)).max())),
         largest=float(np.max(differences)),  # unlike Python's, NumPy's maximum keeps NaN
         cases=tuple(
             CheckedCase(
@@ -228,6 +227,11 @@ def _with_logits(checkpoint: Checkpoint, cases: list[Case]) -> dict[str, np.ndar
         stored |= {f"{number}/{name}": values for name, values in inputs.items()}
         stored[f"{number}/logits"] = logits.float().cpu().numpy()
     return stored
+
+
+def _logits_of(stored: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Torch's logits of all cases [rows, outputs]."""
+    return np.concatenate([found for name, found in stored.items() if name.endswith("/logits")])
 
 
 def _in_a_new_process(path: Path, stored: Mapping[str, np.ndarray]) -> list[float]:
@@ -327,8 +331,7 @@ def export_transformers(
             "norm of the new lowest layer); export it as ONNX"
         )
     cases, names = made_up_cases(checkpoint), input_names(checkpoint)
-    stored = _with_logits(checkpoint, cases)
-    expected = np.concatenate([stored[f"{number}/logits"] for number in range(len(cases))])
+    expected = _logits_of(_with_logits(checkpoint, cases))
     settings, dtype = checkpoint.settings, stored_dtype(checkpoint.folder)
     with atomic_folder(out) as folder:
         save_checkpoint(folder, model, checkpoint.tokenizer, settings=settings, dtype=dtype)

@@ -161,8 +161,7 @@ def changes(
     `metrics` are names of `Effects`; those undefined for these labels and this model are left out.
     `folder` and `shown` as in `logits`.
 
-    Raises ArgumentError for no pairs, heads or layers that the model lacks, and an empty
-    removal.
+    Raises ArgumentError for no pairs, heads or layers that the model lacks, and an empty removal.
     """
     variants = [
         Variant(f"removal {place}", parts_of(removal.heads, removal.blocks), "plan")

@@ -596,7 +596,7 @@ def least_cost(labels: ModelLabels, reach: Estimate) -> Estimate | float:
     """
     if labels.logits == 1:
         return LEAST_OF_R * reach
-    return LEAST_S * ((labels.logits - 1) / 4 if labels.levels else 1.0)
+    return LEAST_S * labels.grade_step
 
 
 def _needed(

@@ -107,9 +107,7 @@ def fixed_band(labels: ModelLabels) -> Band | None:
     """0.25 of a grade, or the same share of another scale of levels; None for one logit."""
     if labels.logits == 1:
         return None
-    if labels.grades is not None:
-        return Band(GRADES, "grade")
-    return Band(GRADES * (labels.logits - 1) / 4, "level")
+    return Band(GRADES * labels.grade_step, "level" if labels.levels else "grade")
 
 
 def measured_band(scores: FloatArray, queries: Sequence[str], source: str) -> Band:

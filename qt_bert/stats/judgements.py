@@ -261,8 +261,8 @@ def judge_grades(
         predicted = table.argmax(axis=1) if predicted is None else predicted
         correct = meets[predicted, labels.index]
         mean = set_means(labels.sets)[labels.index]
-        ranked = replace(ranked, mode="overlapping", label_grade=mean)
-        return replace(ranked, predicted=predicted, correct=correct)
+        found = {"predicted": predicted, "correct": correct, "label_grade": mean}
+        return replace(ranked, mode="overlapping", **found)
     sets, of_logit, of_label = levels
     level = np.array(of_logit)  # −1 for a logit that belongs to no level
     columns = [table[:, level == place].sum(axis=1) for place in range(len(sets))]
