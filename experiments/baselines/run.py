@@ -375,7 +375,7 @@ def _tuned(
     for entry in ENTRIES:
         tried = () if entry.rate_of else tuple(_trial(study, entry, rate) for rate in study.rates)
         rate = rows[entry.rate_of]["rate"] if entry.rate_of else max(tried, key=_merit(study)).rate
-        out = study.out / "models" / entry.name
+        out = _kept(study, entry, rate)
         notify(f"tuning: {entry.name} at {rate:g}")
         facts = _tune(entry, study.job(entry), out, study.settings(entry, rate))
         rows[entry.name] = {
@@ -393,6 +393,12 @@ def _tuned(
     return rows, graders
 
 
+def _kept(study: Study, entry: Entry, rate: float) -> Path:
+    """The folder of a whole run; an LSTM has one for each rate."""
+    name = f"{entry.name}-{rate:g}" if entry.architecture == LSTM else entry.name
+    return study.out / "models" / name
+
+
 def _tune(entry: Entry, job: TrainJob, out: Path, settings: TuneSettings) -> dict[str, Any]:
     if entry.architecture in ENCODES:
         return tune_rival(entry.architecture, job, out, settings)
@@ -400,19 +406,21 @@ def _tune(entry: Entry, job: TrainJob, out: Path, settings: TuneSettings) -> dic
 
 
 def _trial(study: Study, entry: Entry, rate: float) -> RateTrial:
-    """One run at a rate; its model is thrown away. It is a short one, judged at its end.
+    """One run at a rate: a short one, judged at its end, whose model is thrown away.
 
     From random weights a short run ranks the rates by chance, so an LSTM's trial is a whole run.
     """
     out = study.out / "trial"
 
     def reached() -> Arrays:
-        for made in (out, workspace_of(out)):
-            shutil.rmtree(made, ignore_errors=True)
         settings = study.settings(entry, rate)
-        if entry.architecture != LSTM:
+        if entry.architecture == LSTM:
+            best = _tune(entry, study.job(entry), _kept(study, entry, rate), settings)["best"]
+        else:
+            for made in (out, workspace_of(out)):
+                shutil.rmtree(made, ignore_errors=True)
             settings = replace(settings, max_steps=study.trial_steps, evaluations=1)
-        best = _tune(entry, study.job(entry), out, settings)["best"]
+            best = _tune(entry, study.job(entry), out, settings)["best"]
         return {"reached": np.array(math.nan if best is None else best)}
 
     found = float(study.measured(f"trial-{entry.name}-{rate:g}", reached)["reached"])
