@@ -171,7 +171,7 @@ class Evaluation:
     """Evaluation of a classifier on held-out heads.
 
     `macro_f1` is the mean F1 of the kinds with enough labelled maps, `macro_f1_all` of all five;
-    `macro_f1_trained` is `macro_f1` without the easy maps of random weights. `f1` by kind; `confusion`
+    `macro_f1_trained` is the same without the easy maps of random weights, over the kinds left. `f1` by kind; `confusion`
     counts labels (rows) by predictions (columns).
     """
 

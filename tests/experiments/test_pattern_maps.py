@@ -89,6 +89,10 @@ def test_judging_counts_kinds_with_maps_enough():
     assert harder.macro_f1_trained.value == pytest.approx((18 / 21 + 20 / 23) / 2)
     passes = fitting.compare_passes(labels, answers, group, trained, seed=0)
     assert passes.kappa_trained.value < passes.kappa.value
+    # A kind of which hardly a map is of a trained model is no part of their figure.
+    trained = labels != 0
+    alone = fitting.judge(answers, labels, group, trained, seed=0)
+    assert alone.macro_f1_trained.value == pytest.approx(1)
 
 
 def test_the_rules_that_ship_and_their_answers_come_from_the_labels():
