@@ -95,7 +95,8 @@ class Measured:
     """An evaluation of the whole model (`plain`), compared with the model without the heads, if any.
 
     `differences` are without − whole; `worst` are the pairs furthest from their label, `changed` those
-    that change most, as rows of a table. `key` names the request, `about` describes it.
+    that change most, as rows of a table with `columns`. `key` names the request, `about` describes it;
+    `cut` says that titles were cut.
     """
 
     key: Hashable
@@ -104,7 +105,8 @@ class Measured:
     differences: dict[str, MetricDifference]
     worst: list[Row]
     changed: list[Row]
-    truncated: int
+    columns: dict[str, Text]
+    cut: Text | None
 
 
 def main() -> None:
@@ -121,7 +123,8 @@ def main() -> None:
     if result is not None:
         session[RESULT] = result
     file, request = _file(here)
-    key = (request, here.model.sha256, here.state.out, here.state.mode, here.state.seed)
+    state = here.state
+    key = (request, state.model, state.out, state.mode if state.out else "")
     if file is not None:
         _offer(here, file, key)
     if JOB in session:
@@ -403,7 +406,8 @@ def measure(
         differences=differences,
         worst=list(map(row, furthest_off(judged[0], WORST).tolist())),
         changed=list(map(row, differ_most(judged[:1], judged[1:], WORST).tolist())) if out else [],
-        truncated=truncated,
+        columns=score_columns(model.labels),
+        cut=titles_cut(truncated, model.longest) if truncated else None,
     )
 
 
@@ -420,8 +424,8 @@ def _about(model: SharedModel, file: GradedFile, out: Sequence[Head], mode: str)
 def _figures(here: Visit, result: Measured) -> None:
     """Headline figures, then every metric, then single pairs."""
     _headline(result)
-    if result.truncated:
-        caption(titles_cut(result.truncated, here.model.longest))
+    if result.cut is not None:
+        caption(result.cut)
     names = [Text("指标", "Metrics"), Text("偏差最大的样本", "Furthest off")]
     if result.changed:
         names.append(Text("变化最大的对", "Most changed"))
@@ -429,10 +433,10 @@ def _figures(here: Visit, result: Measured) -> None:
     with metrics:
         _metrics(result)
     with worst:
-        _pairs(here, result.worst, "worst")
+        _pairs(here, result.worst, result.columns, "worst")
     for tab in changed:
         with tab:
-            _pairs(here, result.changed, "changed")
+            _pairs(here, result.changed, result.columns, "changed")
 
 
 def _headline(result: Measured) -> None:
@@ -500,12 +504,11 @@ def metric_rows(result: Measured) -> list[Row]:
     return rows
 
 
-def _pairs(here: Visit, rows: Sequence[Row], key: str) -> None:
+def _pairs(here: Visit, rows: Sequence[Row], scores: dict[str, Text], key: str) -> None:
     """Pairs as a table; a click opens a pair on the front page."""
     caption("点一行，在首页查看这一对。", "Click a row to look at that pair on the front page.")
     columns = {"line": Text("行", "line"), "query": Text("查询", "query")}
-    columns |= score_columns(here.model.labels)
-    chosen = table(rows, columns, key=key, signed=("change",), select=True)
+    chosen = table(rows, columns | scores, key=key, signed=("change",), select=True)
     if chosen is not None:
         here.open("focus", query=rows[chosen]["query"], title=rows[chosen]["title"])
 

@@ -50,10 +50,10 @@ from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import caption, escaped, info, localised, metric
 from qt_bert.probes.focus import CLS_ROW, MATCHED, QUANTITIES, KindMasks, cls_row, kinds_of
 from qt_bert.probes.layers_reading import WITHIN, decided_at, scores_by_layer
-from qt_bert.probes.texts import texts_of
+from qt_bert.probes.texts import COMMON, texts_of
 from qt_bert.results.head_sets import reader_of, set_words
 from qt_bert.scoring.judge import Outputs
-from qt_bert.text import Label, Text, counted, in_language, number, sentences, signed
+from qt_bert.text import MISSING, Label, Text, counted, in_language, number, sentences, signed
 
 SCORE_DIGITS = 4
 Sets = Mapping[str, Sequence[Head]]
@@ -292,7 +292,7 @@ def heads_name(out: Sequence[Head], sets: Sets) -> Text:
 
 def sentence(head: Head, share: Shift, focus: Shift, out: Text) -> Text:
     """What happened, in numbers: the share of [CLS]'s attention to characters that is on shared terms."""
-    before, after = (f"{number(value, 0)}%" for value in (share.before, share.after))
+    before, after = map(_percent, (share.before, share.after))
     if share.after is None:
         zh = f"{head} 的 [CLS] 给字的注意力有 {before} 落在共有词上"
         en = f"Shared terms get {before} of {head}'s [CLS] attention to characters"
@@ -300,12 +300,16 @@ def sentence(head: Head, share: Shift, focus: Shift, out: Text) -> Text:
         zh = f"去掉{out.zh}后，{head} 的 [CLS] 给字的注意力落在共有词上的份额：{before} → {after}"
         en = f"Without {out.en}, shared terms' share of {head}'s [CLS] attention to characters: {before} → {after}"
         if share.random is not None:
-            random = f"{number(known(share.random.mean()), 0)}%"
+            random = _percent(known(share.random.mean()))
             zh, en = f"{zh}；去掉随机头：{random}", f"{en}; without random heads: {random}"
     if share.before is not None and focus.before is not None:
-        base = f"{number(share.before - focus.before, 0)}%"
+        base = _percent(share.before - focus.before)
         zh, en = f"{zh}。这些词占 {base} 的字", f"{en}. These terms are {base} of the characters"
     return Text(f"{zh}。", f"{en}.")
+
+
+def _percent(share: float | None) -> str:
+    return MISSING if share is None else f"{number(share, 0)}%"
 
 
 def _number(seen: Focus, shift: Shift) -> None:
@@ -349,7 +353,7 @@ def intro(seen: Focus, state: State) -> Text:
     if seen.random is not None:
         draws, seed = len(seen.random), state.seed
         zh += f"对照：每层抽同样多的其他头，{draws} 次，种子 {seed}。"
-        en += f" Control: as many other heads of each layer, {draws} draws, seed {seed}."
+        en += f" Control: as many other heads of each layer, {counted(draws, 'draw')}, seed {seed}."
     return Text(zh, en)
 
 
@@ -357,10 +361,12 @@ def notes(seen: Focus, state: State) -> Iterator[Text]:
     """Limits of this picture."""
     yield from cut_notes(seen.encoded)
     yield from layer_notes(state.out, state.layer)
-    if not seen.matched.any():
+    if seen.encoded.at:
+        yield texts_of(COMMON).text("reads.last")
+    if np.isnan(seen.measured[0, *state.chosen, FOCUS_PLACE]):
         yield Text(
-            "两文本没有共有的词，所以共有词的份额为 0，关注度和分散程度没有定义。",
-            "The texts share no term: the share is 0, focus and scatter are not defined.",
+            "[CLS] 看不到共有的词，或者看到的全是共有的词：关注度和分散程度没有定义。",
+            "[CLS] sees no shared term, or shared terms alone: focus and scatter are not defined.",
         )
     if state.out and seen.random is None:
         yield Text(

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from qt_bert.data.pairs import Pair
-from qt_bert.errors import QtBertError
 from qt_bert.page.figures import palette, show_chart, spec_of
-from qt_bert.page.pairs import cases, shipped_rows
+from qt_bert.page.pairs import RefusedInput, cases, shipped_rows
 from qt_bert.page.state import MOST_SEED, typed_heads
 from qt_bert.page.visit import Visit, change, results_of
-from qt_bert.page.widgets import caption, escaped, localised, message_of, named
+from qt_bert.page.widgets import caption, escaped, localised, named
 from qt_bert.results.palette import Palette
 from qt_bert.results.probe import set_label
 from qt_bert.text import Text, clip
@@ -196,15 +195,15 @@ def _typed(here: Visit) -> None:
     def changed() -> None:
         try:
             heads = typed_heads(st.session_state[key], here.model.shape)
-        except QtBertError as error:
-            st.session_state[_FAULT] = (message_of(error), heads_now)
+        except RefusedInput as error:
+            st.session_state[_FAULT] = (error.message, heads_now)
         else:
             _leave_out(here, heads)
 
     label = localised("手动输入（从 0 数起）", "Typed (counted from 0)")
     st.text_input(label, key=key, placeholder="L3H7 L2H1", on_change=changed)
     if fault is not None:
-        st.error(escaped(fault))
+        st.error(escaped(localised(fault)))
 
 
 # The grid of layers × heads: a click leaves a head out or puts it back.

@@ -231,11 +231,11 @@ def _example(pair: GradedPair, mode: str, names: Mapping[str, str]) -> Example:
 
 
 def _carried_by(reason: Reason | None) -> Text | None:
-    if reason is None or reason.told_by is None or not reason.carried_by:
+    if reason is None or reason.told_by is None:
         return None
     term = clip(reason.terms[reason.told_by].term, 24)
-    heads = join(f"{head.head} {head.share:.0%}" for head in reason.carried_by)
-    return wording("restored", term=term, heads=heads)
+    heads = join(f"{head.head} {head.share:.0%}" for head in reason.carried_by if head.share > 0)
+    return wording("restored", term=term, heads=heads) if heads.en else None
 
 
 def _worst_errors(evaluation: EvaluationResult) -> Table:

@@ -42,8 +42,8 @@ def render_plan(out: Path) -> Path:
     frontier = Frontier.read(file) if file.exists() else None
     plan = None if frontier else Plan.read(folder.file("plan.json"))
     section = smaller_section(frontier, plan, str(out / FRONTIER))
-    heading, footer = wording("plan_smaller_relevance_model"), wording("made_with_plan")
-    drawn = page(folder.record, (), [section] if section else [], heading=heading, footer=footer)
+    heading = wording("plan_smaller_relevance_model")
+    drawn = page(folder.record, (), [section] if section else [], heading=heading, tables=False)
     with atomic_write(folder.file(PAGE)) as temporary:
         temporary.write_text(drawn, encoding="utf-8")
     return folder.file(PAGE)

@@ -27,9 +27,12 @@ def page(
     sections: Sequence[Section],
     *,
     heading: Text | None = None,
-    footer: Text | None = None,
+    tables: bool = True,
 ) -> str:
-    """The whole page. Every text in it is escaped; see `_environment`."""
+    """The whole page; `tables`: whether CSV files lie beside it, which it then names, and shows in part.
+
+    Every text in it is escaped; see `_environment`.
+    """
     from markupsafe import Markup
 
     return (
@@ -42,7 +45,8 @@ def page(
             unfinished=[name for name, stage in record.stages.items() if stage.status != "done"],
             style=Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),
             heading=heading or wording("query_title_relevance_model"),
-            footer=footer or wording("made_qt_bert_same"),
+            footer=wording("made_qt_bert_same" if tables else "made_json_beside"),
+            tables=tables,
         )
     )
 
@@ -83,8 +87,8 @@ def _p_value(value: float, digits: int) -> str:
 _EMPTY = (None, "", Text("", ""))
 
 
-def _without_empty(table: Table) -> Table:
-    """A table as the page shows it: without filed columns and optional ones whose cells are empty."""
+def _without_empty(table: Table, shown: int | None) -> Table:
+    """The first `shown` rows of a table, without filed columns and optional ones whose cells are empty."""
     kept = [
         not column.filed and (not column.optional or any(cell not in _EMPTY for cell in cells))
         for column, cells in zip(table.columns, zip(*table.rows, strict=True), strict=False)
@@ -92,7 +96,7 @@ def _without_empty(table: Table) -> Table:
     return replace(
         table,
         columns=tuple(compress(table.columns, kept)) if table.rows else table.columns,
-        rows=tuple(tuple(compress(row, kept)) for row in table.rows[: table.shown]),
+        rows=tuple(tuple(compress(row, kept)) for row in table.rows[:shown]),
     )
 
 

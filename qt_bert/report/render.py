@@ -71,7 +71,8 @@ def render_probe(result: ProbeResult, inputs: RunInputs, out: Path) -> Path:
     target = out / f"{result.probe}.html"
     with atomic_write(target) as temporary:
         temporary.write_text(
-            page(record, (), [replace(probe_section(result), appendix=False)]), encoding="utf-8"
+            page(record, (), [replace(probe_section(result), appendix=False)], tables=False),
+            encoding="utf-8",
         )
     return target
 

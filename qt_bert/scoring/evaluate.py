@@ -178,10 +178,11 @@ def _graded_pair(judged: JudgedFile, outputs: Outputs, row: int) -> GradedPair:
 
 
 def _label(judged: JudgedFile, row: int) -> str | None:
-    """The label; a coarse one with the grades that it may mean."""
+    """The label; a coarse one with the grades that it may mean, unless it is that grade."""
     pair = judged.pairs[row]
-    if judged.judgements.mode in ("coarse", "overlapping") and pair.grades:
-        return f"{pair.label} = {'/'.join(map(str, pair.grades))}"
+    meant = "/".join(map(str, pair.grades or ()))
+    if judged.judgements.mode in ("coarse", "overlapping") and meant not in ("", pair.label):
+        return f"{pair.label} = {meant}"
     return pair.label
 
 

@@ -231,6 +231,7 @@ def test_one_logit_has_the_metrics_of_order_alone(checkpoint_of, pair_file):
     rows = {row["metric"].en: row for row in evaluate.metric_rows(found)}
     assert rows["accuracy"]["value"] is None
     assert "one-logit" in str(rows["accuracy"]["why"])
+    assert found.columns["score"].en == "score" and found.cut is None
     assert rows["NDCG@3"]["value"] is not None
     assert found.plain.confusion is None
 
@@ -272,6 +273,8 @@ def test_an_upload_is_evaluated(app):
     assert any("1 rows rejected" in one.label for one in at.main.expander)
     evaluated(at)
     assert at.main.metric[0].label == "accuracy"
+    at.sidebar.radio(key="side-mode").set_value("uniform").run()  # of no heads
+    assert not at.main.warning
     assert not any("p" in columns for columns in tables(at))
 
 

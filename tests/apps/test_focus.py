@@ -166,7 +166,8 @@ def test_what_a_reader_must_know_is_said(model):
     assert notes(model) == ""
     assert "do not lie below layer 1" in notes(model, layer=1, out=(Head(1, 0), Head(3, 2)))
     assert "L2H0 do not lie below layer 2" in notes(model, out=(Head(0, 0), Head(2, 0)))
-    assert "no term" in notes(model, query="红烧排骨", title="北京高铁")
+    for query, title in (("红烧排骨", "北京高铁"), ("北京高铁", "北京高铁"), ("？", "，，")):
+        assert "no shared term, or shared terms alone" in notes(model, query=query, title=title)
     assert "title is too long" in notes(model, title=TITLE * 9)
     assert "No control" in notes(model, out=tuple(Head(0, head) for head in range(4)))
 
@@ -199,6 +200,18 @@ def test_one_sentence_says_what_happened(model):
         if state.out:
             assert f" → {share.after:.0f}%" in words
             assert "the 2 matching heads" in words and "random heads: " in words
+
+
+def test_texts_without_characters_have_no_share(model):
+    state = replace(STATE, query="？", title="，")
+    _, share, focused, *_ = shifts(focus(model, state), STATE.chosen)
+    words = page.sentence(STATE.chosen, share, focused, page.heads_name(state.out, {})).en
+    assert "Shared terms get — of" in words
+
+
+def test_a_causal_models_last_token_is_what_cls_names(checkpoint_of):
+    causal = opened(checkpoint_of("qwen2"))
+    assert "last token, here called [CLS]" in notes(causal, layer=1, head=0, out=())
 
 
 def test_another_head_or_layer_asks_for_no_forward(model, monkeypatch):

@@ -94,6 +94,8 @@ def test_an_invalid_head_is_reported_beside_its_field(visit):
     assert "L9H9" in at.sidebar.error[0].value
     assert at.text_input(key="side-out").value == "L9H9"
     assert state_of(at)["out"] == "L0H0"
+    at.radio(key="side-language").set_value("en").run()
+    assert "is no head of this model" in at.sidebar.error[0].value
     at.query_params["out"] = "L1H0"  # changed elsewhere: the word goes
     at.run()
     assert not at.sidebar.error and at.text_input(key="side-out").value == "L1H0"

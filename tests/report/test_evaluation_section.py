@@ -47,7 +47,8 @@ def test_an_example_names_its_terms_and_heads(evaluation, build_run):
         {"side": "title", "term": term, "change": change, "moved": abs(change) >= 0.005}
         for term, change in changes.items()
     ]
-    heads = [{"head": "L3H7", "share": 0.412}, {"head": "L10H2", "share": 0.2}]
+    heads = [("L3H7", 0.412), ("L10H2", 0.2), ("L0H0", -0.61)]  # the last restores nothing
+    heads = [{"head": head, "share": share} for head, share in heads]
     evaluation["examples"][0]["reason"] = {
         "filler": "[MASK]", "terms": terms, "told_by": 0, "carried_by": heads,
     }  # fmt: skip

@@ -36,7 +36,7 @@ def test_the_answer_has_size_and_change():
     answer = answer_of(plan())
     assert "132 of 144 heads" in answer and "86 % of the parameters" in answer
     assert "changes by −0.011 [−0.019, −0.003] on validation" in answer
-    assert "within the 0.02" in answer
+    assert "the loss of ρ is within the 0.02" in answer
 
 
 def test_a_forecast_recommends_a_shape_and_its_commands():

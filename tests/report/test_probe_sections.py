@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 from qt_bert.report.probes import probe_section
-from qt_bert.report.render import render
-from qt_bert.results.probe import ResultTable, Row, Value
+from qt_bert.report.render import render, render_probe
+from qt_bert.results.probe import HeadScores, ResultTable, Row, Value
 from qt_bert.text import Text
+from tests.report.conftest import INPUTS
 from tests.results.made_claims import claim
 from tests.results.made_stability import LOOSE
 
@@ -47,6 +48,13 @@ def test_probes_without_claims_are_a_folded_appendix_after_the_body(run_of, resu
         "probe-patterns"
     ]
     assert re.findall(r'<a href="#([^"]+)"', body[body.index("<nav") :])[-1] == "probe-patterns"
+
+
+def test_a_probes_own_page_names_no_tables_and_shows_every_head(tmp_path, result_of):
+    heads = tuple(HeadScores(head=f"L0H{n}", scores={"score": n / 100}) for n in range(20))
+    result = result_of("order", 30, heads=heads)
+    page = render_probe(result, INPUTS, tmp_path).read_text(encoding="utf-8")
+    assert "tables/" not in page and all(f">L0H{n}<" in page for n in range(20))
 
 
 def test_cases_are_not_counted_as_pairs_of_the_run(result_of):

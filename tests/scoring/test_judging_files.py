@@ -125,6 +125,13 @@ def test_evaluation_json_is_complete(scorer_of, pair_file, tmp_path):
     assert "score" not in evaluation["examples"][0] and "guards" not in evaluation  # if None
 
 
+def test_a_label_that_is_its_grade_stands_alone(scorer_of, pairs_of):
+    path, scorer = pairs_of([f"狗\t猫{label}\t{label}" for label in ("4", "3-4", "1")]), scorer_of()
+    judged = judge_file(path, ReaderOptions(), scorer)
+    shown = evaluation_json(judged, scorer, path, resamples=0)["examples"]
+    assert sorted(pair["grade"] for pair in shown) == ["1", "3-4 = 3/4", "4"]
+
+
 def test_levels_have_no_grade_1(scorer_of, pairs_of):
     """The label 0 is read as the first level, and is not left out as the grade 1."""
     path, scorer = pairs_of([f"狗{n // 3}\t猫{n}\t{n % 3}" for n in range(9)]), scorer_of(labels=3)
