@@ -124,7 +124,7 @@ def main() -> None:
         session[RESULT] = result
     file, request = _file(here)
     state = here.state
-    key = (request, state.model, state.out, state.mode if state.out else "")
+    key = (request, here.model.sha256, state.out, state.mode if state.out else "")
     if file is not None:
         _offer(here, file, key)
     if JOB in session:
