@@ -33,7 +33,7 @@ WORDS: dict[str, dict[Language, str]] = {
     },
     "made": {
         "en": "[中文](articles.zh-CN.md). Of `{model}` on {pairs}, mostly {queries} queries, by a {profile} report; made by "
-        "`python -m experiments.article.make RUN`. Points are hundredths of the label's probability that are lost; a "
+        "`python -m experiments.article.make RUN`. Points lost are hundredths of the label's probability; a "
         "sign alone (> 0) is the article's direction; behind a verdict stands its margin. *Beside other models*: the earlier "
         "7 M model "
         "([data](../data/baselines/README.md)). The named examples are in `qt-bert app`, which opens with 紫熨斗. "
