@@ -359,14 +359,23 @@ def relevant_by_query(judgements: Judgements, depth: int) -> FloatArray:
     """Average precision, 1 / rank of the first relevant title and the share of the relevant ones, the last two
     among the first `depth`, and a 1, of each query [Q, 4]."""
     order, position, tie = ranked_titles(judgements.query_index, judgements.ranking_score)
-    query, n_queries = judgements.query_index[order], judgements.n_queries
-    hit = (judgements.ranking_truth >= judgements.auc_cut)[order].astype(np.float64)
-    ahead = judgements.unjudged_ahead
-    rank = position + 1 + (0 if ahead is None else ahead[order])
-    size, start = np.bincount(tie)[tie], np.searchsorted(tie, tie)
-    seen = np.concatenate(([0.0], hit.cumsum()))
-    before = seen[start] - seen[np.searchsorted(query, query)]
-    hits, place = seen[start + size] - seen[start], np.arange(len(tie)) - start
+    n_queries, start = judgements.n_queries, np.unique(tie, return_index=True)[1]
+    query = judgements.query_index[order[start]]
+    hits = sum_by(tie, (judgements.ranking_truth >= judgements.auc_cut)[order], len(start))
+    total, seen = np.maximum(sum_by(query, hits, n_queries), 1), hits.cumsum() - hits
+    before, ranks, size = (
+        seen - seen[np.searchsorted(query, query)],
+        position[start],
+        np.bincount(tie),
+    )
+    if judgements.unjudged is not None:
+        ahead, tied = judgements.unjudged[order[start]].T
+        ranks, size = ranks + ahead, size + tied
+    # Each group of equal scores, written out: a row for each of its places.
+    group = np.repeat(np.arange(len(start)), size)
+    place = np.arange(len(group)) - (size.cumsum() - size)[group]
+    query, hits, before, size = (each[group] for each in (query, hits, before, size))
+    rank = ranks[group] + place + 1
     precision = (1 + before + place * (hits - 1) / np.maximum(size - 1, 1)) / rank
     # The chance that the first of the tied relevant titles takes this place, which leaves `left` behind it.
     others = (size - hits).astype(np.int64)
@@ -374,7 +383,7 @@ def relevant_by_query(judgements: Judgements, depth: int) -> FloatArray:
     logs = np.concatenate(([0.0], np.log(np.arange(1, size.max() + 1)).cumsum()))  # of factorials
     ways = logs[size - place - 1] - logs[left] - logs[size] + logs[others]
     first = np.where((before == 0) & (others >= place), hits * np.exp(ways), 0.0) / rank
-    near, share, total = rank <= depth, hits / size, np.maximum(sum_by(query, hit, n_queries), 1)
+    near, share = rank <= depth, hits / size
     average = sum_by(query, share * precision, n_queries) / total
     recall = sum_by(query, near * share, n_queries) / total
     reciprocal = sum_by(query, near * first, n_queries)
