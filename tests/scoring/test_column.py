@@ -71,6 +71,15 @@ def test_a_cell_that_is_no_score_has_its_line(write, column, cells, grades, word
         column("score", path, model_grades=grades)
 
 
+@pytest.mark.parametrize(
+    "cells", [".19 .1 .01 .01 .71", ".015 .015 .015 .015 .915", ".08 .02 .33 .1 .42 .08"]
+)
+def test_probabilities_may_be_rounded_to_two_digits(write, column, cells):
+    names, row = "abcdef"[: len(cells.split())], "\t".join(cells.split())
+    path = write("s.tsv", "\t".join(["query", "title", *names]) + f"\nq\tt\t{row}\n")
+    column(",".join(names), path)
+
+
 def test_probabilities_that_do_not_sum_to_1_have_their_line(write, column):
     path = write("s.tsv", "query\ttitle\ta\tb\nq\tt\t.5\t.5\nq\tu\t.5\t.6\n")
     with pytest.raises(PairFileError, match=r"line 3: a,b is '.5, .6', no probabilities"):
