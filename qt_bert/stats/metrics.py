@@ -363,11 +363,8 @@ def relevant_by_query(judgements: Judgements, depth: int) -> FloatArray:
     query = judgements.query_index[order[start]]
     hits = sum_by(tie, (judgements.ranking_truth >= judgements.auc_cut)[order], len(start))
     total, seen = np.maximum(sum_by(query, hits, n_queries), 1), hits.cumsum() - hits
-    before, ranks, size = (
-        seen - seen[np.searchsorted(query, query)],
-        position[start],
-        np.bincount(tie),
-    )
+    before, ranks = seen - seen[np.searchsorted(query, query)], position[start]
+    size = np.bincount(tie)
     if judgements.unjudged is not None:
         ahead, tied = judgements.unjudged[order[start]].T
         ranks, size = ranks + ahead, size + tied
