@@ -159,6 +159,12 @@ OPTIONS = LabelOptions(labels="人工", judge="llm")
 READER = OPTIONS.read_by(ReaderOptions())
 
 
+def test_peoples_labels_stand_in_place_of_the_files():
+    reader = OPTIONS.read_by(ReaderOptions("query=q, grade=label"))
+    assert (READER.columns, reader.columns) == ("grade=人工", "query=q,grade=人工")
+    assert LabelOptions().read_by(reader) == reader
+
+
 def few_labels(path, options=OPTIONS, scorer=None, **how):
     """Figures by people's labels and a judge's."""
     scorer = scorer or Titles()
