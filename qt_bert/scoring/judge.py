@@ -464,7 +464,7 @@ def requested_calibration(
         if stored is None:
             raise ArgumentError(
                 f"--calibrated: {scorer.name} has no calibration; make one with `qt-bert calibrate --save`, or of a "
-                "column with --out FILE, then score --calibration FILE and take its predicted_grade or p_1,…"
+                "column with --out FILE, then evaluate --calibration FILE"
             )
     else:
         file, where = read_result(dict[str, Any], Path(requested)), str(requested)
