@@ -620,7 +620,8 @@ def confidence(judgements: Judgements) -> FloatArray:
 
 def confidence_bin(confidences: FloatArray) -> IntArray:
     """Which of 15 equal bins (a, b] of [0, 1] each confidence lies in [n]."""
-    return np.clip(np.ceil(confidences * BINS).astype(np.int64) - 1, 0, BINS - 1)
+    places = np.round(confidences * BINS, 9)  # a .6 of a softmax may lie beyond .6
+    return np.clip(np.ceil(places).astype(np.int64) - 1, 0, BINS - 1)
 
 
 def _calibration_gaps(judgements: Judgements) -> FloatArray:

@@ -16,7 +16,13 @@ from sklearn import metrics as reference
 
 from qt_bert.stats.comparison import side_by_side
 from qt_bert.stats.judgements import Judgements, judge_grades, judge_numbers, judge_scores, known
-from qt_bert.stats.metrics import METRICS, dcg_by_query, log_loss, ordered_pairs_by_query
+from qt_bert.stats.metrics import (
+    METRICS,
+    confidence_bin,
+    dcg_by_query,
+    log_loss,
+    ordered_pairs_by_query,
+)
 
 BY_HAND = {
     "accuracy": 4 / 6,
@@ -52,6 +58,12 @@ def test_every_metric_has_its_value_by_hand():
 @pytest.mark.parametrize("name", BY_HAND)
 def test_value_by_hand(hand, name):
     assert METRICS[name].value(hand) == pytest.approx(BY_HAND[name], abs=1e-12)
+
+
+def test_a_confidence_at_an_edge_is_in_the_bin_below():
+    edges = np.array([0.2, 0.4, 0.6, 0.8, 1.0])
+    for confidences in (edges, np.nextafter(edges, 2), np.nextafter(edges, 0)):
+        assert confidence_bin(confidences).tolist() == [2, 5, 8, 11, 14]
 
 
 def test_a_label_of_no_probability_costs_a_finite_loss():
