@@ -371,7 +371,7 @@ def relevant_by_query(judgements: Judgements, depth: int) -> FloatArray:
     # Each group of equal scores, written out: a row for each of its places.
     group = np.repeat(np.arange(len(start)), size)
     place = np.arange(len(group)) - (size.cumsum() - size)[group]
-    query, hits, before, size = (each[group] for each in (query, hits, before, size))
+    query, size, hits, before = query[group], size[group], hits[group], before[group]
     rank = ranks[group] + place + 1
     precision = (1 + before + place * (hits - 1) / np.maximum(size - 1, 1)) / rank
     # The chance that the first of the tied relevant titles takes this place, which leaves `left` behind it.
