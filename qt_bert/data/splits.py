@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import accumulate
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from qt_bert.data.pairs import Pair
@@ -24,13 +25,9 @@ def sample_queries(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pai
         raise ArgumentError(f"--limit {limit}: give at least one pair")
     queries = _named(pairs)
     sizes = Counter(queries)
-    drawn: set[str] = set()
-    count = 0
-    for query in sorted(sizes, key=lambda query: (_hash(query, seed), query)):
-        if count >= limit:
-            break
-        drawn.add(query)
-        count += sizes[query]
+    order = sorted(sizes, key=lambda query: (_hash(query, seed), query))
+    before = accumulate((sizes[query] for query in order), initial=0)
+    drawn = {query for query, count in zip(order, before, strict=False) if count < limit}
     return [pair for pair, query in zip(pairs, queries, strict=True) if query in drawn]
 
 

@@ -74,8 +74,11 @@ class ColumnScorer:
 
     def describe(self) -> dict[str, Any]:
         """Name, hash of the file, and `columns`."""
-        columns = list(self._cells.columns)
-        return {"name": self.name, "sha256": sha256_file(self.file), "columns": columns}
+        return {
+            "name": self.name,
+            "sha256": sha256_file(self.file),
+            "columns": [*self._cells.columns],
+        }
 
     def identity(self) -> dict[str, str]:
         """The file, its columns and what they mean."""

@@ -229,14 +229,13 @@ def judge_file(
         rows = options.open(path).rows()
         values = [number_of(row.label) for row in rows if isinstance(row, Pair) and row.label]
         numbers = sum(not v.is_integer() for v in values if isfinite(v)) > 0.01 * len(values)
-    unjudged = count.unjudged or count.labels is not None
     pairs, rejected = graded_pairs(
         path,
         options,
         labels,
         rejects_path=rejects_path,
         numbers=numbers,
-        unjudged=unjudged,
+        unjudged=count.unjudged or count.labels is not None,
         scorers=(scorer, *others),
     )
     if any(each.tokenizer for each in (scorer, *others)):
@@ -446,9 +445,7 @@ def _levels_of(sets: list[tuple[int, ...]], labels: ModelLabels) -> list[int]:
 
 def default_scheme(labels: ModelLabels) -> GradeMap:
     """How labels are read by default: as grades, or as the levels of a model without grades."""
-    if labels.levels:
-        return GradeMap.levels(labels.logits)
-    return GradeMap.identity()
+    return GradeMap.levels(labels.logits) if labels.levels else GradeMap.identity()
 
 
 def requested_calibration(

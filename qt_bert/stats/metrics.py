@@ -424,25 +424,19 @@ def ordered_pairs_by_query(judgements: Judgements) -> FloatArray:
     are read off one cumulated count along the order of scores. A level is a rank within the query, for
     numbers may all be different.
     """
-    by_truth = np.lexsort((judgements.ranking_truth, judgements.query_index))
+    by_truth, _, steps = ranked_titles(judgements.query_index, -judgements.ranking_truth)
     of, level = judgements.query_index[by_truth], np.empty(len(by_truth), dtype=np.int64)
-    changes = (np.diff(of) != 0) | (np.diff(judgements.ranking_truth[by_truth]) != 0)
-    steps = np.concatenate(([0], np.cumsum(changes)))
     level[by_truth] = steps - steps[np.searchsorted(of, of)]
-    order = np.lexsort((judgements.ranking_score, judgements.query_index))
-    query = judgements.query_index[order]
-    score, truth = judgements.ranking_score[order], level[order]
+    order, _, tie = ranked_titles(judgements.query_index, judgements.ranking_score)
+    query, truth = judgements.query_index[order], level[order]
     query_start, query_end = (np.searchsorted(query, query, side=s) for s in ("left", "right"))
-    changes = np.concatenate(([True], (np.diff(query) != 0) | (np.diff(score) != 0)))
-    bounds = np.append(np.flatnonzero(changes), len(query))
-    tie = np.cumsum(changes) - 1
-    tie_start, tie_end = bounds[tie], bounds[tie + 1]
+    tie_start, tie_end = (np.searchsorted(tie, tie, side=s) for s in ("left", "right"))
     counts = np.zeros((judgements.n_queries, 3))
     for lower in range(level.max()):
         seen = np.concatenate(([0], np.cumsum(truth == lower)))
         better = truth > lower
         for column, (start, end) in enumerate(
-            ((query_start, tie_start), (tie_end, query_end), (tie_start, tie_end))
+            ((tie_end, query_end), (query_start, tie_start), (tie_start, tie_end))
         ):
             counted = np.where(better, seen[end] - seen[start], 0)
             counts[:, column] += sum_by(query, counted, judgements.n_queries)
