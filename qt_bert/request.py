@@ -119,9 +119,12 @@ class LabelOptions:
             raise ArgumentError(f"--labels and --judge are the same column, {self.judge}")
 
     def read_by(self, reader: ReaderOptions) -> ReaderOptions:
-        """The reader, of these labels."""
-        columns = filter(None, (reader.columns, f"grade={self.labels}"))
-        return reader if self.labels is None else replace(reader, columns=",".join(columns))
+        """The reader, of these labels in place of its own."""
+        if self.labels is None:
+            return reader
+        names = (reader.columns or "").split(",")
+        kept = [name for name in names if name.partition("=")[0].strip() not in ("", "grade")]
+        return replace(reader, columns=",".join([*kept, f"grade={self.labels}"]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,12 +106,12 @@ def read_cells(file: Path, column: str, reader: ReaderOptions) -> Cells:
 
 
 def _columns_in(file: Path, reader: ReaderOptions) -> ReaderOptions:
-    """`reader` with names of query and title that `file` has: its own, or the default ones."""
+    """`reader` with names of query and title that `file`, which has a header, has: its own, or the default ones."""
     names = parse_columns(reader.columns) if reader.columns is not None else {}
     spec = [f"{name}={names[name]}" for name in ("query", "title") if name in names]
     faults = []
     for columns in (",".join(spec) or None, None):
-        options = replace(reader, columns=columns, grades=None)
+        options = replace(reader, columns=columns, grades=None, no_header=False)
         try:
             with closing(iter(options.open(file))) as rows:
                 next(rows)

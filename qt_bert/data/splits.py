@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import accumulate
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from qt_bert.data.pairs import Pair
@@ -22,15 +23,12 @@ def sample_queries(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pai
     """
     if limit < 1:
         raise ArgumentError(f"--limit {limit}: give at least one pair")
-    sizes = Counter(pair.query for pair in pairs)
-    drawn: set[str] = set()
-    count = 0
-    for query in sorted(sizes, key=lambda query: (_hash(query, seed), query)):
-        if count >= limit:
-            break
-        drawn.add(query)
-        count += sizes[query]
-    return [pair for pair in pairs if pair.query in drawn]
+    queries = _named(pairs)
+    sizes = Counter(queries)
+    order = sorted(sizes, key=lambda query: (_hash(query, seed), query))
+    before = accumulate((sizes[query] for query in order), initial=0)
+    drawn = {query for query, count in zip(order, before, strict=False) if count < limit}
+    return [pair for pair, query in zip(pairs, queries, strict=True) if query in drawn]
 
 
 def spread_over_queries(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
@@ -41,13 +39,20 @@ def spread_over_queries(pairs: Sequence[Pair], limit: int, seed: int = 0) -> lis
     """
     if limit < 1:
         raise ArgumentError(f"--limit {limit}: give at least one pair")
-    turn: Counter[str] = Counter()
-    turns = {}
+    queries, turn, turns = _named(pairs), Counter[str](), {}
     for row in sorted(range(len(pairs)), key=lambda row: _hash(pairs[row].title, seed)):
-        turns[row] = turn[pairs[row].query]
-        turn[pairs[row].query] += 1
-    order = sorted(turns, key=lambda row: (turns[row], _hash(pairs[row].query, seed), row))
+        turns[row] = turn[queries[row]]
+        turn[queries[row]] += 1
+    order = sorted(turns, key=lambda row: (turns[row], _hash(queries[row], seed), row))
     return [pairs[row] for row in sorted(order[:limit])]
+
+
+def _named(pairs: Sequence[Pair]) -> list[str]:
+    """The query of each pair; of several spellings the least."""
+    least: dict[Hashable, str] = {}
+    for query in {pair.query for pair in pairs}:
+        least[query_key(query)] = min(query, least.get(query_key(query), query))
+    return [least[query_key(pair.query)] for pair in pairs]
 
 
 def _hash(text: str, seed: int) -> bytes:

@@ -197,18 +197,17 @@ def _fit_score(
     if labels.kind == "overlapping":
         raise ArgumentError(OVERLAPPING)
     scores, truth = ranked.ranking_score, labels.index
-    relevant = ranked.ranking_truth >= ranked.auc_cut
+    relevant = (ranked.ranking_truth >= ranked.auc_cut).astype(int).tolist()
     first = int((np.unique(ranked.ranking_truth) < ranked.auc_cut).sum())
-    read = (scores, 0.5) if read_as == PROBABILITY else (expit(scores), 0.0)
+    # 1 − expit(s) would be 0 from s = 37 on.
+    read = (1 - scores, scores, 0.5) if read_as == PROBABILITY else (*expit([-scores, scores]), 0.0)
     calibration = fit_scores(
         scores[fitted], truth[fitted], labels.sets, first, method=method, **targets
     )
-    queries = [pair.query for pair in judged.pairs]
+    queries, p = [pair.query for pair in judged.pairs], calibration.relevance(scores)
     before, after = (
-        judge_levels(
-            np.stack([1 - p, p], axis=1), relevant.astype(int).tolist(), queries
-        ).with_predicted(scores >= cut)
-        for p, cut in (read, (calibration.relevance(scores), calibration.cut))
+        judge_levels(np.stack(table, axis=1), relevant, queries).with_predicted(scores >= cut)
+        for *table, cut in (read, (1 - p, p, calibration.cut))
     )
 
     def cuts_of(rows: IntArray) -> list[float]:

@@ -20,8 +20,8 @@ from qt_bert.progress import Progress, silent
 from qt_bert.text import clip
 
 LEAST_PROBABILITY = 1e-6
-SUM_TOLERANCE = 0.02
-"""Probabilities rounded to two digits may miss a sum of 1 by so much."""
+SUM_TOLERANCE = 0.0051
+"""Each of five probabilities, or more, may be off by so much where they are rounded to two digits."""
 
 
 class ColumnScorer:
@@ -59,7 +59,8 @@ class ColumnScorer:
         table = np.array(rows, np.float64).reshape(-1, k)
         good = np.isfinite(table).all(axis=1)
         if good.all() and k > 1:
-            good = (table >= 0).all(axis=1) & (np.abs(table.sum(axis=1) - 1) <= SUM_TOLERANCE)
+            most = SUM_TOLERANCE * max(k, 5)
+            good = (table >= 0).all(axis=1) & (np.abs(table.sum(axis=1) - 1) <= most)
             fault, advice = "no probabilities that sum to 1", "seeds are FILE:A,FILE:B"
             table = np.log(np.maximum(table, LEAST_PROBABILITY))[:, list(labels.order or range(k))]
         if not good.all():
@@ -73,8 +74,11 @@ class ColumnScorer:
 
     def describe(self) -> dict[str, Any]:
         """Name, hash of the file, and `columns`."""
-        columns = list(self._cells.columns)
-        return {"name": self.name, "sha256": sha256_file(self.file), "columns": columns}
+        return {
+            "name": self.name,
+            "sha256": sha256_file(self.file),
+            "columns": [*self._cells.columns],
+        }
 
     def identity(self) -> dict[str, str]:
         """The file, its columns and what they mean."""

@@ -39,6 +39,7 @@ from qt_bert.stats.judgements import (
     judge_numbers,
     judge_scores,
 )
+from qt_bert.stats.metrics import ranked_titles
 from qt_bert.text import clip
 
 AnyCalibration = Calibration | ScoreCalibration
@@ -228,14 +229,13 @@ def judge_file(
         rows = options.open(path).rows()
         values = [number_of(row.label) for row in rows if isinstance(row, Pair) and row.label]
         numbers = sum(not v.is_integer() for v in values if isfinite(v)) > 0.01 * len(values)
-    unjudged = count.unjudged or count.labels is not None
     pairs, rejected = graded_pairs(
         path,
         options,
         labels,
         rejects_path=rejects_path,
         numbers=numbers,
-        unjudged=unjudged,
+        unjudged=count.unjudged or count.labels is not None,
         scorers=(scorer, *others),
     )
     if any(each.tokenizer for each in (scorer, *others)):
@@ -267,7 +267,7 @@ def judge_pairs(
     judgements = judge_logits(logits[:n], graded, labels, calibration)
     if count.unjudged and everything[n:]:
         scores = read_outputs(logits, labels, calibration).ranking_score
-        judgements = replace(judgements, unjudged_ahead=_ahead(scores, everything, n))
+        judgements = replace(judgements, unjudged=_unjudged(scores, everything, n))
     if count.relevant is not None:
         # Sets of grades count levels that are no grades from 1.
         lowest = int(judgements.levels[:1] == ("0",))
@@ -329,15 +329,16 @@ def numbers_of(pairs: Sequence[Pair], index: IntArray, path: Path, column: str) 
     return np.array([numbers[query] for query in range(len(numbers))])
 
 
-def _ahead(scores: FloatArray, pairs: Sequence[Pair], n: int) -> FloatArray:
-    """How many pairs after the first n, of the same query, have as high a score as each of these [n]."""
+def _unjudged(scores: FloatArray, pairs: Sequence[Pair], n: int) -> IntArray:
+    """How many pairs after the first n, of the same query, have a higher score than each of these, and the same
+    [n, 2]."""
     index, _ = index_queries([pair.query for pair in pairs])
-    others = np.arange(len(pairs)) >= n
-    order = np.lexsort((~others, -scores, index))
-    seen = np.concatenate(([0], others[order].cumsum()))
-    ahead = np.empty(len(pairs))
-    ahead[order] = seen[1:] - seen[np.searchsorted(index[order], index[order])]
-    return ahead[:n]
+    order, _, tie = ranked_titles(index, scores)
+    tied, query = np.bincount(tie[order >= n], minlength=tie[-1] + 1), index[order]
+    higher, first = tied.cumsum() - tied, tie[np.searchsorted(query, query)]
+    counts = np.empty((len(pairs), 2), dtype=np.int64)
+    counts[order] = np.stack([higher[tie] - higher[first], tied[tie]], axis=1)
+    return counts[:n]
 
 
 def graded_pairs(
@@ -444,9 +445,7 @@ def _levels_of(sets: list[tuple[int, ...]], labels: ModelLabels) -> list[int]:
 
 def default_scheme(labels: ModelLabels) -> GradeMap:
     """How labels are read by default: as grades, or as the levels of a model without grades."""
-    if labels.levels:
-        return GradeMap.levels(labels.logits)
-    return GradeMap.identity()
+    return GradeMap.levels(labels.logits) if labels.levels else GradeMap.identity()
 
 
 def requested_calibration(
@@ -462,7 +461,7 @@ def requested_calibration(
         if stored is None:
             raise ArgumentError(
                 f"--calibrated: {scorer.name} has no calibration; make one with `qt-bert calibrate --save`, or of a "
-                "column with --out FILE, then score --calibration FILE and take its predicted_grade or p_1,…"
+                "column with --out FILE, then evaluate --calibration FILE"
             )
     else:
         file, where = read_result(dict[str, Any], Path(requested)), str(requested)

@@ -222,7 +222,7 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
     def ranks(name: str) -> FloatArray:
         return np.concatenate([fractional_ranks(getattr(side, name)) for side in (a, b)])
 
-    fields = "truth label_probability predicted correct ranking_truth graded unjudged_ahead"
+    fields = "truth label_probability predicted correct ranking_truth graded unjudged"
     return replace(
         a,
         **{name: both(name) for name in fields.split()},

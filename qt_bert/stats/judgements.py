@@ -144,8 +144,8 @@ class Judgements:
     """Mean grade of the label [n], in mode `overlapping`, where `ranking_truth` may be a level number."""
     graded: FloatArray | None = None
     """Expected grade, or level from 0, on the model's own scale [n]; None where only the order is judged."""
-    unjudged_ahead: FloatArray | None = None
-    """Titles without a label of the same query with this score or a higher one [n]."""
+    unjudged: IntArray | None = None
+    """Titles without a label of the same query with a higher score, and with this one [n, 2]."""
     levels: tuple[str, ...] = ()
     """Names of the L levels, lowest first; level i has the numeric value i + 1."""
     truth: IntArray | None = None

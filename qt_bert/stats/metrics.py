@@ -359,14 +359,20 @@ def relevant_by_query(judgements: Judgements, depth: int) -> FloatArray:
     """Average precision, 1 / rank of the first relevant title and the share of the relevant ones, the last two
     among the first `depth`, and a 1, of each query [Q, 4]."""
     order, position, tie = ranked_titles(judgements.query_index, judgements.ranking_score)
-    query, n_queries = judgements.query_index[order], judgements.n_queries
-    hit = (judgements.ranking_truth >= judgements.auc_cut)[order].astype(np.float64)
-    ahead = judgements.unjudged_ahead
-    rank = position + 1 + (0 if ahead is None else ahead[order])
-    size, start = np.bincount(tie)[tie], np.searchsorted(tie, tie)
-    seen = np.concatenate(([0.0], hit.cumsum()))
-    before = seen[start] - seen[np.searchsorted(query, query)]
-    hits, place = seen[start + size] - seen[start], np.arange(len(tie)) - start
+    n_queries, start = judgements.n_queries, np.unique(tie, return_index=True)[1]
+    query = judgements.query_index[order[start]]
+    hits = sum_by(tie, (judgements.ranking_truth >= judgements.auc_cut)[order], len(start))
+    total, seen = np.maximum(sum_by(query, hits, n_queries), 1), hits.cumsum() - hits
+    before, ranks = seen - seen[np.searchsorted(query, query)], position[start]
+    size = np.bincount(tie)
+    if judgements.unjudged is not None:
+        ahead, tied = judgements.unjudged[order[start]].T
+        ranks, size = ranks + ahead, size + tied
+    # Each group of equal scores, written out: a row for each of its places.
+    group = np.repeat(np.arange(len(start)), size)
+    place = np.arange(len(group)) - (size.cumsum() - size)[group]
+    query, size, hits, before = query[group], size[group], hits[group], before[group]
+    rank = ranks[group] + place + 1
     precision = (1 + before + place * (hits - 1) / np.maximum(size - 1, 1)) / rank
     # The chance that the first of the tied relevant titles takes this place, which leaves `left` behind it.
     others = (size - hits).astype(np.int64)
@@ -374,7 +380,7 @@ def relevant_by_query(judgements: Judgements, depth: int) -> FloatArray:
     logs = np.concatenate(([0.0], np.log(np.arange(1, size.max() + 1)).cumsum()))  # of factorials
     ways = logs[size - place - 1] - logs[left] - logs[size] + logs[others]
     first = np.where((before == 0) & (others >= place), hits * np.exp(ways), 0.0) / rank
-    near, share, total = rank <= depth, hits / size, np.maximum(sum_by(query, hit, n_queries), 1)
+    near, share = rank <= depth, hits / size
     average = sum_by(query, share * precision, n_queries) / total
     recall = sum_by(query, near * share, n_queries) / total
     reciprocal = sum_by(query, near * first, n_queries)
@@ -418,25 +424,19 @@ def ordered_pairs_by_query(judgements: Judgements) -> FloatArray:
     are read off one cumulated count along the order of scores. A level is a rank within the query, for
     numbers may all be different.
     """
-    by_truth = np.lexsort((judgements.ranking_truth, judgements.query_index))
+    by_truth, _, steps = ranked_titles(judgements.query_index, -judgements.ranking_truth)
     of, level = judgements.query_index[by_truth], np.empty(len(by_truth), dtype=np.int64)
-    changes = (np.diff(of) != 0) | (np.diff(judgements.ranking_truth[by_truth]) != 0)
-    steps = np.concatenate(([0], np.cumsum(changes)))
     level[by_truth] = steps - steps[np.searchsorted(of, of)]
-    order = np.lexsort((judgements.ranking_score, judgements.query_index))
-    query = judgements.query_index[order]
-    score, truth = judgements.ranking_score[order], level[order]
+    order, _, tie = ranked_titles(judgements.query_index, judgements.ranking_score)
+    query, truth = judgements.query_index[order], level[order]
     query_start, query_end = (np.searchsorted(query, query, side=s) for s in ("left", "right"))
-    changes = np.concatenate(([True], (np.diff(query) != 0) | (np.diff(score) != 0)))
-    bounds = np.append(np.flatnonzero(changes), len(query))
-    tie = np.cumsum(changes) - 1
-    tie_start, tie_end = bounds[tie], bounds[tie + 1]
+    tie_start, tie_end = (np.searchsorted(tie, tie, side=s) for s in ("left", "right"))
     counts = np.zeros((judgements.n_queries, 3))
     for lower in range(level.max()):
         seen = np.concatenate(([0], np.cumsum(truth == lower)))
         better = truth > lower
         for column, (start, end) in enumerate(
-            ((query_start, tie_start), (tie_end, query_end), (tie_start, tie_end))
+            ((tie_end, query_end), (query_start, tie_start), (tie_start, tie_end))
         ):
             counted = np.where(better, seen[end] - seen[start], 0)
             counts[:, column] += sum_by(query, counted, judgements.n_queries)
@@ -614,7 +614,8 @@ def confidence(judgements: Judgements) -> FloatArray:
 
 def confidence_bin(confidences: FloatArray) -> IntArray:
     """Which of 15 equal bins (a, b] of [0, 1] each confidence lies in [n]."""
-    return np.clip(np.ceil(confidences * BINS).astype(np.int64) - 1, 0, BINS - 1)
+    places = np.round(confidences * BINS, 9)  # a .6 of a softmax may lie beyond .6
+    return np.clip(np.ceil(places).astype(np.int64) - 1, 0, BINS - 1)
 
 
 def _calibration_gaps(judgements: Judgements) -> FloatArray:

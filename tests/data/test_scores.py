@@ -50,7 +50,11 @@ def test_names_with_commas_and_chinese_ones_in_gb18030(tmp_path):
 
 
 def test_default_names_where_the_file_lacks_those_of_the_pairs(scores):
-    assert len(read_cells(scores, "score", ReaderOptions("query=查询,title=标题")).of) == 2
+    for reader in (
+        ReaderOptions("query=查询,title=标题"),
+        ReaderOptions("query=2,title=3", no_header=True),
+    ):
+        assert len(read_cells(scores, "score", reader).of) == 2
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import hashlib
 import pytest
 
 from qt_bert.data.pairs import GradeSet, Pair
-from qt_bert.data.splits import half_of, sample_queries, split_halves
+from qt_bert.data.splits import half_of, sample_queries, split_halves, spread_over_queries
 from qt_bert.errors import ArgumentError, PairFileError
 
 
@@ -59,6 +59,16 @@ def test_a_larger_sample_holds_the_smaller_whatever_the_order_of_the_file():
     samples = [{p.id for p in sample_queries(PAIRS, n, seed=1)} for n in range(1, len(PAIRS) + 1)]
     assert all(small <= large for small, large in zip(samples, samples[1:], strict=False))
     assert {p.id for p in sample_queries(PAIRS[::-1], 5, seed=1)} == samples[4]
+
+
+def test_another_spelling_is_no_other_query():
+    spelled = [
+        Pair(q, f"{n}", None, f"{n}", 1, None, {}) for n, q in enumerate(["Ａb", "c", "a B", "AB"])
+    ]
+    samples = {tuple(p.id for p in sample_queries(spelled, 1, seed)) for seed in range(9)}
+    assert samples == {("0", "2", "3"), ("1",)}
+    for seed in range(9):
+        assert "1" in [pair.id for pair in spread_over_queries(spelled, 2, seed)]
 
 
 @pytest.mark.parametrize("limit", [0, -3])

@@ -93,6 +93,18 @@ def test_a_fall_is_warned_of(graded):
     assert f"{nll['value_a']:.3f} before, {nll['value_b']:.3f} after" in message
 
 
+def test_log_odds_far_from_0_have_a_finite_loss(graded):
+    class Far(OneLogit):
+        def logits(self, pairs, shown=None):
+            return 60 * (super().logits(pairs) - 5.0)
+
+    shown = [row for row in ROWS if half_of(row[0]) == "validation"]
+    scores = Far().logits([row[:2] for row in shown])[:, 0].astype(float)
+    lost = np.logaddexp(0, np.where([row[2] >= 4 for row in shown], -scores, scores))
+    assert lost.max() > 37  # 1 − expit is 0
+    assert calibrated(graded, Far())["changes"]["nll"]["value_a"] == pytest.approx(lost.mean())
+
+
 def test_a_worse_metric_is_named_but_not_the_price_of_a_cut():
     def changed(name, a, b, **expected):
         return worse({name: {"value_a": a, "value_b": b}}, expected)

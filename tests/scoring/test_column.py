@@ -71,6 +71,25 @@ def test_a_cell_that_is_no_score_has_its_line(write, column, cells, grades, word
         column("score", path, model_grades=grades)
 
 
+@pytest.mark.parametrize(
+    "cells", [".19 .1 .01 .01 .71", ".015 .015 .015 .015 .915", ".08 .02 .33 .1 .42 .08"]
+)
+def test_probabilities_may_be_rounded_to_two_digits(write, column, cells):
+    names, row = "abcdef"[: len(cells.split())], "\t".join(cells.split())
+    path = write("s.tsv", "\t".join(["query", "title", *names]) + f"\nq\tt\t{row}\n")
+    column(",".join(names), path)
+
+
+def test_equal_expectations_tie(write, column):
+    rows = np.random.default_rng(0).multinomial(100, [0.3, 0.4, 0.3], 60)
+    lines = [f"q\t{n}\t" + "\t".join(f"{p / 100:.2f}" for p in row) for n, row in enumerate(rows)]
+    path = write("s.tsv", "\n".join(["query\ttitle\ta\tb\tc", *lines]) + "\n")
+    scorer = column("a,b,c", path)
+    scores = read_outputs(scorer.logits([("q", str(n)) for n in range(60)]), scorer.settings.labels)
+    sums = rows @ [0, 1, 2]
+    assert len(np.unique(scores.ranking_score)) == len(np.unique(sums)) < 40
+
+
 def test_probabilities_that_do_not_sum_to_1_have_their_line(write, column):
     path = write("s.tsv", "query\ttitle\ta\tb\nq\tt\t.5\t.5\nq\tu\t.5\t.6\n")
     with pytest.raises(PairFileError, match=r"line 3: a,b is '.5, .6', no probabilities"):

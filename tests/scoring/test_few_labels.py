@@ -71,10 +71,18 @@ def test_titles_without_a_label_take_places(file):
     assert judge_file(path, ReaderOptions(), Titles()).rejected == 2
     result = judged(path, unjudged=True)
     assert [pair.title for pair in result.everything[0][2:]] == ["b5", "d5"]
-    assert result.judgements.unjudged_ahead.tolist() == [1, 1]
+    assert result.judgements.unjudged.tolist() == [[1, 0], [1, 0]]
     assert METRICS["mrr_at_10"].value(result.judgements) == pytest.approx(1 / 3)
     assert judged(path, unjudged=True, relevant=2).judgements.auc_cut == 2
     assert METRICS["mrr_at_10"].value(judged(path, unjudged=True, relevant=2).judgements) == 1 / 2
+    path = file(
+        [("猫", "a3", ""), ("猫", "b3", 5), ("猫", "c3", ""), ("狗", "d3", ""), ("猫", "e1", 4)]
+    )
+    result = judged(path, unjudged=True).judgements
+    assert result.unjudged.tolist() == [[0, 2], [2, 0]]
+    # The relevant title that ties with two others is at 1, 2 or 3, the other one at 4.
+    assert METRICS["mrr_at_10"].value(result) == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+    assert METRICS["map"].value(result) == pytest.approx((11 / 18 + 2 / 4) / 2)
 
 
 class Two(Titles):
@@ -149,6 +157,12 @@ def few_rows(seed, labelled, *, queries=120):
 HEADER = ("query", "title", "人工", "llm")
 OPTIONS = LabelOptions(labels="人工", judge="llm")
 READER = OPTIONS.read_by(ReaderOptions())
+
+
+def test_peoples_labels_stand_in_place_of_the_files():
+    reader = OPTIONS.read_by(ReaderOptions("query=q, grade=label"))
+    assert (READER.columns, reader.columns) == ("grade=人工", "query=q,grade=人工")
+    assert LabelOptions().read_by(reader) == reader
 
 
 def few_labels(path, options=OPTIONS, scorer=None, **how):

@@ -16,7 +16,13 @@ from sklearn import metrics as reference
 
 from qt_bert.stats.comparison import side_by_side
 from qt_bert.stats.judgements import Judgements, judge_grades, judge_numbers, judge_scores, known
-from qt_bert.stats.metrics import METRICS, dcg_by_query, log_loss, ordered_pairs_by_query
+from qt_bert.stats.metrics import (
+    METRICS,
+    confidence_bin,
+    dcg_by_query,
+    log_loss,
+    ordered_pairs_by_query,
+)
 
 BY_HAND = {
     "accuracy": 4 / 6,
@@ -52,6 +58,12 @@ def test_every_metric_has_its_value_by_hand():
 @pytest.mark.parametrize("name", BY_HAND)
 def test_value_by_hand(hand, name):
     assert METRICS[name].value(hand) == pytest.approx(BY_HAND[name], abs=1e-12)
+
+
+def test_a_confidence_at_an_edge_is_in_the_bin_below():
+    edges = np.array([0.2, 0.4, 0.6, 0.8, 1.0])
+    for confidences in (edges, np.nextafter(edges, 2), np.nextafter(edges, 0)):
+        assert confidence_bin(confidences).tolist() == [2, 5, 8, 11, 14]
 
 
 def test_a_label_of_no_probability_costs_a_finite_loss():
@@ -121,7 +133,7 @@ def test_relevant_titles_are_counted_as_ir_measures_counts_them():
     judged = judge_scores(scores[:300], [(grade,) for grade in grades], list(map(str, query)))
     others, of_others = scores[300:], rng.integers(40, size=100)
     higher = (of_others == judged.query_index[:, None]) & (others > scores[:300, None])
-    judged = replace(judged, unjudged_ahead=higher.sum(axis=1) + 0.0)
+    judged = replace(judged, unjudged=np.stack([higher.sum(axis=1), np.zeros(300, int)], axis=1))
     of = list(map(str, (*judged.query_index, *of_others)))
     qrels = [Qrel(of[i], str(i), int(grade)) for i, grade in enumerate(grades)]
     run = [ScoredDoc(of[i], str(i), float(score)) for i, score in enumerate(scores)]
@@ -157,11 +169,9 @@ def test_ranks_of_relevant_titles_are_the_mean_over_all_orders_of_ties(titles, u
     judged = judge_scores(
         np.array(scores) + 0.0, [(grade,) for grade in grades], ["猫"] * len(titles)
     )
-    ahead = np.sum(
-        [[other >= score for score in scores] for other in unjudged] + [[0] * len(scores)], axis=0
-    )
-    judged = replace(judged, unjudged_ahead=ahead + 0.0)
-    scores = (*scores, *(other + 0.5 for other in unjudged))  # ahead of titles with the same score
+    counts = [[sum(o > s for o in unjudged), sum(o == s for o in unjudged)] for s in scores]
+    judged = replace(judged, unjudged=np.array(counts))
+    scores = (*scores, *unjudged)
     relevant, values = sum(g >= 4 for g in grades), []
     for order in permutations(range(len(scores))):
         ranked = sorted(order, key=lambda title: -scores[title])
