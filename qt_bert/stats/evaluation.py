@@ -288,6 +288,8 @@ def _measure_all(
                 reason = NO_ORDER if metric.ranking and not resting else metric.undefined
             else:
                 value = float(point)
+                if metric.biased:
+                    resampled = np.maximum(2 * value - resampled, 0)
                 low, high, reason = interval_or_reason(resampled, n_queries)
         values[name] = MetricValue(
             value=value,

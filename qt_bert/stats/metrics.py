@@ -42,8 +42,9 @@ class Metric:
 
     `direction`: which values are better (`zero`: nearest to 0); `modes`: those of `Judgements` in which
     it is defined; `undefined`: the reason where the data give no value; `per_query`: it uses eligible
-    queries alone (`n_eligible`), those with two different labels. `of_ranks`, for metrics that rank all pairs: the same
-    value as sums over queries, from scores that are ranks.
+    queries alone (`n_eligible`), those with two different labels. `biased`: a few pairs give too large a value, so
+    that its interval is the basic bootstrap's, from 0 on (Davison & Hinkley 1997, 5.2). `of_ranks`, for metrics that
+    rank all pairs: the same value as sums over queries, from scores that are ranks.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Metric:
     modes: frozenset[Mode] = LEVELLED
     undefined: str = "no pair to judge"
     per_query: bool = False
+    biased: bool = False
     of_ranks: Callable[[Judgements], Estimator] | None = None
 
     def refusal(self, judgements: Judgements) -> str | None:
@@ -644,10 +646,12 @@ PROBABILITY_METRICS = (
         name="ece",
         title=Text("期望校准误差", "expected calibration error"),
         description=Text(
-            "按最高概率分 15 档，各档平均概率与准确率之差的加权平均。",
-            "Mean gap between top probability and accuracy over 15 equal bins, weighted by size.",
+            "按最高概率分 15 档，各档平均概率与准确率之差的加权平均。样本少时偏大，区间已作修正，可能不含该值。",
+            "Mean gap between top probability and accuracy over 15 equal bins, weighted by size. Too large where pairs "
+            "are few: its interval is corrected for that, and may lie below it.",
         ),
         direction="lower",
+        biased=True,
         estimator=additive(
             _calibration_gaps, lambda s: ratio(np.abs(s[:, :BINS]).sum(axis=1), s[:, BINS])
         ),

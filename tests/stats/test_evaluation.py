@@ -91,7 +91,26 @@ def test_every_interval_holds_its_value(random_judgements):
     evaluation = evaluate(random_judgements(0), resamples=300)
     for name, metric in evaluation.metrics.items():
         assert metric.value == METRICS[name].value(random_judgements(0))
-        assert metric.ci_low < metric.value < metric.ci_high, name
+        assert metric.ci_low < metric.ci_high, name
+        assert METRICS[name].biased or metric.ci_low < metric.value < metric.ci_high, name
+
+
+def test_the_interval_of_calibration_error_covers_that_of_all_pairs():
+    """Grades right .04 less often than their probability says: the error of all pairs is .04, a sample's larger."""
+    covered, above = 0, 0
+    for seed in range(100):
+        generator = np.random.default_rng(seed)
+        top = generator.uniform(0.65, 0.95, 200)
+        right = generator.random(200) < top - 0.04
+        table = np.tile((1 - top)[:, None] / 4, 5)
+        table[:, 4] = top
+        labels = [(5,) if one else (1,) for one in right]
+        queries = [str(row // 4) for row in range(200)]
+        judged = judge_grades(table, labels, queries)
+        error = evaluate(judged, metrics={"ece": METRICS["ece"]}, resamples=200).metrics["ece"]
+        covered += error.ci_low <= 0.04 <= error.ci_high
+        above += error.value > 0.04
+    assert covered >= 85 and above > 80
 
 
 def test_overlapping_labels_keep_accuracy_and_ranking_only():
