@@ -17,20 +17,22 @@ T = TypeVar("T")
 def sample_queries(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
     """Pairs of whole queries, at least `limit` pairs or all, in file order.
 
-    Queries are drawn in the order of their hash with `seed`, independent of file order; a larger sample
-    contains the smaller ones. Raises ArgumentError for a limit below 1.
+    Queries are drawn in the order of their hash with `seed` (of several spellings, the first hash),
+    independent of file order; a larger sample contains the smaller ones. Raises ArgumentError for a
+    limit below 1.
     """
     if limit < 1:
         raise ArgumentError(f"--limit {limit}: give at least one pair")
-    sizes = Counter(pair.query for pair in pairs)
-    drawn: set[str] = set()
+    sizes = Counter(query_key(pair.query) for pair in pairs)
+    spellings = {pair.query for pair in pairs}
+    drawn: set[Hashable] = set()
     count = 0
-    for query in sorted(sizes, key=lambda query: (_hash(query, seed), query)):
+    for query in sorted(spellings, key=lambda query: (_hash(query, seed), query)):
         if count >= limit:
             break
-        drawn.add(query)
-        count += sizes[query]
-    return [pair for pair in pairs if pair.query in drawn]
+        drawn.add(query_key(query))
+        count += sizes.pop(query_key(query), 0)
+    return [pair for pair in pairs if query_key(pair.query) in drawn]
 
 
 def spread_over_queries(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
@@ -41,11 +43,12 @@ def spread_over_queries(pairs: Sequence[Pair], limit: int, seed: int = 0) -> lis
     """
     if limit < 1:
         raise ArgumentError(f"--limit {limit}: give at least one pair")
-    turn: Counter[str] = Counter()
+    turn: Counter[Hashable] = Counter()
     turns = {}
     for row in sorted(range(len(pairs)), key=lambda row: _hash(pairs[row].title, seed)):
-        turns[row] = turn[pairs[row].query]
-        turn[pairs[row].query] += 1
+        query = query_key(pairs[row].query)
+        turns[row] = turn[query]
+        turn[query] += 1
     order = sorted(turns, key=lambda row: (turns[row], _hash(pairs[row].query, seed), row))
     return [pairs[row] for row in sorted(order[:limit])]
 

@@ -3,8 +3,10 @@ import hashlib
 import pytest
 
 from qt_bert.data.pairs import GradeSet, Pair
-from qt_bert.data.splits import half_of, sample_queries, split_halves
+from qt_bert.data.splits import half_of, sample_queries, split_halves, spread_over_queries
 from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.text import query_key
+from tests.conftest import pair_of
 
 
 def pair(query: str, grades: GradeSet | None = (3,)) -> Pair:
@@ -59,6 +61,16 @@ def test_a_larger_sample_holds_the_smaller_whatever_the_order_of_the_file():
     samples = [{p.id for p in sample_queries(PAIRS, n, seed=1)} for n in range(1, len(PAIRS) + 1)]
     assert all(small <= large for small, large in zip(samples, samples[1:], strict=False))
     assert {p.id for p in sample_queries(PAIRS[::-1], 5, seed=1)} == samples[4]
+
+
+def test_spellings_of_a_query_stay_together():
+    rows = [(f"{query}1", title) for title in "xy" for query in ("ab", "AB", "ａ b", "cd", "ef")]
+    pairs = [pair_of(query, title) for query, title in rows]
+    for seed in range(8):
+        sizes = {len(sample_queries(pairs, limit, seed)) for limit in range(1, 11)}
+        assert sizes <= {2, 4, 6, 8, 10} and len(sizes) == 3
+        drawn = spread_over_queries(pairs, 3, seed)
+        assert {query_key(pair.query) for pair in drawn} == {"ab1", "cd1", "ef1"}
 
 
 @pytest.mark.parametrize("limit", [0, -3])
