@@ -126,12 +126,11 @@ def _breaks(stored: Stored) -> Iterator[Text]:
     for result in stored.probes:
         facts = result.facts
         if facts.get("hardest") and facts.get("most_moved"):
-            hardest, moved = Text(**facts["hardest"]), Text(**facts["most_moved"])
             yield wording(
                 "hardest",
-                phenomenon=hardest,
+                phenomenon=Text(**facts["hardest"]),
                 score=signed(facts["hardest_score"], 2),
-                moved=moved,
+                moved=Text(**facts["most_moved"]),
                 moved_score=signed(facts["most_moved_score"], 2),
             )
     if stored.evaluation is not None:
