@@ -54,6 +54,7 @@ def measure(context: Context) -> Result:
         "validation": [run.loss(rung.name) for rung in rungs],
     }
     free, free_on_validation = (free_rungs(each, context) for each in losses.values())
+    first = losses["discovery"][0].value + losses["validation"][0].value
 
     halves: dict[str, Estimate] = {}
     if layers > 1:
@@ -97,7 +98,7 @@ def measure(context: Context) -> Result:
             }
         },
         pairs=validation,
-        nothing="nowhere" if free == layers else None,
+        nothing="no_loss" if np.isnan(first) else "nowhere" if free == layers else None,
     )
 
 

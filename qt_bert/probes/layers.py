@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -38,6 +39,7 @@ from qt_bert.probes.layers_reading import (
     POS,
     POSITION,
     PROPERTIES,
+    WITHIN,
     Decoded,
     Labelled,
     Positions,
@@ -59,7 +61,7 @@ from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import BoolArray, FloatArray, fractional_ranks, ratio
 from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries, rho
 from qt_bert.stats.judgements import known, set_means
-from qt_bert.text import Label
+from qt_bert.text import Label, number, signed
 
 SURFACE = (POSITION, LENGTH)
 SYNTAX = (BOUNDARY, POS, DEPENDENCY)
@@ -463,7 +465,7 @@ def decided(context: Context) -> Result:
     half, layers, outputs = (scores.shape[1] - 1) // 2, scores.shape[1], model.settings.labels
     # One logit has no scale of its own.
     scaled = scores / ((scores[:, -1].std() or 1.0) if outputs.logits == 1 else 1.0)
-    graded = outputs.grades is not None
+    graded, within = outputs.grades is not None, WITHIN * outputs.grade_step
     moved, nearer = turns(scores[:, half], scores[:, -1], labels, graded=graded)
     turned = moved > 0
     lines: dict[Label, list[Estimate]] = {
@@ -482,13 +484,13 @@ def decided(context: Context) -> Result:
     ]
     return Result(
         measurements={
-            "decided_layer": over_queries(decided_at(scaled), queries),
+            "decided_layer": over_queries(decided_at(scaled, within), queries),
             "turned": over_queries(turned, queries),
             "turned_rightly": over_queries(np.where(turned, nearer, np.nan), queries),
         },
         figures=[curve("decided", points)],
         tables=[ResultTable(name="turned", columns=columns, rows=tuple(rows))] if rows else [],
-        facts={"half": f"r{half}", "read": len(pairs)},
+        facts={"half": f"r{half}", "read": len(pairs), "within": within},
     )
 
 
@@ -537,7 +539,8 @@ def measure(context: Context) -> Result:
             **own_head.facts,
             "which": first,
             "centres": in_words(
-                {n: each.value for n, each in centres[first].items() if each}, ".1f"
+                {n: each.value for n, each in centres[first].items() if each},
+                partial(number, digits=1),
             ),
             "recombined": max((len(task.fit) for task in every if task.about is LENGTH), default=0),
             "untrained": UNTRAINED,
@@ -586,7 +589,7 @@ def _figures(
                 scores,
                 columns=tuple(f"r{layer}" for layer in range(len(scores.columns))),
                 rows=tuple(decoded),
-                annotations=tuple(tuple(f"{value:+.2f}" for value in row) for row in selectivity),
+                annotations=tuple(tuple(signed(value, 2) for value in row) for row in selectivity),
             )
         )
     return figures

@@ -85,10 +85,12 @@ PROPERTIES: Mapping[str, Property] = {
 """All of them by name, from the surface up."""
 
 
-def in_words(values: Mapping[str, float], form: str, *, reverse: bool = False) -> Text:
-    """Properties with their formatted values, the lowest first, or the highest if `reverse`."""
+def in_words(
+    values: Mapping[str, float], form: Callable[[float], str], *, reverse: bool = False
+) -> Text:
+    """Properties with their values in this form, the lowest first, or the highest if `reverse`."""
     ranked = sorted(values, key=lambda name: values[name], reverse=reverse)
-    items = [(PROPERTIES[name].title, format(values[name], form)) for name in ranked]
+    items = [(PROPERTIES[name].title, form(values[name])) for name in ranked]
     return Text(
         "、".join(f"{title.zh} {value}" for title, value in items) or "–",
         ", ".join(f"{title.en} {value}" for title, value in items) or "–",
@@ -288,7 +290,7 @@ def _read(
 # The model's own head after every layer.
 
 WITHIN = 0.5
-"""A score is decided from the layer on from which it stays so near to the last one."""
+"""Of a grade: a score is decided from the layer on from which it stays so near to the last one."""
 
 
 @torch.inference_mode()
@@ -307,9 +309,9 @@ def scores_by_layer(
     return scores
 
 
-def decided_at(scores: FloatArray) -> IntArray:
-    """The first r [pairs] from which on scores [pairs, layers + 1] stay WITHIN of the last one."""
-    away = np.abs(scores - scores[:, -1:]) > WITHIN
+def decided_at(scores: FloatArray, within: float = WITHIN) -> IntArray:
+    """The first r [pairs] from which on scores [pairs, layers + 1] stay `within` of the last one."""
+    away = np.abs(scores - scores[:, -1:]) > within
     return np.asarray(np.logical_or.accumulate(away[:, ::-1], axis=1).sum(axis=1))
 
 

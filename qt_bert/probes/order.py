@@ -131,7 +131,7 @@ def offset_sums(
     for tokens in texts:
         places = {token: place for place, token in enumerate(tokens)}
         block = attention[:, tokens][:, :, tokens]
-        others = block.sum(axis=2) - np.diagonal(block, axis1=1, axis2=2)
+        others = (block * (1 - np.eye(len(tokens), dtype=block.dtype))).sum(axis=2)
         characters = visible[np.ix_(tokens, tokens)].sum(axis=1)
         enough = characters >= LEAST_CHARACTERS
         for number, offset in enumerate(OFFSETS):

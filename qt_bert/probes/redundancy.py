@@ -119,7 +119,8 @@ def measure(context: Context) -> Result:
     run = ablate(context, "shares", [*blocks, *shares, *fifths], pairs)
     names = [variant.name for variant in fifths]
     change = run.rho_change(*names, draws=ORDERS)
-    of_fifths = [run.rho(name) - run.rho("none") for name in names]
+    clean = run.rho("none")
+    of_fifths = np.array([run.rho(name) for name in names]) - clean
     fifth = mean_of([run.loss(name) for name in names], draws=ORDERS)
     gain = -whole.loss(str(harmful))
     claims: dict[str, Estimate | str] = {
@@ -144,7 +145,7 @@ def measure(context: Context) -> Result:
         measurements={
             "rho_without_fifth": change,
             "fifth_median": float(np.median(of_fifths)),
-            "fifth_safe": float(np.mean(np.array(of_fifths) > MARGIN)),
+            "fifth_safe": None if np.isnan(clean) else float(np.mean(of_fifths > MARGIN)),
             "fifth": fifth,
             **{"low_half": None, "high_half": None, **half_losses},
             "layer_points": whole.loss(layer),

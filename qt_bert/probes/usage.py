@@ -48,7 +48,7 @@ from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio
 from qt_bert.stats.estimate import Estimate, from_leave_one_out, jackknife, mean_of, over_queries
 from qt_bert.stats.judgements import index_queries, known, set_means
-from qt_bert.text import Text
+from qt_bert.text import Text, signed
 
 QUICK_PROPERTIES = (POS, MATCHED, GRADE)
 """One of syntax, one of meaning, and the grade, all read in the same texts."""
@@ -394,7 +394,7 @@ def measure(context: Context) -> Result:
             **sizes,
             "pairs": len(pairs),
             "used": in_words(
-                {n: each.value for n, each in used.items() if each}, "+.3f", reverse=True
+                {n: each.value for n, each in used.items() if each}, signed, reverse=True
             ),
             "nearest": PROPERTIES[nearest].title if nearest else Text("–", "–"),
             "draws": draws["eraser"],

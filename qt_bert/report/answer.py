@@ -25,7 +25,7 @@ from qt_bert.results.evaluation import EvaluationResult
 from qt_bert.results.heads import table_of
 from qt_bert.results.probe import set_label
 from qt_bert.stats.verdict import MOST_QUERIES
-from qt_bert.text import Text, interval, join, number, sentences, shortest
+from qt_bert.text import Text, interval, join, number, sentences, shortest, signed
 
 LEAST_PAIRS = 30
 """A slice of fewer pairs is never called the weakest."""
@@ -126,9 +126,13 @@ def _breaks(stored: Stored) -> Iterator[Text]:
     for result in stored.probes:
         facts = result.facts
         if facts.get("hardest") and facts.get("most_moved"):
-            hardest, moved = Text(**facts["hardest"]), Text(**facts["most_moved"])
-            score = facts["hardest_score"]
-            yield wording("hardest", phenomenon=hardest, score=score, moved=moved)
+            yield wording(
+                "hardest",
+                phenomenon=Text(**facts["hardest"]),
+                score=signed(facts["hardest_score"], 2),
+                moved=Text(**facts["most_moved"]),
+                moved_score=signed(facts["most_moved_score"], 2),
+            )
     if stored.evaluation is not None:
         yield from _weakest(stored.evaluation)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from qt_bert.data.cases import BETTER, Case
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
-from qt_bert.stats.estimate import Estimate, over_queries
+from qt_bert.stats.estimate import Estimate, group_queries, over_queries, query_key
 
 if TYPE_CHECKING:
     from qt_bert.models.card import ModelLabels
@@ -112,17 +112,15 @@ def fixed_band(labels: ModelLabels) -> Band | None:
 
 def measured_band(scores: FloatArray, queries: Sequence[str], source: str) -> Band:
     """The median gap between neighbours in the ranking of each query's titles by `scores` [n]."""
-    by_query: dict[str, list[float]] = {}
-    for score, query in zip(scores, queries, strict=True):
-        by_query.setdefault(query, []).append(float(score))
-    gaps = np.concatenate([np.diff(np.sort(ranked)) for ranked in by_query.values()])
+    keys, index = group_queries(queries)
+    gaps = np.concatenate([np.diff(np.sort(scores[index == n])) for n in range(len(keys))])
     return Band(float(np.median(gaps)), "score", source, len(gaps))
 
 
 def ranked_pairs(pairs: Sequence[Pair]) -> list[Pair]:
     """The distinct pairs of queries with two titles or more."""
-    once: dict[tuple[str, str], Pair] = {}
+    once: dict[tuple[Hashable, str], Pair] = {}
     for pair in pairs:
-        once.setdefault((pair.query, pair.title), pair)
+        once.setdefault((query_key(pair.query), pair.title), pair)
     titles = Counter(query for query, _ in once)
-    return [pair for pair in once.values() if titles[pair.query] > 1]
+    return [pair for (query, _), pair in once.items() if titles[query] > 1]

@@ -105,6 +105,16 @@ def test_queries_of_one_title_rank_nothing():
     assert [(one.query, one.title) for one in ranked_pairs(pairs)] == [("a", "1"), ("a", "2")]
 
 
+def test_spellings_of_a_query_are_ranked_together():
+    texts = [("Ab", "1"), ("a b", "2"), ("ａｂ", "2"), ("c", "1")]
+    pairs = [Pair(query, title, None, "", 1, None, {}) for query, title in texts]
+    found = ranked_pairs(pairs)
+    assert [(one.query, one.title) for one in found] == [("Ab", "1"), ("a b", "2")]
+    assert measured_band(np.array([1.0, 3.0]), [one.query for one in found], "x") == Band(
+        2.0, "score", "x", 1
+    )
+
+
 # The probe.
 
 

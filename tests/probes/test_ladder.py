@@ -111,6 +111,12 @@ def test_values_by_hand(checkpoint_of, context_of):
     assert found["ladder_direction"].value == pytest.approx(changes["T<Q"] - changes["Q<T"])
 
 
+def test_one_title_a_query_gives_one_logit_no_loss(checkpoint_of, context_of):
+    pairs = numbered(texts_of(6), [(1,)] * 6)
+    result = result_of("ladder", context_of(checkpoint_of(labels=1), pairs))
+    assert "no loss to measure" in result.summary.en
+
+
 @pytest.mark.parametrize(
     ("losses", "free"),
     [

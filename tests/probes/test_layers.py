@@ -19,6 +19,7 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import layers
 from qt_bert.probes.base import Context, probe_named, run_probe
 from qt_bert.probes.layers_reading import GRADE, LENGTH, ORDER, Task
+from qt_bert.probes.streams import few_in_quick
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import CHARACTERS, write_pairs
 from tests.probes.made_context import context_of
@@ -297,6 +298,18 @@ def test_a_planted_turn_of_the_last_layer(fresh_checkpoint, tmp_path):
     distance, ranks = result.figures[0].series
     assert [point.y for point in distance.points[1:]] == pytest.approx([4, 0], abs=1e-4)
     assert ranks.points == ()  # no layer tells the pairs apart
+
+
+def test_a_score_of_levels_stays_within_the_same_share_of_their_scale(checkpoint_of, tmp_path):
+    context = layers_of(checkpoint_of(labels=3, layers=3), tmp_path)
+    result, pairs = layers.decided(context), few_in_quick(context, context.validation)
+    texts = [(pair.query, pair.title) for pair in pairs]
+    scores = layers.scores_by_layer(context.model, context.model.tokenizer.encode(texts))
+    far = abs(scores - scores[:, -1:]) > 0.25
+    last = [max([0, *(np.flatnonzero(row) + 1)]) for row in far]
+    decided = result.measurements["decided_layer"]
+    assert decided.value == over_queries(last, [pair.query for pair in pairs]).value > 0
+    assert result.facts["within"] == 0.25 < np.median(abs(scores).max(1))
 
 
 # The probe.

@@ -29,6 +29,7 @@ from qt_bert.probes.layers_reading import (
     decided_at,
     decode,
     fit,
+    in_words,
     majority_sums,
     read_vectors,
     scores_by_layer,
@@ -37,6 +38,7 @@ from qt_bert.probes.layers_reading import (
 )
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import ranking_scores
+from qt_bert.text import signed
 from tests.probes import planted_layers as planted
 
 # Vectors.
@@ -121,6 +123,12 @@ def test_scores_by_layer_end_in_the_models_own(scorer):
 def test_a_score_is_decided_once_it_stays_near_the_last_one():
     scores = np.array([[4.6, 1, 4.2, 4.6], [1, 1, 1, 4], [3.6, 4.4, 3.5, 4]])
     assert decided_at(scores).tolist() == [2, 3, 0]
+    assert decided_at(scores / 4, within=0.125).tolist() == [2, 3, 0]
+
+
+def test_properties_are_worded_with_a_minus_sign():
+    found = in_words({"pos": -0.0884, "matched": 0.0126, "order": 0.0}, signed, reverse=True)
+    assert found.en == "term matched +0.013, word order 0.000, part of speech −0.088"
 
 
 # Ridge.

@@ -49,6 +49,13 @@ def test_an_even_map_has_lift_1_and_a_fixed_offset_all_of_it():
     assert back[0] == pytest.approx([0, 1 / 3])
 
 
+def test_a_head_that_looks_at_itself_keeps_what_it_gives_to_others():
+    sharp = np.eye(6, dtype=np.float32)[None] + np.float32(3e-9) * (1 - np.eye(6, dtype=np.float32))
+    sums = order.offset_sums(sharp, [[1, 2, 3, 4]], ALL)[0]
+    assert sums[-1] == pytest.approx([4 * 3 * 3e-9, 4], rel=1e-6)
+    assert sums[:-1, 0] == pytest.approx(sums[:-1, 1], rel=1e-6)
+
+
 def test_offsets_count_tokens_and_two_characters_are_too_few():
     sums = order.offset_sums(shift(8, -1), [[1, 2, 4, 5], [6, 7]], ALL)[0]
     assert sums[2] == pytest.approx([2, 2 / 3])  # 4 does not follow 2

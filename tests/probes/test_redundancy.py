@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -103,6 +105,12 @@ def test_values_are_those_of_the_logits(context_of, checkpoint_of, monkeypatch):
     reach = result.values["redundancy.random"].reach
     assert reach == pytest.approx(2.3646 * of_orders.std(ddof=1) / 8**0.5, rel=1e-3)
     assert measured(result)["low_half"].n_queries == 100
+
+
+def test_without_a_rho_no_set_is_safe_or_not(context_of, checkpoint_of):
+    pairs = [replace(pair, grades=(3,)) for pair in numbered(12)]
+    found = values(result_of("redundancy", context_of(checkpoint_of(layers=2, heads=2), pairs)))
+    assert found["rho_without_fifth"] is found["fifth_median"] is found["fifth_safe"] is None
 
 
 def test_a_plan_reads_on_the_sweep_over_single_heads(context_of, checkpoint_of):

@@ -32,6 +32,13 @@ def test_the_weakest_slice_of_enough_pairs_is_named(run_of, result_of, evaluatio
     assert "tags = weak" in weakest.en and "0.400" in weakest.en
 
 
+def test_the_change_that_matters_most_has_its_score(run_of, result_of):
+    name = {"zh": "换词", "en": "other words"}
+    facts = {"hardest": name, "hardest_score": -0.217, "most_moved": name, "most_moved_score": 1.0}
+    hardest, *_ = line_of(run_of(result_of("behaviour", 5, facts=facts)), "What breaks it")
+    assert "score −0.22;" in hardest.en and hardest.en.endswith("other words (+1.00).")
+
+
 def test_further_queries_are_asked_for_where_they_decide(run_of, result_of):
     of_cases = undecided("behaviour.told", needs_queries=(100, 200))
     run = run_of(
