@@ -146,8 +146,10 @@ def _pairs_of(task: PlanTask, options: TrialOptions) -> tuple[_ReadPairs, int]:
     samples = (options.dev, task.validation)
     judged = {query_key(pair.query) for sample in samples for pair in sample.pairs}
     every: list[Pair] = []
-    for source in options.sources:
-        pairs = source.read(levels=levels_of(task.scorer.settings.labels), labelled=True)
+    levels = levels_of(task.scorer.settings.labels)
+    for number, source in enumerate(options.sources, 1):
+        listed = task.work / f"rejects-{number}.tsv"
+        pairs = source.read(levels=levels, labelled=True, rejects_path=listed)
         if both := {pair.query for pair in pairs if query_key(pair.query) in judged}:
             raise ArgumentError(
                 f"--pairs-to-train {source.file}: {len(both):,} queries, such as {min(both)!r}, are also among "

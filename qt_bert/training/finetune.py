@@ -408,7 +408,8 @@ def run_tuning(
     labels = start.settings.labels
 
     # Read and tokenise the pairs, compute or read the teacher's outputs, choose the losses.
-    sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
+    listed = work / "rejects-dev.tsv"
+    sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels), listed)
     metric = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
     judged = judge_logits(np.zeros((len(dev), labels.logits)), dev, labels)
     if reason := METRICS[metric].refusal(judged):  # no evaluation would be the best one
