@@ -126,8 +126,6 @@ def train(
 
 OF_RECIPE = ("levels", "max_length", "stop_on")
 """The keys of a recipe's [job]."""
-STARTING = 0.1
-"""The share of the starting weights in an average over steps from which a line says so."""
 
 
 def tune(
@@ -175,12 +173,6 @@ def tune(
         recipe.pop("max_steps", None)
     over = how.over(recipe, max_steps=steps)
     settings = typed(TuneSettings, over, f"{stored.where} [settings]")
-    if settings.max_steps and (left := settings.average**settings.max_steps) > STARTING:
-        terminal.note(
-            f"warning: the weights are averaged over steps (decay {settings.average:g}): after "
-            f"{settings.max_steps} steps {left:.0%} of them is the start; take more, or average = 0 in a recipe's "
-            "[settings]"
-        )
     with terminal.resumable(out):
         facts = run_tuning(
             job, out, settings, device=how.device, resume=resume, overwrite=overwrite

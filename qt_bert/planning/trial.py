@@ -24,6 +24,7 @@ from qt_bert.results.plan import MARGIN, Plan
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.metrics import METRICS
+from qt_bert.text import query_key
 from qt_bert.training.batches import levels_of
 from qt_bert.training.finetune import TuneSettings, run_tuning
 from qt_bert.training.recipes import PairSource, TeacherSource
@@ -142,11 +143,14 @@ def trial_folder(task: PlanTask, plan: Plan, steps: int) -> Path:
 
 def _pairs_of(task: PlanTask, options: TrialOptions) -> tuple[_ReadPairs, int]:
     """Pairs of the sources for the longest trial, drawn at random where there are more; and how many there are."""
-    judged = {pair.query for sample in (options.dev, task.validation) for pair in sample.pairs}
+    samples = (options.dev, task.validation)
+    judged = {query_key(pair.query) for sample in samples for pair in sample.pairs}
     every: list[Pair] = []
-    for source in options.sources:
-        pairs = source.read(levels=levels_of(task.scorer.settings.labels), labelled=True)
-        if both := judged & {pair.query for pair in pairs}:
+    levels = levels_of(task.scorer.settings.labels)
+    for number, source in enumerate(options.sources, 1):
+        listed = task.work / f"rejects-{number}.tsv"
+        pairs = source.read(levels=levels, labelled=True, rejects_path=listed)
+        if both := {pair.query for pair in pairs if query_key(pair.query) in judged}:
             raise ArgumentError(
                 f"--pairs-to-train {source.file}: {len(both):,} queries, such as {min(both)!r}, are also among "
                 "those that the shapes are judged on; leave them out"

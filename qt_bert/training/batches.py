@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Hashable, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -15,6 +15,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.models.card import ModelLabels
+from qt_bert.text import query_key
 from qt_bert.training.packing import Example, best_fit, filled, lay_out
 from qt_bert.training.recipes import PairSource
 
@@ -92,7 +93,7 @@ def training_set(
     if teacher is not None:
         values = teacher([p for source, pairs in read if not source.auxiliary for p in pairs])
         targets, untaught = iter(values), np.full(values.shape[1], np.nan, np.float32)
-    queries: dict[tuple[int, str], int] = {}
+    queries: dict[tuple[int, Hashable], int] = {}
     for number, (source, pairs) in enumerate(read):
         name = f"{source.file.name}{f' ({source.auxiliary})' if source.auxiliary else ''}"
         counts[name] = counts.get(name, 0) + len(pairs)
@@ -117,7 +118,7 @@ def training_set(
                     place,
                     source.weight,
                     at=tokens.at,
-                    query=queries.setdefault((number, pair.query), len(queries)),
+                    query=queries.setdefault((number, query_key(pair.query)), len(queries)),
                     bounds=bounds,
                     taught=taught,
                 )

@@ -76,7 +76,11 @@ def load_corpus(
     fragments = encode(line for shard in shards for line in text_lines(shard))
     if not len(fragments):
         raise PairFileError(f"{', '.join(map(str, shards))}: no line of text to train on")
-    matched = [(p.query, p.title) for source in pairs for p in source.read()]
+    matched = [
+        (p.query, p.title)
+        for number, source in enumerate(pairs, 1)
+        for p in source.read(rejects_path=cache.with_name(f"rejects-{number}.tsv"))
+    ]
     first = encode((q for q, _ in matched), True)
     second = encode((t for _, t in matched), True)
     corpus = Corpus(fragments, first, second, key)

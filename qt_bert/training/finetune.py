@@ -61,6 +61,8 @@ from qt_bert.training.teachers import TeacherTargets, check_teacher, key_of, los
 
 FETCHED = 20
 """Steps whose losses stay on a GPU before the CPU fetches them."""
+STARTING = 0.1
+"""The share of the starting weights in an average over steps from which a line says so."""
 
 
 @dataclass(frozen=True)
@@ -406,7 +408,8 @@ def run_tuning(
     labels = start.settings.labels
 
     # Read and tokenise the pairs, compute or read the teacher's outputs, choose the losses.
-    sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
+    listed = work / "rejects-dev.tsv"
+    sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels), listed)
     metric = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
     judged = judge_logits(np.zeros((len(dev), labels.logits)), dev, labels)
     if reason := METRICS[metric].refusal(judged):  # no evaluation would be the best one
@@ -442,6 +445,12 @@ def run_tuning(
         | {"data": data.sha256, "dev": digest_of(dev), "stop_on": job.stop_on}
         | {"max_length": longest},
     )
+    steps = len(tuner.plans)
+    if (left := settings.average**steps) > STARTING:
+        note_once(
+            f"warning: the weights are averaged over steps (decay {settings.average:g}): after {steps} steps "
+            f"{left:.0%} of them is the start; take more, or average = 0 in a recipe's [settings]"
+        )
     state = tuner.run()
 
     # Save the weights of the best evaluation, with the facts of the run.
@@ -454,7 +463,7 @@ def run_tuning(
         "truncated": data.truncated,
         "dev_pairs": len(dev),
         "figure": metric,
-        "planned_steps": len(tuner.plans),
+        "planned_steps": steps,
         "steps": at.step,
         "best": at.best,
         "best_step": at.best_step,

@@ -219,13 +219,14 @@ def _masked(
     shape: BatchShape,
     rng: np.random.Generator,
 ) -> PretrainBatch:
-    """Mask the shape's share of the text tokens: 80 % [MASK], 10 % a random token, 10 % as they were."""
+    """Mask the shape's share of the text tokens, one at least: 80 % [MASK], 10 % a random token, 10 % as they were."""
     rows = lay_out(group, slots, pad=special.pad)
     ids, real = rows["input_ids"].reshape(-1), rows["segment"].reshape(-1) > 0
     text = real & (ids != special.cls) & (ids != special.sep)
     characters = text.sum() if special.lengths is None else special.lengths[ids[text]].sum()
-    chosen = np.flatnonzero(text & (rng.random(ids.size) < shape.masked_share))
-    room = int(ids.size * (shape.masked_share + 0.01))
+    drawn = rng.random(ids.size)
+    chosen = np.flatnonzero(text & (drawn <= max(shape.masked_share, drawn[text].min(initial=1.0))))
+    room = max(1, int(ids.size * (shape.masked_share + 0.01)))
     chosen = np.sort(rng.permutation(chosen)[:room])
     labels = ids[chosen].copy()
     kind = rng.random(len(chosen))

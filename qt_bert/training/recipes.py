@@ -17,6 +17,7 @@ from qt_bert.data.reader import PairReader, ReaderOptions, for_each
 from qt_bert.data.scores import column_of
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
+from qt_bert.progress import note_once
 from qt_bert.request import SEED
 from qt_bert.text import query_key
 
@@ -55,8 +56,8 @@ class PairSource:
     ) -> list[Pair]:
         """The rows of this source; `levels` = K reads labels as 0 … K − 1 instead of grades.
 
-        `labelled` rejects rows without a readable label (of an auxiliary source: without a label).
-        Raises PairFileError as the reader does, ArgumentError where `grades` or `always` name a level beyond K.
+        `labelled` rejects rows without a readable label (of an auxiliary source: without a label). A line
+        says how many rejects `rejects_path` lists. Raises PairFileError as the reader does, ArgumentError where `grades` or `always` name a level beyond K.
         """
         options = ReaderOptions(
             self.columns or None, self.no_header, self.grades or None, self.max_rejects
@@ -69,6 +70,8 @@ class PairSource:
             rejects_path=rejects_path,
         )
         rows = list(reader)
+        if reader.rejected and rejects_path:
+            note_once(f"{self.file}: {reader.rejected:,} rows rejected, listed in {rejects_path}")
         options.note_abstract(rows, self.file)
         barred = {query for other in self.exclude for query in _queries(other)}
         fixed = GradeMap.parse(f"any={self.always}").sets["any"] if self.always else None
@@ -97,8 +100,8 @@ class PairSource:
 
 
 def _in_tenth(query: str) -> bool:
-    """True for about one query in ten, the same in every file."""
-    return hashlib.sha256(query.encode()).digest()[0] < 26
+    """True for about one query in ten, the same in every file and spelling."""
+    return hashlib.sha256(str(query_key(query)).encode()).digest()[0] < 26
 
 
 @cache
@@ -182,7 +185,9 @@ def load_recipe(path: Path, data: Path) -> Recipe:
     where = str(path)
     unknown = sorted(set(stored) - _TABLES)
     if unknown:
-        raise ArgumentError(f"{where}: unknown {unknown[0]!r}; a recipe has {_listed(_TABLES)}")
+        raise ArgumentError(
+            f"{where}: unknown {unknown[0]!r}; a recipe has {', '.join(sorted(_TABLES))}"
+        )
     tables = {name: table for name, table in stored.items() if name not in ("pairs", "text")}
     for name, value in tables.items():
         if not isinstance(value, dict):
@@ -205,7 +210,9 @@ def typed(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     values: dict[str, Any] = {}
     for name, value in table.items():
         if name not in known:
-            raise ArgumentError(f"{where}: unknown key {name!r}; there are {_listed(known)}")
+            raise ArgumentError(
+                f"{where}: unknown key {name!r}; there are {', '.join(sorted(known))}"
+            )
         if not _fits(value, hints[name]):
             hint = getattr(hints[name], "__name__", str(hints[name]))
             raise ArgumentError(f"{where}: {name} = {value!r} is no {hint}")
@@ -268,10 +275,6 @@ def _list_of(kind: type, stored: Mapping[str, Any], name: str, where: str) -> li
     if not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
         raise ArgumentError(f"{where}: {name} must be a list of {kind.__name__}")
     return value
-
-
-def _listed(names: set[str]) -> str:
-    return ", ".join(sorted(names))
 
 
 @dataclass(frozen=True, kw_only=True)

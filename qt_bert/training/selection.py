@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,15 @@ Judge = Callable[[Any], tuple[float, float] | None]
 
 
 def sources_and_dev(
-    sources: Sequence[PairSource], dev: PairSource | None, levels: int | None
+    sources: Sequence[PairSource],
+    dev: PairSource | None,
+    levels: int | None,
+    rejects: Path | None = None,
 ) -> tuple[list[PairSource], list[Pair]]:
     """The sources to train on, and the dev pairs: those of `dev`, else the labelled pairs of a tenth of the
-    queries, by hash, removed from all sources. Raises PairFileError where there are none."""
+    queries, by hash, removed from all sources. `rejects` lists those of `dev`. Raises PairFileError where there are none."""
     if dev is not None:
-        return list(sources), dev.read(levels=levels, labelled=True)
+        return list(sources), dev.read(levels=levels, labelled=True, rejects_path=rejects)
     left = [replace(source, tenth="left out") for source in sources]
     kept = [
         pair

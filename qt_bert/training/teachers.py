@@ -171,7 +171,8 @@ class TeacherTargets:
             f"in {listed})"
         )
         if not known or known / every < self.source.coverage:
-            raise ArgumentError(f"{gap}; score them, or lower the required share: --min-coverage")
+            lower = ", or lower the required share: --min-coverage" if known else ""
+            raise ArgumentError(f"{gap}; score them{lower}")
         note_once(f"{gap}; for these pairs only the labels are learned")
 
     def _on_scale(self, values: np.ndarray, pairs: Sequence[Pair]) -> np.ndarray:

@@ -64,10 +64,11 @@ def training(checkpoint_of, pair_file):
 
 def test_epochs_asked_for_are_run_whole_whatever_the_recipe_says(run, training, tmp_path):
     recipe, steps = tmp_path / "recipe.toml", []
-    for text in ("", "[settings]\nmax_steps = 1\n"):
-        recipe.write_text(text, encoding="utf-8")
+    for text in ("", "max_steps = 1\n"):
+        recipe.write_text(f"[settings]\naverage = 0.9\n{text}", encoding="utf-8")
         done = run("train", "--recipe", recipe, *training, "--out", tmp_path / "m", "--overwrite")
         assert done.status == 0, done.err
+        assert ("after 2 steps 81% of them is the start" in done.err) == (not text)  # said once
         steps.append(json.loads((tmp_path / "m" / "training.json").read_text("utf-8"))["steps"])
     assert steps[0] == steps[1] > 1
 

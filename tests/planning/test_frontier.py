@@ -214,6 +214,8 @@ def test_a_long_file_is_drawn_from(task_of, options, monkeypatch):
 
 
 def test_pairs_that_are_judged_on_are_not_trained_on(task_of, options):
-    same = replace(options, dev=replace(options.dev, pairs=options.sources[0].read()))
-    with pytest.raises(ArgumentError, match="queries, such as .* judged on"):
-        make_frontier(task_of(), same)
+    for gap in ("", " "):  # the same queries, then in another spelling
+        pairs = [replace(p, query=gap.join(p.query)) for p in options.sources[0].read()]
+        same = replace(options, dev=replace(options.dev, pairs=pairs))
+        with pytest.raises(ArgumentError, match="5 queries, such as '京东小哥'.* judged on"):
+            make_frontier(task_of(), same)

@@ -126,6 +126,14 @@ def test_titles_of_a_query_stand_in_one_batch_in_rows_of_their_own(slots):
     assert first == again != second and {p.slots for p in first} == {16, 32}
 
 
+def test_spellings_of_a_query_are_one(checkpoint_of, tmp_path):
+    path = tmp_path / "spelled.tsv"
+    path.write_text("query\ttitle\nA 小哥\t狗\na小哥\t猫\n小哥\t猫\n", encoding="utf-8")
+    tokenizer = open_checkpoint(checkpoint_of()).pair_tokenizer(48)
+    made = training_set([PairSource(path, unlabelled=True)], tokenizer, GRADES).examples
+    assert [e.query for e in made] == [0, 0, 1]
+
+
 def test_queries_are_numbered_and_labels_counted_from_the_lowest(checkpoint_of, pair_file):
     tokenizer = open_checkpoint(checkpoint_of()).pair_tokenizer(48)
 

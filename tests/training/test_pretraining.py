@@ -63,6 +63,12 @@ def test_masked_slots_hold_the_text_they_hid(corpus):
     assert 0.05 < n / batch.tokens < 0.17
 
 
+def test_a_small_batch_has_a_masked_token(corpus):
+    shape = replace(SHAPE, slots=32, masked_share=0.001)
+    made = [batch.tensors for batch in take(batches(corpus, SPECIAL, shape, 0), 40)]
+    assert {float(tensors["masked_weight"].sum()) for tensors in made} == {1.0}
+
+
 def test_negatives_are_about_their_share(corpus):
     made = [batch.tensors for batch in take(batches(corpus, SPECIAL, SHAPE, 2), 12)]
     labels = torch.cat([tensors["belongs"][: int(tensors["cls_weight"].sum())] for tensors in made])

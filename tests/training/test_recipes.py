@@ -62,6 +62,9 @@ def test_a_tenth_and_the_rest_are_the_whole(tmp_path):
     rest = {p.query for p in PairSource(path, tenth="left out").read()}
     assert len(alone | rest) == 900 and not alone & rest
     assert 60 < len(alone) < 120
+    other = write(tmp_path / "other.tsv", "query\ttitle", *(f"Q {i}\tt" for i in range(900)))
+    spelled = PairSource(other, tenth="alone").read()
+    assert {p.query.replace("Q ", "q") for p in spelled} == alone
 
 
 def test_a_recipe_is_read_relative_to_the_data(file, tmp_path):

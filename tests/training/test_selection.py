@@ -54,6 +54,18 @@ def test_labels_between_two_grades_are_judged_by_their_order(job, tmp_path, caps
     assert "dev: all 8 pairs have one label" in capsys.readouterr().err
 
 
+def test_rows_without_a_label_are_counted_and_listed(job, tmp_path, capsys):
+    source = PairSource(write_pairs(tmp_path / "more.tsv", [*PAIRS, ("甲", "乙", "")]))
+    once = TuneSettings(epochs=1, evaluations=1, **QUICK)
+    facts = run_tuning(replace(job, sources=(source,), dev=source), tmp_path / "m", once)
+    assert facts["rows"] == {"more.tsv": 8} and facts["dev_pairs"] == 8
+    said = capsys.readouterr().err
+    for name in ("rejects-1.tsv", "rejects-dev.tsv"):
+        listed = tmp_path / "m.training" / name
+        assert f"more.tsv: 1 rows rejected, listed in {listed}" in said
+        assert len(listed.read_text("utf-8").splitlines()) == 2
+
+
 TEACHER, MARGIN = TeacherSource(Path("teacher")), LossWeights(margin=1.0)
 
 
