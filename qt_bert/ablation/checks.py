@@ -136,7 +136,7 @@ def _refuse_differences(figures: dict[str, Any], bound: float) -> None:
         if moved is not None and not moved > LEAST_MOVE * bound:
             raise EquivalenceError(
                 f"leaving out all heads of {layer} moves the logits by {moved:.2g}, not by more "
-                f"than {LEAST_MOVE * bound:.2g}: the mask takes no effect"
+                f"than {LEAST_MOVE * bound:.2g}: the mask takes no effect, or the layer has none on these pairs"
             )
 
 

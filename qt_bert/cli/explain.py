@@ -52,7 +52,7 @@ def explain(
     scorer = open_model(model, without, by_head=True, notify=terminal.note)
     explanation = explain_pair(query, title, scorer, cut)
     heads = restoring = None
-    if scorer.left_out is None:
+    if scorer.left_out is None and scorer.checkpoint.family.fast:
         heads = explain_heads(query, title, scorer)
         if (term := explanation.most_telling) is not None:
             restoring = restoring_heads(query, title, scorer, term)

@@ -19,7 +19,7 @@ from qt_bert.models.devices import device_name
 from qt_bert.models.families import Family, ReadOut
 from qt_bert.models.folder import FolderHashes, folder_sha256, weights_sha256, write_manifest
 from qt_bert.models.forward import Encoder
-from qt_bert.models.loading import positions_of
+from qt_bert.models.loading import positions_of, stored_dtype
 from qt_bert.models.plain import PlainEncoder
 from qt_bert.models.pruned import (
     Units,
@@ -207,10 +207,13 @@ def save_checkpoint(
     texts: Mapping[str, str] | None = None,
     kept: KeptFile | None = None,
     dtype: torch.dtype = torch.float16,
+    like: Path | None = None,
     plain: bool = True,
     overwrite: bool = False,
 ) -> Path:
     """Write config, weights (`state` or the model's own, cast to `dtype`), tokenizer and manifest.
+
+    With a folder `like`, its number type is used for the weights that it holds exactly, float32 for others.
 
     The config says float32, in which the Auto classes then open float16 files.
     `settings` becomes `qt_bert.json`, what a smaller model has `kept` becomes `kept.json`; `texts` are
@@ -225,7 +228,10 @@ def save_checkpoint(
     with atomic_folder(final) as temporary:
         source = model.state_dict() if state is None else state
         tied = getattr(model, "_tied_weights_keys", None) or {}
-        weights = {k: v.to(dtype) for k, v in source.items() if k not in tied}
+        narrow = dtype if like is None else stored_dtype(like)
+        weights = {k: v.to(narrow) for k, v in source.items() if k not in tied}
+        if like is not None:
+            weights |= {k: source[k] for k, v in weights.items() if not v.float().equal(source[k])}
         hf_logging.disable_progress_bar()
         # By the names of the modules; those in the files of GTE's authors differ.
         model.save_pretrained(temporary, state_dict=weights, save_original_format=False)

@@ -462,13 +462,15 @@ class Encoder:
     ) -> torch.Tensor:
         """Logits [batch, labels] of texts [batch, length], padded behind.
 
-        `mask` [batch, length] is 0 at padding; None means rows of one length.
+        `mask` [batch, length] is 0 at padding; None means rows of one length. The last token that is read is
+        none of padding, also where the mask has it: a tokenizer may end every pair with it.
         """
         hidden = self.family.embed(self.model, input_ids, token_type_ids)
         length = input_ids.shape[1]
         place: At = 0
         if self.reads == "last":
-            place = length - 1 if mask is None else mask.long().sum(1) - 1
+            tokens = (input_ids != self.model.config.pad_token_id) & (mask is None or mask.bool())
+            place = (torch.arange(length, device=input_ids.device) * tokens).amax(1)
         last = self._read(hidden, self._biases(length, mask), place, mask)
         return self.family.head(self.model, last)
 

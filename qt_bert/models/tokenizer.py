@@ -142,7 +142,7 @@ def padding_of(tokenizer: Any, config: Any) -> int:
     if config.pad_token_id is not None:
         return int(config.pad_token_id)
     last = tokenizer("a", "b")["input_ids"][-1]
-    known = (tokenizer.pad_token_id, tokenizer.eos_token_id, *tokenizer.all_special_ids, 0)
+    known = (tokenizer.pad_token_id, tokenizer.eos_token_id, *tokenizer.all_special_ids, 0, 1)
     rows = config.vocab_size
     return next(
         int(token) for token in known if token is not None and token != last and token < rows

@@ -26,7 +26,6 @@ from qt_bert.models.checkpoint import Checkpoint, check_place, save_checkpoint
 from qt_bert.models.folder import stored_bytes
 from qt_bert.models.forward import Encoder
 from qt_bert.models.loading import quietly as transformers_quietly
-from qt_bert.models.loading import stored_dtype
 from qt_bert.models.pruned import is_plain, parameter_count, with_absent_heads, with_absent_units
 from qt_bert.models.tokenizer import TYPES
 from qt_bert.planning import export_session
@@ -332,9 +331,9 @@ def export_transformers(
         )
     cases, names = made_up_cases(checkpoint), input_names(checkpoint)
     expected = _logits_of(_with_logits(checkpoint, cases))
-    settings, dtype = checkpoint.settings, stored_dtype(checkpoint.folder)
+    settings, like = checkpoint.settings, checkpoint.folder
     with atomic_folder(out) as folder:
-        save_checkpoint(folder, model, checkpoint.tokenizer, settings=settings, dtype=dtype)
+        save_checkpoint(folder, model, checkpoint.tokenizer, settings=settings, like=like)
         with transformers_quietly(), torch.inference_mode():
             plain = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
             inputs = ({n: torch.from_numpy(vars(case)[n]) for n in names} for case in cases)

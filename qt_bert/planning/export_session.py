@@ -172,7 +172,7 @@ class OnnxScorer(TextScorer):
     def _run(self, encoded: Sequence[EncodedPair]) -> np.ndarray:
         ids, types, real = padded(encoded, self.export.pad)
         for row, pair in zip(real, encoded, strict=True):
-            if pair.at:  # the graph reads the last token, which is this one
+            if pair.at:  # an older graph reads the last token, which is this one
                 row[pair.at + 1 :] = False
         inputs = {
             "input_ids": ids,

@@ -16,7 +16,6 @@ from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.files import check_apart
 from qt_bert.heads import Head, names_of
 from qt_bert.models.checkpoint import Checkpoint, check_place, save_checkpoint, smaller_checkpoint
-from qt_bert.models.loading import stored_dtype
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.pruned import Units, is_plain
 from qt_bert.planning.runs import Removal, logits_of_texts, parts_of
@@ -45,6 +44,7 @@ def save_smaller(
     state: Mapping[str, torch.Tensor] | None = None,
     texts: Mapping[str, str] | None = None,
     dtype: torch.dtype = torch.float16,
+    like: Path | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write a checkpoint that `smaller_checkpoint` made, with `kept.json`, as `save_checkpoint` does.
@@ -65,6 +65,7 @@ def save_smaller(
         texts=texts,
         kept=checkpoint.kept,
         dtype=dtype,
+        like=like,
         plain=is_plain(checkpoint.model),
         overwrite=overwrite,
     )
@@ -162,7 +163,7 @@ def prune(
     if any(layer.units is not None for layer in plan.kept):
         units = plan_units(plan) or important_units(teacher, plan.kept, pairs, shown)
         small = smaller_checkpoint(teacher, plan.kept, units=units)
-    save_smaller(out, small, dtype=stored_dtype(teacher.folder), overwrite=overwrite)
+    save_smaller(out, small, like=teacher.folder, overwrite=overwrite)
     _opens_as_saved(out, small, texts)
     return Pruned(out, (teacher.parameters, small.parameters), difference, is_plain(small.model))
 

@@ -30,7 +30,6 @@ from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, Pai
 from qt_bert.files import atomic_folder, check_apart
 from qt_bert.models.checkpoint import Checkpoint, check_place, save_checkpoint
 from qt_bert.models.folder import stored_bytes
-from qt_bert.models.loading import stored_dtype
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.origins import word_ids
 from qt_bert.models.pruned import is_plain
@@ -308,7 +307,7 @@ def prune_vocabulary(
             tokenizer,
             settings=replace(settings, rest={**settings.rest, "allow_unknown": True}),
             kept=checkpoint.kept,
-            dtype=stored_dtype(checkpoint.folder),
+            like=checkpoint.folder,
             plain=is_plain(model),
         )
         small = open_checkpoint(folder, device=str(checkpoint.device), compact=True)

@@ -55,6 +55,14 @@ def test_with_heads_out_already_there_is_no_such_table(run, checkpoint_of):
     assert "put back" not in shown.out
 
 
+def test_a_model_that_runs_plainly_has_terms_alone(run, checkpoint_of):
+    model = checkpoint_of("deberta-v2", conv_kernel_size=3, conv_act="gelu")
+    explained = json.loads(run("explain", *PAIR, "--model", model, "--json").out)
+    assert explained["heads"] is explained["restoring"] is None and len(explained["terms"]) > 1
+    shown = run("explain", *PAIR, "--model", model)
+    assert shown.status == 0 and "[MASK] for" in shown.out and "without head" not in shown.out
+
+
 def test_a_one_logit_model_has_scores(run, checkpoint_of):
     ended = run("explain", *PAIR, "--model", checkpoint_of(labels=1))
     assert ended.status == 0 and "score" in ended.out and "without head" in ended.out

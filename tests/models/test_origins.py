@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers.processors import TemplateProcessing
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from qt_bert.data.templates import TEMPLATES
@@ -219,7 +220,17 @@ def test_layers_that_the_config_does_not_name_refuse_a_reranker_too(tmp_path):
         open_checkpoint(folder, reading=Reading("qwen3-reranker"))
 
 
-def test_a_classifier_that_names_no_padding_reads_the_last_token(fresh_checkpoint):
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_classifier_that_names_no_padding_reads_the_last_token(fresh_checkpoint, ends):
+    """`ends`: the only special token, 0, ends every pair."""
     folder = fresh_checkpoint("qwen3", pad_token_id=None)
+    if ends:
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        (end,) = tokenizer.convert_ids_to_tokens([0])
+        tokenizer.eos_token = tokenizer.pad_token = end
+        tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+            single=f"$A {end}", pair=f"$A $B {end}", special_tokens=[(end, 0)]
+        )
+        tokenizer.save_pretrained(folder)
     logits = Scorer(open_checkpoint(folder)).logits(TEXTS)
     np.testing.assert_allclose(logits, folder_logits(folder, TEXTS), atol=2e-5)

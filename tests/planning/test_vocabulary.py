@@ -18,9 +18,12 @@ from qt_bert import errors
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.models.card import Reading
 from qt_bert.models.checkpoint import smaller_checkpoint
+from qt_bert.models.folder import stored_bytes
+from qt_bert.models.loading import stored_dtype
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.origins import word_ids
 from qt_bert.planning import vocabulary
+from qt_bert.planning.export import export_transformers
 from qt_bert.planning.prune import save_smaller
 from qt_bert.planning.vocabulary import Vocabulary, chosen, prune_vocabulary, read_texts, rows_with
 from qt_bert.results.kept import KeptLayer
@@ -209,8 +212,11 @@ def test_a_longer_piece_that_goes_leaves_its_characters(files, tmp_path):
     assert made["texts"]["changed"] == 3 and made["texts"]["unknown"] > 0
 
 
-def test_a_yes_or_no_model_keeps_its_template(files, tmp_path):
-    causal = language_model(tmp_path / "causal", tie_word_embeddings=True)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_yes_or_no_model_keeps_its_template_and_its_one_row(files, tmp_path, dtype):
+    """The row, yes − no, of a model in bfloat16 lies between two of its numbers."""
+    causal = language_model(tmp_path / "causal", tie_word_embeddings=True, dtype=dtype)
+    assert stored_dtype(causal) == getattr(torch, dtype)
     checkpoint = open_checkpoint(causal, reading=Reading("qwen3-reranker"), compact=True)
     made = prune_vocabulary(checkpoint, files[0], tmp_path / "cut", pairs=files[1])
     opened = open_checkpoint(made["folder"])
@@ -220,6 +226,10 @@ def test_a_yes_or_no_model_keeps_its_template(files, tmp_path):
     texts = [(LINES[0], LINES[1]), (LINES[2], LINES[3])]
     expected = Scorer(checkpoint).logits(texts)
     np.testing.assert_allclose(Scorer(opened).logits(texts), expected, atol=1e-5)
+    plain = export_transformers(checkpoint, tmp_path / "plain")["folder"]
+    np.testing.assert_allclose(Scorer(open_checkpoint(plain)).logits(texts), expected, atol=1e-5)
+    sizes = [stored_bytes(Path(folder)) for folder in (causal, plain)]
+    assert sizes[1] < 1.1 * sizes[0]
 
 
 def test_what_a_smaller_model_keeps_stays_beside_it(checkpoint_of, files, tmp_path):

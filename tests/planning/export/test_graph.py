@@ -30,6 +30,19 @@ def test_logits_equal_the_hugging_face_model_with_and_without_padding(checkpoint
         torch.testing.assert_close(graph(**inputs), expected, atol=2e-5, rtol=0)
 
 
+@pytest.mark.parametrize("family", ["qwen2", "qwen3"])
+@torch.inference_mode()
+def test_padding_that_ends_a_text_is_not_read(checkpoint_of, family):
+    """A tokenizer may end every pair with it; the mask then has it."""
+    checkpoint = open_checkpoint(checkpoint_of(family))
+    graph, pad = Graph(checkpoint).eval(), checkpoint.pad
+    for case in made_up_cases(checkpoint):
+        case.input_ids[:, -1] = pad
+        inputs = inputs_of(case) | {"attention_mask": torch.ones(case.input_ids.shape).long()}
+        expected = checkpoint.model(**inputs).logits
+        torch.testing.assert_close(graph(**inputs), expected, atol=2e-5, rtol=0)
+
+
 SHAPES = {
     "mixed": MIXED,
     "a last layer without heads": [KeptLayer(layer=0, heads=(0, 2)), KeptLayer(layer=1, heads=())],
