@@ -82,7 +82,7 @@ def open_checkpoint(
         if prompt is None:
             raise CheckpointError(
                 f"{folder}: a causal language model without a classifier; give its prompt: "
-                f"--template {min(TEMPLATES)}, or `template` in {CARD}"
+                f"--template {min(TEMPLATES)} where the command has it, or `template` in {CARD}"
             )
         return word_ids(tokenizer, prompt, str(folder))
 
