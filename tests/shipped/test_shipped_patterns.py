@@ -60,7 +60,7 @@ def test_the_record_counts_what_the_files_hold(maps):
     assert table([one["label"] for one in second]) == [list(row) for row in record.passes.confusion]
     kinds = {one["id"]: one["label"] for one in first}
     assert {kind: kinds[id] for kind, id in record.examples.items()} == {
-        kind: kind for kind in ("vertical", "diagonal", "block", "heterogeneous")
+        kind: kind for kind in ("vertical", "diagonal", "both", "heterogeneous")
     }
     figures = record.judged
     assert figures[record.chosen].macro_f1.value == max(f.macro_f1.value for f in figures.values())
