@@ -13,7 +13,7 @@ from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
 from qt_bert.files import sha256_file, write_json
 from qt_bert.planning.task import FRONTIER_IN_REPORT, FULL, IN_REPORT, QUICK, Effort
 from qt_bert.probes.base import Context, Probe, probe_named, probes, read_held_out, run_probe
-from qt_bert.progress import progress
+from qt_bert.progress import note_once, progress
 from qt_bert.request import EVALUATION_FIELDS, SELECTION_FIELDS, Request, is_shipped
 from qt_bert.results.frontier import FRONTIER, Frontier
 from qt_bert.results.kept import KeptFile
@@ -286,6 +286,8 @@ def _both(context: StageContext) -> tuple[Sample, Sample]:
 
     request, split = context.request, split_of(context)
     files = (request.discovery_file, request.validation_file)
+    if split.rejected:
+        note_once(f"{split.rejected:,} rows rejected; `qt-bert check --rejects` lists them")
     discovery, validation = (
         Sample.of(path.name, sha256_file(path), pairs)
         for path, pairs in zip(files, split[:2], strict=True)

@@ -35,6 +35,14 @@ def test_a_plan_and_its_page(run, command, tmp_path):
     assert (out / "plan.json").read_bytes() == first
 
 
+def test_rejected_rows_are_counted(run, command, write, tmp_path):
+    path = command[command.index("--pairs") + 1]
+    path = write("some.tsv", path.read_text(encoding="utf-8") + "狗\t\t1\n")
+    more = ("--pairs", path, "--budget", "layers=1", "--out", tmp_path / "plan")
+    ended = run(*command, *more, "--max-rejects", "0.5")
+    assert ended.status == 0 and "1 rows rejected" in ended.err
+
+
 def test_a_frontier_its_page_and_the_commands(run, command, pair_file, tmp_path, monkeypatch):
     monkeypatch.setattr(frontiers, "details", lambda *_: ())
     # The latencies of so small a model are noise: all shapes are kept.
