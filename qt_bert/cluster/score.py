@@ -308,11 +308,9 @@ def score_on_ray(
         _store(out, record, replaces=(RECORD, REJECTS, PARTS))
     elif other := {*record.partitions} ^ {*scanned.parts}:
         raise begun_otherwise(out, [f"content of {min(part.file for part in other)}"])
-    waiting = _missing(out, record)
-    if record.complete and not waiting:
+    if record.complete and not _missing(out, record):
         return RayReport(record.counts, record.skipped, already=True)
-    job = replace(job, columns=record.columns)
-    failed = _fill(out, job, record, waiting, dispatch or _on_ray(options)) if waiting else {}
+    failed = _fill(out, replace(job, columns=record.columns), record, dispatch or _on_ray(options))
     done = [part for part in record.partitions if part.name() not in failed]
     counts, rejects = _totals(out, done)
     _check_rejects(record, counts, job.reader.max_rejects)
@@ -378,14 +376,10 @@ def _missing(out: Place, record: RunRecord) -> dict[str, FilePart]:
     return {part.name(): part for part in record.partitions if part_file(part) not in stored}
 
 
-def _fill(
-    out: Place,
-    job: ScoreJob,
-    record: RunRecord,
-    waiting: dict[str, FilePart],
-    dispatch: Dispatch,
-) -> dict[str, str]:
-    """Score the parts `waiting`, which it empties; failed ones by name, with the reason."""
+def _fill(out: Place, job: ScoreJob, record: RunRecord, dispatch: Dispatch) -> dict[str, str]:
+    """Score the parts whose files are missing; failed ones by name, with the reason."""
+    if not (waiting := _missing(out, record)):
+        return {}
     failed: dict[str, str] = {}
     done = record.rows - sum(part.rows for part in waiting.values())
     counts: Counter[str] = Counter()
