@@ -308,7 +308,7 @@ def score_on_ray(
         _store(out, record, replaces=(RECORD, REJECTS, PARTS))
     elif other := {*record.partitions} ^ {*scanned.parts}:
         raise begun_otherwise(out, [f"content of {min(part.file for part in other)}"])
-    if record.complete:
+    if record.complete and not _missing(out, record):
         return RayReport(record.counts, record.skipped, already=True)
     failed = _fill(out, replace(job, columns=record.columns), record, dispatch or _on_ray(options))
     done = [part for part in record.partitions if part.name() not in failed]
@@ -369,12 +369,16 @@ def _on_ray(options: RayOptions) -> Dispatch:
     return dispatch
 
 
-def _fill(out: Place, job: ScoreJob, record: RunRecord, dispatch: Dispatch) -> dict[str, str]:
-    """Score the parts whose files are missing; failed ones by name, with the reason."""
+def _missing(out: Place, record: RunRecord) -> dict[str, FilePart]:
+    """The partitions without a part file, by name."""
     folder = out.join(PARTS)
     stored = {f"{PARTS}/{name}" for name in folder.files()} if folder.size() is not None else set()
-    waiting = {part.name(): part for part in record.partitions if part_file(part) not in stored}
-    if not waiting:
+    return {part.name(): part for part in record.partitions if part_file(part) not in stored}
+
+
+def _fill(out: Place, job: ScoreJob, record: RunRecord, dispatch: Dispatch) -> dict[str, str]:
+    """Score the parts whose files are missing; failed ones by name, with the reason."""
+    if not (waiting := _missing(out, record)):
         return {}
     failed: dict[str, str] = {}
     done = record.rows - sum(part.rows for part in waiting.values())

@@ -30,7 +30,8 @@ def sources_and_dev(
     rejects: Path | None = None,
 ) -> tuple[list[PairSource], list[Pair]]:
     """The sources to train on, and the dev pairs: those of `dev`, else the labelled pairs of a tenth of the
-    queries, by hash, removed from all sources. `rejects` lists those of `dev`. Raises PairFileError where there are none."""
+    queries, by hash, removed from all sources. `rejects` lists the rejects of `dev`. Raises PairFileError where
+    there are no dev pairs."""
     if dev is not None:
         return list(sources), dev.read(levels=levels, labelled=True, rejects_path=rejects)
     left = [replace(source, tenth="left out") for source in sources]

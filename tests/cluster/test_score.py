@@ -133,6 +133,9 @@ def test_resume_scores_what_is_missing(run, tmp_path):
     run(resume=True, dispatch=counting)
     assert requested == [3] and parts_of(tmp_path / "out") == parts_of(tmp_path / "whole")
     assert run(resume=True).already
+    min((tmp_path / "out" / "parts").iterdir()).unlink()  # of a finished run
+    assert not run(resume=True, dispatch=counting).already
+    assert requested == [3, 1] and parts_of(tmp_path / "out") == parts_of(tmp_path / "whole")
     (tmp_path / "out" / "run.json").unlink()
     with pytest.raises(RunFolderError, match="something else"):
         run()
