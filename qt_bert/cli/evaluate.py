@@ -17,6 +17,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import read_json, sha256_file
 from qt_bert.request import HeadsOutOptions, LabelOptions, ModelOptions, pairs_or_test
 from qt_bert.shipped import DEV, shipped
+from qt_bert.text import counted
 
 
 @options.command(options.DATA)
@@ -322,7 +323,7 @@ def compare(
     rejected = comparison.get("agreement", {}).get("rejected", 0)
     if rejected and "metrics" in comparison:
         terminal.note(
-            f"{unlabelled}: {rejected:,} rows rejected; without --pairs --rejects lists them"
+            f"{unlabelled}: {counted(rejected, 'row')} rejected; without --pairs --rejects lists them"
         )
     else:
         terminal.note_rejects(rejected, rejects)

@@ -12,6 +12,7 @@ from qt_bert.cli import options, terminal
 from qt_bert.cli.terminal import claims_table, measurements_table, table
 from qt_bert.errors import ArgumentError
 from qt_bert.request import Request, resolve
+from qt_bert.text import counted
 
 if TYPE_CHECKING:
     from qt_bert.results.probe import ProbeResult
@@ -108,7 +109,7 @@ def probe(
     with terminal.resumable(out):
         result, inputs = run_one_probe(name, request, out, resume=resume, overwrite=overwrite)
     if rejected := result.settings.get("rejected"):
-        terminal.note(f"{rejected:,} rows rejected; `qt-bert check --rejects` lists them")
+        terminal.note(f"{counted(rejected, 'row')} rejected; `qt-bert check --rejects` lists them")
     terminal.note(f"result: {out / 'probes' / name}.json")
     if html:
         from qt_bert.report.render import render_probe

@@ -58,7 +58,7 @@ def _note_counts(report: RayReport, out: str) -> None:
         )
     if counts["rejected"]:
         listed = "" if report.failed else f", listed in {out}/rejects.tsv"
-        terminal.note(f"{counts['rejected']:,} rows rejected{listed}")
+        terminal.note(f"{counted(counts['rejected'], 'row')} rejected{listed}")
     terminal.note(f"{counts['pairs']:,} pairs scored: {out}/parts")
     for name, why in report.failed.items():
         terminal.note(f"error: partition {name}: {why}")

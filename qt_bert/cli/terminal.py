@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from qt_bert.files import one_writer
-from qt_bert.text import Label, digits_for, in_language, printable
+from qt_bert.text import Label, counted, digits_for, in_language, printable
 
 if TYPE_CHECKING:
     from qt_bert.probes.wording import ClaimInWords, MeasurementInWords
@@ -222,7 +222,7 @@ def note_rejects(rejected: int, listed: Path | None) -> None:
     """Print how many rows were rejected, and where they are listed."""
     if rejected:
         where = f"listed in {listed}" if listed else "list them with --rejects FILE"
-        note(f"{rejected:,} rows rejected, {where}")
+        note(f"{counted(rejected, 'row')} rejected, {where}")
 
 
 def note_counts(scorer: PairScorer) -> None:

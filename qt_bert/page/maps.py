@@ -19,7 +19,7 @@ from qt_bert.models.card import ModelLabels
 from qt_bert.page.model import SharedModel
 from qt_bert.page.state import State
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.text import Text, sentences
+from qt_bert.text import Text, counted, sentences
 
 BEFORE = Text("完整模型", "whole model")
 AFTER = Text("去掉所选的头", "without the chosen heads")
@@ -56,7 +56,7 @@ def titles_cut(count: int, longest: int) -> Text:
     """That so many titles of a list were cut."""
     return Text(
         f"{count:,} 条标题超过模型的 {longest} 个词元，只读了开头。",
-        f"{count:,} titles were cut at the model's {longest} tokens.",
+        f"{counted(count, 'title was', 'titles were')} cut at the model's {longest} tokens.",
     )
 
 

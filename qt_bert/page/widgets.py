@@ -16,7 +16,7 @@ from qt_bert import text
 from qt_bert.data.pairs import Reason, Reject
 from qt_bert.errors import QtBertError
 from qt_bert.page.work import Job, JobState, Stopped
-from qt_bert.text import MISSING, Label, Text, csv_bytes, in_language, printable
+from qt_bert.text import MISSING, Label, Text, counted, csv_bytes, in_language, printable
 
 # Texts in the visitor's language, escaped.
 
@@ -205,7 +205,7 @@ def show_rejects(rejects: Sequence[Reject], rejected: int) -> None:
     """The number of rejected rows; with their lines and reasons as a table to open and save."""
     if not rejected:
         return
-    title = Text(f"{rejected:,} 行被剔除", f"{rejected:,} rows rejected")
+    title = Text(f"{rejected:,} 行被剔除", f"{counted(rejected, 'row')} rejected")
     with st.expander(localised(title), icon=":material/rule:"):
         if len(rejects) < rejected:
             most = f"{len(rejects):,}"

@@ -41,6 +41,7 @@ from qt_bert.scoring.judge import default_scheme, judge_logits
 from qt_bert.scoring.tables import windows
 from qt_bert.shipped import DEV, shipped
 from qt_bert.stats.comparison import compare
+from qt_bert.text import counted
 
 WHOLE = 1_000_000
 """Tokens of a pair at most where tokens are counted: nothing is cut."""
@@ -287,7 +288,7 @@ def prune_vocabulary(
     opened = options.open(held_out, default_map=default_scheme(checkpoint.settings.labels))
     others = list(opened)
     if opened.rejected:
-        note_once(f"{held_out}: {opened.rejected:,} rows rejected")
+        note_once(f"{held_out}: {counted(opened.rejected, 'row')} rejected")
     vocabulary = Vocabulary(checkpoint.tokenizer, checkpoint.name)
     counts = rows_with(checkpoint.pair_tokenizer(WHOLE), vocabulary, needed)
     kept = chosen(counts, needed_by(checkpoint, vocabulary), vocabulary, keep, min_count)

@@ -33,7 +33,7 @@ from qt_bert.run.folder import (
     split_of,
 )
 from qt_bert.shipped import BEHAVIOURS, TEST, TRAIN, shipped, ships
-from qt_bert.text import query_key
+from qt_bert.text import counted, query_key
 
 if TYPE_CHECKING:
     from qt_bert.planning.task import PlanTask, Sample
@@ -287,7 +287,9 @@ def _both(context: StageContext) -> tuple[Sample, Sample]:
     request, split = context.request, split_of(context)
     files = (request.discovery_file, request.validation_file)
     if split.rejected:
-        note_once(f"{split.rejected:,} rows rejected; `qt-bert check --rejects` lists them")
+        note_once(
+            f"{counted(split.rejected, 'row')} rejected; `qt-bert check --rejects` lists them"
+        )
     discovery, validation = (
         Sample.of(path.name, sha256_file(path), pairs)
         for path, pairs in zip(files, split[:2], strict=True)

@@ -19,7 +19,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
 from qt_bert.progress import note_once
 from qt_bert.request import SEED
-from qt_bert.text import query_key
+from qt_bert.text import counted, query_key
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,9 @@ class PairSource:
         )
         rows = list(reader)
         if reader.rejected and rejects_path:
-            note_once(f"{self.file}: {reader.rejected:,} rows rejected, listed in {rejects_path}")
+            note_once(
+                f"{self.file}: {counted(reader.rejected, 'row')} rejected, listed in {rejects_path}"
+            )
         options.note_abstract(rows, self.file)
         barred = {query for other in self.exclude for query in _queries(other)}
         fixed = GradeMap.parse(f"any={self.always}").sets["any"] if self.always else None

@@ -270,7 +270,7 @@ def test_an_upload_is_evaluated(app):
     at = upload(app("evaluate", lang="en", out="none"), UPLOADED)
     assert not at.exception and not errors(at)
     assert "All 4 pairs (2 queries)" in plain(at)
-    assert any("1 rows rejected" in one.label for one in at.main.expander)
+    assert any("1 row rejected" in one.label for one in at.main.expander)
     evaluated(at)
     assert at.main.metric[0].label == "accuracy"
     at.sidebar.radio(key="side-mode").set_value("uniform").run()  # of no heads

@@ -40,7 +40,7 @@ def test_rejected_rows_are_counted(run, command, write, tmp_path):
     path = write("some.tsv", path.read_text(encoding="utf-8") + "狗\t\t1\n")
     more = ("--pairs", path, "--budget", "layers=1", "--out", tmp_path / "plan")
     ended = run(*command, *more, "--max-rejects", "0.5")
-    assert ended.status == 0 and "1 rows rejected" in ended.err
+    assert ended.status == 0 and "1 row rejected" in ended.err
 
 
 def test_a_frontier_its_page_and_the_commands(run, command, pair_file, tmp_path, monkeypatch):

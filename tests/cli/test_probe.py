@@ -119,4 +119,4 @@ def test_a_probe_that_needs_a_base_says_so(probe, monkeypatch):
 def test_rejected_rows_are_counted(probe, write, pair_file):
     path = write("some.tsv", pair_file.read_text(encoding="utf-8") + "狗\t\t1\n")
     ended = probe("--pairs", path, "--max-rejects", "0.5")
-    assert ended.status == 0 and "1 rows rejected" in ended.err
+    assert ended.status == 0 and "1 row rejected" in ended.err

@@ -62,7 +62,7 @@ def test_rows_without_a_label_are_counted_and_listed(job, tmp_path, capsys):
     said = capsys.readouterr().err
     for name in ("rejects-1.tsv", "rejects-dev.tsv"):
         listed = tmp_path / "m.training" / name
-        assert f"more.tsv: 1 rows rejected, listed in {listed}" in said
+        assert f"more.tsv: 1 row rejected, listed in {listed}" in said
         assert len(listed.read_text("utf-8").splitlines()) == 2
 
 
