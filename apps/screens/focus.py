@@ -437,11 +437,12 @@ def grade_bars(seen: Focus) -> Bars | None:
 
 def decided(seen: Focus) -> Text:
     """From which layer on the score that the model's own head reads stays near the final one."""
-    name, layer = score_name(seen.grades[0].labels), int(decided_at(seen.by_layer[None])[0])
-    score = number(float(seen.by_layer[-1]), 1)
+    labels, score = seen.grades[0].labels, number(float(seen.by_layer[-1]), 1)
+    name, within = score_name(labels), WITHIN * labels.grade_step
+    layer = int(decided_at(seen.by_layer[None], within)[0])
     return Text(
-        f"完整模型的{name.zh} {score}：从 r{layer} 起，各层读出的与它相差不超过 {WITHIN}。",
-        f"The whole model's {name.en} of {score} is reached, within {WITHIN}, from r{layer} on.",
+        f"完整模型的{name.zh} {score}：从 r{layer} 起，各层读出的与它相差不超过 {within:.3g}。",
+        f"The whole model's {name.en} of {score} is reached, within {within:.3g}, from r{layer} on.",
     )
 
 
