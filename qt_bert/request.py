@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar, get_type_hints
 
+from qt_bert.data.columns import parse_columns
 from qt_bert.data.reader import ReaderOptions, for_each
 from qt_bert.errors import ArgumentError
 from qt_bert.models.card import Reading
@@ -122,9 +123,9 @@ class LabelOptions:
         """The reader, of these labels in place of its own."""
         if self.labels is None:
             return reader
-        names = (reader.columns or "").split(",")
-        kept = [name for name in names if name.partition("=")[0].strip() not in ("", "grade")]
-        return replace(reader, columns=",".join([*kept, f"grade={self.labels}"]))
+        columns = parse_columns(reader.columns) if reader.columns is not None else {}
+        columns["grade"] = self.labels
+        return replace(reader, columns=",".join(f"{name}={of}" for name, of in columns.items()))
 
 
 @dataclass(frozen=True, kw_only=True)

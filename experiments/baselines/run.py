@@ -413,14 +413,13 @@ def _trial(study: Study, entry: Entry, rate: float) -> RateTrial:
     out = study.out / "trial"
 
     def reached() -> Arrays:
-        settings = study.settings(entry, rate)
-        if entry.architecture == LSTM:
-            best = _tune(entry, study.job(entry), _kept(study, entry, rate), settings)["best"]
-        else:
+        settings, folder = study.settings(entry, rate), _kept(study, entry, rate)
+        if entry.architecture != LSTM:
             for made in (out, workspace_of(out)):
                 shutil.rmtree(made, ignore_errors=True)
             settings = replace(settings, max_steps=study.trial_steps, evaluations=1)
-            best = _tune(entry, study.job(entry), out, settings)["best"]
+            folder = out
+        best = _tune(entry, study.job(entry), folder, settings)["best"]
         return {"reached": np.array(math.nan if best is None else best)}
 
     found = float(study.measured(f"trial-{entry.name}-{rate:g}", reached)["reached"])

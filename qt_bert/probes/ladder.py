@@ -54,7 +54,7 @@ def measure(context: Context) -> Result:
         "validation": [run.loss(rung.name) for rung in rungs],
     }
     free, free_on_validation = (free_rungs(each, context) for each in losses.values())
-    first = losses["discovery"][0].value + losses["validation"][0].value
+    unknown = any(np.isnan(half[0].value) for half in losses.values())
 
     halves: dict[str, Estimate] = {}
     if layers > 1:
@@ -98,7 +98,7 @@ def measure(context: Context) -> Result:
             }
         },
         pairs=validation,
-        nothing="no_loss" if np.isnan(first) else "nowhere" if free == layers else None,
+        nothing="no_loss" if unknown else "nowhere" if free == layers else None,
     )
 
 

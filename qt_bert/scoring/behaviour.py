@@ -14,7 +14,8 @@ from qt_bert.data.cases import BETTER, Case
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
-from qt_bert.stats.estimate import Estimate, group_queries, over_queries, query_key
+from qt_bert.stats.estimate import Estimate, group_queries, over_queries
+from qt_bert.text import query_key
 
 if TYPE_CHECKING:
     from qt_bert.models.card import ModelLabels
@@ -112,8 +113,9 @@ def fixed_band(labels: ModelLabels) -> Band | None:
 
 def measured_band(scores: FloatArray, queries: Sequence[str], source: str) -> Band:
     """The median gap between neighbours in the ranking of each query's titles by `scores` [n]."""
-    keys, index = group_queries(queries)
-    gaps = np.concatenate([np.diff(np.sort(scores[index == n])) for n in range(len(keys))])
+    _, index = group_queries(queries)
+    order = np.lexsort((scores, index))
+    gaps = np.diff(scores[order])[np.diff(index[order]) == 0]
     return Band(float(np.median(gaps)), "score", source, len(gaps))
 
 

@@ -222,8 +222,15 @@ class Tuner:
 
 def check_settings(settings: TuneSettings) -> None:
     """Raise ArgumentError for an invalid setting."""
-    least = {"epochs": 1, "slots": 16, "evaluations": 1, "save_every": 1}
-    for name, low in {**least, "max_steps": 0, "patience": 0}.items():
+    least = {
+        "epochs": 1,
+        "max_steps": 0,
+        "slots": 16,
+        "evaluations": 1,
+        "save_every": 1,
+        "patience": 0,
+    }
+    for name, low in least.items():
         if getattr(settings, name) < low:
             raise ArgumentError(f"{name} is {getattr(settings, name)}; it must be {low} or more")
     weights_dtype(settings.dtype)

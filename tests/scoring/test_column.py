@@ -77,7 +77,8 @@ def test_a_cell_that_is_no_score_has_its_line(write, column, cells, grades, word
 def test_probabilities_may_be_rounded_to_two_digits(write, column, cells):
     names, row = "abcdef"[: len(cells.split())], "\t".join(cells.split())
     path = write("s.tsv", "\t".join(["query", "title", *names]) + f"\nq\tt\t{row}\n")
-    column(",".join(names), path)
+    (logits,) = column(",".join(names), path).logits([("q", "t")])
+    assert np.exp(logits) == pytest.approx([float(cell) for cell in cells.split()])
 
 
 def test_equal_expectations_tie(write, column):
