@@ -171,8 +171,8 @@ class Evaluation:
     """Evaluation of a classifier on held-out heads.
 
     `macro_f1` is the mean F1 of the kinds with enough labelled maps, `macro_f1_all` of all five;
-    `macro_f1_trained` is the same without the easy maps of random weights, over the kinds left. `f1` by kind; `confusion`
-    counts labels (rows) by predictions (columns).
+    `macro_f1_trained` is the same without the easy maps of random weights, over the kinds left. `f1` by
+    kind; `confusion` counts labels (rows) by predictions (columns).
     """
 
     macro_f1: Score

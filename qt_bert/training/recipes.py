@@ -57,7 +57,8 @@ class PairSource:
         """The rows of this source; `levels` = K reads labels as 0 … K − 1 instead of grades.
 
         `labelled` rejects rows without a readable label (of an auxiliary source: without a label). A line
-        says how many rejects `rejects_path` lists. Raises PairFileError as the reader does, ArgumentError where `grades` or `always` name a level beyond K.
+        says how many rejects `rejects_path` lists. Raises PairFileError as the reader does, ArgumentError
+        where `grades` or `always` name a level beyond K.
         """
         options = ReaderOptions(
             self.columns or None, self.no_header, self.grades or None, self.max_rejects
