@@ -313,8 +313,8 @@ def draw_pairs(pairs: Sequence[Pair], seed: int = 0) -> list[Pair]:
     return sample_queries(pairs, MOST_PAIRS - largest + 1, seed)
 
 
-def _sizes(pairs: Sequence[Pair]) -> Counter[str]:
-    return Counter(pair.query for pair in pairs)
+def _sizes(pairs: Sequence[Pair]) -> Counter[Hashable]:
+    return Counter(query_key(pair.query) for pair in pairs)
 
 
 def _offer(here: Visit, file: GradedFile, key: Hashable) -> None:

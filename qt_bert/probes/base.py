@@ -577,7 +577,8 @@ def _with_texts(
     return replace(_relabelled(figure, labels | layers), **words)
 
 
-_LABELS = ("categories", "series", "columns", "rows", "lines", "points", "name", "label")
+_LABELS = ("categories", "series", "columns", "rows", "points", "name")
+"""Not the labels of single points, which are words of the texts."""
 
 
 def _relabelled(value: Any, words: Mapping[str, Label], *, top: bool = True) -> Any:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from qt_bert.errors import ArgumentError
-from qt_bert.figures import Point, bars, curve, head_map
+from qt_bert.figures import Mark, Point, Scatter, bars, curve, head_map
 from qt_bert.heads import Head
 from qt_bert.probes import texts
 from qt_bert.probes.base import Contest, Probe, Result, probes, run_probe
@@ -69,6 +69,8 @@ y_label = { zh = "份额", en = "share" }
 [figures.line]
 title = { zh = "线", en = "Line" }
 x_unit = "heads"
+[figures.places]
+title = { zh = "点", en = "Places" }
 
 [words]
 first = { zh = "第一", en = "the first" }
@@ -220,11 +222,12 @@ def test_a_stored_result_is_read_again(run, tmp_path):
 
 
 def test_figures_get_their_texts_and_labels(run):
-    first, second, third = run(
+    first, second, third, fourth = run(
         figures=[
             head_map("map", [[1.0, 2.0]]),
             bars("ways", ["first", "L0H0"], {"first": ([1.0, 2.0], None)}),
             curve("line", {"map": [Point(x=1, y=2)]}),
+            Scatter(name="places", points=(Mark(x=0, y=0, series="first", label="map"),)),
         ]
     ).figures
     assert first.name == "map"  # a word of the same id names no figure
@@ -235,6 +238,8 @@ def test_figures_get_their_texts_and_labels(run):
     assert second.series[0].name == Text("第一", "the first")
     assert third.x_unit == Text("个头", "heads")
     assert third.series[0].name == Text("字典", "a map")
+    (mark,) = fourth.points  # its label is a word of a text, not an id
+    assert (mark.series, mark.label) == (Text("第一", "the first"), "map")
 
 
 def test_sets_that_are_not_stable_are_named_wherever_they_are_shown(run):
