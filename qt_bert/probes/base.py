@@ -24,7 +24,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.data.splits import split_halves
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.figures import Bars, Figure, HeatMap, Point, bars, known
+from qt_bert.figures import Bars, BarSeries, Figure, HeatMap, Point, known
 from qt_bert.files import sha256_file
 from qt_bert.heads import Head, Shape
 from qt_bert.probes.texts import COMMON, Texts, declared, texts_of, unit
@@ -46,7 +46,7 @@ from qt_bert.results.probe import (
     instability_note,
 )
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.estimate import Estimate, Interval, mean_of, query_key
+from qt_bert.stats.estimate import Estimate, mean_of, query_key
 from qt_bert.stats.verdict import judge_contest, judge_difference, not_testable, with_q
 from qt_bert.text import Label, Text, sentences
 
@@ -643,19 +643,23 @@ def estimate_bars(
     context: Context,
     name: str,
     categories: Sequence[Label],
-    series: Mapping[str, Sequence[Estimate]],
+    series: Mapping[str, Sequence[Estimate | None]],
     *,
     digits: int = 2,
 ) -> Bars:
-    """Bars of estimates with their intervals; a series has one estimate a category."""
-    drawn: dict[Label, tuple[list[float], list[Interval | None]]] = {
-        label: (
-            [estimate.value for estimate in estimates],
-            [estimate.interval(context.resamples, context.seed) for estimate in estimates],
+    """Bars of estimates with their intervals; a series has one estimate, or None, a category."""
+    made = tuple(
+        BarSeries(
+            name=label,
+            values=tuple(known(estimate.value) if estimate else None for estimate in estimates),
+            intervals=tuple(
+                estimate.interval(context.resamples, context.seed) if estimate else None
+                for estimate in estimates
+            ),
         )
         for label, estimates in series.items()
-    }
-    return bars(name, categories, drawn, digits=digits)
+    )
+    return Bars(name=name, categories=tuple(categories), series=made, digits=digits)
 
 
 def estimate_points(
