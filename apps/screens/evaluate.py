@@ -30,6 +30,7 @@ from qt_bert.page.pairs import (
 )
 from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import (
+    Row,
     caption,
     choose,
     escaped,
@@ -62,8 +63,6 @@ STEPS = {
 }
 # The session's keys of the read file, the upload, the job and the last result.
 READ, UPLOAD, JOB, RESULT = (f"evaluate.{name}" for name in ("read", "upload", "job", "result"))
-
-Row = dict[str, str | int | float | Text | None]
 
 
 @dataclass(frozen=True, kw_only=True)
