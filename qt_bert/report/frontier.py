@@ -30,7 +30,7 @@ from qt_bert.stats.comparison import MetricDifference
 from qt_bert.text import Text, join, number, sentences
 
 MILLION = 1_000_000
-TITLE = wording("plan_smaller_model")
+TITLE = wording("plan_section")
 
 
 def render_plan(out: Path) -> Path:
@@ -43,7 +43,7 @@ def render_plan(out: Path) -> Path:
     frontier = Frontier.read(file) if file.exists() else None
     plan = None if frontier else Plan.read(folder.file("plan.json"))
     section = smaller_section(frontier, plan, str(out / FRONTIER))
-    heading = wording("plan_smaller_relevance_model")
+    heading = wording("plan_heading")
     drawn = page(folder.record, (), [section] if section else [], heading=heading, tables=False)
     with atomic_write(folder.file(PAGE)) as temporary:
         temporary.write_text(drawn, encoding="utf-8")
