@@ -11,7 +11,6 @@ from typing import Any
 
 from qt_bert.errors import ArgumentError
 from qt_bert.probes.texts import COMMON, Texts, has_texts, texts_of, unit
-from qt_bert.results.heads import HeadTable
 from qt_bert.results.probe import Measurement, ProbeResult, SourcedClaim
 from qt_bert.stats.verdict import MOST_QUERIES
 from qt_bert.text import Label, Text, shortest
@@ -60,7 +59,7 @@ class MeasurementInWords:
     unit: Label
 
 
-def claims_in_words(result: ProbeResult | HeadTable) -> tuple[ClaimInWords, ...]:
+def claims_in_words(result: ProbeResult) -> tuple[ClaimInWords, ...]:
     """The judged claims of a probe, in order."""
     return tuple(_claim(claim, result.probe, result.facts) for claim in result.claims)
 
