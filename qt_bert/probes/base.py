@@ -53,6 +53,7 @@ from qt_bert.text import Label, Text, sentences
 if TYPE_CHECKING:
     import pandas as pd
 
+    from qt_bert.ablation.resample import Donors
     from qt_bert.models.card import ModelLabels
     from qt_bert.scoring.bulk import Scorer
 
@@ -130,7 +131,6 @@ class Context:
     read_pairs: Callable[[ModelLabels], Split]
     result_of: Callable[[str], ProbeResult]
     guards: dict[str, Any] = field(default_factory=dict)
-    _cached: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def seed(self) -> int:
@@ -193,11 +193,12 @@ class Context:
         """The word segmenter of the request, with the user's words."""
         return segmenter(self.request.segmenter, userdict=self.request.userdict)
 
-    def cached(self, name: str, build: Callable[[], T]) -> T:
-        """What several steps of a probe use, built when it is first needed."""
-        if name not in self._cached:
-            self._cached[name] = build()
-        return cast(T, self._cached[name])
+    @cached_property
+    def donors(self) -> Donors:
+        """Head outputs on discovery, for ablation by resampling."""
+        from qt_bert.ablation.request import reference_donors
+
+        return reference_donors(self.model, self.discovery)
 
     def progress(self, total: int | None, unit: str) -> AbstractContextManager[Progress]:
         """A progress bar under the probe's name."""

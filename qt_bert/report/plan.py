@@ -200,8 +200,8 @@ def _grid(evidence: PlanEvidence) -> Table:
         title=wording("budgets"),
         columns=(
             *columns(
-                of="budget_kept",
-                kept="grid_kept",
+                of="kept",
+                kept="kept",
                 measured="rho_measured",
                 parameters="grid_parameters",
             ),
