@@ -200,7 +200,7 @@ class Grader:
 
     @property
     def scorer(self) -> Scorer:
-        """The scorer of a checkpoint. Raises ArgumentError for an ONNX export or a column, which give scores alone."""
+        """The scorer of a checkpoint. Raises ArgumentError for an ONNX export or a column: scores alone."""
         from qt_bert.scoring.bulk import Scorer
 
         if not isinstance(self._scorer, Scorer):
@@ -408,8 +408,8 @@ class Grader:
         """The model once without each set of heads: a row an effect, as in `effects.csv`.
 
         `variants` as `--masks`: `single`, `layers`, `sublayers`, `halves`, `random`, a file, or heads;
-        `options` are the other fields of `SweepOptions` (`mode`, `draws`, `limit`, `seed`, …) and of `ReaderOptions`. The
-        folder `out` (default: a temporary one) holds logits and resumes.
+        `options` are the other fields of `SweepOptions` (`mode`, `draws`, `limit`, `seed`, …) and of
+        `ReaderOptions`. The folder `out` (default: a temporary one) holds logits and resumes.
         """
         import pandas as pd
 

@@ -168,9 +168,9 @@ class Context:
 
     @cached_property
     def further_texts(self) -> list[tuple[str, str]]:
-        """(query, title) of the file `texts` whose queries are in neither half, in any spelling; empty without a file.
+        """(query, title) of the file `texts` whose queries are in neither half, in any spelling.
 
-        Raises PairFileError for a file without a pair.
+        Empty without a file. Raises PairFileError for a file without a pair.
         """
         texts = self.request.texts
         if texts is None:

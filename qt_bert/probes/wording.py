@@ -22,7 +22,8 @@ NOTHING = Text("", "")
 class ClaimInWords:
     """A claim with its text, a short text, its verdict, what follows from it, and its unit.
 
-    `beside`: further figures to read the value by. `reason`: why an undecided claim is not decided, and how many queries would decide it; else empty.
+    `beside`: further figures to read the value by. `reason`: why an undecided claim is not decided, and how
+    many queries would decide it; else empty.
     """
 
     claim: SourcedClaim
