@@ -200,7 +200,7 @@ class Grader:
 
     @property
     def scorer(self) -> Scorer:
-        """The scorer of a checkpoint. Raises ArgumentError for an ONNX export or a column, which give scores alone."""
+        """The scorer of a checkpoint. Raises ArgumentError for an ONNX export or a column: scores alone."""
         from qt_bert.scoring.bulk import Scorer
 
         if not isinstance(self._scorer, Scorer):
@@ -245,9 +245,12 @@ class Grader:
         pairs = list(pairs)
         outputs = self._outputs(pairs, calibrated).columns()
         if table is not None:
-            return table.rename(columns={name: f"input_{name}" for name in outputs}).assign(
-                **outputs
-            )
+            names: list[str] = []
+            for name in table.columns:
+                while name in outputs or name in names:
+                    name = f"input_{name}"
+                names.append(name)
+            return table.set_axis(names, axis=1).assign(**outputs)
         texts = {"query": [query for query, _ in pairs], "title": [title for _, title in pairs]}
         return pd.DataFrame(texts | outputs)
 
@@ -380,8 +383,8 @@ class Grader:
     ) -> Grader:
         """A grader without these heads ('L2H1 L3H7'), proved against the Hugging Face model.
 
-        `mode`: `zero`, `uniform`, `mean` or `block`; mean head outputs and the proof are taken on the
-        pairs of `reference` (default: the dev split that ships). Raises ArgumentError for bad heads or
+        `mode`: `zero`, `uniform`, `mean`, `resample` or `block`; other head outputs and the proof are taken
+        on the pairs of `reference` (default: the dev split that ships). Raises ArgumentError for bad heads or
         modes, EquivalenceError where the proof fails.
         """
         from qt_bert.ablation.request import leave_heads_out
@@ -405,8 +408,8 @@ class Grader:
         """The model once without each set of heads: a row an effect, as in `effects.csv`.
 
         `variants` as `--masks`: `single`, `layers`, `sublayers`, `halves`, `random`, a file, or heads;
-        `options` are the other fields of `SweepOptions` (`mode`, `draws`, `limit`, `seed`, …) and of `ReaderOptions`. The
-        folder `out` (default: a temporary one) holds logits and resumes.
+        `options` are the other fields of `SweepOptions` (`mode`, `draws`, `limit`, `seed`, …) and of
+        `ReaderOptions`. The folder `out` (default: a temporary one) holds logits and resumes.
         """
         import pandas as pd
 

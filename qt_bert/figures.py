@@ -263,25 +263,6 @@ def cells_of(values: Iterable[Values]) -> tuple[tuple[float | None, ...], ...]:
     return tuple(tuple(known(value) for value in row) for row in values)
 
 
-def bars(
-    name: str,
-    categories: Iterable[Label],
-    series: Mapping[Label, tuple[Values, Sequence[Interval | None] | None]],
-    *,
-    digits: int = 2,
-) -> Bars:
-    """Bars by category; `series` gives each name its values and its intervals, or `None`."""
-    made = tuple(
-        BarSeries(
-            name=label,
-            values=tuple(map(known, values)),
-            intervals=None if intervals is None else tuple(intervals),
-        )
-        for label, (values, intervals) in series.items()
-    )
-    return Bars(name=name, categories=tuple(categories), series=made, digits=digits)
-
-
 def curve(
     name: str, series: Mapping[Label, Iterable[Point]], *, dashed: Iterable[Label] = ()
 ) -> Curve:

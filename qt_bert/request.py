@@ -298,8 +298,8 @@ def resolve(request: Request) -> Request:
     """The request with what ships filled in, checked as far as it can be before the model is opened.
 
     Dev goes with the test split that ships, and so does the table of baselines, which was measured on all of
-    it; the pretrained model, where it is installed, is the base of the graded one. Raises ArgumentError, CheckpointError or
-    PairFileError for an invalid option or a missing file.
+    it; the pretrained model, where it is installed, is the base of the graded one. Raises ArgumentError,
+    CheckpointError or PairFileError for an invalid option or a missing file.
     """
     pairs = request.validation_file
     _read_files(request)

@@ -38,8 +38,9 @@ def signed(value: float | None, digits: int = 3) -> str:
 
 
 def shortest(value: float) -> str:
-    """`value` with at most three significant digits: `5`, `2.3`, `0.02`."""
-    return f"{value:.3g}".replace("-", _MINUS)
+    """`value` with at most three significant digits, or whole: `5`, `2.3`, `0.02`, `4,022`."""
+    whole = abs(value) >= 999.5  # where three digits would need an exponent
+    return f"{value:,.0f}" if whole else f"{value:.3g}".replace("-", _MINUS)
 
 
 def digits_for(*values: float | None) -> int:

@@ -159,6 +159,9 @@ def test_a_table_keeps_its_columns(checkpoint_of):
     again = qt_bert.load(checkpoint_of()).score(table.assign(predicted_grade=["mine"]))
     assert again["input_predicted_grade"].tolist() == ["mine"]
     assert again["predicted_grade"].tolist() == found["predicted_grade"].tolist()
+    third = qt_bert.load(checkpoint_of()).score(again)  # a scored table is scored again
+    assert third.columns.is_unique and third["input_predicted_grade"].tolist() == ["mine"]
+    assert third["input_input_predicted_grade"].tolist() == found["predicted_grade"].tolist()
     with pytest.raises(ArgumentError, match="no column 'title'"):
         qt_bert.load(checkpoint_of()).score(table.drop(columns="title"))
     with pytest.raises(ArgumentError, match="no column 'query', or several"):

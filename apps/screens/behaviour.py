@@ -17,7 +17,7 @@ from qt_bert.page import pairs as page_pairs
 from qt_bert.page.maps import titles_cut
 from qt_bert.page.model import SharedModel
 from qt_bert.page.visit import Visit, visit
-from qt_bert.page.widgets import caption, finished, localised, named, table, watch
+from qt_bert.page.widgets import Row, caption, finished, localised, named, table, watch
 from qt_bert.page.work import Job
 from qt_bert.results.head_sets import phenomenon_name
 from qt_bert.scoring.behaviour import (
@@ -46,8 +46,6 @@ OUTCOMES = {
 }
 UNITS = {"grade": Text("档", "grade"), "level": Text("级", "level"), "score": Text("分", "score")}
 PHENOMENON = Text("现象", "phenomenon")
-
-Row = dict[str, str | int | float | Text | None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,7 @@ from qt_bert.page.pairs import (
 )
 from qt_bert.page.visit import Visit, visit
 from qt_bert.page.widgets import (
+    Row,
     caption,
     choose,
     escaped,
@@ -58,12 +59,10 @@ STEPS = {
     "scoring": Text("打分，完整模型", "scoring, whole model"),
     "without": Text("打分，去掉所选的头", "scoring, heads left out"),
     "measuring": Text("计算指标与区间", "metrics and intervals"),
-    "comparing": Text("成对比较", "paired comparison"),
+    "comparing": Text("配对比较", "paired comparison"),
 }
 # The session's keys of the read file, the upload, the job and the last result.
 READ, UPLOAD, JOB, RESULT = (f"evaluate.{name}" for name in ("read", "upload", "job", "result"))
-
-Row = dict[str, str | int | float | Text | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +113,7 @@ def main() -> None:
     here = visit()
     st.header(localised("评测：带标注的文件", "Evaluate: a labelled file"))
     caption(
-        f"把模型的打分与标注比较；去掉头时再评一次，并做成对比较。最多 {MOST_PAIRS:,} 对。",
+        f"把模型的打分与标注比较；去掉头时再评一次，并做配对比较。最多 {MOST_PAIRS:,} 对。",
         "The model's grades against labels; with heads left out, again without them, and both compared. "
         f"At most {MOST_PAIRS:,} pairs.",
     )
@@ -313,8 +312,8 @@ def draw_pairs(pairs: Sequence[Pair], seed: int = 0) -> list[Pair]:
     return sample_queries(pairs, MOST_PAIRS - largest + 1, seed)
 
 
-def _sizes(pairs: Sequence[Pair]) -> Counter[str]:
-    return Counter(pair.query for pair in pairs)
+def _sizes(pairs: Sequence[Pair]) -> Counter[Hashable]:
+    return Counter(query_key(pair.query) for pair in pairs)
 
 
 def _offer(here: Visit, file: GradedFile, key: Hashable) -> None:
@@ -485,19 +484,18 @@ def metric_rows(result: Measured) -> list[Row]:
     """Every metric with its interval and base, or why it has no value."""
     rows: list[Row] = []
     for name, whole in result.plain.metrics.items():
-        ends = None if whole.ci_low is None else interval(whole.ci_low, whole.ci_high)
         queries = None if whole.n_queries is None else f"{whole.n_eligible:,}/{whole.n_queries:,}"
         row: Row = {
             "metric": METRICS[name].title,
             "value": whole.value,
-            "interval": ends,
+            "interval": interval(whole.ci_low, whole.ci_high) or None,
             "better": BETTER[METRICS[name].direction],
             "pairs": whole.n,
             "queries": queries,
             "why": whole.reason,
         }
         if (paired := result.differences.get(name)) is not None:
-            ends = None if paired.ci_low is None else interval(paired.ci_low, paired.ci_high)
+            ends = interval(paired.ci_low, paired.ci_high) or None
             row |= {"without": paired.value_b, "difference": paired.difference, "p": paired.p}
             row |= {"difference_interval": ends, "why": whole.reason or paired.reason}
         rows.append(row)

@@ -32,7 +32,7 @@ from qt_bert.page.model import SharedModel
 from qt_bert.page.pairs import default_titles, plain_text, shipped_rows
 from qt_bert.page.state import State
 from qt_bert.page.visit import Visit, visit
-from qt_bert.page.widgets import caption, escaped, info, localised, metric, table
+from qt_bert.page.widgets import Row, caption, escaped, info, localised, metric, table
 from qt_bert.scoring.explain import effects_of, filled_terms, filler_of
 from qt_bert.scoring.judge import default_scheme, judge_logits
 from qt_bert.stats.metrics import METRICS
@@ -201,9 +201,9 @@ def rank_titles(
     )
 
 
-def ranking_rows(ranking: Ranking) -> list[dict[str, str | int | float | Text | None]]:
+def ranking_rows(ranking: Ranking) -> list[Row]:
     """The titles as rows of a table, with arrows where a place changes, as in `3 ▲2`."""
-    rows: list[dict[str, str | int | float | Text | None]] = []
+    rows: list[Row] = []
     for row, title in enumerate(ranking.titles):
         (place, *other), (score, *without) = ranking.places[:, row], ranking.scores[:, row]
         rows.append(

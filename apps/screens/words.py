@@ -96,7 +96,7 @@ def main() -> None:
     state = here.state
     rule = choose(Text("怎样读", "Read by"), RULES, "words.rule")
     caption(
-        "校准：每个头的读法在随附的 dev 上定。规则（文章）：给 [SEP] 的权重大于给下一个字的，就是词尾。",
+        "校准：每个头的读法在自带的开发集上定。规则（文章）：给 [SEP] 的权重大于给下一个字的，就是词尾。",
         "Calibrated: how each head is read is set on the dev pairs that ship. Rule (the article's): "
         "a word ends where [SEP] weighs more than the next character.",
     )
@@ -224,7 +224,7 @@ def notes(result: Words, without: bool) -> Iterator[Text]:
         )
         return
     yield Text(
-        f"{n} 个判断（相邻的汉字）。读法在随附的 dev 上校准：{basis.pairs} 对，{basis.decisions:,} 个判断。",
+        f"{n} 个判断（相邻的汉字）。读法在自带的开发集上校准：{basis.pairs} 对，{basis.decisions:,} 个判断。",
         f"{n} decisions (neighbouring Chinese characters). Readings are calibrated on the dev pairs "
         f"that ship: {basis.pairs} pairs, {basis.decisions:,} decisions.",
     )
@@ -234,7 +234,7 @@ def notes(result: Words, without: bool) -> Iterator[Text]:
         yield Text("文本太长，只显示读到的部分。", "The text is too long: what is read is shown.")
     if any(text.text in basis.texts for text in result.pair):
         yield Text(
-            "这段文本也在校准所用的文本里，因此不能检验校准的读法。",
+            "校准用过这段文本，所以它不能检验校准出的读法。",
             "This text is among those of the calibration, so it is no test of the calibrated readings.",
         )
     if without:

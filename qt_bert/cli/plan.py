@@ -149,7 +149,7 @@ def _frontier_as_text(frontier: Frontier, path: Path, request: Request) -> str:
     model = [str(request.model), *chain(*of_model)]
     pairs = [str(request.validation_file), *(["--no-header"] if reader.no_header else [])]
     pairs += given("--columns", reader.columns) + given("--grades", reader.grades)
-    commands = next_commands(frontier, shlex.quote(str(path)), *map(shlex.join, (model, pairs)))
+    commands = next_commands(frontier, str(path), *map(shlex.join, (model, pairs)))
     listed = "\n".join(_runnable(command.en, of_model) for command in commands)
     head = f"chosen on {chosen}, measured on {measured}{part}"
     return f"{head}\n\n{table(rows)}\n\n{recommendation(frontier).en}\n\n{listed}"

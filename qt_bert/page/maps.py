@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -155,6 +156,16 @@ PARTS: Mapping[str, tuple[Text, tuple[int, ...], tuple[int, ...]]] = {
 }
 """Part of a map → its name, the sides that look, the sides that are looked at."""
 
+UNTUNED, TUNED = Text("微调前", "before fine-tuning"), Text("微调后", "after fine-tuning")
+WHOLE_MODELS = Text(
+    "这里比较的是完整的两个模型：去掉的头在此不起作用。",
+    "Both models are whole here: the heads left out play no part.",
+)
+OTHER_TOKENS = Text(
+    "两个模型把这一对文本切成不同的词元，不能逐格比较。",
+    "The two models read this pair as different tokens: no map can be compared.",
+)
+
 MOST_TOKENS = 48
 """Rows and columns of a map that are drawn: 128 of each are slow to draw and too small to read."""
 MOST_LINES = 200
@@ -247,71 +258,106 @@ def attention(
     """
     encoded, head = model.encode(state.query, state.title), state.chosen
     looking, looked_at = _sides(encoded, part)
-    notes: list[Text] = []
-    longest = max(len(looking), len(looked_at))
-    if not (looking and looked_at):
-        notes.append(Text("这一对文本没有这样的词元。", "This pair has no such tokens."))
-    elif longest > MOST_TOKENS:
-        notes.append(
-            Text(
-                f"每边最多画 {MOST_TOKENS} 个词元（长的一边有 {longest} 个）：画的是一段，数字按全部计算。",
-                f"At most {MOST_TOKENS} tokens a side are drawn (the longer side has {longest}): this "
-                "is a stretch; numbers are of all.",
-            )
-        )
-    notes += cut_notes(encoded)
+    notes = [*_part_notes(len(looking), len(looked_at)), *cut_notes(encoded)]
     if base is None:
-        ways = layer_maps(model, state)[:, head.head].astype(np.float64)
+        ways = layer_maps(model, state)[:, head.head]
         below = any(left_out.layer < head.layer for left_out in state.out)
-        named = list(zip((BEFORE, AFTER), ways if below else ways[:1], strict=False))
+        named = dict(zip((BEFORE, AFTER), ways if below else ways[:1], strict=False))
         notes += layer_notes(state.out, head.layer)
     else:
-        plain = replace(state, out=())
         if state.out:
-            notes.append(
-                Text(
-                    "这里比较的是完整的两个模型：去掉的头在此不起作用。",
-                    "Both models are whole here: the heads left out play no part.",
-                )
-            )
+            notes.append(WHOLE_MODELS)
         if base.encode(state.query, state.title).input_ids != encoded.input_ids:
-            notes.append(
-                Text(
-                    "两个模型把这一对文本切成不同的词元，不能逐格比较。",
-                    "The two models read this pair as different tokens: no map can be compared.",
-                )
-            )
-            return Maps(head, tuple(notes), (), ())
-        words = (Text("微调前", "before fine-tuning"), Text("微调后", "after fine-tuning"))
-        maps = [
-            layer_maps(version, plain)[0, head.head].astype(np.float64) for version in (base, model)
-        ]
-        named = list(zip(words, maps, strict=True))
-    tokens = model.tokens(encoded)
+            return Maps(head, (*notes, OTHER_TOKENS), (), ())
+        plain = replace(state, out=())
+        named = {
+            UNTUNED: layer_maps(base, plain)[0, head.head],
+            TUNED: layer_maps(model, plain)[0, head.head],
+        }
+    maps = [values.astype(np.float64) for values in named.values()]
+    shares = [
+        known(PERCENT * float(values[np.ix_(looking, looked_at)].sum(axis=1).mean()))
+        if looking and looked_at
+        else None
+        for values in maps
+    ]
+    weights = tuple(zip(named, shares, strict=True))
     rows, columns = (
         places[max(0, min(start, len(places) - MOST_TOKENS)) :][:MOST_TOKENS]
         for places in (looking, looked_at)
     )
-    cut = [values[np.ix_(rows, columns)] for _, values in named]
+    if not rows or not columns:
+        return Maps(head, tuple(notes), weights, ())
+    tokens = model.tokens(encoded)
+    stretch = Stretch(
+        head, tuple(tokens[place] for place in rows), tuple(tokens[place] for place in columns)
+    )
+    cut = [values[np.ix_(rows, columns)] for values in maps]
+    of_ways = list(zip(("before", "after"), named, cut, strict=False))
+    top = float(np.max(cut))
+    figures = [stretch.map(name, way, values, top) for name, way, values in of_ways]
+    if len(cut) > 1 and base is None:
+        figures.append(stretch.map("change", CHANGE, cut[1] - cut[0]))
+    elif base is not None:
+        figures += stretch.tuned(cut[1] - cut[0])
+    lines = tuple(stretch.lines(name, way, values, top) for name, way, values in of_ways)
+    return Maps(head, tuple(notes), weights, tuple(figures), lines)
 
-    def drawn(name: str, way: Text, values: FloatArray, high: float | None = None) -> HeatMap:
+
+def _part_notes(looking: int, looked_at: int) -> Iterator[Text]:
+    """That the part has no tokens, or more than are drawn; given how many look and are looked at."""
+    longest = max(looking, looked_at)
+    if not (looking and looked_at):
+        yield Text("这一对文本没有这样的词元。", "This pair has no such tokens.")
+    elif longest > MOST_TOKENS:
+        yield Text(
+            f"每边最多画 {MOST_TOKENS} 个词元（长的一边有 {longest} 个）：画的是一段，数字按全部计算。",
+            f"At most {MOST_TOKENS} tokens a side are drawn (the longer side has {longest}): this "
+            "is a stretch; numbers are of all.",
+        )
+
+
+class Stretch(NamedTuple):
+    """The tokens of a head's map that are drawn: those that look, and those looked at."""
+
+    head: Head
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    def map(self, name: str, way: Text, values: FloatArray, high: float | None = None) -> HeatMap:
+        """Weights [rows, columns], or their `change`, as a map."""
+        changes = name == "change"
         return HeatMap(
             name=f"map_{name}",
-            title=Text(f"{head}，{way.zh}", f"{head}, {way.en}"),
+            title=Text(f"{self.head}，{way.zh}", f"{self.head}, {way.en}"),
             x_label=Text("看谁", "looked at"),
             y_label=Text("谁在看", "looking"),
             unit=ATTENTION,
-            columns=tuple(tokens[place] for place in columns),
-            rows=tuple(tokens[place] for place in rows),
+            columns=self.columns,
+            rows=self.rows,
             values=cells_of(values),
-            scale="sequential" if name != "change" else "diverging",
-            low=0.0 if name != "change" else None,
+            scale="diverging" if changes else "sequential",
+            low=None if changes else 0.0,
             high=high,
         )
 
-    def linked(name: str, way: Text, values: FloatArray, high: float) -> Links:
+    def tuned(self, rise: FloatArray) -> list[HeatMap]:
+        """What tuning strengthened and weakened, from after less before [rows, columns]."""
+        top = float(np.abs(rise).max())
+        grown = self.map(
+            "strengthened", Text("微调后增强", "strengthened"), np.maximum(rise, 0), top
+        )
+        shrunk = self.map("weakened", Text("微调后减弱", "weakened"), np.maximum(-rise, 0), top)
+        return [
+            # The article prints this formula as “before − after > 0”, with the sign reversed.
+            replace(grown, note=Text("max(后 − 前, 0)", "max(after − before, 0)")),
+            replace(shrunk, note=Text("max(前 − 后, 0)", "max(before − after, 0)")),
+        ]
+
+    def lines(self, name: str, way: Text, values: FloatArray, high: float) -> Links:
+        """The strongest weights [rows, columns] as lines between tokens."""
         order = np.argsort(-values, axis=None, kind="stable")[:MOST_LINES].tolist()
-        places = [divmod(place, len(columns)) for place in order]
+        places = [divmod(place, len(self.columns)) for place in order]
         note = Text(
             "线越浓，权重越大。指着或点一个字，只看它的线。",
             "The stronger a line, the larger its weight. Point at a token or click it to see its lines alone.",
@@ -324,43 +370,16 @@ def attention(
             note = sentences([note, bound])
         return Links(
             name=f"lines_{name}",
-            title=Text(f"{head} 的连线，{way.zh}", f"{head} as lines, {way.en}"),
+            title=Text(f"{self.head} 的连线，{way.zh}", f"{self.head} as lines, {way.en}"),
             x_label=Text("谁在看", "looking"),
             y_label=Text("看谁", "looked at"),
             unit=ATTENTION,
-            left=tuple(tokens[place] for place in rows),
-            right=tuple(tokens[place] for place in columns),
+            left=self.rows,
+            right=self.columns,
             links=tuple((row, column, float(values[row, column])) for row, column in places),
             high=high,
             note=note,
         )
-
-    figures: list[HeatMap] = []
-    lines: list[Links] = []
-    if rows and columns:
-        top = float(np.max(cut))
-        for name, (way, _), values in zip(("before", "after"), named, cut, strict=False):
-            figures.append(drawn(name, way, values, top))
-            lines.append(linked(name, way, values, top))
-        if len(cut) > 1 and base is None:
-            figures.append(drawn("change", CHANGE, cut[1] - cut[0]))
-        elif base is not None:
-            grew, shrank = np.maximum(cut[1] - cut[0], 0), np.maximum(cut[0] - cut[1], 0)
-            top = float(max(grew.max(), shrank.max()))
-            grown = drawn("strengthened", Text("微调后增强", "strengthened"), grew, top)
-            # The article prints this formula as “before − after > 0”, with the sign reversed.
-            figures.append(replace(grown, note=Text("max(后 − 前, 0)", "max(after − before, 0)")))
-            shrunk = drawn("weakened", Text("微调后减弱", "weakened"), shrank, top)
-            figures.append(replace(shrunk, note=Text("max(前 − 后, 0)", "max(before − after, 0)")))
-    shares = [
-        known(PERCENT * float(values[np.ix_(looking, looked_at)].sum(axis=1).mean()))
-        if looking and looked_at
-        else None
-        for _, values in named
-    ]
-    names = [way for way, _ in named]
-    mean_weights = tuple(zip(names, shares, strict=True))
-    return Maps(head, tuple(notes), mean_weights, tuple(figures), tuple(lines))
 
 
 def _run(

@@ -80,7 +80,7 @@ def choose(label: Text, options: Mapping[str, Text], key: str) -> str:
 
 
 Cell = str | int | float | None
-Row = Mapping[str, Cell | Text]
+Row = dict[str, Cell | Text]
 _SHOWN_WHOLE, _DIGITS = 30, 3
 
 

@@ -41,7 +41,7 @@ from qt_bert.planning.export_session import (
 )
 from qt_bert.planning.task import Sample
 from qt_bert.results.evaluation import JudgedModel
-from qt_bert.results.plan import CheckedCase, ExportCheck, ExportFile
+from qt_bert.results.plan import EXPORT, CheckedCase, ExportCheck, ExportFile
 from qt_bert.shipped import installed_versions
 
 
@@ -281,11 +281,11 @@ def export_onnx(
         if int8_on is not None:
             write_int8(folder / MODEL, folder / INT8_MODEL)
         result = _export_file(checkpoint, folder, check)
-        result.write(folder)
+        result.write(folder / EXPORT)
         if int8_on is not None:
             exact, short = (OnnxScorer(folder / name) for name in (MODEL, INT8_MODEL))
             result = replace(result, int8=int8_loss(exact, short, int8_on))
-            result.write(folder)
+            result.write(folder / EXPORT)
     return result
 
 

@@ -201,7 +201,7 @@ def _file_of(path: Path) -> tuple[Path, Path]:
 
 
 def _verified(folder: Path, used: Path) -> ExportFile:
-    export = ExportFile.read(folder)
+    export = ExportFile.read(folder / EXPORT)
     if used.name not in export.sha256:
         raise CheckpointError(f"{used}: not among the files of {EXPORT}; give one of these")
     for name, expected in export.sha256.items():

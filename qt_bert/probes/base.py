@@ -24,7 +24,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.data.splits import split_halves
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.figures import Bars, Figure, HeatMap, Point, bars, known
+from qt_bert.figures import Bars, BarSeries, Figure, HeatMap, Point, known
 from qt_bert.files import sha256_file
 from qt_bert.heads import Head, Shape
 from qt_bert.probes.texts import COMMON, Texts, declared, texts_of, unit
@@ -46,13 +46,14 @@ from qt_bert.results.probe import (
     instability_note,
 )
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.estimate import Estimate, Interval, mean_of, query_key
+from qt_bert.stats.estimate import Estimate, mean_of, query_key
 from qt_bert.stats.verdict import judge_contest, judge_difference, not_testable, with_q
 from qt_bert.text import Label, Text, sentences
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from qt_bert.ablation.resample import Donors
     from qt_bert.models.card import ModelLabels
     from qt_bert.scoring.bulk import Scorer
 
@@ -130,7 +131,6 @@ class Context:
     read_pairs: Callable[[ModelLabels], Split]
     result_of: Callable[[str], ProbeResult]
     guards: dict[str, Any] = field(default_factory=dict)
-    _cached: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def seed(self) -> int:
@@ -168,9 +168,9 @@ class Context:
 
     @cached_property
     def further_texts(self) -> list[tuple[str, str]]:
-        """(query, title) of the file `texts` whose queries are in neither half, in any spelling; empty without a file.
+        """(query, title) of the file `texts` whose queries are in neither half, in any spelling.
 
-        Raises PairFileError for a file without a pair.
+        Empty without a file. Raises PairFileError for a file without a pair.
         """
         texts = self.request.texts
         if texts is None:
@@ -193,11 +193,12 @@ class Context:
         """The word segmenter of the request, with the user's words."""
         return segmenter(self.request.segmenter, userdict=self.request.userdict)
 
-    def cached(self, name: str, build: Callable[[], T]) -> T:
-        """What several steps of a probe use, built when it is first needed."""
-        if name not in self._cached:
-            self._cached[name] = build()
-        return cast(T, self._cached[name])
+    @cached_property
+    def donors(self) -> Donors:
+        """Head outputs on discovery, for ablation by resampling."""
+        from qt_bert.ablation.request import reference_donors
+
+        return reference_donors(self.model, self.discovery)
 
     def progress(self, total: int | None, unit: str) -> AbstractContextManager[Progress]:
         """A progress bar under the probe's name."""
@@ -577,7 +578,8 @@ def _with_texts(
     return replace(_relabelled(figure, labels | layers), **words)
 
 
-_LABELS = ("categories", "series", "columns", "rows", "lines", "points", "name", "label")
+_LABELS = ("categories", "series", "columns", "rows", "points", "name")
+"""Not the labels of single points, which are words of the texts."""
 
 
 def _relabelled(value: Any, words: Mapping[str, Label], *, top: bool = True) -> Any:
@@ -642,19 +644,23 @@ def estimate_bars(
     context: Context,
     name: str,
     categories: Sequence[Label],
-    series: Mapping[str, Sequence[Estimate]],
+    series: Mapping[str, Sequence[Estimate | None]],
     *,
     digits: int = 2,
 ) -> Bars:
-    """Bars of estimates with their intervals; a series has one estimate a category."""
-    drawn: dict[Label, tuple[list[float], list[Interval | None]]] = {
-        label: (
-            [estimate.value for estimate in estimates],
-            [estimate.interval(context.resamples, context.seed) for estimate in estimates],
+    """Bars of estimates with their intervals; a series has one estimate, or None, a category."""
+    made = tuple(
+        BarSeries(
+            name=label,
+            values=tuple(known(estimate.value) if estimate else None for estimate in estimates),
+            intervals=tuple(
+                estimate.interval(context.resamples, context.seed) if estimate else None
+                for estimate in estimates
+            ),
         )
         for label, estimates in series.items()
-    }
-    return bars(name, categories, drawn, digits=digits)
+    )
+    return Bars(name=name, categories=tuple(categories), series=made, digits=digits)
 
 
 def estimate_points(

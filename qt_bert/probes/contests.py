@@ -24,7 +24,6 @@ from qt_bert.ablation.families import MaskOf, layer_matched
 from qt_bert.ablation.folder import SweepFolder
 from qt_bert.ablation.interventions import Intervention, Variant
 from qt_bert.ablation.masks import HeadMask, zeroed
-from qt_bert.ablation.request import reference_donors
 from qt_bert.ablation.resample import Resample
 from qt_bert.ablation.sweep import run_sweep
 from qt_bert.data.pairs import GradeSet, Pair
@@ -248,8 +247,7 @@ def resampled(context: Context, name: str, part: Intervention) -> list[Variant]:
 
 def resampling(context: Context) -> MaskOf:
     """The ablation by resampling, with donors of discovery."""
-    donors = context.cached("donors", lambda: reference_donors(context.model, context.discovery))
-    return lambda heads: Resample(tuple(heads), donors)
+    return lambda heads: Resample(tuple(heads), context.donors)
 
 
 def random_sets(

@@ -575,9 +575,8 @@ def _figures(
     context: Context,
 ) -> list[Figure]:
     """The centres of gravity; each model's scores with their selectivity, by layer."""
-    undefined = Estimate(float("nan"), np.empty(0), ())
     names = [name for name in PROPERTIES if name in models["model"]]
-    series = {name: [of[key] or undefined for key in names] for name, of in centres.items()}
+    series = {name: [of[key] for key in names] for name, of in centres.items()}
     figures: list[Figure] = [estimate_bars(context, "centres", names, series, digits=1)]
     for name, decoded in models.items():
         scores = head_map(

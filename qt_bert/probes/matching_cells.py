@@ -66,8 +66,10 @@ def cells_of(encoded: EncodedPair, query: str, title: str, *, causal: bool = Fal
     """The cells of a pair encoded with offsets."""
     characters = [_characters(encoded, text, side) for side, text in enumerate((query, title))]
     cells: list[tuple[int, int, int]] = []
-    ways = ((TITLE, QUERY),) if causal else ((TITLE, QUERY), (QUERY, TITLE))
-    for direction, (of, to) in enumerate(ways):
+    ways = {TITLE_TO_QUERY: (TITLE, QUERY), QUERY_TO_TITLE: (QUERY, TITLE)}
+    if causal:
+        del ways[QUERY_TO_TITLE]
+    for direction, (of, to) in ways.items():
         columns = set(characters[to])
         for row, matched in _same_characters(characters[of], characters[to]):
             cells += [(channel_of(direction, OWN), row, at) for at in matched]

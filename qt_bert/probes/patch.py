@@ -437,12 +437,11 @@ def _figures(
     columns: Mapping[str, FloatArray] | None,
 ) -> Iterator[Figure]:
     """The set, its heads alone and the mean layer-matched set as bars; every head on a map."""
-    undefined = Estimate(float("nan"), np.empty(0), ())
     yield estimate_bars(
         context,
         "shares",
         ["together", *map(str, matching.heads), "matched"],
-        {"denoising": [*restored, matched or undefined], "noising": [*broken, undefined]},
+        {"denoising": [*restored, matched], "noising": [*broken, None]},
     )
     if columns:
         yield head_map(

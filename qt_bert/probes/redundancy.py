@@ -9,7 +9,7 @@ chosen on discovery. In the same run the plan chooses among the single heads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ from qt_bert.probes.naming import by_mean, means, stability
 from qt_bert.probes.streams import PAIRS_A_QUERY, Shared, stream
 from qt_bert.probes.texts import texts_of
 from qt_bert.probes.tuning_maps import TokenMasks, links
-from qt_bert.results.probe import ResultTable, Row, Value
+from qt_bert.results.probe import ResultTable, Row, Stability, Value
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, mean_of, simultaneous_bound, spearman
 from qt_bert.stats.tests import q_values, sign_flip_p
@@ -64,26 +64,62 @@ LOOKS = ("other_text", "punctuation", "itself", "sep", "cls")
 """Where the harmful head looks, from the tokens of both texts."""
 
 
+@dataclass(frozen=True, eq=False)
+class Alone:
+    """The points that pairs lose without each head alone, and their tests; q is over all heads.
+
+    `by_query` [queries, heads] are the losses of each query, `p` and `q` [heads].
+    """
+
+    run: Ablated
+    losses: dict[Head, Estimate]
+    by_query: FloatArray
+    p: FloatArray
+    q: FloatArray
+
+    @classmethod
+    def of(cls, context: Context, pairs: Sequence[Pair]) -> Alone:
+        """Ablate each head alone on these pairs."""
+        shape = context.model.checkpoint.shape
+        run = ablate(context, SINGLES, single(shape, zeroed), pairs)
+        losses = {head: run.loss(str(head)) for head in shape.all_heads}
+        by_query = np.stack([loss.centred for loss in losses.values()], axis=1)
+        p = sign_flip_p(by_query, seed=context.seed)
+        q = np.array(q_values([known(value) for value in p]), np.float64)
+        return cls(run, losses, by_query, p, q)
+
+    @property
+    def critical(self) -> list[Head]:
+        """The critical heads, the costliest first."""
+        heads = [
+            head
+            for (head, loss), q in zip(self.losses.items(), self.q, strict=True)
+            if loss.value >= LEAST_LOSS and q < SIGNIFICANT
+        ]
+        return sorted(heads, key=lambda head: -self.losses[head].value)
+
+    def stability(self, shape: Shape, seed: int) -> Stability | None:
+        """The stability of the critical heads as those that cost most."""
+        heads, queries = shape.all_heads, len(self.by_query)
+        scores = np.full((queries, *shape.size), np.nan)
+        scores[:, *np.transpose(heads)] = self.by_query
+        return stability(by_mean(scores), self.critical, queries, pool=heads, seed=seed)
+
+
 def measure(context: Context) -> Result:
     """Choose layers, a block and a head on discovery; ablate fifths, halves and those on validation."""
     shape = context.model.checkpoint.shape
     discovery = contest_pairs(context, context.discovery)
     validation = contest_pairs(context, context.validation, PAIRS_A_QUERY)  # two for ρ
-    singles = ablate(context, SINGLES, single(shape, zeroed), discovery)
-    alone = {head: singles.loss(str(head)) for head in shape.all_heads}
-    values = np.stack([loss.centred for loss in alone.values()], axis=1)
-    p = sign_flip_p(values, seed=context.seed)
-    q = np.array(q_values([known(value) for value in p]), np.float64)
-    with context.progress(len(singles.pairs), "pairs") as shown:
-        importance = importance_on(context.model, singles.pairs, shown)
-    places = np.transpose(shape.all_heads)
-    of_queries = np.full((len(values), *shape.size), np.nan)
-    of_queries[:, *places] = values
-    critical = _critical(alone, q)
-    losses = shape.spread([loss.value for loss in alone.values()])
+    alone = Alone.of(context, discovery)
+    with context.progress(len(discovery), "pairs") as shown:
+        importance = importance_on(context.model, discovery, shown)
+    critical, places = alone.critical, np.transpose(shape.all_heads)
+    values = {head: loss.value for head, loss in alone.losses.items()}
+    losses = shape.spread([*values.values()])
     finite = losses[np.isfinite(losses)]
-    costliest = max(alone, key=lambda head: alone[head].value)
-    harmful = min(alone, key=lambda head: alone[head].value)
+    costliest = max(values, key=lambda head: values[head])
+    harmful = min(values, key=lambda head: values[head])
 
     every_layer, beside = layers(shape, zeroed), sublayers(shape, zeroed)
     feed_forward = context.choose([], [variant for variant in beside if not variant.heads])
@@ -137,7 +173,7 @@ def measure(context: Context) -> Result:
         claims = dict.fromkeys(CLAIMS, "grades_nothing")
     enough = claims["harmful"] is gain and gain.n_queries >= CLAIM_QUERIES
     harms = enough and context.sign(gain) > 0
-    bound = simultaneous_bound(-values, context.resamples, context.seed)
+    bound = simultaneous_bound(-alone.by_query, context.resamples, context.seed)
     harm = {"harmful_head": str(harmful), "harmful": gain.value, "harmful_bound": bound}
     maps = _blocks(run, shape, masks, context) if blocks else ()
     return Result(
@@ -151,27 +187,18 @@ def measure(context: Context) -> Result:
             "layer_points": whole.loss(layer),
             "harmful_bound": bound,
             **{name: -whole.loss(variant.name) for name, variant in worst.items()},
-            "costliest": alone[costliest],
+            "costliest": alone.losses[costliest],
             "within_a_point": float(np.mean(np.abs(finite) < 1)) if finite.size else None,
             "importance": spearman(losses[*places], importance[*places]),
         },
         heads=head_table(
             shape,
-            _columns(singles, shape, alone, p, q, importance, context)
-            | {kind: -of / 100 for kind, of in others.items()},
+            _columns(alone, importance, context) | {kind: -of / 100 for kind, of in others.items()},
         ),
         sets={"critical": critical, "harmful": [harmful] if harms else []},
         selected="critical",
         shown=_shown(whole, critical, context),
-        stability={
-            "critical": stability(
-                by_mean(of_queries),
-                critical,
-                len(values),
-                pool=shape.all_heads,
-                seed=context.seed,
-            )
-        },
+        stability={"critical": alone.stability(shape, context.seed)},
         figures=[
             _curve(run, shares, fifth, context),
             *_head_maps(
@@ -201,7 +228,7 @@ def measure(context: Context) -> Result:
         settings={
             "classes": classes_settings(whole.pairs, whole.labels),
             "orders": ORDERS,
-            "scored": {"discovery": {"pairs": len(discovery), "queries": len(of_queries)}},
+            "scored": {"discovery": {"pairs": len(discovery), "queries": len(alone.by_query)}},
             "changes_of_rho": [known(value) for value in of_fifths],
         },
         pairs=whole.pairs,
@@ -218,16 +245,6 @@ def _halves(shape: Shape) -> list[Variant]:
     return [Variant(name, (zeroed(h),), "halves") for name, h in halves.items() if h]
 
 
-def _critical(alone: dict[Head, Estimate], q: FloatArray) -> list[Head]:
-    """The critical heads, the costliest first."""
-    heads = [
-        head
-        for (head, loss), of_head in zip(alone.items(), q, strict=True)
-        if loss.value >= LEAST_LOSS and of_head < SIGNIFICANT
-    ]
-    return sorted(heads, key=lambda head: -alone[head].value)
-
-
 def _shown(run: Ablated, critical: Sequence[Head], context: Context) -> dict[Head, bool]:
     """Whether the loss of each critical head on validation is large enough and significant."""
     losses = {head: run.loss(str(head)) for head in critical}
@@ -238,29 +255,22 @@ def _shown(run: Ablated, critical: Sequence[Head], context: Context) -> dict[Hea
     }
 
 
-def _columns(
-    run: Ablated,
-    shape: Shape,
-    alone: dict[Head, Estimate],
-    p: FloatArray,
-    q: FloatArray,
-    importance: FloatArray,
-    context: Context,
-) -> dict[str, FloatArray]:
+def _columns(alone: Alone, importance: FloatArray, context: Context) -> dict[str, FloatArray]:
     """Scores by name [layers, heads]; changes in points / 100, below 0 worse."""
-    none = (np.nan, np.nan)
-    ends = [loss.interval(context.resamples, context.seed) or none for loss in alone.values()]
+    shape, none = context.model.checkpoint.shape, (np.nan, np.nan)
+    losses, run = alone.losses.values(), alone.run
+    ends = [loss.interval(context.resamples, context.seed) or none for loss in losses]
     columns = {
-        "change": shape.spread([-loss.value / 100 for loss in alone.values()]),
+        "change": shape.spread([-loss.value / 100 for loss in losses]),
         "ci_low": shape.spread([-high / 100 for _, high in ends]),
         "ci_high": shape.spread([-low / 100 for low, _ in ends]),
-        "p": shape.spread(list(p)),
-        "q": shape.spread(list(q)),
+        "p": shape.spread(list(alone.p)),
+        "q": shape.spread(list(alone.q)),
         "importance": importance,
     }
     if run.labels.logits > 1:
         clean = log_softmax(run.logits("none"), axis=-1)
-        ablated = (log_softmax(run.logits(str(head)), axis=-1) for head in alone)
+        ablated = (log_softmax(run.logits(str(head)), axis=-1) for head in alone.losses)
         kl = [float((np.exp(clean) * (clean - log_p)).sum(-1).mean()) for log_p in ablated]
         columns["kl"] = shape.spread(kl)
     return columns

@@ -27,7 +27,6 @@ from qt_bert.probes.contests import ablate
 from qt_bert.probes.naming import VALIDATION, Elsewhere, Rule, name_heads, one_sided_p, stability
 from qt_bert.probes.relations_links import (
     ALIGNED,
-    LEAST_LINKS,
     Links,
     SpanAttention,
     TokenisedSentences,
@@ -330,7 +329,6 @@ def measure(context: Context) -> Result:
     facts = {
         "looked_at": "base" if context.request.base is not None else "model",
         "treebank": "asked" if arcs else "few_links" if sentences else "no_treebank",
-        "least_links": LEAST_LINKS,
     }
     passes = sum(len(each.pairs) for half in links for each in half)
     with context.progress(passes, "texts") as shown:

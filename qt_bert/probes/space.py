@@ -84,6 +84,7 @@ def items_of(
         span = (0, len(tokens)) if of_all else (tokens.cls, tokens.cls + 1)
         items.append(Item(number, span, pair.query, grade))
         words = list(_words(number, pair, tokens, tag))
+        # Of a form's occurrences the one drawn first, in the place of the one drawn last.
         drawn = {words[place].text: words[place] for place in rng.permutation(len(words))[::-1]}
         fresh = [word for word in [*drawn.values()][::-1] if word.text not in used][:WORDS_A_PAIR]
         used.update(word.text for word in fresh)

@@ -92,8 +92,6 @@ def _attention(context: Context, base: Scorer) -> Result:
     strong = strengthened(discovery)
     rise = comparison.change("matched")
     change = _of(rise, either)
-    cosine = means(comparison.similarity_of("cosine"))
-    most_changed = min(shape.all_heads, key=lambda head: float(cosine[head]))
     signs = [context.sign(_points(rise[:, head.layer, head.head])) for head in either]
     facts = {
         "named": len(either),
@@ -101,8 +99,6 @@ def _attention(context: Context, base: Scorer) -> Result:
         "fell": signs.count(-1),
         "direction": DIRECTIONS[0 if change is None else context.sign(change)],
         "strengthened": len(strong.heads()),
-        "head": str(most_changed),
-        "head_cosine": float(cosine[most_changed]),
         "least": POINTS * LEAST_CHANGE,
         "pairs": len(pairs),
     }

@@ -9,7 +9,7 @@ the same rank and variance. The grade itself is erased for comparison.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -306,6 +306,64 @@ def change_of_rho(
     return jackknife(change, run.queries)
 
 
+@dataclass(frozen=True, eq=False)
+class Shifts:
+    """The change of the grades `by` property, depth and family; no control that could not be drawn."""
+
+    by: Mapping[tuple[str, int, str], Estimate]
+    depths: Sequence[int]
+
+    @classmethod
+    def of(cls, run: Ablated, variants: Erased, depths: Sequence[int]) -> Shifts:
+        """The `divergence` of every family of variants."""
+        by = {
+            (name, depth, family): divergence(run, [member.name for member in members])
+            for (name, depth), families in variants.items()
+            for family, members in families.items()
+            if members
+        }
+        return cls(by, depths)
+
+    def beyond(self, name: str, depth: int) -> Estimate:
+        """The shift beyond the stronger control; without a control the shift."""
+        moved = self.by[name, depth, "erased"]
+        controls = (self.by.get((name, depth, control)) for control in CONTROLS)
+        differences = [moved - control for control in controls if control is not None]
+        return min(differences or [moved], key=lambda each: each.value)
+
+    def controls(self, name: str) -> list[str]:
+        """The controls that could be drawn at every depth."""
+        return [each for each in CONTROLS if all((name, n, each) in self.by for n in self.depths)]
+
+    def used(self, name: str) -> Estimate | None:
+        """The mean shift over depths beyond the stronger control; None without one."""
+        means = [
+            mean_of([self.by[name, n, "erased"] - self.by[name, n, each] for n in self.depths])
+            for each in self.controls(name)
+        ]
+        return min(means, key=lambda mean: mean.value, default=None)
+
+
+def _is_read(
+    encoded: Mapping[tuple[str, int], Estimate], name: str, depths: Sequence[int], context: Context
+) -> bool:
+    """Whether a property is read above its control, mean over depths."""
+    return context.sign(mean_of([encoded[name, n] for n in depths])) > 0
+
+
+def _change_of_rho(
+    run: Ablated, variants: Erased, shifts: Shifts, name: str, context: Context
+) -> tuple[float, Estimate] | None:
+    """The change of ρ beyond the control with the larger one, behind its largest size in the interval."""
+    families = [variants[name, n] for n in shifts.depths]
+    changes = []
+    for control in shifts.controls(name):
+        change = change_of_rho(run, families, control)
+        if (ends := change.interval(context.resamples, context.seed)) is not None:
+            changes.append((max(map(abs, ends)), change))
+    return max(changes, key=lambda item: item[0], default=None)
+
+
 def measure(context: Context) -> Result:
     """Probe and erase properties at several depths; compare the change of the grades with controls."""
     if min((sizes := counts(context)).values()) < LEAST_TEXTS:
@@ -338,55 +396,22 @@ def measure(context: Context) -> Result:
     pairs = for_model(few_a_query(context.validation, 1), QUICK_PAIRS, context)
     listed = [variant for of in variants.values() for family in of.values() for variant in family]
     run = ablate(context, "erased", listed, pairs)
-    shift: dict[tuple[str, int, str], Estimate] = {}
-    for (name, depth), families in variants.items():
-        for family, members in families.items():
-            if members:
-                shift[name, depth, family] = divergence(run, [member.name for member in members])
-
-    def beyond(name: str, depth: int) -> Estimate:
-        """The shift beyond the stronger control; without a control the shift."""
-        moved = shift[name, depth, "erased"]
-        controls = [shift[name, depth, each] for each in CONTROLS if (name, depth, each) in shift]
-        return min(
-            [moved - control for control in controls] or [moved], key=lambda each: each.value
-        )
-
-    def everywhere(name: str) -> list[str]:
-        """The controls that could be drawn at every depth."""
-        return [each for each in CONTROLS if all((name, n, each) in shift for n in depths)]
-
-    used: dict[str, Estimate | None] = {}
-    for name in tested:
-        means = [
-            mean_of([shift[name, n, "erased"] - shift[name, n, control] for n in depths])
-            for control in everywhere(name)
-        ]
-        used[name] = min(means, key=lambda mean: mean.value, default=None)
-
-    # Among properties read above their control: the one whose erasure changes ρ least.
-    candidates: dict[str, tuple[float, Estimate]] = {}
-    for name in tested if index_queries(run.queries)[1] > 1 else []:
-        share = mean_of([encoded[name, n] for n in depths])
-        ends = share.interval(context.resamples, context.seed)
-        if ends is None or not ends[0] > 0:
-            continue
-        changes = [
-            (max(map(abs, interval)), change)
-            for control in everywhere(name)
-            for change in [change_of_rho(run, [variants[name, n] for n in depths], control)]
-            if (interval := change.interval(context.resamples, context.seed)) is not None
-        ]
-        if changes:
-            candidates[name] = max(changes, key=lambda item: item[0])
-    nearest = min(candidates, key=lambda name: candidates[name][0], default=None)
-
-    of_grade = [shift[GRADE.name, n, "erased"] for n in depths if GRADE.name in names]
-    cells = {point: beyond(*point) for point in variants}
+    shifts = Shifts.of(run, variants, depths)
+    used = {name: shifts.used(name) for name in tested}
+    several = index_queries(run.queries)[1] > 1
+    read_above = [name for name in tested if several and _is_read(encoded, name, depths, context)]
+    changes = {
+        name: change
+        for name in read_above
+        if (change := _change_of_rho(run, variants, shifts, name, context)) is not None
+    }
+    nearest = min(changes, key=lambda name: changes[name][0], default=None)
+    of_grade = [shifts.by[GRADE.name, n, "erased"] for n in depths if GRADE.name in names]
+    cells = {point: shifts.beyond(*point) for point in variants}
     return Result(
         measurements={
             **{f"usage_used_{each.name}": used.get(each.name) for each in chosen if each != GRADE},
-            "usage_encoded_not_used": None if nearest is None else candidates[nearest][1],
+            "usage_encoded_not_used": None if nearest is None else changes[nearest][1],
             "usage_ceiling": mean_of(of_grade) if of_grade else None,
         },
         figures=[_map(names, depths, encoded, cells, context)],

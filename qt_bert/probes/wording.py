@@ -11,7 +11,6 @@ from typing import Any
 
 from qt_bert.errors import ArgumentError
 from qt_bert.probes.texts import COMMON, Texts, has_texts, texts_of, unit
-from qt_bert.results.heads import HeadTable
 from qt_bert.results.probe import Measurement, ProbeResult, SourcedClaim
 from qt_bert.stats.verdict import MOST_QUERIES
 from qt_bert.text import Label, Text, shortest
@@ -23,7 +22,8 @@ NOTHING = Text("", "")
 class ClaimInWords:
     """A claim with its text, a short text, its verdict, what follows from it, and its unit.
 
-    `beside`: further figures to read the value by. `reason`: why an undecided claim is not decided, and how many queries would decide it; else empty.
+    `beside`: further figures to read the value by. `reason`: why an undecided claim is not decided, and how
+    many queries would decide it; else empty.
     """
 
     claim: SourcedClaim
@@ -60,7 +60,7 @@ class MeasurementInWords:
     unit: Label
 
 
-def claims_in_words(result: ProbeResult | HeadTable) -> tuple[ClaimInWords, ...]:
+def claims_in_words(result: ProbeResult) -> tuple[ClaimInWords, ...]:
     """The judged claims of a probe, in order."""
     return tuple(_claim(claim, result.probe, result.facts) for claim in result.claims)
 

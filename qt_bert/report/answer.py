@@ -86,7 +86,7 @@ def _claims(stored: Stored) -> Table:
             Column("claim", wording("claim"), whole=True),
             *columns(verdict="verdict", value="measured_interval"),
             Column("beside", wording("beside"), whole=True, optional=True),
-            Column("source", wording("article_s_figure"), filed=True),
+            Column("source", wording("source_figure"), filed=True),
             *FILED,
         ),
         rows=tuple(

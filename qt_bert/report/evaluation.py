@@ -167,10 +167,10 @@ def _examples(evaluation: EvaluationResult) -> Examples | None:
     if not chosen:
         return None
     graded = any(pair.score is None for pair in chosen)
-    note = wording("each_bar_model_s" if graded else "model_gives_one_score")
+    note = wording("grades_note" if graded else "score_note")
     names = _names(evaluation)
     return Examples(
-        title=wording("what_model_does"),
+        title=wording("examples"),
         note=sentences([note, *_reasons(chosen)]),
         examples=tuple(_example(pair, evaluation.mode, names) for pair in chosen),
     )
@@ -251,7 +251,7 @@ def _worst_errors(evaluation: EvaluationResult) -> Table:
     )
     return Table(
         name="errors",
-        title=wording("pairs_furthest_off"),
+        title=wording("largest_errors"),
         columns=(
             Column("id", "id"),
             *columns(query="query", title="title", grade="label"),
@@ -296,7 +296,7 @@ def _judged(evaluation: EvaluationResult, record: RunRecord) -> Table:
         facts["profile"] = profile_of(record.inputs)
     return Table(
         name="judged",
-        title=wording("sizes_hashes_model_pairs"),
+        title=wording("sizes_and_hashes"),
         columns=columns(what="item", value="value_cell"),
         rows=tuple((wording(name), value) for name, value in facts.items()),
         folded=True,
@@ -308,9 +308,9 @@ _DIRECTIONS = {"higher": "↑", "lower": "↓", "zero": "→ 0"}
 
 def _metrics(evaluation: EvaluationResult) -> Table:
     """Every metric with its interval, its base and its meaning."""
-    notes = [wording("brackets_hold_95_intervals")]
+    notes = [wording("metrics_note")]
     if (counts := evaluation.pnr_counts) is not None:
-        notes.append(wording("title_pairs_pnr_concordant", **asdict(counts)))
+        notes.append(wording("pnr_counts", **asdict(counts)))
     accuracy = evaluation.metrics.get("accuracy")
     if accuracy is not None and accuracy.ci_low is not None and accuracy.ci_high is not None:
         notes.append(wording("resolution", half=50 * (accuracy.ci_high - accuracy.ci_low)))
@@ -376,7 +376,7 @@ def _slices(evaluation: EvaluationResult) -> Iterator[Table]:
                 )
                 for value, metrics in parts.items()
             ),
-            note=wording("brackets_are_intervals"),
+            note=wording("slices_note"),
             folded=True,
         )
 
@@ -385,7 +385,7 @@ def _per_grade(evaluation: EvaluationResult) -> Table:
     """Precision, recall and F1 of every level."""
     return Table(
         name="per_grade",
-        title=wording("level_level"),
+        title=wording("by_level"),
         columns=(
             *columns(level="level", precision="precision_0_1", recall="recall_0_1"),
             Column("f1", "F1 (0–1)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from qt_bert.stats.comparison import MetricDifference
 from qt_bert.text import Text, join, number, sentences
 
 MILLION = 1_000_000
-TITLE = wording("plan_smaller_model")
+TITLE = wording("plan_section")
 
 
 def render_plan(out: Path) -> Path:
@@ -42,7 +43,7 @@ def render_plan(out: Path) -> Path:
     frontier = Frontier.read(file) if file.exists() else None
     plan = None if frontier else Plan.read(folder.file("plan.json"))
     section = smaller_section(frontier, plan, str(out / FRONTIER))
-    heading = wording("plan_smaller_relevance_model")
+    heading = wording("plan_heading")
     drawn = page(folder.record, (), [section] if section else [], heading=heading, tables=False)
     with atomic_write(folder.file(PAGE)) as temporary:
         temporary.write_text(drawn, encoding="utf-8")
@@ -121,7 +122,8 @@ def next_commands(
     without a faster one. Before all stands the teacher in eight bits, which needs no training.
 
     Without a trial there is none: its command comes next, and SHAPE stands for what it recommends. A trial
-    that recommends none leaves the shape of the details.
+    that recommends none leaves the shape of the details. `path` is that of the frontier, `model` and `pairs`
+    are words of a shell.
     """
     eight = f"export --onnx --int8 --model {model} --pairs {pairs} --out runs/teacher_onnx"
     yield _command("frontier_int8", eight)
@@ -134,7 +136,7 @@ def next_commands(
     else:
         last = frontier.details[-1].shape if frontier.details else frontier.rows[-1].shape
         shape = str(frontier.recommended or last)
-    of = f"--plan {path} --shape {shape} --model {model}"
+    of = f"--plan {shlex.quote(path)} --shape {shape} --model {model}"
     texts = "--pairs train.tsv --dev dev.tsv --unlabelled traffic.tsv"
     both = f"{model} runs/onnx/model.int8.onnx --pairs {pairs} --unlabelled other_traffic.tsv"
     yield _command("frontier_make", f"prune {of} --out runs/small")

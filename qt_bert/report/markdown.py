@@ -51,7 +51,7 @@ def _lines(stored: Stored, language: str) -> Iterator[str]:
             "claim",
             "verdict",
             "measured_interval",
-            "article_s_figure",
+            "source_figure",
             "margin",
             "queries_needed",
         )
@@ -79,7 +79,7 @@ def _lines(stored: Stored, language: str) -> Iterator[str]:
         )
         if measurements := measurements_in_words(result):
             yield ""
-            columns = ("measurement", "measured_interval", "article_s_figure", "place")
+            columns = ("measurement", "measured_interval", "source_figure", "place")
             yield from _table([words(name) for name in columns])
             yield from (_row(_measurement(row, localised)) for row in measurements)
 

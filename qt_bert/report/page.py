@@ -44,8 +44,8 @@ def page(
             sections=sections,
             unfinished=[name for name, stage in record.stages.items() if stage.status != "done"],
             style=Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),
-            heading=heading or wording("query_title_relevance_model"),
-            footer=wording("made_qt_bert_same" if tables else "made_json_beside"),
+            heading=heading or wording("report_heading"),
+            footer=wording("footer" if tables else "footer_alone"),
             tables=tables,
         )
     )

@@ -33,7 +33,7 @@ from qt_bert.results.probe import PairsRef, label_of
 from qt_bert.stats.metrics import METRICS
 from qt_bert.text import Text, interval, join, number, sentences, signed
 
-RHO = wording("spearman_s")
+RHO = wording("rho")
 _NAMES = {TESTED: RHO, "qwk": wording("qwk_weighted")}
 MEGABYTE = 1_000_000
 
@@ -43,9 +43,9 @@ VERDICTS: dict[Verdict, Badge] = {
     "inferior": Badge(wording("worse"), "bad"),
 }
 _MEANINGS: dict[Verdict, Text] = {
-    "non-inferior": wording("loses_no_more_than", MARGIN=MARGIN),
-    "undecided": wording("these_data_cannot_tell", MARGIN=MARGIN),
-    "inferior": wording("loses_more_than_fixed", MARGIN=MARGIN),
+    "non-inferior": wording("plan_non_inferior", MARGIN=MARGIN),
+    "undecided": wording("plan_undecided", MARGIN=MARGIN),
+    "inferior": wording("plan_inferior", MARGIN=MARGIN),
 }
 
 
@@ -130,7 +130,7 @@ def _kept_parts(plan: Plan) -> Text:
 def _cost(evidence: PlanEvidence) -> Text:
     validation = next((test for test in evidence.tests if test.role == "validation"), None)
     if validation is None or TESTED not in validation.measured:
-        return wording("spearman_s_not_defined")
+        return wording("rho_undefined")
     changes = {
         name: in_words(change.change, change.ci_low, change.ci_high)
         for name, change in validation.measured.items()
@@ -149,7 +149,7 @@ def _tests(evidence: PlanEvidence) -> Table:
     """Every metric on every file, and the verdict of the test."""
     return Table(
         name="plan_tests",
-        title=wording("one_plan_tested"),
+        title=wording("plan_tests"),
         columns=columns(
             file="file",
             metric="metric",
@@ -185,30 +185,30 @@ def _test_rows(test: PlanTest) -> Iterator[tuple[Cell, ...]]:
 
 def _test_notes(evidence: PlanEvidence) -> Iterator[Text]:
     """How to read the tests, and the least detectable loss."""
-    yield wording("chosen_discovery_here_only", MARGIN=MARGIN)
+    yield wording("tests_note", MARGIN=MARGIN)
     for test in evidence.tests[:1]:
         change = test.measured.get(TESTED)
         if change is not None and change.ci_low is not None and change.ci_high is not None:
             half = number((change.ci_high - change.ci_low) / 2)
-            yield wording("change_must_exceed_about", name=test.pairs.name, half=half)
+            yield wording("least_change", name=test.pairs.name, half=half)
 
 
 def _grid(evidence: PlanEvidence) -> Table:
     """A row a budget."""
     return Table(
         name="plan_grid",
-        title=wording("budgets_quality_speed_size"),
+        title=wording("budgets"),
         columns=(
             *columns(
-                of="budget_kept",
-                kept="grid_kept",
-                measured="measured_95_interval",
+                of="kept",
+                kept="kept",
+                measured="rho_measured",
                 parameters="grid_parameters",
             ),
-            Column("megabytes", wording("memory_disk_mb_float16"), digits=1),
+            Column("megabytes", wording("megabytes"), digits=1),
         ),
         rows=tuple(map(_grid_row, evidence.grid)),
-        note=wording("all_without_training_measured", where=_measured_on(evidence)),
+        note=wording("grid_note", where=_measured_on(evidence)),
         grouped=True,
     )
 
@@ -226,9 +226,9 @@ def _grid_row(row: GridRow) -> tuple[Cell, ...]:
 def _at_risk(evidence: PlanEvidence) -> Block:
     """The functions whose heads are removed."""
     if evidence.functions == "none":
-        return Prose(title=wording("what_at_risk"), body=wording("this_model_s_heads"))
+        return Prose(title=wording("what_at_risk"), body=wording("heads_unstudied"))
     of_run = evidence.functions == "run"
-    source = wording("functions_those_this_run" if of_run else "functions_those_heads_json")
+    source = wording("functions_of_run" if of_run else "functions_of_file")
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             label_of(row.name, unstable=row.unstable),
@@ -254,7 +254,7 @@ def _at_risk(evidence: PlanEvidence) -> Block:
             Column("which", wording("which_go"), whole=True),
         ),
         rows=rows,
-        note=wording("s_change_measured_with", source=source, where=_measured_on(evidence)),
+        note=wording("at_risk_note", source=source, where=_measured_on(evidence)),
         folded=True,
     )
 

@@ -102,7 +102,7 @@ def atlas_section(results: Sequence[ProbeResult]) -> Section | None:
     if not figures:
         return None
     blocks = filled(
-        Prose(body=wording("one_cell_head_rows")),
+        Prose(body=wording("atlas_note")),
         Table(
             name="atlas_sets",
             title=wording("heads"),
@@ -149,7 +149,7 @@ def _atlas_heads(tables: Sequence[HeadTable]) -> Table:
         rows.append((head, sentences(dict.fromkeys(does[head])), *cells))
     return Table(
         name="atlas_heads",
-        title=wording("every_head_chosen"),
+        title=wording("atlas_heads"),
         columns=(
             *columns(head="head", does="what_they_do"),
             *(
@@ -162,7 +162,7 @@ def _atlas_heads(tables: Sequence[HeadTable]) -> Table:
     )
 
 
-_THERE = Column("there", wording("article_s_figure"), optional=True)
+_THERE = Column("there", wording("source_figure"), optional=True)
 FILED = (
     Column("margin", wording("margin"), filed=True),
     Column("p", "p", filed=True),
@@ -195,14 +195,14 @@ def probe_section(result: ProbeResult) -> Section:
         Prose(title=question_of(result.probe), body=sentences([result.summary, *_sample(result)])),
         Table(
             name=f"{prefix}claims",
-            title=wording("claims_verdicts"),
+            title=wording("claims_judged"),
             columns=_CLAIMS,
             rows=tuple(map(_claim, claims_in_words(result))),
             grouped=True,
         ),
         *(FigureBlock(figure=figure) for figure in figures),
         *(_table(table, prefix) for table in result.tables),
-        Folded(title=wording("all_measurements_heads_chosen"), blocks=details),
+        Folded(title=wording("probe_details"), blocks=details),
     )
     name, appendix = anchor_of(result), not result.claims
     return Section(name=name, title=result.heading, blocks=blocks, appendix=appendix)
@@ -246,7 +246,7 @@ def filed(worded: ClaimInWords) -> tuple[Cell, ...]:
 def _measurements(result: ProbeResult) -> Table:
     return Table(
         name=f"{result.probe}_measurements",
-        title=wording("measurements_not_judged"),
+        title=wording("measurements"),
         columns=_MEASUREMENTS,
         rows=tuple(
             (
@@ -279,9 +279,9 @@ def _sets(result: ProbeResult) -> Table:
     teachers = {head.head: f"{head.head}({head.teacher})" for head in result.heads if head.teacher}
     stability_columns = (
         *columns(stable="stable"),
-        Column("overlap", wording("shared_queries_resampled"), digits=2),
-        Column("halves", wording("shared_two_halves"), digits=2),
-        Column("chance_95", wording("95_chance"), digits=2),
+        Column("overlap", wording("overlap"), digits=2),
+        Column("halves", wording("overlap_of_halves"), digits=2),
+        Column("chance_95", wording("chance_95"), digits=2),
     )
     rows: list[tuple[Cell, ...]] = []
     for name, heads in result.sets.items():
@@ -304,7 +304,7 @@ def _sets(result: ProbeResult) -> Table:
             *(stability_columns if result.stability else ()),
         ),
         rows=tuple(rows),
-        note=wording("stability_heads_scored_again") if result.stability else None,
+        note=wording("stability_note") if result.stability else None,
     )
 
 
@@ -336,7 +336,7 @@ def _heads(result: ProbeResult) -> Table:
 
     return Table(
         name=f"{result.probe}_heads",
-        title=wording("scores_every_head"),
+        title=wording("head_scores"),
         columns=(
             *columns(head="head", selected="selected"),
             *(columns(teacher="teacher") if has_teacher else ()),
@@ -351,7 +351,7 @@ def _heads(result: ProbeResult) -> Table:
 def _settings(result: ProbeResult) -> Table:
     return Table(
         name=f"{result.probe}_settings",
-        title=wording("settings_this_probe"),
+        title=wording("probe_settings"),
         columns=columns(name="name", value="value_cell"),
         rows=tuple((name, plain(value)) for name, value in _flat(result.settings)),
         folded=True,

@@ -119,7 +119,7 @@ def run_section(stored: Stored) -> Section:
     }
     facts = Table(
         name="run",
-        title=wording("arguments_versions_equivalence_checks"),
+        title=wording("run_facts"),
         columns=columns(group="group", name="name", value="value_cell"),
         rows=tuple(
             (wording(group), name, plain(value))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal
 
 from qt_bert.codec import decode, encode
 from qt_bert.errors import ArgumentError, RunFolderError
@@ -17,17 +17,13 @@ from qt_bert.files import atomic_write
 from qt_bert.heads import Head
 from qt_bert.results import ResultFile
 from qt_bert.results.probe import (
-    Measurement,
     ModelRef,
-    OnSource,
     PairsRef,
     ProbeResult,
-    SourcedClaim,
     Stability,
     set_label,
 )
 from qt_bert.results.quantities import QUANTITIES, SIGNIFICANT, Quantity, kept_scores
-from qt_bert.stats.metrics import METRICS
 from qt_bert.text import Text, sentences
 
 DIGITS = 4
@@ -42,33 +38,19 @@ _SCORED_ON = {
 """Where the settings of a probe hold the sample that its heads were scored on, if not that of its
 claims; of `matching` only the pairs `used` share something to match."""
 
-_KEPT = ("behaviour",)
-"""Probes whose measurements `heads.json` holds."""
-
-T = TypeVar("T", SourcedClaim, Measurement, Stability, OnSource)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadTable:
-    """One probe's named sets, their stability, its claims and its scores, `values[head][score]`.
+    """One probe's named sets, their stability and its scores, `values[head][score]`, measured on `pairs`.
 
-    `windows`: how many tokens each layer sees to either side (None: all), where layers differ. Scores
-    are measured on `pairs`; heads are chosen, and p and q computed, on `discovery`. `metric` measures
-    ablated heads. `facts` fill the texts of `claims`; `measurements` are kept for probes in `_KEPT`.
-    `unshown`: heads of the sets that are not named, or fail on validation.
+    `windows`: how many tokens each layer sees to either side (None: all), where layers differ. `unshown`:
+    heads of the sets that are not named, or fail on validation.
     """
 
     probe: str
     title: Text
-    order: int
     profile: str
     pairs: PairsRef
-    discovery: PairsRef | None = None
-    metric: str | None = None
-    summary: Text
-    claims: tuple[SourcedClaim, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    measurements: tuple[Measurement, ...] = ()
     sets: dict[str, tuple[str, ...]]
     unshown: tuple[str, ...] = ()
     stability: dict[str, Stability] = field(default_factory=dict)
@@ -117,31 +99,14 @@ def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTa
     """The table of a probe's result, with the scores named in `keep`, or all of them."""
     names = dict.fromkeys(name for head in result.heads for name in head.scores)
     scores = tuple(name for name in names if keep is None or name in keep)
-    metric = result.settings.get("metric")
     return HeadTable(
         probe=result.probe,
         title=result.heading,
-        order=result.order,
         profile=str(result.settings.get("profile", "")),
         pairs=_scored_on(result),
-        discovery=_discovery(result),
-        metric=metric if isinstance(metric, str) else None,
-        summary=result.summary,
-        claims=tuple(map(_few_digits, result.claims)),
-        facts={
-            name: rounded(fact) if isinstance(fact, float) else fact
-            for name, fact in result.facts.items()
-            if result.claims
-        },
-        measurements=tuple(map(_few_digits, result.measurements)) if result.probe in _KEPT else (),
         sets={name: tuple(heads) for name, heads in sorted(result.sets.items())},
         unshown=tuple(row.head for row in result.heads if row.shown is False),
-        stability={
-            name: _few_digits(
-                replace(stability, sources=tuple(map(_few_digits, stability.sources)))
-            )
-            for name, stability in sorted(result.stability.items())
-        },
+        stability=dict(sorted(result.stability.items())),
         scores=scores,
         heads=tuple(row.head for row in result.heads),
         values=tuple(
@@ -154,12 +119,6 @@ def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTa
 def rounded(value: float | None) -> float | None:
     """`value` rounded to DIGITS significant digits."""
     return None if value is None else float(f"{value:.{DIGITS}g}")
-
-
-def _few_digits(result: T) -> T:
-    """A claim, a measurement or a set's stability with its numbers rounded."""
-    values = {field.name: getattr(result, field.name) for field in fields(result)}
-    return replace(result, **{n: rounded(v) for n, v in values.items() if isinstance(v, float)})  # type: ignore[arg-type]
 
 
 def _scored_on(result: ProbeResult) -> PairsRef:
@@ -309,9 +268,6 @@ def base_of(table: HeadTable) -> Text:
 
 def _note(quantity: Quantity, table: HeadTable, high: float | None) -> Iterator[Text]:
     yield quantity.means
-    if quantity.score == "change" and table.metric in METRICS:
-        title = METRICS[table.metric].title
-        yield Text(f"指标：{title.zh}。", f"The metric is {title.en}.")
     yield base_of(table)
     yield _outlined(quantity, table)
     if table.windows:

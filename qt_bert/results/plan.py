@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from qt_bert.codec import encode, read_result
 from qt_bert.figures import Figure
-from qt_bert.files import write_json
 from qt_bert.results import ResultFile
 from qt_bert.results.evaluation import JudgedModel
 from qt_bert.results.kept import KeptLayer, TeacherRef
@@ -206,7 +203,7 @@ class Int8Loss:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportFile:
+class ExportFile(ResultFile):
     """`export.json`.
 
     `inputs` are the graph's, each int64 [batch, length]; `pad` is the token id of padding and
@@ -225,12 +222,3 @@ class ExportFile:
     sha256: dict[str, str]
     check: ExportCheck
     int8: Int8Loss | None = None
-
-    def write(self, folder: Path) -> None:
-        """Store it in `folder`, atomically."""
-        write_json(folder / EXPORT, encode(self))
-
-    @classmethod
-    def read(cls, folder: Path) -> ExportFile:
-        """That of `folder`. Raises RunFolderError naming the key that does not fit."""
-        return read_result(cls, folder / EXPORT)

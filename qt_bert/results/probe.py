@@ -243,9 +243,9 @@ class ProbeResult(ResultFile):
     """`probes/NAME.json`: the result of one probe.
 
     `sets` maps a name (`matching`) to heads, `stability` some of these names to their stability;
-    `settings` are those of the run. `claims` are judged, by the `values` of each id, `measurements` are not; the texts of both
-    are in the probe's TOML and filled from `facts`. `title` and `order` are those of its section of
-    the report.
+    `settings` are those of the run. `claims` are judged, by the `values` of each id, `measurements` are not;
+    the texts of both are in the probe's TOML and filled from `facts`. `title` and `order` are those of its
+    section of the report.
     """
 
     schema: Literal[1, 2] = 2

@@ -393,8 +393,9 @@ def run_report(
     makes of the folder, and the names of the stages that had to run.
 
     `request` is resolved; `scorer` is its model, if that is open already. `notify` gets the forecast, what
-    is left out without a base, and the page so far when a stage fails. Raises RunFolderError where the flags do not fit what lies in
-    `out`, or a result there that is not requested would become stale; else as the stages do.
+    is left out without a base, and the page so far when a stage fails. Raises RunFolderError where the flags
+    do not fit what lies in `out`, or a result there that is not requested would become stale; else as the
+    stages do.
     """
     names = None if only is None else ["evaluation", *only]
     if names is None and request.base is None:

@@ -116,6 +116,9 @@ def test_a_draw_takes_whole_queries_up_to_its_limit(monkeypatch):
     large = evaluate.draw_pairs(pairs([500, 2, 2]))  # of one query
     assert len(large) == 100 and {pair.query for pair in large} == {"q0", "q1", "q2"}
     assert len(evaluate.draw_pairs(pairs([5]))) == 5
+    two = [replace(pair, query="Q0") if n % 2 else pair for n, pair in enumerate(pairs([90]))]
+    others = [replace(pair, query=f"other {pair.query}") for pair in pairs([1] * 60)]
+    assert all(len(evaluate.draw_pairs([*two, *others], seed)) <= 100 for seed in range(4))
 
 
 def test_a_long_file_is_drawn_of_its_first_rows(monkeypatch):

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from qt_bert.errors import ArgumentError
-from qt_bert.figures import Point, bars, curve, head_map
+from qt_bert.figures import Bars, BarSeries, Mark, Point, Scatter, curve, head_map
 from qt_bert.heads import Head
 from qt_bert.probes import texts
 from qt_bert.probes.base import Contest, Probe, Result, probes, run_probe
@@ -68,7 +68,9 @@ title = { zh = "方式", en = "Ways" }
 y_label = { zh = "份额", en = "share" }
 [figures.line]
 title = { zh = "线", en = "Line" }
-x_unit = "heads"
+x_unit = "times"
+[figures.places]
+title = { zh = "点", en = "Places" }
 
 [words]
 first = { zh = "第一", en = "the first" }
@@ -220,11 +222,16 @@ def test_a_stored_result_is_read_again(run, tmp_path):
 
 
 def test_figures_get_their_texts_and_labels(run):
-    first, second, third = run(
+    first, second, third, fourth = run(
         figures=[
             head_map("map", [[1.0, 2.0]]),
-            bars("ways", ["first", "L0H0"], {"first": ([1.0, 2.0], None)}),
+            Bars(
+                name="ways",
+                categories=("first", "L0H0"),
+                series=(BarSeries(name="first", values=(1.0, 2.0)),),
+            ),
             curve("line", {"map": [Point(x=1, y=2)]}),
+            Scatter(name="places", points=(Mark(x=0, y=0, series="first", label="map"),)),
         ]
     ).figures
     assert first.name == "map"  # a word of the same id names no figure
@@ -233,15 +240,17 @@ def test_figures_get_their_texts_and_labels(run):
     assert second.unit == Text("次", "times done")
     assert second.categories == (Text("第一", "the first"), "L0H0")
     assert second.series[0].name == Text("第一", "the first")
-    assert third.x_unit == Text("个头", "heads")
+    assert third.x_unit == Text("倍", "times")
     assert third.series[0].name == Text("字典", "a map")
+    (mark,) = fourth.points  # its label is a word of a text, not an id
+    assert (mark.series, mark.label) == (Text("第一", "the first"), "map")
 
 
 def test_sets_that_are_not_stable_are_named_wherever_they_are_shown(run):
     found = run(
         sets={"named": [Head(0, 1)]},
         stability={"named": LOOSE},
-        figures=[head_map("map", [[1.0, 2.0]]), bars("ways", [], {})],
+        figures=[head_map("map", [[1.0, 2.0]]), Bars(name="ways", categories=(), series=())],
     )
     note = instability_note({"named": LOOSE})
     assert note is not None and found.summary.en.endswith(note.en)

@@ -52,6 +52,7 @@ def test_a_forecast_recommends_a_shape_and_its_commands():
     assert "80 steps; forecasts were tested on 600 only" in recommendation(short).en
     untried = frontier(trial=False)
     assert "--pairs-to-train" in recommendation(untried).zh
+    assert "--plan 'my runs/f.json' --shape" in [*next_commands(made, "my runs/f.json")][1].en
     _, first, make, *_ = next_commands(untried, "f.json")
     assert "qt-bert plan" in first.en and "runs/trial/frontier.json --shape SHAPE" in make.zh
     assert "0.02" in recommendation(replace(made, recommended=None)).en

@@ -6,23 +6,15 @@ from typing import Any
 
 from qt_bert.files import write_json
 from qt_bert.request import Request
-from qt_bert.results.probe import HeadScores, Measurement, ModelRef, PairsRef, ProbeResult, Source
+from qt_bert.results.probe import HeadScores, ModelRef, PairsRef, ProbeResult
 from qt_bert.run.folder import RunFolder, RunInputs, Stage, StageContext, run_stages
 from qt_bert.text import Text
-from tests.results.made_claims import claim
 
 HEADS = ("L0H0", "L0H1", "L1H0", "L1H1")
 CHANGES = (-0.0138888, 0.0, 0.0555555, None)
 
 
 GRADED = ModelRef(name="graded", sha256="4f")
-
-
-def measured(id: str, **changes: Any) -> Measurement:
-    source = Source(article="heads_of_query_title_bert", section="2.4", value=-82.0)
-    facts: dict[str, Any] = {"source": source, "n_queries": 40, "unit": "points"}
-    facts |= {"value": 12.3456789, "ci_low": 1.00004, "ci_high": 20.0}
-    return Measurement(id=id, **(facts | changes))
 
 
 def redundancy(**changes: Any) -> ProbeResult:
@@ -39,13 +31,9 @@ def redundancy(**changes: Any) -> ProbeResult:
         "pairs": PairsRef(name="test.tsv", sha256="a7", n_pairs=72, n_queries=70),
         "settings": {
             "profile": "quick",
-            "metric": "accuracy",
             "discovery": {"name": "dev.tsv", "sha256": "b8", "n_pairs": 40, "n_queries": 39},
         },
         "summary": Text("很冗余。", "Very redundant."),
-        "facts": {"change": -0.123456, "head": "L1H0"},
-        "claims": (claim("redundancy.one", value=12.3456789, p=0.000123456, q=0.01),),
-        "measurements": (measured("beside"),),
         "heads": tuple(
             HeadScores(head=head, scores=scores(change))
             for head, change in zip(HEADS, CHANGES, strict=True)
@@ -72,26 +60,6 @@ def matching(**changes: Any) -> ProbeResult:
             for head, score in zip(HEADS, (1.0, 9.0, 2.5, 1.1), strict=True)
         ),
         "sets": {"matching": ("L0H1",), "named": ("L0H1", "L1H0")},
-    }
-    return ProbeResult(**(facts | changes))
-
-
-def behaviour(**changes: Any) -> ProbeResult:
-    """Scores of two phenomena, and another measurement."""
-    facts: dict[str, Any] = {
-        "probe": "behaviour",
-        "order": 150,
-        "model": GRADED,
-        "pairs": PairsRef(name="cases.tsv", sha256="c9", n_pairs=700, n_queries=350),
-        "settings": {"profile": "quick"},
-        "summary": Text("大多分得清。", "It tells most."),
-        "measurements": (
-            measured("direction", value=0.5, ci_low=0.25, ci_high=0.75, unit=""),
-            measured("negation", value=-0.25, ci_low=None, ci_high=None),
-            measured("ranked_higher"),
-        ),
-        "heads": (),
-        "sets": {"carries_direction": ("L0H1",)},
     }
     return ProbeResult(**(facts | changes))
 

@@ -9,8 +9,7 @@ from qt_bert.results.heads import HeadsFile, heads_file
 from qt_bert.results.probe import HeadScores, ModelRef
 from qt_bert.results.quantities import QUANTITIES
 from qt_bert.shipped import GRADED, shipped
-from tests.results.made_claims import claim
-from tests.results.made_heads import behaviour, matching, redundancy
+from tests.results.made_heads import matching, redundancy
 
 VERSIONS = {"torch": "2", "qt_bert": "1"}
 
@@ -22,28 +21,14 @@ def test_it_keeps_four_digits_of_the_scores_that_something_reads():
     assert table.rows()["L1H1"]["change"] is None
 
 
-def test_claims_stay_with_fewer_digits_and_the_facts_of_their_texts():
-    table = heads_file([redundancy()], VERSIONS).probes[0]
-    (kept,) = table.claims
-    assert (kept.id, kept.value, kept.p, kept.ci_low) == ("redundancy.one", 12.35, 0.0001235, 7.5)
-    assert (kept.verdict, kept.margin) == ("reproduced", 2.0)
-    assert table.facts == {"change": -0.1235, "head": "L1H0"} and table.measurements == ()
-    assert heads_file([matching()], VERSIONS).probes[0].facts == {}
-    (table,) = heads_file([behaviour()], VERSIONS).probes
-    values = {measurement.id: measurement.value for measurement in table.measurements}
-    assert (values["direction"], values["negation"]) == (0.5, -0.25)
-
-
 def test_a_file_of_an_older_version_is_read(tmp_path):
     path = tmp_path / "heads.json"
     heads_file([redundancy()], VERSIONS).write(path)
     stored = json.loads(path.read_text(encoding="utf-8"))
-    for name in ("claims", "facts", "measurements"):
-        del stored["probes"][0][name]
-    stored["probes"][0]["findings"] = [{"id": "one", "verdict": "reproduced"}]
+    stored["probes"][0] |= {"claims": [{"id": "one"}], "metric": None, "summary": "它"}
     path.write_text(json.dumps(stored), encoding="utf-8")
     (table,) = HeadsFile.read(path).probes
-    assert table.claims == () and table.sets["harmful"] == ("L1H0",)
+    assert table.sets["harmful"] == ("L1H0",)
 
 
 def test_the_file_that_ships_is_read():
@@ -76,8 +61,7 @@ def test_144_heads_with_every_score_take_less_than_150_kb(tmp_path):
             for layer in range(12)
             for head in range(12)
         )
-        claims = tuple(claim(f"{probe}.{n}") for n in range(3))
-        results.append(replace(redundancy(), probe=probe, heads=heads, claims=claims))
+        results.append(replace(redundancy(), probe=probe, heads=heads))
     heads_file(results, VERSIONS).write(tmp_path / "heads.json")
     assert (tmp_path / "heads.json").stat().st_size <= 150_000
 

@@ -3,7 +3,6 @@ from dataclasses import replace
 import pytest
 
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.results.heads import table_of
 from qt_bert.results.probe import ProbeResult, verdict_of
 from tests.results.made_heads import matching
 from tests.results.made_stability import LOOSE
@@ -24,11 +23,10 @@ def test_both_overlaps_must_exceed_chance(overlap, halves, chance, verdict):
     assert verdict_of(overlap, halves, chance) == verdict
 
 
-def test_what_is_written_is_read_again_and_tables_keep_four_digits(tmp_path):
+def test_what_is_written_is_read_again(tmp_path):
     result = replace(matching(), stability={"matching": LOOSE})
     result.write(tmp_path / "matching.json")
     assert ProbeResult.read(tmp_path / "matching.json") == result
-    assert table_of(result).stability["matching"] == replace(LOOSE, overlap=0.3712)
 
 
 def test_shares_and_sets_are_checked(tmp_path):

@@ -7,6 +7,7 @@ from qt_bert.text import (
     number,
     paired,
     printable,
+    shortest,
     signed,
     unpaired,
     width_of,
@@ -27,6 +28,21 @@ from qt_bert.text import (
 )
 def test_numbers(value, digits, expected):
     assert number(value, digits) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (5.0, "5"),
+        (2.34, "2.34"),
+        (-0.02, "−0.02"),
+        (999.4, "999"),
+        (999.6, "1,000"),
+        (4022.5, "4,022"),
+    ],
+)
+def test_few_digits(value, expected):
+    assert shortest(value) == expected
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from qt_bert.errors import RunFolderError
 from qt_bert.run.folder import RunFolder, read_probes
+from tests.results.made_claims import claim
 from tests.results.made_heads import matching, redundancy, run_of
 
 
@@ -138,9 +139,10 @@ def test_a_link_to_another_folder_is_not_followed(swept, inputs, tmp_path):
 
 def test_q_of_a_run_is_over_all_its_claims(tmp_path, inputs):
     assert read_probes(RunFolder.open(tmp_path / "run", inputs())) == ()
-    run_of(tmp_path / "run", inputs(), matching(), redundancy())
+    told = claim("redundancy.one", p=0.000123456, q=0.01)
+    run_of(tmp_path / "run", inputs(), matching(), redundancy(claims=(told,)))
     found = read_probes(RunFolder.read(tmp_path / "run"))
     assert [one.probe for one in found] == ["redundancy", "matching"]
     # one claim alone; the probe's own file says .01
-    (claim,) = (claim for one in found for claim in one.claims)
-    assert (claim.p, claim.q) == (0.000123456, 0.000123456)
+    (one,) = (of for result in found for of in result.claims)
+    assert (one.p, one.q) == (0.000123456, 0.000123456)

@@ -38,7 +38,7 @@ TEMPLATE = {"prefix": "yes", "before": "a", "between": "b", "suffix": "no"}
 @pytest.mark.parametrize(("family", "inputs"), [("bert", TYPED), ("xlm-roberta", UNTYPED)])
 def test_a_folder_says_what_it_holds_and_how_it_was_checked(exported, family, inputs):
     checkpoint, folder = exported(family)
-    made = ExportFile.read(folder)
+    made = ExportFile.read(folder / EXPORT)
     assert (made.family, made.inputs, made.opset) == (family, inputs, export.OPSET)
     assert (made.pad, made.positions) == (checkpoint.pad, 64)
     assert made.model.sha256 == checkpoint.sha256 and made.int8 is None
@@ -301,7 +301,7 @@ def test_the_cost_is_that_of_comparing_both_files(checkpoint_of, pair_file, tmp_
     pairs, _ = graded_pairs(pair_file, ReaderOptions(), labels)
     graded = Sample.of(pair_file.name, sha256_file(pair_file), pairs)
     record = export_onnx(checkpoint, out, int8_on=graded)
-    assert record == ExportFile.read(out) and record.int8 is not None
+    assert record == ExportFile.read(out / EXPORT) and record.int8 is not None
     assert {MODEL, f"{MODEL}.data", INT8_MODEL} <= set(record.sha256)
     texts = [(pair.query, pair.title) for pair in pairs]
     exact, short = (OnnxScorer(out / name).logits(texts) for name in (MODEL, INT8_MODEL))
