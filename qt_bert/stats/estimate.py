@@ -417,7 +417,7 @@ def joined(
     value: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike, reach: float
 ) -> tuple[FloatArray, FloatArray]:
     """The ends of intervals about `value`, each joined with `reach` in quadrature."""
-    down, up = np.subtract(value, low), np.subtract(high, value)
+    down, up = np.maximum(np.subtract(value, low), 0), np.maximum(np.subtract(high, value), 0)
     return np.subtract(value, np.hypot(down, reach)), np.add(value, np.hypot(up, reach))
 
 

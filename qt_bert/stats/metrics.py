@@ -36,6 +36,17 @@ REASONS: dict[Mode, str] = {
 NO_ORDER = "no query has titles of two grades"
 
 
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """An estimator from per-query sums, the `table` [Q, m], and a formula over their weighted total [R, m]."""
+
+    table: FloatArray
+    combine: Callable[[FloatArray], FloatArray]
+
+    def __call__(self, weights: FloatArray) -> FloatArray:
+        return self.combine(weights @ self.table)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """One metric, for command line, report, documents and code.
@@ -44,7 +55,7 @@ class Metric:
     it is defined; `undefined`: the reason where the data give no value; `per_query`: it uses eligible
     queries alone (`n_eligible`), those with two different labels. `biased`: a few pairs give too large a value, so
     that its interval is the basic bootstrap's, from 0 on (Davison & Hinkley 1997, 5.2). `of_ranks`, for metrics that
-    rank all pairs: the same value as sums over queries, from scores that are ranks.
+    rank all pairs, whose estimator is no `Sums`: the same value as sums over queries, from scores that are ranks.
     """
 
     name: str
@@ -57,7 +68,7 @@ class Metric:
     undefined: str = "no pair to judge"
     per_query: bool = False
     biased: bool = False
-    of_ranks: Callable[[Judgements], Estimator] | None = None
+    of_ranks: Callable[[Judgements], Sums] | None = None
 
     def refusal(self, judgements: Judgements) -> str | None:
         """Why the metric is not defined for this kind of model and labels; None if it is."""
@@ -73,14 +84,9 @@ class Metric:
 
 def additive(
     statistics: Callable[[Judgements], FloatArray], combine: Callable[[FloatArray], FloatArray]
-) -> Callable[[Judgements], Estimator]:
-    """An estimator from per-query sums [Q, m] and a formula over their weighted total [R, m]."""
-
-    def estimator(judgements: Judgements) -> Estimator:
-        table = statistics(judgements)
-        return lambda weights: combine(weights @ table)
-
-    return estimator
+) -> Callable[[Judgements], Sums]:
+    """The estimator `Sums` of what `statistics` gives."""
+    return lambda judgements: Sums(statistics(judgements), combine)
 
 
 def mean_of(
