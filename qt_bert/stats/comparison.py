@@ -23,7 +23,7 @@ from qt_bert.stats.estimate import (
     t_quantile,
 )
 from qt_bert.stats.judgements import Judgements
-from qt_bert.stats.metrics import METRICS, Estimator, Metric, Sums, bootstrap
+from qt_bert.stats.metrics import METRICS, OTHER_LEVELS, Estimator, Metric, Sums, bootstrap
 
 DRAWS = 9_999
 ROUNDING = 1e-10
@@ -31,7 +31,6 @@ SAME = 1e-4
 """Probabilities, or scores in standard deviations, that differ by no more are the same."""
 ENOUGH = 40
 TAIL = (1 - CONFIDENCE) / 2
-OTHER_LEVELS = "the two models are judged at different levels"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +115,7 @@ def compare(
             row = rows[metric.name]
             each = [side[:, row] for side in values]
             value_a, value_b = (None if np.isnan(v).any() else float(v.mean()) for v in each)
-            reason = metric.undefined
+            reason = metric.undefined.en
             if value_a is not None and value_b is not None:
                 difference = value_b - value_a
                 low, high, reason = interval_or_reason(drawn[1][row] - drawn[0][row], a.n_queries)
@@ -299,7 +298,7 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
 def refusal(metric: Metric, a: Judgements, b: Judgements) -> str | None:
     """Why a metric is not defined for both models; None if it is."""
     same = metric.ranking or a.levels == b.levels
-    return metric.refusal(a) or metric.refusal(b) or (None if same else OTHER_LEVELS)
+    return metric.refusal(a) or metric.refusal(b) or (None if same else OTHER_LEVELS.en)
 
 
 def _swap_weights(a: Judgements, draws: int, seed: int) -> Iterator[FloatArray]:

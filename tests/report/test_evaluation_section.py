@@ -10,6 +10,7 @@ from qt_bert.report.evaluation import evaluation_section, summary_cards
 from qt_bert.report.render import render
 from qt_bert.report.stored import Stored
 from qt_bert.run.folder import RunFolder
+from qt_bert.stats.metrics import REASONS
 from qt_bert.text import Text
 
 
@@ -93,13 +94,15 @@ def test_a_model_of_one_score_draws_what_it_has(evaluation, build_run):
     evaluation |= {"confusion": None, "per_grade": None, "reliability": None, "pnr_counts": None}
     evaluation |= {"slices": {}, "levels": []}
     for name in ("accuracy", "qwk"):
-        evaluation["metrics"][name] |= {"value": None, "reason": "no grades"}
+        evaluation["metrics"][name] |= {"value": None, "reason": REASONS["score"].en}
     for pair in (*evaluation["examples"], *evaluation["errors"]):
         for key in ("p", "predicted_grade", "expected_grade"):  # as `evaluation_json` writes it
             del pair[key]
         pair["score"] = -0.125
     run = build_run(evaluation)
     blocks = build(run)
+    why = {row[1]: row[-1] for row in table(blocks, "metrics").rows}["qwk"]
+    assert REASONS["score"].zh in why.zh and REASONS["score"].en in why.en
     assert figures(blocks) == {}
     shown = next(block for block in blocks if isinstance(block, Examples))
     assert (shown.examples[0].score, shown.examples[0].levels) == (-0.125, ())

@@ -128,7 +128,7 @@ def test_an_undefined_metric_has_a_reason():
     judged = judge_grades(np.eye(5)[[4, 0]], [(5,), (1,)], ["猫", "猫"])
     metric = compare(judged, judged, resamples=20, draws=20).metrics["pnr"]
     assert (metric.value_a, metric.difference, metric.p) == (None, None, None)
-    assert metric.reason == METRICS["pnr"].undefined
+    assert metric.reason == METRICS["pnr"].undefined.en
 
 
 @pytest.mark.parametrize(
