@@ -47,7 +47,7 @@ from qt_bert.shipped import TEST, shipped
 from qt_bert.stats.comparison import DRAWS, MetricDifference, compare, differ_most
 from qt_bert.stats.estimate import query_key
 from qt_bert.stats.evaluation import Evaluation, evaluate, furthest_off
-from qt_bert.stats.metrics import METRICS
+from qt_bert.stats.metrics import METRICS, in_both_languages
 from qt_bert.text import Text, clip, interval, number, signed
 
 # At most so many pairs are evaluated, and rows read before the draw.
@@ -492,12 +492,15 @@ def metric_rows(result: Measured) -> list[Row]:
             "better": BETTER[METRICS[name].direction],
             "pairs": whole.n,
             "queries": queries,
-            "why": whole.reason,
+            "why": in_both_languages(whole.reason),
         }
         if (paired := result.differences.get(name)) is not None:
             ends = interval(paired.ci_low, paired.ci_high) or None
             row |= {"without": paired.value_b, "difference": paired.difference, "p": paired.p}
-            row |= {"difference_interval": ends, "why": whole.reason or paired.reason}
+            row |= {
+                "difference_interval": ends,
+                "why": in_both_languages(whole.reason or paired.reason),
+            }
         rows.append(row)
     return rows
 

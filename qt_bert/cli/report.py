@@ -12,7 +12,6 @@ from qt_bert.cli import options, terminal
 from qt_bert.cli.terminal import claims_table, measurements_table, table
 from qt_bert.errors import ArgumentError
 from qt_bert.request import Request, resolve
-from qt_bert.text import counted
 
 if TYPE_CHECKING:
     from qt_bert.results.probe import ProbeResult
@@ -104,12 +103,11 @@ def probe(
 
     probe_named(name)  # an unknown name is an error before any file is read
     request = resolve(request)
-    from qt_bert.run.study import run_one_probe
+    from qt_bert.run.study import note_rejected, run_one_probe
 
     with terminal.resumable(out):
         result, inputs = run_one_probe(name, request, out, resume=resume, overwrite=overwrite)
-    if rejected := result.settings.get("rejected"):
-        terminal.note(f"{counted(rejected, 'row')} rejected; `qt-bert check --rejects` lists them")
+    note_rejected(result.settings.get("rejected", 0))
     terminal.note(f"result: {out / 'probes' / name}.json")
     if html:
         from qt_bert.report.render import render_probe

@@ -7,9 +7,10 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import isnan
 from typing import TYPE_CHECKING
 
-from qt_bert.data.pairs import Pair
+from qt_bert.data.pairs import Pair, number_of
 from qt_bert.text import query_key
 
 if TYPE_CHECKING:
@@ -188,6 +189,8 @@ def _columns(pairs: Iterable[Pair]) -> dict[str, np.ndarray]:
         meaning = pair.label if pair.grades is None else str(pair.grades)
         columns["query"].append(_digest(str(query_key(pair.query))))
         columns["pair"].append(_digest(f"{pair.query}\0{pair.title}"))  # texts hold no NUL
+        if not isnan(number := number_of(meaning or "")):
+            meaning = str(number)  # `0.5` and `0.50` are one label
         columns["label"].append(0 if meaning is None else _digest(meaning))
         columns["line"].append(pair.line)
         columns["query_length"].append(len(pair.query))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from qt_bert.data.columns import parse_columns
 from qt_bert.data.formats import format_of
-from qt_bert.data.pairs import Pair
+from qt_bert.data.pairs import Pair, number_of
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError
 
@@ -94,7 +94,8 @@ def read_cells(file: Path, column: str, reader: ReaderOptions) -> Cells:
         values = tuple((named.get(name) or "").strip() for name in names)
         if any(values):
             line, before = of.setdefault((row.query, row.title), (row.line, values))
-            conflicts += [(line, row.line)] if before != values else []
+            if not all(map(_same_cell, before, values)):
+                conflicts.append((line, row.line))
     if missing := [name for name in names if name not in there]:
         raise ArgumentError(f"{no_column(file, missing[0], there)}; write FILE:COLUMN")
     if conflicts:
@@ -103,6 +104,11 @@ def read_cells(file: Path, column: str, reader: ReaderOptions) -> Cells:
             f"{conflicts[0][0]} and {conflicts[0][1]}; keep one row a pair"
         )
     return Cells(tuple(names), of, rows.rejected)
+
+
+def _same_cell(first: str, second: str) -> bool:
+    """Whether two cells are the same text or the same number: `0.5` and `0.50` are one score."""
+    return first == second or number_of(first) == number_of(second)
 
 
 def _columns_in(file: Path, reader: ReaderOptions) -> ReaderOptions:

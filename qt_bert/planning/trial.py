@@ -27,7 +27,7 @@ from qt_bert.stats.metrics import METRICS
 from qt_bert.text import query_key
 from qt_bert.training.batches import levels_of
 from qt_bert.training.finetune import TuneSettings, run_tuning
-from qt_bert.training.recipes import PairSource, TeacherSource
+from qt_bert.training.recipes import PairSource, TeacherSource, rejects_file
 from qt_bert.training.selection import digest_of
 from qt_bert.training.state import STATE_FILE, workspace_of
 from qt_bert.training.teachers import TeacherTargets
@@ -148,7 +148,7 @@ def _pairs_of(task: PlanTask, options: TrialOptions) -> tuple[_ReadPairs, int]:
     every: list[Pair] = []
     levels = levels_of(task.scorer.settings.labels)
     for number, source in enumerate(options.sources, 1):
-        listed = task.work / f"rejects-{number}.tsv"
+        listed = rejects_file(task.work, number)
         pairs = source.read(levels=levels, labelled=True, rejects_path=listed)
         if both := {pair.query for pair in pairs if query_key(pair.query) in judged}:
             raise ArgumentError(

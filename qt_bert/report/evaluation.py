@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from math import isclose
 from typing import TypeVar
 
 from qt_bert.report.blocks import (
@@ -35,6 +34,8 @@ from qt_bert.results.evaluation import (
     reliability_curve,
 )
 from qt_bert.run.folder import RunRecord, profile_of
+from qt_bert.stats.judgements import GRADES
+from qt_bert.stats.metrics import in_both_languages
 from qt_bert.text import MISSING, Text, clip, interval, join, number, sentences
 
 
@@ -186,21 +187,9 @@ def _reasons(pairs: Sequence[GradedPair]) -> Iterator[Text]:
 
 
 def _names(evaluation: EvaluationResult) -> dict[str, str]:
-    """The model's outputs as predictions name them → as the page does: by the levels, if these are its own.
-
-    Predictions count from 1 where the outputs are the five grades, else from 0. They are the grades where
-    every expected grade is the mean of 1 … 5 by the probabilities.
-    """
-    graded = [(pair.p, pair.expected_grade) for pair in evaluation.examples if pair.p]
-    size = len(graded[0][0]) if graded else 0
-    are_grades = size == 5 and all(
-        expected is not None
-        and isclose(sum(n * share for n, share in enumerate(p, 1)), expected, abs_tol=1e-3)
-        for p, expected in graded
-    )
-    numbers = [str(number + are_grades) for number in range(size)]
-    own = evaluation.mode == "levels" and len(evaluation.levels) == size
-    return dict(zip(numbers, evaluation.levels if own else numbers, strict=True))
+    """The model's outputs as predictions name them, from 1 for the five grades, else from 0 → what they mean."""
+    first = int(evaluation.outputs == tuple(map(str, GRADES)))
+    return {str(place): meaning for place, meaning in enumerate(evaluation.outputs, first)}
 
 
 def _predicted(pair: GradedPair, names: Mapping[str, str]) -> str:
@@ -349,7 +338,7 @@ def _metrics(evaluation: EvaluationResult) -> Table:
 
 def _meaning(described: MetricDescription | None, metric: MetricValue) -> Text | None:
     if metric.value is None and metric.reason:
-        return wording("no_value", reason=metric.reason)
+        return wording("no_value", reason=in_both_languages(metric.reason))
     if described is None or described.title is None:
         return None if described is None else Text(described.zh, described.en)
     return wording("metric_meaning", title=described.title, described=described)

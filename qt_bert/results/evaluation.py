@@ -116,7 +116,8 @@ class MetricDescription:
 class EvaluationResult(ResultFile):
     """Everything measured on one file of pairs.
 
-    `model` is what its scorer's `describe` gives, of a checkpoint a `JudgedModel` and more.
+    `model` is what its scorer's `describe` gives, of a checkpoint a `JudgedModel` and more. `outputs` says what each
+    of its outputs means, `3` or `1-2`, or which level it is; it is empty for a score.
     `confusion[true level][predicted level]` counts pairs; `slices[column][value][metric]`;
     `without_grade_1` is by metric, of the pairs whose label is not grade 1 alone; `alike` is a
     warning where scores hardly differ; `guards` are the figures of the checks of ablated heads;
@@ -128,6 +129,7 @@ class EvaluationResult(ResultFile):
     schema: Literal[1] = 1
     model: Mapping[str, Any]
     pairs: JudgedPairs
+    outputs: tuple[str, ...]
     mode: str = "grades"
     levels: tuple[str, ...] = ()
     confusion: tuple[tuple[int, ...], ...] | None = None

@@ -286,16 +286,19 @@ def _both(context: StageContext) -> tuple[Sample, Sample]:
 
     request, split = context.request, split_of(context)
     files = (request.discovery_file, request.validation_file)
-    if split.rejected:
-        note_once(
-            f"{counted(split.rejected, 'row')} rejected; `qt-bert check --rejects` lists them"
-        )
+    note_rejected(split.rejected)
     discovery, validation = (
         Sample.of(path.name, sha256_file(path), pairs)
         for path, pairs in zip(files, split[:2], strict=True)
     )
     _check_apart(discovery, validation)
     return discovery, validation
+
+
+def note_rejected(rejected: int) -> None:
+    """Print how many rows were rejected, where no list of them is written."""
+    if rejected:
+        note_once(f"{counted(rejected, 'row')} rejected; `qt-bert check --rejects` lists them")
 
 
 def _check_apart(discovery: Sample, tested: Sample) -> None:

@@ -128,7 +128,7 @@ OF_TWO = {
         title=Text("κ", "κ"),
         description=Text("扣除偶然一致后的一致性。", "Agreement beyond chance."),
         estimator=of_confusions(lambda c: weighted_kappa(c, 1 - np.eye(c.shape[1]))),
-        undefined="all labels are one",
+        undefined=Text("标注全都相同", "all labels are one"),
     ),
     "quadratic_kappa": METRICS["qwk"],
     "within_one": METRICS["within_one"],

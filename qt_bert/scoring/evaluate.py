@@ -18,6 +18,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.scores import cells_of, column_cells
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_folder, sha256_file
+from qt_bert.models.card import ModelLabels
 from qt_bert.request import LabelOptions
 from qt_bert.results.evaluation import EvaluationResult, GradedPair, JudgedPairs, MetricDescription
 from qt_bert.scoring.few_labels import with_judge
@@ -44,7 +45,7 @@ from qt_bert.stats.evaluation import (
     furthest_off,
     signed_error,
 )
-from qt_bert.stats.judgements import index_queries, known
+from qt_bert.stats.judgements import index_queries, known, name_set
 from qt_bert.stats.metrics import METRICS, exponential_gain, ndcg_by_query
 from qt_bert.stats.tests import q_values
 from qt_bert.stats.verdict import POWER_FACTOR
@@ -92,6 +93,7 @@ def evaluation_json(
             rejected=judged.rejected,
             unjudged=len(judged.everything[0]) - len(judged.pairs),
         ),
+        outputs=() if outputs.probabilities is None else _meanings(outputs.labels),
         few_labels=few,
         **vars(evaluate(judged.judgements, **drawn)),
         descriptions={
@@ -121,6 +123,10 @@ def evaluation_json(
         changes = compare(first, judged.judgements, draws=0, most_different=0, **drawn).metrics
         evaluation["baseline"] = {"model": baseline.describe(), "metrics": encode(changes)}
     return evaluation
+
+
+def _meanings(labels: ModelLabels) -> tuple[str, ...]:
+    return tuple(labels.names if labels.grades is None else map(name_set, labels.grades))
 
 
 def _automatic(judged: JudgedFile, resamples: int, seed: int) -> tuple[SliceErrors, ...]:

@@ -103,7 +103,7 @@ def with_judge(
         )
         ends, human_ends = (e.interval(resamples, seed) for e in (estimate, human))
         if ends is None or human_ends is None or ends[0] == ends[1]:
-            return facts | {"reason": metric.undefined}
+            return facts | {"reason": metric.undefined.en}
         error, human_error = map(stats.standard_error, (estimate, human))
         worth = min(ceil(labels * (human_error / error) ** 2), labels + len(alone[0]))
         facts |= {"value": estimate.value, "ci_low": ends[0], "ci_high": ends[1]}

@@ -26,6 +26,7 @@ from qt_bert.scoring.evaluate import SHOWN_IN_SLICES
 from qt_bert.scoring.judge import PairScorer, graded_pairs, ranking_scores
 from qt_bert.scoring.unlabelled import MEASURES, span
 from qt_bert.shipped import BEHAVIOURS, shipped
+from qt_bert.stats.comparison import queries_without
 from qt_bert.stats.estimate import LEAST_QUERIES
 from qt_bert.stats.metrics import METRICS
 
@@ -132,6 +133,9 @@ def _rule(what: str, name: str, margin: float, metrics: Mapping[str, Any]) -> di
             reason = f"it may be {high if rising else low:.3f}"
     elif (worst := high if METRICS[name].direction == "lower" else -low) > margin:
         reason = f"B may be worse by {worst:.3f}"
+        if measured["difference"] == 0 < margin < 1:
+            few = f"; no query shows a difference, and {queries_without(margin):,} would exclude {margin:g}"
+            reason += few
     value = measured["value" if name in MEASURES else "difference"]
     ends = {"ci_low": low, "ci_high": high, "reason": reason}
     return {"what": what, "margin": margin, "change": value, **ends}

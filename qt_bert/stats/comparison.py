@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import ceil, log
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import FloatArray, IntArray, fractional_ranks
 from qt_bert.stats.estimate import (
+    CONFIDENCE,
     RESAMPLES,
     Estimate,
     chunk_sizes,
@@ -21,11 +23,14 @@ from qt_bert.stats.estimate import (
     t_quantile,
 )
 from qt_bert.stats.judgements import Judgements
-from qt_bert.stats.metrics import METRICS, Estimator, Metric, bootstrap
+from qt_bert.stats.metrics import METRICS, OTHER_LEVELS, Estimator, Metric, Sums, bootstrap
 
 DRAWS = 9_999
 ROUNDING = 1e-10
-OTHER_LEVELS = "the two models are judged at different levels"
+SAME = 1e-4
+"""Probabilities, or scores in standard deviations, that differ by no more are the same."""
+ENOUGH = 40
+TAIL = (1 - CONFIDENCE) / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +77,8 @@ def compare(
 ) -> Comparison:
     """Compare two models on the same pairs, by every metric or those in `metrics`.
 
-    The interval is a bootstrap over queries in which both models see the same resample. The
-    p-value swaps the two predictions of whole queries at random, `draws` times:
+    The interval is a bootstrap over queries in which both models see the same resample, joined with
+    `unseen_reach`. The p-value swaps the two predictions of whole queries at random, `draws` times:
     p = (1 + draws at least as large) / (1 + draws). A draw without a value counts as large.
     For AUC and Spearman the ranks that each model gives over all pairs are swapped, so that two scales never
     mix.
@@ -110,12 +115,15 @@ def compare(
             row = rows[metric.name]
             each = [side[:, row] for side in values]
             value_a, value_b = (None if np.isnan(v).any() else float(v.mean()) for v in each)
-            reason = metric.undefined
+            reason = metric.undefined.en
             if value_a is not None and value_b is not None:
                 difference = value_b - value_a
                 low, high, reason = interval_or_reason(drawn[1][row] - drawn[0][row], a.n_queries)
-                if low is not None and high is not None and (reach := seeds_reach(*each)):
-                    low, high = map(float, joined(difference, low, high, reach))
+                if low is not None and high is not None:
+                    resting = eligible if metric.per_query else a.n_queries
+                    reach = np.hypot(seeds_reach(*each), unseen_reach(sides, metric, resting))
+                    if reach:
+                        low, high = map(float, joined(difference, low, high, reach))
                 p = None if np.isnan(p_values[row]) else float(p_values[row])
         differences[metric.name] = MetricDifference(
             value_a=value_a,
@@ -151,6 +159,58 @@ def seeds_reach(a: FloatArray, b: FloatArray) -> float:
     sizes = [len(side) - 1 for side in (a, b) if len(side) > 1]
     freedom = sum(errors) ** 2 / sum(e**2 / n for e, n in zip(errors, sizes, strict=True))
     return t_quantile(float(freedom)) * float(np.sqrt(sum(errors)))
+
+
+def unseen_reach(sides: Sequence[Sequence[Judgements]], metric: Metric, n: int) -> float:
+    """Half-width that changes whose like none of the `n` queries shows add to a metric's difference.
+
+    A bootstrap draws only the changes that it has seen. What no query shows, a share of 1 − .025^(1/n) of all may
+    (C. J. Clopper and E. S. Pearson, Biometrika 26, 1934). Its size is the geometric mean of 1, the range of a
+    share, and of the changes seen: S^(k / (k + 1)) with S = Σc² / Σ|c| and their effective number k = Σ|c| / S
+    (L. Kish, "Survey Sampling", 1965), c being a query's change less the median. It fades with k, to 0 for ENOUGH
+    changes, where the bootstrap alone covers the difference; 0 for the same outputs.
+    """
+    first = sides[0][0]
+    if all(_same_outputs(first, model, metric.ranking) for side in sides for model in side):
+        return 0.0
+    both = [changes_by_query(a, b, metric) for a in sides[0] for b in sides[1]]
+    changes = n * np.nan_to_num(np.mean(both, axis=0))
+    apart = np.abs(changes - np.median(changes))
+    apart = apart[apart > ROUNDING]
+    turned = replace(first, ranking_score=-first.ranking_score)
+    if not apart.size and metric.ranking and not changes_by_query(first, turned, metric).any():
+        return 0.0  # no order changes it, as recall@5 of five titles
+    typical = (apart**2).sum() / apart.sum() if apart.size else 1.0
+    seen = min(apart.sum() / typical, ENOUGH)
+    size = typical ** (seen / (seen + 1))
+    return float(size * (1 - TAIL ** (1 / n)) * np.sqrt(1 - seen / ENOUGH))
+
+
+def queries_without(share: float) -> int:
+    """How many queries without a case show that fewer than this share of all have one."""
+    return ceil(log(TAIL) / log(1 - share))
+
+
+def changes_by_query(a: Judgements, b: Judgements, metric: Metric) -> FloatArray:
+    """What each query gives to b − a: half of what is lost where its two predictions are swapped [Q]."""
+    pooled = side_by_side(a, b)
+    sums = (metric.of_ranks or metric.estimator)(pooled)
+    assert isinstance(sums, Sums)
+    of_a, of_b = np.split(sums.table * pooled.weights[:, None], 2)
+    swapped, total_a, total_b = of_b - of_a, of_a.sum(axis=0), of_b.sum(axis=0)
+    value = sums.combine
+    difference = value(total_b[None]) - value(total_a[None])
+    return np.asarray(difference - value(total_b - swapped) + value(total_a + swapped)) / 2
+
+
+def _same_outputs(a: Judgements, b: Judgements, ranking: bool) -> bool:
+    """Whether all outputs are the same up to rounding, or, of a score on any scale, their order."""
+    if not ranking and a.level_probabilities is not None and b.level_probabilities is not None:
+        return np.allclose(a.level_probabilities, b.level_probabilities, rtol=0, atol=SAME)
+    first, second = a.ranking_score, b.ranking_score
+    return np.allclose(first, second, rtol=0, atol=SAME * first.std()) or np.array_equal(
+        fractional_ranks(first), fractional_ranks(second)
+    )
 
 
 def swap_p_values(
@@ -238,7 +298,7 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
 def refusal(metric: Metric, a: Judgements, b: Judgements) -> str | None:
     """Why a metric is not defined for both models; None if it is."""
     same = metric.ranking or a.levels == b.levels
-    return metric.refusal(a) or metric.refusal(b) or (None if same else OTHER_LEVELS)
+    return metric.refusal(a) or metric.refusal(b) or (None if same else OTHER_LEVELS.en)
 
 
 def _swap_weights(a: Judgements, draws: int, seed: int) -> Iterator[FloatArray]:

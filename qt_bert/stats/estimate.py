@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, mean_known, mid_ranks, ratio
-from qt_bert.text import query_key
+from qt_bert.text import Text, query_key
 
 Interval: TypeAlias = tuple[float, float]
 Kind: TypeAlias = Literal["mean", "statistic", "correlation"]
@@ -37,6 +37,16 @@ CELLS_AT_ONCE = 1_000_000
 MOST_UNDEFINED = 0.05
 LEAST_QUERIES = 20
 """Queries of a class, a slice or a gate's file."""
+NO_INTERVAL = {
+    "resamples": Text("无区间：重抽样 0 次", "no interval: 0 resamples"),
+    "query": Text(
+        "无区间：只有一个查询，无法重抽样", "no interval: a single query cannot be resampled"
+    ),
+    "undefined": Text(
+        "无区间：指标在超过 5 % 的重抽样里没有定义",
+        "no interval: the metric is undefined in more than 5 % of the resamples",
+    ),
+}
 
 
 def group_queries(queries: Sequence[Hashable]) -> tuple[tuple[Hashable, ...], IntArray]:
@@ -417,7 +427,7 @@ def joined(
     value: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike, reach: float
 ) -> tuple[FloatArray, FloatArray]:
     """The ends of intervals about `value`, each joined with `reach` in quadrature."""
-    down, up = np.subtract(value, low), np.subtract(high, value)
+    down, up = np.maximum(np.subtract(value, low), 0), np.maximum(np.subtract(high, value), 0)
     return np.subtract(value, np.hypot(down, reach)), np.add(value, np.hypot(up, reach))
 
 
@@ -507,12 +517,12 @@ def interval_or_reason(
 ) -> tuple[float | None, float | None, str | None]:
     """Both ends of the interval and None, or two None and the reason why there is no interval."""
     if samples.size == 0:
-        return None, None, "no interval: 0 resamples"
+        return None, None, NO_INTERVAL["resamples"].en
     if n_queries == 1:
-        return None, None, "no interval: a single query cannot be resampled"
+        return None, None, NO_INTERVAL["query"].en
     if interval := percentile_interval(samples):
         return *interval, None
-    return None, None, "no interval: the metric is undefined in more than 5 % of the resamples"
+    return None, None, NO_INTERVAL["undefined"].en
 
 
 def _standard_errors(values: FloatArray) -> FloatArray:

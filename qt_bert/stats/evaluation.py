@@ -285,7 +285,7 @@ def _measure_all(
         if name in samples_of:
             point, resampled = samples_of[name]
             if np.isnan(point):
-                reason = NO_ORDER if metric.ranking and not resting else metric.undefined
+                reason = (NO_ORDER if metric.ranking and not resting else metric.undefined).en
             else:
                 value = float(point)
                 if metric.biased:

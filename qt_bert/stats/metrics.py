@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qt_bert.stats.arrays import FloatArray, IntArray, count_cells, mean_known, ratio, sum_by
-from qt_bert.stats.estimate import bootstrap_weights, resample
+from qt_bert.stats.estimate import NO_INTERVAL, bootstrap_weights, resample
 from qt_bert.stats.judgements import Judgements, Mode, known
-from qt_bert.text import Text
+from qt_bert.text import Label, Text
 
 Estimator: TypeAlias = Callable[[FloatArray], FloatArray]
 """Query weights [R, Q] to the metric under each row [R], NaN where it is undefined."""
@@ -28,12 +28,33 @@ GRADED: frozenset[Mode] = LEVELLED | {"overlapping"}
 WITH_GRADES: frozenset[Mode] = GRADED | {"score"}
 ANY: frozenset[Mode] = WITH_GRADES | {"numbers"}
 
-REASONS: dict[Mode, str] = {
-    "overlapping": "the labels are sets of grades that overlap, or one alone: they are no ordered levels",
-    "score": "a one-logit model gives an order, no grades, until it is calibrated (qt-bert calibrate)",
-    "numbers": "the labels are numbers, not grades: only the order can be judged",
+REASONS: dict[Mode, Text] = {
+    "overlapping": Text(
+        "标注的等级集合互相重叠，或只有一种：不成有序的等级",
+        "the labels are sets of grades that overlap, or one alone: they are no ordered levels",
+    ),
+    "score": Text(
+        "单 logit 模型只给出顺序，校准（qt-bert calibrate）之前没有等级",
+        "a one-logit model gives an order, no grades, until it is calibrated (qt-bert calibrate)",
+    ),
+    "numbers": Text(
+        "标注是数值，不是等级：只能评判顺序",
+        "the labels are numbers, not grades: only the order can be judged",
+    ),
 }
-NO_ORDER = "no query has titles of two grades"
+NO_ORDER = Text("没有查询的标题分属两个等级", "no query has titles of two grades")
+OTHER_LEVELS = Text("两个模型按不同的等级评判", "the two models are judged at different levels")
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """An estimator from per-query sums, the `table` [Q, m], and a formula over their weighted total [R, m]."""
+
+    table: FloatArray
+    combine: Callable[[FloatArray], FloatArray]
+
+    def __call__(self, weights: FloatArray) -> FloatArray:
+        return self.combine(weights @ self.table)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +65,7 @@ class Metric:
     it is defined; `undefined`: the reason where the data give no value; `per_query`: it uses eligible
     queries alone (`n_eligible`), those with two different labels. `biased`: a few pairs give too large a value, so
     that its interval is the basic bootstrap's, from 0 on (Davison & Hinkley 1997, 5.2). `of_ranks`, for metrics that
-    rank all pairs: the same value as sums over queries, from scores that are ranks.
+    rank all pairs, whose estimator is no `Sums`: the same value as sums over queries, from scores that are ranks.
     """
 
     name: str
@@ -54,14 +75,14 @@ class Metric:
     direction: Literal["higher", "lower", "zero"] = "higher"
     ranking: bool = False
     modes: frozenset[Mode] = LEVELLED
-    undefined: str = "no pair to judge"
+    undefined: Text = Text("没有可评判的样本", "no pair to judge")
     per_query: bool = False
     biased: bool = False
-    of_ranks: Callable[[Judgements], Estimator] | None = None
+    of_ranks: Callable[[Judgements], Sums] | None = None
 
     def refusal(self, judgements: Judgements) -> str | None:
         """Why the metric is not defined for this kind of model and labels; None if it is."""
-        return None if judgements.mode in self.modes else REASONS[judgements.mode]
+        return None if judgements.mode in self.modes else REASONS[judgements.mode].en
 
     def value(self, judgements: Judgements) -> float | None:
         """The metric over all pairs; None where it is not defined."""
@@ -73,14 +94,9 @@ class Metric:
 
 def additive(
     statistics: Callable[[Judgements], FloatArray], combine: Callable[[FloatArray], FloatArray]
-) -> Callable[[Judgements], Estimator]:
-    """An estimator from per-query sums [Q, m] and a formula over their weighted total [R, m]."""
-
-    def estimator(judgements: Judgements) -> Estimator:
-        table = statistics(judgements)
-        return lambda weights: combine(weights @ table)
-
-    return estimator
+) -> Callable[[Judgements], Sums]:
+    """The estimator `Sums` of what `statistics` gives."""
+    return lambda judgements: Sums(statistics(judgements), combine)
 
 
 def mean_of(
@@ -202,7 +218,7 @@ CLASS_METRICS = (
             "Agreement of predicted and true grade beyond chance, errors weighing as their square.",
         ),
         estimator=of_confusions(weighted_kappa),
-        undefined="all labels and predictions are one grade",
+        undefined=Text("标注和预测全是同一等级", "all labels and predictions are one grade"),
     ),
     Metric(
         name="mae",
@@ -458,7 +474,7 @@ ORDERED_PAIR_METRICS = (
         estimator=additive(
             ordered_pairs_by_query, lambda n: ratio(n[:, CONCORDANT], n[:, DISCORDANT])
         ),
-        undefined="no pair of titles is in the wrong order",
+        undefined=Text("没有排反的标题对", "no pair of titles is in the wrong order"),
         per_query=True,
     ),
     Metric(
@@ -583,7 +599,7 @@ RANK_METRICS = (
         modes=WITH_GRADES,
         estimator=_auc,
         of_ranks=additive(_mean_rank_statistics, _mean_rank_auc),
-        undefined="all labels lie on one side of the cut",
+        undefined=Text("标注都在分界的同一侧", "all labels lie on one side of the cut"),
     ),
     Metric(
         name="spearman",
@@ -596,7 +612,7 @@ RANK_METRICS = (
         modes=ANY,
         estimator=_spearman,
         of_ranks=additive(_pearson_statistics, _pearson),
-        undefined="the scores or the labels are all equal",
+        undefined=Text("分数或标注全都相同", "the scores or the labels are all equal"),
     ),
 )
 
@@ -689,3 +705,16 @@ METRICS: dict[str, Metric] = {
         *PROBABILITY_METRICS,
     )
 }
+
+_WORDED = {
+    text.en: text
+    for text in (
+        *(*REASONS.values(), NO_ORDER, OTHER_LEVELS, *NO_INTERVAL.values()),
+        *(metric.undefined for metric in METRICS.values()),
+    )
+}
+
+
+def in_both_languages(reason: str | None) -> Label | None:
+    """The `reason` of a result, which is English, for readers of either language; any other one as it is."""
+    return reason if reason is None else _WORDED.get(reason, reason)

@@ -17,7 +17,7 @@ from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.models.card import ModelLabels
 from qt_bert.text import query_key
 from qt_bert.training.packing import Example, best_fit, filled, lay_out
-from qt_bert.training.recipes import PairSource
+from qt_bert.training.recipes import PairSource, rejects_file
 
 UNLABELLED = (float("nan"), float("nan"))
 
@@ -75,7 +75,7 @@ def training_set(
     read: list[tuple[PairSource, list[Pair]]] = []
     classes: dict[str, set[str]] = {}
     for number, source in enumerate(sources, 1):
-        listed = rejects / f"rejects-{number}.tsv" if rejects else None
+        listed = rejects_file(rejects, number) if rejects else None
         pairs = source.read(levels=levels, labelled=True, rejects_path=listed)
         if not pairs:
             raise PairFileError(

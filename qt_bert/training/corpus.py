@@ -15,7 +15,7 @@ from qt_bert.data.pairs import Reject
 from qt_bert.errors import PairFileError
 from qt_bert.files import atomic_write, sha256_file
 from qt_bert.progress import progress
-from qt_bert.training.recipes import PairSource
+from qt_bert.training.recipes import PairSource, rejects_file
 
 
 def text_lines(path: Path) -> Iterator[str]:
@@ -79,7 +79,7 @@ def load_corpus(
     matched = [
         (p.query, p.title)
         for number, source in enumerate(pairs, 1)
-        for p in source.read(rejects_path=cache.with_name(f"rejects-{number}.tsv"))
+        for p in source.read(rejects_path=rejects_file(cache.parent, number))
     ]
     first = encode((q for q, _ in matched), True)
     second = encode((t for _, t in matched), True)

@@ -44,7 +44,7 @@ from qt_bert.training.batches import (
 from qt_bert.training.losses import Losses, LossWeights
 from qt_bert.training.masters import MasterWeights, linear_schedule
 from qt_bert.training.packing import on_device, packed_hidden, read_states
-from qt_bert.training.recipes import PairSource, TeacherSource
+from qt_bert.training.recipes import PairSource, TeacherSource, rejects_file
 from qt_bert.training.selection import digest_of, judge_of, sources_and_dev
 from qt_bert.training.state import (
     FACTS,
@@ -408,7 +408,7 @@ def run_tuning(
     labels = start.settings.labels
 
     # Read and tokenise the pairs, compute or read the teacher's outputs, choose the losses.
-    listed = work / "rejects-dev.tsv"
+    listed = rejects_file(work, "dev")
     sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels), listed)
     metric = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
     judged = judge_logits(np.zeros((len(dev), labels.logits)), dev, labels)

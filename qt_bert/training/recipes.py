@@ -22,6 +22,11 @@ from qt_bert.request import SEED
 from qt_bert.text import counted, query_key
 
 
+def rejects_file(folder: Path, source: int | str) -> Path:
+    """Where the rejects of the Nth source, or of `dev`, are listed."""
+    return folder / f"rejects-{source}.tsv"
+
+
 @dataclass(frozen=True)
 class PairSource:
     """One file of pairs as a training command reads it.

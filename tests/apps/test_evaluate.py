@@ -18,6 +18,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.heads import Head, format_heads
 from qt_bert.models.card import ModelLabels
 from qt_bert.page.model import SharedModel, SharedScorer
+from qt_bert.stats.metrics import REASONS
 from tests.apps.conftest import opened, plain, until
 
 Command = Callable[..., Any]
@@ -233,7 +234,7 @@ def test_one_logit_has_the_metrics_of_order_alone(checkpoint_of, pair_file):
     found = measured(model, pair_file.read_bytes(), (Head(0, 0),))
     rows = {row["metric"].en: row for row in evaluate.metric_rows(found)}
     assert rows["accuracy"]["value"] is None
-    assert "one-logit" in str(rows["accuracy"]["why"])
+    assert rows["accuracy"]["why"] == REASONS["score"]
     assert found.columns["score"].en == "score" and found.cut is None
     assert rows["NDCG@3"]["value"] is not None
     assert found.plain.confusion is None

@@ -24,8 +24,10 @@ def report(write) -> CheckReport:
     return check_file(reader, PairReader(other))
 
 
-def test_equal_grades_under_two_labels_do_not_contradict(write):
-    path = write("f.tsv", "query\ttitle\tgrade\nq\tt\t1\nq\tt\t1.0\n")
+@pytest.mark.parametrize("label", ["1", "0.5"])
+def test_equal_grades_under_two_labels_do_not_contradict(write, label):
+    other = f"{label}.0" if label == "1" else f"{label}0"
+    path = write("f.tsv", f"query\ttitle\tgrade\nq\tt\t{label}\nq\tt\t{other}\n")
     report = check_file(PairReader(path, grade_map=GradeMap.identity()))
     assert (report.duplicates.distinct, report.contradicting.distinct) == (1, 0)
 

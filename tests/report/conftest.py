@@ -85,6 +85,7 @@ def evaluation() -> dict[str, Any]:
         "model": {"name": f"graded {HOSTILE_IMAGE}", "sha256": "4f" * 32, "parameters": 9_473_285}
         | {"layers": 12, "heads": 12, "hidden": 192, "max_length": 128, "dtype": "float32"},
         "pairs": {"name": "test.tsv", "sha256": "a7" * 32, "n_pairs": 800, "n_queries": 160},
+        "outputs": ["1", "2", "3", "4", "5"],
         "levels": ["1", "2", "3", "4", "5"],
         "metrics": values,
         "descriptions": {

@@ -10,6 +10,7 @@ from qt_bert.report.evaluation import evaluation_section, summary_cards
 from qt_bert.report.render import render
 from qt_bert.report.stored import Stored
 from qt_bert.run.folder import RunFolder
+from qt_bert.stats.metrics import REASONS
 from qt_bert.text import Text
 
 
@@ -91,15 +92,17 @@ def test_a_slice_never_names_a_file_after_its_column(evaluation, build_run):
 
 def test_a_model_of_one_score_draws_what_it_has(evaluation, build_run):
     evaluation |= {"confusion": None, "per_grade": None, "reliability": None, "pnr_counts": None}
-    evaluation |= {"slices": {}, "levels": []}
+    evaluation |= {"slices": {}, "levels": [], "outputs": []}
     for name in ("accuracy", "qwk"):
-        evaluation["metrics"][name] |= {"value": None, "reason": "no grades"}
+        evaluation["metrics"][name] |= {"value": None, "reason": REASONS["score"].en}
     for pair in (*evaluation["examples"], *evaluation["errors"]):
         for key in ("p", "predicted_grade", "expected_grade"):  # as `evaluation_json` writes it
             del pair[key]
         pair["score"] = -0.125
     run = build_run(evaluation)
     blocks = build(run)
+    why = {row[1]: row[-1] for row in table(blocks, "metrics").rows}["qwk"]
+    assert REASONS["score"].zh in why.zh and REASONS["score"].en in why.en
     assert figures(blocks) == {}
     shown = next(block for block in blocks if isinstance(block, Examples))
     assert (shown.examples[0].score, shown.examples[0].levels) == (-0.125, ())
@@ -110,39 +113,35 @@ def test_a_model_of_one_score_draws_what_it_has(evaluation, build_run):
     assert titles == ["Pairwise accuracy", "Spearman ρ", "NDCG@5"]
 
 
-THREE, FIVE = ("0", "1", "2"), ("1", "2", "3", "4", "5")
+FIVE, COARSE = ("1", "2", "3", "4", "5"), ("1-2", "3-4", "5")
 
 
 @pytest.mark.parametrize(
-    ("mode", "levels", "changes", "shown"),
+    ("mode", "outputs", "changes", "shown"),
     [
-        ("grades", FIVE, {}, (FIVE, "5", "5")),
+        ("grades", FIVE, {}, ("5", "5")),
         # Of labels that are numbers, and of coarse ones, no prediction is right or wrong.
-        ("numbers", (), {"grade": 3.0}, (FIVE, None, "5")),
-        ("coarse", THREE, {"grade": "0 = 1/2"}, (FIVE, None, "5")),
-        ("numbers", (), {"grade": 2.5, "p": [0.2, 0.3, 0.5]}, (THREE, None, "2")),
+        ("numbers", FIVE, {"grade": 3.0}, (None, "5")),
+        ("coarse", FIVE, {"grade": "0 = 1/2"}, (None, "5")),
+        ("numbers", tuple("012"), {"grade": 2.5, "p": [0.2, 0.3, 0.5]}, (None, "2")),
         # Five levels that are no grades are named from 0.
-        ("numbers", (), {"grade": 2.5, "expected_grade": 3.39}, ((*"01234",), None, "4")),
-        # The label of a model of three sets of grades is named by them, and so is its prediction.
-        (
-            "levels",
-            ("1-2", "3-4", "5"),
-            {"grade": "1-2", "p": [0.7, 0.2, 0.1]},
-            (("1-2", "3-4", "5"), "1-2", "1-2"),
-        ),
+        ("numbers", tuple("01234"), {"grade": 2.5}, (None, "4")),
+        # Sets of grades are named by them, whatever the labels are.
+        ("levels", COARSE, {"grade": "1-2", "p": [0.7, 0.2, 0.1]}, ("1-2", "1-2")),
+        ("numbers", COARSE, {"grade": 2.5, "p": [0.2, 0.5, 0.3]}, (None, "3-4")),
     ],
 )
 def test_an_example_names_the_outputs_of_the_model(
-    evaluation, build_run, mode, levels, changes, shown
+    evaluation, build_run, mode, outputs, changes, shown
 ):
     example = evaluation["examples"][0] | changes
     best = max(range(len(example["p"])), key=example["p"].__getitem__)
-    example["predicted_grade"] = str(best + (shown[0] == FIVE))
-    evaluation |= {"mode": mode, "levels": levels, "confusion": None, "examples": [example]}
+    example["predicted_grade"] = str(best + (outputs == FIVE))
+    evaluation |= {"mode": mode, "outputs": outputs, "confusion": None, "examples": [example]}
     evaluation["errors"] = [example]
     blocks = build(run := build_run(evaluation))
     (found,) = next(block for block in blocks if isinstance(block, Examples)).examples
-    assert (found.levels, found.level, found.predicted) == shown
-    assert table(blocks, "errors").rows[0][4] == shown[2]
+    assert (found.levels, found.level, found.predicted) == (outputs, *shown)
+    assert table(blocks, "errors").rows[0][4] == shown[1]
     page = render(run).read_text(encoding="utf-8")
-    assert '<b class="wrong">' not in page and ('<b class="right">' in page) == bool(shown[1])
+    assert '<b class="wrong">' not in page and ('<b class="right">' in page) == bool(shown[0])

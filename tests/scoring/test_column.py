@@ -71,6 +71,15 @@ def test_a_cell_that_is_no_score_has_its_line(write, column, cells, grades, word
         column("score", path, model_grades=grades)
 
 
+def test_equal_numbers_of_a_pair_are_one_score(write, column):
+    rows = "q\tt\t0.5\nq\tt\t0.50\nq\tt\t5e-1\n"
+    path = write("s.tsv", f"query\ttitle\tscore\n{rows}")
+    assert column("score", path).logits([("q", "t")]).tolist() == [[0.5]]
+    path = write("s.tsv", f"query\ttitle\tscore\n{rows}q\tt\t0.51\n")
+    with pytest.raises(PairFileError, match="1 rows repeat .* lines 2 and 5"):
+        column("score", path)
+
+
 @pytest.mark.parametrize(
     "cells", [".19 .1 .01 .01 .71", ".015 .015 .015 .015 .915", ".08 .02 .33 .1 .42 .08"]
 )

@@ -47,9 +47,15 @@ def test_a_few_queries_or_no_interval_decide_nothing(gate_of):
     assert not passed and "3 queries" in reasons["pnr"]
 
 
+def test_a_gate_says_how_many_queries_exclude_a_loss_that_none_shows(gate_of):
+    gate = read_gate(gate_of("[metrics]\nmap = 0.02"))
+    _, reasons = outcomes(gate, {"map": difference(0.0, -0.06, 0.06)})
+    assert "183 would exclude 0.02" in reasons["map"]
+
+
 def test_a_slice_has_rules_of_its_own(gate_of):
     gate = read_gate(gate_of("[slices.field.law]\nqwk = 0.1\n[slices.field.pets]\nqwk = 0.01"))
-    slices = {"field": {v: {"qwk": difference(0, -0.05, 0.05)} for v in ("law", "pets")}}
+    slices = {"field": {v: {"qwk": difference(-0.01, -0.05, 0.05)} for v in ("law", "pets")}}
     passed, reasons = outcomes(gate, {}, slices)
     assert reasons == {"qwk, field law": None, "qwk, field pets": "B may be worse by 0.050"}
     assert not passed

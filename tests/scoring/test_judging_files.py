@@ -118,7 +118,7 @@ def test_evaluation_json_is_complete(scorer_of, pair_file, tmp_path):
     scorer = scorer_of()
     judged = judge_file(pair_file, ReaderOptions(), scorer)
     evaluation = evaluation_json(judged, scorer, pair_file, resamples=50)
-    assert evaluation["metrics"]["accuracy"]["n"] == 8
+    assert evaluation["metrics"]["accuracy"]["n"] == 8 and evaluation["outputs"] == list("12345")
     assert sum(map(sum, evaluation["confusion"])) == 8
     write_json(tmp_path / "evaluation.json", evaluation)
     assert encode(EvaluationResult.read(tmp_path / "evaluation.json")) == evaluation
@@ -262,6 +262,7 @@ def test_decimal_labels_are_judged_by_their_order(scorer_of, pairs_of, tmp_path,
     assert judged.judgements.ranking_score.tolist() == ranked.tolist()
     evaluation = evaluation_json(judged, scorer, path, resamples=50)
     assert evaluation["metrics"]["spearman"]["value"] is not None and evaluation["levels"] == []
+    assert evaluation["outputs"] == {1: [], 5: list("12345"), 3: list("012")}[labels]
     assert "numbers" in evaluation["metrics"]["accuracy"]["reason"] and query_table(judged)["query"]
     compared = compare_models(path, ReaderOptions(), [scorer], [scorer])
     assert compared["metrics"]["pairwise_accuracy"]["difference"] == 0

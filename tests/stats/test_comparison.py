@@ -1,16 +1,21 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import stdtrit
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.comparison import (
+    changes_by_query,
     compare,
     differ_most,
     graded_score,
     metric_estimate,
+    queries_without,
     seeds_reach,
     side_by_side,
     swap_p_values,
+    unseen_reach,
 )
 from qt_bert.stats.judgements import Judgements, judge_grades, judge_levels, judge_scores, known
 from qt_bert.stats.metrics import METRICS
@@ -76,6 +81,7 @@ def test_models_on_other_scales_are_compared_by_order(good):
     scores = judge_scores(1e6 * good.ranking_score, LABELS, QUERIES)
     metrics = compare(good, scores, resamples=50, draws=50).metrics
     assert (metrics["spearman"].difference, metrics["spearman"].p) == (pytest.approx(0), 1)
+    assert metrics["spearman"].ci_high == pytest.approx(0)  # one order: the same outputs
     assert (metrics["spearman"].n_eligible, metrics["pnr"].n_eligible) == (None, 40)
     assert "one-logit" in (metrics["accuracy"].reason or "")
 
@@ -122,7 +128,7 @@ def test_an_undefined_metric_has_a_reason():
     judged = judge_grades(np.eye(5)[[4, 0]], [(5,), (1,)], ["猫", "猫"])
     metric = compare(judged, judged, resamples=20, draws=20).metrics["pnr"]
     assert (metric.value_a, metric.difference, metric.p) == (None, None, None)
-    assert metric.reason == METRICS["pnr"].undefined
+    assert metric.reason == METRICS["pnr"].undefined.en
 
 
 @pytest.mark.parametrize(
@@ -138,6 +144,84 @@ def test_an_undefined_metric_has_a_reason():
 def test_what_cannot_be_compared_is_refused(good, rows, options, message):
     with pytest.raises(ArgumentError, match=message):
         compare(good, good.subset(np.arange(N)[rows]), **options)
+
+
+RARE = 1 - 0.025 ** (1 / 100)
+"""The share of queries of a kind that none of a hundred shows."""
+
+
+def hundred(wrong: int, seed: int = 0) -> Judgements:
+    """A hundred queries of two titles; in the first `wrong` ones the better title comes second."""
+    scores = np.random.default_rng(seed).uniform(0, 0.1, 200)
+    scores[::2] += 1
+    scores[: 2 * wrong] *= -1
+    return judge_scores(scores, [(5,), (1,)] * 100, [f"查询{row // 2}" for row in range(200)])
+
+
+def test_where_no_query_differs_others_may():
+    a, b = hundred(0), hundred(0, seed=1)
+    metrics = compare(a, b, resamples=50, draws=50).metrics
+    first = metrics["mrr_at_10"]
+    assert (first.difference, first.p) == (0, 1)
+    assert (-first.ci_low, first.ci_high) == pytest.approx((RARE, RARE))
+    assert (queries_without(RARE), queries_without(0.02)) == (100, 183)
+    # No order of two titles changes it; another scale is the same order.
+    assert (metrics["recall_at_5"].ci_low, metrics["recall_at_5"].ci_high) == (0, 0)
+    scaled = replace(a, ranking_score=np.exp(a.ranking_score))
+    assert unseen_reach([[a], [scaled]], METRICS["mrr_at_10"], 100) == 0
+
+
+@pytest.mark.parametrize(("wrong", "seen"), [(1, 1), (3, 3), (20, 20), (45, 40), (90, 10)])
+def test_unseen_changes_are_as_large_as_those_seen(wrong, seen):
+    """MRR changes by −½ in each; where most change, those that do not are the rare ones."""
+    a, b, metric = hundred(0), hundred(wrong), METRICS["mrr_at_10"]
+    assert changes_by_query(a, b, metric) == pytest.approx([-0.005] * wrong + [0] * (100 - wrong))
+    reach = 0.5 ** (seen / (seen + 1)) * np.sqrt(1 - seen / 40) * RARE
+    assert unseen_reach([[a], [b]], metric, 100) == pytest.approx(reach)
+    found = compare(a, b, metrics=[metric], draws=0).metrics["mrr_at_10"]
+    assert found.ci_low <= found.difference - reach <= found.difference + reach <= found.ci_high
+
+
+@pytest.mark.parametrize("name", ["accuracy", "qwk", "ndcg_at_5", "pnr", "ece"])
+def test_a_query_gives_half_of_what_its_swap_takes(good, poor, name):
+    estimator = METRICS[name].estimator(side_by_side(good, poor))
+    swaps = np.concatenate([np.zeros((1, good.n_queries)), np.eye(good.n_queries)])
+    of_a, of_b = np.hstack([1 - swaps, swaps]), np.hstack([swaps, 1 - swaps])
+    difference, *swapped = estimator(of_b) - estimator(of_a)
+    expected = (difference - np.array(swapped)) / 2
+    assert changes_by_query(good, poor, METRICS[name]) == pytest.approx(expected)
+
+
+def titles(n: int, share: float, seed: int) -> tuple[Judgements, Judgements]:
+    """n queries of five titles by two models; the second has random scores for a `share` of the queries."""
+    rng = np.random.default_rng(seed)
+    labels, queries = [(row % 5 + 1,) for row in range(5 * n)], np.repeat(np.arange(n), 5)
+    first = rng.normal(np.tile(np.arange(5.0), n), 1)
+    second = np.where(rng.random(n)[queries] < share, rng.normal(2, 2, 5 * n), first)
+    second += rng.normal(0, 1e-3, 5 * n)  # no pair has the same score
+    return tuple(judge_scores(scores, labels, queries.tolist()) for scores in (first, second))
+
+
+@pytest.mark.parametrize(
+    ("n", "share", "runs"),
+    [(40, 0.02, 60), (60, 0.05, 60)]
+    + [
+        pytest.param(n, share, 1000, marks=pytest.mark.nightly)
+        for n in (40, 60, 160)
+        for share in (0.02, 0.05, 0.1, 0.3)
+    ],
+)
+def test_intervals_cover_rare_differences(n, share, runs):
+    """The bootstrap alone covers some of these in half of the samples."""
+    names = ("mrr_at_10", "ndcg_at_5", "pairwise_accuracy")
+    whole = compare(*titles(4_000, 1.0, 0), metrics=names, resamples=1, draws=0).metrics
+    covered = dict.fromkeys(names, 0)
+    for run in range(runs):
+        found = compare(*titles(n, share, run + 1), metrics=names, resamples=400, draws=0).metrics
+        for name, one in found.items():
+            covered[name] += one.ci_low <= share * whole[name].difference <= one.ci_high
+    least = 0.93 * runs - 3 * np.sqrt(0.93 * 0.07 * runs)
+    assert min(covered.values()) >= least, covered
 
 
 def test_seeds_widen_an_interval_by_welch():

@@ -6,8 +6,9 @@ from sklearn import metrics as reference
 from sklearn.metrics import roc_auc_score
 
 from qt_bert.stats.comparison import compare
-from qt_bert.stats.estimate import bootstrap_weights, percentile_interval, resample
+from qt_bert.stats.estimate import NO_INTERVAL, bootstrap_weights, percentile_interval, resample
 from qt_bert.stats.evaluation import (
+    MetricValue,
     PairCounts,
     confusion,
     errors_in_slices,
@@ -17,7 +18,12 @@ from qt_bert.stats.evaluation import (
     reliability,
 )
 from qt_bert.stats.judgements import judge_grades, judge_scores
-from qt_bert.stats.metrics import METRICS
+from qt_bert.stats.metrics import METRICS, NO_ORDER, REASONS, in_both_languages
+from qt_bert.text import Text
+
+
+def reason(metric: MetricValue) -> Text:
+    return in_both_languages(metric.reason)
 
 
 def test_confusion_has_labels_in_rows(hand):
@@ -122,8 +128,8 @@ def test_overlapping_labels_keep_accuracy_and_ranking_only():
         name for name in METRICS if name.startswith(("ndcg", "mrr", "map", "recall"))
     }
     assert evaluation.metrics["accuracy"].value == 3 / 4
-    assert "overlap" in (evaluation.metrics["qwk"].reason or "")
-    assert "wrong order" in (evaluation.metrics["pnr"].reason or "")
+    assert reason(evaluation.metrics["qwk"]) == REASONS["overlapping"]
+    assert reason(evaluation.metrics["pnr"]) == METRICS["pnr"].undefined
     assert evaluation.confusion is None
 
 
@@ -134,8 +140,8 @@ def test_a_one_logit_model_is_judged_by_its_order_only():
     names |= {name for name in METRICS if name.startswith(("ndcg", "mrr", "map", "recall"))}
     values = {name: metric.value for name, metric in evaluation.metrics.items()}
     assert values == {name: pytest.approx(1) if name in names else None for name in METRICS}
-    assert "one-logit" in (evaluation.metrics["qwk"].reason or "")
-    assert "wrong order" in (evaluation.metrics["pnr"].reason or "")
+    assert reason(evaluation.metrics["qwk"]) == REASONS["score"]
+    assert reason(evaluation.metrics["pnr"]) == METRICS["pnr"].undefined
     assert evaluation.pnr_counts == PairCounts(3, 0, 0)
 
 
@@ -151,21 +157,20 @@ def test_a_single_query_has_no_interval():
     judged = judge_grades(RIGHT, [(5,), (1,)], ["猫", "猫"])
     accuracy = evaluate(judged, resamples=20).metrics["accuracy"]
     assert (accuracy.value, accuracy.ci_low) == (1, None)
-    assert "single query" in (accuracy.reason or "")
+    assert reason(accuracy) == NO_INTERVAL["query"]
 
 
 def test_a_figure_that_rests_on_one_query_has_no_interval(hand):
     ndcg = evaluate(hand, resamples=200).metrics["ndcg_at_3"]
     assert ndcg.value is not None and ndcg.ci_low is None
-    assert "undefined in more than" in (ndcg.reason or "")
+    assert reason(ndcg) == NO_INTERVAL["undefined"]
 
 
 def test_queries_of_one_title_give_no_ranking():
     evaluation = evaluate(judge_grades(RIGHT, [(5,), (1,)], ["猫", "狗"]), resamples=20)
     ndcg = evaluation.metrics["ndcg_at_5"]
     assert (ndcg.value, ndcg.n_eligible, ndcg.n_queries) == (None, 0, 2)
-    assert "no query has titles of two grades" in (ndcg.reason or "")
-    assert "two grades" in (evaluation.metrics["pnr"].reason or "")
+    assert reason(ndcg) == reason(evaluation.metrics["pnr"]) == NO_ORDER
     assert evaluation.metrics["auc"].value == 1
 
 
