@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from math import isclose
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from qt_bert.models.folder import (
     weight_shapes,
     weights_sha256,
 )
-from qt_bert.models.loading import open_encoder
+from qt_bert.models.loading import open_encoder, stored_dtype
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.pruned import is_plain
 from qt_bert.models.tokenizer import TYPES, open_tokenizer
@@ -106,7 +107,7 @@ def average_models(
     reading: Reading | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Save the mean of the models in `folders` as a new folder, computed in float32.
+    """Save the mean of the models in `folders` as a new folder, computed in float32, in their (widest) number type.
 
     `weights`, by default equal, sum to 1; `reading`: how all read texts. For models tuned from the same start or from one another, and
     the start itself: of a folder without classifier or pooler these come from the others, which is noted.
@@ -161,6 +162,7 @@ def average_models(
         settings=replace(last.settings, calibration=None),
         texts=texts,
         kept=last.kept,
+        dtype=reduce(torch.promote_types, map(stored_dtype, folders)),
         plain=last.kept is None or is_plain(last.model),
         overwrite=overwrite,
     )

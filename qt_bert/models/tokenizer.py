@@ -121,7 +121,7 @@ def choose_types(
         lacks = f"has {room} (type_vocab_size)" if takes else "takes none (token_type_ids)"
         line = f"{folder}: the tokenizer gives {most + 1} types of tokens, the model {lacks}"
         if requested:
-            raise ArgumentError(f"{line}; leave --token-types yes (`token_types` in {CARD}) out")
+            raise ArgumentError(f"{line}; leave --token-types yes out (`token_types` in {CARD})")
         if most and takes:
             note_once(f"{line}. Type 0 is used for all")
         sends = False

@@ -23,7 +23,7 @@ from qt_bert.models.checkpoint import Checkpoint, save_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.families import Family
 from qt_bert.models.folder import FolderHashes, folder_sha256
-from qt_bert.models.loading import load_config, open_for_tuning, positions_of, tunable
+from qt_bert.models.loading import load_config, open_for_tuning, positions_of, stored_dtype, tunable
 from qt_bert.models.pruned import open_kept
 from qt_bert.models.tokenizer import choose_types, open_tokenizer, padding_of
 from qt_bert.progress import note_once, progress
@@ -475,7 +475,8 @@ def run_tuning(
         "asked": inputs,
     }
     # `open_workspace` has checked that `out` may be replaced.
-    job.save(out, trained, state=state, texts=training_texts(work, facts), overwrite=True)
+    texts, dtype = training_texts(work, facts), stored_dtype(start.folder)
+    job.save(out, trained, state=state, texts=texts, dtype=dtype, overwrite=True)
     close_workspace(out)
     return facts
 
