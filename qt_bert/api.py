@@ -20,6 +20,7 @@ from qt_bert.data.segmenters import segmenter
 from qt_bert.errors import ArgumentError
 from qt_bert.files import one_writer
 from qt_bert.heads import Head, checked_heads
+from qt_bert.models.card import Reading
 from qt_bert.request import (
     NOT_OF_A_PLAN,
     LabelOptions,
@@ -161,6 +162,7 @@ class Planned:
     plan: Plan | Frontier
     folder: Path
     model: Path
+    reading: Reading = Reading()
 
     def prune(
         self,
@@ -179,7 +181,7 @@ class Planned:
 
         frontier = self.folder / FRONTIER
         plan = read_plan(frontier if frontier.exists() else self.folder / "plan.json", shape)
-        teacher = open_teacher(plan, self.model, device)
+        teacher = open_teacher(plan, self.model, device, self.reading)
         pairs = list(islice(ReaderOptions().open(shipped(DEV)), CHECKED))
         return prune(teacher, plan, pairs, Path(out), overwrite=overwrite)
 
@@ -506,7 +508,8 @@ class Grader:
                 how = PlanOptions(budget=budget, limit=limit)
                 plan = run_plan(how, request, folder, scorer=self._by_head(), resume=True)
         render_plan(folder)
-        return Planned(plan, folder, self._whole().folder)
+        whole = self._whole()
+        return Planned(plan, folder, whole.folder, whole.reading)
 
     def prune_vocabulary(
         self, texts: str | Path, out: str | Path, **settings: Any

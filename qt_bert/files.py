@@ -10,34 +10,30 @@ import re
 import secrets
 import shutil
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from qt_bert.errors import ArgumentError, RunFolderError
 
-_TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
-"""What `atomic_write` leaves when it is killed."""
+_TEMPORARY = re.compile(r"\.(.+)\.\d+\.tmp")
+"""What `atomic_write` and `atomic_folder` leave when they are killed; the group is the name that they write."""
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it is fsynced and renamed over `path`.
 
-    On an exception the temporary file is removed and `path` stays as it was.
+    On an exception the temporary file is removed and `path` stays as it was; what a kill leaves, the next
+    write of `path` removes.
     """
     final = Path(path)
-    final.parent.mkdir(parents=True, exist_ok=True)
-    # A random name: processes of two machines may share a folder and a process number.
-    temporary = final.with_name(f".{final.name}.{secrets.randbits(63)}.tmp")
-    try:
+    with _temporary(final, Path.touch) as temporary:
         yield temporary
         with open(temporary, "rb") as handle:
             os.fsync(handle.fileno())
         os.replace(temporary, final)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -45,29 +41,72 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a new folder beside `path`; on success it replaces `path` and all that was in it.
 
     A link stays: what it leads to is replaced. On an exception the new folder is removed and `path` stays as it
-    was. A kill leaves nothing half-written; at worst the old folder remains as `.NAME.old`. Modes follow the
-    umask.
+    was. A kill leaves nothing half-written; at worst the old folder remains as `.NAME.old`, until the next write
+    of `path`. Modes follow the umask.
     """
     final = Path(os.path.realpath(path))
-    final.parent.mkdir(parents=True, exist_ok=True)
-    temporary = final.with_name(f".{final.name}.{secrets.randbits(63)}")
-    temporary.mkdir()
-    try:
+    old = final.with_name(f".{final.name}.old")
+    with _temporary(final, Path.mkdir) as temporary:
         yield temporary
         mode = temporary.stat().st_mode & 0o666
         for file in temporary.rglob("*"):
             if file.is_file():  # safetensors makes files that only their owner reads
                 file.chmod(mode)
         if final.exists():
-            old = final.with_name(f".{final.name}.old")
             shutil.rmtree(old, ignore_errors=True)
             final.rename(old)
-            temporary.rename(final)
+        temporary.rename(final)
+        if old.exists():
             shutil.rmtree(old)
-        else:
-            temporary.rename(final)
+
+
+@contextmanager
+def _temporary(final: Path, make: Callable[[Path], None]) -> Iterator[Path]:
+    """A hidden new path beside `final`, locked (flock) while the block runs and removed after it."""
+    final.parent.mkdir(parents=True, exist_ok=True)
+    remove_left(final)
+    while True:
+        # A random name: processes of two machines may share a folder and a process number.
+        temporary = final.with_name(f".{final.name}.{secrets.randbits(63)}.tmp")
+        make(temporary)
+        handle = os.open(temporary, os.O_RDONLY)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if temporary.exists():  # not removed between the two, as left by a kill
+            break
+        os.close(handle)
+    try:
+        yield temporary
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
+        os.close(handle)
+
+
+def remove_left(final: Path) -> None:
+    """Remove what killed writers of `final` left beside it; what a living one writes is locked, and stays."""
+    with suppress(OSError):  # no such folder, or one that cannot be listed
+        for name in os.listdir(final.parent):
+            left = _TEMPORARY.fullmatch(name) if name.startswith(f".{final.name}.") else None
+            if left and left[1] == final.name:
+                _remove_unlocked(final.with_name(name))
+
+
+def _remove_unlocked(path: Path) -> None:
+    with suppress(OSError):  # gone, locked, or a file system without locks
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(path)
+        finally:
+            os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder, if it exists."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:

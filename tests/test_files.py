@@ -77,6 +77,37 @@ def test_a_link_stays_and_the_folder_that_it_leads_to_is_replaced(tmp_path):
     assert sorted(one.name for one in tmp_path.iterdir()) == ["disk", "model"]
 
 
+WRITE = """
+import sys, time
+from pathlib import Path
+from qt_bert.files import atomic_folder, atomic_write
+with atomic_write(Path(sys.argv[1], "a")), atomic_folder(Path(sys.argv[1], "b")) as folder:
+    (folder / "half").touch()
+    print("written", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_what_a_kill_left_goes_with_the_next_write_and_not_while_its_writer_lives(tmp_path):
+    def write():
+        with files.atomic_write(tmp_path / "a"), files.atomic_folder(tmp_path / "b"):
+            pass
+        return sorted(tmp_path.iterdir())
+
+    (tmp_path / ".a.b.1.tmp").touch()  # of another file, a.b
+    both = [tmp_path / ".a.b.1.tmp", tmp_path / "a", tmp_path / "b"]
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITE, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None and other.stdout.readline() == "written\n"
+        assert len(write()) == 5
+        other.kill()
+    assert len([*tmp_path.iterdir()]) == 5
+    assert write() == both
+    (tmp_path / "b").rename(tmp_path / ".b.old")  # killed between two renames
+    assert write() == both
+
+
 def test_a_folder_with_what_a_kill_left_is_vacant(tmp_path):
     assert files.is_vacant(tmp_path / "gone") and files.is_vacant(tmp_path)
     left = tmp_path / ".run.json.123.tmp"

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
 from benchmarks.common.command import one_line_faults, parser_of
 from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import save_checkpoint
+from qt_bert.models.loading import stored_dtype
 from qt_bert.training.finetune import TrainJob
 from qt_bert.training.state import read_log, read_state
 
@@ -23,7 +22,7 @@ PREFIX = "best/model."
 
 
 def save_best(run: Path, base: Path, out: Path) -> Path:
-    """Write the classifier of the best evaluation so far, in float32.
+    """Write the classifier of the best evaluation so far, in the number type of `base`, as the run would have.
 
     Raises ArgumentError for a run without an evaluation, RunFolderError for a damaged one, CheckpointError for
     a folder that is no base.
@@ -41,7 +40,7 @@ def save_best(run: Path, base: Path, out: Path) -> Path:
         state=weights,
         settings=start.settings,
         kept=start.kept,
-        dtype=torch.float32,
+        dtype=stored_dtype(base),
     )
 
 

@@ -139,7 +139,16 @@ Resamples = Annotated[int, typer.Option(help=docs_of(Request)["resamples"])]
 Unlabelled = Annotated[
     list[Path] | None, typer.Option(help="File with columns query and title that a teacher grades.")
 ]
-Model = Annotated[str | None, typer.Option(help=docs_of(ModelOptions)["model"])]
+
+
+def _only(*names: str) -> Without:
+    """`Without` all options of a model but these."""
+    return Without(tuple(o.name for o in fields(ModelOptions) if o.name not in names))
+
+
+Model = Annotated[ModelOptions, _only("model", "device", "token_types")]
+ModelWithGrades = Annotated[ModelOptions, _only("model", "device", "token_types", "model_grades")]
+TokenTypes = Annotated[ModelOptions, _only("token_types")]
 MaxLength = Annotated[int | None, typer.Option(help=docs_of(ModelOptions)["max_length"])]
 PlanFile = Annotated[
     Path | None, typer.Option(help="The frontier.json or plan.json of `qt-bert plan`.")

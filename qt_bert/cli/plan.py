@@ -19,7 +19,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
 from qt_bert.progress import progress
-from qt_bert.request import NOT_OF_A_PLAN, Request, check_device, pairs_or_test, resolve
+from qt_bert.request import NOT_OF_A_PLAN, Request, pairs_or_test, resolve
 from qt_bert.shipped import DEV, GRADED, shipped
 from qt_bert.training.recipes import LossOptions, TrainingFiles, TuningOptions
 
@@ -145,6 +145,7 @@ def _frontier_as_text(frontier: Frontier, path: Path, request: Request) -> str:
     of_model = (
         given("--model-grades", request.model_grades),
         given("--max-length", request.max_length),
+        given("--token-types", request.token_types),
     )
     model = [str(request.model), *chain(*of_model)]
     pairs = [str(request.validation_file), *(["--no-header"] if reader.no_header else [])]
@@ -199,6 +200,7 @@ def _rows(test: PlanTest) -> list[tuple[str, ...]]:
 @options.command(options.SMALLER)
 def prune(
     out: Annotated[Path, typer.Option(help="Folder of the smaller model.")],
+    model: options.Model,
     reader: options.Reader,
     plan: options.PlanFile = None,
     shape: options.OfFrontier = None,
@@ -212,7 +214,6 @@ def prune(
         int | None, typer.Option(min=1, help="Keep at most this many tokens, the most frequent.")
     ] = None,
     min_count: Annotated[int, typer.Option(min=1, help="Drop tokens that fewer texts have.")] = 1,
-    model: options.Model = None,
     pairs: Annotated[
         Path | None,
         typer.Option(
@@ -221,15 +222,13 @@ def prune(
         ),
     ] = None,
     rejects: options.Rejects = None,
-    device: options.Device = "auto",
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Save the smaller model of a plan, equal to the masked one; or the model with the vocabulary of your
     texts alone, equal on them."""
-    check_device(device)
     path = pairs if pairs is not None else shipped(DEV)
-    folder = model if model is not None else shipped(GRADED)
+    folder = model.model if model.model is not None else shipped(GRADED)
     if (plan is None) == (vocabulary is None):
         raise ArgumentError("give --plan PLAN.json, or --vocabulary TEXTS")
     if shape if plan is None else keep or min_count > 1:
@@ -239,7 +238,7 @@ def prune(
         from qt_bert.planning.vocabulary import prune_vocabulary
 
         small = prune_vocabulary(
-            open_checkpoint(folder, device=device, compact=True),
+            open_checkpoint(folder, device=model.device, reading=model.reading, compact=True),
             vocabulary,
             out,
             keep=keep,
@@ -259,7 +258,7 @@ def prune(
     from qt_bert.results.frontier import read_plan
 
     chosen = read_plan(plan, shape)
-    teacher = open_teacher(chosen, folder, device)
+    teacher = open_teacher(chosen, folder, model.device, model.reading)
     weighs = any(layer.units is not None for layer in chosen.kept) and not chosen.units
     if weighs:
         read = _graded(path, reader, teacher, rejects)
@@ -308,8 +307,8 @@ def _cut_as_text(cut: dict[str, Any]) -> str:
 @options.command(options.SMALLER)
 def export(
     out: Annotated[Path, typer.Option(help="Folder of the exported model.")],
+    model: options.ModelWithGrades,
     reader: options.Reader,
-    model: options.Model = None,
     onnx: Annotated[bool, typer.Option("--onnx", help="As ONNX, unless --transformers.")] = True,
     transformers: Annotated[
         bool,
@@ -329,10 +328,6 @@ def export(
         ),
     ] = None,
     rejects: options.Rejects = None,
-    model_grades: Annotated[
-        str | None, typer.Option(help="Which grades each logit means: '0=1-2,1=3-4,2=5'.")
-    ] = None,
-    device: options.Device = "auto",
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -342,7 +337,6 @@ def export(
         raise ArgumentError("--int8 goes with --onnx; --transformers keeps the model's number type")
     if pairs is not None and not int8:
         raise ArgumentError("--pairs goes with --int8, whose loss is measured on them")
-    check_device(device)
     path = pairs_or_test(pairs) if int8 else None
     if path is not None:
         reader.open(path)
@@ -353,8 +347,13 @@ def export(
     from qt_bert.planning.task import Sample
 
     (check_place if transformers else check_ready)(out, overwrite)
-    folder = model if model is not None else shipped(GRADED)
-    checkpoint = open_checkpoint(folder, device=device, model_grades=model_grades, compact=True)
+    checkpoint = open_checkpoint(
+        model.model if model.model is not None else shipped(GRADED),
+        device=model.device,
+        model_grades=model.model_grades,
+        reading=model.reading,
+        compact=True,
+    )
     terminal.note(
         f"it reads {checkpoint.settings.max_length} tokens of a pair, the title cut first"
     )
@@ -401,6 +400,7 @@ def distill(
     files: TrainingFiles,
     how: TuningOptions,
     what: LossOptions,
+    types: options.TokenTypes,
     plan: options.PlanFile = None,
     shape: Annotated[
         str | None,
@@ -443,7 +443,8 @@ def distill(
         unlabelled,
         student=Student(folder, read_plan(plan, shape))
         if plan is not None
-        else student_of_shape(shape or "", folder, files.judge(files.stored())),
+        else student_of_shape(shape or "", folder, files.judge(files.stored()), types.reading),
+        reading=types.reading,
         stop_on=stop_on,
         max_length=max_length,
         steps=steps,

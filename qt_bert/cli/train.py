@@ -92,6 +92,7 @@ def train(
     files: TrainingFiles,
     how: TuningOptions,
     what: LossOptions,
+    types: options.TokenTypes,
     unlabelled: options.Unlabelled = None,
     base: Annotated[
         str | None, typer.Option(help="Encoder to start from. [default: the pretrained one]")
@@ -119,6 +120,7 @@ def train(
         levels=levels,
         stop_on=stop_on,
         max_length=max_length,
+        reading=types.reading,
         resume=resume,
         overwrite=overwrite,
     )
@@ -189,6 +191,7 @@ def tune(
 def average(
     models: Annotated[list[Path], typer.Argument(help="Two or more folders of one shape.")],
     out: Annotated[Path, typer.Option(help="Folder of the averaged model.")],
+    types: options.TokenTypes,
     weights: Annotated[
         str | None,
         typer.Option(help="A weight of each model, such as 0.7,0.3. [default: equal weights]"),
@@ -201,5 +204,5 @@ def average(
     for model in models:
         check_apart(out, model)
     shares = None if weights is None else parse_weights(weights, len(models))
-    average_models(models, out, shares, overwrite=overwrite)
+    average_models(models, out, shares, reading=types.reading, overwrite=overwrite)
     terminal.note(f"mean of {len(models)} models: {out}")

@@ -16,7 +16,7 @@ from qt_bert.data.formats import format_of, open_format
 from qt_bert.data.lines import Location, RawRow, Readable
 from qt_bert.data.pairs import GradeMap, Pair, Reason, Reject
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.files import atomic_write
+from qt_bert.files import atomic_write, remove_left
 from qt_bert.progress import note_once
 
 ALWAYS_TOLERATED = 10
@@ -35,6 +35,8 @@ def reject_log(path: Path | None) -> Iterator[Callable[[Reject], None]]:
     """
     if path is not None and path.exists() and not _is_old_list(path):
         raise ArgumentError(f"{path} is there already, and no list of rejects; name another file")
+    if path is not None:
+        remove_left(path)
     open_file = ExitStack()
     handle: IO[str] | None = None
 

@@ -59,6 +59,17 @@ def _hash(text: str, seed: int) -> bytes:
     return hashlib.sha256(f"{seed}\0{text}".encode()).digest()
 
 
+def check_disjoint(chosen_on: Sequence[Pair], of: str, tested: Sequence[Pair], name: str) -> None:
+    """Raise ArgumentError for a query that is in both, however it is spelled; `of` and `name` are their files."""
+    chosen = {query_key(pair.query) for pair in chosen_on}
+    spelled = {query_key(pair.query): pair.query for pair in tested}
+    if both := [query for key, query in spelled.items() if key in chosen]:
+        raise ArgumentError(
+            f"{len(both):,} queries to choose on (of {of}), such as {min(both)!r}, are also in {name}: what is "
+            "chosen on a query cannot be tested on it; give other pairs"
+        )
+
+
 Half = Literal["discovery", "validation"]
 
 

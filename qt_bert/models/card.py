@@ -1,4 +1,4 @@
-"""`qt_bert.json` beside a checkpoint: what its logits mean, its calibration, its template."""
+"""`qt_bert.json` beside a checkpoint: what its logits mean, its calibration, how it reads texts."""
 
 from __future__ import annotations
 
@@ -124,6 +124,7 @@ class ModelSettings:
     max_length: int = MAX_LENGTH
     calibration: Mapping[str, Any] | None = None
     template: Template | None = None
+    token_types: bool | None = None
     rest: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
@@ -136,6 +137,8 @@ class ModelSettings:
         }
         if self.template:
             value["template"] = asdict(self.template)
+        if self.token_types is not None:
+            value["token_types"] = self.token_types
         if self.calibration:
             value["calibration"] = dict(self.calibration)
         write_json(folder / CARD, value)
@@ -146,12 +149,11 @@ def read_settings(
     logits: int,
     longest: int,
     model_grades: str | None = None,
-    template: str | None = None,
+    reading: Reading = Reading(),
 ) -> ModelSettings:
     """Settings of a checkpoint folder with `logits` outputs and room for `longest` tokens.
 
-    `model_grades` (`0=1-2,1=3-4,2=5`) and `template` (a known name or a JSON file) override the file.
-    Without either, five logits are the five grades and any other number are ordered levels. Raises
+    `model_grades` (`0=1-2,1=3-4,2=5`) and `reading` override the file. Without grades, five logits are the five grades and any other number are ordered levels. Raises
     CheckpointError for an invalid file, or one that does not fit the model.
     """
     path = folder / CARD
@@ -163,9 +165,7 @@ def read_settings(
     )
     stored.pop("schema", None)
     stored.pop("grades", None)
-    prompt = Template.read(stored.pop("template", None), f"{path}: `template`")
-    if template is not None:
-        prompt = Template.from_option(template)
+    prompt, types = _reads(stored, path, reading)
     limit = stored.pop("max_length", MAX_LENGTH if prompt is None else TEMPLATE_LENGTH)
     if type(limit) is not int or limit < 1:
         raise CheckpointError(f"{path}: `max_length` is {limit!r}, not a number of tokens")
@@ -175,13 +175,38 @@ def read_settings(
             f"{path}: `calibration` is {calibration!r}, not an object; run qt-bert calibrate again"
         )
     labels = ModelLabels(logits, grades)
-    return ModelSettings(labels, min(limit, longest), calibration, prompt, stored)
+    return ModelSettings(labels, min(limit, longest), calibration, prompt, types, stored)
 
 
-def stored_template(folder: Path) -> Template | None:
-    """The template of the model in `folder`. Raises CheckpointError where `qt_bert.json` cannot be read."""
-    path = folder / CARD
-    return Template.read(_stored(path).get("template"), f"{path}: `template`")
+def tuned_settings(
+    base: Path, labels: ModelLabels, max_length: int, reading: Reading = Reading()
+) -> ModelSettings:
+    """Settings of a model that is tuned from the one in `base`: it reads texts as that does.
+
+    Raises CheckpointError where `qt_bert.json` cannot be read.
+    """
+    path = base / CARD
+    stored = _stored(path)
+    template, types = _reads(stored, path, reading)
+    unknown = {name: stored[name] for name in ("allow_unknown",) if name in stored}
+    return ModelSettings(labels, max_length, None, template, types, unknown)
+
+
+def _reads(
+    stored: dict[str, Any], path: Path, reading: Reading
+) -> tuple[Template | None, bool | None]:
+    """The template and whether token types are sent, by `reading`, else as `stored`, where both are removed."""
+    template = Template.read(stored.pop("template", None), f"{path}: `template`")
+    if reading.template is not None:
+        template = Template.from_option(reading.template)
+    types = stored.pop("token_types", None)
+    if not isinstance(types, bool | None):
+        raise CheckpointError(f"{path}: `token_types` is {types!r}, neither true nor false")
+    if reading.token_types is not None:
+        types = reading.token_types == "yes"
+    if reading.allow_unknown:
+        stored["allow_unknown"] = True
+    return template, types
 
 
 def allows_unknown(folder: Path) -> bool:
@@ -190,7 +215,7 @@ def allows_unknown(folder: Path) -> bool:
 
 
 def lists_grades(folder: Path) -> bool:
-    """Whether `qt_bert.json` has the grades of the outputs. Raises CheckpointError as `stored_template` does."""
+    """Whether `qt_bert.json` has the grades of the outputs. Raises CheckpointError where it cannot be read."""
     return _stored(folder / CARD).get("grades") is not None
 
 

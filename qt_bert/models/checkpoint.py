@@ -213,7 +213,8 @@ def save_checkpoint(
 ) -> Path:
     """Write config, weights (`state` or the model's own, cast to `dtype`), tokenizer and manifest.
 
-    With a folder `like`, its number type is used for the weights that it holds exactly, float32 for others.
+    A tensor with a number beyond the range of `dtype` stays as it is, float32. With a folder `like`, its number type
+    is used for the tensors that it holds exactly.
 
     The config says float32, in which the Auto classes then open float16 files.
     `settings` becomes `qt_bert.json`, what a smaller model has `kept` becomes `kept.json`; `texts` are
@@ -229,9 +230,8 @@ def save_checkpoint(
         source = model.state_dict() if state is None else state
         tied = getattr(model, "_tied_weights_keys", None) or {}
         narrow = dtype if like is None else stored_dtype(like)
-        weights = {k: v.to(narrow) for k, v in source.items() if k not in tied}
-        if like is not None:
-            weights |= {k: source[k] for k, v in weights.items() if not v.float().equal(source[k])}
+        exactly = like is not None
+        weights = {k: _stored(v, narrow, exactly) for k, v in source.items() if k not in tied}
         hf_logging.disable_progress_bar()
         # By the names of the modules; those in the files of GTE's authors differ.
         model.save_pretrained(temporary, state_dict=weights, save_original_format=False)
@@ -250,3 +250,11 @@ def save_checkpoint(
             (temporary / name).write_text(text, encoding="utf-8")
         write_manifest(temporary)
     return final
+
+
+def _stored(weight: torch.Tensor, dtype: torch.dtype, exactly: bool) -> torch.Tensor:
+    """The weight in `dtype`; as it is where some of it would become infinite, or (`exactly`) be rounded."""
+    short = weight.to(dtype)
+    same = short.float().equal(weight.float())
+    held = same if exactly else short.isfinite().equal(weight.isfinite())
+    return short if held else weight

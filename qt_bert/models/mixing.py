@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from math import isclose
 from pathlib import Path
 
 import torch
 
+from qt_bert.data.templates import Template
 from qt_bert.errors import ArgumentError
-from qt_bert.models.checkpoint import save_checkpoint
+from qt_bert.models.card import Reading
+from qt_bert.models.checkpoint import Checkpoint, save_checkpoint
 from qt_bert.models.families import Family
 from qt_bert.models.folder import (
     resolve_folder,
@@ -24,10 +27,10 @@ from qt_bert.models.folder import (
     weight_shapes,
     weights_sha256,
 )
-from qt_bert.models.loading import open_encoder
+from qt_bert.models.loading import open_encoder, stored_dtype
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.pruned import is_plain
-from qt_bert.models.tokenizer import open_tokenizer
+from qt_bert.models.tokenizer import TYPES, open_tokenizer
 from qt_bert.progress import note_once
 
 State = Mapping[str, torch.Tensor]
@@ -101,11 +104,12 @@ def average_models(
     out: Path,
     weights: Sequence[float] | None = None,
     *,
+    reading: Reading | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Save the mean of the models in `folders` as a new folder, computed in float32.
+    """Save the mean of the models in `folders` as a new folder, computed in float32, in their (widest) number type.
 
-    `weights`, by default equal, sum to 1. For models tuned from the same start or from one another, and
+    `weights`, by default equal, sum to 1; `reading`: how all read texts. For models tuned from the same start or from one another, and
     the start itself: of a folder without classifier or pooler these come from the others, which is noted.
     Tokenizer, settings (without calibration), `kept.json` and learning curve are those of the last classifier.
     Raises ArgumentError for fewer than two and for models that differ in shape, kept heads, labels or
@@ -115,7 +119,7 @@ def average_models(
         raise ArgumentError("an average needs two models or more")
     folders = [resolve_folder(folder) for folder in folders]
     graders = [folder for folder in folders if _has_classifier(folder)] or list(folders)
-    opened = {folder: open_checkpoint(folder, compact=True) for folder in graders}
+    opened = {folder: open_checkpoint(folder, reading=reading, compact=True) for folder in graders}
     last = opened[graders[-1]]
     expected, states = last.model.state_dict(), list[State]()
     for folder in folders:
@@ -135,6 +139,11 @@ def average_models(
             raise ArgumentError(f"the outputs of {both} mean different things")
         if other and other.kept and last.kept and other.kept.layers != last.kept.layers:
             raise ArgumentError(f"{both} keep different heads of their teachers")
+        if other and _reads(other) != _reads(last):
+            raise ArgumentError(
+                f"{both} read texts in different ways: by their token types (--token-types settles them) or "
+                "templates"
+            )
         if tokenizer.get_vocab() != last.tokenizer.get_vocab():
             raise ArgumentError(f"{both} have different vocabularies")
         states.append(state)
@@ -153,9 +162,15 @@ def average_models(
         settings=replace(last.settings, calibration=None),
         texts=texts,
         kept=last.kept,
+        dtype=reduce(torch.promote_types, map(stored_dtype, folders)),
         plain=last.kept is None or is_plain(last.model),
         overwrite=overwrite,
     )
+
+
+def _reads(checkpoint: Checkpoint) -> tuple[bool, Template | None]:
+    """Whether it gets token types, and its template."""
+    return TYPES in checkpoint.tokenizer.model_input_names, checkpoint.settings.template
 
 
 def _has_classifier(folder: Path) -> bool:

@@ -75,10 +75,9 @@ def open_checkpoint(
     if reading.template is not None and not family.causal:
         note_once(f"{folder}: no causal model, so --template is not used")
         reading = replace(reading, template=None)
-    template = reading.template
 
     def answers() -> tuple[int, int]:
-        prompt = read_settings(folder, 1, LONGEST, None, template).template
+        prompt = read_settings(folder, 1, LONGEST, None, reading).template
         if prompt is None:
             raise CheckpointError(
                 f"{folder}: a causal language model without a classifier; give its prompt: "
@@ -99,10 +98,8 @@ def open_checkpoint(
         note_once(f"{known}; a pair with such a token is refused")
     config.pad_token_id = padding_of(tokenizer, config)
     takes = TYPES in inspect.signature(loaded.forward).parameters
-    choose_types(tokenizer, config, takes, folder, reading.token_types)
-    settings = read_settings(
-        folder, config.num_labels, positions_of(config), model_grades, template
-    )
+    settings = read_settings(folder, config.num_labels, positions_of(config), model_grades, reading)
+    choose_types(tokenizer, config, takes, folder, settings.token_types)
     settled = model_grades is not None or lists_grades(folder)
     labels = in_order(settings.labels, config, folder, settled=settled)
     settings = replace(settings, labels=labels)

@@ -103,11 +103,11 @@ def _compare_with_files(folder: Path, backend: Any, ids: list[list[int]]) -> Non
 
 
 def choose_types(
-    tokenizer: Any, config: Any, takes: bool, folder: Path, requested: str | None = None
+    tokenizer: Any, config: Any, takes: bool, folder: Path, requested: bool | None = None
 ) -> None:
     """Set whether `tokenizer` gives token types to a model of `config` that `takes` them.
 
-    transformers sends them where `model_input_names` has them; `requested` (`yes`, `no`) overrides that.
+    transformers sends them where `model_input_names` has them; `requested` overrides that.
     A note is printed where types are omitted that the model may have been tuned with, or that it has no
     embeddings for. Raises ArgumentError for requested types that tokenizer or model lack.
     """
@@ -116,12 +116,12 @@ def choose_types(
     most = max(max(tokenizer.backend_tokenizer.encode(*pair).type_ids) for pair in PAIRS)
     room = getattr(config, "type_vocab_size", most + 1)
     takes = takes and room > 0
-    sends = sent if requested is None else requested == "yes"
+    sends = sent if requested is None else requested
     if sends and (not takes or most >= room):
         lacks = f"has {room} (type_vocab_size)" if takes else "takes none (token_type_ids)"
         line = f"{folder}: the tokenizer gives {most + 1} types of tokens, the model {lacks}"
         if requested:
-            raise ArgumentError(f"{line}; leave --token-types yes out")
+            raise ArgumentError(f"{line}; leave --token-types yes out (`token_types` in {CARD})")
         if most and takes:
             note_once(f"{line}. Type 0 is used for all")
         sends = False
@@ -130,7 +130,8 @@ def choose_types(
             f"{folder}: transformers {transformers.__version__} leaves token_type_ids out "
             f"({type(tokenizer).__name__}, model_input_names), though the tokenizer gives the title type "
             f"{most}. Type 0 is used for all, as by transformers; a model that was tuned with types, "
-            "as by transformers 4, needs --token-types yes (--token-types no: leave this line out)"
+            "as by transformers 4, needs --token-types yes (--token-types no: leave this line out), or "
+            f"`token_types` in {CARD}"
         )
     if sends != sent:
         tokenizer.model_input_names = [*names, TYPES] if sends else names

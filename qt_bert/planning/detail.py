@@ -12,7 +12,7 @@ from qt_bert.data.cases import BETTER, read_cases, titles_then_others
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import has_bfloat16
-from qt_bert.models.opening import open_checkpoint
+from qt_bert.models.opening import open_checkpoint, reopened
 from qt_bert.planning.export import export_onnx
 from qt_bert.planning.export_session import EXPORTING, INT8_MODEL, MODEL, OnnxScorer, need
 from qt_bert.planning.prune import CHECKED, plan_units, save_smaller
@@ -78,7 +78,7 @@ def _engines(task: PlanTask, checkpoint: Checkpoint, out: Path) -> Engines:
     whole = Scorer(checkpoint, max_length=most)
     engines: Engines = {"torch float32": lambda threads: whole}
     if has_bfloat16():
-        half = open_checkpoint(checkpoint.folder, dtype="bfloat16", compact=True)
+        half = reopened(checkpoint, dtype="bfloat16", compact=True)
         short = Scorer(half, max_length=most)
         engines["torch bfloat16"] = lambda threads: short
     try:

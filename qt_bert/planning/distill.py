@@ -15,6 +15,7 @@ from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.files import check_apart
+from qt_bert.models.card import Reading
 from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
 from qt_bert.models.folder import folder_sha256
 from qt_bert.models.opening import open_checkpoint
@@ -83,13 +84,15 @@ CHOSEN_ON = 128
 """Pairs on which a shape's layers and units are chosen where there is no frontier."""
 
 
-def student_of_shape(shape: str, model: Path, dev: PairSource | None) -> Student:
+def student_of_shape(
+    shape: str, model: Path, dev: PairSource | None, reading: Reading | None = None
+) -> Student:
     """A student of the model in the folder `model` with this shape, its layers and units chosen on the dev
     pairs (default: those that ship). Raises ArgumentError as `StudentShape.parse` and `plan_for` do."""
     from qt_bert.planning.shapes import layer_order, plan_for
     from qt_bert.planning.task import PlanTask, Sample
 
-    wanted, scorer = StudentShape.parse(shape), Scorer(open_checkpoint(model))
+    wanted, scorer = StudentShape.parse(shape), Scorer(open_checkpoint(model, reading=reading))
     source = dev or PairSource(shipped(DEV))
     pairs = source.read(levels=levels_of(scorer.settings.labels), labelled=True)
     sample = Sample.of(source.file.name, "", pairs)
@@ -128,7 +131,8 @@ class DistillJob(TuneJob):
     def outputs_of(self) -> TeacherSource | None:
         if self.teacher is not None or not (self.loss or IMITATION).of_outputs:
             return self.teacher
-        return TeacherSource(self.student.model, max_length=self.max_length or None)
+        longest = self.max_length or None
+        return TeacherSource(self.student.model, max_length=longest, reading=self.reading)
 
     def key(self) -> dict[str, Any]:
         return {
@@ -139,7 +143,7 @@ class DistillJob(TuneJob):
         }
 
     def open(self, seed: int) -> Checkpoint:
-        teacher = open_teacher(self.student.plan, self.student.model)
+        teacher = open_teacher(self.student.plan, self.student.model, reading=self.reading)
         longest = self.max_length or teacher.settings.max_length
         if longest > teacher.longest:
             raise ArgumentError(

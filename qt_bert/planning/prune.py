@@ -15,6 +15,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.files import check_apart
 from qt_bert.heads import Head, names_of
+from qt_bert.models.card import Reading
 from qt_bert.models.checkpoint import Checkpoint, check_place, save_checkpoint, smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.pruned import Units, is_plain
@@ -25,9 +26,11 @@ from qt_bert.results.plan import Plan
 from qt_bert.scoring.bulk import Scorer
 
 
-def open_teacher(plan: Plan, model: str | Path, device: str = "cpu") -> Checkpoint:
+def open_teacher(
+    plan: Plan, model: str | Path, device: str = "cpu", reading: Reading | None = None
+) -> Checkpoint:
     """The model in `model`, on `device`. Raises ArgumentError where `plan` is of other weights."""
-    checkpoint = open_checkpoint(model, device=device)
+    checkpoint = open_checkpoint(model, device=device, reading=reading)
     if checkpoint.sha256 != plan.teacher.sha256:
         raise ArgumentError(
             f"this plan was made for {plan.teacher.name} (weights {plan.teacher.sha256[:12]}…), and "

@@ -174,8 +174,10 @@ class Trainings:
 
     def __init__(self, task: PlanTask, options: TrialOptions, metrics: Sequence[str] = ()) -> None:
         self.task, self.options = task, options
-        labels = task.scorer.settings.labels
-        if open_checkpoint(task.scorer.checkpoint.folder).settings.labels != labels:
+        labels, checkpoint = task.scorer.settings.labels, task.scorer.checkpoint
+        self.reading = checkpoint.reading
+        opened = open_checkpoint(checkpoint.folder, reading=self.reading)
+        if opened.settings.labels != labels:
             raise ArgumentError(
                 "--model-grades does not go with --pairs-to-train: a student keeps the grades of its teacher's "
                 "qt_bert.json; write them there"
@@ -183,10 +185,12 @@ class Trainings:
         self.pairs, self.listed = _pairs_of(task, options)
         self.metrics = metrics or (OF_ONE_LOGIT if labels.logits == 1 else FORECAST)
         self.teacher = self._figures(task.scorer)
-        checkpoint, store = task.scorer.checkpoint, task.work / "trial"
+        store = task.work / "trial"
         store.mkdir(parents=True, exist_ok=True)
         self.longest = task.scorer.tokenizer.max_length
-        self.taught_by = TeacherSource(checkpoint.folder, store=store, max_length=self.longest)
+        self.taught_by = TeacherSource(
+            checkpoint.folder, store=store, max_length=self.longest, reading=self.reading
+        )
         # All trainings learn the same outputs, which no training's seconds count.
         how = (labels, store, checkpoint.device, TuneSettings().dtype)
         TeacherTargets(self.taught_by, *how)(self.pairs.read())
@@ -198,6 +202,7 @@ class Trainings:
             student=Student(task.scorer.checkpoint.folder, plan),
             sources=(self.pairs,),
             teacher=self.taught_by,
+            reading=self.reading,
             max_length=self.longest,
             dev=_ReadPairs(Path(self.options.dev.ref.name), pairs=tuple(self.options.dev.pairs)),
         )

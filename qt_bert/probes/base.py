@@ -22,7 +22,7 @@ import numpy as np
 from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter, segmenter
-from qt_bert.data.splits import split_halves
+from qt_bert.data.splits import check_disjoint, split_halves
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.figures import Bars, BarSeries, Figure, HeatMap, Point, known
 from qt_bert.files import sha256_file
@@ -76,7 +76,7 @@ def read_split(request: Request, labels: ModelLabels) -> Split:
 
     Without a file `discovery`, the pairs are halved by a hash of the query. Raises PairFileError for rows
     without a label or with a bad one (above `--max-rejects`), and for a file that leaves a half without
-    graded pairs.
+    graded pairs; ArgumentError for a query in both files.
     """
     from qt_bert.scoring.judge import graded_pairs
 
@@ -84,16 +84,23 @@ def read_split(request: Request, labels: ModelLabels) -> Split:
     if request.discovery is None:
         return Split(*split_halves(validation), rejected)
     discovery, more = graded_pairs(request.discovery, request.reader, labels)
+    check_disjoint(discovery, request.discovery.name, validation, request.validation_file.name)
     return Split(discovery, validation, rejected + more)
 
 
-def read_held_out(request: Request, labels: ModelLabels) -> list[tuple[Path, list[Pair]]]:
-    """The held-out files of a request with their graded pairs. Raises PairFileError as `read_split`."""
+def read_held_out(
+    request: Request, labels: ModelLabels, discovery: Sequence[Pair]
+) -> list[tuple[Path, list[Pair]]]:
+    """The held-out files of a request with their graded pairs. Raises PairFileError as `read_split`, ArgumentError
+    for a query of `discovery`."""
     from qt_bert.scoring.judge import graded_pairs
 
-    return [
-        (path, graded_pairs(path, reader, labels)[0]) for path, reader in request.held_out_files()
-    ]
+    read = []
+    for path, reader in request.held_out_files():
+        pairs, _ = graded_pairs(path, reader, labels)
+        check_disjoint(discovery, request.discovery_file.name, pairs, path.name)
+        read.append((path, pairs))
+    return read
 
 
 def distinct_names(names: Iterable[str]) -> list[str]:
@@ -183,8 +190,9 @@ class Context:
 
     @cached_property
     def held_out(self) -> tuple[tuple[str, list[Pair]], ...]:
-        """Name and graded pairs of each held-out file. Raises PairFileError as `read_held_out`."""
-        read = read_held_out(self.request, self.model.checkpoint.settings.labels)
+        """Name and graded pairs of each held-out file. Raises as `read_held_out`."""
+        labels = self.model.checkpoint.settings.labels
+        read = read_held_out(self.request, labels, self.discovery)
         names = distinct_names(path.name for path, _ in read)
         return tuple((name, pairs) for name, (_, pairs) in zip(names, read, strict=True))
 

@@ -338,7 +338,7 @@ def scorer_of(context: StageContext) -> Scorer:
 
 
 def split_of(context: StageContext) -> Split:
-    """The run's graded pairs to choose on and to test on. Raises PairFileError as `read_split` does."""
+    """The run's graded pairs to choose on and to test on. Raises as `read_split` does."""
     labels = scorer_of(context).checkpoint.settings.labels
     return context.once("split", lambda: read_split(context.request, labels))
 
@@ -402,12 +402,12 @@ def forecast(stages: Sequence[Stage], context: StageContext) -> RunForecast:
         return RunForecast(0, "nothing to run: all of it is done")
     names = ", ".join(stage.name.removeprefix("probe:") for stage in ahead)
     scorer = scorer_of(context)
-    # A bad label is an error now, not in the middle of the run.
-    read_held_out(context.request, scorer.checkpoint.settings.labels)
     try:
         split = split_of(context)
     except PairFileError:  # the stage that splits the pairs raises it; the evaluation may still run
         return RunForecast(sum(map(pairs_through_model, ahead)), f"{len(ahead)} stages: {names}")
+    # A bad label is an error now, not in the middle of the run.
+    read_held_out(context.request, scorer.checkpoint.settings.labels, split.discovery)
     pairs = [(pair.query, pair.title) for pair in split.validation[:TIMED]]
     scorer.fresh().logits(pairs[:8])  # the first batch allocates
     rate = len(pairs) / _seconds(scorer, pairs)

@@ -71,16 +71,20 @@ def open_scorer(
     place = Path(options.model or "")
     if options.model is None or not (place.suffix == ".onnx" or (place / EXPORT).is_file()):
         return open_model(options, heads_out, reader, notify=notify)
-    others = replace(options, max_length=None, model_grades=None)
+    others = replace(options, max_length=None, model_grades=None, token_types=None)
     plain = ModelOptions(options.model, device="cpu" if options.device == "cpu" else "auto")
     if others != plain or (heads_out is not None and heads_out.heads_out is not None):
         raise ArgumentError(
             f"{options.model}: an ONNX export runs on the CPU as it was exported; only --max-length and "
             "--model-grades go with it"
         )
-    return OnnxScorer(
+    scorer = OnnxScorer(
         options.model, max_length=options.max_length, model_grades=options.model_grades
     )
+    had = "yes" if "token_type_ids" in scorer.export.inputs else "no"
+    if options.token_types not in (None, had):
+        raise ArgumentError(f"{options.model}: exported with --token-types {had}; export it again")
+    return scorer
 
 
 def split_seeds(models: str) -> list[str]:

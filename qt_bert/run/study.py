@@ -33,7 +33,7 @@ from qt_bert.run.folder import (
     split_of,
 )
 from qt_bert.shipped import BEHAVIOURS, TEST, TRAIN, shipped, ships
-from qt_bert.text import counted, query_key
+from qt_bert.text import counted
 
 if TYPE_CHECKING:
     from qt_bert.planning.task import PlanTask, Sample
@@ -175,11 +175,9 @@ def _run_plan(options: PlanOptions, output: str, quick: Effort, context: StageCo
         functions=functions,
         held_out=[
             Sample.of(path.name, sha256_file(path), pairs)
-            for path, pairs in read_held_out(request, labels)
+            for path, pairs in read_held_out(request, labels, split_of(context).discovery)
         ],
     )
-    for sample in task.held_out:
-        _check_apart(task.discovery, sample)
     chosen_on_all = options.limit is None and task.effort.choosing is None
     if "probe:redundancy" in needs and chosen_on_all:
         task.singles_work = context.folder.work("sweeps/redundancy")
@@ -291,7 +289,6 @@ def _both(context: StageContext) -> tuple[Sample, Sample]:
         Sample.of(path.name, sha256_file(path), pairs)
         for path, pairs in zip(files, split[:2], strict=True)
     )
-    _check_apart(discovery, validation)
     return discovery, validation
 
 
@@ -299,19 +296,6 @@ def note_rejected(rejected: int) -> None:
     """Print how many rows were rejected, where no list of them is written."""
     if rejected:
         note_once(f"{counted(rejected, 'row')} rejected; `qt-bert check --rejects` lists them")
-
-
-def _check_apart(discovery: Sample, tested: Sample) -> None:
-    """Raise ArgumentError for a query that is in both, however it is spelled."""
-    chosen_on = {query_key(pair.query) for pair in discovery.pairs}
-    spelled = {query_key(pair.query): pair.query for pair in tested.pairs}
-    both = [query for key, query in spelled.items() if key in chosen_on]
-    if both:
-        raise ArgumentError(
-            f"{len(both):,} queries to choose on (of {discovery.ref.name}), such as {min(both)!r}, "
-            f"are also in {tested.ref.name}: what is chosen on a query cannot be tested on it; "
-            "give other pairs"
-        )
 
 
 # The first stage: the model's quality, on all pairs in every profile.

@@ -18,12 +18,12 @@ from qt_bert.codec import read_result
 from qt_bert.data.pairs import GRADES, Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.files import check_apart
-from qt_bert.models.card import MAX_LENGTH, ModelLabels, ModelSettings, stored_template
+from qt_bert.models.card import MAX_LENGTH, ModelLabels, Reading, tuned_settings
 from qt_bert.models.checkpoint import Checkpoint, save_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.families import Family
 from qt_bert.models.folder import FolderHashes, folder_sha256
-from qt_bert.models.loading import load_config, open_for_tuning, positions_of, tunable
+from qt_bert.models.loading import load_config, open_for_tuning, positions_of, stored_dtype, tunable
 from qt_bert.models.pruned import open_kept
 from qt_bert.models.tokenizer import choose_types, open_tokenizer, padding_of
 from qt_bert.progress import note_once, progress
@@ -313,7 +313,7 @@ class TuneJob(ABC):
 
     `sources` are labelled and unlabelled pairs. `dev` is the file for early stopping by the metric
     `stop_on` ("": QWK), or by Spearman's ρ where its labels do not define that; without one, it gets the pairs of a
-    tenth of the training queries, by hash. `default_settings` come before a command's own. `loss` None is
+    tenth of the training queries, by hash. `reading`: how the model to start from reads texts. `default_settings` come before a command's own. `loss` None is
     `default_loss`, with `soft` or `mse` for a teacher.
     """
 
@@ -326,6 +326,7 @@ class TuneJob(ABC):
     stop_on: str
     loss: LossWeights | None = None
     teacher: TeacherSource | None = None
+    reading: Reading = Reading()
 
     @property
     def outputs_of(self) -> TeacherSource | None:
@@ -391,7 +392,7 @@ def run_tuning(
     check_teacher(job.loss, job.teacher, out)
 
     # Return the result of a finished run with the same inputs.
-    key = job.key()
+    key = job.key() | ({} if job.reading == Reading() else {"reading": asdict(job.reading)})
     inputs = asdict(settings) | key
     inputs |= {"sources": [source.options_key for source in job.sources]}
     inputs |= {"dev": job.dev.options_key if job.dev else None}
@@ -474,7 +475,8 @@ def run_tuning(
         "asked": inputs,
     }
     # `open_workspace` has checked that `out` may be replaced.
-    job.save(out, trained, state=state, texts=training_texts(work, facts), overwrite=True)
+    texts, dtype = training_texts(work, facts), stored_dtype(start.folder)
+    job.save(out, trained, state=state, texts=texts, dtype=dtype, overwrite=True)
     close_workspace(out)
     return facts
 
@@ -520,7 +522,7 @@ class TrainJob(TuneJob):
     def open(self, seed: int) -> Checkpoint:
         grades = None if self.levels else tuple((grade,) for grade in GRADES)
         labels = ModelLabels(self.levels or len(GRADES), grades)
-        tokenizer = open_tokenizer(self.base)
+        tokenizer = open_tokenizer(self.base, allow_unknown=self.reading.allow_unknown)
         torch.manual_seed(seed)
         had = load_config(self.base)
         if "Classification" in str(had.architectures) and had.num_labels != labels.logits:
@@ -532,9 +534,9 @@ class TrainJob(TuneJob):
         longest = positions_of(model.config)
         if self.max_length > longest:
             raise ArgumentError(f"--max-length {self.max_length}: the base has {longest} positions")
-        choose_types(tokenizer, model.config, family.segments, self.base)
+        card = tuned_settings(self.base, labels, self.max_length, self.reading)
+        choose_types(tokenizer, model.config, family.segments, self.base, card.token_types)
         model.config.pad_token_id = padding_of(tokenizer, model.config)
-        card = ModelSettings(labels, self.max_length, template=stored_template(self.base))
         kept = open_kept(self.base, model.config)
         hashes = FolderHashes(self.base)
         return Checkpoint(

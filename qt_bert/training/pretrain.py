@@ -23,7 +23,7 @@ from qt_bert.models.checkpoint import save_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.families import FAMILIES
 from qt_bert.models.folder import folder_sha256, verify_folder
-from qt_bert.models.loading import open_for_pretraining
+from qt_bert.models.loading import open_for_pretraining, stored_dtype
 from qt_bert.models.tokenizer import open_tokenizer
 from qt_bert.progress import progress
 from qt_bert.request import SEED
@@ -512,6 +512,7 @@ def run_pretrain(
         state=state,
         settings=ModelSettings(ModelLabels(0, None), settings.shape.long),
         texts=training_texts(work, facts | {"figures": timeless}),
+        dtype=stored_dtype(init),
         overwrite=True,  # `open_workspace` has checked `out`
     )
     close_workspace(out)

@@ -17,6 +17,7 @@ from qt_bert.data.reader import PairReader, ReaderOptions, for_each
 from qt_bert.data.scores import column_of
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
+from qt_bert.models.card import Reading
 from qt_bert.progress import note_once
 from qt_bert.request import SEED
 from qt_bert.text import counted, query_key
@@ -123,7 +124,7 @@ class TeacherSource:
     probability of each output; it must hold at least the share `coverage` of the training pairs.
 
     A model's outputs are stored in the folder `store`, by default in the run's own; `max_length` is its own by
-    default.
+    default, `reading` how it reads texts.
     """
 
     path: Path
@@ -131,6 +132,7 @@ class TeacherSource:
     coverage: float = 1.0
     store: Path | None = None
     max_length: int | None = None
+    reading: Reading = Reading()
 
 
 @dataclass(frozen=True, kw_only=True)

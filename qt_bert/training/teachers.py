@@ -99,7 +99,8 @@ class TeacherTargets:
         return values.astype(np.float32)
 
     def _of_model(self, pairs: Sequence[Pair]) -> np.ndarray:
-        opened = open_checkpoint(self.source.path, dtype=self.dtype, device=str(self.device))
+        how: dict[str, Any] = {"dtype": self.dtype, "device": str(self.device)}
+        opened = open_checkpoint(self.source.path, reading=self.source.reading, **how)
         self.facts |= {"name": opened.name, "sha256": opened.sha256}
         texts = [(pair.query, pair.title) for pair in pairs]
         scorer, theirs = Scorer(opened, max_length=self.source.max_length), opened.settings.labels

@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import pytest
+from safetensors.numpy import load_file
 
 HEAVY = ("torch", "numpy", "pandas", "transformers", "jieba")
 
@@ -73,6 +74,8 @@ def test_pretrain_then_train(run, checkpoint_of, pair_file, tmp_path):
         "--text", text, "--pairs", pair_file, "--steps", "2", "--no-compile", "--out", out,
     )  # fmt: skip
     assert ended.status == 0, ended.err
+    stored = load_file(out / "model.safetensors")
+    assert {str(weight.dtype) for weight in stored.values()} == {"float32"}  # that of --init
     ended = run(
         "train", "--base", out, "--pairs", pair_file, "--dev", pair_file, "--epochs", "1",
         "--no-compile", "--out", tmp_path / "graded",

@@ -143,12 +143,13 @@ def test_pretrain_survives_kills(checkpoint_of, tmp_path):
 def test_score_survives_kills(checkpoint_of, tmp_path, kills, seed):
     model, rng = checkpoint_of(layers=1), random.Random(seed)
     rows = (("京东小哥", "狗追猫" * rng.randint(1, 9)) for _ in range(25_000 * kills))
-    pairs = write_pairs(tmp_path / "many.tsv", rows)
+    pairs = write_pairs(tmp_path / "many.tsv", [("", "没有查询"), *rows])
     whole, killed = tmp_path / "whole.tsv", tmp_path / "killed.tsv"
     finish(start("score", pairs, "--model", model, "--out", whole))
     state = tmp_path / ".killed.tsv.progress.json"
     kill_and_resume(["score", pairs, "--model", model, "--out", killed], state, kills, seed)
     assert killed.read_bytes() == whole.read_bytes()
+    assert [*tmp_path.glob("*.rejects.tsv")] and not [*tmp_path.glob(".*.tmp")]
 
 
 @pytest.mark.slow

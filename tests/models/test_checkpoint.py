@@ -348,6 +348,16 @@ def test_saving_is_whole_and_opens_again(checkpoint_of, tmp_path):
     assert list(tmp_path.iterdir()) == [folder]
 
 
+def test_a_number_beyond_float16_is_no_infinity(checkpoint_of, tmp_path):
+    opened = open_checkpoint(checkpoint_of())
+    with torch.no_grad():
+        opened.model.classifier.weight[0, 0] = 65_520.0  # the least that float16 makes infinite
+    folder = save_checkpoint(tmp_path / "m", opened.model, opened.tokenizer)
+    stored = load_file(folder / "model.safetensors")
+    assert torch.equal(stored.pop("classifier.weight"), opened.model.classifier.weight)
+    assert {weight.dtype for weight in stored.values()} == {torch.float16}
+
+
 def test_saving_refuses_a_folder_that_holds_something(checkpoint_of, tmp_path):
     checkpoint = open_checkpoint(checkpoint_of())
     (tmp_path / "mine.txt").write_text("mine")

@@ -44,12 +44,24 @@ def test_a_half_without_pairs_is_refused(context, tmp_path):
         _ = context(pairs=path).validation
 
 
-def test_held_out_files_of_one_name_are_numbered(context, pair_file, tmp_path):
+def test_no_query_is_chosen_on_and_tested_on(context, pair_file, write):
+    dev = write("dev.tsv", "query\ttitle\tgrade\n 狗追猫 \t狗\t1\n大象\t狗\t1\n")
+    with pytest.raises(
+        ArgumentError, match=r"1 queries to choose on \(of dev.tsv\), such as '狗追猫'"
+    ):
+        _ = context(discovery=dev).validation
+    with pytest.raises(
+        ArgumentError, match=r"queries to choose on \(of pairs.tsv\).*also in dev.tsv"
+    ):
+        _ = context(held_out=[dev]).held_out
+
+
+def test_held_out_files_of_one_name_are_numbered(context, pair_file, more_pairs, tmp_path):
     other = tmp_path / "other" / pair_file.name
     other.parent.mkdir()
     head, first, *_ = pair_file.read_text(encoding="utf-8").splitlines(keepends=True)
     other.write_text(head + first, encoding="utf-8")
-    made = context(held_out=[other, pair_file])
+    made = context(held_out=[other, pair_file], discovery=more_pairs)
     found = [(name, len(pairs)) for name, pairs in made.held_out]
     assert found == [(other.name, 1), (f"{other.name} (2)", 8)]
 

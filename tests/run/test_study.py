@@ -82,9 +82,8 @@ def test_a_changed_argument_starts_its_sweeps_anew(run, tmp_path, change):
     assert sweeps_run(tmp_path) == 1
 
 
-def test_other_discovery_pairs_change_the_result(run, pair_file, tmp_path):
-    dev = tmp_path / "dev.tsv"
-    dev.write_bytes(pair_file.read_bytes())
+def test_other_discovery_pairs_change_the_result(run, more_pairs, tmp_path):
+    dev = more_pairs
     assert (run(), run(discovery=dev), run(discovery=dev)) == (FAKE, FAKE, ())
     dev.write_text("query\ttitle\tgrade\n狗\t猫\t1\n", encoding="utf-8")
     assert run(discovery=dev) == FAKE

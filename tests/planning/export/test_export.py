@@ -24,8 +24,10 @@ from qt_bert.planning import export, export_session
 from qt_bert.planning.export import check_export, export_onnx, made_up_cases
 from qt_bert.planning.export_session import INT8_MODEL, MODEL, OnnxScorer, differences
 from qt_bert.planning.task import Sample
+from qt_bert.request import ModelOptions
 from qt_bert.results.kept import KEPT, KeptFile
 from qt_bert.results.plan import EXPORT, ExportFile
+from qt_bert.run.scorers import open_scorer
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import graded_pairs, judge_logits
 from qt_bert.stats.comparison import compare
@@ -232,6 +234,13 @@ def test_a_model_that_gets_no_token_types_is_exported_without(checkpoint_of, tex
     assert export_onnx(checkpoint, tmp_path / "out").inputs == UNTYPED
     expected = Scorer(checkpoint).logits(texts)
     assert OnnxScorer(tmp_path / "out").logits(texts) == pytest.approx(expected, abs=1e-5)
+
+
+def test_an_export_reads_as_it_was_made(exported):
+    _, folder = exported("bert")
+    assert open_scorer(ModelOptions(str(folder), token_types="yes")).name == folder.name
+    with pytest.raises(ArgumentError, match="exported with --token-types yes"):
+        open_scorer(ModelOptions(str(folder), token_types="no"))
 
 
 def test_no_torch_is_loaded(exported, texts):
