@@ -69,8 +69,10 @@ def check_equivalence(
         bound = TOLERANCE if encoder.device.type == "cpu" else GPU_TOLERANCE
         if max(differences) > bound:
             double = replace(exact, model=copy.deepcopy(exact.model).double())
-            reference = _hooked(double, batches, tested)
-            exactly = distance(_swept(double.encoder(), batches, tested), reference)
+            # Without padding: Qwen's softmax in float32 makes NaN of a row of float64 that sees nothing.
+            alone = list(batched(sample(encoded), 1, pad=exact.pad))
+            reference = _hooked(double, alone, tested)
+            exactly = distance(_swept(double.encoder(), alone, tested), reference)
             times = EXACT_ROUNDING if exactly <= EXACT else ROUNDING
             bound = max(bound, times * distance(hooked, reference))
         layers_off = _layers_off(encoder, batches)
