@@ -34,7 +34,7 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.origins import word_ids
 from qt_bert.models.pruned import is_plain
 from qt_bert.models.tokenizer import open_tokenizer
-from qt_bert.planning.prune import CHECKED
+from qt_bert.planning.prune import CHECKED, largest_difference
 from qt_bert.progress import Progress, note_once, progress
 from qt_bert.scoring.bulk import WINDOW, Scorer
 from qt_bert.scoring.judge import default_scheme, judge_logits
@@ -142,7 +142,7 @@ def rows_with(
     return counts
 
 
-def chosen(
+def chosen_tokens(
     counts: Mapping[int, int],
     needed: set[int],
     vocabulary: Vocabulary,
@@ -275,7 +275,7 @@ def prune_vocabulary(
     logit on texts that keep all their tokens; the metrics `lost` on `pairs`; the `rejected` rows of
     `texts`, which are listed in `rejects`. Those of `pairs` are printed.
 
-    Raises ArgumentError as `chosen` and `check_apart` do and where no text keeps all its tokens,
+    Raises ArgumentError as `chosen_tokens` and `check_apart` do and where no text keeps all its tokens,
     CheckpointError as `Vocabulary` does, EquivalenceError where a text that keeps its tokens gets other
     logits, PairFileError as `read_texts` does, RunFolderError as `check_place` does.
     """
@@ -291,7 +291,7 @@ def prune_vocabulary(
         note_once(f"{held_out}: {counted(opened.rejected, 'row')} rejected")
     vocabulary = Vocabulary(checkpoint.tokenizer, checkpoint.name)
     counts = rows_with(checkpoint.pair_tokenizer(WHOLE), vocabulary, needed)
-    kept = chosen(counts, needed_by(checkpoint, vocabulary), vocabulary, keep, min_count)
+    kept = chosen_tokens(counts, needed_by(checkpoint, vocabulary), vocabulary, keep, min_count)
     places = {old: new for new, old in enumerate(kept)}
     model = with_tokens(checkpoint.model, places)
     with tempfile.TemporaryDirectory() as work:  # the tokenizer, opened as a folder's is
@@ -317,8 +317,8 @@ def prune_vocabulary(
         if not same:
             raise ArgumentError("no text keeps all its tokens: raise --keep, or lower --min-count")
         expected, actual = (scorer.logits(same) for scorer in scorers)
-        difference = float(np.abs(expected - actual).max())
-        if not difference <= SAME * max(1.0, float(np.abs(expected).max())):
+        difference, allowed = largest_difference(actual, expected, SAME)
+        if not difference <= allowed:
             raise EquivalenceError(
                 f"logits of texts that keep all their tokens differ by {difference:.2e}; nothing was "
                 "saved"
