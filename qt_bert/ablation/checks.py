@@ -28,10 +28,10 @@ PAIRS = 8
 VARIANTS = 5
 TOLERANCE = 1e-5
 GPU_TOLERANCE = 1e-4
-EXACT = 1e-5
-ROUNDING, EXACT_ROUNDING = 4.0, 100.0
-LEAST_MOVE = 10.0
-LIVE = 1e-3
+EXACT = 1e-5  # in float64
+ROUNDING, EXACT_ROUNDING = 4.0, 100.0  # times float32's own rounding
+LEAST_MOVE = 10.0  # times the bound
+LIVE = 1e-3  # of the residual stream
 BATCH_TOKENS = 512
 
 

@@ -68,10 +68,10 @@ def load_corpus(
     if cache.exists():
         with np.load(cache) as stored:
             if str(stored["key"]) == key:
-                first, second, third = (
+                fragments, first, second = (
                     TokenStore(*(stored[f"{n}_{p}"] for p in _PARTS)) for n in _STORES
                 )
-                return Corpus(first, second, third, key)
+                return Corpus(fragments, first, second, key)
     encode = _encoder(tokenizer_folder)
     fragments = encode(line for shard in shards for line in text_lines(shard))
     if not len(fragments):
