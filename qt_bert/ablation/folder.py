@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from qt_bert.ablation.effects import EffectRow, read_effects
 from qt_bert.ablation.interventions import NONE, Intervention, MeanZ, Variant, with_plain
 from qt_bert.data.lines import TextSource
-from qt_bert.data.pairs import GradeSet, Pair, Reject
+from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import atomic_write
 from qt_bert.heads import Head, Shape, format_heads, parse_heads
@@ -113,7 +113,7 @@ def read_variants(
 
     Columns may be in any order; empty lines are skipped. Raises ArgumentError, with file and line, for
     another header, an invalid row, heads that a model of `shape` lacks, a repeated name, an unknown or
-    combined mode, and for a file that is unreadable or has no variant.
+    combined mode, and for a file without a variant; PairFileError for one that is unreadable or no text.
     """
     first_lines: dict[str, int] = {}
     variants = []
@@ -168,10 +168,7 @@ def _number(row: dict[str, str], column: str) -> int | None:
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Line number, and text by column, of every line that is not empty below the header."""
     header: list[str] | None = None
-    for item in TextSource(path).lines():
-        if isinstance(item, Reject):
-            raise ArgumentError(f"{path}: line {item.line}: {item.reason}; save it as UTF-8")
-        line, text = item
+    for line, text in TextSource(path).texts():
         fields = _fields(text, f"{path}: line {line}")
         if not any(fields):
             continue

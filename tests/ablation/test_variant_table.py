@@ -10,7 +10,7 @@ from qt_bert.ablation.folder import read_variants, write_variants
 from qt_bert.ablation.interventions import NONE, MeanZ, Variant
 from qt_bert.ablation.masks import HeadMask, Reference, SegmentBlock, zeroed
 from qt_bert.ablation.request import interventions_with
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.heads import Head, Shape
 
 SHAPE = Shape(4, 5)
@@ -112,5 +112,5 @@ def test_another_header_is_refused(path, text, message):
 
 def test_a_line_that_is_no_text_is_refused(path):
     path.write_bytes(f"{HEADER}匹配,set,zero,L0H0,,\n".encode() + b"\xff,set,zero,L0H1,,\n")
-    with pytest.raises(ArgumentError, match="variants.csv: line 3: undecodable bytes"):
+    with pytest.raises(PairFileError, match="variants.csv: line 3: undecodable bytes"):
         read_variants(path, SHAPE, part_of)
