@@ -6,7 +6,7 @@ import copy
 import json
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,11 @@ import numpy as np
 from tokenizers.pre_tokenizers import ByteLevel
 from torch import nn
 
-from qt_bert.data.lines import PACKED_SUFFIXES, TextSource
-from qt_bert.data.pairs import Pair, Reason, Reject
-from qt_bert.data.reader import (
-    CHECKED_EVERY,
-    ReaderOptions,
-    check_share,
-    describe,
-    reject_log,
-    too_many,
-)
+from qt_bert.data.lines import NO_EXTRA, PACKED_SUFFIXES, RawRow, TextSource
+from qt_bert.data.pairs import Pair, Reject
+from qt_bert.data.reader import PairReader, ReaderOptions, RowParser
 from qt_bert.data.tokenise import SPECIAL, PairTokenizer
-from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, PairFileError
+from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError
 from qt_bert.files import atomic_folder, check_apart
 from qt_bert.models.checkpoint import Checkpoint, check_place, save_checkpoint
 from qt_bert.models.folder import stored_bytes
@@ -206,53 +199,26 @@ def read_texts(
     a tab or `options` name its columns; any other file holds pairs, as `PairReader` reads them. Raises
     PairFileError where it cannot be read.
     """
+    reader = options.open(path, rejects_path=rejects)
     packed = path.suffix.lower() in PACKED_SUFFIXES
     text = (Path(path.stem) if packed else path).suffix.lower() == ".txt"
     if text and not options.columns and not options.no_header:
         first = next(iter(TextSource(path).lines()), (0, ""))
         if "\t" not in (first.text if isinstance(first, Reject) else first[1]):
-            return _read_lines(path, check_share(options.max_rejects), rejects)
-    reader = options.open(path, rejects_path=rejects)
+            reader = LineReader(path, max_rejects=options.max_rejects, rejects_path=rejects)
     return [(pair.query, pair.title) for pair in reader], reader.rejected
 
 
-def _read_lines(
-    path: Path, max_share: float, rejects: Path | None
-) -> tuple[list[tuple[str, str]], int]:
-    """Rejects are blank lines, lines with a NUL, and bytes that cannot be decoded."""
-    texts: list[tuple[str, str]] = []
-    reasons: Counter[str] = Counter()
-    first_reject = None
+class LineReader(PairReader):
+    """The lines of a text file, each as query and as title."""
 
-    def judge() -> None:
-        rows = len(texts) + reasons.total()
-        if not rows:
-            raise PairFileError(f"{path}: the file has no texts")
-        if not texts or too_many(reasons.total(), rows, max_share):
-            raise PairFileError(
-                f"{path}: {reasons.total():,} of the first {rows:,} lines hold no text, more than "
-                f"--max-rejects {max_share:g} allows ({describe(reasons, first_reject)})"
-            )
-
-    with reject_log(rejects) as log:
-        for number, item in enumerate(TextSource(path).lines(), 1):
-            row = item if isinstance(item, Reject) else _text(*item)
-            if isinstance(row, str):
-                texts.append((row, row))
+    def rows(self) -> Iterator[Pair | Reject]:
+        for item in TextSource(self.path).lines():
+            if isinstance(item, Reject):
+                yield item
             else:
-                reasons[row.reason] += 1
-                first_reject = first_reject or row
-                log(row)
-            if number % CHECKED_EVERY == 0:
-                judge()
-        judge()
-    return texts, reasons.total()
-
-
-def _text(line: int, text: str) -> str | Reject:
-    if text.isspace():
-        return Reject.of(line, Reason.EMPTY_TITLE, text)
-    return Reject.of(line, Reason.NUL, text) if "\0" in text else text
+                line, text = item
+                yield RowParser().parse(RawRow(line, text, text, None, None, NO_EXTRA, text))
 
 
 def prune_vocabulary(

@@ -339,16 +339,16 @@ def test_lines_without_a_text_are_counted_and_listed(tmp_path):
     pairs, rejected = read_texts(path, ReaderOptions(), rejects)
     assert ([title for _, title in pairs], rejected) == (["狗", "苹果"], 3)
     rows = [line.split("\t")[:2] for line in rejects.read_text(encoding="utf-8").splitlines()[1:]]
-    assert rows == [["2", "empty title"], ["3", "NUL character"], ["4", "undecodable bytes"]]
+    assert rows == [["2", "empty query"], ["3", "NUL character"], ["4", "undecodable bytes"]]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "the file is empty"),
-        (b"\n\n", "the file has no texts"),
-        (b" \n \n", "2 of the first 2 lines hold no text"),
-        ("狗\n".encode() + b" \n" * 11, "11 of the first 12 lines"),
+        (b"\n\n", "the file has no rows"),
+        (b" \n \n", "not one of 2 rows is a pair"),
+        ("狗\n".encode() + b" \n" * 11, "11 of the first 12 rows"),
         (b"PK\x03\x04", "zip archive"),
     ],
 )
