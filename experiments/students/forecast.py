@@ -21,7 +21,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write, read_json, sha256_file
 from qt_bert.models.opening import open_checkpoint
-from qt_bert.planning.forecast import Course, FinishedStudent, finished_students, leave_one_out
+from qt_bert.planning.forecast import Course, FinishedStudent, finished_students, forecast
 from qt_bert.planning.task import PlanTask, Sample
 from qt_bert.planning.trial import FORECAST, LONGER, OF_ONE_LOGIT, STEPS, Trainings, TrialOptions
 from qt_bert.results.frontier import Forecast, StudentShape, shape_plan
@@ -147,8 +147,8 @@ def left_out(students: Sequence[FinishedStudent]) -> list[Tested]:
         of = [(s, course) for s in students if (course := s.course(metric)) is not None]
         if len(of) < 3:
             continue
-        forecasts = leave_one_out([course for _, course in of])
-        for (student, course), (ahead, _) in zip(of, forecasts, strict=True):
+        for student, course in of:
+            ahead = forecast([other for _, other in of if other is not course], course)
             rows.append(Tested(student=student, metric=metric, course=course, forecast=ahead))
     return rows
 

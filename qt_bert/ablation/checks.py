@@ -28,10 +28,10 @@ PAIRS = 8
 VARIANTS = 5
 TOLERANCE = 1e-5
 GPU_TOLERANCE = 1e-4
-EXACT = 1e-5
-ROUNDING, EXACT_ROUNDING = 4.0, 100.0
-LEAST_MOVE = 10.0
-LIVE = 1e-3
+EXACT = 1e-5  # in float64
+ROUNDING, EXACT_ROUNDING = 4.0, 100.0  # times float32's own rounding
+LEAST_MOVE = 10.0  # times the bound
+LIVE = 1e-3  # of the residual stream
 BATCH_TOKENS = 512
 
 
@@ -69,8 +69,10 @@ def check_equivalence(
         bound = TOLERANCE if encoder.device.type == "cpu" else GPU_TOLERANCE
         if max(differences) > bound:
             double = replace(exact, model=copy.deepcopy(exact.model).double())
-            reference = _hooked(double, batches, tested)
-            exactly = distance(_swept(double.encoder(), batches, tested), reference)
+            # Without padding: Qwen's softmax in float32 makes NaN of a row of float64 that sees nothing.
+            alone = list(batched(sample(encoded), 1, pad=exact.pad))
+            reference = _hooked(double, alone, tested)
+            exactly = distance(_swept(double.encoder(), alone, tested), reference)
             times = EXACT_ROUNDING if exactly <= EXACT else ROUNDING
             bound = max(bound, times * distance(hooked, reference))
         layers_off = _layers_off(encoder, batches)

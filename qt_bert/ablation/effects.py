@@ -40,11 +40,11 @@ SCORE_TESTED = ("pairwise_accuracy",)
 SWAPS_PER_VARIANT = 40
 REFINED = 20
 VARIANTS_AT_ONCE = 32
-KEPT_WEIGHTS = 10_000_000
+KEPT_WEIGHTS = 10_000_000  # resamples × queries
 
 
 @dataclass(frozen=True, eq=False)
-class Outputs:
+class VariantOutputs:
     """A variant's outputs for P pairs.
 
     `score` [P] is the expected grade (or level, as `score` writes it), or the one logit.
@@ -57,7 +57,7 @@ class Outputs:
     log_label: FloatArray | None
     judgements: Judgements | None
 
-    def quantity(self, name: str, clean: Outputs) -> FloatArray | None:
+    def quantity(self, name: str, clean: VariantOutputs) -> FloatArray | None:
         """One of QUANTITIES for each pair [P]; None where it is not defined.
 
         `expected_grade` is the score; `changed_grades` 1 where the argmax differs from that of the
@@ -76,7 +76,7 @@ class Outputs:
 
 
 class OutputReader:
-    """Turns logits [P, K] of the same pairs into `Outputs`.
+    """Turns logits [P, K] of the same pairs into `VariantOutputs`.
 
     Raises ArgumentError for no pairs, and where only some pairs have labels.
     """
@@ -88,7 +88,7 @@ class OutputReader:
         self.query_index, self.n_queries = index_queries([pair.query for pair in self.pairs])
         self._in_label = logits_in_label(self.pairs, labels) if self.labelled else None
 
-    def read(self, logits: np.ndarray) -> Outputs:
+    def read(self, logits: np.ndarray) -> VariantOutputs:
         """The outputs for logits [P, K]. Raises ArgumentError for bad logits or labels."""
         from scipy.special import log_softmax
 
@@ -99,16 +99,18 @@ class OutputReader:
             raise ArgumentError(f"pair {row} has the logits {logits[row]}, which are not numbers")
         judged = judge_logits(logits, self.pairs, self.labels) if self.labelled else None
         if self.labels.logits == 1:
-            return Outputs(logits[:, 0], None, None, judged)
+            return VariantOutputs(logits[:, 0], None, None, judged)
         log_p = np.asarray(log_softmax(logits, axis=1))
         score = expectation(np.exp(log_p), np.array(self.labels.values))
         log_label = None
         if self._in_label is not None:
             log_sum = np.logaddexp.reduce(np.where(self._in_label, log_p, -np.inf), axis=1)
             log_label = np.maximum(log_sum, np.log(LEAST_PROBABILITY))
-        return Outputs(score, log_p, log_label, judged)
+        return VariantOutputs(score, log_p, log_label, judged)
 
-    def estimator(self, metric: str, outputs: Outputs, unmasked: Outputs) -> Estimator | None:
+    def estimator(
+        self, metric: str, outputs: VariantOutputs, unmasked: VariantOutputs
+    ) -> Estimator | None:
         """The metric under query weights, or None."""
         if metric in QUANTITIES:
             quantity = outputs.quantity(metric, unmasked)
@@ -261,7 +263,7 @@ class Effects:
             self._kept_weights = list(drawn)
         return self._kept_weights
 
-    def _read(self, variant: int) -> Outputs:
+    def _read(self, variant: int) -> VariantOutputs:
         if variant == 0:
             return self._unmasked
         try:

@@ -114,12 +114,12 @@ class PassPlan:
         for reduction in reductions:
             for position, layer in enumerate(reduction.layers):
                 of_layer.setdefault(layer, []).append((reduction, position))
-        pairs = [(n, r) for n in of_layer for r, _ in of_layer[n]]
+        asked = [(n, r) for r in reductions for n in r.layers]
         # Attention needs every token's key, so the whole output of the layer below, also for one row.
-        full = [n - 1 for n, r in pairs if r.of != "hidden"]
-        full += [n for n, r in pairs if r.of == "hidden" and not r.first_row]
-        every_row = {n for n, r in pairs if r.of != "hidden" and not r.first_row}
-        attention = {n for n, r in pairs if r.of == "attention"}
+        full = [n - 1 for n, r in asked if r.of != "hidden"]
+        full += [n for n, r in asked if r.of == "hidden" and not r.first_row]
+        every_row = {n for n, r in asked if r.of != "hidden" and not r.first_row}
+        attention = {n for n, r in asked if r.of == "attention"}
         horizons = [
             max((n for n in layers if by_layer[n].mixes(encoder.layers[n].heads)), default=-1)
             for by_layer in changes
@@ -162,9 +162,9 @@ def _check_variant(variant: Variant, shape: Shape, reductions: Sequence[Reductio
     if len(skipped) == shape.layers:
         raise ArgumentError(f"{name} leaves out every layer; keep at least one")
     for reduction in reductions:
-        for layer in skipped & set(reduction.layers) if reduction.of != "hidden" else ():
+        if reduction.of != "hidden" and (gone := skipped.intersection(reduction.layers)):
             raise ArgumentError(
-                f"reduction {reduction.name!r} asks for the {reduction.of} of layer {layer}, which "
+                f"reduction {reduction.name!r} asks for the {reduction.of} of layer {min(gone)}, which "
                 f"{name} leaves out"
             )
 
@@ -199,7 +199,7 @@ class LayerPass:
         self.branches = branches
         self.keeps_attention = keeps_attention
         self.rows = hidden.shape[2] if every_row or any(b.full for b in branches) else 1
-        self._unshared: dict[int, _Attended] = {}
+        self._unshared: dict[Branch, _Attended] = {}
         self._reduced: dict[tuple[str, int], torch.Tensor] = {}
 
     def finish(self, chunk: Sequence[Branch]) -> torch.Tensor:
@@ -349,9 +349,9 @@ class LayerPass:
 
     def _attended_by(self, branch: Branch) -> _Attended:
         """Attention and head outputs of a branch that does not share its state's, kept until `clear`."""
-        if id(branch) not in self._unshared:
-            self._unshared[id(branch)] = self._attend_changed(branch)
-        return self._unshared[id(branch)]
+        if branch not in self._unshared:
+            self._unshared[branch] = self._attend_changed(branch)
+        return self._unshared[branch]
 
     def _attend_changed(self, branch: Branch) -> _Attended:
         change = branch.change

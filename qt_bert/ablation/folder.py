@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 
 from qt_bert.ablation.effects import EffectRow, read_effects
 from qt_bert.ablation.interventions import NONE, Intervention, MeanZ, Variant, with_plain
+from qt_bert.data.lines import TextSource
 from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import atomic_write
@@ -80,7 +81,7 @@ def parse_grades(text: str) -> GradeSet | None:
 
 # `variants.csv`: the variants of a sweep, and the format of a user's own masks.
 #
-# UTF-8, with or without a byte order mark; a variant a line: `name`, `family`, `mode`, `heads` (as `L2H1
+# UTF-8 or GB18030; a variant a line: `name`, `family`, `mode`, `heads` (as `L2H1
 # L3H7`), `draw`, `seed`. `none`, without heads, is the plain model.
 
 VARIANT_COLUMNS = ("name", "family", "mode", "heads", "draw", "seed")
@@ -112,7 +113,7 @@ def read_variants(
 
     Columns may be in any order; empty lines are skipped. Raises ArgumentError, with file and line, for
     another header, an invalid row, heads that a model of `shape` lacks, a repeated name, an unknown or
-    combined mode, and for a file that is unreadable or has no variant.
+    combined mode, and for a file without a variant; PairFileError for one that is unreadable or no text.
     """
     first_lines: dict[str, int] = {}
     variants = []
@@ -157,16 +158,18 @@ def _number(row: dict[str, str], column: str) -> int | None:
     text = row[column]
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise ArgumentError(f"{column} is {text!r}; it must be a whole number from 0, or empty")
+    if not (text.isascii() and text.isdigit() and len(text) < 19):  # fits 64 bits
+        raise ArgumentError(
+            f"{column} is {text!r}; it must be a whole number from 0, of at most 18 digits, or empty"
+        )
     return int(text)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Line number, and text by column, of every line that is not empty below the header."""
     header: list[str] | None = None
-    for line, text in enumerate(_text(path).split("\n"), start=1):
-        fields = _fields(text.removesuffix("\r"), f"{path}: line {line}")
+    for line, text in TextSource(path).texts():
+        fields = _fields(text, f"{path}: line {line}")
         if not any(fields):
             continue
         if header is None:
@@ -191,16 +194,6 @@ def _fields(text: str, where: str) -> list[str]:
     except csv.Error as error:
         raise ArgumentError(f"{where}: not a line of CSV ({error})") from error
     return [field.strip() for row in rows for field in row]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise ArgumentError(f"{path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise ArgumentError(f"{path}: line {line}: not UTF-8 text; save it as UTF-8") from error
 
 
 # `means.safetensors`: the mean head outputs that replaced heads.
@@ -337,7 +330,9 @@ def _read_variant_table(path: Path) -> pd.DataFrame:
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False)[list(VARIANT_COLUMNS)]
         for name in ("draw", "seed"):
-            table[name] = pd.to_numeric(table[name].replace("", None)).astype("Int64")
-    except (OSError, ValueError, KeyError) as error:
+            # Not by way of floats, which round numbers above 2**53.
+            numbers = [int(cell) if cell else None for cell in table[name]]
+            table[name] = pd.array(numbers, "Int64")
+    except (OSError, ValueError, KeyError, OverflowError) as error:
         raise RunFolderError(f"{path}: not the variants of a sweep ({error}); {ANEW}") from error
     return table

@@ -153,9 +153,8 @@ def _replies(
     """The child process's replies: the cluster's size, then the results of `work`."""
     check_address(address)
     base = tempfile.gettempdir()
-    folder = tempfile.mkdtemp(
-        prefix="qtb-", dir=base if len(base) < LONGEST_FOLDER - 12 else "/tmp"
-    )
+    fits = len(f"{base}/qtb-12345678") <= LONGEST_FOLDER
+    folder = tempfile.mkdtemp(prefix="qtb-", dir=base if fits else "/tmp")
     private = {} if address else PRIVATE | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "qt_bert.cluster.ray"],

@@ -151,6 +151,15 @@ class TextSource:
         """`(line number from 1, text)`, or a Reject where it is not valid text."""
         return decoded(join_lines(self._raw_lines()), self.encoding)
 
+    def texts(self) -> Iterator[tuple[int, str]]:
+        """The same lines; raises PairFileError for one that is not valid text."""
+        for item in self.lines():
+            if isinstance(item, Reject):
+                raise PairFileError(
+                    f"{self.path}: line {item.line}: {item.reason}; convert it to UTF-8"
+                )
+            yield item
+
     def _raw_lines(self) -> Iterator[tuple[int, bytes]]:
         with open_bytes(self.path) as handle:
             yield from enumerate(raw_lines(handle, self.path), start=1)

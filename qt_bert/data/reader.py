@@ -126,6 +126,7 @@ class RowParser:
             return row
         if reason := _fault(row):
             return Reject.of(row.line, reason, row.text)
+        # A cell without outer spaces stays as it is: `Json` and `ArrowCell` know the file's type.
         stripped = (row.grade or "").strip()
         label = (row.grade if stripped == row.grade else stripped) or None
         grades = self.grade_map.get(label) if self.grade_map and label is not None else None
@@ -245,7 +246,7 @@ class PairReader:
         rows = map(self._parser.parse, self._file.rows())
         if (refuse := self._refuse) is None:
             return rows
-        return ((isinstance(row, Pair) and refuse(row)) or row for row in rows)
+        return ((refuse(row) or row) if isinstance(row, Pair) else row for row in rows)
 
     def _start_counting(self) -> None:
         self.rows_read = 0

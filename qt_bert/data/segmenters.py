@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from qt_bert.data.lines import TextSource
-from qt_bert.data.pairs import Reject
 from qt_bert.errors import ArgumentError, PairFileError
 
 _ENTRY = re.compile(r"(\S+)(?: ([0-9]{1,9}))?(?: ([a-zA-Z]+))?")
@@ -33,25 +32,19 @@ class UserWord(NamedTuple):
 
 
 def read_userdict(path: str | Path | None) -> tuple[UserWord, ...]:
-    """The entries of a UTF-8 file: a word a line, with optional frequency and tag; none without a file.
+    """The entries of a file: a word a line, with optional frequency and tag; none without a file.
 
-    Raises ArgumentError, naming the line, for a file that is unreadable, malformed or empty.
+    Raises PairFileError for a file that is unreadable or no text, ArgumentError, naming the line, for a
+    malformed one or one without a word.
     """
     if path is None:
         return ()
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise ArgumentError(
-            f"--userdict {path}: is not UTF-8 text ({error}); convert it"
-        ) from error
-    except OSError as error:
-        raise ArgumentError(f"--userdict {path}: cannot be read ({error.strerror})") from error
     words = []
-    for number, line in enumerate(map(str.strip, lines), 1):
+    for number, text in TextSource(Path(path)).texts():
+        line = text.strip()
         if (match := _ENTRY.fullmatch(line)) is not None:
-            text, frequency, tag = match.groups()
-            words.append(UserWord(text, None if frequency is None else int(frequency), tag))
+            word, frequency, tag = match.groups()
+            words.append(UserWord(word, None if frequency is None else int(frequency), tag))
         elif line:
             raise ArgumentError(
                 f"--userdict {path}: line {number}: {line[:40]!r} is not a word with an optional "
@@ -128,12 +121,7 @@ def read_segmented(path: Path) -> list[list[str]]:
 
     Raises PairFileError for a line that is not text, and for fewer than two different lines.
     """
-    lines = []
-    for item in TextSource(path).lines():
-        if isinstance(item, Reject):
-            raise PairFileError(f"{path}: line {item.line}: {item.reason}")
-        if words := item[1].split():
-            lines.append(words)
+    lines = [words for _, line in TextSource(path).texts() if (words := line.split())]
     if len({"".join(words) for words in lines}) < 2:
         raise PairFileError(f"{path}: a segmented file needs two different lines at least")
     return lines

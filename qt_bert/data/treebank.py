@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from qt_bert.data.lines import TextSource
-from qt_bert.data.pairs import Reject
 from qt_bert.data.splits import Halves, half_of
 from qt_bert.errors import PairFileError
 
@@ -127,10 +126,7 @@ class _Block(NamedTuple):
 def _blocks(path: Path) -> Iterator[_Block]:
     """Blank lines, which `TextSource` may skip, separate sentences."""
     block, last = _Block([], []), 0
-    for item in TextSource(path).lines():
-        if isinstance(item, Reject):
-            raise PairFileError(f"{path}: line {item.line}: {item.reason}")
-        number, line = item
+    for number, line in TextSource(path).texts():
         blank = not line.strip()
         if block.rows and (blank or number != last + 1):
             yield block

@@ -169,7 +169,7 @@ class Family:
     def window(self, module: Any) -> int | None:
         """How many tokens a token of this layer sees to either side; None: all."""
         reach = at(module, self.parts.window) if self.parts.window else None
-        return None if reach is None else int(reach) - 1
+        return None if reach is None else int(reach) - 1  # transformers counts the token itself
 
     def kind(self, module: Any) -> str | None:
         """The kind of a layer, of a model whose layers differ: `full_attention`, `sliding_attention`."""

@@ -243,15 +243,15 @@ class Layer:
         shared = self.groups * self.width
         sizes = (self.heads * self.width, shared, shared)
         query, key, value = map(self.split, self.qkv(self.entering(hidden)).split(sizes, -1))
-        return self._placed(query, hidden.shape[-2]), self._keys(key), self._of_heads(value)
+        return self._placed(query, hidden.shape[-2]), self._keys(key), self._for_heads(value)
 
     def project_row(
         self, hidden: torch.Tensor, place: At
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """As `project`, with the query of the token at `place` alone [..., heads, 1, width]."""
         read = self.entering(hidden)
-        key, value = self._of(self.key, read), self._of(self.value, read)
-        return self._query_at(read, place), self._keys(key), self._of_heads(value)
+        key, value = self._projected(self.key, read), self._projected(self.value, read)
+        return self._query_at(read, place), self._keys(key), self._for_heads(value)
 
     def attend_row(
         self, hidden: torch.Tensor, bias: torch.Tensor | None, place: At
@@ -272,7 +272,7 @@ class Layer:
             scores = torch.matmul(directions * self.scale, read.transpose(1, 2))
             weights = softmax(scores.unflatten(1, (self.heads, 1)), row_bias)
         else:
-            weights = self.attention(query, self._keys(self._of(self.key, read)), row_bias)
+            weights = self.attention(query, self._keys(self._projected(self.key, read)), row_bias)
         states = torch.matmul(weights.flatten(1, 2), read).unflatten(1, (self.heads, 1))
         z = torch.einsum("bhrs,hws->bhrw", states, self._by_head(self.value.weight))
         if self.value.bias is not None:
@@ -308,11 +308,11 @@ class Layer:
         """[..., length, heads or groups × width] → [..., heads or groups, length, width]."""
         return tensor.unflatten(-1, (tensor.shape[-1] // self.width, self.width)).transpose(-3, -2)
 
-    def _of(self, linear: Any, read: torch.Tensor) -> torch.Tensor:
+    def _projected(self, linear: Any, read: torch.Tensor) -> torch.Tensor:
         return self.split(F.linear(read, linear.weight, linear.bias))
 
     def _query_at(self, read: torch.Tensor, place: At) -> torch.Tensor:
-        return self._placed(self._of(self.query, row_at(read, place)), read.shape[-2], place)
+        return self._placed(self._projected(self.query, row_at(read, place)), read.shape[-2], place)
 
     def _placed(self, query: torch.Tensor, length: int, place: At | None = None) -> torch.Tensor:
         query = query if self.query_norm is None else self.query_norm(query)
@@ -320,11 +320,11 @@ class Layer:
 
     def _keys(self, key: torch.Tensor) -> torch.Tensor:
         key = key if self.key_norm is None else self.key_norm(key)
-        return self._of_heads(
+        return self._for_heads(
             key if self.rotary is None else self.rotary.rotate(key, key.shape[-2])
         )
 
-    def _of_heads(self, tensor: torch.Tensor, axis: int = -3) -> torch.Tensor:
+    def _for_heads(self, tensor: torch.Tensor, axis: int = -3) -> torch.Tensor:
         """Repeat each group's keys or values for its heads."""
         if self.groups == self.heads:
             return tensor
@@ -332,7 +332,7 @@ class Layer:
 
     def _by_head(self, weight: torch.Tensor) -> torch.Tensor:
         """[heads or groups × width, ...] → [heads, width, ...]."""
-        return self._of_heads(weight.unflatten(0, (self.groups, self.width)), 0)
+        return self._for_heads(weight.unflatten(0, (self.groups, self.width)), 0)
 
     def mix(self, z: torch.Tensor) -> torch.Tensor:
         """W_O with bias over head outputs z [..., heads, rows, width]: [..., rows, hidden]."""
@@ -566,14 +566,14 @@ def _layer(
     query, key, value = family.projections(module)
     kind = family.kind(module)
     rotary = relative = None
-    scores = 1
+    terms = 1  # of an attention score; DeBERTa scales by their number, too
     if family.positions == "rotary":
         rotary = kinds.setdefault(kind, Rotary(backbone.rotary_emb, kind))
     elif family.positions == "relative" and at(module, "attention.self").relative_attention:
         relative = Relative(
             backbone.encoder, at(module, "attention.self"), family.heads(module), width
         )
-        scores += len(relative.to)
+        terms += len(relative.to)
     ups = [at(module, path) for path in parts.up]
     output, down = at(module, parts.output), at(module, parts.down)
     return Layer(
@@ -596,7 +596,7 @@ def _layer(
         rotary=rotary,
         relative=relative,
         window=family.window(module),
-        scale=(width * scores) ** -0.5,
+        scale=(width * terms) ** -0.5,
     )
 
 

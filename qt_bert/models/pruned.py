@@ -76,19 +76,16 @@ def with_absent_heads(model: Any, family: Family, kept: Sequence[KeptLayer], hea
 def with_absent_units(model: Any, family: Family) -> Any:
     """`model`, changed in place so that each layer is as wide as the widest, by units of zeros."""
     modules = family.layers_of(model)
-    model.config.intermediate_size = max(map(family.units, modules))
+    widest = model.config.intermediate_size = max(map(family.units, modules))
     for module in modules:
         units = family.units(module)
-        missing = model.config.intermediate_size - units
-        for path in family.parts.up:  # rows of the units, and behind them those of their gates
-            old = at(module, path)
-            weight = F.pad(old.weight.unflatten(0, (-1, units)), (0, 0, 0, missing)).flatten(0, 1)
-            bias = old.bias
-            if bias is not None:
-                bias = F.pad(bias.unflatten(0, (-1, units)), (0, missing)).flatten()
-            put(module, path, _linear(weight, bias))
+        for path in family.parts.up:
+            linear = at(module, path)
+            parts = linear.out_features // units  # the units and their gates in one
+            rows = [part * widest + unit for part in range(parts) for unit in range(units)]
+            put(module, path, _spread(linear, rows, parts * widest))
         down = at(module, family.parts.down)
-        put(module, family.parts.down, _linear(F.pad(down.weight, (0, missing)), down.bias))
+        put(module, family.parts.down, _linear(F.pad(down.weight, (0, widest - units)), down.bias))
     return model
 
 
@@ -223,16 +220,21 @@ def _rows_of(linear: Any, rows: Sequence[int]) -> nn.Linear:
     return _linear(linear.weight[list(rows)], None if bias is None else bias[list(rows)])
 
 
+def _spread(linear: Any, rows: Sequence[int], total: int) -> nn.Linear:
+    """The rows of a linear layer at their places `rows` among `total`, zeros between them."""
+    places = torch.tensor(rows, dtype=torch.long, device=linear.weight.device)
+
+    def spread(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.new_zeros(total, *tensor.shape[1:]).index_copy(0, places, tensor)
+
+    return _linear(spread(linear.weight), None if linear.bias is None else spread(linear.bias))
+
+
 @torch.no_grad()
 def _spread_heads(family: Family, module: Any, heads: Sequence[int], count: int) -> None:
     """Put a layer's heads at their numbers among `count`, zeros between them."""
     for linear, path, rows, total in _rows_by_heads(family, module, heads, count):
-        weight = linear.weight.new_zeros(total, linear.in_features)
-        weight[rows] = linear.weight
-        bias = None if linear.bias is None else linear.bias.new_zeros(total)
-        if bias is not None:
-            bias[rows] = linear.bias
-        put(module, path, _linear(weight, bias))
+        put(module, path, _spread(linear, rows, total))
     output = at(module, family.parts.output)
     width = family.width(module)
     columns = output.weight.new_zeros(output.out_features, count * width)
@@ -367,8 +369,8 @@ def is_plain(model: Any) -> bool:
     """Whether the config describes the model's whole shape, so that transformers opens its folder too."""
     with torch.device("meta"), no_init_weights():
         built = type(model)(copy.deepcopy(model.config))
-    stored = (
+    described, actual = (
         {name: value.shape for name, value in module.state_dict().items()}
         for module in (built, model)
     )
-    return next(stored) == next(stored)
+    return described == actual

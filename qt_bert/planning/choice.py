@@ -63,16 +63,16 @@ def choose_heads(
     each, more = divmod(number // sharing, rounds)
     sizes = [sharing * (each + (turn < more)) for turn in range(rounds)]
     sizes = [size for size in sizes if size]
-    pairs, known = task.discovery.pairs, not removed
-    if known:
-        _ = task.singles  # which shows a progress of its own
-    reached = number if known else f"{len(removed)}-to-{len(removed) + number}"
+    pairs = task.discovery.pairs
+    known = None if removed else task.singles  # which shows a progress of its own
+    reached = f"{len(removed)}-to-{len(removed) + number}" if removed else number
     runs = [1 + len(left) - sum(sizes[:turn]) for turn in range(len(sizes))]
+    to_run = sum(runs if known is None else runs[1:])
     ran = 0
-    with progress(sum(runs[known:]) * len(pairs), "choosing heads", "runs") as shown:
+    with progress(to_run * len(pairs), "choosing heads", "runs") as shown:
         for turn, size in enumerate(sizes):
-            if known and turn == 0:
-                measured = task.singles
+            if known is not None and turn == 0:
+                measured = known
                 effects = {head: measured[str(head)] - measured[NONE.name] for head in left}
             else:
                 variants = [
@@ -167,9 +167,8 @@ def grid_heads(task: PlanTask, path: HeadPath | None) -> tuple[tuple[Removal, ..
 
 def grid_layers(task: PlanTask) -> tuple[Removal, ...]:
     """The removals of the budgets of layers, most kept first; none for a model of one layer."""
-    layers, effort = task.teacher.layers, task.effort
-    least = max(1, round(effort.layers * layers))
-    steps = np.linspace(least, layers - 1, effort.counts).round()
+    layers = task.teacher.layers
+    steps = np.linspace(1, layers - 1, task.effort.counts).round()
     kept = sorted({int(n) for n in steps if 1 <= n < layers}, reverse=True)
     order = choose_layers(task, layers - min(kept)) if kept else ()
     return tuple(removal_of(blocks=order[: layers - n]) for n in kept)

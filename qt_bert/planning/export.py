@@ -39,6 +39,7 @@ from qt_bert.planning.export_session import (
     quietly,
     write_int8,
 )
+from qt_bert.planning.prune import largest_difference
 from qt_bert.planning.task import Sample
 from qt_bert.results.evaluation import JudgedModel
 from qt_bert.results.plan import EXPORT, CheckedCase, ExportCheck, ExportFile
@@ -338,8 +339,8 @@ def export_transformers(
             plain = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
             inputs = ({n: torch.from_numpy(vars(case)[n]) for n in names} for case in cases)
             logits = torch.cat([plain.eval()(**tensors).logits for tensors in inputs]).numpy()
-        difference = float(np.abs(logits - expected).max())
-        if not difference <= PLAIN_BOUND * max(1.0, np.abs(expected).max()):
+        difference, allowed = largest_difference(logits, expected, PLAIN_BOUND)
+        if not difference <= allowed:
             raise EquivalenceError(
                 f"transformers gives logits that differ by {difference:.2g} from those of "
                 f"{checkpoint.name}; nothing was written"

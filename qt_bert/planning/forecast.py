@@ -1,4 +1,4 @@
-"""The forecast of a full training from short ones: a curve, its error, and its leave-one-out test.
+"""The forecast of a full training from short ones: a curve and its error.
 
 A trial trains a shape for few steps and, of some shapes, for several times as many, each with its rate run
 down to 0. The gap to the teacher shrinks as a power of the steps: from the long trial to the full training every
@@ -124,11 +124,3 @@ def forecast(finished: Sequence[Course], course: Course) -> Forecast:
     longest = course.long is not None
     steps, change = course.trial(longest)
     return fit(finished, longest).forecast(steps, course.steps[2], change)
-
-
-def leave_one_out(finished: Sequence[Course]) -> list[tuple[Forecast, float]]:
-    """Each finished student's change as all others, two at least, forecast it, and as measured."""
-    return [
-        (forecast([other for other in finished if other is not course], course), course.full or 0.0)
-        for course in finished
-    ]

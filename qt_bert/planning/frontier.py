@@ -17,8 +17,7 @@ from qt_bert.planning.shapes import candidates, layer_order, plan_for
 from qt_bert.planning.speeds import ratio, requests_of, seconds_of
 from qt_bert.planning.task import PlanTask, Sample
 from qt_bert.planning.trial import Trainings, TrialOptions, with_trial
-from qt_bert.planning.vocabulary import WHOLE, Vocabulary, needed_by, rows_with
-from qt_bert.planning.vocabulary import chosen as chosen_tokens
+from qt_bert.planning.vocabulary import WHOLE, Vocabulary, chosen_tokens, needed_by, rows_with
 from qt_bert.progress import progress
 from qt_bert.results.frontier import Frontier, FrontierRow
 from qt_bert.results.kept import KeptLayer

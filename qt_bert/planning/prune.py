@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from qt_bert.ablation.engine import batch_tokens, sweep
 from qt_bert.ablation.importance import unit_importance_on
-from qt_bert.ablation.interventions import Variant
+from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.files import check_apart
@@ -19,7 +20,7 @@ from qt_bert.models.card import Reading
 from qt_bert.models.checkpoint import Checkpoint, check_place, save_checkpoint, smaller_checkpoint
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.pruned import Units, is_plain
-from qt_bert.planning.runs import Removal, logits_of_texts, parts_of
+from qt_bert.planning.runs import Removal, parts_of
 from qt_bert.progress import Progress, silent
 from qt_bert.results.kept import KEPT, KeptLayer, TeacherRef
 from qt_bert.results.plan import Plan
@@ -186,19 +187,27 @@ def masked_difference(
 
     Raises EquivalenceError where it is above `TOLERANCE`.
     """
-    removal = removed_from(plan.kept, plan.teacher)
-    parts = parts_of(removal.heads, removal.blocks)
-    variants = [Variant("pruned", parts)] if parts else []  # none where the plan removes nothing
-    masked = logits_of_texts(Scorer(teacher), texts, variants)[-1]
-    pruned = Scorer(small).logits(texts)
-    difference = float(np.abs(pruned - masked).max(initial=0))
-    allowed = TOLERANCE * max(1.0, float(np.abs(masked).max(initial=0)))
+    removal, whole = removed_from(plan.kept, plan.teacher), Scorer(teacher)
+    variants = [NONE, Variant("pruned", parts_of(removal.heads, removal.blocks))]
+    masked = np.empty((len(texts), whole.settings.labels.logits), np.float32)
+    for swept in sweep(whole.encoder, whole.batches(texts, batch_tokens()), variants):
+        masked[swept.rows] = swept.logits[1]
+    difference, allowed = largest_difference(Scorer(small).logits(texts), masked, TOLERANCE)
     if not difference <= allowed:  # nor a difference that is no number
         raise EquivalenceError(
             f"the pruned model's logits differ from the masked model's by {difference:.2e}, more "
             f"than {allowed:.0e}; nothing was saved"
         )
     return difference
+
+
+def largest_difference(
+    logits: np.ndarray, expected: np.ndarray, bound: float
+) -> tuple[float, float]:
+    """The largest difference of a logit, and the allowed one: `bound` as a share of the largest logit
+    where that is above 1."""
+    largest = max(1.0, float(np.abs(expected).max(initial=0)))
+    return float(np.abs(logits - expected).max(initial=0)), bound * largest
 
 
 def important_units(
@@ -219,11 +228,10 @@ def important_units(
 
 def _opens_as_saved(out: Path, small: Checkpoint, texts: Sequence[tuple[str, str]]) -> None:
     """Raise EquivalenceError where the saved folder gives other logits than `small`."""
-    expected = Scorer(small).logits(texts)
     again = open_checkpoint(out, dtype=small.dtype, device=str(small.device), compact=True)
-    stored = Scorer(again).logits(texts)
-    difference = float(np.abs(expected - stored).max(initial=0))
-    if not difference <= TOLERANCE * max(1.0, float(np.abs(expected).max(initial=0))):
+    stored, expected = (Scorer(checkpoint).logits(texts) for checkpoint in (again, small))
+    difference, allowed = largest_difference(stored, expected, TOLERANCE)
+    if not difference <= allowed:
         raise EquivalenceError(
             f"{out}: opened again, its logits differ by {difference:.2e} from those of the model that "
             "was saved; do not use the folder"

@@ -13,7 +13,6 @@ import numpy as np
 
 from qt_bert.ablation.checks import check_equivalence
 from qt_bert.ablation.effects import Effects, OutputReader
-from qt_bert.ablation.engine import batch_tokens, sweep
 from qt_bert.ablation.families import single
 from qt_bert.ablation.interventions import Intervention, Variant, with_plain
 from qt_bert.ablation.masks import BlocksOut, blocks, zeroed
@@ -118,19 +117,6 @@ def logits(
         return run(resume=True).logits
     except RunFolderError:  # of other inputs, or damaged
         return run(overwrite=True).logits
-
-
-def logits_of_texts(
-    scorer: Scorer, texts: Sequence[tuple[str, str]], variants: Sequence[Variant]
-) -> np.ndarray:
-    """The same for (query, title) texts, in memory."""
-    listed = with_plain(variants)
-    shape = len(listed), len(texts), scorer.settings.labels.logits
-    out = np.empty(shape, np.float32)
-    batches = scorer.fresh().batches(texts, batch_tokens(len(listed)))
-    for swept in sweep(scorer.encoder, batches, listed):
-        out[:, swept.rows] = swept.logits
-    return out
 
 
 @dataclass(frozen=True)

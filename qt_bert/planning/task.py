@@ -34,7 +34,7 @@ class Effort:
 
     `choosing`: pairs of discovery; `measuring`: pairs of validation for the grid (None: all; the plan is
     tested on all). Heads are removed in `rounds` rounds. The grid keeps the shares `heads` of the heads,
-    and at least the share `layers` of the layers, in at most `counts` steps (0: no budgets of layers).
+    and `counts` numbers of layers at most.
     A frontier has shapes of at most `depths` numbers of layers, with the shares `widths` of feed-forward
     units, and with `fewer_heads` half of the heads where that is faster. A shape is timed on `requests`
     queries and, in bulk, on `bulk` pairs; engines are compared on `engines` queries (0: not at all);
@@ -46,7 +46,6 @@ class Effort:
     measuring: int | None
     rounds: int = 3
     heads: tuple[float, ...] = _ALL_SHARES
-    layers: float = 0.0
     counts: int = 11
     depths: int = 12
     widths: tuple[float, ...] = (1.0, 0.5, 0.25)

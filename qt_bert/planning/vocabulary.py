@@ -6,7 +6,7 @@ import copy
 import json
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,11 @@ import numpy as np
 from tokenizers.pre_tokenizers import ByteLevel
 from torch import nn
 
-from qt_bert.data.lines import PACKED_SUFFIXES, TextSource
-from qt_bert.data.pairs import Pair, Reason, Reject
-from qt_bert.data.reader import (
-    CHECKED_EVERY,
-    ReaderOptions,
-    check_share,
-    describe,
-    reject_log,
-    too_many,
-)
+from qt_bert.data.lines import NO_EXTRA, PACKED_SUFFIXES, RawRow, TextSource
+from qt_bert.data.pairs import Pair, Reject
+from qt_bert.data.reader import PairReader, ReaderOptions, RowParser
 from qt_bert.data.tokenise import SPECIAL, PairTokenizer
-from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, PairFileError
+from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError
 from qt_bert.files import atomic_folder, check_apart
 from qt_bert.models.checkpoint import Checkpoint, check_place, save_checkpoint
 from qt_bert.models.folder import stored_bytes
@@ -34,7 +27,7 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.models.origins import word_ids
 from qt_bert.models.pruned import is_plain
 from qt_bert.models.tokenizer import open_tokenizer
-from qt_bert.planning.prune import CHECKED
+from qt_bert.planning.prune import CHECKED, largest_difference
 from qt_bert.progress import Progress, note_once, progress
 from qt_bert.scoring.bulk import WINDOW, Scorer
 from qt_bert.scoring.judge import default_scheme, judge_logits
@@ -142,7 +135,7 @@ def rows_with(
     return counts
 
 
-def chosen(
+def chosen_tokens(
     counts: Mapping[int, int],
     needed: set[int],
     vocabulary: Vocabulary,
@@ -206,53 +199,26 @@ def read_texts(
     a tab or `options` name its columns; any other file holds pairs, as `PairReader` reads them. Raises
     PairFileError where it cannot be read.
     """
+    reader = options.open(path, rejects_path=rejects)
     packed = path.suffix.lower() in PACKED_SUFFIXES
     text = (Path(path.stem) if packed else path).suffix.lower() == ".txt"
     if text and not options.columns and not options.no_header:
         first = next(iter(TextSource(path).lines()), (0, ""))
         if "\t" not in (first.text if isinstance(first, Reject) else first[1]):
-            return _read_lines(path, check_share(options.max_rejects), rejects)
-    reader = options.open(path, rejects_path=rejects)
+            reader = LineReader(path, max_rejects=options.max_rejects, rejects_path=rejects)
     return [(pair.query, pair.title) for pair in reader], reader.rejected
 
 
-def _read_lines(
-    path: Path, max_share: float, rejects: Path | None
-) -> tuple[list[tuple[str, str]], int]:
-    """Rejects are blank lines, lines with a NUL, and bytes that cannot be decoded."""
-    texts: list[tuple[str, str]] = []
-    reasons: Counter[str] = Counter()
-    first_reject = None
+class LineReader(PairReader):
+    """The lines of a text file, each as query and as title."""
 
-    def judge() -> None:
-        rows = len(texts) + reasons.total()
-        if not rows:
-            raise PairFileError(f"{path}: the file has no texts")
-        if not texts or too_many(reasons.total(), rows, max_share):
-            raise PairFileError(
-                f"{path}: {reasons.total():,} of the first {rows:,} lines hold no text, more than "
-                f"--max-rejects {max_share:g} allows ({describe(reasons, first_reject)})"
-            )
-
-    with reject_log(rejects) as log:
-        for number, item in enumerate(TextSource(path).lines(), 1):
-            row = item if isinstance(item, Reject) else _text(*item)
-            if isinstance(row, str):
-                texts.append((row, row))
+    def rows(self) -> Iterator[Pair | Reject]:
+        for item in TextSource(self.path).lines():
+            if isinstance(item, Reject):
+                yield item
             else:
-                reasons[row.reason] += 1
-                first_reject = first_reject or row
-                log(row)
-            if number % CHECKED_EVERY == 0:
-                judge()
-        judge()
-    return texts, reasons.total()
-
-
-def _text(line: int, text: str) -> str | Reject:
-    if text.isspace():
-        return Reject.of(line, Reason.EMPTY_TITLE, text)
-    return Reject.of(line, Reason.NUL, text) if "\0" in text else text
+                line, text = item
+                yield RowParser().parse(RawRow(line, text, text, None, None, NO_EXTRA, text))
 
 
 def prune_vocabulary(
@@ -275,7 +241,7 @@ def prune_vocabulary(
     logit on texts that keep all their tokens; the metrics `lost` on `pairs`; the `rejected` rows of
     `texts`, which are listed in `rejects`. Those of `pairs` are printed.
 
-    Raises ArgumentError as `chosen` and `check_apart` do and where no text keeps all its tokens,
+    Raises ArgumentError as `chosen_tokens` and `check_apart` do and where no text keeps all its tokens,
     CheckpointError as `Vocabulary` does, EquivalenceError where a text that keeps its tokens gets other
     logits, PairFileError as `read_texts` does, RunFolderError as `check_place` does.
     """
@@ -291,7 +257,7 @@ def prune_vocabulary(
         note_once(f"{held_out}: {counted(opened.rejected, 'row')} rejected")
     vocabulary = Vocabulary(checkpoint.tokenizer, checkpoint.name)
     counts = rows_with(checkpoint.pair_tokenizer(WHOLE), vocabulary, needed)
-    kept = chosen(counts, needed_by(checkpoint, vocabulary), vocabulary, keep, min_count)
+    kept = chosen_tokens(counts, needed_by(checkpoint, vocabulary), vocabulary, keep, min_count)
     places = {old: new for new, old in enumerate(kept)}
     model = with_tokens(checkpoint.model, places)
     with tempfile.TemporaryDirectory() as work:  # the tokenizer, opened as a folder's is
@@ -317,8 +283,8 @@ def prune_vocabulary(
         if not same:
             raise ArgumentError("no text keeps all its tokens: raise --keep, or lower --min-count")
         expected, actual = (scorer.logits(same) for scorer in scorers)
-        difference = float(np.abs(expected - actual).max())
-        if not difference <= SAME * max(1.0, float(np.abs(expected).max())):
+        difference, allowed = largest_difference(actual, expected, SAME)
+        if not difference <= allowed:
             raise EquivalenceError(
                 f"logits of texts that keep all their tokens differ by {difference:.2e}; nothing was "
                 "saved"

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from qt_bert.data.lines import TextSource
-from qt_bert.data.pairs import Reject
 from qt_bert.errors import PairFileError
 from qt_bert.files import atomic_write, sha256_file
 from qt_bert.progress import progress
@@ -20,11 +19,7 @@ from qt_bert.training.recipes import PairSource, rejects_file
 
 def text_lines(path: Path) -> Iterator[str]:
     """The non-empty lines of a shard (.txt, .gz, .xz). Raises PairFileError for a bad file."""
-    for item in TextSource(path).lines():
-        if isinstance(item, Reject):
-            raise PairFileError(f"{path}: line {item.line}: {item.reason}; convert it to UTF-8")
-        if text := item[1].strip():
-            yield text
+    return (text for _, line in TextSource(path).texts() if (text := line.strip()))
 
 
 _STORES, _PARTS = ("fragments", "first", "second"), ("ids", "offsets")
@@ -68,10 +63,10 @@ def load_corpus(
     if cache.exists():
         with np.load(cache) as stored:
             if str(stored["key"]) == key:
-                first, second, third = (
+                fragments, first, second = (
                     TokenStore(*(stored[f"{n}_{p}"] for p in _PARTS)) for n in _STORES
                 )
-                return Corpus(first, second, third, key)
+                return Corpus(fragments, first, second, key)
     encode = _encoder(tokenizer_folder)
     fragments = encode(line for shard in shards for line in text_lines(shard))
     if not len(fragments):

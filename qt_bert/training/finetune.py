@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -45,7 +45,7 @@ from qt_bert.training.losses import Losses, LossWeights
 from qt_bert.training.masters import MasterWeights, linear_schedule
 from qt_bert.training.packing import on_device, packed_hidden, read_states
 from qt_bert.training.recipes import PairSource, TeacherSource, rejects_file
-from qt_bert.training.selection import digest_of, judge_of, sources_and_dev
+from qt_bert.training.selection import Judge, digest_of, judge_of, sources_and_dev
 from qt_bert.training.state import (
     FACTS,
     RunLog,
@@ -119,7 +119,7 @@ class Tuner:
         layout: BatchLayout,
         settings: TuneSettings,
         out: Path,
-        judge: Callable[[Any], tuple[float, float] | None],
+        judge: Judge,
         *,
         metric: str,
         identity: dict[str, Any],

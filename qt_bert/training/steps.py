@@ -107,7 +107,8 @@ class Gradients:
             yield batch
             return
         size = self._rows(batch)
-        for start in range(0, len(batch["segment"]), size):
+        filled = int(batch["segment"].any(1).sum())  # the last rows may be empty
+        for start in range(0, filled, size):
             yield part_of(batch, slice(start, start + size))
 
     def _rows(self, batch: Packed) -> int:

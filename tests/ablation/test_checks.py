@@ -144,6 +144,14 @@ def test_float64_tells_rounding_from_a_fault(checkpoint_of, monkeypatch, family)
     assert figures_of(checkpoint)["bound"] == pytest.approx(result["bound"] / 25)
 
 
+def test_padding_that_a_window_hides_from_itself_bounds_nothing(checkpoint_of, monkeypatch):
+    """Rows of padding see nothing in Qwen's window, and its softmax of float64 scores is none there."""
+    narrow = {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 0}
+    monkeypatch.setattr(checks, "TOLERANCE", 0)
+    result = figures_of(open_checkpoint(checkpoint_of("qwen2", **narrow)))
+    assert 0 < max(result["variants"].values()) <= result["bound"] < 1e-2
+
+
 def test_a_fault_of_float32_alone_is_caught(opened, monkeypatch):
     def attend(self, query, *others):
         return PLAIN_ATTEND(self, query * (1.01 if query.dtype == torch.float32 else 1), *others)

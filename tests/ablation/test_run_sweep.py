@@ -118,6 +118,11 @@ def test_logits_are_those_of_the_plain_model_with_hooks(scorer, pairs, tmp_path)
     np.testing.assert_allclose(result.logits, np.stack(expected), atol=1e-5)
 
 
+def test_a_seed_that_no_float_holds_comes_back(scorer, pairs, tmp_path):
+    drawn = Variant("drawn", (HeadMask((Head(0, 0),)),), "random", 7, 2**53 + 1)
+    assert run(scorer, pairs, tmp_path / "s", [drawn]).variants["seed"][1] == 2**53 + 1
+
+
 def test_the_folder_holds_tables_in_the_order_of_the_logits(scorer, pairs, tmp_path):
     result = run(scorer, pairs, tmp_path / "s", arguments={"masks": ["single", "layers"]})
     assert set(contents(tmp_path / "s")) == FILES

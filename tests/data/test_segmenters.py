@@ -15,7 +15,7 @@ from qt_bert.data.segmenters import (
     jieba_tagger,
     segmenter,
 )
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import ArgumentError, QtBertError
 
 TEXT = "我来到北京清华大学abc 12！"
 
@@ -92,12 +92,12 @@ def test_a_word_of_frequency_0_is_split_by_this_segmenter_alone(write, name):
         ("词 五\n".encode(), "line 1"),
         ("词 5 n x\n".encode(), "line 1"),
         ("机器 学习".encode(), "line 1"),
-        ("词语".encode("gb18030"), "not UTF-8"),
+        ("好词\n".encode() + b"\xff\n", "line 2: undecodable bytes"),
         (b"\n \n", "holds no word"),
     ],
 )
 def test_bad_user_dictionaries(write, content, reason):
-    with pytest.raises(ArgumentError, match=reason):
+    with pytest.raises(QtBertError, match=reason):
         segmenter("jieba", userdict=write("words.txt", content))
 
 

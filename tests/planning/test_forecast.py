@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import t
 
 from qt_bert.planning.distill import RECIPE
-from qt_bert.planning.forecast import Course, finished_students, fit, forecast, leave_one_out
+from qt_bert.planning.forecast import Course, finished_students, fit, forecast
 from qt_bert.planning.trial import LONGER
 from qt_bert.planning.trial import STEPS as STEPS_OF_TRIAL
 
@@ -14,6 +14,12 @@ STEPS = (100, 200, 800)
 
 def course(short, long=None, full=None, steps=STEPS):
     return Course(steps=steps, short=short, long=long, full=full)
+
+
+def leave_one_out(finished):
+    """Each student's change as all others forecast it, and as measured."""
+    others = [[other for other in finished if other is not one] for one in finished]
+    return [(forecast(o, one), one.full) for o, one in zip(others, finished, strict=True)]
 
 
 def test_three_finished_students_by_hand():

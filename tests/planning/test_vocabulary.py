@@ -25,7 +25,13 @@ from qt_bert.models.origins import word_ids
 from qt_bert.planning import vocabulary
 from qt_bert.planning.export import export_transformers
 from qt_bert.planning.prune import save_smaller
-from qt_bert.planning.vocabulary import Vocabulary, chosen, prune_vocabulary, read_texts, rows_with
+from qt_bert.planning.vocabulary import (
+    Vocabulary,
+    chosen_tokens,
+    prune_vocabulary,
+    read_texts,
+    rows_with,
+)
 from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import FAMILIES
@@ -173,11 +179,11 @@ def test_the_tokens_of_most_texts_stay_with_their_parts(checkpoint_of):
     needed = {0, 1}
     dog = known.ids["狗"]
     counts = Counter({dog: 3, known.ids["a"]: 1, known.ids["猫"]: 2, 2: 5})
-    assert chosen(counts, needed, known, keep=4) == sorted({0, 1, 2, dog})
-    assert chosen(counts, needed, known, min_count=3) == sorted({0, 1, 2, dog})
-    assert len(chosen(counts, needed, known)) == 6
+    assert chosen_tokens(counts, needed, known, keep=4) == sorted({0, 1, 2, dog})
+    assert chosen_tokens(counts, needed, known, min_count=3) == sorted({0, 1, 2, dog})
+    assert len(chosen_tokens(counts, needed, known)) == 6
     with pytest.raises(errors.ArgumentError, match="--keep 1: 2 tokens must stay"):
-        chosen(counts, needed, known, keep=1)
+        chosen_tokens(counts, needed, known, keep=1)
 
 
 def unigram():
@@ -333,16 +339,16 @@ def test_lines_without_a_text_are_counted_and_listed(tmp_path):
     pairs, rejected = read_texts(path, ReaderOptions(), rejects)
     assert ([title for _, title in pairs], rejected) == (["狗", "苹果"], 3)
     rows = [line.split("\t")[:2] for line in rejects.read_text(encoding="utf-8").splitlines()[1:]]
-    assert rows == [["2", "empty title"], ["3", "NUL character"], ["4", "undecodable bytes"]]
+    assert rows == [["2", "empty query"], ["3", "NUL character"], ["4", "undecodable bytes"]]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "the file is empty"),
-        (b"\n\n", "the file has no texts"),
-        (b" \n \n", "2 of the first 2 lines hold no text"),
-        ("狗\n".encode() + b" \n" * 11, "11 of the first 12 lines"),
+        (b"\n\n", "the file has no rows"),
+        (b" \n \n", "not one of 2 rows is a pair"),
+        ("狗\n".encode() + b" \n" * 11, "11 of the first 12 rows"),
         (b"PK\x03\x04", "zip archive"),
     ],
 )

@@ -8,7 +8,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from qt_bert.ablation import sweep as run_sweep
-from qt_bert.ablation.engine import masked_forward
+from qt_bert.ablation.engine import batch_tokens, masked_forward, sweep
+from qt_bert.ablation.interventions import with_plain
 from qt_bert.ablation.masks import blocks
 from qt_bert.ablation.sweep import SweepWork
 from qt_bert.data.pairs import Pair
@@ -20,7 +21,6 @@ from qt_bert.planning.runs import (
     changes,
     check_removals,
     logits,
-    logits_of_texts,
     losses_of,
     parts_of,
 )
@@ -137,7 +137,12 @@ def test_checks_of_a_plan(scorer_of):
 
 
 def in_memory(scorer, pairs, variants) -> np.ndarray:
-    return logits_of_texts(scorer, [(pair.query, pair.title) for pair in pairs], variants)
+    listed, texts = with_plain(variants), [(pair.query, pair.title) for pair in pairs]
+    out = np.empty((len(listed), len(pairs), 5), np.float32)
+    batches = scorer.fresh().batches(texts, batch_tokens(len(listed)))
+    for swept in sweep(scorer.encoder, batches, listed):
+        out[:, swept.rows] = swept.logits
+    return out
 
 
 def test_in_memory_as_in_a_folder(scorer_of, tmp_path):
