@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,20 @@ def make_checkpoint(
             torch.nn.init.normal_(parameter, std=biases)
     model.save_pretrained(folder)
     return folder
+
+
+@contextmanager
+def edited(folder: Path, out: Path | None = None) -> Iterator[Any]:
+    """The classifier of `folder`, to be changed; then saved to `out`, beside a copy of all else."""
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    if out is not None:
+        shutil.copytree(folder, out)
+    with torch.no_grad():
+        yield model
+    model.save_pretrained(out or folder)
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ from qt_bert.probes.base import Context
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import over_queries
 from tests.probes import planted_order
-from tests.probes.another_seed import tuned_again
 from tests.probes.planted_order import pair
+from tests.probes.planted_tuning import tuned_again
 from tests.probes.probe_results import claim, result_of, values
 
 FIVE = ModelLabels(5, tuple((grade,) for grade in GRADES))
