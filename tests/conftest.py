@@ -1,7 +1,5 @@
 """Tiny checkpoints of every family, made at random once a session, and a small pair file."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -8,8 +8,6 @@ the normalisations put back the scale they take, so that a mark added or gone ch
 more than a thousandth. Feed-forward blocks, and all heads that are not named, add nothing.
 """
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """From what a user asks for to pairs, parts, variants and mean head outputs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

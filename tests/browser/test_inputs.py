@@ -1,7 +1,5 @@
 """What a visitor types, clicks, uploads and links: numbers of the command line; hostile text stays text."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 

@@ -3,8 +3,6 @@
 The head attends from a character that ends words, by a made table, to [SEP], else onward.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

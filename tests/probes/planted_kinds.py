@@ -1,7 +1,5 @@
 """A small BERT with heads that attend only to chosen characters, or to [SEP]; all others are uniform."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from transformers import AutoTokenizer

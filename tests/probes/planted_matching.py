@@ -1,7 +1,5 @@
 """A small BERT in which one head attends to the same character in the other text, and one at an offset."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A small BERT in which one head attends to the previous token by its place, whatever it is."""
 
-from __future__ import annotations
-
 import math
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A small BERT in which one head attends to a character's partner, and a treebank that links partners."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Small BERTs in which every head but one planted head is uniform."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A small BERT that reads one of two signs of every token and lets the other be."""
 
-from __future__ import annotations
-
 import random
 from itertools import product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Word boundaries: a planted head, random ones; and the probe's parts against brute force and by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """What contests rest on: points of a label set, few pairs a query, random sets, an early end."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

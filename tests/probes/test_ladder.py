@@ -1,7 +1,5 @@
 """Texts cut apart layer by layer: planted layers, values by hand, odd models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

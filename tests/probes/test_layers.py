@@ -1,7 +1,5 @@
 """What layers hold: texts and labels by hand, gains by hand, the whole probe on every kind of model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

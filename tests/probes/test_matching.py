@@ -1,7 +1,5 @@
 """The probe of term matching as a whole: planted heads, claims and measurements, odd inputs."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 

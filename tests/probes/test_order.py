@@ -1,7 +1,5 @@
 """Word order: maps, scores and S/R by hand, a planted head, the claim on known logits, odd models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Patching: corrupted pairs, shares by hand, identities, a planted chain of two heads, odd models."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path

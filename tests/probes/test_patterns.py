@@ -1,7 +1,5 @@
 """The probe `patterns`: planted heads, with and without a base, models of every kind."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

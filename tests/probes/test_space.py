@@ -1,7 +1,5 @@
 """Words and pairs in space: planted clusters, silhouettes against scikit-learn, the whole probe."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The texts of every probe, under every verdict, in both languages; every id has a text and conversely."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Parts set back, mixtures and slices: damage planted in one block, hand-edited weights, held-out files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
