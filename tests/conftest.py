@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from qt_bert.data.pairs import Pair
+from qt_bert.models.card import ModelLabels
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # A background job of a shell starts deaf to Ctrl-C, and so do the commands that it starts.
@@ -192,6 +193,13 @@ def fresh_checkpoint(checkpoint_of, tmp_path) -> Callable[..., Path]:
         checkpoint_of(family, **options), tmp_path / "model", dirs_exist_ok=True
     )
 
+
+FIVE, THREE, ONE = (
+    ModelLabels(5, ((1,), (2,), (3,), (4,), (5,))),
+    ModelLabels(3, None),
+    ModelLabels(1, None),
+)
+"""The outputs of a model of grades, of one of levels, of one logit."""
 
 PAIRS = [
     ("怎么去除衣服上的油渍", "衣服沾了油怎么洗掉", 5),

@@ -8,15 +8,11 @@ from qt_bert.ablation.effects import EffectRow, Effects, effect_rows, read_effec
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.models.card import ModelLabels
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.comparison import compare
 from qt_bert.stats.estimate import bootstrap_weights
 from qt_bert.stats.tests import q_values
-
-FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
-THREE = ModelLabels(3, None)
-ONE = ModelLabels(1, None)
+from tests.conftest import FIVE, ONE, THREE
 
 
 def pairs_of(grades: Sequence[GradeSet | None], queries: Sequence[str] | None = None) -> list[Pair]:

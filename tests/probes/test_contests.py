@@ -14,8 +14,7 @@ from qt_bert.heads import Head, Shape
 from qt_bert.models.card import ModelLabels
 from qt_bert.probes import contests
 from qt_bert.stats.estimate import over_queries
-
-FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
+from tests.conftest import FIVE
 
 
 def pair(number: int, grades: tuple[int, ...], query: str = "q") -> Pair:

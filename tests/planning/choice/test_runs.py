@@ -14,7 +14,6 @@ from qt_bert.ablation.sweep import SweepWork
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head
-from qt_bert.models.card import ModelLabels
 from qt_bert.planning.runs import (
     Removal,
     changes,
@@ -27,10 +26,8 @@ from qt_bert.planning.runs import (
 from qt_bert.scoring.bulk import LeftOut
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.comparison import compare
+from tests.conftest import FIVE, ONE
 from tests.planning.choice.conftest import graded
-
-FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
-ONE = ModelLabels(1, None)
 
 
 def pair(line: int, query: str, title: str, grades: tuple[int, ...] | None) -> Pair:
