@@ -209,7 +209,8 @@ def test_a_mean_over_classes_by_hand():
 
 
 def test_a_query_of_two_classes_counts_once():
-    few = over_classes([1.0, 2.0, 6.0], ["a", "a", "b"], ["p", "q", "q"])  # no class has enough
+    of = ["a", "a", "b", "b"], ["p", "q", "q", "q"]
+    few = over_classes([1.0, 2.0, 4.0, 8.0], *of)  # no class has enough
     assert few.value == 3.75 and few.leave_one_out.tolist() == [4.0, 1.0]
 
 
