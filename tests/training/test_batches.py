@@ -56,14 +56,11 @@ def test_a_grade_is_one_output_and_a_coarse_label_several(checkpoint_of, file):
     assert allowed(checkpoint_of, coarse, FIVE)[0] == [1, 1, 0, 0, 0]
 
 
-def test_outputs_that_stand_for_several_grades(checkpoint_of, file):
+def test_outputs_of_several_grades_of_none_and_a_single_one(checkpoint_of, file):
     three = ModelLabels(3, ((1, 2), (3, 4), (5,)))
     assert allowed(checkpoint_of, PairSource(file), three) == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
     between = PairSource(file, grades="1=2-3,3=3-4,5=5")
     assert allowed(checkpoint_of, between, three)[0] == [1, 1, 0]
-
-
-def test_nothing_is_allowed_without_a_label_or_for_a_single_output(checkpoint_of, file):
     bare = PairSource(file, unlabelled=True)
     assert allowed(checkpoint_of, bare, FIVE) == [[0] * 5] * 3
     assert allowed(checkpoint_of, PairSource(file), ModelLabels(1, None)) == [[0]] * 3

@@ -34,14 +34,11 @@ def pair(line: int, query: str, title: str, grades: tuple[int, ...] | None) -> P
     return Pair(query, title, grades, str(line), line, None, {})
 
 
-def test_the_loss_of_a_label_by_hand():
+def test_losses_of_labels_and_of_one_logit_by_hand():
     pairs = [pair(2, "a", "b", (5,)), pair(3, "a", "c", (1, 2))]
     p = np.array([[0.1, 0.1, 0.2, 0.2, 0.4], [0.2, 0.3, 0.1, 0.1, 0.3]])
     losses = losses_of(np.log([p, p[::-1]]), ["none", "v"], pairs, FIVE)
     assert losses == pytest.approx({"none": (0.6 + 0.5) / 2, "v": (0.7 + 0.8) / 2})
-
-
-def test_one_logit_counts_the_squared_change_of_the_score():
     pairs = [pair(2, "a", "b", (5,)), pair(3, "a", "c", (1,))]
     outputs = np.array([[[1.0], [2.0]], [[1.5], [0.0]]])
     losses = losses_of(outputs, ["none", "v"], pairs, ONE)
