@@ -1,12 +1,11 @@
 """Tiny checkpoints of every family, made at random once a session, and a small pair file."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from qt_bert.data.pairs import Pair
+from qt_bert.models.card import ModelLabels
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # A background job of a shell starts deaf to Ctrl-C, and so do the commands that it starts.
@@ -143,6 +143,20 @@ def make_checkpoint(
     return folder
 
 
+@contextmanager
+def edited(folder: Path, out: Path | None = None) -> Iterator[Any]:
+    """The classifier of `folder`, to be changed; then saved to `out`, beside a copy of all else."""
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    if out is not None:
+        shutil.copytree(folder, out)
+    with torch.no_grad():
+        yield model
+    model.save_pretrained(out or folder)
+
+
 @pytest.fixture(autouse=True)
 def lines_anew(monkeypatch) -> None:
     """A line on standard error that is printed once in a process is printed once in each test."""
@@ -179,6 +193,13 @@ def fresh_checkpoint(checkpoint_of, tmp_path) -> Callable[..., Path]:
         checkpoint_of(family, **options), tmp_path / "model", dirs_exist_ok=True
     )
 
+
+FIVE, THREE, ONE = (
+    ModelLabels(5, ((1,), (2,), (3,), (4,), (5,))),
+    ModelLabels(3, None),
+    ModelLabels(1, None),
+)
+"""The outputs of a model of grades, of one of levels, of one logit."""
 
 PAIRS = [
     ("怎么去除衣服上的油渍", "衣服沾了油怎么洗掉", 5),

@@ -5,8 +5,6 @@ a real GPU. The device is `meta`: a torch without CUDA makes fake `cuda` tensors
 What leaves the device as numbers (`numpy`, `item`) is zeros of the right shape.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Everything that runs a model leaves each tensor on the model's device."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """README and guide: links work, and the Chinese texts match the English ones."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """The examples in docstrings run and give what they show."""
 
-from __future__ import annotations
-
 import doctest
 
 import pytest

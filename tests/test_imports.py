@@ -1,7 +1,5 @@
 """No circle of imports, those inside functions and under TYPE_CHECKING included."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter

@@ -3,8 +3,6 @@
 `python -m tests.test_regression` writes them anew; the commit that moves a number says why.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable, Iterator

@@ -8,8 +8,6 @@ the normalisations put back the scale they take, so that a mark added or gone ch
 more than a thousandth. Feed-forward blocks, and all heads that are not named, add nothing.
 """
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 
@@ -18,7 +16,7 @@ import torch
 
 from qt_bert.data.pairs import Pair
 from qt_bert.heads import Head
-from tests.conftest import make_checkpoint
+from tests.conftest import edited, make_checkpoint
 
 DIRECT, RELAYED, MIDDLE, READER = Head(0, 1), Head(0, 2), Head(1, 3), Head(2, 0)
 SPOILER = Head(2, 2)
@@ -48,11 +46,10 @@ def wired_checkpoint(folder: Path, *, spoiler: float = 0, by_block: bool = False
     share; with `by_block` the feed-forward block of layer 2 takes it from `DRAFT`. So L0H1 reaches L2H0's key directly, and L0H2 by
     L1H3 alone. Nothing enters its query, and what enters its value is no mark.
     """
-    from transformers import AutoTokenizer, BertForSequenceClassification
+    from transformers import AutoTokenizer
 
     make_checkpoint(folder, layers=LAYERS, heads=HEADS, hidden=HEADS * WIDTH)
-    model = BertForSequenceClassification.from_pretrained(folder)
-    with torch.no_grad():
+    with edited(folder) as model:
         for parameter in model.parameters():
             parameter.zero_()
         _embed(model, AutoTokenizer.from_pretrained(folder).get_vocab())
@@ -69,7 +66,6 @@ def wired_checkpoint(folder: Path, *, spoiler: float = 0, by_block: bool = False
         _read(model.bert.pooler.dense.weight[0], RESULT, 4.0)
         model.bert.pooler.dense.bias[0] = -2.0
         model.classifier.weight[:, 0] = torch.tensor([-4.0, -2.0, 0.0, 2.0, 4.0])
-    model.save_pretrained(folder)
     return folder
 
 

@@ -1,7 +1,5 @@
 """The equivalence checks hold on every family, and a sabotaged loop does not pass them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

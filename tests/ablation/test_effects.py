@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,15 +8,11 @@ from qt_bert.ablation.effects import EffectRow, Effects, effect_rows, read_effec
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.models.card import ModelLabels
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.comparison import compare
 from qt_bert.stats.estimate import bootstrap_weights
 from qt_bert.stats.tests import q_values
-
-FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
-THREE = ModelLabels(3, None)
-ONE = ModelLabels(1, None)
+from tests.conftest import FIVE, ONE, THREE
 
 
 def pairs_of(grades: Sequence[GradeSet | None], queries: Sequence[str] | None = None) -> list[Pair]:
@@ -208,19 +202,10 @@ def test_a_metric_without_a_value_is_none():
     assert effects.value(1, "log_loss") == pytest.approx(effects.value(1, "nll"))
 
 
-@pytest.mark.parametrize(
-    ("grades", "message"),
-    [
-        ([(5,), None, (3,)], "1 of 3 pairs have no label .* line 2"),
-    ],
-)
-def test_pairs_that_do_not_fit_are_refused(grades, message):
-    with pytest.raises(ArgumentError, match=message):
-        Effects(logits_of(BASE, MASK), pairs_of(grades), FIVE)
-
-
 def test_bad_arguments_are_refused():
     logits, pairs = logits_of(BASE, MASK), pairs_of(HAND_LABELS)
+    with pytest.raises(ArgumentError, match="1 of 3 pairs have no label .* line 2"):
+        Effects(logits, pairs_of([(5,), None, (3,)]), FIVE)
     with pytest.raises(ArgumentError, match="no pairs"):
         Effects(logits[:, :0], [], FIVE)
     with pytest.raises(ArgumentError, match="-1 draws"):

@@ -1,7 +1,5 @@
 """The effect of each head on one pair's grade, against the same head left out by other means."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Gradient importance against hooks and autograd on the Hugging Face model, and finite differences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """The masked loop against hooks on the Hugging Face model: every kind of part, every family."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

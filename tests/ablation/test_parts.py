@@ -1,7 +1,5 @@
 """What single kinds of parts must do besides agreeing with hooks (`test_loop`)."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Why the examples of an evaluation have their grades."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """From what a user asks for to pairs, parts, variants and mean head outputs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -19,19 +17,17 @@ from qt_bert.ablation.request import (
     reference_means,
     requested_variants,
 )
-from qt_bert.data.pairs import GRADES
 from qt_bert.data.reader import ReaderOptions, read_pairs
 from qt_bert.data.splits import half_of
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.heads import Head, Shape
 from qt_bert.models.batches import Batch, batches_of
-from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
+from tests.conftest import FIVE
 
 SHAPE = Shape(3, 2)
-GRADED = ModelLabels(5, tuple((grade,) for grade in GRADES))
 MEANS = MeanZ("ab", torch.zeros(3, 2, 4))
 
 
@@ -102,10 +98,10 @@ def test_what_is_no_mask_is_refused(requested, message):
 def test_a_file_without_grades_gives_pairs_without_labels(tmp_path):
     path = tmp_path / "p.tsv"
     path.write_text("query\ttitle\n狗\t猫\n \t猫\n", encoding="utf-8")
-    pairs, rejected = load_pairs_for_sweep(path, ReaderOptions(), GRADED)
+    pairs, rejected = load_pairs_for_sweep(path, ReaderOptions(), FIVE)
     assert ([pair.grades for pair in pairs], rejected) == ([None], 1)
     with pytest.raises(PairFileError, match="grade"):
-        load_pairs_for_sweep(path, ReaderOptions(grades="0=1,1=5"), GRADED)
+        load_pairs_for_sweep(path, ReaderOptions(grades="0=1,1=5"), FIVE)
 
 
 @pytest.mark.parametrize("suffix", [".tsv", ".jsonl"])
@@ -116,7 +112,7 @@ def test_a_row_without_its_grade_is_a_reject(tmp_path, suffix):
     else:
         path.write_text('{"query":"狗","title":"猫","grade":2}\n{"query":"狗","title":"追"}\n')
     rejects = tmp_path / "rejects.tsv"
-    pairs, rejected = load_pairs_for_sweep(path, ReaderOptions(), GRADED, rejects_path=rejects)
+    pairs, rejected = load_pairs_for_sweep(path, ReaderOptions(), FIVE, rejects_path=rejects)
     assert ([pair.grades for pair in pairs], rejected) == ([(2,)], 1)
     assert "missing grade" in rejects.read_text(encoding="utf-8")
 

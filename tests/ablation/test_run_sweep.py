@@ -1,7 +1,5 @@
 """A sweep's folder: what is in it, how it goes on after a kill, and what it refuses."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable

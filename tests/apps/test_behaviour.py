@@ -99,12 +99,6 @@ def test_the_tables_show_the_card(planted):
     assert "change" not in line_row(alone.of("filler"), "filler", 0)
 
 
-def test_bands(checkpoint_of, model):
-    assert (band_of(model).value, band_of(model).unit) == (0.25, "grade")
-    levels = band_of(opened(checkpoint_of(labels=3)))
-    assert (levels.value, levels.unit) == (0.125, "level")
-
-
 def test_the_band_of_one_logit_is_a_median_gap(checkpoint_of, monkeypatch):
     monkeypatch.setattr(behaviour, "BAND_PAIRS", 10)
     one = opened(checkpoint_of(labels=1))

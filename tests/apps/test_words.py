@@ -42,7 +42,7 @@ def rows(tmp_path_factory):
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory, checkpoint_of, rows):
     """A model in which L1H2 knows where words end by its segmenter, calibrated on the made rows."""
-    folder = plant_word_ends(tmp_path_factory.mktemp("words") / "planted", checkpoint_of(), ENDS)
+    folder = plant_word_ends(tmp_path_factory.mktemp("words") / "planted", ENDS)
     model = opened(folder)
     model.segmenter = Segmenter("jieba", spans_of)
     with pytest.MonkeyPatch.context() as patch:

@@ -1,7 +1,5 @@
 """Benchmarks as they are run by path: from their own folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The figures of `benchmarks/scale.py` that are its own: the rate between 10 % and 90 %."""
 
-from __future__ import annotations
-
 import csv
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """`benchmarks/sweep.py` on tiny models, and the parts it stands on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The wire that times a server: what it counts, and what it only passes on."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

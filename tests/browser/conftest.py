@@ -1,7 +1,5 @@
 """A running server and a real Chromium, shared by the browser tests; its visitors, watched."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a visitor types, clicks, uploads and links: numbers of the command line; hostile text stays text."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 
@@ -17,17 +15,6 @@ QUERY, TITLE = "怎么去除衣服上的油渍", "衣服沾了油怎么洗掉"
 HEADS = "L2H1 L3H7"
 LINKED = 3_000
 """Characters of a text in a link: more than the page takes, less than the server reads of a line."""
-
-
-def test_a_first_visit_shows_the_articles_case_with_the_matching_heads_out(visitor):
-    one = visitor()
-    one.open()
-    assert one.field("side-query").input_value() == "紫熨斗"
-    assert one.field("side-title").input_value() == "紫熨斗好用吗"
-    out = one.state()["out"]
-    assert one.field("side-out").input_value() == out != "none"
-    assert f"第 {one.state()['layer']} 层" in one.main.inner_text()
-    assert one.metrics()[0] == grade("紫熨斗", "紫熨斗好用吗", out)
 
 
 def test_heads_left_out_in_every_way_give_the_command_lines_numbers(visitor):

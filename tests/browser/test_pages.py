@@ -1,7 +1,5 @@
 """A visit to all pages: Chinese, light, wide; English, dark, on a phone; by a link."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.browser.driving import layout

@@ -1,7 +1,5 @@
 """Ten visitors at once, each with a pair and heads of their own; one beside a long evaluation."""
 
-from __future__ import annotations
-
 import statistics
 import time
 

@@ -28,13 +28,6 @@ def test_help_shows_commands_in_groups(run):
         assert word in shown
 
 
-def test_check_counts_and_compares(run, pair_file, write):
-    other = write("other.tsv", "query\ttitle\n京东小哥\t新的\n")
-    ended = run("check", pair_file, "--against", other, "--json")
-    report = json.loads(ended.out)
-    assert report["rows"] == 8 and report["shared_queries"]["rows"] == 1
-
-
 def test_calibrate_then_evaluate_calibrated(run, fresh_checkpoint, pair_file):
     model = fresh_checkpoint()
     card = model / "qt_bert.json"

@@ -291,3 +291,4 @@ def test_a_file_without_a_header_is_held_against_one_with(run, write):
     options = ("--columns", "query=q,title=t", "--json")
     again = json.loads(run("check", named, *options, "--against", train).out)
     assert [report["shared_pairs"]["distinct"] for report in (shared, again)] == [1, 1]
+    assert (again["rows"], again["shared_queries"]["rows"]) == (2, 1)

@@ -79,13 +79,6 @@ def test_files_that_are_no_text(write, name, content, reason):
         TextSource(write(name, content))
 
 
-@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
-def test_packed_data_cut_short(write, suffix, pack):
-    packed = pack("".join(f"查询{i}\t标题{i * i}\n" for i in range(5000)).encode())
-    with pytest.raises(PairFileError, match="damaged or cut short"):
-        lines(write(f"f{suffix}", packed[: len(packed) // 2]))
-
-
 GBK = (
     "iPhone 15 Pro Max 256GB 钛金属\t苹果15手机壳😀",
     "喆堃鎏犇羴\t鑫淼焱犇牛排",

@@ -206,6 +206,7 @@ def test_a_damaged_row_group_is_the_fault_of_its_parts_alone(tmp_path):
         ("f.jsonl", b'{"query": "q"}\n{"a": 1}\n', PLAIN, "no object has the key 'title'"),
         ("f.jsonl", JSONL.encode(), replace(PLAIN, columns="grade=lable"), "the key 'lable'"),
         ("f.tsv.gz", gzip.compress(TSV.encode() * 999)[:-99], PLAIN, "damaged or cut short"),
+        ("f.tsv.xz", lzma.compress(TSV.encode() * 999)[:-99], PLAIN, "damaged or cut short"),
         ("f.parquet", b"PAR1", PLAIN, "damaged or cut short"),
         ("f.doc", b"q", PLAIN, "unknown suffix"),
     ],

@@ -142,14 +142,6 @@ THREE = {"id2label": {str(i): str(i) for i in range(3)}, "label2id": {str(i): i 
 KEY = "bert.encoder.layer.1.attention.self.key.weight"
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_every_family_opens(checkpoint_of, family):
-    checkpoint = open_checkpoint(checkpoint_of(family))
-    assert (checkpoint.layers, checkpoint.heads) == (2, 2)
-    assert checkpoint.settings.labels.exact
-    assert checkpoint.longest == 64
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

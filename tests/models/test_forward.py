@@ -16,6 +16,7 @@ TEXTS = [("北京到上海高铁票价", "上海到北京高铁票价"), ("京�
 def test_logits_equal_the_hugging_face_model(checkpoint_of, family, layers, texts):
     """Padded under a mask, and alone without one."""
     checkpoint = open_checkpoint(checkpoint_of(family, layers=layers))
+    assert (checkpoint.layers, checkpoint.heads, checkpoint.longest) == (layers, 2, 64)
     batch = checkpoint.tokenizer(
         *map(list, zip(*texts, strict=True)), padding=True, return_tensors="pt"
     )

@@ -1,7 +1,5 @@
 """Contexts for probes: around a model folder, and pairs of a file or by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A probe's context around a model folder and made pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial

@@ -1,7 +1,5 @@
 """A made table of baselines in which it is known which model is better than which."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

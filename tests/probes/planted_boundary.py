@@ -3,13 +3,11 @@
 The head attends from a character that ends words, by a made table, to [SEP], else onward.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+from transformers import AutoTokenizer
 
 from qt_bert.probes.boundary_decisions import Decisions, PairText
 from tests import conftest
@@ -32,32 +30,20 @@ def spans_of(text: str) -> list[tuple[int, int]]:
     return list(zip(ends, ends[1:], strict=False))
 
 
-def plant_word_ends(folder: Path, tokenizer_of: Path, ends: set[str], *, labels: int = 5) -> Path:
+def plant_word_ends(folder: Path, ends: set[str], *, labels: int = 5) -> Path:
     """Save a classifier of 2 layers × 4 heads; all heads but L1H2 attend to everything alike.
 
     Embeddings hold the place one-hot, whether the character ends words (±1), and whether it is
     [SEP]. L1H2 compares places with a shift of one, and the second with the third.
     """
-    tokenizer = AutoTokenizer.from_pretrained(tokenizer_of)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=HEADS * WIDTH,
-        num_hidden_layers=2,
-        num_attention_heads=HEADS,
-        intermediate_size=8,
-        max_position_embeddings=PLACES,
-        num_labels=labels,
-    )
-    torch.manual_seed(0)
-    model = BertForSequenceClassification(config).eval()
-    with torch.no_grad():
-        _embed(model.bert.embeddings, tokenizer, ends)
+    shape = {"labels": labels, "heads": HEADS, "hidden": HEADS * WIDTH, "positions": PLACES}
+    conftest.make_checkpoint(folder, **shape, initializer_range=0.02)
+    with conftest.edited(folder) as model:
+        _embed(model.bert.embeddings, AutoTokenizer.from_pretrained(folder), ends)
         for layer in model.bert.encoder.layer:
             layer.attention.self.query.weight.zero_()
             layer.attention.self.key.weight.zero_()
         _attend(model.bert.encoder.layer[1].attention.self)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
     return folder
 
 

@@ -5,8 +5,6 @@ and one norm, which scale and shift put back). All that is not set is zero, so o
 and add nothing.
 """
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

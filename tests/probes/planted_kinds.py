@@ -1,17 +1,15 @@
 """A small BERT with heads that attend only to chosen characters, or to [SEP]; all others are uniform."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
-import torch
-from transformers import AutoTokenizer, BertForSequenceClassification
+from transformers import AutoTokenizer
 
 from qt_bert.data.segmenters import Tagged
 from qt_bert.heads import Head
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.features import LabelledPair, by_tags
 from qt_bert.scoring.bulk import Scorer
+from tests.conftest import edited
 
 SHAPE = {"layers": 3, "heads": 4, "hidden": 64}
 """What `checkpoint_of` makes for `plant`."""
@@ -28,20 +26,17 @@ def plant(folder: Path, out: Path, jobs: dict[tuple[int, int], str]) -> Path:
     A job is a string of characters, or `[SEP]` or `[CLS]`. Tokens of the first job carry 1 in the
     first dimension, and so on; layers add nothing, so that every layer reads the same vectors.
     """
-    model = BertForSequenceClassification.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    width = model.config.hidden_size // model.config.num_attention_heads
-    embeddings = model.bert.embeddings
-    with torch.no_grad():
+    with edited(folder, out) as model:
+        width = model.config.hidden_size // model.config.num_attention_heads
+        embeddings = model.bert.embeddings
         for part in (embeddings.position_embeddings, embeddings.token_type_embeddings):
             part.weight.zero_()
         embeddings.word_embeddings.weight.zero_()
         embeddings.word_embeddings.weight[:, -1] = 1.0  # so that no vector is without variance
         for layer in model.bert.encoder.layer:
-            for part in (layer.attention.output.dense, layer.output.dense):
-                part.weight.zero_()
-                part.bias.zero_()
-            for part in (layer.attention.self.query, layer.attention.self.key):
+            own = layer.attention.self
+            for part in (layer.attention.output.dense, layer.output.dense, own.query, own.key):
                 part.weight.zero_()
                 part.bias.zero_()
         for mark, ((layer_number, head), job) in enumerate(jobs.items()):
@@ -51,8 +46,6 @@ def plant(folder: Path, out: Path, jobs: dict[tuple[int, int], str]) -> Path:
             attention = model.bert.encoder.layer[layer_number].attention.self
             attention.query.bias[head * width] = _STRONG
             attention.key.weight[head * width, mark] = _STRONG
-    model.save_pretrained(out)
-    tokenizer.save_pretrained(out)
     return out
 
 

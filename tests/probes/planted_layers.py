@@ -1,7 +1,5 @@
 """Vectors made by hand, in which a property stands in one layer and no other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Maps whose kind is known, for they were made so."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from experiments.pattern_maps.stored import CLS, QUERY, SEP, TITLE, DrawnMap

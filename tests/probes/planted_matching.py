@@ -1,13 +1,11 @@
 """A small BERT in which one head attends to the same character in the other text, and one at an offset."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 
 from qt_bert.heads import Head
-from tests.conftest import CHARACTERS, wordpiece
+from tests.conftest import CHARACTERS, edited, make_checkpoint
 
 MATCHING, OFFSET = Head(1, 2), Head(0, 1)
 LENGTH = 4
@@ -21,24 +19,10 @@ _SCALE = 1.5
 
 def plant_matching(folder: Path) -> Path:
     """Save the model: 2 layers of 4 heads, all of them uniform but MATCHING and OFFSET."""
-    import torch
-    from transformers import BertConfig, BertForSequenceClassification
-
-    wordpiece(folder)
-    vocabulary = len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=vocabulary,
-        hidden_size=HEADS * WIDTH,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        intermediate_size=32,
-        max_position_embeddings=32,
-        num_labels=5,
-    )
-    model = BertForSequenceClassification(config).eval()
-    with torch.no_grad():
-        _embed(model.bert.embeddings, vocabulary)
+    shape = {"layers": LAYERS, "heads": HEADS, "hidden": HEADS * WIDTH, "positions": WIDTH}
+    make_checkpoint(folder, **shape, initializer_range=0.02)
+    with edited(folder) as model:
+        _embed(model.bert.embeddings, model.config.vocab_size)
         for layer in model.bert.encoder.layer:
             for part in (layer.attention.self.query, layer.attention.self.key):
                 part.weight.zero_()
@@ -46,7 +30,6 @@ def plant_matching(folder: Path) -> Path:
                 part.weight.mul_(0.01)
         _plant(model, MATCHING, _same_character())
         _plant(model, OFFSET, _same_offset())
-    model.save_pretrained(folder)
     return folder
 
 

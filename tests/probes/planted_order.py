@@ -1,19 +1,16 @@
 """A small BERT in which one head attends to the previous token by its place, whatever it is."""
 
-from __future__ import annotations
-
 import math
 import random
 from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import AutoTokenizer, BertForSequenceClassification
 
 from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import ranking_scores
-from tests.conftest import CHARACTERS
+from tests.conftest import CHARACTERS, edited
 
 SHAPE = {"layers": 2, "heads": 4, "hidden": 64}
 """What `checkpoint_of` makes for `plant`."""
@@ -29,17 +26,14 @@ def plant(folder: Path, out: Path) -> Path:
     query of L0H2 is the waves one step back, its key the waves. All other queries are 0, so that
     the other heads attend evenly.
     """
-    model = BertForSequenceClassification.from_pretrained(folder)
-    size = model.config.hidden_size
-    width = size // model.config.num_attention_heads
-    with torch.no_grad():
+    with edited(folder, out) as model:
+        size = model.config.hidden_size
+        width = size // model.config.num_attention_heads
         _encode(model.bert.embeddings, width, size)
         for layer in model.bert.encoder.layer:
             layer.attention.self.query.weight.zero_()
             layer.attention.self.query.bias.zero_()
         _look_back(model.bert.encoder.layer[0].attention.self, width)
-    model.save_pretrained(out)
-    AutoTokenizer.from_pretrained(folder).save_pretrained(out)
     return out
 
 

@@ -1,14 +1,12 @@
 """A small BERT in which one head attends to a character's partner, and a treebank that links partners."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from qt_bert.heads import Head
-from tests.conftest import CHARACTERS
+from tests.conftest import CHARACTERS, edited
 from tests.probes.planted_matching import MATCHING, WIDTH, plant_matching
 
 PLANTED: Head = MATCHING
@@ -26,19 +24,14 @@ LENGTH = 8
 
 def plant_links(folder: Path) -> Path:
     """Save the model: in PLANTED a character attends to itself and to its partner in its own text."""
-    import torch
-    from transformers import BertForSequenceClassification
-
     plant_matching(folder)
-    model = BertForSequenceClassification.from_pretrained(folder)
     vocabulary = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
-    with torch.no_grad():
+    with edited(folder) as model:
         words = model.bert.embeddings.word_embeddings.weight
         for first, second in zip(FIRST, SECOND, strict=True):
             words[vocabulary.index(second)] = words[vocabulary.index(first)]
         query = model.bert.encoder.layer[PLANTED.layer].attention.self.query.weight
         query[PLANTED.head * WIDTH + _SEGMENT, _SEGMENT] *= -1
-    model.save_pretrained(folder)
     return folder
 
 

@@ -1,7 +1,5 @@
 """Small BERTs in which every head but one planted head is uniform."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
 from qt_bert.probes.tuning_maps import Comparison, compare
+from tests.conftest import edited
 from tests.probes.planted_kinds import opened
 
 SHAPE = {"layers": 2, "heads": 4, "hidden": 128}
@@ -25,16 +24,21 @@ def plant(folder: Path, out: Path, strength: float) -> Path:
     Tokens have codes of ±1 in the first dimensions, texts a sign; every other head's query is 0,
     so that it attends evenly. With `strength` 0 so does L0H1. Returns `out`, which is complete.
     """
-    model = BertForSequenceClassification.from_pretrained(folder)
-    width = model.config.hidden_size // model.config.num_attention_heads
-    with torch.no_grad():
+    with edited(folder, out) as model:
+        width = model.config.hidden_size // model.config.num_attention_heads
         _encode(model.bert.embeddings, width - 1)
         for layer in model.bert.encoder.layer:
             layer.attention.self.query.weight.zero_()
             layer.attention.self.query.bias.zero_()
         _match(model.bert.encoder.layer[0].attention.self, width, strength)
-    model.save_pretrained(out)
-    AutoTokenizer.from_pretrained(folder).save_pretrained(out)
+    return out
+
+
+def tuned_again(folder: Path, out: Path) -> Path:
+    """The model of `folder` with another classifier; the same heads do the same. Returns `out`."""
+    with edited(folder, out) as model:
+        for weight in model.classifier.parameters():
+            weight.add_(0.1)
     return out
 
 

@@ -1,14 +1,12 @@
 """A small BERT that reads one of two signs of every token and lets the other be."""
 
-from __future__ import annotations
-
 import random
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import AutoTokenizer, BertForSequenceClassification
+from transformers import AutoTokenizer
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import QUERY, TITLE
@@ -16,7 +14,7 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.layers_reading import MATCHED, POS, Examples, Positions, Property, Task
 from qt_bert.probes.streams import characters_of
 from qt_bert.stats.arrays import IntArray
-from tests.conftest import CHARACTERS
+from tests.conftest import CHARACTERS, edited
 
 SHAPE = {"layers": 2, "heads": 2, "hidden": 192}
 """What `checkpoint_of` makes for `plant`."""
@@ -44,10 +42,9 @@ def plant(folder: Path, out: Path) -> Path:
     negative beside it. In the last layer one head attends evenly to the query and carries the mean of
     the first sign to where the classifier reads. Returns `out`.
     """
-    model = BertForSequenceClassification.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    half = model.config.hidden_size // 2
-    with torch.no_grad():
+    with edited(folder, out) as model:
+        half = model.config.hidden_size // 2
         for name, parameter in model.named_parameters():
             if "LayerNorm" not in name:
                 parameter.zero_()
@@ -67,8 +64,6 @@ def plant(folder: Path, out: Path) -> Path:
         last.output.dense.weight[half + CARRIED, 0] = -GAIN
         model.bert.pooler.dense.weight[0, CARRIED] = 1.0
         model.classifier.weight[:, 0] = 2 * GAIN * torch.linspace(-1, 1, 5)
-    model.save_pretrained(out)
-    tokenizer.save_pretrained(out)
     return out
 
 

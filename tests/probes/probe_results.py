@@ -1,7 +1,5 @@
 """Running a probe, its measurements and claims by id; what another probe left."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from qt_bert.probes.base import Context, probe_named, run_probe

@@ -1,7 +1,5 @@
 """How a probe in the new shape is judged, worded and stored, on one of a few lines."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

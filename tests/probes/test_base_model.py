@@ -1,7 +1,5 @@
 """The base of a tuned model, random weights of its shape, and a model of another seed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

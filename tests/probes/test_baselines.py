@@ -1,7 +1,5 @@
 """The table of baselines as a probe: planted differences, values by hand, tables of other pairs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

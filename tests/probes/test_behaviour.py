@@ -1,7 +1,5 @@
 """Behaviours: scores by hand, the band, the claim under known truths, heads chosen, odd models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

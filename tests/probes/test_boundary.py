@@ -1,7 +1,5 @@
 """Word boundaries: a planted head, random ones; and the probe's parts against brute force and by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -43,7 +41,6 @@ from qt_bert.probes.naming import Named
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
-from tests.probes.another_seed import tuned_again
 from tests.probes.pieces import byte_level, metaspace, with_template
 from tests.probes.planted_boundary import (
     ENDS,
@@ -55,7 +52,7 @@ from tests.probes.planted_boundary import (
     words_of,
     write_pairs,
 )
-from tests.probes.planted_tuning import untrained
+from tests.probes.planted_tuning import tuned_again, untrained
 from tests.probes.probe_results import claim, result_of, values
 
 RNG = np.random.default_rng(7)
@@ -89,7 +86,7 @@ def run(context_of) -> Run:
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory, checkpoint_of) -> Path:
-    return plant_word_ends(tmp_path_factory.mktemp("planted") / "model", checkpoint_of(), ENDS)
+    return plant_word_ends(tmp_path_factory.mktemp("planted") / "model", ENDS)
 
 
 def test_the_planted_head_is_named_and_no_other(run, planted, made_pairs, tmp_path):
@@ -126,7 +123,7 @@ def test_a_head_that_knows_less_than_the_characters_is_not_beyond_them(
     run, tmp_path, checkpoint_of, made_pairs
 ):
     """In the table the character alone decides whether a word ends; the head misses some."""
-    few = plant_word_ends(tmp_path / "few", checkpoint_of(), set(sorted(ENDS)[6:]))
+    few = plant_word_ends(tmp_path / "few", set(sorted(ENDS)[6:]))
     one = claim(run(few, made_pairs))
     assert one.verdict == "not reproduced" and one.n_queries >= 40
     assert one.ci_high is not None and one.ci_high < one.margin == 2.0
@@ -185,7 +182,7 @@ def test_too_few_characters_of_their_own_test_nothing(run, planted, made_pairs):
 
 def test_a_pruned_head_is_never_the_best(run, tmp_path, checkpoint_of, made_pairs):
     """All that are pruned attend evenly: by the article's rule better than the one left, which inverts it."""
-    inverted = plant_word_ends(tmp_path / "teacher", checkpoint_of(), {*HAN} - ENDS)
+    inverted = plant_word_ends(tmp_path / "teacher", {*HAN} - ENDS)
     kept = KeptLayer(layer=0, heads=()), KeptLayer(layer=1, heads=(Head.parse(PLANTED).head,))
     small = smaller_checkpoint(open_checkpoint(inverted), kept)
     result = run(save_smaller(tmp_path / "small", small), made_pairs)

@@ -1,7 +1,5 @@
 """What contests rest on: points of a label set, few pairs a query, random sets, an early end."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,8 +14,7 @@ from qt_bert.heads import Head, Shape
 from qt_bert.models.card import ModelLabels
 from qt_bert.probes import contests
 from qt_bert.stats.estimate import over_queries
-
-FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
+from tests.conftest import FIVE
 
 
 def pair(number: int, grades: tuple[int, ...], query: str = "q") -> Pair:
@@ -133,9 +130,11 @@ def test_random_sets_are_layer_matched_and_outside_every_named_head():
     assert len({one.name for one in drawn}) == contests.SETS
 
 
-def test_where_fewer_sets_exist_all_of_them_are_taken():
+def test_where_fewer_sets_exist_all_or_none_are_taken():
     drawn, enumerated = sets_of([Head(0, 0), Head(1, 0)], Shape(2, 5), (Head(0, 1),))
     assert (len(drawn), enumerated) == (3 * 4, True)
+    assert sets_of([Head(0, 0), Head(0, 1)], Shape(2, 4), (Head(0, 2),)) == ([], True)
+    assert sets_of([], Shape(2, 4)) == ([], True)
 
 
 def test_a_single_head_is_compared_with_its_own_and_both_neighbouring_layers():
@@ -153,11 +152,6 @@ def test_a_single_head_is_compared_with_its_own_and_both_neighbouring_layers():
     # A contest may stop after the first CHUNK of them: they are no layer's own.
     first = sets_of([Head(1, 1)], Shape(3, 12))[0][: contests.CHUNK]
     assert {head.layer for variant in first for head in heads_in(variant)} == {0, 1, 2}
-
-
-def test_a_layer_with_too_few_heads_left_has_no_sets():
-    assert sets_of([Head(0, 0), Head(0, 1)], Shape(2, 4), (Head(0, 2),)) == ([], True)
-    assert sets_of([], Shape(2, 4)) == ([], True)
 
 
 def context_of(shape: Shape, labels: ModelLabels = FIVE, *, full: bool = False) -> Any:

@@ -1,7 +1,5 @@
 """The registered probes, and the context of one: discovery, validation, settings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Every probe on tiny random models of all kinds and on odd texts: a consistent result, or a reason."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

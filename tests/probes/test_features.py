@@ -1,7 +1,5 @@
 """Attention to kinds: planted heads, a base, a treebank, odd models and inputs; numbers by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

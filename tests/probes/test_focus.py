@@ -1,7 +1,5 @@
 """Who reads the shared terms: the [CLS] row by hand, a planted reader, random models, odd input."""
 
-from __future__ import annotations
-
 import math
 from itertools import permutations
 from pathlib import Path

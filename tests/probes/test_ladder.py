@@ -1,12 +1,9 @@
 """Texts cut apart layer by layer: planted layers, values by hand, odd models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from scipy.stats import spearmanr
 
 from qt_bert.data.pairs import Pair
@@ -14,7 +11,7 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes import ladder
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import over_queries
-from tests.conftest import PAIRS
+from tests.conftest import PAIRS, edited
 from tests.probes.probe_results import measured, result_of
 from tests.wired import WORDS, wired_checkpoint
 
@@ -51,17 +48,13 @@ def matches_low(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def matches_in_the_middle(tmp_path_factory) -> Path:
     """The heads of L0 give nothing, L1 matches the texts, L2 reads what is marked."""
-    from transformers import BertForSequenceClassification
-
     folder = wired_checkpoint(tmp_path_factory.mktemp("wired") / "model")
-    model = BertForSequenceClassification.from_pretrained(folder)
-    first, second, _ = (layer.attention for layer in model.bert.encoder.layer)
-    with torch.no_grad():
+    with edited(folder) as model:
+        first, second, _ = (layer.attention for layer in model.bert.encoder.layer)
         second.load_state_dict(first.state_dict())
         for part in (first.self.query, first.self.key, first.self.value, first.output.dense):
             part.weight.zero_()
             part.bias.zero_()
-    model.save_pretrained(folder)
     return folder
 
 

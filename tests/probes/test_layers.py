@@ -1,7 +1,5 @@
 """What layers hold: texts and labels by hand, gains by hand, the whole probe on every kind of model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from qt_bert.probes.base import Context, probe_named, run_probe
 from qt_bert.probes.layers_reading import GRADE, LENGTH, ORDER, Task
 from qt_bert.probes.streams import few_in_quick
 from qt_bert.stats.estimate import over_queries
-from tests.conftest import CHARACTERS, write_pairs
+from tests.conftest import CHARACTERS, edited, write_pairs
 from tests.probes.made_context import context_of
 from tests.probes.planted_relations import conllu
 
@@ -281,14 +279,12 @@ def test_turns_by_hand(graded, moved, right):
 
 def test_a_planted_turn_of_the_last_layer(fresh_checkpoint, tmp_path):
     folder = fresh_checkpoint()
-    model = open_checkpoint(folder).model
-    with torch.no_grad():
+    with edited(folder) as model:
         for layer, sign in zip(model.bert.encoder.layer, (1, -1), strict=True):
             layer.output.LayerNorm.weight.zero_()
             layer.output.LayerNorm.bias.fill_(sign)  # every pair has this state
         model.bert.pooler.dense.weight.copy_(torch.eye(16))
         model.classifier.weight.copy_(torch.tensor([[5.0], [0], [0], [0], [-5]]).expand(5, 16))
-    model.save_pretrained(folder)
     result = layers.decided(layers_of(folder, tmp_path))
     values = {name: one.value for name, one in result.measurements.items() if one is not None}
     assert values == pytest.approx({"decided_layer": 2, "turned": 1, "turned_rightly": 0.4})

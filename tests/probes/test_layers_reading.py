@@ -1,7 +1,5 @@
 """Vectors, ridge and scores against references; a property planted in one layer is found there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The probe of term matching as a whole: planted heads, claims and measurements, odd inputs."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 
@@ -15,8 +13,8 @@ from qt_bert.probes import contests, matching, matching_scores
 from qt_bert.probes.contests import ablate
 from qt_bert.stats import estimate
 from tests.conftest import write_pairs
-from tests.probes.another_seed import tuned_again
 from tests.probes.planted_matching import MATCHING, pairs_of, plant_matching
+from tests.probes.planted_tuning import tuned_again
 from tests.probes.probe_results import reasons, result_of, values
 from tests.probes.verdicts_again import of_result
 

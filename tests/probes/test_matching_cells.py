@@ -1,7 +1,5 @@
 """Cells of term matching by hand: own and other cells, replaced queries."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from qt_bert.data.tokenise import EncodedPair, PairTokenizer

@@ -1,7 +1,5 @@
 """Scores of term matching: sums by hand, planted heads, directions, random models."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which heads have a function: tests over queries, least score and weight, stability, heads by function."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations, product
 from types import SimpleNamespace

@@ -1,13 +1,11 @@
 """Word order: maps, scores and S/R by hand, a planted head, the claim on known logits, odd models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from qt_bert.data.pairs import GRADES, Pair
+from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.heads import Head
 from qt_bert.models.card import ModelLabels
@@ -16,13 +14,12 @@ from qt_bert.probes import order
 from qt_bert.probes.base import Context
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import over_queries
+from tests.conftest import FIVE, ONE
 from tests.probes import planted_order
-from tests.probes.another_seed import tuned_again
 from tests.probes.planted_order import pair
+from tests.probes.planted_tuning import tuned_again
 from tests.probes.probe_results import claim, result_of, values
 
-FIVE = ModelLabels(5, tuple((grade,) for grade in GRADES))
-ONE = ModelLabels(1, None)
 PLANTED = Head(0, planted_order.HEAD)
 
 

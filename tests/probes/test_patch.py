@@ -1,15 +1,12 @@
 """Patching: corrupted pairs, shares by hand, identities, a planted chain of two heads, odd models."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from transformers import AutoTokenizer, BertForSequenceClassification
+from transformers import AutoTokenizer
 
 from qt_bert.data.segmenters import segmenter
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
@@ -21,7 +18,7 @@ from qt_bert.probes import patch
 from qt_bert.probes.base import Context
 from qt_bert.results.kept import KeptLayer
 from qt_bert.stats.estimate import over_queries
-from tests.conftest import pair_of, sentencepiece, wordpiece, write_pairs
+from tests.conftest import edited, pair_of, sentencepiece, wordpiece, write_pairs
 from tests.probes import planted_focus as planted
 from tests.probes.pieces import byte_level
 from tests.probes.probe_results import claim, result_of, values
@@ -247,11 +244,8 @@ def test_two_heads_carry_the_match_and_no_other(planted_context):
 
 
 def test_a_score_that_falls_with_the_match_has_no_gap(planted_context, planted_model, tmp_path):
-    model = BertForSequenceClassification.from_pretrained(planted_model)
-    with torch.no_grad():
+    with edited(planted_model, tmp_path / "reversed") as model:
         model.classifier.weight[4, 0] *= -1
-    model.save_pretrained(tmp_path / "reversed")
-    planted.write_tokenizer(tmp_path / "reversed")
     result = result_of("patch", planted_context(tmp_path / "reversed"))
     assert (claim(result).verdict, claim(result).reason) == ("not testable", "precondition:gap")
     assert list(values(result)) == ["gap"] and result.figures == () and result.heads == ()

@@ -1,7 +1,5 @@
 """The probe `patterns`: planted heads, with and without a base, models of every kind."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from qt_bert.probes.pattern_maps import Errors, are_known, open_classifier, rate
 from qt_bert.probes.patterns import commonest
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import PATTERNS, shipped
-from tests.conftest import CHARACTERS
+from tests.conftest import CHARACTERS, edited
 from tests.probes import planted_tuning
 from tests.probes.planted_matching import HEADS, WIDTH, plant_matching
 from tests.probes.planted_matching import _plant as plant
@@ -31,19 +29,14 @@ PAIRS = planted_tuning.pairs()
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory) -> Path:
     """A model of uniform heads, but L0H1 attends five positions on, L0H2 one on, L1H0 to [CLS]."""
-    import torch
-    from transformers import BertForSequenceClassification
-
     folder = plant_matching(tmp_path_factory.mktemp("planted") / "model")
-    model = BertForSequenceClassification.from_pretrained(folder)
     next_one, first = np.zeros((2, 2, WIDTH, HEADS * WIDTH))
     next_one[:, :, WIDTH : 2 * WIDTH] = np.eye(WIDTH)
     next_one[0] = np.roll(next_one[0], 1, axis=0)
     first[0, 0, WIDTH : 2 * WIDTH] = first[1, 0, WIDTH] = 1
-    for head, projections in ((Head(0, 2), next_one), (Head(1, 0), first)):
-        with torch.no_grad():
+    with edited(folder) as model:
+        for head, projections in ((Head(0, 2), next_one), (Head(1, 0), first)):
             plant(model, head, (projections[0], projections[1]))
-    model.save_pretrained(folder)
     return folder
 
 

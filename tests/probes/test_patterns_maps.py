@@ -1,7 +1,5 @@
 """Kinds of maps: made ones are classified correctly; corrections undo errors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Random shares, halves, layers and single heads ablated: a wired model, values by hand, odd models."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

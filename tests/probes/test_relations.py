@@ -1,7 +1,5 @@
 """The probe of links: planted arcs, what it does without, odd models; its parts by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

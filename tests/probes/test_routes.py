@@ -1,7 +1,5 @@
 """Routes to the grade: planted wiring, sums against one pair at a time, any model, what cannot be measured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,24 +1,19 @@
 """Words and pairs in space: planted clusters, silhouettes against scikit-learn, the whole probe."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
 from sklearn.metrics import silhouette_samples
 
-from qt_bert.data.pairs import GRADES
 from qt_bert.data.segmenters import Tagged
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.opening import open_checkpoint
 from qt_bert.probes.space import WORDS_A_PAIR, above_chance, items_of, labelled, silhouettes
 from qt_bert.scoring.bulk import Scorer
-from tests.conftest import pair_of
+from tests.conftest import FIVE, pair_of
 from tests.probes.pieces import byte_level
-
-FIVE = ModelLabels(5, tuple((grade,) for grade in GRADES))
 
 
 def clusters(apart: float) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,5 @@
 """The texts of every probe, under every verdict, in both languages; every id has a text and conversely."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -69,7 +67,7 @@ def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
     """The result of a probe on a model that fills all its texts, with every input."""
     folder = tmp_path_factory.mktemp("texts")
     planted = {
-        "boundary": plant_word_ends(folder / "planted", checkpoint_of(), ENDS),
+        "boundary": plant_word_ends(folder / "planted", ENDS),
         "focus": planted_focus.plant(folder / "reader", heads=8),
         "routes": folder / "reader",
         "patch": planted_focus.plant(folder / "chain"),

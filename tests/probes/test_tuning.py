@@ -1,7 +1,5 @@
 """Attention before and after tuning: a planted head, a second seed; measures of maps against libraries."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from pathlib import Path

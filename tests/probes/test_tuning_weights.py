@@ -1,7 +1,5 @@
 """Parts set back, mixtures and slices: damage planted in one block, hand-edited weights, held-out files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +14,7 @@ from qt_bert.probes.base_model import open_base
 from qt_bert.probes.tuning_weights import QUICK_PARTS, Mixtures
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
-from tests.conftest import pair_of, write_pairs
+from tests.conftest import edited, pair_of, write_pairs
 from tests.probes.planted_kinds import opened
 from tests.probes.planted_tuning import WORDS
 from tests.probes.probe_results import result_of, values
@@ -31,15 +29,12 @@ def texts(number: int) -> tuple[str, str]:
 
 def damaged(folder: Path, out: Path) -> Path:
     """The model with other weights in the feed-forward block of one layer."""
-    model = AutoModelForSequenceClassification.from_pretrained(folder)
     generator = torch.Generator().manual_seed(0)
-    layer = model.bert.encoder.layer[1]
-    with torch.no_grad():
+    with edited(folder, out) as model:
+        layer = model.bert.encoder.layer[1]
         for linear in (layer.intermediate.dense, layer.output.dense):
             noise = torch.randn(linear.weight.shape, generator=generator)
             linear.weight += 3 * linear.weight.std() * noise
-    model.save_pretrained(out)
-    AutoTokenizer.from_pretrained(folder).save_pretrained(out)
     return out
 
 
@@ -48,11 +43,9 @@ def planted(checkpoint_of, tmp_path_factory) -> tuple[Path, Path]:
     """A base that gives all grades about as often, and the same with a damaged block."""
     out, folder = tmp_path_factory.mktemp("planted"), checkpoint_of(layers=3, hidden=32)
     logits = torch.from_numpy(opened(folder).logits([texts(number) for number in range(120)]))
-    model = AutoModelForSequenceClassification.from_pretrained(folder)
-    model.classifier.weight.data /= logits.std(0)[:, None]
-    model.classifier.bias.data = (model.classifier.bias.data - logits.mean(0)) / logits.std(0)
-    model.save_pretrained(out / "base")
-    AutoTokenizer.from_pretrained(folder).save_pretrained(out / "base")
+    with edited(folder, out / "base") as model:
+        model.classifier.weight /= logits.std(0)[:, None]
+        model.classifier.bias.sub_(logits.mean(0)).div_(logits.std(0))
     return out / "base", damaged(out / "base", out / "tuned")
 
 

@@ -1,7 +1,5 @@
 """Encoded against used: erasers against the package, controls by hand, a sign that the grades rest on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

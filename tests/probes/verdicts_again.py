@@ -3,8 +3,6 @@
 Written from docs/claims.md and docs/formats.md, without a line of qt_bert.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -118,9 +118,11 @@ def test_a_stage_that_writes_nothing_is_not_marked_done(study, stages, tmp_path)
     assert RunFolder.read(tmp_path / "run").record.stages["grades"].status == "running"
 
 
-def test_a_stage_must_come_after_what_it_needs(study, stages):
+def test_what_a_stage_needs_must_be_there(study, stages):
     with pytest.raises(ArgumentError, match="'plan' needs 'heads'"):
         study(replace(stages.plan, order=1), stages.heads)
+    with pytest.raises(ArgumentError, match="'heads' needs the argument 'draws'"):
+        study(replace(stages.heads, arguments=("draws",)))
 
 
 def test_a_file_that_ships_and_is_read_is_in_the_key(stages, inputs, tmp_path, monkeypatch):
@@ -133,11 +135,6 @@ def test_a_file_that_ships_and_is_read_is_in_the_key(stages, inputs, tmp_path, m
         keys.append(stage_key(reading, record, {}))
     assert len(set(keys)) == 3
     assert stage_key(stages.grades, record, {}) == keys[0]
-
-
-def test_a_missing_argument_is_named(study, stages):
-    with pytest.raises(ArgumentError, match="'heads' needs the argument 'draws'"):
-        study(replace(stages.heads, arguments=("draws",)))
 
 
 def test_progress_counts_the_pairs_through_model_stages_that_ran(study, stages, inputs, tmp_path):

@@ -16,10 +16,12 @@ OBSERVERS = (
 )
 
 
-def test_alpha_of_krippendorffs_example():
+def test_alpha_of_krippendorffs_example_and_of_one_grade_alone():
     result = alpha(np.array(OBSERVERS).T - 1, np.arange(12), 5, resamples=50)
     assert result["value"] == pytest.approx(0.815, abs=5e-4)
     assert result["ci_low"] < result["value"] < result["ci_high"]
+    result = alpha(np.full((2, 2), 3), np.arange(2), 5, resamples=10)
+    assert result["value"] is None and result["reason"]
 
 
 def test_titles_of_a_query_are_resampled_together():
@@ -29,11 +31,6 @@ def test_titles_of_a_query_are_resampled_together():
     assert apart["value"] == together["value"] and apart["ci_high"] - apart["ci_low"] > 0.1
     # Every query is a copy of the others.
     assert together["ci_high"] - together["ci_low"] < 1e-9
-
-
-def test_one_grade_alone_leaves_alpha_undefined():
-    result = alpha(np.full((2, 2), 3), np.arange(2), 5, resamples=10)
-    assert result["value"] is None and result["reason"]
 
 
 def test_kappas_against_scikit_learn():

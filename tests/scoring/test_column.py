@@ -57,18 +57,19 @@ def test_probabilities_of_grades(write, column):
 
 
 @pytest.mark.parametrize(
-    ("cells", "grades", "words"),
+    ("of", "cell", "grades", "words"),
     [
-        ("nan", None, "line 3: score is 'nan', no finite number.*; so in 1 of 2"),
-        ("1e999", None, "line 3"),
-        ("高", None, "line 3.*'高'"),
-        ("6", "1=1,2=2,3=3", "line 3: score is '6', no label of --model-grades"),
+        ("score", "nan", None, "line 3: score is 'nan', no finite number.*; so in 1 of 2"),
+        ("score", "1e999", None, "line 3"),
+        ("score", "高", None, "line 3.*'高'"),
+        ("score", "6", "1=1,2=2,3=3", "line 3: score is '6', no label of --model-grades"),
+        ("score,b", ".5", None, "line 3: score,b is '.5, .6', no probabilities"),
     ],
 )
-def test_a_cell_that_is_no_score_has_its_line(write, column, cells, grades, words):
-    path = write("s.tsv", f"query\ttitle\tscore\na\tb\t1\nc\td\t{cells}\n")
+def test_a_cell_that_is_no_score_has_its_line(write, column, of, cell, grades, words):
+    path = write("s.tsv", f"query\ttitle\tscore\tb\na\tb\t1\t0\nc\td\t{cell}\t.6\n")
     with pytest.raises(PairFileError, match=words):
-        column("score", path, model_grades=grades)
+        column(of, path, model_grades=grades)
 
 
 def test_equal_numbers_of_a_pair_are_one_score(write, column):
@@ -98,12 +99,6 @@ def test_equal_expectations_tie(write, column):
     scores = read_outputs(scorer.logits([("q", str(n)) for n in range(60)]), scorer.settings.labels)
     sums = rows @ [0, 1, 2]
     assert len(np.unique(scores.ranking_score)) == len(np.unique(sums)) < 40
-
-
-def test_probabilities_that_do_not_sum_to_1_have_their_line(write, column):
-    path = write("s.tsv", "query\ttitle\ta\tb\nq\tt\t.5\t.5\nq\tu\t.5\t.6\n")
-    with pytest.raises(PairFileError, match=r"line 3: a,b is '.5, .6', no probabilities"):
-        column("a,b", path)
 
 
 def test_pairs_and_scores_without_a_partner_are_counted(log, column, write, tmp_path):

@@ -16,15 +16,14 @@ from qt_bert.scoring.evaluate import compare_models, mismatches, write_trec
 from qt_bert.scoring.few_labels import draw_next, suspects, with_judge
 from qt_bert.scoring.judge import TextScorer, judge_file
 from qt_bert.stats.metrics import METRICS
-
-LABELS = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
+from tests.conftest import FIVE
 
 
 class Titles(TextScorer):
     """A scorer that is sure of the grade at the end of each title."""
 
     name, left_out, tokenizer = "titles", None, None
-    settings = SimpleNamespace(labels=LABELS)
+    settings = SimpleNamespace(labels=FIVE)
 
     def __init__(self, off=0):
         self._off = off

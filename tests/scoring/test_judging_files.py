@@ -13,8 +13,7 @@ from qt_bert.scoring.evaluate import compare_models, error_table, evaluation_jso
 from qt_bert.scoring.judge import graded_pairs, judge_file, judge_logits, read_outputs
 from qt_bert.stats.calibration import Calibration, ScoreCalibration
 from qt_bert.stats.evaluation import signed_error
-
-FIVE = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
+from tests.conftest import FIVE
 
 
 def pair(*grades):

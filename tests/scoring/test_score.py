@@ -38,8 +38,9 @@ def scored(scorer, write, tmp_path):
     """`scored(content)`: the rows of `o.tsv`, scored from a file of this content."""
 
     def score(content, name="p.tsv", **reader):
-        score_file(write(name, content), ReaderOptions(**reader), scorer, tmp_path / "o.tsv")
-        return read_tsv(tmp_path / "o.tsv")
+        path, out = write(name, content), tmp_path / "o.tsv"
+        score_file(path, ReaderOptions(**reader), scorer, out, overwrite=True)
+        return read_tsv(out)
 
     return score
 
@@ -103,17 +104,13 @@ def test_hostile_texts_stay_one_row(scorer, write, tmp_path):
         assert pairs[0].extra["note"] == "1,2"
 
 
-def test_a_bad_grade_costs_no_row(scored):
-    assert len(scored("query\ttitle\tgrade\n狗\t猫\t9\n狗\t狗\t\n")) == 2
-
-
-def test_a_column_named_like_an_output_is_kept_apart(scored):
-    assert scored("query\ttitle\tp_1\n狗\t猫\told\n")[0]["input_p_1"] == "old"
-
-
-def test_a_column_called_grade_is_kept_beside_the_label(scored):
+def test_columns_of_the_file_are_kept_beside_the_outputs(scored):
+    """A bad grade costs no row; one named like an output, and one that is no label, stay apart."""
+    first, second = scored("query\ttitle\tgrade\tp_1\n狗\t猫\t9\told\n狗\t狗\t\t\n")
+    assert (first["grade"], first["input_p_1"], second["grade"]) == ("9", "old", "")
     (row,) = scored("query\ttitle\tlabel\tgrade\n狗\t猫\t4\tB\n", columns="grade=label")
     assert (row["label"], row["grade"]) == ("4", "B")
+    assert "grade" not in scored("query\ttitle\n狗\t猫\n")[0]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "gb18030"])
@@ -143,10 +140,6 @@ def test_a_grade_column_no_row_of_the_first_window_fills_is_kept(scorer, write, 
     rows = "".join(f"狗\t猫\t{label}\n" for label in labels)
     run(write("p.tsv", "query\ttitle\tgrade\n" + rows), scorer, tmp_path / "o.tsv", window=1)
     assert tuple(row["grade"] for row in read_tsv(tmp_path / "o.tsv")) == labels
-
-
-def test_a_file_without_grades_gets_no_grade_column(scored):
-    assert "grade" not in scored("query\ttitle\n狗\t猫\n")[0]
 
 
 @pytest.mark.parametrize("name", ["grade", "late"])

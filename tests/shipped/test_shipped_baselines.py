@@ -1,7 +1,5 @@
 """The table of baselines that ships: of the test split that ships, with a card that says what it holds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the card of the shipped pairs promises."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 
 import pytest

@@ -1,7 +1,5 @@
 """The labelled maps, their labels and the classifier agree with each other."""
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 

@@ -157,13 +157,6 @@ def test_cuts_by_hand():
     assert np.isnan(choose_cut(scores[:3], relevant[:3], precision=0.9))
 
 
-def test_cutoffs_lie_between_grades_that_a_score_parts():
-    scores, truth = np.repeat([-4.0, -2.0, 1.0], 30), np.repeat([0, 1, 2], 30)
-    calibration = fitted(scores, truth, ((1, 2), (3, 4), (5,)), 2)
-    assert -4 <= calibration.cutoffs[0] < -2 <= calibration.cutoffs[1] < 1
-    assert (apply_cutoffs(scores, calibration.cutoffs) == truth).all()
-
-
 @pytest.mark.parametrize("seed", [35, 241, 443])
 def test_a_cutoff_parts_no_equal_scores(seed):
     """Whole scores, whose expected level a matrix product would round in several ways."""

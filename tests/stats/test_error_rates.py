@@ -26,7 +26,6 @@ from qt_bert.stats.estimate import (
     draws_reach,
     from_leave_one_out,
     over_classes,
-    over_queries,
     studentised_interval,
 )
 from qt_bert.stats.tests import sign_flip_p
@@ -234,18 +233,6 @@ def test_no_mix_of_grades_decides_a_claim(n, runs):
         n,
         runs,
     )
-
-
-@pytest.mark.parametrize("runs", [250, pytest.param(10_000, marks=NIGHTLY)])
-@SIZES
-def test_a_query_spelled_in_several_ways_counts_once(n, runs):
-    rates = {}
-    for name in EFFECTS:
-        x = BY_GRADE[name][:, :4]
-        names = [f"{spelled}{query}" for query in range(n) for spelled in ("q", "Q", "ｑ ", "Ｑ")]
-        made = [over_queries(x[places].ravel(), names) for places in drawn(QUERIES, n, runs).T]
-        rates[f"{name}, four spellings"] = shares_of(made, [float(x.mean())] * runs)
-    within_limits(rates, n, runs)
 
 
 @pytest.mark.parametrize("runs", [1_000, pytest.param(10_000, marks=NIGHTLY)])

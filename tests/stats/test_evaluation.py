@@ -3,10 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn import metrics as reference
-from sklearn.metrics import roc_auc_score
 
 from qt_bert.stats.comparison import compare
-from qt_bert.stats.estimate import NO_INTERVAL, bootstrap_weights, percentile_interval, resample
+from qt_bert.stats.estimate import NO_INTERVAL, percentile_interval
 from qt_bert.stats.evaluation import (
     MetricValue,
     PairCounts,
@@ -145,14 +144,6 @@ def test_a_one_logit_model_is_judged_by_its_order_only():
     assert evaluation.pnr_counts == PairCounts(3, 0, 0)
 
 
-def test_auc_and_pnr_of_one_logit_are_those_of_any_score():
-    scores, grades = [0.4, 0.4, -1.0, 2.0, 0.1], [4, 1, 2, 5, 5]
-    judged = judge_scores(scores, [(grade,) for grade in grades], ["猫", "猫", "猫", "狗", "猫"])
-    assert METRICS["auc"].value(judged) == roc_auc_score([g >= 4 for g in grades], scores)
-    # Of the six pairs of 猫: 4/1 tied; 4/2, 1/2, 5/2 by score; 5/4 and 5/1 are upside down.
-    assert METRICS["pnr"].value(judged) == 2 / 3
-
-
 def test_a_single_query_has_no_interval():
     judged = judge_grades(RIGHT, [(5,), (1,)], ["猫", "猫"])
     accuracy = evaluate(judged, resamples=20).metrics["accuracy"]
@@ -172,17 +163,6 @@ def test_queries_of_one_title_give_no_ranking():
     assert (ndcg.value, ndcg.n_eligible, ndcg.n_queries) == (None, 0, 2)
     assert reason(ndcg) == reason(evaluation.metrics["pnr"]) == NO_ORDER
     assert evaluation.metrics["auc"].value == 1
-
-
-def test_copies_of_a_title_do_not_narrow_the_interval(random_judgements):
-    def interval(judged):
-        weights = bootstrap_weights(judged.n_queries, 500, 0, width=1)
-        accuracies = resample([METRICS["accuracy"].estimator(judged)], weights)[0]
-        return percentile_interval(np.asarray(accuracies))
-
-    judged = random_judgements(0, n=40, n_queries=10**9)
-    copies = interval(judged.subset(np.repeat(np.arange(40), 10)))
-    assert copies is not None and interval(judged) == pytest.approx(copies)
 
 
 def test_undefined_resamples_are_dropped_if_few_or_leave_no_interval():

@@ -7,13 +7,10 @@ from qt_bert.stats.judgements import judge_grades, judge_levels, judge_scores, k
 from qt_bert.stats.metrics import METRICS
 
 
-def test_disjoint_sets_are_levels_in_order_of_their_mean():
+def test_sets_are_levels_or_rank_by_their_mean_grade():
     labels = read_labels([(4, 5), (2, 1), (3,), (1, 2)])
     assert (labels.kind, labels.sets) == ("coarse", ((1, 2), (3,), (4, 5)))
     assert (labels.ranking_truth.tolist(), labels.auc_cut) == ([3, 1, 2, 1], 3)
-
-
-def test_overlapping_sets_rank_by_their_mean_grade():
     labels = read_labels([(1, 2), (2, 3), (5,)])
     assert (labels.kind, labels.ranking_truth.tolist()) == ("overlapping", [1.5, 2.5, 5])
     assert read_labels([(2, 4), (3,)]).kind == "overlapping"  # sets of one mean have no order
@@ -50,21 +47,21 @@ def test_coarse_labels_are_the_levels_and_sum_their_grades():
     assert judged.ranking_score == pytest.approx([3.0, 3.2])
 
 
-def test_the_expected_level_leaves_out_grades_without_a_label():
+def test_the_expected_level_is_over_the_labels_that_have_a_chance():
     judged = judge_grades(ROWS, [(4, 5), (1, 2)], QUERIES)
     assert judged.expected == pytest.approx([1.5, (0.3 + 2 * 0.4) / 0.7])
-
-
-def test_expected_level_is_the_predicted_one_where_no_level_has_a_chance():
     judged = judge_grades([[0, 0, 1.0, 0, 0], ROW], [(4, 5), (1, 2)], QUERIES)
     assert judged.expected[0] == 1
 
 
-def test_overlapping_labels_only_know_right_from_wrong():
+def test_overlapping_labels_or_logits_only_know_right_from_wrong():
     judged = judge_grades(ROWS, [(2, 3), (3, 4)], QUERIES)
     assert (judged.mode, judged.truth) == ("overlapping", None)
     assert known(judged.correct).tolist() == [True, False]
     assert judged.ranking_truth.tolist() == [2.5, 3.5]
+    model = [(1, 2, 3), (4,), (5,)]
+    judged = judge_grades([[0.8, 0.1, 0.1]], [(3, 4)], ["猫"], model_grades=model)
+    assert (judged.mode, known(judged.correct).tolist()) == ("overlapping", [True])
 
 
 def test_model_grades_reorder_the_logits():
@@ -81,12 +78,6 @@ def test_exact_labels_fit_into_the_levels_of_a_coarser_model():
     assert known(judged.truth).tolist() == [0, 2]
     assert judged.ranking_truth.tolist() == [2, 5]
     assert judged.ranking_score == pytest.approx([0.75 + 0.9 + 0.9, 0.15 + 0.3 + 3.6])
-
-
-def test_a_logit_that_spans_two_labels_leaves_overlapping_sets():
-    model = [(1, 2, 3), (4,), (5,)]
-    judged = judge_grades([[0.8, 0.1, 0.1]], [(3, 4)], ["猫"], model_grades=model)
-    assert (judged.mode, known(judged.correct).tolist()) == ("overlapping", [True])
 
 
 def test_errors_at_coarse_labels_that_the_logits_cross_are_in_grades():

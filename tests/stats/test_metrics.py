@@ -232,14 +232,3 @@ def test_numbers_are_judged_by_their_order_alone():
     assert "numbers, not grades" in (METRICS["qwk"].refusal(judged) or "")
     low = judge_numbers(scores, np.array(numbers) - 9, ["a"] * 3 + ["b"] * 3)
     assert low.ranking_truth.min() == 0 and METRICS["pnr"].value(low) == values["pnr"]
-
-
-def test_title_pairs_are_counted_where_every_label_is_another():
-    rng = np.random.default_rng(0)
-    query, truth, score = rng.integers(0, 9, 60), rng.permutation(60) / 7, rng.integers(0, 5, 60)
-    judged = judge_numbers(score, truth, list(map(str, query)))
-    counts = dict.fromkeys((1, -1, 0), 0)
-    for i, j in np.ndindex(60, 60):
-        if query[i] == query[j] and truth[i] > truth[j]:
-            counts[int(np.sign(score[i] - score[j]))] += 1
-    assert ordered_pairs_by_query(judged).sum(axis=0).tolist() == [counts[1], counts[-1], counts[0]]

@@ -10,6 +10,7 @@ from qt_bert.models.opening import open_checkpoint
 from qt_bert.training.batches import BatchLayout, LabelledExample, plan_epoch, training_set
 from qt_bert.training.packing import Example, best_fit, lay_out
 from qt_bert.training.recipes import PairSource
+from tests.conftest import FIVE
 
 
 def example(*ids: int) -> Example:
@@ -36,9 +37,6 @@ def test_rows_are_laid_out_by_hand():
     assert rows["first_slot"].tolist() == [0, 2]
 
 
-GRADES = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
-
-
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "p.tsv"
@@ -52,22 +50,19 @@ def allowed(checkpoint_of, source, labels):
 
 
 def test_a_grade_is_one_output_and_a_coarse_label_several(checkpoint_of, file):
-    exact = allowed(checkpoint_of, PairSource(file), GRADES)
+    exact = allowed(checkpoint_of, PairSource(file), FIVE)
     assert exact == [[1, 0, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 1]]
     coarse = PairSource(file, grades="1=1-2,3=3-4,5=5")
-    assert allowed(checkpoint_of, coarse, GRADES)[0] == [1, 1, 0, 0, 0]
+    assert allowed(checkpoint_of, coarse, FIVE)[0] == [1, 1, 0, 0, 0]
 
 
-def test_outputs_that_stand_for_several_grades(checkpoint_of, file):
+def test_outputs_of_several_grades_of_none_and_a_single_one(checkpoint_of, file):
     three = ModelLabels(3, ((1, 2), (3, 4), (5,)))
     assert allowed(checkpoint_of, PairSource(file), three) == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
     between = PairSource(file, grades="1=2-3,3=3-4,5=5")
     assert allowed(checkpoint_of, between, three)[0] == [1, 1, 0]
-
-
-def test_nothing_is_allowed_without_a_label_or_for_a_single_output(checkpoint_of, file):
     bare = PairSource(file, unlabelled=True)
-    assert allowed(checkpoint_of, bare, GRADES) == [[0] * 5] * 3
+    assert allowed(checkpoint_of, bare, FIVE) == [[0] * 5] * 3
     assert allowed(checkpoint_of, PairSource(file), ModelLabels(1, None)) == [[0]] * 3
 
 
@@ -82,7 +77,7 @@ def test_labels_of_a_single_output_are_part_of_the_hash(checkpoint_of, file):
 def test_the_hash_of_texts_does_not_know_what_is_cut(checkpoint_of, file):
     def hashes(source, length):
         tokenizer = open_checkpoint(checkpoint_of()).pair_tokenizer(length)
-        data = training_set([source], tokenizer, GRADES)
+        data = training_set([source], tokenizer, FIVE)
         return data.texts_sha256, data.sha256
 
     (texts, seen), (same, cut) = hashes(PairSource(file), 48), hashes(PairSource(file), 6)
@@ -130,7 +125,7 @@ def test_spellings_of_a_query_are_one(checkpoint_of, tmp_path):
     path = tmp_path / "spelled.tsv"
     path.write_text("query\ttitle\nA 小哥\t狗\na小哥\t猫\n小哥\t猫\n", encoding="utf-8")
     tokenizer = open_checkpoint(checkpoint_of()).pair_tokenizer(48)
-    made = training_set([PairSource(path, unlabelled=True)], tokenizer, GRADES).examples
+    made = training_set([PairSource(path, unlabelled=True)], tokenizer, FIVE).examples
     assert [e.query for e in made] == [0, 0, 1]
 
 
@@ -141,12 +136,12 @@ def test_queries_are_numbered_and_labels_counted_from_the_lowest(checkpoint_of, 
         made = training_set([PairSource(pair_file, **source)] * 2, tokenizer, labels).examples
         return [e.query for e in made], [e.bounds for e in made[:3]]
 
-    queries, bounds = of(GRADES)
+    queries, bounds = of(FIVE)
     assert queries == [0, 0, 1, 1, 1, 2, 3, 4, 5, 5, 6, 6, 6, 7, 8, 9]  # each source has its own
     assert bounds == [(4, 4), (0, 0), (2, 2)]
     coarse = {"grades": "1=1-2,2=1-2,3=3-4,4=3-4,5=5"}
-    assert of(GRADES, **coarse)[1] == [(4, 4), (0, 1), (2, 3)]
+    assert of(FIVE, **coarse)[1] == [(4, 4), (0, 1), (2, 3)]
     assert of(ModelLabels(1, None), **coarse)[1] == [(4, 4), (0, 1), (2, 3)]
     three = ModelLabels(3, ((1, 2), (3, 4), (5,)))
     assert of(three)[1] == [(3.5, 3.5), (0, 0), (2, 2)]
-    assert np.isnan(of(GRADES, unlabelled=True)[1]).all()
+    assert np.isnan(of(FIVE, unlabelled=True)[1]).all()

@@ -17,11 +17,9 @@ from qt_bert.training.finetune import TrainJob, TuneSettings, run_tuning
 from qt_bert.training.losses import LossWeights
 from qt_bert.training.recipes import LossOptions, PairSource, TeacherSource
 from qt_bert.training.teachers import MISSING, TeacherTargets
-from tests.conftest import PAIRS
+from tests.conftest import FIVE, ONE, PAIRS
 
 TEXTS = [(query, title) for query, title, _ in PAIRS]
-GRADES = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
-ONE = ModelLabels(1, None)
 SETTINGS = TuneSettings(
     max_steps=30, lr=1e-2, slots=192, dtype="float32", evaluations=1, compile=False
 )
@@ -45,7 +43,7 @@ def taught(pair_file, tmp_path):
     """`taught(source, labels)`: what a source says of the eight pairs, and the teaching."""
     pairs = PairSource(pair_file).read(labelled=True)
 
-    def ask(source, labels=GRADES, times=1):
+    def ask(source, labels=FIVE, times=1):
         made = TeacherTargets(source, labels, tmp_path, torch.device("cpu"), "float32")
         return made(pairs * times), made
 

@@ -1,7 +1,5 @@
 """Pointing into charts, which are pixels: the tooltip says which cell lies below the mouse."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import partial

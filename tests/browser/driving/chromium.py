@@ -1,7 +1,5 @@
 """Debian's Chromium under playwright; no browser is downloaded."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

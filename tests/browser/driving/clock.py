@@ -1,7 +1,5 @@
 """Times taken inside the browser: from a visitor's hand to the answer and to the changed number."""
 
-from __future__ import annotations
-
 import base64
 from dataclasses import dataclass
 from typing import Any

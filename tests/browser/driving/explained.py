@@ -1,7 +1,5 @@
 """What the command line says of a pair: the figures that the page must show, digit by digit."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from typing import Any

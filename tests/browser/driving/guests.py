@@ -1,7 +1,5 @@
 """Ten guests whom nobody can take for another, and what the page has to show them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from tests.browser.driving.explained import explained, grade

@@ -1,7 +1,5 @@
 """What an unkind visitor types and uploads."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 

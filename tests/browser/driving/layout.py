@@ -1,7 +1,5 @@
 """What an eye would see at once: a page that is too wide, texts that are cut off, boxes for letters."""
 
-from __future__ import annotations
-
 from playwright.sync_api import Page
 
 # How far the page can be pushed sideways.

@@ -1,7 +1,5 @@
 """`qt-bert app` as somebody starts it: on a free port, from a folder that is not the repository."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A person at the page: one browser context, and what hands and eyes do with it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What must never happen in a visitor's browser, collected while it happens."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 

@@ -15,7 +15,6 @@ from qt_bert.ablation.sweep import SweepWork
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.heads import Head
-from qt_bert.models.card import ModelLabels
 from qt_bert.planning.runs import (
     Removal,
     changes,
@@ -27,24 +26,19 @@ from qt_bert.planning.runs import (
 from qt_bert.scoring.bulk import LeftOut
 from qt_bert.scoring.judge import judge_logits
 from qt_bert.stats.comparison import compare
+from tests.conftest import FIVE, ONE
 from tests.planning.choice.conftest import graded
-
-FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
-ONE = ModelLabels(1, None)
 
 
 def pair(line: int, query: str, title: str, grades: tuple[int, ...] | None) -> Pair:
     return Pair(query, title, grades, str(line), line, None, {})
 
 
-def test_the_loss_of_a_label_by_hand():
+def test_losses_of_labels_and_of_one_logit_by_hand():
     pairs = [pair(2, "a", "b", (5,)), pair(3, "a", "c", (1, 2))]
     p = np.array([[0.1, 0.1, 0.2, 0.2, 0.4], [0.2, 0.3, 0.1, 0.1, 0.3]])
     losses = losses_of(np.log([p, p[::-1]]), ["none", "v"], pairs, FIVE)
     assert losses == pytest.approx({"none": (0.6 + 0.5) / 2, "v": (0.7 + 0.8) / 2})
-
-
-def test_one_logit_counts_the_squared_change_of_the_score():
     pairs = [pair(2, "a", "b", (5,)), pair(3, "a", "c", (1,))]
     outputs = np.array([[[1.0], [2.0]], [[1.5], [0.0]]])
     losses = losses_of(outputs, ["none", "v"], pairs, ONE)

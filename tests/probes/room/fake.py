@@ -1,7 +1,5 @@
 """A probe of a few lines: how good is the model? `fake_probe` adds it to the room."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from qt_bert.heads import Head
