@@ -162,7 +162,7 @@ def evaluate(
     scorer = open_scorer(model, without, reader, notify=terminal.note)
     applied = requested_calibration(scorer, calibration or calibrated)
     if scorer.settings.labels.logits == 1 and applied is None and (suspects or auto_slices):
-        raise ArgumentError(f"{'--suspects' if suspects else '--auto-slices'}: {REASONS['score']}")
+        raise ArgumentError(f"{'--suspects' if suspects else '--auto-slices'}: {REASONS['score'].en}")
     first = replace(model, model=baseline, model_grades=None)
     other = open_scorer(first, None, reader, notify=terminal.note) if baseline else None
     others = [other] if other else []
@@ -366,13 +366,16 @@ def _agreement(result: dict[str, Any]) -> Iterator[str]:
 
     pairs, n_queries = result["pairs"], result["n_queries"]
     yield f"{pairs['name']}: {pairs['n_pairs']:,} pairs of {n_queries:,} queries, without labels"
+    measured, reasons = terminal.with_value(result["metrics"])
     for column, slices in ({"": {"all pairs": result["metrics"]}} | result["slices"]).items():
         rows = [(column, "measure", "value", "95 % interval", "n", "queries", "")]
         for value, measures in slices.items():
-            for name, metric in measures.items():
+            for name in measured:
+                metric = measures[name]
                 counts = (f"{metric['n']:,}", f"{metric['n_queries']:,}", metric["reason"] or "")
                 rows.append((value, name, figure(metric["value"]), interval(metric), *counts))
-        yield table(rows, left=2)
+        yield "\n".join([table(rows, left=2), *reasons])
+        reasons = []
     every = [
         row | {"more": row["difference"] / span(row["measure"])} for row in result["auto_slices"]
     ]

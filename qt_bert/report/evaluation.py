@@ -35,6 +35,7 @@ from qt_bert.results.evaluation import (
     reliability_curve,
 )
 from qt_bert.run.folder import RunRecord, profile_of
+from qt_bert.stats.metrics import REASONS
 from qt_bert.text import MISSING, Text, clip, interval, join, number, sentences
 
 
@@ -349,7 +350,8 @@ def _metrics(evaluation: EvaluationResult) -> Table:
 
 def _meaning(described: MetricDescription | None, metric: MetricValue) -> Text | None:
     if metric.value is None and metric.reason:
-        return wording("no_value", reason=metric.reason)
+        known = {reason.en: reason for reason in REASONS.values()}
+        return wording("no_value", reason=known.get(metric.reason, metric.reason))
     if described is None or described.title is None:
         return None if described is None else Text(described.zh, described.en)
     return wording("metric_meaning", title=described.title, described=described)

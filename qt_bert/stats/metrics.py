@@ -28,10 +28,19 @@ GRADED: frozenset[Mode] = LEVELLED | {"overlapping"}
 WITH_GRADES: frozenset[Mode] = GRADED | {"score"}
 ANY: frozenset[Mode] = WITH_GRADES | {"numbers"}
 
-REASONS: dict[Mode, str] = {
-    "overlapping": "the labels are sets of grades that overlap, or one alone: they are no ordered levels",
-    "score": "a one-logit model gives an order, no grades, until it is calibrated (qt-bert calibrate)",
-    "numbers": "the labels are numbers, not grades: only the order can be judged",
+REASONS: dict[Mode, Text] = {
+    "overlapping": Text(
+        "标注是互相重叠的等级集合，或只有一个集合，不是有序的档",
+        "the labels are sets of grades that overlap, or one alone: they are no ordered levels",
+    ),
+    "score": Text(
+        "单 logit 的模型只给顺序，校准（qt-bert calibrate）之后才有等级",
+        "a one-logit model gives an order, no grades, until it is calibrated (qt-bert calibrate)",
+    ),
+    "numbers": Text(
+        "标注是数值，不是等级，只能评顺序",
+        "the labels are numbers, not grades: only the order can be judged",
+    ),
 }
 NO_ORDER = "no query has titles of two grades"
 
@@ -61,7 +70,7 @@ class Metric:
 
     def refusal(self, judgements: Judgements) -> str | None:
         """Why the metric is not defined for this kind of model and labels; None if it is."""
-        return None if judgements.mode in self.modes else REASONS[judgements.mode]
+        return None if judgements.mode in self.modes else REASONS[judgements.mode].en
 
     def value(self, judgements: Judgements) -> float | None:
         """The metric over all pairs; None where it is not defined."""

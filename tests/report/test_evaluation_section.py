@@ -10,6 +10,7 @@ from qt_bert.report.evaluation import evaluation_section, summary_cards
 from qt_bert.report.render import render
 from qt_bert.report.stored import Stored
 from qt_bert.run.folder import RunFolder
+from qt_bert.stats.metrics import REASONS
 from qt_bert.text import Text
 
 
@@ -39,6 +40,12 @@ def test_metrics_are_grouped_and_none_is_lost(evaluation, build_run):
     assert {row[1] for row in rows} == set(evaluation["metrics"])
     groups = list(dict.fromkeys(row[0].en for row in rows if isinstance(row[0], Text)))
     assert groups == ["Classes", "Ordered grades", "Ranking", "Calibration", "Other"]
+
+
+def test_why_one_logit_has_no_grades_is_told_in_both_languages(evaluation, build_run):
+    evaluation["metrics"]["qwk"] |= {"value": None, "reason": REASONS["score"].en}
+    (qwk,) = (r for r in table(build(build_run(evaluation)), "metrics").rows if r[1] == "qwk")
+    assert "校准" in qwk[-1].zh and "a one-logit" not in qwk[-1].zh and "calibrated" in qwk[-1].en
 
 
 def test_an_example_names_its_terms_and_heads(evaluation, build_run):
