@@ -326,7 +326,7 @@ class Grader:
         `compare_models` takes them.
         """
         from qt_bert.scoring.evaluate import compare_models
-        from qt_bert.scoring.gate import Gate, judge_gate, read_gate
+        from qt_bert.scoring.gate import Gate, check_models, judge_gate, read_gate
         from qt_bert.scoring.unlabelled import compare_unlabelled
 
         path, reader = pairs_or_test(Path(pairs) if pairs else None), options or ReaderOptions()
@@ -334,6 +334,8 @@ class Grader:
         rules = Gate() if gate is None else read_gate(Path(gate), labelled, other_file)
         others = [other] if isinstance(other, Grader) else other
         a, b = ([grader._scorer for grader in side] for side in ((self, *seeds), others))
+        if gate is not None:
+            check_models(rules, (a[0], b[0]))  # before anything is scored
         comparison: dict[str, Any] = {"schema": 1, "a": a[0].describe(), "b": b[0].describe()}
         if labelled:
             columns = dict.fromkeys((*_names(by), *rules.columns(labelled=True)))

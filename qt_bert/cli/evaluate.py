@@ -368,13 +368,16 @@ def _agreement(result: dict[str, Any]) -> Iterator[str]:
 
     pairs, n_queries = result["pairs"], result["n_queries"]
     yield f"{pairs['name']}: {pairs['n_pairs']:,} pairs of {n_queries:,} queries, without labels"
+    measured, reasons = terminal.with_value(result["metrics"])
     for column, slices in ({"": {"all pairs": result["metrics"]}} | result["slices"]).items():
         rows = [(column, "measure", "value", "95 % interval", "n", "queries", "")]
         for value, measures in slices.items():
-            for name, metric in measures.items():
+            for name in measured:
+                metric = measures[name]
                 counts = (f"{metric['n']:,}", f"{metric['n_queries']:,}", metric["reason"] or "")
                 rows.append((value, name, figure(metric["value"]), interval(metric), *counts))
-        yield table(rows, left=2)
+        yield "\n".join([table(rows, left=2), *reasons])
+        reasons = []
     every = [
         row | {"more": row["difference"] / span(row["measure"])} for row in result["auto_slices"]
     ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qt_bert.errors import ArgumentError
-from qt_bert.probes.texts import COMMON, Texts, has_texts, texts_of, unit
+from qt_bert.probes.texts import COMMON, UNKNOWN, Texts, has_texts, texts_of, unit
 from qt_bert.results.probe import Measurement, ProbeResult, SourcedClaim
 from qt_bert.stats.verdict import MOST_QUERIES
 from qt_bert.text import Label, Text, shortest
@@ -90,12 +90,21 @@ def _claim(claim: SourcedClaim, probe: str, facts: Mapping[str, Any]) -> ClaimIn
         claim=claim,
         text=text,
         short=_filled(own, f"claims.{name}.short", facts) or text,
-        beside=_filled(own, f"claims.{name}.beside", facts) or NOTHING,
+        beside=_known(_filled(own, f"claims.{name}.beside", facts) or NOTHING),
         verdict=common.text(f"verdicts.{claim.verdict}"),
         follows=follows or common.text(f"follows.{claim.verdict}"),
         reason=_reason(claim, own, facts),
         unit=unit(claim.unit),
     )
+
+
+def _known(beside: Text) -> Text:
+    """The figures beside a claim, without those that the model has not, such as the grade of one logit."""
+
+    def parts(text: str, comma: str) -> str:
+        return comma.join(part for part in text.split(comma) if UNKNOWN not in part)
+
+    return Text(parts(beside.zh, "，"), parts(beside.en, ", "))
 
 
 def _reason(claim: SourcedClaim, own: Texts | None, facts: Mapping[str, Any]) -> Text:

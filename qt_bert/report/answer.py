@@ -24,7 +24,7 @@ from qt_bert.report.stored import Stored
 from qt_bert.results.evaluation import EvaluationResult
 from qt_bert.results.heads import table_of
 from qt_bert.results.probe import set_label
-from qt_bert.stats.verdict import MOST_QUERIES
+from qt_bert.stats.verdict import CLAIM_QUERIES, MOST_QUERIES
 from qt_bert.text import Text, interval, join, number, sentences, shortest, signed
 
 LEAST_PAIRS = 30
@@ -166,6 +166,9 @@ def _weakest(evaluation: EvaluationResult) -> Iterator[Text]:
 def _next(stored: Stored) -> Iterator[Text]:
     if stored.evaluation is not None and stored.evaluation.errors:
         yield wording("next_worst")
+    few = sum(row.worded.claim.reason.startswith("few_queries") for row in stored.claims)
+    if few:
+        yield wording("next_few", n=few, least=CLAIM_QUERIES, queries=2 * CLAIM_QUERIES)
     undecided = [
         (worded.claim.needs_queries, worded.short)
         for worded, anchor in stored.claims

@@ -99,9 +99,12 @@ class ColumnScorer:
                 "1=1,2=2,3=3,4=4,5=5 reads them as grades"
             )
         unused, bad = len(self._row) - len(self._used), self._cells.rejected
-        rejected = f"; {bad:,} of its rows are no pairs" if bad else ""
+        rejected = f"; rows that are no pairs: {bad:,}" if bad else ""
         if self._unscored or unused or bad:
-            yield f"{self.name}: {self._unscored:,} pairs have no score, {unused:,} scores no pair{rejected}"
+            yield (
+                f"{self.name}: pairs without a score: {self._unscored:,}; scores without a pair: "
+                f"{unused:,}{rejected}"
+            )
 
     def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
         """Scores [n, 1] or log-probabilities [n, K]. Raises ArgumentError for a pair that is not in the file."""

@@ -25,6 +25,7 @@ from qt_bert.stats.estimate import LEAST_QUERIES, NORMAL, RESAMPLES, over_querie
 from qt_bert.stats.judgements import index_queries, known
 from qt_bert.stats.metrics import METRICS
 from qt_bert.stats.verdict import POWER_FACTOR
+from qt_bert.text import counted
 
 FURTHEST_APART, ROUNDING = 4.0, 1e-6
 """Standard errors between labelled and other pairs from which on labels were not drawn evenly."""
@@ -164,11 +165,16 @@ def _labels_in(
     scheme = GradeMap.parse(reader.grades) if reader.grades else default
     sets: list[GradeSet | None] = []
     cells = column_cells(map(joined([column], reader), pairs), column, path)
+    bad: list[str] = []
     for pair, cell in zip(pairs, cells, strict=True):
         try:
             sets.append(scheme.grades_of(cell) if cell else None)
         except ValueError as error:
-            raise PairFileError(f"{path}, line {pair.line}: {column}: {error}") from error
+            bad.append(f"{path}, line {pair.line}: {column}: {error}")
+    if bad:
+        raise PairFileError(
+            f"{bad[0]}; so in {counted(len(bad), 'row')}; leave a cell empty where there is no label"
+        )
     return sets
 
 

@@ -81,6 +81,16 @@ def read_gate(path: Path, labelled: bool = True, unlabelled: bool = True) -> Gat
     return gate
 
 
+def check_models(gate: Gate, models: Sequence[PairScorer]) -> None:
+    """Raise ArgumentError for behaviours of a column of scores, which has none for their cases."""
+    for model in models:
+        if gate.behaviours and model.tokenizer is None:
+            raise ArgumentError(
+                f"--gate: {', '.join(gate.behaviours)}: {model.name} is a column, which scores no cases; compare two "
+                "models, or leave behaviours out"
+            )
+
+
 def judge_gate(
     gate: Gate,
     compared: Mapping[str, Any],

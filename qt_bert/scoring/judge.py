@@ -21,7 +21,7 @@ from qt_bert.data.splits import sample_queries
 from qt_bert.data.tokenise import Counts, PairTokenizer
 from qt_bert.errors import ArgumentError, CheckpointError, PairFileError
 from qt_bert.models.card import ModelLabels, ModelSettings
-from qt_bert.progress import Progress, progress, silent
+from qt_bert.progress import Progress, note_once, progress, silent
 from qt_bert.request import LabelOptions
 from qt_bert.stats.arrays import FloatArray, IntArray, expectation
 from qt_bert.stats.calibration import (
@@ -40,7 +40,7 @@ from qt_bert.stats.judgements import (
     judge_scores,
 )
 from qt_bert.stats.metrics import ranked_titles
-from qt_bert.text import clip
+from qt_bert.text import clip, counted
 
 AnyCalibration = Calibration | ScoreCalibration
 
@@ -280,6 +280,12 @@ def judge_pairs(
         judgements = replace(judgements, auc_cut=float(relevant.min()))
     if (weights := weights_of(graded, n, path, count.weights)) is not None:
         judgements = weigh(judgements, weights)
+    if count.weights is not None:
+        each = judgements.weights
+        note_once(
+            f"--weights {count.weights}: {counted(len(each), 'query', 'queries')} tell as much as "
+            f"{each.sum() ** 2 / np.square(each).sum():,.0f} of equal weight"
+        )
     return JudgedFile(graded, logits[:n], judgements, rejected, calibration, (everything, logits))
 
 

@@ -107,7 +107,9 @@ def test_compare_by_a_column_and_through_a_gate(run, checkpoint_of, many_pairs, 
     assert "spearman, field 我" in ended.err
 
 
-def test_a_gate_of_behaviours_reads_the_labels_that_are_named(run, checkpoint_of, write, tmp_path):
+def test_a_gate_of_behaviours_reads_the_labels_that_are_named(
+    run, refused, checkpoint_of, write, tmp_path
+):
     rows = ((f"票价{n // 3}", f"高铁{n}", n % 5 + 1) for n in range(90))
     path = write_pairs(tmp_path / "rated.tsv", rows, label="人工")
     gate = write("gate.toml", 'behaviours = ["negation"]\n')
@@ -115,6 +117,8 @@ def test_a_gate_of_behaviours_reads_the_labels_that_are_named(run, checkpoint_of
     ended = run("compare", *models, "--pairs", path, "--labels", "人工", "--gate", gate, "--json")
     (rule,) = json.loads(ended.out)["gate"]["rules"]
     assert rule["what"] == "negation" and ended.status == (rule["reason"] is not None)
+    column = ("compare", f"{path}:人工", models[0], "--pairs", path, "--labels", "人工")
+    assert "scoring" not in refused("scores no cases", *column, "--gate", gate).err
 
 
 @pytest.mark.parametrize(
@@ -161,6 +165,10 @@ def test_few_labels_a_judge_and_files_for_other_tools(run, refused, checkpoint_o
     ended = run(*command, "--suspects", files["suspects.tsv"], "--trec", files["trec"])
     assert ended.status == 0, ended.err
     assert "80 labels of people (40 queries), 80 more of llm (40 queries)" in ended.out
+    squares = sum(1 + query % 3 for query in range(80) if query % 4 < 2) ** 2 / sum(
+        (1 + query % 3) ** 2 for query in range(80) if query % 4 < 2
+    )
+    assert f"pv: 40 queries tell as much as {squares:.0f} of equal weight" in ended.err
     assert "80 titles without a label" in ended.err and "relevant from 3" in ended.err
     assert len((files["trec"] / "run.txt").read_text("utf-8").splitlines()) == 160
     assert "p_likely" in files["suspects.tsv"].read_text("utf-8")
@@ -225,7 +233,7 @@ def test_a_column_read_in_place_of_a_model(run, refused, write, tmp_path):
     evaluate = ("evaluate", "--pairs", path, *columns, "--resamples", "5", "--rejects", listed)
     ended = run(*evaluate, "--model", f"{path}:得分", "--json")
     assert json.loads(ended.out)["pairwise_accuracy"]["value"] == 1.0
-    assert "1 pairs have no score" in ended.err and "--model-grades 1=1,2=2" in ended.err
+    assert "pairs without a score: 1" in ended.err and "--model-grades 1=1,2=2" in ended.err
     for words, command in (
         ("there are 标注, 得分", (*evaluate, "--model", f"{path}:分")),
         ("a column of scores", ("explain", "狗", "猫", "--model", f"{path}:得分")),
@@ -260,7 +268,10 @@ def test_rejects_of_unlabelled_pairs_are_listed_where_they_are_alone(run, tmp_pa
     command = ("compare", *models, "--unlabelled", traffic, "--rejects", listed)
     assert "2 rows rejected; without --pairs" in run(*command, "--pairs", path).err
     assert not listed.exists()
-    assert f"2 rows rejected, listed in {listed}" in run(*command).err
+    ended = run(*command)
+    assert f"2 rows rejected, listed in {listed}" in ended.err
+    assert "\nno moved_one, moved_two: it takes models with the same grades" in ended.out
+    assert ended.out.count("moved_one") == 1
     assert len(listed.read_text("utf-8").splitlines()) == 3
 
 

@@ -10,7 +10,7 @@ from qt_bert.report.render import render
 from qt_bert.report.stored import Stored
 from qt_bert.run.folder import RunFolder
 from qt_bert.stats.verdict import MOST_QUERIES
-from tests.results.made_claims import claim, undecided
+from tests.results.made_claims import claim, undecided, untestable
 
 UNITS = {"results.md": "] points", "results.zh-CN.md": "] 个百分点"}
 
@@ -49,6 +49,13 @@ def test_further_queries_are_asked_for_where_they_decide(run_of, result_of):
     assert "400 to 1,300" in queries.en
 
 
+def test_too_few_queries_to_test_on_are_told(run_of, result_of):
+    few = untestable(reason="few_queries:33")
+    run = run_of(result_of("boundary", 10, claims=(few, untestable())))
+    _, wanted = line_of(run, "Next steps")
+    assert "test on: 1." in wanted.en and "80 queries" in wanted.en
+
+
 def test_claims_link_to_their_sections_and_stand_in_json_and_csv(run_of, result_of):
     run = run_of(result_of("redundancy", 10))
     page = render(run).read_text(encoding="utf-8")
@@ -65,15 +72,19 @@ def test_claims_link_to_their_sections_and_stand_in_json_and_csv(run_of, result_
     assert "> " in lines[1].split(",")[-4] and ">margin<" not in first
 
 
-def test_further_figures_stand_beside_a_claim_and_the_unit_above(run_of, result_of, evaluation):
+@pytest.mark.parametrize(
+    ("grade", "shown"), [(1.03, "expected grade +1.03, ρ −0.668"), (None, "ρ −0.668")]
+)
+def test_further_figures_stand_beside_a_claim_and_the_unit_above(
+    run_of, result_of, evaluation, grade, shown
+):
     evaluation["examples"] = [{**evaluation["examples"][0], "score": 0.5}]
-    facts = {"five_grade": 1.03, "five_rho": -0.668}
-    five = claim("matching.five")
+    facts, five = {"five_grade": grade, "five_rho": -0.668}, claim("matching.five")
     run = run_of(result_of("matching", 10, claims=(five,), facts=facts))
     subject, claims, *_ = answer_section(Stored(RunFolder.read(run))).blocks
     (row,) = claims.rows
     beside = row[[column.name for column in claims.columns].index("beside")]
-    assert beside.en == "expected grade +1.03, ρ −0.668" and "ordered right" in subject.body.en
+    assert beside.en == shown and "ordered right" in subject.body.en
 
 
 def test_cards_give_the_figure_without_grade_1(run_of, evaluation):

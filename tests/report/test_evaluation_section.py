@@ -42,6 +42,12 @@ def test_metrics_are_grouped_and_none_is_lost(evaluation, build_run):
     assert groups == ["Classes", "Ordered grades", "Ranking", "Calibration", "Other"]
 
 
+def test_why_one_logit_has_no_grades_is_told_in_both_languages(evaluation, build_run):
+    evaluation["metrics"]["qwk"] |= {"value": None, "reason": REASONS["score"].en}
+    (qwk,) = (r for r in table(build(build_run(evaluation)), "metrics").rows if r[1] == "qwk")
+    assert "校准" in qwk[-1].zh and "a one-logit" not in qwk[-1].zh and "calibrated" in qwk[-1].en
+
+
 def test_an_example_names_its_terms_and_heads(evaluation, build_run):
     changes = {"油渍": -1.25, "怎么": 0.2, "的": 0.001, "<b>": -0.4, "衣服": 0.1, "洗掉": -0.3}
     terms = [

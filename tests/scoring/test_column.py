@@ -108,7 +108,7 @@ def test_pairs_and_scores_without_a_partner_are_counted(log, column, write, tmp_
     assert [pair.line for pair in judged.pairs] == [2, 5] and judged.rejected == 2
     assert "3\tno score in s.tsv:score\t狗 狗" in listed.read_text("utf-8")
     assert list(scorer.notes()) == [
-        "s.tsv:score: 2 pairs have no score, 1 scores no pair; 1 of its rows are no pairs"
+        "s.tsv:score: pairs without a score: 2; scores without a pair: 1; rows that are no pairs: 1"
     ]
     with pytest.raises(ArgumentError, match="no score for '马' / '牛'"):
         scorer.logits([("马", "牛")])
