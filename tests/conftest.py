@@ -115,6 +115,8 @@ def make_checkpoint(
     import torch
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
+    from qt_bert.models.families import counts_behind_padding
+
     TOKENIZERS.get(family, wordpiece)(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     named = {"head_dim": hidden // heads} if family == "qwen3" else {}
@@ -126,7 +128,7 @@ def make_checkpoint(
         num_attention_heads=heads,
         intermediate_size=2 * hidden,
         max_position_embeddings=positions
-        + (tokenizer.pad_token_id + 1 if "roberta" in family else 0),
+        + (tokenizer.pad_token_id + 1 if counts_behind_padding(family) else 0),
         num_labels=labels,
         **{"initializer_range": 0.4, "pad_token_id": tokenizer.pad_token_id}
         | ({} if family in UNTYPED else {"type_vocab_size": 1 if family == "xlm-roberta" else 2})

@@ -64,8 +64,8 @@ def main() -> None:
             f"There are no probe results on this model yet; this command computes them: {whole}",
         )
         return
-    click = localised("点一格，看这个头做什么。", "Click a cell to see what its head does.")
-    st.caption(escaped(f"{click} {localised(results.origin)}"))
+    click = Text("点一格，看这个头做什么。", "Click a cell to see what its head does.")
+    caption(sentences([click, results.origin]))
     grid, side = st.columns([3, 2], gap="medium")
     with grid:
         _grid(here, results)
@@ -105,7 +105,7 @@ def _card(here: Visit, results: HeadResults) -> None:
     sets = [name for name, heads in results.sets.items() if head in heads]
     if sets:
         names = " · ".join(localised(set_label(name, results.stability)) for name in sets)
-        st.markdown(f"**{escaped(localised('属于：', 'In the sets:'))}** {escaped(names)}")
+        st.markdown(f"**{escaped(localised('属于', 'In the sets'))}** {escaped(names)}")
     st.write(escaped(localised(what_it_does(sets))))
     toggle = (
         Text("放回这个头", "Put it back") if head in out else Text("去掉这个头", "Leave it out")

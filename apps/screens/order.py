@@ -202,23 +202,20 @@ def ways(
 def _grades(model: SharedModel, pair: Shuffled, ways: Sequence[Way]) -> None:
     """Scores and changes of the whole model, without each set, and without random heads."""
     name, unit = score_name(model.labels), score_unit(model.labels)
-    caption(f"{name.zh}（{unit.zh}）", f"{name.en} ({unit.en})")
+    caption(
+        f"{name.zh}（{unit.zh}）；箭头：去掉同样的头，乱序比原序高多少或低多少",
+        f"{name.en} ({unit.en}); arrows: shuffled − original, with the same heads left out",
+    )
     single = [way for way in ways if not way.random]
     first, *columns = st.columns(1 + len(single))
     with first:
         metric(localised(ORIGINAL), number(float(single[0].scores[0, 0])))
-    about = Text(
-        "箭头：乱序 − 原序，去掉同样的头",
-        "Arrow: shuffled − original, with the same heads left out",
-    )
     for column, way in zip(columns, single, strict=True):
         without = Text(f"{SHUFFLED.zh}，去掉{way.name.zh}", f"{SHUFFLED.en}, {way.name.en} out")
         with column:
             change = signed(float(way.changes[0]))
             after = number(float(way.scores[0, 1]))
-            metric(
-                localised(without if way.heads else SHUFFLED), after, change, about=localised(about)
-            )
+            metric(localised(without if way.heads else SHUFFLED), after, change)
     rows = [
         {
             "name": way.name,

@@ -224,9 +224,9 @@ def notes(result: Words, without: bool) -> Iterator[Text]:
         )
         return
     yield Text(
-        f"{n} 个判断（相邻的汉字）。读法在自带的开发集上校准：{basis.pairs} 对，{basis.decisions:,} 个判断。",
-        f"{n} decisions (neighbouring Chinese characters). Readings are calibrated on the dev pairs "
-        f"that ship: {basis.pairs} pairs, {basis.decisions:,} decisions.",
+        f"{n} 个判断（相邻的汉字）；校准用了自带开发集的 {basis.pairs} 对，{basis.decisions:,} 个判断。",
+        f"{n} decisions (neighbouring Chinese characters). Calibration took {basis.pairs} of the dev pairs "
+        f"that ship, {basis.decisions:,} decisions.",
     )
     if any(
         len(text) < len(whole.text) for text, whole in zip(result.shown, result.pair, strict=True)

@@ -189,7 +189,8 @@ class Family:
         backbone = self.backbone_of(model)
         embeddings = at(backbone, self.embeddings)
         if not self.segments:
-            return embeddings(input_ids)  # type: ignore[no-any-return]
+            own = {"position_ids": positions} if self.positions == "learned" else {}
+            return embeddings(input_ids, **own)  # type: ignore[no-any-return]
         hidden = embeddings(input_ids=input_ids, token_type_ids=types, position_ids=positions)
         projected = getattr(backbone, "embeddings_project", None)
         return hidden if projected is None else projected(hidden)  # type: ignore[no-any-return]

@@ -153,8 +153,7 @@ def packed_hidden(model: Any, family: Family, batch: Mapping[str, torch.Tensor])
             distances = backbone.encoder.get_rel_embedding()
             hidden, _ = module(hidden, mask == 0, rel_embeddings=distances)
         else:
-            attended, _ = module.attention(hidden, mask)
-            hidden = module.feed_forward_chunk(attended)
+            hidden = module(hidden, mask)
     return hidden.flatten(0, 1)
 
 

@@ -1,4 +1,4 @@
-"""Tiny classifiers of sixteen types of transformers, with what each config must say."""
+"""Tiny classifiers of other types of transformers, and of some fast ones, with what each config must say."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ TYPES: dict[str, dict] = {
         "num_key_value_heads": 2,
     },
 }
-"""The sixteen that a hook on the attention output matrix was tried with."""
+"""Those that a hook on the attention output matrix was tried with."""
 
 SENTENCEPIECE = ("jina_embeddings_v3", "mpnet")
 BYTES = ("eurobert", "gemma", "minicpm3")

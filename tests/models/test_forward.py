@@ -1,5 +1,7 @@
 """The layer-by-layer forward against the Hugging Face model, family by family."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -26,6 +28,13 @@ def test_logits_equal_the_hugging_face_model(checkpoint_of, family, layers, text
         expected = checkpoint.model(**batch).logits
         ours = Encoder(checkpoint.model, checkpoint.family).logits(batch["input_ids"], types, mask)
     torch.testing.assert_close(ours, expected, atol=1e-5, rtol=0)
+
+
+def test_learned_positions_need_no_token_types(checkpoint_of):
+    model = open_checkpoint(checkpoint_of("bert")).model
+    ids, places = torch.tensor([[5, 6, 7, 8]]), torch.tensor([[0, 1, 0, 1]])
+    ours = replace(FAMILIES["bert"], segments=False).embed(model, ids, ids, places)
+    assert torch.equal(ours, model.bert.embeddings(input_ids=ids, position_ids=places))
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))

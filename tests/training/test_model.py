@@ -40,7 +40,7 @@ def batch_of(folder, examples):
     """One batch of all of them, and their order in it."""
     checkpoint = open_checkpoint(folder)
     pad = checkpoint.tokenizer.pad_token_id
-    first = pad + 1 if "roberta" in checkpoint.family.model_type else 0
+    first = checkpoint.family.first_position(pad)
     layout = BatchLayout((48,), 480, pad, first)
     (plan,) = plan_epoch(examples, layout, 0, 0)
     return to_tensors(plan, examples, layout), [i for row in plan.rows for i in row]
