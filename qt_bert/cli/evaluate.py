@@ -162,7 +162,9 @@ def evaluate(
     scorer = open_scorer(model, without, reader, notify=terminal.note)
     applied = requested_calibration(scorer, calibration or calibrated)
     if scorer.settings.labels.logits == 1 and applied is None and (suspects or auto_slices):
-        raise ArgumentError(f"{'--suspects' if suspects else '--auto-slices'}: {REASONS['score'].en}")
+        raise ArgumentError(
+            f"{'--suspects' if suspects else '--auto-slices'}: {REASONS['score'].en}"
+        )
     first = replace(model, model=baseline, model_grades=None)
     other = open_scorer(first, None, reader, notify=terminal.note) if baseline else None
     others = [other] if other else []

@@ -169,7 +169,11 @@ def _measured(sums: dict[str, FloatArray], seed: int) -> dict[str, dict[str, Any
                 low, high = map(float, exact)
             elif not name.startswith("moved"):  # a mean of queries
                 low, high = max(low, float(exact[0])), min(high, float(exact[1]))
-        reason = "no query has two titles in an order" if name in sums else "it takes models with the same grades"
+        reason = (
+            "no query has two titles in an order"
+            if name in sums
+            else "both models must give the same grades"
+        )
         result[name] = {
             "value": value if n else None,
             "ci_low": low,
