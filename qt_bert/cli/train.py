@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -179,7 +178,8 @@ def tune(
         facts = run_tuning(
             job, out, settings, device=how.device, resume=resume, overwrite=overwrite
         )
-    terminal.note(json.dumps(facts["rows"], ensure_ascii=False))
+    read = ", ".join(f"{name} {number:,}" for name, number in facts["rows"].items())
+    terminal.note(f"pairs to train on: {read}")
     if "parameters" in facts:  # absent for a student and in older folders
         terminal.note(f"{facts['parameters']:,} parameters")
     figure = facts.get("figure", job.stop_on)

@@ -172,7 +172,7 @@ def _measured(sums: dict[str, FloatArray], seed: int) -> dict[str, dict[str, Any
         reason = (
             "no query has two titles in an order"
             if name in sums
-            else "it takes models with the same grades"
+            else "both models must give the same grades"
         )
         result[name] = {
             "value": value if n else None,

@@ -21,6 +21,7 @@ def options(planned, tmp_path, pair_file):
 def test_a_student_by_recipe_and_options(run, options, pair_file, tmp_path):
     done = run("distill", *options, "--pairs", pair_file, "--unlabelled", pair_file, "--seed", "3")
     assert done.status == 0, done.err
+    assert f"pairs to train on: {pair_file.name} 24\n" in done.err
     assert "best qwk" in done.err and str(tmp_path / "small") in done.err
     assert "after 2 steps 100% of them is the start" in done.err  # 0.998 ** 2
     facts = json.loads((tmp_path / "small" / "training.json").read_text("utf-8"))

@@ -270,7 +270,7 @@ def test_rejects_of_unlabelled_pairs_are_listed_where_they_are_alone(run, tmp_pa
     assert not listed.exists()
     ended = run(*command)
     assert f"2 rows rejected, listed in {listed}" in ended.err
-    assert "\nno moved_one, moved_two: it takes models with the same grades" in ended.out
+    assert "\nno moved_one, moved_two: both models must give the same grades" in ended.out
     assert ended.out.count("moved_one") == 1
     assert len(listed.read_text("utf-8").splitlines()) == 3
 

@@ -53,7 +53,7 @@ def test_too_few_queries_to_test_on_are_told(run_of, result_of):
     few = untestable(reason="few_queries:33")
     run = run_of(result_of("boundary", 10, claims=(few, untestable())))
     _, wanted = line_of(run, "Next steps")
-    assert "test on: 1." in wanted.en and "80 queries" in wanted.en
+    assert "test on: 1." in wanted.en and "100 queries" in wanted.en
 
 
 def test_claims_link_to_their_sections_and_stand_in_json_and_csv(run_of, result_of):
