@@ -9,6 +9,7 @@ import pytest
 
 from qt_bert import files
 from qt_bert.errors import RunFolderError
+from qt_bert.resume import differing
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path):
@@ -164,3 +165,7 @@ def test_where_no_lock_can_be_put_there_is_none(tmp_path):
     (tmp_path / "file").write_text("")
     with files.one_writer(tmp_path / "file" / "out"):
         pass
+
+
+def test_inputs_that_one_run_alone_has_differ():
+    assert differing({"a": 1, "b": None, "c": 2}, {"a": 1, "d": 3}) == ["c", "d"]
