@@ -144,8 +144,9 @@ def _rule(what: str, name: str, margin: float, metrics: Mapping[str, Any]) -> di
     elif (worst := high if METRICS[name].direction == "lower" else -low) > margin:
         reason = f"B may be worse by {worst:.3f}"
         if measured["difference"] == 0 < margin < 1:
-            few = f"; no query shows a difference, and {queries_without(margin):,} would exclude {margin:g}"
-            reason += few
+            reason += (
+                f"; {queries_without(margin):,} queries without a difference exclude {margin:g}"
+            )
     value = measured["value" if name in MEASURES else "difference"]
     ends = {"ci_low": low, "ci_high": high, "reason": reason}
     return {"what": what, "margin": margin, "change": value, **ends}

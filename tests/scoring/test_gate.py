@@ -50,7 +50,7 @@ def test_a_few_queries_or_no_interval_decide_nothing(gate_of):
 def test_a_gate_says_how_many_queries_exclude_a_loss_that_none_shows(gate_of):
     gate = read_gate(gate_of("[metrics]\nmap = 0.02"))
     _, reasons = outcomes(gate, {"map": difference(0.0, -0.06, 0.06)})
-    assert "183 would exclude 0.02" in reasons["map"]
+    assert "183 queries without a difference exclude 0.02" in reasons["map"]
 
 
 def test_a_slice_has_rules_of_its_own(gate_of):

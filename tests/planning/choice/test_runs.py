@@ -25,7 +25,9 @@ from qt_bert.planning.runs import (
 )
 from qt_bert.scoring.bulk import LeftOut
 from qt_bert.scoring.judge import judge_logits
-from qt_bert.stats.comparison import compare
+from qt_bert.stats.estimate import percentile_interval
+from qt_bert.stats.metrics import METRICS as DEFINED
+from qt_bert.stats.metrics import bootstrap
 from tests.conftest import FIVE, ONE
 from tests.planning.choice.conftest import graded
 
@@ -80,7 +82,7 @@ def logits_without(scorer, pairs, removal: Removal) -> np.ndarray:
 
 
 def test_changes_by_another_way(scorer_of, measured):
-    """The same figures from single passes, `compare` and scipy."""
+    """The same figures from single passes, the metrics' bootstrap and scipy."""
     scorer, pairs = scorer_of(), graded()
     labels = scorer.checkpoint.settings.labels
     measurements = measured(scorer, pairs, REMOVALS, resamples=200, seed=3)
@@ -88,12 +90,14 @@ def test_changes_by_another_way(scorer_of, measured):
     for removal, measurement in zip(REMOVALS, measurements, strict=True):
         assert tuple(measurement) == METRICS
         judged = judge_logits(logits_without(scorer, pairs, removal), pairs, labels)
-        compared = compare(base, judged, resamples=200, seed=3, draws=0).metrics
         for metric, registered in (("spearman", "spearman"), ("qwk", "qwk"), ("log_loss", "nll")):
-            change, reference = measurement[metric], compared[registered]
-            assert change.change == pytest.approx(reference.difference, abs=1e-4)
-            assert change.ci_low == pytest.approx(reference.ci_low, abs=1e-3)
-            assert change.ci_high == pytest.approx(reference.ci_high, abs=1e-3)
+            change, of = measurement[metric], [DEFINED[registered]]
+            before, after = (np.append(*bootstrap(j, of, 200, 3)) for j in (base, judged))
+            difference, *drawn = after - before
+            assert change.change == pytest.approx(difference, abs=1e-4)
+            assert (change.ci_low, change.ci_high) == pytest.approx(
+                percentile_interval(np.array(drawn)), abs=1e-3
+            )
             assert change.value - change.base == change.change
         rho = spearmanr(judged.ranking_score, judged.ranking_truth).statistic
         assert measurement["spearman"].value == pytest.approx(rho, abs=1e-4)
