@@ -40,10 +40,7 @@ def ships(name: str) -> bool:
 # The code behind a result: a hash of the package's sources, and versions.
 
 
-_PACKAGES = (
-    *("qt-bert", "torch", "transformers", "tokenizers"),
-    *("numpy", "scipy", "scikit-learn", "jieba", "rjieba"),
-)
+_PACKAGES = "qt-bert torch transformers tokenizers numpy scipy scikit-learn jieba rjieba"
 """Those that figures depend on."""
 
 
@@ -61,7 +58,7 @@ def source_hash(package: Path = Path(__file__).parent) -> str:
 def installed_versions(*more: str) -> dict[str, str]:
     """Versions of Python, of the packages that figures depend on, and of `more`, not imported."""
     versions = {"python": platform.python_version()}
-    for name in (*_PACKAGES, *more):
+    for name in (*_PACKAGES.split(), *more):
         try:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

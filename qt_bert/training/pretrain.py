@@ -25,7 +25,7 @@ from qt_bert.models.families import FAMILIES
 from qt_bert.models.folder import folder_sha256, verify_folder
 from qt_bert.models.loading import open_for_pretraining, stored_dtype
 from qt_bert.models.tokenizer import open_tokenizer
-from qt_bert.progress import progress
+from qt_bert.progress import note_once, progress
 from qt_bert.request import SEED
 from qt_bert.training.corpus import Corpus, TokenStore, load_corpus
 from qt_bert.training.masters import MasterWeights, linear_schedule
@@ -207,6 +207,11 @@ def _pack_chunk(
         rows = best_fit([len(e) for e in chosen], slots)
         order = rng.permutation(len(rows))
         size = shape.slots // slots
+        if 0 < len(rows) < size:
+            note_once(
+                f"shape: examples of {low + 1} to {slots} tokens do not fill a batch of {shape.slots:,} slots and are left "
+                "out; give fewer"
+            )
         for start in range(0, len(rows) - size + 1, size):
             out.append((slots, [[chosen[i] for i in rows[r]] for r in order[start : start + size]]))
     return [out[i] for i in rng.permutation(len(out))]

@@ -153,6 +153,8 @@ class LossOptions:
         """The source of the teacher's outputs. Raises ArgumentError for invalid options."""
         if self.teacher is not None and self.teacher_scores is not None:
             raise ArgumentError("--teacher and --teacher-scores: give one of them")
+        if not 0 <= self.min_coverage <= 1:  # nor a share that is no number
+            raise ArgumentError(f"--min-coverage {self.min_coverage}: give a share, from 0 to 1")
         if self.teacher_scores is None:
             return None if self.teacher is None else TeacherSource(self.teacher)
         place = column_of(self.teacher_scores)

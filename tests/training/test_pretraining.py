@@ -52,6 +52,13 @@ def test_a_batch_that_no_chunk_fills_is_refused(corpus):
         next(batches(corpus, SPECIAL, replace(SHAPE, slots=5_000_000), 0))
 
 
+def test_a_kind_of_example_that_fills_no_batch_is_named(corpus, capsys):
+    next(batches(corpus, SPECIAL, SHAPE, 0))
+    assert capsys.readouterr().err == ""
+    next(batches(corpus, SPECIAL, replace(SHAPE, slots=200_000), 0))
+    assert "examples of 1 to 16 tokens do not fill a batch" in capsys.readouterr().err
+
+
 def test_masked_slots_hold_the_text_they_hid(corpus):
     batch = next(batches(corpus, SPECIAL, SHAPE, 0))
     flat = {name: tensor.numpy().ravel() for name, tensor in batch.tensors.items()}

@@ -240,6 +240,7 @@ def test_a_run_with_another_teacher_does_not_go_on(train, scores_file):
         ({"teacher_scores": "scores.tsv"}, "write FILE:COLUMN"),
         ({"teacher_scores": "nowhere.tsv:a"}, "no such file 'nowhere.tsv'"),
         ({"teacher_scores": "pairs.tsv:a", "teacher": "x"}, "give one of them"),
+        ({"min_coverage": float("nan")}, "--min-coverage nan: give a share"),
     ],
 )
 def test_options_that_cannot_be_meant(options, message):
