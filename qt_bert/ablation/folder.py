@@ -100,8 +100,7 @@ def write_variants(path: str | os.PathLike[str], variants: Sequence[Variant]) ->
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(VARIANT_COLUMNS)
         for v in rows:
-            numbers = ["" if number is None else number for number in (v.draw, v.seed)]
-            writer.writerow([v.name, v.family, v.mode, format_heads(v.heads), *numbers])
+            writer.writerow([v.name, v.family, v.mode, format_heads(v.heads), v.draw, v.seed])
 
 
 def read_variants(
