@@ -86,8 +86,7 @@ def remove_left(final: Path) -> None:
     """Remove what killed writers of `final` left beside it; what a living one writes is locked, and stays."""
     with suppress(OSError):  # no such folder, or one that cannot be listed
         for name in os.listdir(final.parent):
-            left = _TEMPORARY.fullmatch(name) if name.startswith(f".{final.name}.") else None
-            if left and left[1] == final.name:
+            if (left := _TEMPORARY.fullmatch(name)) and left[1] == final.name:
                 _remove_unlocked(final.with_name(name))
 
 

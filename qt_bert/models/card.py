@@ -153,8 +153,9 @@ def read_settings(
 ) -> ModelSettings:
     """Settings of a checkpoint folder with `logits` outputs and room for `longest` tokens.
 
-    `model_grades` (`0=1-2,1=3-4,2=5`) and `reading` override the file. Without grades, five logits are the five grades and any other number are ordered levels. Raises
-    CheckpointError for an invalid file, or one that does not fit the model.
+    `model_grades` (`0=1-2,1=3-4,2=5`) and `reading` override the file. Without grades in either, five logits are
+    the five grades and any other number are ordered levels. Raises CheckpointError for an invalid file, or one
+    that does not fit the model.
     """
     path = folder / CARD
     stored = _stored(path)
@@ -181,21 +182,20 @@ def read_settings(
 def tuned_settings(
     base: Path, labels: ModelLabels, max_length: int, reading: Reading = Reading()
 ) -> ModelSettings:
-    """Settings of a model that is tuned from the one in `base`: it reads texts as that does.
+    """Settings of a model that is trained from the one in `base`: it reads texts as that does.
 
     Raises CheckpointError where `qt_bert.json` cannot be read.
     """
-    path = base / CARD
-    stored = _stored(path)
-    template, types = _reads(stored, path, reading)
-    unknown = {name: stored[name] for name in ("allow_unknown",) if name in stored}
-    return ModelSettings(labels, max_length, None, template, types, unknown)
+    stored = _stored(base / CARD)
+    template, types = _reads(stored, base / CARD, reading)
+    rest = {"allow_unknown": True} if stored.get("allow_unknown") is True else {}
+    return ModelSettings(labels, max_length, None, template, types, rest)
 
 
 def _reads(
     stored: dict[str, Any], path: Path, reading: Reading
 ) -> tuple[Template | None, bool | None]:
-    """The template and whether token types are sent, by `reading`, else as `stored`, where both are removed."""
+    """The template and whether token types are sent, by `reading`, else as `stored`, from which both go."""
     template = Template.read(stored.pop("template", None), f"{path}: `template`")
     if reading.template is not None:
         template = Template.from_option(reading.template)

@@ -107,13 +107,14 @@ def average_models(
     reading: Reading | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Save the mean of the models in `folders` as a new folder, computed in float32, in their (widest) number type.
+    """Save the mean of the models in `folders`, computed in float32, as a new folder in their (widest) number type.
 
-    `weights`, by default equal, sum to 1; `reading`: how all read texts. For models tuned from the same start or from one another, and
-    the start itself: of a folder without classifier or pooler these come from the others, which is noted.
+    `weights`, by default equal, sum to 1; `reading`: how all read texts. For models tuned from the same start or
+    from one another, and the start itself: of a folder without classifier or pooler these come from the others,
+    which is noted.
     Tokenizer, settings (without calibration), `kept.json` and learning curve are those of the last classifier.
-    Raises ArgumentError for fewer than two and for models that differ in shape, kept heads, labels or
-    vocabulary; RunFolderError where `out` holds anything.
+    Raises ArgumentError for fewer than two and for models that differ in shape, kept heads, labels,
+    reading or vocabulary; RunFolderError where `out` holds anything.
     """
     if len(folders) < 2:
         raise ArgumentError("an average needs two models or more")

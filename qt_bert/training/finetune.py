@@ -313,8 +313,8 @@ class TuneJob(ABC):
 
     `sources` are labelled and unlabelled pairs. `dev` is the file for early stopping by the metric
     `stop_on` ("": QWK), or by Spearman's ρ where its labels do not define that; without one, it gets the pairs of a
-    tenth of the training queries, by hash. `reading`: how the model to start from reads texts. `default_settings` come before a command's own. `loss` None is
-    `default_loss`, with `soft` or `mse` for a teacher.
+    tenth of the training queries, by hash. `reading`: how the model to start from reads texts. `default_settings`
+    come before a command's own. `loss` None is `default_loss`, with `soft` or `mse` for a teacher.
     """
 
     default_loss: ClassVar[LossWeights]

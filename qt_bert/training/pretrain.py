@@ -18,7 +18,7 @@ from transformers import AutoModelForPreTraining, BertConfig, BertForPreTraining
 
 from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.files import sha256_file
-from qt_bert.models.card import ModelLabels, ModelSettings
+from qt_bert.models.card import ModelLabels, tuned_settings
 from qt_bert.models.checkpoint import save_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.families import FAMILIES
@@ -515,7 +515,7 @@ def run_pretrain(
         model.float(),
         tokenizer,
         state=state,
-        settings=ModelSettings(ModelLabels(0, None), settings.shape.long),
+        settings=tuned_settings(init, ModelLabels(0, None), settings.shape.long),
         texts=training_texts(work, facts | {"figures": timeless}),
         dtype=stored_dtype(init),
         overwrite=True,  # `open_workspace` has checked `out`

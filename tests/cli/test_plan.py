@@ -64,20 +64,22 @@ def test_a_frontier_its_page_and_the_commands(run, command, pair_file, tmp_path,
 
 
 def test_the_next_commands_have_the_options_that_they_are_printed_with():
-    request = Request(model="m", pairs=Path("p.tsv"), model_grades="0=1-2,1=3-5", max_length=40)
+    of_model = {"model_grades": "0=1-2,1=3-5", "max_length": 40, "token_types": "yes"}
+    request = Request(model="m", pairs=Path("p.tsv"), **of_model)
     text = _frontier_as_text(frontier(trial=False), Path("f.json"), request)
-    known, both = typer.main.get_command(app).commands, {"--model-grades", "--max-length"}
+    known, types = typer.main.get_command(app).commands, "--token-types"
+    every = {"--model-grades", "--max-length", types}
     printed = [line.split()[1:] for line in text.splitlines() if line.startswith("qt-bert ")]
     for name, *words in printed:
         has = {option for parameter in known[name].params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= has, name
-    assert [(name, both & {*words}) for name, *words in printed] == [
-        ("export", {"--model-grades"}),
-        ("plan", both),
-        ("prune", set()),
-        ("distill", {"--max-length"}),
-        ("export", set()),  # of the student, whose card has both
-        ("compare", both),
+    assert [(name, every & {*words}) for name, *words in printed] == [
+        ("export", {"--model-grades", types}),
+        ("plan", every),
+        ("prune", {types}),
+        ("distill", {"--max-length", types}),
+        ("export", set()),  # of the student, whose card has them
+        ("compare", every),
     ]
 
 

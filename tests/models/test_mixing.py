@@ -39,7 +39,7 @@ def test_every_weight_is_the_weighted_mean(checkpoint_of, tmp_path, weights):
     states, shares = [state_of(f) for f in folders], weights or (1 / 3,) * 3
     for name, got in state_of(out).items():
         expected = sum(w * state[name] for w, state in zip(shares, states, strict=True))
-        torch.testing.assert_close(got, expected, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(got, expected, atol=1e-6, rtol=1e-6)
     facts = json.loads((out / "training.json").read_text("utf-8"))
     assert facts["weights"] == pytest.approx(shares)
     assert len({model["sha256"] for model in facts["average_of"]}) == 3
@@ -53,7 +53,7 @@ def test_an_absent_classifier_comes_from_the_other_model(
     got, before = state_of(out), BertForPreTraining.from_pretrained(pretrained).state_dict()
     for name, after in state_of(tuned).items():
         mixed = 0.75 * after + 0.25 * before[name] if name in before else after
-        torch.testing.assert_close(got[name], mixed, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(got[name], mixed, atol=1e-6, rtol=1e-6)
     assert "has no classifier.bias, classifier.weight" in capsys.readouterr().err
 
 
@@ -79,7 +79,7 @@ def test_pruned_models_have_a_pruned_mean(checkpoint_of, tmp_path):
     assert mean.shape == open_checkpoint(folders[0]).shape and Head(0, 0) in mean.shape.absent
     one, other = map(state_of, folders)
     for name, got in mean.model.state_dict().items():
-        torch.testing.assert_close(got, (one[name] + other[name]) / 2, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(got, (one[name] + other[name]) / 2, atol=1e-6, rtol=1e-6)
     with pytest.raises(ArgumentError, match="keep different heads"):
         average_models([folders[0], pruned(1, (0,))], tmp_path / "none")
 
