@@ -86,13 +86,14 @@ def test_draws_and_seed_reach_the_family():
         ("singles", "--masks 'singles': 'singles' is no head"),
         ("L9H0", "there is no head L9H0: the model has 3 layers"),
         ("", "no head is named"),
-        ("none.csv", "none.csv cannot be read"),
         ("L0H0 " * 2000 + "L0Hx", "'L0Hx' is no head"),
     ],
 )
 def test_what_is_no_mask_is_refused(requested, message):
     with pytest.raises(ArgumentError, match=message):
         names(requested)
+    with pytest.raises(PairFileError, match="none.csv: cannot be read"):
+        names("none.csv")
 
 
 def test_a_file_without_grades_gives_pairs_without_labels(tmp_path):

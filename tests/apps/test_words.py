@@ -135,7 +135,7 @@ def test_the_page_reads_the_pair(app):
     assert not at.exception
     text = plain(at)
     assert "Words: where heads end them" in text
-    assert "11 decisions" in text and "240 pairs of dev" in text
+    assert "11 decisions" in text and "240 of the dev pairs" in text
 
 
 def test_other_heads_and_the_articles_rule(app):

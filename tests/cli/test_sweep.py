@@ -108,7 +108,7 @@ def test_finished_then_resumed_shows_the_table_again(run, command, tmp_path):
     [
         (["--masks", "L7H0"], "there is no head L7H0"),
         (["--masks", "every"], "--masks 'every'"),
-        (["--masks", "gone.csv"], "gone.csv cannot be read"),
+        (["--masks", "gone.csv"], "gone.csv: cannot be read"),
         (["--masks", "single", "--masks", "L0H0"], "two variants are named 'L0H0'"),
         (["--mode", "off"], "mode 'off': choose from"),
         (["--limit", "0"], "--limit 0"),

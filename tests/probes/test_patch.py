@@ -197,11 +197,11 @@ def test_a_share_is_a_ratio_of_sums_over_queries():
 
 
 @pytest.fixture
-def context(context_of, pair_file) -> Build:
-    """A context around a model folder; the eight pairs are both halves unless others are given."""
+def context(context_of, more_pairs) -> Build:
+    """A context around a model folder; the eight pairs, and to choose on their copies, unless others are given."""
 
     def build(model, **changes):
-        return context_of(model, **{"discovery": pair_file, "heads": "L0H0"} | changes)
+        return context_of(model, **{"discovery": more_pairs, "heads": "L0H0"} | changes)
 
     return build
 

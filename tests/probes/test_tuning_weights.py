@@ -89,7 +89,7 @@ def by_name(result: ProbeResult, table: str) -> dict[str, tuple]:
 def test_the_damaged_block_is_named(planted, halves, context_of, tmp_path):
     base, tuned = planted
     cases = write_cases(tmp_path, base)
-    rows = [(p.query, p.title, p.label) for p in halves[0]]
+    rows = [(p.query, p.title, p.label) for p in halves[1]]
     held_out = write_pairs(tmp_path / "held_out.tsv", rows)
     options = {"base": base, "full": True, "cases": cases, "held_out": [held_out]}
     result = result_of("tuning", context_of(tuned, halves, **options))
