@@ -331,6 +331,13 @@ class Grader:
 
         path, reader = pairs_or_test(Path(pairs) if pairs else None), options or ReaderOptions()
         labelled, other_file = pairs is not None or unlabelled is None, unlabelled is not None
+        if not labelled and (
+            settings.get("detect") or settings.get("count", LabelOptions()) != LabelOptions()
+        ):
+            raise ArgumentError(
+                "--unlabelled alone has no labels to count: give --pairs, or leave out --detect and what says "
+                "which labels judge"
+            )
         rules = Gate() if gate is None else read_gate(Path(gate), labelled, other_file)
         others = [other] if isinstance(other, Grader) else other
         a, b = ([grader._scorer for grader in side] for side in ((self, *seeds), others))

@@ -47,6 +47,7 @@ def evaluation_section(stored: Stored) -> Section | None:
     reliability = reliability_curve(evaluation.reliability or ())
     blocks = filled(
         _judged(evaluation, stored.folder.record),
+        Prose(body=wording("scores_alike")) if evaluation.alike else None,
         _examples(evaluation),
         None
         if evaluation.confusion is None

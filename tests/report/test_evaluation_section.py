@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from qt_bert.figures import Curve, HeatMap
-from qt_bert.report.blocks import Block, Examples, FigureBlock, Table
+from qt_bert.report.blocks import Block, Examples, FigureBlock, Prose, Table
 from qt_bert.report.evaluation import evaluation_section, summary_cards
 from qt_bert.report.render import render
 from qt_bert.report.stored import Stored
@@ -46,6 +46,13 @@ def test_why_one_logit_has_no_grades_is_told_in_both_languages(evaluation, build
     evaluation["metrics"]["qwk"] |= {"value": None, "reason": REASONS["score"].en}
     (qwk,) = (r for r in table(build(build_run(evaluation)), "metrics").rows if r[1] == "qwk")
     assert "校准" in qwk[-1].zh and "a one-logit" not in qwk[-1].zh and "calibrated" in qwk[-1].en
+
+
+@pytest.mark.parametrize("alike", [None, "scores hardly differ"])
+def test_scores_that_hardly_differ_are_said(evaluation, build_run, alike):
+    blocks = build(build_run(evaluation | {"alike": alike}))
+    warned = [block.body.en for block in blocks if isinstance(block, Prose)]
+    assert [text.startswith("Warning") for text in warned] == [True] * (alike is not None)
 
 
 def test_an_example_names_its_terms_and_heads(evaluation, build_run):

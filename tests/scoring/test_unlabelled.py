@@ -6,6 +6,7 @@ import qt_bert
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.models.card import store_calibration
+from qt_bert.request import LabelOptions
 from qt_bert.scoring.column import ColumnScorer
 from qt_bert.scoring.unlabelled import compare_unlabelled
 from tests.conftest import write_pairs
@@ -123,6 +124,9 @@ def test_a_rule_of_the_other_file_and_several_seeds_are_refused(columns, write):
         a.compare(b, path, gate=write("g.toml", "[agreement]\nfirst_title = 0.1"))
     with pytest.raises(ArgumentError, match="not several seeds"):
         a.compare([b, b], unlabelled=path)
+    for how in ({"detect": 0.02}, {"count": LabelOptions(relevant=3)}):
+        with pytest.raises(ArgumentError, match="--unlabelled alone"):
+            a.compare(b, unlabelled=path, **how)
 
 
 def test_a_mean_of_queries_lies_in_the_exact_interval(compared):
