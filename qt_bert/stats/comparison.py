@@ -168,7 +168,8 @@ def unseen_reach(sides: Sequence[Sequence[Judgements]], metric: Metric, n: int) 
     (C. J. Clopper and E. S. Pearson, Biometrika 26, 1934). Its size is the geometric mean of 1, the range of a
     share, and of the changes seen: S^(k / (k + 1)) with S = Σc² / Σ|c| and their effective number k = Σ|c| / S
     (L. Kish, "Survey Sampling", 1965), c being a query's change less the median. It fades with k, to 0 for ENOUGH
-    changes, where the bootstrap alone covers the difference; 0 for the same outputs.
+    changes, where the bootstrap alone covers the difference; 0 for the same outputs. Where every query changes a
+    little, as in ρ over all pairs, rare large changes that none shows stay unknown.
     """
     first = sides[0][0]
     if all(_same_outputs(first, model, metric.ranking) for side in sides for model in side):
