@@ -193,7 +193,8 @@ def evaluate(
         terminal.note_counts(each)
     if unjudged := evaluation["pairs"]["unjudged"]:
         terminal.note(f"{unjudged:,} titles without a label")
-    fitted_on = read_json(calibration).get("pairs") if calibration else None
+    stored = read_json(calibration) if calibration else calibrated and scorer.settings.calibration
+    fitted_on = stored.get("pairs") if stored else None
     if isinstance(fitted_on, dict) and fitted_on.get("sha256") == sha256_file(path):
         terminal.note(
             "warning: the calibration was fitted on half of these queries; qt-bert calibrate printed the others'"

@@ -135,11 +135,12 @@ def calibrate_model(
         }
         for column in by
     }
+    file = {"name": path.name, "sha256": sha256_file(path)}
     result = {
         "schema": 1,
         "kind": "calibration",
         "model": scorer.describe(),
-        "pairs": {"name": path.name, "sha256": sha256_file(path), "fitted": int(fitted.sum())},
+        "pairs": file | {"fitted": int(fitted.sum())},
         "calibration": encode(calibration),
         **overall,
         "grades": {name: encode(grades[name]) for name in OF_GRADES},
@@ -158,7 +159,7 @@ def calibrate_model(
         has_manifest = (checkpoint.folder / MANIFEST).exists()
         if has_manifest:  # without the card that changes: a kill leaves a folder that opens
             write_manifest(checkpoint.folder, without=CARD)
-        stored = encode(calibration) | {"weights": checkpoint.sha256}
+        stored = encode(calibration) | {"weights": checkpoint.sha256, "pairs": file}
         store_calibration(checkpoint.folder, stored)
         if has_manifest:
             write_manifest(checkpoint.folder)

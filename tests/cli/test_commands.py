@@ -28,17 +28,20 @@ def test_help_shows_commands_in_groups(run):
         assert word in shown
 
 
-def test_calibrate_then_evaluate_calibrated(run, fresh_checkpoint, pair_file):
+def test_calibrate_then_evaluate_calibrated(run, fresh_checkpoint, pair_file, more_pairs):
     model = fresh_checkpoint()
     card = model / "qt_bert.json"
     ended = run("calibrate", "--model", model, "--pairs", pair_file)
     assert ended.status == 0 and "not saved" in ended.err and not card.exists()
     ended = run("calibrate", "--model", model, "--pairs", pair_file, "--save", "--json")
     fitted = json.loads(ended.out)
-    weights = {"weights": fitted["model"]["sha256"]}
-    assert json.loads(card.read_text())["calibration"] == fitted["calibration"] | weights
-    ended = run("evaluate", "--model", model, "--pairs", pair_file, "--calibrated", "--json")
-    assert ended.status == 0
+    stored = json.loads(card.read_text())["calibration"]
+    assert stored.pop("weights") == fitted["model"]["sha256"]
+    assert fitted["pairs"] == stored.pop("pairs") | {"fitted": fitted["pairs"]["fitted"]}
+    assert stored == fitted["calibration"]
+    for pairs, warned in ((pair_file, True), (more_pairs, False)):
+        ended = run("evaluate", "--model", model, "--pairs", pairs, "--calibrated", "--json")
+        assert ended.status == 0 and ("fitted on half of these" in ended.err) is warned
     shown = run("calibrate", "--model", model, "--pairs", pair_file, "--resamples", "50").out
     assert f"temperature {fitted['calibration']['temperature']:.3f}" in shown
     changed = fitted["changes"]["qwk"]
