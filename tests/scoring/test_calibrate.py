@@ -186,7 +186,8 @@ def test_saving_changes_one_key_of_the_card(fresh_checkpoint, pair_file):
     scorer = Scorer(open_checkpoint(folder, model_grades="0=1-2,1=3-4,2=5"))
     result = calibrated(pair_file, scorer, save=True)
     stored = read_json(folder / "qt_bert.json")
-    fitted = result["calibration"] | {"weights": scorer.checkpoint.sha256}
+    pairs = {name: result["pairs"][name] for name in ("name", "sha256")}
+    fitted = result["calibration"] | {"weights": scorer.checkpoint.sha256, "pairs": pairs}
     assert stored.pop("calibration") == fitted and stored == card
 
 
