@@ -193,7 +193,7 @@ def test_a_command_survives_kills(checkpoint_of, training_file, tmp_path, comman
     took = time.monotonic() - before
     for number in range(10):
         process = start(*asked, tmp_path / "killed", *(["--resume"] if number else []))
-        time.sleep(rng.uniform(0.2, 1) * took)
+        time.sleep(rng.uniform(0.1, 0.7) * took)  # the machine may be faster than it was
         if not kill(process):
             break
         killed += 1
