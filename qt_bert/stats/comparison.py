@@ -108,6 +108,11 @@ def compare(
     p_values = swap_p_values(a, [b], tested, draws=draws, seed=seed)[0]
     rows = {metric.name: row for row, metric in enumerate(tested)}
     eligible = int(a.eligible.sum())
+    pooled = [side_by_side(one, other) for one in sides[0] for other in sides[1]]
+    same = {
+        ranking: all(_same_outputs(a, model, ranking) for side in sides for model in side)
+        for ranking in {metric.ranking for metric in tested}
+    }
     differences: dict[str, MetricDifference] = {}
     for metric in chosen:
         value_a = value_b = difference = low = high = p = None
@@ -120,8 +125,10 @@ def compare(
                 difference = value_b - value_a
                 low, high, reason = interval_or_reason(drawn[1][row] - drawn[0][row], a.n_queries)
                 if low is not None and high is not None:
-                    resting = eligible if metric.per_query else a.n_queries
-                    reach = np.hypot(seeds_reach(*each), unseen_reach(sides, metric, resting))
+                    reach = seeds_reach(*each)
+                    if not same[metric.ranking]:
+                        resting = eligible if metric.per_query else a.n_queries
+                        reach = float(np.hypot(reach, unseen_reach(a, pooled, metric, resting)))
                     if reach:
                         low, high = map(float, joined(difference, low, high, reach))
                 p = None if np.isnan(p_values[row]) else float(p_values[row])
@@ -161,26 +168,27 @@ def seeds_reach(a: FloatArray, b: FloatArray) -> float:
     return t_quantile(float(freedom)) * float(np.sqrt(sum(errors)))
 
 
-def unseen_reach(sides: Sequence[Sequence[Judgements]], metric: Metric, n: int) -> float:
-    """Half-width that changes whose like none of the `n` queries shows add to a metric's difference.
+def unseen_reach(a: Judgements, pooled: Sequence[Judgements], metric: Metric, n: int) -> float:
+    """Half-width that changes whose like none of the `n` queries shows add to a metric's difference from `a`.
+
+    `pooled`: each pair of models that are compared, `side_by_side`. Of the same outputs there is none.
 
     A bootstrap draws only the changes that it has seen. What no query shows, a share of 1 − .025^(1/n) of all may
     (C. J. Clopper and E. S. Pearson, Biometrika 26, 1934). Its size is the geometric mean of 1, the range of a
     share, and of the changes seen: S^(k / (k + 1)) with S = Σc² / Σ|c| and their effective number k = Σ|c| / S
     (L. Kish, "Survey Sampling", 1965), c being a query's change less the median. It fades with k, to 0 for ENOUGH
-    changes, where the bootstrap alone covers the difference; 0 for the same outputs. Where every query changes a
-    little, as in ρ over all pairs, rare large changes that none shows stay unknown.
+    changes, where the bootstrap alone covers the difference. Where every query changes a little, as in ρ over all
+    pairs, rare large changes that none shows stay unknown.
     """
-    first = sides[0][0]
-    if all(_same_outputs(first, model, metric.ranking) for side in sides for model in side):
-        return 0.0
-    both = [changes_by_query(a, b, metric) for a in sides[0] for b in sides[1]]
-    changes = n * np.nan_to_num(np.mean(both, axis=0))
+    changes = n * np.nan_to_num(
+        np.mean([changes_by_query(both, metric) for both in pooled], axis=0)
+    )
     apart = np.abs(changes - np.median(changes))
     apart = apart[apart > ROUNDING]
-    turned = replace(first, ranking_score=-first.ranking_score)
-    if not apart.size and metric.ranking and not changes_by_query(first, turned, metric).any():
-        return 0.0  # no order changes it, as recall@5 of five titles
+    if not apart.size and metric.ranking:
+        turned = side_by_side(a, replace(a, ranking_score=-a.ranking_score))
+        if not changes_by_query(turned, metric).any():
+            return 0.0  # no order changes it, as recall@5 of five titles
     typical = (apart**2).sum() / apart.sum() if apart.size else 1.0
     seen = min(apart.sum() / typical, ENOUGH)
     size = typical ** (seen / (seen + 1))
@@ -192,9 +200,9 @@ def queries_without(share: float) -> int:
     return ceil(log(TAIL) / log(1 - share))
 
 
-def changes_by_query(a: Judgements, b: Judgements, metric: Metric) -> FloatArray:
-    """What each query gives to b − a: half of what is lost where its two predictions are swapped [Q]."""
-    pooled = side_by_side(a, b)
+def changes_by_query(pooled: Judgements, metric: Metric) -> FloatArray:
+    """What each query gives to b − a, two models `side_by_side`: half of what is lost where its two predictions
+    are swapped [Q]."""
     sums = (metric.of_ranks or metric.estimator)(pooled)
     assert isinstance(sums, Sums)
     of_a, of_b = np.split(sums.table * pooled.weights[:, None], 2)

@@ -168,28 +168,31 @@ def test_where_no_query_differs_others_may():
     # No order of two titles changes it; another scale is the same order.
     assert (metrics["recall_at_5"].ci_low, metrics["recall_at_5"].ci_high) == (0, 0)
     scaled = replace(a, ranking_score=np.exp(a.ranking_score))
-    assert unseen_reach([[a], [scaled]], METRICS["mrr_at_10"], 100) == 0
+    same = compare(a, scaled, metrics=["mrr_at_10"], resamples=50, draws=50).metrics["mrr_at_10"]
+    assert (same.ci_low, same.ci_high) == (0, 0)
 
 
 @pytest.mark.parametrize(("wrong", "seen"), [(1, 1), (3, 3), (20, 20), (45, 40), (90, 10)])
 def test_unseen_changes_are_as_large_as_those_seen(wrong, seen):
     """MRR changes by −½ in each; where most change, those that do not are the rare ones."""
     a, b, metric = hundred(0), hundred(wrong), METRICS["mrr_at_10"]
-    assert changes_by_query(a, b, metric) == pytest.approx([-0.005] * wrong + [0] * (100 - wrong))
+    both = side_by_side(a, b)
+    assert changes_by_query(both, metric) == pytest.approx([-0.005] * wrong + [0] * (100 - wrong))
     reach = 0.5 ** (seen / (seen + 1)) * np.sqrt(1 - seen / 40) * RARE
-    assert unseen_reach([[a], [b]], metric, 100) == pytest.approx(reach)
+    assert unseen_reach(a, [both], metric, 100) == pytest.approx(reach)
     found = compare(a, b, metrics=[metric], draws=0).metrics["mrr_at_10"]
     assert found.ci_low <= found.difference - reach <= found.difference + reach <= found.ci_high
 
 
 @pytest.mark.parametrize("name", ["accuracy", "qwk", "ndcg_at_5", "pnr", "ece"])
 def test_a_query_gives_half_of_what_its_swap_takes(good, poor, name):
-    estimator = METRICS[name].estimator(side_by_side(good, poor))
+    both = side_by_side(good, poor)
+    estimator = METRICS[name].estimator(both)
     swaps = np.concatenate([np.zeros((1, good.n_queries)), np.eye(good.n_queries)])
     of_a, of_b = np.hstack([1 - swaps, swaps]), np.hstack([swaps, 1 - swaps])
     difference, *swapped = estimator(of_b) - estimator(of_a)
     expected = (difference - np.array(swapped)) / 2
-    assert changes_by_query(good, poor, METRICS[name]) == pytest.approx(expected)
+    assert changes_by_query(both, METRICS[name]) == pytest.approx(expected)
 
 
 def titles(n: int, share: float, seed: int) -> tuple[Judgements, Judgements]:
