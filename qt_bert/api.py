@@ -235,6 +235,8 @@ class Grader:
         """
         import pandas as pd
 
+        from qt_bert.scoring.tables import input_names
+
         table = pairs if isinstance(pairs, pd.DataFrame) else None
         if table is not None:
             if wrong := [name for name in ("query", "title") if [*table.columns].count(name) != 1]:
@@ -247,11 +249,7 @@ class Grader:
         pairs = list(pairs)
         outputs = self._outputs(pairs, calibrated).columns()
         if table is not None:
-            names: list[str] = []
-            for name in table.columns:
-                while name in outputs or name in names:
-                    name = f"input_{name}"
-                names.append(name)
+            names = input_names(table.columns, outputs)
             return table.set_axis(names, axis=1).assign(**outputs)
         texts = {"query": [query for query, _ in pairs], "title": [title for _, title in pairs]}
         return pd.DataFrame(texts | outputs)

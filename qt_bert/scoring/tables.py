@@ -8,7 +8,7 @@ import lzma
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -88,12 +88,18 @@ class InputColumns:
             for name, shown in zip(fixed, self.names, strict=False)
         ]
         columns += [(name, [p.extra.get(name, ABSENT) for p in pairs]) for name in self.extra]
-        table: dict[str, list[Any]] = {}
-        for shown, cells in columns:
-            while shown in table or shown in outputs:
-                shown = f"input_{shown}"
-            table[shown] = cells
-        return table | outputs
+        names = input_names([shown for shown, _ in columns], outputs)
+        return dict(zip(names, (cells for _, cells in columns), strict=True)) | outputs
+
+
+def input_names(columns: Iterable[str], outputs: Container[str]) -> list[str]:
+    """The names of an input's columns beside `outputs`: one that is taken is called `input_` + name."""
+    names: list[str] = []
+    for name in columns:
+        while name in outputs or name in names:
+            name = f"input_{name}"
+        names.append(name)
+    return names
 
 
 def table_beside(
